@@ -15,7 +15,7 @@ import { withNewStorage } from './gatehouse/commands/open-storage.ts';
 import { createAdminToken } from './gatehouse/commands/operator-tokens.ts';
 import { type Environment, type RunningGatehouse, startGatehouse } from './gatehouse/start.ts';
 import { userIdOf } from './gatehouse/users/user-id.ts';
-import { createOwnBinService } from './sandbox/own-bin-service.ts';
+import { createOwnBinService } from './sandbox/own-bin-lookup-service.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { loadConfig } from './shared/config/config.ts';
 import { DEMO_PID, demoFolder, demoSettingsFile } from './shared/config/running-demo.ts';
@@ -62,7 +62,7 @@ try {
   const source = { env, readFile: (path: string) => readFileSync(path, 'utf8') };
   const logs = openLogSink(openSync(logFile, 'a', 0o600));
   await binService.open(sandbox, {
-    directory: join(directory, 'bin-service'),
+    directory: join(directory, 'bin-lookup-service'),
     logLevel,
     logDestination: logs,
   });

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { KeyAccess } from './bin-service/accounts.ts';
+import type { KeyAccess } from './bin-lookup-service/accounts.ts';
 import { ADMIN_TOTP_SECRET } from './sandbox/accounts.ts';
 import { DEMO_CLIENT_ID, type SandboxClient } from './sandbox/clients.ts';
 import { isLoopback } from './sandbox/listeners.ts';
@@ -40,8 +40,8 @@ async function main(): Promise<void> {
   // Loaded here, so that help and faults are shown without delay.
   const [{ startSandbox }, { createBinService }, { createOwnBinService }, { testCards }] = await Promise.all([
     import('./sandbox/sandbox.ts'),
-    import('./bin-service/service.ts'),
-    import('./sandbox/own-bin-service.ts'),
+    import('./bin-lookup-service/service.ts'),
+    import('./sandbox/own-bin-lookup-service.ts'),
     import('./shared/bin/test-cards.ts'),
   ]);
   const fixedAccess = (key: string) => (key === binApiKey ? BIN_ACCESS : undefined);

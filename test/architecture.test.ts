@@ -11,9 +11,9 @@ const src = join(import.meta.dirname, '..', 'src');
 /** The programs and the shared modules, each with the folders and files that it may import. */
 const PROGRAMS: Record<string, string[]> = {
   gatehouse: ['shared'],
-  'bin-service': ['shared'],
+  'bin-lookup-service': ['shared'],
   // An independent system, which may disagree with Gatehouse.
-  sandbox: ['bin-service', 'shared/bin', 'shared/pages', 'shared/errors.ts', 'shared/config/networks.ts'],
+  sandbox: ['bin-lookup-service', 'shared/bin', 'shared/pages', 'shared/errors.ts', 'shared/config/networks.ts'],
   demo: ['gatehouse', 'sandbox', 'shared'],
   shared: [],
 };
@@ -23,8 +23,8 @@ const ENTRY_POINTS: Record<string, string[]> = {
   'server.ts': ['gatehouse', 'shared'],
   'cli.ts': ['gatehouse', 'shared'],
   'demo.ts': ['demo', 'gatehouse', 'sandbox', 'shared'],
-  'sandbox.ts': ['sandbox', 'bin-service', 'shared'],
-  'bin-service.ts': ['bin-service', 'shared'],
+  'sandbox.ts': ['sandbox', 'bin-lookup-service', 'shared'],
+  'bin-lookup-service.ts': ['bin-lookup-service', 'shared'],
 };
 
 /** The lines of the drawings, from top to bottom; a module may use those of lower lines, and itself. */

@@ -112,7 +112,14 @@ describe('npm scripts', () => {
     const files = [
       ...documents.map((name) => `docs/${name}`),
       // Not the changelog, whose old releases name removed scripts.
-      ...['README.md', 'CONTRIBUTING.md', '.env.example', 'docs/bin-service.env.example', 'compose.yaml', '.ci/run'],
+      ...[
+        'README.md',
+        'CONTRIBUTING.md',
+        '.env.example',
+        'docs/bin-lookup-service.env.example',
+        'compose.yaml',
+        '.ci/run',
+      ],
       '.github/workflows/ci.yml',
     ];
     const named = files.flatMap((file) =>

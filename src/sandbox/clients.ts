@@ -9,7 +9,7 @@ export const PLATFORM_CLIENT_ID = 'sandbox-platform';
 /** The client of the sandbox's own pages. */
 export const PAGES_CLIENT_ID = 'sandbox-pages';
 /** The client of the sandbox's BIN lookup service. */
-export const BIN_CLIENT_ID = 'sandbox-bin-service';
+export const BIN_CLIENT_ID = 'sandbox-bin-lookup-service';
 /** The app of `npm run sandbox`. */
 export const DEMO_CLIENT_ID = 'sandbox-demo-app';
 /** Seed files cannot use these IDs. */

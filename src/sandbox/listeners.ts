@@ -3,7 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, isIPv6 } from 'node:net';
 import { codeOf, StartRefused } from '../shared/errors.ts';
 
-const LISTENER_NAMES = ['identity-provider', 'platform', 'bin-service'] as const;
+const LISTENER_NAMES = ['identity-provider', 'platform', 'bin-lookup-service'] as const;
 export type ListenerName = (typeof LISTENER_NAMES)[number];
 
 export interface Listeners {

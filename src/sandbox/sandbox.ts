@@ -138,13 +138,13 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   listeners.serve({
     'identity-provider': gated('identity-provider', identityProvider.app),
     platform: gated('platform', platform),
-    'bin-service': gated('bin-service', options.binService),
+    'bin-lookup-service': gated('bin-lookup-service', options.binService),
   });
   const withPassword = accounts.all.filter(({ kind, id }) => kind === 'person' && !accounts.hasOwnPassword(id));
   return {
     issuer: urls['identity-provider'],
     platformUrl: urls.platform,
-    binServiceUrl: urls['bin-service'],
+    binServiceUrl: urls['bin-lookup-service'],
     accounts: withPassword.map((account) => ({ ...account, password: accounts.password })),
     refreshTokens,
     rateLimits,

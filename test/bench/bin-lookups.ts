@@ -69,7 +69,7 @@ interface Service {
 async function startService(): Promise<Service> {
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-bench-bin-'));
   const port = await freePort();
-  const process = await startProcess('src/bin-service.ts', {
+  const process = await startProcess('src/bin-lookup-service.ts', {
     ready: 'is ready',
     env: {
       PORT: String(port),

@@ -1,5 +1,5 @@
 /** The sandbox as identity provider of the benchmarks, with one app and many users. Prints its issuer. */
-import { createBinService } from '../../src/bin-service/service.ts';
+import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { readSeed } from '../../src/sandbox/seed.ts';
 

@@ -105,11 +105,11 @@ test('a command in production never uses the settings of a demo', async () => {
 });
 
 test('commands of the BIN lookup service work with the folder named in its document', async () => {
-  const docs = readFileSync(join(ROOT, 'docs', 'bin-service.md'), 'utf8');
+  const docs = readFileSync(join(ROOT, 'docs', 'bin-lookup-service.md'), 'utf8');
   const [, folderOfDemo = ''] = /`DATA_DIR=(\S+)` before them/.exec(docs) ?? [];
-  expect(folderOfDemo).toBe('./data/demo-3001/bin-service');
+  expect(folderOfDemo).toBe('./data/demo-3001/bin-lookup-service');
   const DATA_DIR = folderOfDemo.replace('demo-3001', `demo-${demo.env.SANDBOX_PORT}`);
-  const { status, stdout, stderr } = await run('npm run -s bin-service -- plan requests', { DATA_DIR });
+  const { status, stdout, stderr } = await run('npm run -s bin-lookup-service -- plan requests', { DATA_DIR });
   expect(status, stderr).toBe(0);
   expect(stdout).toBe('No plan requests.\n');
 });

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createBinService } from '../../src/bin-service/service.ts';
+import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import { clientOf, demoApps } from '../../src/demo/apps.ts';
 import { writeHistory } from '../../src/demo/history.ts';
 import { SEED } from '../../src/demo/people.ts';

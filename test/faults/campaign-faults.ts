@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { limitFiles, limitOpenFiles, missingPrlimit } from '../support/fleet.ts';
 import { ANSWERS, type AnswerName } from '../support/hostile-answers.ts';
-import { sendJson } from '../support/scripted-bin-service.ts';
+import { sendJson } from '../support/scripted-bin-lookup-service.ts';
 import { until } from '../support/until.ts';
 import type { Excused } from './campaign-journal.ts';
 import type { Endpoint } from './campaign-provider.ts';

@@ -13,7 +13,7 @@ import { createMember, type Member, openVault, type StoreKind, type Vault } from
 import { CLIENT_SECRET } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { type ScriptedBinService, sendJson, startScriptedBinService } from '../support/scripted-bin-service.ts';
+import { type ScriptedBinService, sendJson, startScriptedBinService } from '../support/scripted-bin-lookup-service.ts';
 import { type CampaignProvider, startCampaignProvider } from './campaign-provider.ts';
 import type { Chance } from './chance.ts';
 

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createBinService } from '../../src/bin-service/service.ts';
+import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { getJson, sandboxApp, signIn } from '../support/gatehouse.ts';

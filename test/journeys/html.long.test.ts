@@ -1,6 +1,6 @@
 /** Valid HTML of pages after a form or an error, and of the sandbox. accessibility.long.test.ts has linked pages. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startBinSiteWithAccounts } from '../bin-service/site.ts';
+import { startBinSiteWithAccounts } from '../bin-lookup-service/site.ts';
 import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
 import { ANYTHING, administratorOf, bearer } from '../gatehouse/relay/service.ts';
 import { ask, JSON_BODY } from '../support/ask.ts';

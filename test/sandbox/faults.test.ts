@@ -26,7 +26,7 @@ describe('faults that replace the response', () => {
   });
 
   it('503 with Retry-After', async () => {
-    client.sandbox.faults.set({ on: 'bin-service', kind: 'unavailable', retryAfterSeconds: 7 });
+    client.sandbox.faults.set({ on: 'bin-lookup-service', kind: 'unavailable', retryAfterSeconds: 7 });
     const response = await fetch(`${client.sandbox.binServiceUrl}/45717360`);
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '7']);
     expect(await response.json()).toEqual({ error: 'temporarily_unavailable' });
@@ -172,7 +172,7 @@ describe('the scope of a fault', () => {
     faults.set({ on: 'platform', path: '/1/threads', method: 'GET', times: 2, kind: 'error' });
     expect(faults.take('platform', 'GET', '/1/threadsome')).toBeUndefined();
     expect(faults.take('platform', 'POST', '/1/threads')).toBeUndefined();
-    expect(faults.take('bin-service', 'GET', '/1/threads')).toBeUndefined();
+    expect(faults.take('bin-lookup-service', 'GET', '/1/threads')).toBeUndefined();
     expect(faults.take('platform', 'GET', '/1/threads/current')?.kind).toBe('error');
     const off = faults.set({ on: 'platform', kind: 'garbage' });
     expect(faults.take('platform', 'GET', '/1/threads')?.kind).toBe('garbage');
@@ -195,7 +195,7 @@ describe('hits', () => {
     await anyPlatformPath();
     const { hits } = client.sandbox;
     expect(hits.count('GET /1/threads/current')).toBe(2);
-    expect(hits.count('GET /1/threads/current', 'bin-service')).toBe(0);
+    expect(hits.count('GET /1/threads/current', 'bin-lookup-service')).toBe(0);
     expect(hits.all()).toEqual({ 'GET /1/threads/current': 2 });
     const [first] = hits.requests('platform');
     expect(first).toMatchObject({ url: '/1/threads/current?q=1', headers: { 'x-probe': 'Seen', cookie: 'a=1' } });

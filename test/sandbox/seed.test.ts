@@ -73,10 +73,12 @@ describe('a seed', () => {
   });
 
   it('cannot replace the sandbox’s own registrations', () => {
-    const apps = ['sandbox-pages', 'sandbox-platform', 'sandbox-bin-service', 'sandbox-demo-app'].map((clientId) => ({
-      ...GOOD.apps[0],
-      clientId,
-    }));
+    const apps = ['sandbox-pages', 'sandbox-platform', 'sandbox-bin-lookup-service', 'sandbox-demo-app'].map(
+      (clientId) => ({
+        ...GOOD.apps[0],
+        clientId,
+      }),
+    );
     expect(readSeed(JSON.stringify({ apps })).faults).toEqual(
       apps.map((_, index) => `apps[${index}].clientId: is reserved by the sandbox: choose another`),
     );

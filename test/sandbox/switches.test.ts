@@ -1,7 +1,7 @@
 /** The switches of the sandbox, which change tokens and keys without a request, as seen by its clients. */
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createBinService } from '../../src/bin-service/service.ts';
+import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 
 const CLIENT = { clientId: 'app', clientSecret: 'a-secret-of-the-test', redirectUris: ['http://127.0.0.1/callback'] };

@@ -91,7 +91,7 @@ const PROGRAMS: Record<string, { file: string; env: (port: string) => Record<str
       ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     }),
   },
-  'bin-service': { file: 'src/bin-service.ts', env: (port) => ({ DATA_DIR: join(directory, port) }) },
+  'bin-lookup-service': { file: 'src/bin-lookup-service.ts', env: (port) => ({ DATA_DIR: join(directory, port) }) },
 };
 
 describe.each(SINKS)('F24: with %s as output', (sink) => {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createBinService } from '../../src/bin-service/service.ts';
+import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import { startGatehouse } from '../../src/gatehouse/start.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { StartRefused } from '../../src/shared/errors.ts';

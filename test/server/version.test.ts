@@ -7,7 +7,7 @@ import { startProgram } from '../support/program.ts';
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
 
-test.each(['src/cli.ts', 'src/bin-service.ts'])('%s --version prints it, without any setting', async (file) => {
+test.each(['src/cli.ts', 'src/bin-lookup-service.ts'])('%s --version prints it, without any setting', async (file) => {
   const program = startProgram(['node', file, '--version'], {});
   expect([(await program.ended).status, program.stdout(), program.stderr()]).toEqual([0, `${version}\n`, '']);
 });

@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createBinService } from '../../src/bin-service/service.ts';
+import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import type { Grant } from '../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/gatehouse/grants/grant-store.ts';
 import { userIdOf } from '../../src/gatehouse/users/user-id.ts';

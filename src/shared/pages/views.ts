@@ -13,7 +13,7 @@ export interface Views {
 const VIEWS = join(import.meta.dirname, '../../..', 'views');
 export const SHARED_VIEWS = join(VIEWS, 'shared');
 export const GATEHOUSE_VIEWS = join(VIEWS, 'gatehouse');
-export const BIN_SERVICE_VIEWS = join(VIEWS, 'bin-service');
+export const BIN_SERVICE_VIEWS = join(VIEWS, 'bin-lookup-service');
 
 /** @param parts `directories`: absolute paths of template folders, in addition to those that the programs share */
 export function createViews(parts: { directories: readonly string[]; clock: () => number }): Views {

@@ -68,8 +68,8 @@
  * | `connection-check:APP` | the position in the list of an app's connections up to which idle ones were looked for, and when | 1 day |
  * | `tally:{MINUTES}`, `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in those five minutes, that hour or that day (UTC) | 1 day, 3 days, 62 days |
  * | lease `task:NAME` | which process does that scheduled task | 30 s after its holder's last renewal |
- * | `bin-service-pause` | the time until which the BIN lookup service must not be called (429) | until that time |
- * | `bin-service-health` | the last success and the last failure of the BIN lookup service | 100 days |
+ * | `bin-lookup-service-pause` | the time until which the BIN lookup service must not be called (429) | until that time |
+ * | `bin-lookup-service-health` | the last success and the last failure of the BIN lookup service | 100 days |
  * | counter `bin-lookups:{YYYY-MM}:OUTCOME` | look-ups in that UTC month by source of the data, or by problem | 100 days |
  * | `bin-dataset` | the imported BIN data set in use and the previous one, each with source, date, licence and bad rows | until the next import |
  * | `bin-dataset:{ID}:N` | a part of an imported BIN data set, compressed and in base64 | until the import after the next |
@@ -258,8 +258,8 @@ export const keys = {
   disconnectJobs: 'disconnect-jobs:{disconnect-jobs}',
   tally: (span: string) => `tally:{${span}}`,
   taskLease: (name: string) => `task:${name}`,
-  binServicePause: 'bin-service-pause',
-  binServiceHealth: 'bin-service-health',
+  binServicePause: 'bin-lookup-service-pause',
+  binServiceHealth: 'bin-lookup-service-health',
   binCall: (bin: string) => `bin-call:{${bin}}`,
   binLookups: (month: string, outcome: string) => `bin-lookups:{${month}}:${outcome}`,
   binDataset: 'bin-dataset',

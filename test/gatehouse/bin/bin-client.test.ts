@@ -9,7 +9,11 @@ import { createOutbound, type Outbound } from '../../../src/shared/outbound/outb
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { bin } from '../../support/bins.ts';
-import { type ScriptedBinService, sendJson, startScriptedBinService } from '../../support/scripted-bin-service.ts';
+import {
+  type ScriptedBinService,
+  sendJson,
+  startScriptedBinService,
+} from '../../support/scripted-bin-lookup-service.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 
 const NUMBER = bin('45717360');

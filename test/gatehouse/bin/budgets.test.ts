@@ -2,7 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { type ScriptedBinService, sendJson, startScriptedBinService } from '../../support/scripted-bin-service.ts';
+import {
+  type ScriptedBinService,
+  sendJson,
+  startScriptedBinService,
+} from '../../support/scripted-bin-lookup-service.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer } from '../relay/service.ts';
 

@@ -17,7 +17,11 @@ import { bin, datasetOf } from '../../support/bins.ts';
 import { type Child, startChild } from '../../support/child.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
-import { type ScriptedBinService, sendJson, startScriptedBinService } from '../../support/scripted-bin-service.ts';
+import {
+  type ScriptedBinService,
+  sendJson,
+  startScriptedBinService,
+} from '../../support/scripted-bin-lookup-service.ts';
 import { until } from '../../support/until.ts';
 
 const imported = datasetOf(

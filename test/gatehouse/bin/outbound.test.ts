@@ -6,7 +6,11 @@ import { heardSoFar } from '../../support/bin-watch.ts';
 import { withCheckDigit } from '../../support/bins.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { recordOutbound } from '../../support/outbound-recorder.ts';
-import { type ScriptedBinService, sendJson, startScriptedBinService } from '../../support/scripted-bin-service.ts';
+import {
+  type ScriptedBinService,
+  sendJson,
+  startScriptedBinService,
+} from '../../support/scripted-bin-lookup-service.ts';
 
 let service: ScriptedBinService;
 let site: TestSite;

@@ -218,7 +218,8 @@ describe('R58 a logout token', () => {
       const responses = await Promise.all(['none', 'connect-only', 'other-client'].map((app) => send(token, app)));
       expect(responses.map(({ status }) => status)).toEqual([404, 404, 400]);
       const detail = 'There is no sign-in app with this id.';
-      for (const { body } of responses.slice(0, 2)) expect(JSON.parse(body)).toMatchObject({ code: 'not_found', detail });
+      for (const { body } of responses.slice(0, 2))
+        expect(JSON.parse(body)).toMatchObject({ code: 'not_found', detail });
       const reason = JSON.parse(responses[2]?.body ?? '').error_description;
       const lines = site.logs().map((line) => JSON.parse(line));
       expect(lines).toContainEqual(expect.objectContaining({ app: 'other-client', outcome: 'refused', reason }));

@@ -1,6 +1,6 @@
 /** R122: a search of the log for `instance` or `X-Request-Id` of a problem finds its line. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type BinSite, startBinSite } from '../../bin-service/site.ts';
+import { type BinSite, startBinSite } from '../../bin-lookup-service/site.ts';
 import { ask, DATA } from '../../support/ask.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';

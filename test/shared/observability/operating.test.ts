@@ -258,7 +258,7 @@ describe('alert rules and dashboard', () => {
     const [, example = ''] = /^```yaml\n([\s\S]*?)^```$/m.exec(section(guide, 'Watch it')) ?? [];
     const jobs = [...example.matchAll(/^ {2}- job_name: (\S+)$/gm)].map(([, name]) => name);
     expect(jobs[0]).toBe('gatehouse');
-    expect(jobs.slice(1)).toEqual(['bin-service']);
+    expect(jobs.slice(1)).toEqual(['bin-lookup-service']);
   });
 
   test('GatehouseSlow covers exactly the routes that wait only for the storage', () => {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadBinServiceSettings } from '../../../src/bin-service/settings.ts';
+import { loadBinServiceSettings } from '../../../src/bin-lookup-service/settings.ts';
 import { withNewStorage } from '../../../src/gatehouse/commands/open-storage.ts';
 import { loadConfig } from '../../../src/shared/config/config.ts';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SessionData } from 'express-session';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createAccounts } from '../../../src/bin-service/accounts.ts';
+import { createAccounts } from '../../../src/bin-lookup-service/accounts.ts';
 import { createTallies } from '../../../src/gatehouse/audit/tallies.ts';
 import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
 import { createStoredDatasets } from '../../../src/gatehouse/bin/stored-dataset.ts';
@@ -320,7 +320,10 @@ const CHANGED: Readonly<
     },
   },
   tally: { make: tallied, change: tallied },
-  'bin-service-health': { make: (desk) => answered(desk, 'timeout'), change: (desk) => answered(desk, undefined) },
+  'bin-lookup-service-health': {
+    make: (desk) => answered(desk, 'timeout'),
+    change: (desk) => answered(desk, undefined),
+  },
   'bin-dataset': {
     make: (desk) => createStoredDatasets(desk).save(datasetOf(), REPORT),
     async change(desk) {
@@ -382,7 +385,7 @@ const CHANGED: Readonly<
 /** Kinds that are written only once, or whose writes replace the whole record. */
 const REPLACED_KINDS = (
   'key-check out-of-service session-id-token logout-token problem flash last-use bin connected-apps-change admin-token ' +
-  'admin-token-use sign-in-alias bin-service-pause relay-token-use api-key plan-sign-ins submission connection-check ' +
+  'admin-token-use sign-in-alias bin-lookup-service-pause relay-token-use api-key plan-sign-ins submission connection-check ' +
   'connection-id connect-link connect-ticket bin-dataset-upload webhook-response webhook-failing app-check ' +
   'app-registration erased-user narrowing'
 ).split(' ');

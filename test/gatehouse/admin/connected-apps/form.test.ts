@@ -17,7 +17,12 @@ const FULL = {
     Object.keys(connectedAppSchema.shape.endpoints.unwrap().shape).map((name) => [name, `${HOST}/${name}`]),
   ),
   signIn: { allow: { claim: 'groups', values: ['staff', 'partners'] } },
-  ...{ returnUrls: [`${HOST}/1`, `${HOST}/2`], accessTokenLifetimeSeconds: 60, endsEarlierTokens: true, parameters: { audience: 'a=b', x: '' } },
+  ...{
+    returnUrls: [`${HOST}/1`, `${HOST}/2`],
+    accessTokenLifetimeSeconds: 60,
+    endsEarlierTokens: true,
+    parameters: { audience: 'a=b', x: '' },
+  },
   ...{ tokenParameters: { tenant: 'a b' }, tokenPath: 'data.authed_user' },
   resources: [`${HOST}/api`, 'urn:example:reports'],
   ...{ refresh: 'rotating', providerSignOut: false, par: 'required', dpop: 'off' },

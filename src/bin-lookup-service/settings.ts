@@ -41,7 +41,7 @@ const paymentToken = z.string().superRefine((token, context) => {
   if (fault) context.addIssue({ code: 'custom', message: ` ${fault}; generate one with: openssl rand -base64 48` });
 });
 
-/** `docs/bin-service.env.example` is generated from this table. */
+/** `docs/bin-lookup-service.env.example` is generated from this table. */
 export const BIN_SERVICE_SETTINGS = {
   PUBLIC_URL: {
     schema: SETTINGS.PUBLIC_URL.schema.optional(),
@@ -55,9 +55,9 @@ export const BIN_SERVICE_SETTINGS = {
   MANAGEMENT_PORT: { schema: integer(0, 65_535).default(3008) },
   // The service has its own directory, because it shares nothing with Gatehouse.
   DATA_DIR: {
-    schema: z.string().default('./data/bin-service'),
+    schema: z.string().default('./data/bin-lookup-service'),
     about:
-      'Counts, accounts and keys: SQLite here, or Redis for more than one machine (every key then begins with bin-service:).',
+      'Counts, accounts and keys: SQLite here, or Redis for more than one machine (every key then begins with bin-lookup-service:).',
   },
   REDIS_URL: { schema: SETTINGS.REDIS_URL.schema, secret: true },
   REDIS_CLUSTER: { schema: SETTINGS.REDIS_CLUSTER.schema, secret: true },
@@ -91,7 +91,7 @@ address of the plan (an e-mail address or an https URL; otherwise SUPPORT_CONTAC
   PAYMENT_TOKEN: {
     schema: paymentToken.optional(),
     secret: true,
-    about: `A random text of 32 to 200 letters, digits and ASCII signs, with which a payment system confirms plans (docs/bin-service.md).
+    about: `A random text of 32 to 200 letters, digits and ASCII signs, with which a payment system confirms plans (docs/bin-lookup-service.md).
 Without it they are confirmed only by command. Generate one: openssl rand -base64 48`,
   },
   BAN_REFUSALS: {
@@ -111,7 +111,7 @@ Without it they are confirmed only by command. Generate one: openssl rand -base6
     example: 'https://idp.example.com',
   },
   SIGN_IN_NAME: { schema: z.string().optional(), example: 'Example' },
-  SIGN_IN_CLIENT_ID: { schema: z.string().optional(), example: 'bin-service' },
+  SIGN_IN_CLIENT_ID: { schema: z.string().optional(), example: 'bin-lookup-service' },
   SIGN_IN_CLIENT_SECRET: { schema: z.string().optional(), secret: true },
   INTERNAL_HOSTS: {
     schema: SETTINGS.INTERNAL_HOSTS.schema,
@@ -124,7 +124,7 @@ Without it they are confirmed only by command. Generate one: openssl rand -base6
     file: true,
     about:
       'Certificates of private authorities (one PEM file), trusted in addition to the public ones, for the provider and Redis.',
-    example: '/etc/bin-service/ca.pem',
+    example: '/etc/bin-lookup-service/ca.pem',
   },
   HTTPS_PROXY: {
     schema: SETTINGS.HTTPS_PROXY.schema,
@@ -141,7 +141,7 @@ Without it they are confirmed only by command. Generate one: openssl rand -base6
   LOG_LEVEL: SETTINGS.LOG_LEVEL,
 } as const satisfies SettingTable;
 
-export const BIN_SERVICE_PREAMBLE = `Settings of the BIN lookup service (npm run bin-service). Copy this file to .env.bin-service, or set these as environment
+export const BIN_SERVICE_PREAMBLE = `Settings of the BIN lookup service (npm run bin-lookup-service). Copy this file to .env.bin-lookup-service, or set these as environment
 variables. Each secret can also be given as NAME_FILE: the path of a file that holds it. Nothing is required: without any
 setting it serves the free tier on this machine. A line that is commented out shows the default, or an example.`;
 

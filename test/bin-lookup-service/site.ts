@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent, request } from 'undici';
-import { type RunningBinService, startBinService } from '../../src/bin-service/start.ts';
+import { type RunningBinService, startBinService } from '../../src/bin-lookup-service/start.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { CLIENT_SECRET, signingKeys } from '../support/gatehouse.ts';
 import { watchedLog } from '../support/log-watch.ts';
@@ -19,7 +19,7 @@ export interface BinSite {
 }
 
 export function temporaryFolder(): { path: string; remove(): void } {
-  const path = mkdtempSync(join(tmpdir(), 'gatehouse-bin-service-'));
+  const path = mkdtempSync(join(tmpdir(), 'gatehouse-bin-lookup-service-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
@@ -53,7 +53,9 @@ export async function startBinSiteWithAccounts(
   const port = await freePort();
   const url = settings.PUBLIC_URL ?? `http://127.0.0.1:${port}`;
   const sandbox = await startSandbox({
-    clients: [{ clientId: 'bin-service', clientSecret: CLIENT_SECRET, redirectUris: [`${url}/account/callback`] }],
+    clients: [
+      { clientId: 'bin-lookup-service', clientSecret: CLIENT_SECRET, redirectUris: [`${url}/account/callback`] },
+    ],
     binService: (_req, res) => void res.end(),
     signingKeys: await signingKeys(),
   });
@@ -61,7 +63,7 @@ export async function startBinSiteWithAccounts(
     PORT: String(port),
     SIGN_IN_ISSUER: sandbox.issuer,
     SIGN_IN_NAME: 'Sandbox',
-    SIGN_IN_CLIENT_ID: 'bin-service',
+    SIGN_IN_CLIENT_ID: 'bin-lookup-service',
     SIGN_IN_CLIENT_SECRET: CLIENT_SECRET,
     INTERNAL_HOSTS: '127.0.0.1',
     ...settings,
@@ -75,7 +77,7 @@ export async function startBinSiteWithAccounts(
 
 /** Starts the service as a separate process, and waits until it is ready. */
 export async function startBinProcess(env: Record<string, string>) {
-  const program = startProgram(['node', 'src/bin-service.ts'], env);
+  const program = startProgram(['node', 'src/bin-lookup-service.ts'], env);
   await program.printed('is ready at');
   return { program, url: `http://127.0.0.1:${env.PORT}` };
 }
@@ -85,7 +87,7 @@ export async function command(
   env: Record<string, string>,
   ...args: string[]
 ): Promise<{ status: number | null; out: string; err: string }> {
-  const program = startProgram(['node', 'src/bin-service.ts', ...args], env);
+  const program = startProgram(['node', 'src/bin-lookup-service.ts', ...args], env);
   const { status } = await program.ended;
   return { status, out: program.stdout(), err: program.stderr() };
 }

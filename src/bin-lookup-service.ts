@@ -1,10 +1,10 @@
-/** The program behind `npm run bin-service`: serves until SIGINT or SIGTERM. Its subcommands are for the operator. */
+/** The program behind `npm run bin-lookup-service`: serves until SIGINT or SIGTERM. Its subcommands are for the operator. */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { Command } from 'commander';
-import { type Account, type Accounts, createAccounts } from './bin-service/accounts.ts';
-import type { BinServiceSettings } from './bin-service/settings.ts';
-import { openBinServiceStore, readBinServiceSettings, startBinService } from './bin-service/start.ts';
+import { type Account, type Accounts, createAccounts } from './bin-lookup-service/accounts.ts';
+import type { BinServiceSettings } from './bin-lookup-service/settings.ts';
+import { openBinServiceStore, readBinServiceSettings, startBinService } from './bin-lookup-service/start.ts';
 import { EX_CONFIG, failureText, StartRefused, withoutArguments } from './shared/errors.ts';
 import { stopOnSignals } from './shared/http/signals.ts';
 import { announce } from './shared/observability/announce.ts';
@@ -15,8 +15,8 @@ import { createMetrics } from './shared/observability/metrics.ts';
 import { isoTime } from './shared/time.ts';
 import { VERSION } from './shared/version.ts';
 
-const program = new Command('npm run bin-service --')
-  .description('The BIN lookup service: GET /{bin}. Settings are in the environment, or in .env.bin-service.')
+const program = new Command('npm run bin-lookup-service --')
+  .description('The BIN lookup service: GET /{bin}. Settings are in the environment, or in .env.bin-lookup-service.')
   .version(VERSION)
   .showHelpAfterError()
   .configureOutput({ outputError: (text, write) => write(withoutArguments(text)) })
@@ -38,7 +38,7 @@ plan
     withAccounts(async (accounts) => {
       const account = await accounts.confirmPlan(id);
       if (!account?.plan)
-        return refuse('This account has not requested a plan. See: npm run bin-service -- plan requests');
+        return refuse('This account has not requested a plan. See: npm run bin-lookup-service -- plan requests');
       const { name, monthlyRequests } = account.plan;
       return say(`${id} has the plan ${name}: ${monthlyRequests} requests a month.`);
     }),
@@ -55,7 +55,7 @@ plan
     }),
   );
 
-if (existsSync('.env.bin-service')) process.loadEnvFile('.env.bin-service');
+if (existsSync('.env.bin-lookup-service')) process.loadEnvFile('.env.bin-lookup-service');
 try {
   await program.parseAsync();
 } catch (error) {
@@ -129,6 +129,6 @@ function refuse(text: string): void {
 
 function refusal(error: unknown): string {
   if (!(error instanceof StartRefused)) return failureText(error);
-  const help = error.cause === undefined ? ['The settings are explained in docs/bin-service.env.example.'] : [];
+  const help = error.cause === undefined ? ['The settings are explained in docs/bin-lookup-service.env.example.'] : [];
   return ['The BIN lookup service cannot start:', ...error.faults.map((fault) => `- ${fault}`), ...help].join('\n');
 }

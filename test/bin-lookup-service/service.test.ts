@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createBinService } from '../../src/bin-service/service.ts';
+import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import { testCards } from '../../src/shared/bin/test-cards.ts';
 import { AppError } from '../../src/shared/errors.ts';
 import { datasetOf } from '../support/bins.ts';

@@ -13,7 +13,7 @@ afterAll(() => site?.close());
 
 test('a user registers, chooses a plan and creates a key', async () => {
   const page = await openPage({}, /status of 400/);
-  const look = (name: string) => lookAround(page, `bin-service-${name}`);
+  const look = (name: string) => lookAround(page, `bin-lookup-service-${name}`);
   await statuses(`${site.url}/45717360`, 300);
   await page.goto(site.url);
   await look('front');

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import { isIPv6 } from 'node:net';
-import type { BinServiceAssembly, BinServiceParts } from '../bin-service/assembly.ts';
-import { openBinService, readBinServiceSettings } from '../bin-service/start.ts';
+import type { BinServiceAssembly, BinServiceParts } from '../bin-lookup-service/assembly.ts';
+import { openBinService, readBinServiceSettings } from '../bin-lookup-service/start.ts';
 import { BIN_CLIENT_ID, type SandboxClient } from './clients.ts';
 import type { Sandbox } from './sandbox.ts';
 

@@ -62,7 +62,7 @@ describe('R87 two processes on one store', () => {
     try {
       expect(granted(await Promise.all(services.map(({ send }) => send(1_500))))).toBe(LIMIT);
       const names = redis.ask('KEYS', '*').split('\n');
-      expect(names.every((name) => name === '' || name.startsWith('bin-service:'))).toBe(true);
+      expect(names.every((name) => name === '' || name.startsWith('bin-lookup-service:'))).toBe(true);
     } finally {
       await Promise.all(services.map(({ close }) => close()));
       await redis.dispose();

@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { accountRoutes } from '../../src/bin-service/account-routes.ts';
-import { type Account, createAccounts } from '../../src/bin-service/accounts.ts';
-import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
-import { createOwnBinService } from '../../src/sandbox/own-bin-service.ts';
+import { accountRoutes } from '../../src/bin-lookup-service/account-routes.ts';
+import { type Account, createAccounts } from '../../src/bin-lookup-service/accounts.ts';
+import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-lookup-service/start.ts';
+import { createOwnBinService } from '../../src/sandbox/own-bin-lookup-service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { keys } from '../../src/shared/storage/keys.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
@@ -31,7 +31,7 @@ const register = (login = 'user@example.test', agent?: UserAgent) =>
 /** Returns the URL of a callback for a browser with this cookie, without opening it. */
 async function pendingAs(login: string, secret: string | undefined): Promise<string> {
   const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
-  agent.cookies.set(site.url, 'bin-service-tx', secret);
+  agent.cookies.set(site.url, 'bin-lookup-service-tx', secret);
   return (await register(login, agent)).page.url;
 }
 const keyOn = (page: Page) => /data-copy-source>(gthb_[^<]+)</.exec(page.body)?.[1] ?? '';
@@ -436,7 +436,7 @@ describe('security', () => {
 
   test('R103 the cookie of pending sign-ins changes at sign-in and at sign-out', async () => {
     const agent = createUserAgent();
-    const secret = () => agent.cookies.get('bin-service-tx');
+    const secret = () => agent.cookies.get('bin-lookup-service-tx');
     await agent.get(`${site.url}/account/sign-in`, { follow: false });
     const before = secret();
     const { page } = await register('user@example.test', agent);
@@ -454,17 +454,17 @@ describe('security', () => {
   test('R103 a sign-out without a session also clears the cookie of pending sign-ins', async () => {
     const agent = createUserAgent();
     await register('user@example.test', agent);
-    const link = await pendingAs('user@example.test', agent.cookies.get('bin-service-tx'));
-    agent.cookies.set(site.url, 'bin-service', undefined);
+    const link = await pendingAs('user@example.test', agent.cookies.get('bin-lookup-service-tx'));
+    agent.cookies.set(site.url, 'bin-lookup-service', undefined);
     const signedOut = await agent.request(`${site.url}/account/sign-out`, { method: 'POST', follow: false });
-    expect([signedOut.status, agent.cookies.get('bin-service-tx') ?? '']).toEqual([303, '']);
+    expect([signedOut.status, agent.cookies.get('bin-lookup-service-tx') ?? '']).toEqual([303, '']);
     expect((await agent.get(link)).status).toBe(400);
   });
 
   test('R103 a callback of another account while signed in stores nothing, and asks to sign out', async () => {
     const other = accountOn((await register('second@example.test')).page);
     const { agent, page } = await register();
-    const link = await pendingAs('second@example.test', agent.cookies.get('bin-service-tx'));
+    const link = await pendingAs('second@example.test', agent.cookies.get('bin-lookup-service-tx'));
     const cookies = agent.cookies.header(site.url);
     const store = await openBinServiceStore(readBinServiceSettings(site.env));
     onTestFinished(() => store.close());
@@ -512,7 +512,7 @@ describe('security', () => {
       expect(headers.get('cache-control')).toBe('no-store');
       expect(headers.get('x-content-type-options')).toBe('nosniff');
     }
-    const asset = await fetch(`${site.url}/assets/bin-service.css`);
+    const asset = await fetch(`${site.url}/assets/bin-lookup-service.css`);
     expect(asset.headers.get('content-type')).toContain('text/css');
   });
 

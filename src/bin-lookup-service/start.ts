@@ -91,7 +91,7 @@ export async function openBinServiceStore(settings: BinServiceSettings): Promise
     config: settings,
     clock: Date.now,
     random: Math.random,
-    keyPrefix: 'bin-service:',
+    keyPrefix: 'bin-lookup-service:',
     onReconnect: () => onReconnect(),
   });
   try {

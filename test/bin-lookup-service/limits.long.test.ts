@@ -3,9 +3,9 @@
 import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createAccounts } from '../../src/bin-service/accounts.ts';
-import { keyHint } from '../../src/bin-service/api-key.ts';
-import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
+import { createAccounts } from '../../src/bin-lookup-service/accounts.ts';
+import { keyHint } from '../../src/bin-lookup-service/api-key.ts';
+import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-lookup-service/start.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
 import { ask as send } from '../support/ask.ts';
 import { pass, passToNextMinute } from '../support/passing-time.ts';
@@ -289,7 +289,7 @@ describe('other HTTP behaviour', () => {
     const listener = `http://127.0.0.1:${secure.env.PORT}`;
     try {
       const long = `/${'x'.repeat(9_000)}`;
-      for (const path of ['/45717360', '/999999', '/4', '/', '/account', '/assets/bin-service.css', long]) {
+      for (const path of ['/45717360', '/999999', '/4', '/', '/account', '/assets/bin-lookup-service.css', long]) {
         const { headers } = await send(listener + path, { headers: { host: 'bins.test' } });
         expect(headers['strict-transport-security'], path).toBe('max-age=31536000');
         expect(headers['x-content-type-options'], path).toBe('nosniff');
@@ -319,7 +319,7 @@ describe('other HTTP behaviour', () => {
       (await fetch(below.url.replace('/bins/v1', path), { headers })).status;
     expect(await status('/bins/v1/45717360')).toBe(200);
     expect(await status('/bins/v1/account', { accept: 'text/html' })).toBe(200);
-    expect(await status('/bins/v1/assets/bin-service.css')).toBe(200);
+    expect(await status('/bins/v1/assets/bin-lookup-service.css')).toBe(200);
     for (const path of ['/45717360', '/account', '/bins/v145717360', '/bins']) expect(await status(path)).toBe(404);
     await below.close();
   });

@@ -103,7 +103,14 @@ export function createSignIn(parts: {
 }
 
 function appOf({ issuer, name, clientId, clientSecret }: SignInSettings, redirectUri: string): ConnectedApp {
-  const registration = { id: 'bin-service', name, issuer, clientId, scopes: SCOPES, callbackUrls: [redirectUri] };
+  const registration = {
+    id: 'bin-lookup-service',
+    name,
+    issuer,
+    clientId,
+    scopes: SCOPES,
+    callbackUrls: [redirectUri],
+  };
   return Object.freeze({ ...connectedAppSchema.parse(registration), clientSecret });
 }
 

@@ -26,8 +26,8 @@ export interface Browsers {
 }
 
 const FORM = /^[A-Za-z0-9_-]{43}$/;
-const SESSION = 'bin-service';
-const SECRET = 'bin-service-tx';
+const SESSION = 'bin-lookup-service';
+const SECRET = 'bin-lookup-service-tx';
 
 /** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: offered to a request without a session */
 export function createBrowsers(parts: {

@@ -4,9 +4,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PROBLEM_CODES } from '../../src/bin-service/problems.ts';
-import { BIN_SERVICE_PREAMBLE, BIN_SERVICE_SETTINGS, loadBinServiceSettings } from '../../src/bin-service/settings.ts';
-import { startBinService } from '../../src/bin-service/start.ts';
+import { PROBLEM_CODES } from '../../src/bin-lookup-service/problems.ts';
+import {
+  BIN_SERVICE_PREAMBLE,
+  BIN_SERVICE_SETTINGS,
+  loadBinServiceSettings,
+} from '../../src/bin-lookup-service/settings.ts';
+import { startBinService } from '../../src/bin-lookup-service/start.ts';
 import { anyText } from '../support/any-text.ts';
 import { exampleFile } from '../support/example-file.ts';
 import { watchedLog } from '../support/log-watch.ts';
@@ -28,7 +32,7 @@ describe('settings', () => {
     expect(load({}).settings).toMatchObject({
       publicUrl: { href: 'http://127.0.0.1:3003' },
       listen: { host: '127.0.0.1', port: 3003 },
-      dataDirectory: './data/bin-service',
+      dataDirectory: './data/bin-lookup-service',
       free: { monthlyRequests: 10_000, requestsPerMinute: 12_000 },
       plans: [
         { name: 'starter', monthlyRequests: 100_000, requestsPerMinute: 60_000 },
@@ -109,17 +113,17 @@ describe('documents', () => {
   const root = join(import.meta.dirname, '..', '..');
   const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
-  test('docs/bin-service.env.example is generated from the table, with every setting commented out and every secret empty', async () => {
+  test('docs/bin-lookup-service.env.example is generated from the table, with every setting commented out and every secret empty', async () => {
     const example = exampleFile(BIN_SERVICE_PREAMBLE, BIN_SERVICE_SETTINGS);
-    await expect(example).toMatchFileSnapshot(join(root, 'docs', 'bin-service.env.example'));
+    await expect(example).toMatchFileSnapshot(join(root, 'docs', 'bin-lookup-service.env.example'));
     expect(example).not.toMatch(/^[A-Z]/m);
     for (const [name, facts] of Object.entries(BIN_SERVICE_SETTINGS))
       if ('secret' in facts) expect(example).toMatch(new RegExp(`^#${name}=$`, 'm'));
   });
 
-  test('docs/bin-service.md names every problem code', () => {
+  test('docs/bin-lookup-service.md names every problem code', () => {
     for (const code of PROBLEM_CODES.filter((problem) => !['internal', 'not_found'].includes(problem)))
-      expect(read('docs/bin-service.md')).toContain(`\`${code}\``);
+      expect(read('docs/bin-lookup-service.md')).toContain(`\`${code}\``);
   });
 });
 

@@ -3,12 +3,12 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { rateLimit, rateLimitPolicy } from '../../src/bin-service/admission.ts';
-import { createApiKey, isApiKey, keyHint } from '../../src/bin-service/api-key.ts';
-import { readCredentials } from '../../src/bin-service/credentials.ts';
-import { monthAt, monthOf, secondsLeft } from '../../src/bin-service/month.ts';
-import { parsePlans } from '../../src/bin-service/plans.ts';
-import { PROBLEM_CODES, problemDocument, type Refusal } from '../../src/bin-service/problems.ts';
+import { rateLimit, rateLimitPolicy } from '../../src/bin-lookup-service/admission.ts';
+import { createApiKey, isApiKey, keyHint } from '../../src/bin-lookup-service/api-key.ts';
+import { readCredentials } from '../../src/bin-lookup-service/credentials.ts';
+import { monthAt, monthOf, secondsLeft } from '../../src/bin-lookup-service/month.ts';
+import { parsePlans } from '../../src/bin-lookup-service/plans.ts';
+import { PROBLEM_CODES, problemDocument, type Refusal } from '../../src/bin-lookup-service/problems.ts';
 
 describe('months', () => {
   test('R87 begin and end in UTC', () => {

@@ -1,8 +1,8 @@
 /** Counts a month's requests exactly, with several quotas on one store and a clock that moves forwards and back. */
 import { afterEach, describe, expect, test } from 'vitest';
-import { createBans } from '../../src/bin-service/bans.ts';
-import { type Counters, createMemoryCounters } from '../../src/bin-service/counters.ts';
-import { createQuota, type Quota } from '../../src/bin-service/quota.ts';
+import { createBans } from '../../src/bin-lookup-service/bans.ts';
+import { type Counters, createMemoryCounters } from '../../src/bin-lookup-service/counters.ts';
+import { createQuota, type Quota } from '../../src/bin-lookup-service/quota.ts';
 import { AppError } from '../../src/shared/errors.ts';
 
 const NOVEMBER = Date.UTC(2026, 10, 21, 12);
