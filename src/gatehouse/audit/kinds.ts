@@ -1,4 +1,5 @@
 /** The events of the audit trail with their words, and the shape of an entry. */
+import { keys } from '../../shared/storage/keys.ts';
 
 /** Each event with its words on the page. The prefix names the resource. */
 export const AUDIT_EVENTS = {
@@ -78,6 +79,16 @@ export const AUDIT_EVENTS = {
 } as const;
 
 export type AuditEvent = keyof typeof AUDIT_EVENTS;
+
+/** The events that delete a record: its key by the id of the target, and the path of its resource in the admin API. */
+export const DELETIONS = {
+  'connect_link.revoked': { key: keys.connectLink, path: 'connect-links' },
+  'connect_link.used': { key: keys.connectLink, path: 'connect-links' },
+  'connected_app.deleted': { key: keys.connectedApp, path: 'connected-apps' },
+  'relay_token.revoked': { key: keys.relayToken, path: 'relay-tokens' },
+  'service_account.deleted': { key: keys.serviceAccount, path: 'service-accounts' },
+  'webhook.deleted': { key: keys.webhook, path: 'webhooks' },
+} satisfies Partial<Record<AuditEvent, { key: (id: string) => string; path: string }>>;
 
 /** Events of everyday use by users, services and providers. They have a separate limit, so that they evict no changes (R94). */
 const EVERYDAY =

@@ -9,7 +9,7 @@ import { isOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { shellQuoted } from '../../shared/text.ts';
-import type { AuditEvent } from '../audit/kinds.ts';
+import { type AuditEvent, DELETIONS } from '../audit/kinds.ts';
 import { isNotDone, isUnknown } from '../audit/outcome.ts';
 import type { User } from '../users/user-store.ts';
 import { readEntries } from './json-entries.ts';
@@ -96,7 +96,7 @@ export async function endedAgain(ended: readonly ReadStep[], restored: RestoredS
 
 function add(steps: Map<string, ReadStep[]>, entry: Entry): void {
   const { at, event, requestId, outcome } = entry;
-  const step = Object.hasOwn(STEPS, event) ? STEPS[event as Ending](entry) : undefined;
+  const step = stepOf(event, entry);
   if (!step) return;
   const earlier = steps.get(step.about) ?? [];
   // An entry of the same request announced the change before it failed.
@@ -106,7 +106,7 @@ function add(steps: Map<string, ReadStep[]>, entry: Entry): void {
   if (isUndone && announced !== -1) steps.set(step.about, earlier.toSpliced(announced, 1));
   // The last two steps are enough: the last one, and the one before it in case the last was not made.
   else if (!isUndone && !isUnknown(outcome))
-    steps.set(step.about, [...earlier.slice(-1), { ...step, at, event: event as Ending, requestId }]);
+    steps.set(step.about, [...earlier.slice(-1), { ...step, at, event: event as AuditEvent, requestId }]);
 }
 
 /** Returns the line that deletes the record with this key. */
@@ -125,10 +125,12 @@ const signOut = (userId: string | undefined): Step | undefined =>
       }
     : undefined;
 
-const stored =
-  (key: (id: string) => string, path: string) =>
-  ({ target }: Entry): Step | undefined =>
-    isId(target?.id) ? { about: `${path} ${target.id}`, find: deletion(key(target.id), path, target.id) } : undefined;
+const recordDeleted = (event: Deletion, { target }: Entry): Step | undefined => {
+  const { key, path } = DELETIONS[event];
+  return isId(target?.id)
+    ? { about: `${path} ${target.id}`, find: deletion(key(target.id), path, target.id) }
+    : undefined;
+};
 
 const user = ({ target }: Entry): Step | undefined =>
   isId(target?.id)
@@ -137,28 +139,23 @@ const user = ({ target }: Entry): Step | undefined =>
 
 /** Events that need no line, because they end nothing that a restore brings back. */
 type EndsNothing =
-  | `sign_in.${'succeeded' | 'refused' | 'failed'}`
+  | `${string}.${'created' | 'changed' | 'rotated' | 'refused' | 'failed' | 'imported' | 'exported'}`
+  | 'sign_in.succeeded'
   | 'session.end_refused'
-  | `connection.${'created' | 'imported' | 'recovered' | 'reconnect_needed'}`
-  | 'connect_link.created'
+  | `connection.${'recovered' | 'reconnect_needed'}`
   | `revocation.${'pending' | 'confirmed' | 'abandoned'}`
-  | 'refresh.failed'
-  | `connected_app.${'created' | 'changed' | 'secret_replaced' | 'connections_set_aside'}`
-  | `connected_app.${'checked' | 'registered' | 'withdrawn'}`
-  | `relay_token.${'created' | 'changed' | 'rotated' | 'exchanged'}`
-  | `relay.${'used' | 'refused'}`
-  | `service_account.${'created' | 'changed'}`
-  | 'admin_token.created'
-  | `admin.${'refused' | 'stepped_up'}`
-  | `webhook.${'created' | 'changed' | 'rotated' | 'tested' | 'message_resent' | 'failed'}`
-  | `bin_dataset.${'uploaded' | 'discarded' | 'imported' | 'rolled_back'}`
-  | `key.${'rotation_started' | 'rotated' | 'retired'}`
-  | 'signing_key.rotated'
-  | `storage.${'found_empty' | 'refused' | 'backed_up' | 'restored' | 'moved'}`
-  | 'settings.reloaded'
-  | `${'audit' | 'list'}.exported`;
+  | `connected_app.${'secret_replaced' | 'connections_set_aside' | 'checked' | 'registered' | 'withdrawn'}`
+  | 'relay_token.exchanged'
+  | 'relay.used'
+  | 'admin.stepped_up'
+  | `webhook.${'tested' | 'message_resent'}`
+  | `bin_dataset.${'uploaded' | 'discarded' | 'rolled_back'}`
+  | `key.${'rotation_started' | 'retired'}`
+  | `storage.${'found_empty' | 'backed_up' | 'restored' | 'moved'}`
+  | 'settings.reloaded';
 
-type Ending = Exclude<AuditEvent, EndsNothing>;
+type Deletion = keyof typeof DELETIONS;
+type Ending = Exclude<AuditEvent, EndsNothing | Deletion>;
 
 const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
   'user.deletion_started': user,
@@ -212,11 +209,6 @@ const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
     return { about: `connections of ${app}`, find };
   },
 
-  'connect_link.revoked': stored(keys.connectLink, 'connect-links'),
-  'connect_link.used': stored(keys.connectLink, 'connect-links'),
-  'relay_token.revoked': stored(keys.relayToken, 'relay-tokens'),
-  'service_account.deleted': stored(keys.serviceAccount, 'service-accounts'),
-  'webhook.deleted': stored(keys.webhook, 'webhooks'),
   'admin_token.revoked': ({ target }) => {
     const id = target?.id ?? '';
     if (!isOpaqueTokenId(id)) return undefined;
@@ -225,13 +217,17 @@ const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
     return { about: `admin-tokens ${id}`, find };
   },
 
-  'connected_app.deleted': stored(keys.connectedApp, 'connected-apps'),
   'connected_app.disabled': ({ target }) => {
     const id = target?.id;
     return isId(id) ? { about: `state of app ${id}`, find: (restored) => disabling(id, restored) } : undefined;
   },
   'connected_app.enabled': ({ target }) => ({ about: `state of app ${target?.id}` }),
 };
+
+function stepOf(event: string, entry: Entry): Step | undefined {
+  if (Object.hasOwn(DELETIONS, event)) return recordDeleted(event as Deletion, entry);
+  return Object.hasOwn(STEPS, event) ? STEPS[event as Ending](entry) : undefined;
+}
 
 /** The API requires a whole registration. An app that cannot be decrypted cannot be used, so it needs no line. */
 async function disabling(id: string, { store, sealedJson }: RestoredStorage): Promise<string | undefined> {
