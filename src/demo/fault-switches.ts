@@ -72,7 +72,7 @@ export function createFaultSwitches({ switches, faults }: Pick<Sandbox, 'switche
     },
     async press(name, access, say) {
       if (name === 'outage') {
-        endFaults = ENDPOINTS.map((path) => faults.set({ on: 'identity-provider', path, kind: 'unavailable' }));
+        endFaults = ENDPOINTS.map((path) => faults.set({ listener: 'identity-provider', path, kind: 'unavailable' }));
         say('responds with 503');
       }
       if (name === 'keys') {

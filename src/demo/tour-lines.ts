@@ -1,6 +1,6 @@
-/** Selects the calls to the sandbox and the audit entries that the tour shows. */
+/** Selects the requests to the sandbox and the audit entries that the tour shows. */
 import { AUDIT_EVENTS, type AuditEvent } from '../gatehouse/audit/kinds.ts';
-import type { Hit } from '../sandbox/hits.ts';
+import type { RecordedRequest } from '../sandbox/recorded-requests.ts';
 
 export interface Line {
   /** Milliseconds since the epoch. */
@@ -16,17 +16,21 @@ export interface Interval {
 }
 
 /**
- * Returns the calls by Gatehouse, without those of browsers and of the platform, which introspects tokens. Other
- * connections are refreshed all the time, so calls for tokens and threads are shown only during a call of the tour.
+ * Returns the requests of Gatehouse, without those of browsers and of the platform, which introspects tokens. Other
+ * connections are refreshed all the time, so requests for tokens and threads are shown only during a call of the tour.
  * @param withKeys whether to include reads of the provider's keys, which serve all connections
  */
-export function linesOfHits(hits: readonly Hit[], calls: readonly Interval[], withKeys: boolean): Line[] {
-  return hits.flatMap(({ on, method, path, atMs: at }) => {
+export function linesOfRequests(
+  requests: readonly RecordedRequest[],
+  calls: readonly Interval[],
+  withKeys: boolean,
+): Line[] {
+  return requests.flatMap(({ listener, method, path, atMs: at }) => {
     const text = `${method} ${path}`;
     const isDuringCall = calls.some(({ from, to }) => at >= from && at <= to);
-    if (on === 'platform') return isDuringCall ? [{ at, source: 'Gatehouse to the platform', text }] : [];
+    if (listener === 'platform') return isDuringCall ? [{ at, source: 'Gatehouse to the platform', text }] : [];
     const isShown = (path === '/jwks' && withKeys) || (path === '/token' && isDuringCall);
-    return on === 'identity-provider' && isShown ? [{ at, source: 'Gatehouse to the provider', text }] : [];
+    return listener === 'identity-provider' && isShown ? [{ at, source: 'Gatehouse to the provider', text }] : [];
   });
 }
 

@@ -14,7 +14,7 @@ import {
   SWITCHES,
   type SwitchName,
 } from './fault-switches.ts';
-import { type Interval, type Line, linesOfAudit, linesOfHits } from './tour-lines.ts';
+import { type Interval, type Line, linesOfAudit, linesOfRequests } from './tour-lines.ts';
 
 interface OpenedTour {
   sandbox: Sandbox;
@@ -172,7 +172,7 @@ function openTour(parts: OpenedTour): RunningTour {
     async warmUp(login) {
       await this.call(login);
       const refreshedAt =
-        sandbox.hits.requests('identity-provider').findLast(({ path }) => path === '/token')?.atMs ?? 0;
+        sandbox.requests.latest('identity-provider').findLast(({ path }) => path === '/token')?.atMs ?? 0;
       await sleep(Math.max(0, refreshedAt + JUST_REFRESHED_MS - Date.now()), undefined, { ref: false });
     },
 
@@ -181,7 +181,11 @@ function openTour(parts: OpenedTour): RunningTour {
       const headers = { authorization: `Bearer ${adminToken}` };
       const response = await fetch(`${localUrl}/admin/api/audit?${query}`, { headers });
       const audit = response.ok ? linesOfAudit(((await response.json()) as { items: never[] }).items) : [];
-      const lines = [...tour.lines, ...linesOfHits(sandbox.hits.requests(), tour.calls, name === 'keys'), ...audit]
+      const lines = [
+        ...tour.lines,
+        ...linesOfRequests(sandbox.requests.latest(), tour.calls, name === 'keys'),
+        ...audit,
+      ]
         .filter((line) => line.at >= at && line.at < until)
         .sort((a, b) => a.at - b.at);
       // The first lines show what happened, the last the current state.

@@ -1,16 +1,16 @@
-/** Settings of each app: token lifetimes, use of refresh tokens, and requirements of the token endpoint. */
+/** The settings of each app: token lifetimes, refresh policy, and what its requests must have. */
 import { z } from 'zod';
 import { isAllowedFrom } from '../shared/config/networks.ts';
 import type { Account } from './accounts.ts';
 
-/** How used refresh tokens are treated. May be changed while the sandbox runs. */
-export interface RefreshTokens {
+/** Says how long a used refresh token stays valid. It may be changed while the sandbox runs. */
+export interface RefreshPolicy {
   /**
-   * `rotating`: each is valid once, and a second use ends the grant. `reusable`: always the same token. `grace`:
-   * rotating, but a used token stays valid for a while, for clients that lost the response.
+   * `rotating`: each token is valid once, and a second use ends the grant. `reusable`: the token stays the same.
+   * `grace`: like `rotating`, but a used token stays valid for a while, for clients that lost the response.
    */
   policy: 'rotating' | 'reusable' | 'grace';
-  /** With `grace`: how long a used token stays valid, from its first use. */
+  /** With `grace`, a used token stays valid for this long after its first use. */
   graceSeconds: number;
 }
 
@@ -33,9 +33,9 @@ export const appSettingsSchema = z.strictObject({
     .min(0, 'must be 0 or more')
     .max(60_000, 'must be 60000 or less')
     .optional(),
-  /** False imitates a provider whose tokens live as long as the organisation's session. */
+  /** False imitates a provider whose tokens are valid as long as the session, and which states no lifetime. */
   sendExpiresIn: z.boolean().optional(),
-  /** Accept the app's tokens only from the networks of their user. */
+  /** Accept the app's tokens only from the networks of their account. */
   restrictTokens: z.boolean().optional(),
   /** Accept authorization requests only with PKCE (RFC 7636). Public clients need it in any case. */
   requirePkce: z.boolean().optional(),
@@ -47,38 +47,40 @@ export const appSettingsSchema = z.strictObject({
   requireDpopNonce: z.boolean().optional(),
 });
 
-/** The settings that are set for an app. */
-export type AppChoices = z.infer<typeof appSettingsSchema>;
+/** The settings that an app has instead of the sandbox's. */
+export type AppOverrides = z.infer<typeof appSettingsSchema>;
 
 /** The settings in effect. */
-export type AppSettings = Pick<AppChoices, 'refreshMaxSeconds'> & {
-  [Name in Exclude<keyof AppChoices, 'refreshMaxSeconds'>]-?: Exclude<AppChoices[Name], undefined>;
+export type AppSettings = Pick<AppOverrides, 'refreshMaxSeconds'> & {
+  [Name in Exclude<keyof AppOverrides, 'refreshMaxSeconds'>]-?: Exclude<AppOverrides[Name], undefined>;
 };
 
 export const DEFAULT_REFRESH_IDLE_SECONDS = 14 * DAY_SECONDS;
 
-/** Start options that apply to apps without settings of their own. */
+/** The settings from the start options, for apps that do not override them. */
 export type DefaultSettings = Pick<
   AppSettings,
   'accessTokenSeconds' | 'refreshIdleSeconds' | 'refreshMaxSeconds' | 'tokenDelayMilliseconds'
 >;
 
 /**
- * Remaining lifetime of a refresh token that is issued or used now.
- * @param signedInAtSeconds when its first token was issued
+ * Returns the remaining lifetime of a refresh token that is issued or used now.
+ * @param signedInAtSeconds time of the sign-in, which issued the first refresh token of this grant
  */
 export function refreshTokenSeconds(settings: AppSettings, signedInAtSeconds: number, nowSeconds: number): number {
   const { refreshIdleSeconds, refreshMaxSeconds = Number.POSITIVE_INFINITY } = settings;
   return Math.max(1, Math.min(refreshIdleSeconds, signedInAtSeconds + refreshMaxSeconds - nowSeconds));
 }
 
-/** The settings in effect for an app. Its own settings override those of the sandbox. */
+/** Returns the settings in effect for an app. Its overrides precede the settings of the sandbox. */
 export function settingsFor(
-  choices: AppChoices | undefined,
+  overrides: AppOverrides | undefined,
   defaults: DefaultSettings,
-  refreshTokens: RefreshTokens,
+  refreshTokens: RefreshPolicy,
 ): AppSettings {
-  const chosen = Object.fromEntries(Object.entries(choices ?? {}).filter(([, value]) => value !== undefined));
+  const definedOverrides = Object.fromEntries(
+    Object.entries(overrides ?? {}).filter(([, value]) => value !== undefined),
+  );
   return {
     ...defaults,
     refreshPolicy: refreshTokens.policy,
@@ -89,12 +91,13 @@ export function settingsFor(
     requirePushedRequests: false,
     requireDpop: false,
     requireDpopNonce: false,
-    ...chosen,
+    ...definedOverrides,
   };
 }
 
 /**
- * Whether a token may be used from an address. The user's networks apply if the app or the account restricts tokens.
+ * Returns whether a token may be used from an address. The networks of the account apply if the app or the account
+ * restricts tokens.
  * @param app undefined for an API token
  */
 export function isTokenAllowedFrom(

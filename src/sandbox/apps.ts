@@ -1,10 +1,10 @@
 /** The connected apps registered at the sandbox. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import {
-  type AppChoices,
+  type AppOverrides,
   type AppSettings,
   type DefaultSettings,
-  type RefreshTokens,
+  type RefreshPolicy,
   settingsFor,
 } from './app-settings.ts';
 import { clientMetadata, type SandboxClient } from './clients.ts';
@@ -42,7 +42,7 @@ export interface AppRegistry {
 interface Parts {
   clients: readonly SandboxClient[];
   defaults: DefaultSettings;
-  refreshTokens: RefreshTokens;
+  refreshTokens: RefreshPolicy;
   /** Clients of the sandbox itself, hidden from the console. */
   own: readonly Record<string, unknown>[];
   now: () => number;
@@ -120,7 +120,7 @@ function fromMetadata(
   const text = (name: string) => (typeof metadata[name] === 'string' ? metadata[name] : undefined);
   const list = (name: string) => (Array.isArray(metadata[name]) ? metadata[name].map(String) : []);
   const { jwks_uri: _keys, backchannel_logout_uri: _logout, ...otherMetadata } = metadata;
-  const settings: AppChoices = {
+  const settings: AppOverrides = {
     requirePushedRequests: metadata.require_pushed_authorization_requests === true,
     requireDpop: metadata.dpop_bound_access_tokens === true,
   };

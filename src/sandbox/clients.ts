@@ -1,5 +1,5 @@
 /** Registered apps, and their metadata for oidc-provider. */
-import type { AppChoices } from './app-settings.ts';
+import type { AppOverrides } from './app-settings.ts';
 import { SCOPES } from './scopes.ts';
 
 export const AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'private_key_jwt', 'none'] as const;
@@ -37,7 +37,7 @@ export interface SandboxClient {
   /** Whether logout tokens name the session (`sid`). Default true. */
   backchannelLogoutSessionRequired?: boolean;
   /** Overrides of the sandbox's settings. */
-  settings?: AppChoices;
+  settings?: AppOverrides;
 }
 
 /** Client metadata of OpenID Connect Dynamic Client Registration 1.0 section 2. */

@@ -1,9 +1,9 @@
-/** Fault switches for tests: which requests fail, how, and how often. Only this process can set them. */
+/** Faults for tests, which only this process can set: each selects requests, and makes them fail in one way. */
 import type { ListenerName } from './listeners.ts';
 
-/** Matches requests to the listener `on` whose path is `path` or below it. A missing field matches everything. */
+/** Matches requests to `listener` whose path is `path` or below it. A missing `path` or `method` matches any. */
 export interface FaultScope {
-  on: ListenerName;
+  listener: ListenerName;
   path?: string;
   method?: string;
   /** The number of requests after which the fault ends. */
@@ -11,34 +11,34 @@ export interface FaultScope {
 }
 
 export type FaultKind =
-  /** Handled as usual after a delay. */
+  /** The request is handled as usual after a delay. */
   | { kind: 'slow'; ms: number }
-  /** Handled as usual once the promise is settled. */
+  /** The request is handled as usual once the promise is settled. */
   | { kind: 'hold'; until: Promise<unknown> }
-  /** 500 with an HTML page. */
+  /** The response is a 500 with an HTML page. */
   | { kind: 'error' }
-  /** 503 with JSON and `Retry-After` (default 5). */
+  /** The response is a 503 with JSON and `Retry-After` (default 5). */
   | { kind: 'unavailable'; retryAfterSeconds?: number }
-  /** 200 with a JSON content type and random bytes. */
+  /** The response is a 200 with a JSON content type and random bytes. */
   | { kind: 'garbage' }
-  /** 200 with an endless body, one byte at a time (default every 1000 ms). */
+  /** The response is a 200 with an endless body, sent one byte at a time (default every 1000 ms). */
   | { kind: 'drip'; intervalMs?: number }
-  /** 200 with a streamed JSON string of `bytes` bytes (default 200 MB). */
+  /** The response is a 200 with a streamed JSON string of `bytes` bytes (default 200 MB). */
   | { kind: 'huge'; bytes?: number }
   /**
    * The connection is reset: before a response, within the body, or after the request took effect but before the
    * response.
    */
   | { kind: 'reset'; when?: 'before_headers' | 'after_headers' | 'after_handling' }
-  /** 200 that ends before its Content-Length. */
+  /** The response is a 200 that ends before its Content-Length. */
   | { kind: 'truncated' }
-  /** This response instead. An object is sent as JSON, a string unchanged. */
+  /** This response is sent instead of the handler's. An object is sent as JSON, a string unchanged. */
   | { kind: 'response'; status: number; body?: string | object; headers?: Record<string, string> }
-  /** Handled as usual, but with changed JSON in the response. */
+  /** The request is handled as usual, and `change` replaces the JSON of the response. */
   | { kind: 'rewrite'; change: (body: Record<string, unknown>) => object | Promise<object> }
-  /** Another issuer in discovery (`issuer`), in validly signed ID tokens (`iss`) and in the callback (`iss`). */
+  /** Discovery (`issuer`), validly signed ID tokens (`iss`) and the callback (`iss`) name another issuer. */
   | { kind: 'wrong_issuer'; issuer?: string }
-  /** ID tokens signed by a key that is not in the JWK set. */
+  /** ID tokens are signed with a key that is not in the JWK set. */
   | { kind: 'wrong_signature' };
 
 export type Fault = FaultScope & FaultKind;
@@ -51,25 +51,25 @@ export interface Faults {
 
 export interface FaultBook extends Faults {
   /** Returns the fault for this request, and counts the request. */
-  take(on: ListenerName, method: string, path: string): Fault | undefined;
+  take(listener: ListenerName, method: string, path: string): Fault | undefined;
 }
 
 export function createFaults(): FaultBook {
-  let switches: { fault: Fault; remaining: number }[] = [];
+  let entries: { fault: Fault; remaining: number }[] = [];
 
   return {
     set(fault) {
       const entry = { fault, remaining: fault.times ?? Number.POSITIVE_INFINITY };
-      switches.unshift(entry);
+      entries.unshift(entry);
       return () => {
-        switches = switches.filter((other) => other !== entry);
+        entries = entries.filter((candidate) => candidate !== entry);
       };
     },
     clear() {
-      switches = [];
+      entries = [];
     },
-    take(on, method, path) {
-      const entry = switches.find(({ fault, remaining }) => remaining > 0 && matches(fault, on, method, path));
+    take(listener, method, path) {
+      const entry = entries.find(({ fault, remaining }) => remaining > 0 && matches(fault, listener, method, path));
       if (entry === undefined) return undefined;
       entry.remaining -= 1;
       return entry.fault;
@@ -77,8 +77,8 @@ export function createFaults(): FaultBook {
   };
 }
 
-function matches(fault: FaultScope, on: ListenerName, method: string, path: string): boolean {
-  if (fault.on !== on || (fault.method ?? method) !== method) return false;
+function matches(fault: FaultScope, listener: ListenerName, method: string, path: string): boolean {
+  if (fault.listener !== listener || (fault.method ?? method) !== method) return false;
   const prefix = (fault.path ?? '/').replace(/\/$/, '');
   return path === prefix || path.startsWith(`${prefix}/`);
 }

@@ -1,23 +1,23 @@
-/** Counts every request of the sandbox and applies faults to it. */
+/** Records every request to the sandbox, and applies the fault that matches it. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sendFault } from './fault-responses.ts';
 import type { FaultBook } from './faults.ts';
-import type { RecordedHits } from './hits.ts';
 import type { ListenerName } from './listeners.ts';
+import type { RequestRecorder } from './recorded-requests.ts';
 import { changeResponse } from './response-changes.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
 interface Parts {
-  hits: RecordedHits;
+  requests: RequestRecorder;
   faults: FaultBook;
   signingKeys: SigningKeys;
   report: (error: unknown) => void;
 }
 
-export function createGate({ hits, faults, signingKeys, report }: Parts) {
-  async function pass(on: ListenerName, handle: RequestListener, req: IncomingMessage, res: ServerResponse) {
-    const fault = faults.take(on, req.method ?? 'GET', (req.url ?? '/').split('?')[0] ?? '/');
+export function createGate({ requests, faults, signingKeys, report }: Parts) {
+  async function pass(listener: ListenerName, handle: RequestListener, req: IncomingMessage, res: ServerResponse) {
+    const fault = faults.take(listener, req.method ?? 'GET', (req.url ?? '/').split('?')[0] ?? '/');
     if (fault !== undefined) {
       if (fault.kind === 'slow') await sleep(fault.ms, undefined, { ref: false });
       if (fault.kind === 'hold') await fault.until.catch(() => undefined);
@@ -27,10 +27,10 @@ export function createGate({ hits, faults, signingKeys, report }: Parts) {
     handle(req, res);
   }
 
-  return function gated(on: ListenerName, handle: RequestListener): RequestListener {
+  return function gated(listener: ListenerName, handle: RequestListener): RequestListener {
     return (req, res) => {
-      hits.add(on, req);
-      pass(on, handle, req, res).catch((error: unknown) => {
+      requests.add(listener, req);
+      pass(listener, handle, req, res).catch((error: unknown) => {
         report(error);
         res.destroy();
       });

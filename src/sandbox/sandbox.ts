@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
 import { type ApiTokens, createApiTokens } from './api-tokens.ts';
-import { DEFAULT_REFRESH_IDLE_SECONDS, type DefaultSettings, type RefreshTokens } from './app-settings.ts';
+import { DEFAULT_REFRESH_IDLE_SECONDS, type DefaultSettings, type RefreshPolicy } from './app-settings.ts';
 import { type AppRegistry, createApps } from './apps.ts';
 import { createAuthorization } from './authorization.ts';
 import {
@@ -16,7 +16,6 @@ import {
 import { createProofCheck } from './dpop-proof.ts';
 import { createFaults, type Faults } from './faults.ts';
 import { createGate } from './gate.ts';
-import { createHits, type Hits } from './hits.ts';
 import { createIdentityProvider, type IdentityProvider } from './identity-provider.ts';
 import { createIntrospection } from './introspection.ts';
 import { type Listeners, openListeners } from './listeners.ts';
@@ -26,6 +25,7 @@ import { createPages } from './pages.ts';
 import { createPlatform } from './platform.ts';
 import { createProviderRecords } from './provider-records.ts';
 import { createRateLimits, type RateLimits, USUAL_LIMITS } from './rate-limits.ts';
+import { createRequestRecorder, type RecordedRequests } from './recorded-requests.ts';
 import { createSecondFactor, type SecondFactor } from './second-factor.ts';
 import type { Seed } from './seed.ts';
 import { addSeedThreads, addSeedTokens, appsOf } from './seeding.ts';
@@ -43,7 +43,7 @@ export interface SandboxOptions {
   /** The first of three consecutive ports; 0 (default) for any three free ports. */
   port?: number;
   clients: readonly SandboxClient[];
-  /** From `readSeed`. */
+  /** The entries of a seed file, from `readSeed`. */
   seed?: Seed | undefined;
   /** Default 60. */
   accessTokenSeconds?: number;
@@ -54,18 +54,18 @@ export interface SandboxOptions {
   /** Whether name, e-mail and groups are in the ID token, not only at userinfo. Default true. */
   claimsInIdToken?: boolean;
   /** Default `rotating`; with `grace` 60 seconds. */
-  refreshTokens?: Partial<RefreshTokens>;
+  refreshTokens?: Partial<RefreshPolicy>;
   /** Delay of the token endpoint's responses. Default 0. */
   tokenDelayMilliseconds?: number;
   /** Whether second factors are required only with `acr_values=mfa`, or always. Default `on_request`. */
   secondFactor?: SecondFactorDemand;
-  /** Default: headers only, nothing is refused. */
+  /** Default: headers state the usual limits, and no call is refused. */
   rateLimits?: Partial<RateLimits>;
   /** Maximum of approvals of one app by one account. A further approval ends the oldest one. Default: no limit. */
   maxApprovals?: number;
-  /** Keys from `generateKeys` that sign ID tokens until the first rotation. Default: new keys. */
+  /** The keys, from `generateKeys`, that sign ID tokens until the first rotation. Default: new keys. */
   signingKeys?: readonly SigningKey[];
-  /** For dynamic registration. The admin console can create more. Default: none. */
+  /** An initial access token for dynamic registration. The admin console can create more. Default: none. */
   initialAccessToken?: string;
   binService: RequestListener;
   /** Serves `/tour` on the port of the identity provider. */
@@ -80,16 +80,16 @@ export interface Sandbox {
   readonly issuer: string;
   readonly platformUrl: string;
   readonly binServiceUrl: string;
-  /** Accounts of users who have the shared password. */
+  /** The accounts that sign in with the shared password. */
   readonly accounts: readonly (Account & { readonly password: string })[];
-  readonly refreshTokens: RefreshTokens;
+  readonly refreshTokens: RefreshPolicy;
   readonly rateLimits: RateLimits;
   readonly faults: Faults;
   readonly switches: Switches;
-  readonly hits: Hits;
-  /** A currently valid code; undefined for a login without a second factor. */
+  readonly requests: RecordedRequests;
+  /** Returns a valid code; undefined for an account without a second factor. */
   secondFactorCode(login: string): string | undefined;
-  /** Also closes open connections. */
+  /** Closes the listeners, and the connections that are still open. */
   close(): Promise<void>;
 }
 
@@ -112,7 +112,7 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   const apiTokens = createApiTokens({ now });
   addSeedTokens(seed, accounts, apiTokens);
   const signingKeys = createSigningKeys(options.signingKeys ?? (await generateKeys()));
-  const refreshTokens: RefreshTokens = { policy: 'rotating', graceSeconds: 60, ...options.refreshTokens };
+  const refreshTokens: RefreshPolicy = { policy: 'rotating', graceSeconds: 60, ...options.refreshTokens };
   const rateLimits: RateLimits = { ...USUAL_LIMITS, ...options.rateLimits };
   const platformClient = { clientId: PLATFORM_CLIENT_ID, clientSecret: randomBytes(32).toString('base64url') };
   const apps = createApps({
@@ -132,25 +132,27 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   if (options.initialAccessToken) await identityProvider.createInitialAccessToken(options.initialAccessToken);
   const platform = openPlatform(listeners, { ...shared, rateLimits });
 
-  const hits = createHits({ now });
+  const requests = createRequestRecorder({ now });
   const faults = createFaults();
-  const gated = createGate({ hits, faults, signingKeys, report });
+  const gated = createGate({ requests, faults, signingKeys, report });
   listeners.serve({
     'identity-provider': gated('identity-provider', identityProvider.app),
     platform: gated('platform', platform),
     'bin-lookup-service': gated('bin-lookup-service', options.binService),
   });
-  const withPassword = accounts.all.filter(({ kind, id }) => kind === 'person' && !accounts.hasOwnPassword(id));
+  const sharedPasswordAccounts = accounts.all.filter(
+    ({ kind, id }) => kind === 'person' && !accounts.hasOwnPassword(id),
+  );
   return {
     issuer: urls['identity-provider'],
     platformUrl: urls.platform,
     binServiceUrl: urls['bin-lookup-service'],
-    accounts: withPassword.map((account) => ({ ...account, password: accounts.password })),
+    accounts: sharedPasswordAccounts.map((account) => ({ ...account, password: accounts.password })),
     refreshTokens,
     rateLimits,
     faults,
     switches: identityProvider.switches,
-    hits,
+    requests,
     secondFactorCode(login) {
       const account = accounts.byLogin(login);
       return account && secondFactor.currentCode(account)?.code;

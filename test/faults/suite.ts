@@ -101,7 +101,12 @@ function defineTests(kind: StoreKind): void {
       const calls = fleet.tokens.calls();
       // This process has not verified an ID token yet, so it reads the keys after it has stored the refresh token.
       const { promise: released, resolve: release } = Promise.withResolvers<void>();
-      const off = fleet.sandbox.faults.set({ on: 'identity-provider', path: '/jwks', kind: 'hold', until: released });
+      const off = fleet.sandbox.faults.set({
+        listener: 'identity-provider',
+        path: '/jwks',
+        kind: 'hold',
+        until: released,
+      });
       const victim = fleet.member(3);
       const lostRequest = fleet.thread(victim, person).catch(() => undefined);
       const received = async () => (await fleet.vault.read(person.userId)).refresh?.received;
@@ -244,11 +249,11 @@ function defineTests(kind: StoreKind): void {
       const waiting = fleet.thread(fleet.member(1), person);
       await hold.made;
       expect((await fleet.post(fleet.member(2), '/connections/platform/disconnect', person)).status).toBe(200);
-      const revocations = fleet.sandbox.hits.count('POST /revoke');
+      const revocations = fleet.sandbox.requests.count('POST /revoke');
       hold.release();
       expect(JSON.parse((await waiting).body)).toMatchObject({ code: 'not_connected' });
       expect(await fleet.vault.grants.loadStored(person.userId, 'platform')).toBeUndefined();
-      expect(fleet.sandbox.hits.count('POST /revoke')).toBe(revocations + 1);
+      expect(fleet.sandbox.requests.count('POST /revoke')).toBe(revocations + 1);
       return undefined;
     },
   );
@@ -299,7 +304,7 @@ function defineTests(kind: StoreKind): void {
     const person = await expired(UMA);
     const uses = usesBy(person);
     const cut = { kind: 'reset', when: 'after_handling', times: 1 } as const;
-    fleet.sandbox.faults.set({ on: 'identity-provider', path: '/token', ...cut });
+    fleet.sandbox.faults.set({ listener: 'identity-provider', path: '/token', ...cut });
     expect((await fleet.thread(fleet.member(1), person)).status).toBe(503);
     // All processes respect the pause.
     expect(await statuses(person)).toEqual(Array(PROCESSES).fill(503));
@@ -382,10 +387,10 @@ function defineTests(kind: StoreKind): void {
     const sessionId = /gatehouse=s:([^.]+)\./.exec(decodeURIComponent(person.cookie))?.[1] ?? '';
     const read = await records.read(sessionId, { extend: false });
     if (!read) throw new Error('There is no session.');
-    const off = fleet.sandbox.faults.set({ on: 'platform', kind: 'slow', ms: 1_000 });
-    const hits = fleet.sandbox.hits.count('GET /1/threads/current');
+    const off = fleet.sandbox.faults.set({ listener: 'platform', kind: 'slow', ms: 1_000 });
+    const hits = fleet.sandbox.requests.count('GET /1/threads/current');
     const slow = fleet.thread(fleet.member(2), person);
-    await until(() => fleet.sandbox.hits.count('GET /1/threads/current') > hits);
+    await until(() => fleet.sandbox.requests.count('GET /1/threads/current') > hits);
     expect((await fleet.post(fleet.member(1), '/sign-out', person)).status).toBeLessThan(400);
     expect(await statuses(person)).toEqual(Array(PROCESSES).fill(401));
     await slow;

@@ -76,11 +76,11 @@ describe('in Chromium', () => {
   test('reads the thread after the access token has expired', async () => {
     const page = await openPage();
     await signInBy(page, site);
-    const calls = site.sandbox.hits.count('POST /token', 'identity-provider');
+    const calls = site.sandbox.requests.count('POST /token', 'identity-provider');
     await page.waitForTimeout((ACCESS_TOKEN_SECONDS + 0.5) * 1000);
     await page.reload();
     expect(await textOf(page)).toContain('Spring launch');
-    expect(site.sandbox.hits.count('POST /token', 'identity-provider')).toBe(calls + 1);
+    expect(site.sandbox.requests.count('POST /token', 'identity-provider')).toBe(calls + 1);
   });
 
   test('disconnects with the confirmation of the provider, connects again, and survives a restart', async () => {
@@ -88,9 +88,9 @@ describe('in Chromium', () => {
     await signInBy(page, site);
     await leaveBy(page, () => page.getByRole('link', { name: 'Connections' }).click());
     await leaveBy(page, () => page.getByRole('heading', { name: 'Collaboration platform' }).getByRole('link').click());
-    const revocations = site.sandbox.hits.count('POST /revoke', 'identity-provider');
+    const revocations = site.sandbox.requests.count('POST /revoke', 'identity-provider');
     await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
-    expect(site.sandbox.hits.count('POST /revoke', 'identity-provider')).toBeGreaterThan(revocations);
+    expect(site.sandbox.requests.count('POST /revoke', 'identity-provider')).toBeGreaterThan(revocations);
     expect(await page.getByRole('status').innerText()).toMatch(/confirmed/);
     expect(await textOf(page)).toContain('Not connected');
     expect(await page.getByRole('button', { name: 'Disconnect' }).count()).toBe(0);
@@ -112,7 +112,7 @@ describe('in Chromium', () => {
     const page = await openPage();
     await signInBy(page, site, 'second@example.test');
     await page.goto(`${site.url}/connections/platform`);
-    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
+    const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'unavailable' });
     await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
     heal();
     expect(await page.getByRole('alert').innerText()).toMatch(/not|could/i);

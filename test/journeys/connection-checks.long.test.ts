@@ -91,7 +91,7 @@ test('R113 a revocation at the provider is announced within the interval without
 
 test('R113 R41 a connection whose check fails in an outage is unverified until the provider recovers, without a call', async () => {
   const { site, messages, page, connection, untilCheck } = await start();
-  site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
+  site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'error' });
   await untilCheck();
   await until(async () => (await connection()).health === 'unverified');
   expect(await connection()).toMatchObject({ cause: 'provider_unavailable' });

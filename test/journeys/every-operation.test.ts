@@ -134,7 +134,7 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   await exchange(site, token, user);
   await exchange(site, token, { ...user, audience: 'unknown' });
   await exchange(site, 'gthr_unknown', user);
-  const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
+  const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'unavailable' });
   await exchange(site, token, { ...user, scope: 'platform_read_only' });
   heal();
 });

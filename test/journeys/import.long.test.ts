@@ -52,10 +52,10 @@ test('an operator imports a connection by command, and the user reads the thread
   });
 
   const { agent } = await signIn(site);
-  const authorizations = site.sandbox.hits.count('GET /authorize');
+  const authorizations = site.sandbox.requests.count('GET /authorize');
   const { status, json } = await getJson(agent, `${site.url}/threads/current?app=second`);
   expect([status, json.problem]).toEqual([200, undefined]);
-  expect(site.sandbox.hits.count('GET /authorize')).toBe(authorizations);
+  expect(site.sandbox.requests.count('GET /authorize')).toBe(authorizations);
   expect((await sessionOf(site, agent)).connections).toContainEqual(
     expect.objectContaining({ app: 'second', health: 'active' }),
   );
@@ -80,12 +80,12 @@ test('R111 in Chromium: the report names failures, a service calls for the user,
   const admin = await administratorOf(site, desk);
   const policy = { name: 'Nightly reports', scopes: ['threads:read'], apps: ['second'], assertUser: true };
   const { token } = await admin.makeToken(policy);
-  const authorizations = site.sandbox.hits.count('GET /authorize');
+  const authorizations = site.sandbox.requests.count('GET /authorize');
   expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
 
   await signInBy(page, site, 'second@example.test');
   // Only the sign-in.
-  expect(site.sandbox.hits.count('GET /authorize')).toBe(authorizations + 1);
+  expect(site.sandbox.requests.count('GET /authorize')).toBe(authorizations + 1);
   const connectionText = async () => {
     await page.goto(`${site.url}/connections/second`);
     return page.locator('main').innerText();

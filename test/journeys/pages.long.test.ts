@@ -60,7 +60,7 @@ test('every page fits and causes no browser errors', async () => {
     await lookAround(page, name ?? '');
   }
 
-  site.sandbox.faults.set({ on: 'platform', kind: 'unavailable' });
+  site.sandbox.faults.set({ listener: 'platform', kind: 'unavailable' });
   await visit('/', 'home-platform-down');
   site.sandbox.faults.clear();
   await visit('/nothing/here', 'not-found-signed-in');
@@ -87,7 +87,7 @@ describe('R68 no form-action: consent can redirect through any origins of the pr
     const chained = await startSite({ env: { INTERNAL_HOSTS: '127.0.0.1,localhost' } });
     try {
       chained.sandbox.faults.set({
-        on: 'identity-provider',
+        listener: 'identity-provider',
         path: '/.well-known/openid-configuration',
         kind: 'rewrite',
         change: (body) => ({ ...body, authorization_endpoint: `http://localhost:${port}/authorize` }),

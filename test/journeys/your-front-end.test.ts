@@ -99,7 +99,7 @@ describe.each(SITES)('%s', (_name, heading, file, command) => {
 
     expect(await callGatehouse('/threads/current')).toMatchObject({ thread: { author: { name: 'Uma Okafor' } } });
     expect(await postToGatehouse('/bin', { bins: ['45717360'] })).toMatchObject({ results: [{ bin: '45717360' }] });
-    site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 404, body: {} });
+    site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 404, body: {} });
     await expect(callGatehouse('/threads/current')).rejects.toMatchObject({
       message: 'Status 404',
       status: 404,
@@ -139,7 +139,7 @@ test('the Express site is at most twenty lines long, and forwards everything tha
   expect(await refusals()).toEqual(['127.0.0.1']);
 
   // A proxy in front may use HTTP/1.0 without chunks, like nginx by default.
-  site.sandbox.faults.set({ on: 'platform', kind: 'huge', bytes: 100_000, times: 1 });
+  site.sandbox.faults.set({ listener: 'platform', kind: 'huge', bytes: 100_000, times: 1 });
   const old = await sendRaw(
     url,
     `GET /gatehouse/threads/current HTTP/1.0\r\nAccept: application/json\r\nCookie: ${cookie}\r\n\r\n`,
@@ -151,7 +151,7 @@ test('the Express site is at most twenty lines long, and forwards everything tha
   ]);
 
   // A truncated response must not look complete.
-  site.sandbox.faults.set({ on: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
+  site.sandbox.faults.set({ listener: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
   await expect(readThread()).rejects.toThrow();
   expect((await readThread()).status).toBe(200);
   await site.close();

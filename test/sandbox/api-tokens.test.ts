@@ -1,7 +1,7 @@
 /** API tokens expire to the millisecond. Like other secrets, they are shown only once. */
 import { describe, expect, it } from 'vitest';
 import { createApiTokens } from '../../src/sandbox/api-tokens.ts';
-import { createReveals } from '../../src/sandbox/console/reveals.ts';
+import { createOneTimeSecrets } from '../../src/sandbox/console/one-time-secrets.ts';
 
 describe('API tokens', () => {
   const newToken = { name: 'Nightly', accountId: 'a', scopes: ['platform_read_only'], createdBy: 'the test' };
@@ -34,10 +34,10 @@ describe('API tokens', () => {
 
 it('a secret is shown once, within ten minutes', () => {
   const clock = { ms: 0 };
-  const reveals = createReveals({ now: () => clock.ms });
-  reveals.put('a', 'secret');
-  reveals.put('b', 'late');
-  expect([reveals.take('a'), reveals.take('a')]).toEqual(['secret', undefined]);
+  const oneTimeSecrets = createOneTimeSecrets({ now: () => clock.ms });
+  oneTimeSecrets.put('a', 'secret');
+  oneTimeSecrets.put('b', 'late');
+  expect([oneTimeSecrets.take('a'), oneTimeSecrets.take('a')]).toEqual(['secret', undefined]);
   clock.ms = 10 * 60 * 1000;
-  expect(reveals.take('b')).toBeUndefined();
+  expect(oneTimeSecrets.take('b')).toBeUndefined();
 });

@@ -1,13 +1,13 @@
 /** Refresh policies, lifetimes and unusual token responses, set for each app. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { AppChoices } from '../../src/sandbox/app-settings.ts';
+import type { AppOverrides } from '../../src/sandbox/app-settings.ts';
 import { pass } from '../support/passing-time.ts';
 import { CLIENT, createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
 
 const ENDED_SECONDS = 40;
 
-const APPS: Record<string, AppChoices> = {
+const APPS: Record<string, AppOverrides> = {
   rotating: { refreshPolicy: 'rotating' },
   reusable: { refreshPolicy: 'reusable', refreshIdleSeconds: 100 },
   grace: { refreshPolicy: 'grace', graceSeconds: 20 },

@@ -1,4 +1,4 @@
-/** The effect of each fault switch, and the counts of hits. */
+/** The effect of each fault, and the recorded requests. */
 import { Buffer } from 'node:buffer';
 import * as oidc from 'openid-client';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -13,32 +13,32 @@ beforeAll(async () => {
 });
 afterEach(() => {
   client.sandbox.faults.clear();
-  client.sandbox.hits.reset();
+  client.sandbox.requests.reset();
 });
 
 const anyPlatformPath = () => fetch(`${client.sandbox.platformUrl}/1/threads/current`);
 
 describe('faults that replace the response', () => {
   it('500 with HTML', async () => {
-    client.sandbox.faults.set({ on: 'platform', kind: 'error' });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'error' });
     const response = await anyPlatformPath();
     expect([response.status, response.headers.get('content-type')]).toEqual([500, 'text/html']);
   });
 
   it('503 with Retry-After', async () => {
-    client.sandbox.faults.set({ on: 'bin-lookup-service', kind: 'unavailable', retryAfterSeconds: 7 });
+    client.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'unavailable', retryAfterSeconds: 7 });
     const response = await fetch(`${client.sandbox.binServiceUrl}/45717360`);
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '7']);
     expect(await response.json()).toEqual({ error: 'temporarily_unavailable' });
   });
 
   it('random bytes with a JSON content type', async () => {
-    client.sandbox.faults.set({ on: 'platform', kind: 'garbage' });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'garbage' });
     await expect((await anyPlatformPath()).json()).rejects.toThrow();
   });
 
   it('a body that drips', async () => {
-    client.sandbox.faults.set({ on: 'platform', kind: 'drip', intervalMs: 10 });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'drip', intervalMs: 10 });
     const abort = new AbortController();
     const response = await fetch(client.sandbox.platformUrl, { signal: abort.signal });
     const sizes: number[] = [];
@@ -51,7 +51,7 @@ describe('faults that replace the response', () => {
   });
 
   it('a huge body', async () => {
-    client.sandbox.faults.set({ on: 'platform', kind: 'huge' });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'huge' });
     const response = await anyPlatformPath();
     let bytes = 0;
     for await (const chunk of response.body ?? []) bytes += (chunk as Uint8Array).length;
@@ -59,16 +59,16 @@ describe('faults that replace the response', () => {
   });
 
   it('a connection that is cut before or during the response', async () => {
-    client.sandbox.faults.set({ on: 'platform', kind: 'reset', times: 1 });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'reset', times: 1 });
     await expect(anyPlatformPath()).rejects.toThrow('fetch failed');
-    client.sandbox.faults.set({ on: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
     const response = await anyPlatformPath();
     expect(response.status).toBe(200);
     await expect(response.text()).rejects.toThrow('terminated');
   });
 
   it('a body that is shorter than its Content-Length', async () => {
-    client.sandbox.faults.set({ on: 'platform', kind: 'truncated' });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'truncated' });
     const response = await anyPlatformPath();
     expect(response.headers.get('content-length')).toBe('4096');
     await expect(response.text()).rejects.toThrow('terminated');
@@ -76,7 +76,7 @@ describe('faults that replace the response', () => {
 
   it('a scripted response of the token endpoint, once', async () => {
     const { refresh_token = '' } = await client.signIn();
-    const scripted = { on: 'identity-provider', path: '/token', kind: 'response', times: 1 } as const;
+    const scripted = { listener: 'identity-provider', path: '/token', kind: 'response', times: 1 } as const;
     client.sandbox.faults.set({ ...scripted, status: 400, body: { error: 'invalid_grant' } });
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject({
       error: 'invalid_grant',
@@ -89,18 +89,18 @@ describe('faults that replace the response', () => {
 
 describe('faults that change a response', () => {
   it('a delay, and a hold until a promise settles', async () => {
-    client.sandbox.faults.set({ on: 'platform', kind: 'slow', ms: 150, times: 1 });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'slow', ms: 150, times: 1 });
     const started = performance.now();
     expect((await anyPlatformPath()).status).toBe(401);
     expect(performance.now() - started).toBeGreaterThan(140);
     const gate = Promise.withResolvers<void>();
-    client.sandbox.faults.set({ on: 'platform', kind: 'hold', until: gate.promise });
+    client.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: gate.promise });
     let hasResponse = false;
     const pending = anyPlatformPath().then((response) => {
       hasResponse = true;
       return response.status;
     });
-    await expect.poll(() => client.sandbox.hits.count('GET /1/threads/current')).toBe(2);
+    await expect.poll(() => client.sandbox.requests.count('GET /1/threads/current')).toBe(2);
     expect(hasResponse).toBe(false);
     gate.resolve();
     expect(await pending).toBe(401);
@@ -109,7 +109,7 @@ describe('faults that change a response', () => {
   it('a real token response with missing members', async () => {
     const { refresh_token = '' } = await client.signIn();
     client.sandbox.faults.set({
-      on: 'identity-provider',
+      listener: 'identity-provider',
       path: '/token',
       kind: 'rewrite',
       change: ({ refresh_token: _r, expires_in: _e, scope: _s, ...rest }) => rest,
@@ -122,7 +122,7 @@ describe('faults that change a response', () => {
   it('a refresh that took effect but whose response was lost', async () => {
     const { refresh_token = '' } = await client.signIn();
     client.sandbox.faults.set({
-      on: 'identity-provider',
+      listener: 'identity-provider',
       path: '/token',
       kind: 'reset',
       when: 'after_handling',
@@ -135,12 +135,12 @@ describe('faults that change a response', () => {
 
   it('another issuer in discovery', async () => {
     const path = '/.well-known/openid-configuration';
-    client.sandbox.faults.set({ on: 'identity-provider', path, kind: 'wrong_issuer' });
+    client.sandbox.faults.set({ listener: 'identity-provider', path, kind: 'wrong_issuer' });
     await expect(client.discover()).rejects.toThrow();
   });
 
   it('another issuer in the callback', async () => {
-    client.sandbox.faults.set({ on: 'identity-provider', path: '/authorize', kind: 'wrong_issuer' });
+    client.sandbox.faults.set({ listener: 'identity-provider', path: '/authorize', kind: 'wrong_issuer' });
     const browser = createBrowser();
     const { url, finish } = await client.begin();
     const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
@@ -151,7 +151,7 @@ describe('faults that change a response', () => {
 
   it('another issuer in a validly signed ID token', async () => {
     client.sandbox.faults.set({
-      on: 'identity-provider',
+      listener: 'identity-provider',
       path: '/token',
       kind: 'wrong_issuer',
       issuer: 'https://x.example',
@@ -160,7 +160,7 @@ describe('faults that change a response', () => {
   });
 
   it('an ID token that is signed with an unknown key', async () => {
-    client.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'wrong_signature' });
+    client.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'wrong_signature' });
     const failure = await client.signIn().catch((error: unknown) => error as { cause?: Error });
     expect(String('cause' in failure ? failure.cause : '')).toContain('signature');
   });
@@ -169,12 +169,12 @@ describe('faults that change a response', () => {
 describe('the scope of a fault', () => {
   it('is its path, method and number of times, with the latest fault first', () => {
     const faults = createFaults();
-    faults.set({ on: 'platform', path: '/1/threads', method: 'GET', times: 2, kind: 'error' });
+    faults.set({ listener: 'platform', path: '/1/threads', method: 'GET', times: 2, kind: 'error' });
     expect(faults.take('platform', 'GET', '/1/threadsome')).toBeUndefined();
     expect(faults.take('platform', 'POST', '/1/threads')).toBeUndefined();
     expect(faults.take('bin-lookup-service', 'GET', '/1/threads')).toBeUndefined();
     expect(faults.take('platform', 'GET', '/1/threads/current')?.kind).toBe('error');
-    const off = faults.set({ on: 'platform', kind: 'garbage' });
+    const off = faults.set({ listener: 'platform', kind: 'garbage' });
     expect(faults.take('platform', 'GET', '/1/threads')?.kind).toBe('garbage');
     off();
     expect(faults.take('platform', 'GET', '/1/threads')?.kind).toBe('error');
@@ -188,19 +188,19 @@ describe('the scope of a fault', () => {
   });
 });
 
-describe('hits', () => {
+describe('recorded requests', () => {
   it('count requests by method and path, and record their headers', async () => {
     const headers = { 'X-Probe': 'Seen', cookie: 'a=1', authorization: `Basic ${Buffer.from('x').toString('base64')}` };
     await fetch(`${client.sandbox.platformUrl}/1/threads/current?q=1`, { headers });
     await anyPlatformPath();
-    const { hits } = client.sandbox;
-    expect(hits.count('GET /1/threads/current')).toBe(2);
-    expect(hits.count('GET /1/threads/current', 'bin-lookup-service')).toBe(0);
-    expect(hits.all()).toEqual({ 'GET /1/threads/current': 2 });
-    const [first] = hits.requests('platform');
+    const { requests } = client.sandbox;
+    expect(requests.count('GET /1/threads/current')).toBe(2);
+    expect(requests.count('GET /1/threads/current', 'bin-lookup-service')).toBe(0);
+    expect(requests.counts()).toEqual({ 'GET /1/threads/current': 2 });
+    const [first] = requests.latest('platform');
     expect(first).toMatchObject({ url: '/1/threads/current?q=1', headers: { 'x-probe': 'Seen', cookie: 'a=1' } });
-    hits.reset();
-    expect(hits.requests()).toEqual([]);
-    expect(hits.count('GET /1/threads/current')).toBe(0);
+    requests.reset();
+    expect(requests.latest()).toEqual([]);
+    expect(requests.count('GET /1/threads/current')).toBe(0);
   });
 });

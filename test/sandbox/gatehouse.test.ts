@@ -1,6 +1,6 @@
 /** Gatehouse with unusual providers: no expires_in, other refresh policies, 503 over a limit, PAR and DPoP. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { AppChoices } from '../../src/sandbox/app-settings.ts';
+import type { AppOverrides } from '../../src/sandbox/app-settings.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
@@ -13,7 +13,7 @@ let site: TestSite;
 beforeAll(async () => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const client = (id: string, settings: AppChoices) => ({
+  const client = (id: string, settings: AppOverrides) => ({
     clientId: `test-${id}`,
     clientSecret: CLIENT_SECRET,
     redirectUris: [`${url}/oauth/callback/${id}`],
@@ -48,10 +48,10 @@ describe('Gatehouse', () => {
     );
     const readAll = async () => (await Promise.all(readers.map((read) => read()))).map(({ status }) => status);
     expect(await readAll()).toEqual([200, 200]);
-    const before = site.sandbox.hits.count('POST /token');
+    const before = site.sandbox.requests.count('POST /token');
     pass(LIFETIME_SECONDS + 0.1);
     expect(await readAll()).toEqual([200, 200]);
-    expect(site.sandbox.hits.count('POST /token')).toBeGreaterThanOrEqual(before + 2);
+    expect(site.sandbox.requests.count('POST /token')).toBeGreaterThanOrEqual(before + 2);
   });
 
   it('treats 503 "Over Rate Limit" as a rate limit', async () => {
@@ -74,7 +74,7 @@ describe('Gatehouse with a provider that requires PAR', () => {
     });
     try {
       strict.sandbox.faults.set({
-        on: 'identity-provider',
+        listener: 'identity-provider',
         path: '/.well-known/openid-configuration',
         kind: 'rewrite',
         change: (metadata) => ({ ...metadata, require_pushed_authorization_requests: true }),
@@ -82,8 +82,8 @@ describe('Gatehouse with a provider that requires PAR', () => {
       const schemeOf = async (app: string) => {
         const { agent } = await signIn(strict, 'user@example.test', { path: `/sign-in?app=${app}` });
         expect((await getJson(agent, `${strict.url}/threads/current?app=${app}`)).status).toBe(200);
-        const { authorization = '' } = strict.sandbox.hits.requests('platform').at(-1)?.headers ?? {};
-        return [authorization.split(' ')[0], strict.sandbox.hits.count('POST /par')];
+        const { authorization = '' } = strict.sandbox.requests.latest('platform').at(-1)?.headers ?? {};
+        return [authorization.split(' ')[0], strict.sandbox.requests.count('POST /par')];
       };
       expect(await schemeOf('platform')).toEqual(['Bearer', 0]);
       expect(await schemeOf('second')).toEqual(['DPoP', 1]);

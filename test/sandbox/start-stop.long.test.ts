@@ -83,7 +83,7 @@ describe('starting and stopping', () => {
 
   it('closes despite hanging requests', async () => {
     const { sandbox } = await startForeignClient();
-    sandbox.faults.set({ on: 'platform', kind: 'drip' });
+    sandbox.faults.set({ listener: 'platform', kind: 'drip' });
     const response = await fetch(sandbox.platformUrl);
     await sandbox.close();
     await expect(response.text()).rejects.toThrow();

@@ -90,11 +90,11 @@ describe('the platform', () => {
 
   it('introspects the token at each call, and returns 503 if that fails', async () => {
     const { access_token } = await client.signIn();
-    client.sandbox.hits.reset();
+    client.sandbox.requests.reset();
     await client.thread(access_token);
     await client.thread(access_token);
-    expect(client.sandbox.hits.count('POST /introspect')).toBe(2);
-    client.sandbox.faults.set({ on: 'identity-provider', path: '/introspect', kind: 'garbage', times: 1 });
+    expect(client.sandbox.requests.count('POST /introspect')).toBe(2);
+    client.sandbox.faults.set({ listener: 'identity-provider', path: '/introspect', kind: 'garbage', times: 1 });
     const failed = await client.thread(access_token);
     expect([failed.status, failed.headers.get('retry-after')]).toEqual([503, '1']);
     expect(client.failures.splice(0)).toHaveLength(1);

@@ -416,9 +416,9 @@ describe('R90 the end, with a request in flight', () => {
       const program = start(NODE, { CONNECTED_APPS_FILE: appsFile, TEST_CLIENT_SECRET: CLIENT_SECRET });
       await ready(program);
       const { agent } = await signIn({ url });
-      sandbox.faults.set({ on: 'platform', kind: 'hold', until });
+      sandbox.faults.set({ listener: 'platform', kind: 'hold', until });
       const slow = agent.get(`${url}/threads/current`, { headers: { accept: 'application/json' } });
-      while (sandbox.hits.count('GET /1/threads/current', 'platform') < 2)
+      while (sandbox.requests.count('GET /1/threads/current', 'platform') < 2)
         await new Promise((resolve) => setTimeout(resolve, 10));
 
       program.signal('SIGTERM');

@@ -67,7 +67,7 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
     uses,
     usesBy: (userId) => uses.filter((use) => use.userId === userId).length,
     refusals: () => refusals,
-    calls: () => sandbox.hits.count('POST /token'),
+    calls: () => sandbox.requests.count('POST /token'),
     async quiet() {
       while (begun > done) await sleep(10);
     },
@@ -84,7 +84,7 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
     }),
   };
   sandbox.faults.set({
-    on: 'identity-provider',
+    listener: 'identity-provider',
     path: '/token',
     kind: 'rewrite',
     async change(body) {

@@ -1,4 +1,4 @@
-/** The form for a connected app: fields, validation, and conversion to an app and back. */
+/** The form for a connected app: its fields, their validation, and the conversion between form and app. */
 import { z } from 'zod';
 import { type FormValues, lines, ticked } from '../../shared/pages/form.ts';
 import { appSettingsSchema } from '../app-settings.ts';
@@ -16,7 +16,7 @@ const optionalText = z
   .transform((text) => text || undefined);
 const number = optionalText.transform((text) => (text === undefined ? undefined : Number(text)));
 
-/** The fields have the order of the page, which is also the order of the faults. */
+/** The fields are in the order of the page, in which the page also lists faults. */
 export const appForm = z
   .object({
     name: z.string().trim().min(1, 'Enter a name.').max(100, 'Enter a name of at most 100 characters.'),
@@ -46,7 +46,7 @@ export const appForm = z
 
 export function appOf(form: z.output<typeof appForm>): AppFields {
   const { name, callbackUrls, scopes, method, jwksUri, postLogoutUrls, backchannelLogoutUri, ...settings } = form;
-  const { noExpiresIn, ...choices } = settings;
+  const { noExpiresIn, ...overrides } = settings;
   return {
     name,
     redirectUris: callbackUrls,
@@ -55,14 +55,14 @@ export function appOf(form: z.output<typeof appForm>): AppFields {
     tokenEndpointAuthMethod: method,
     ...(jwksUri === undefined ? {} : { jwksUri }),
     ...(backchannelLogoutUri === undefined ? {} : { backchannelLogoutUri }),
-    settings: { ...choices, sendExpiresIn: !noExpiresIn },
+    settings: { ...overrides, sendExpiresIn: !noExpiresIn },
   };
 }
 
-/** The form values of an app, or of the empty form. */
+/** Returns the form values of an app; without an app, those of the form for a new one. */
 export function valuesOfApp(app?: RegisteredApp): FormValues<typeof appForm> {
-  const { settings: chosen = {} } = app ?? {};
-  const yes = (isTicked: boolean | undefined) => (isTicked ? 'yes' : '');
+  const { settings: overrides = {} } = app ?? {};
+  const valueOfTick = (isTicked: boolean | undefined) => (isTicked ? 'yes' : '');
   return {
     name: app?.name ?? '',
     callbackUrls: (app?.redirectUris ?? []).join('\n'),
@@ -71,17 +71,17 @@ export function valuesOfApp(app?: RegisteredApp): FormValues<typeof appForm> {
     jwksUri: app?.jwksUri ?? '',
     postLogoutUrls: (app?.postLogoutRedirectUris ?? []).join('\n'),
     backchannelLogoutUri: app?.backchannelLogoutUri ?? '',
-    refreshPolicy: chosen.refreshPolicy ?? '',
-    graceSeconds: String(chosen.graceSeconds ?? ''),
-    accessTokenSeconds: String(chosen.accessTokenSeconds ?? ''),
-    refreshIdleSeconds: String(chosen.refreshIdleSeconds ?? ''),
-    refreshMaxSeconds: String(chosen.refreshMaxSeconds ?? ''),
-    tokenDelayMilliseconds: String(chosen.tokenDelayMilliseconds ?? ''),
-    noExpiresIn: yes(chosen.sendExpiresIn === false),
-    restrictTokens: yes(chosen.restrictTokens),
-    requirePkce: yes(chosen.requirePkce || app?.tokenEndpointAuthMethod === 'none'),
-    requirePushedRequests: yes(chosen.requirePushedRequests),
-    requireDpop: yes(chosen.requireDpop),
-    requireDpopNonce: yes(chosen.requireDpopNonce),
+    refreshPolicy: overrides.refreshPolicy ?? '',
+    graceSeconds: String(overrides.graceSeconds ?? ''),
+    accessTokenSeconds: String(overrides.accessTokenSeconds ?? ''),
+    refreshIdleSeconds: String(overrides.refreshIdleSeconds ?? ''),
+    refreshMaxSeconds: String(overrides.refreshMaxSeconds ?? ''),
+    tokenDelayMilliseconds: String(overrides.tokenDelayMilliseconds ?? ''),
+    noExpiresIn: valueOfTick(overrides.sendExpiresIn === false),
+    restrictTokens: valueOfTick(overrides.restrictTokens),
+    requirePkce: valueOfTick(overrides.requirePkce || app?.tokenEndpointAuthMethod === 'none'),
+    requirePushedRequests: valueOfTick(overrides.requirePushedRequests),
+    requireDpop: valueOfTick(overrides.requireDpop),
+    requireDpopNonce: valueOfTick(overrides.requireDpopNonce),
   };
 }

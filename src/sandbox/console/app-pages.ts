@@ -21,7 +21,7 @@ const OVERLAPS = [
   { value: 'week', text: 'in 7 days', hours: 7 * 24 },
 ];
 
-export function createAppPages({ apps, approvals, reveals, show, issuer }: ResourceParts): express.Router {
+export function createAppPages({ apps, approvals, oneTimeSecrets, show, issuer }: ResourceParts): express.Router {
   const router = express.Router();
 
   const showNew = async (_req: Request, res: Response, form: Form = { values: valuesOfApp(), faults: [] }) =>
@@ -30,7 +30,7 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
   const showApp = async (req: Request, res: Response, refused?: Form) => {
     const app = apps.find(String(req.params.id));
     if (app === undefined) return show(res.status(404), 'gone', { title: 'No such app' });
-    const secret = reveals.take(`app ${app.clientId}`);
+    const secret = oneTimeSecrets.take(`app ${app.clientId}`);
     const form = refused ?? { values: valuesOfApp(app), faults: [] };
     const lists = { scopes: describedScopes(), methods: AUTH_METHODS, overlaps: OVERLAPS };
     const refreshTokens = refreshTokensOf(app);
@@ -39,7 +39,7 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
   };
 
   const savedApp = (id: string, secret: string | undefined) => {
-    if (secret !== undefined) reveals.put(`app ${id}`, secret);
+    if (secret !== undefined) oneTimeSecrets.put(`app ${id}`, secret);
     return { url: `/console/apps/${id}`, flash: {} };
   };
 

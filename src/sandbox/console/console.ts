@@ -1,8 +1,8 @@
 /** Assembles the admin console, which is for administrators only. */
 import express from 'express';
 import { createAppPages } from './app-pages.ts';
+import { createOneTimeSecrets } from './one-time-secrets.ts';
 import type { ConsoleParts, ResourceParts } from './parts.ts';
-import { createReveals } from './reveals.ts';
 import { createTokenPages } from './token-pages.ts';
 import { createUserPages } from './user-pages.ts';
 
@@ -10,7 +10,7 @@ export function createConsole(consoleParts: ConsoleParts): express.Router {
   const { ownSignIn, pages, accounts, apps, apiTokens, now } = consoleParts;
   const parts: ResourceParts = {
     ...consoleParts,
-    reveals: createReveals({ now }),
+    oneTimeSecrets: createOneTimeSecrets({ now }),
     visitor: ownSignIn.visitor,
     show: (res, name, data) =>
       pages.send(res, `console/${name}`, { ...ownSignIn.visitor(res), nowMs: now(), ...data, wide: true, page: name }),
@@ -33,14 +33,14 @@ export function createConsole(consoleParts: ConsoleParts): express.Router {
 
 /** Dynamic client registration: creates initial access tokens and shows each once. */
 function createRegistrationPages(parts: ResourceParts): express.Router {
-  const { issuer, reveals, visitor, show, initialAccessToken } = parts;
+  const { issuer, oneTimeSecrets, visitor, show, initialAccessToken } = parts;
   const router = express.Router();
   router.get('/', (_req, res) => {
-    const secret = reveals.take(`initial ${visitor(res).account.id}`);
+    const secret = oneTimeSecrets.take(`initial ${visitor(res).account.id}`);
     show(res, 'registration', { title: 'Dynamic registration', endpoint: `${issuer}/register`, secret });
   });
   router.post('/', async (_req, res) => {
-    reveals.put(`initial ${visitor(res).account.id}`, await initialAccessToken());
+    oneTimeSecrets.put(`initial ${visitor(res).account.id}`, await initialAccessToken());
     res.redirect(303, '/console/registration');
   });
   return router;

@@ -7,7 +7,7 @@ import type { Approvals } from '../approvals.ts';
 import type { AppRegistry } from '../apps.ts';
 import type { OwnSignIn, Visitor } from '../own-sign-in.ts';
 import type { Pages } from '../pages.ts';
-import type { Reveals } from './reveals.ts';
+import type { OneTimeSecrets } from './one-time-secrets.ts';
 
 export interface ConsoleParts {
   provider: Provider;
@@ -25,7 +25,7 @@ export interface ConsoleParts {
 
 /** The dependencies of the pages of each resource. */
 export interface ResourceParts extends ConsoleParts {
-  reveals: Reveals;
+  oneTimeSecrets: OneTimeSecrets;
   visitor(res: Response): Visitor;
   /** Sends a page. @param name of a template in views/sandbox/console */
   show(res: Response, name: string, data: Record<string, unknown> & { title: string }): void;

@@ -27,7 +27,14 @@ const tokenForm = z.object({
 });
 type Form = FormView<typeof tokenForm>;
 
-export function createTokenPages({ accounts, apiTokens, reveals, visitor, show, now }: ResourceParts): express.Router {
+export function createTokenPages({
+  accounts,
+  apiTokens,
+  oneTimeSecrets,
+  visitor,
+  show,
+  now,
+}: ResourceParts): express.Router {
   const router = express.Router();
   const loginOf = (accountId: string) => accounts.byId(accountId)?.login ?? accountId;
 
@@ -52,7 +59,7 @@ export function createTokenPages({ accounts, apiTokens, reveals, visitor, show, 
       const expiresAtMs = hours === undefined ? undefined : now() + hours * HOUR_MS;
       const createdBy = visitor(res as Response).account.login;
       const { apiToken, token } = apiTokens.create({ name, scopes, accountId: account.id, expiresAtMs, createdBy });
-      reveals.put(`token ${apiToken.id}`, token);
+      oneTimeSecrets.put(`token ${apiToken.id}`, token);
       return { url: `/console/tokens/${apiToken.id}`, flash: {} };
     },
     show: showAll,
@@ -64,7 +71,7 @@ export function createTokenPages({ accounts, apiTokens, reveals, visitor, show, 
   router.get('/:id', (req, res) => {
     const token = apiTokens.byId(req.params.id);
     if (token === undefined) return show(res.status(404), 'gone', { title: 'No such token' });
-    show(res, 'token', { title: token.name, token, secret: reveals.take(`token ${token.id}`), loginOf });
+    show(res, 'token', { title: token.name, token, secret: oneTimeSecrets.take(`token ${token.id}`), loginOf });
   });
   router.post('/:id/revoke', (req, res) => {
     apiTokens.revoke(req.params.id);

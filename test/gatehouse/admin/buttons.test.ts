@@ -164,7 +164,7 @@ test.each(['connections', 'users'])(
       says: 'Disconnected. The provider has confirmed the revocation (status 200).',
     });
     await newest();
-    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
+    const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'unavailable' });
     await press(path, 'Disconnect', {
       asked,
       tone: 'info',

@@ -100,7 +100,7 @@ test('connections: waits at most 5 s for a provider, and records its late respon
   const app = appOfFile(site.env);
   for (const user of users) await desk.grants.save(grantOf(user, app), 0);
   const { promise: until, resolve: answer } = Promise.withResolvers<void>();
-  const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'hold', until });
+  const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'hold', until });
   const question = await ask(
     'connections/end',
     users.map((user) => `${user}.platform`),

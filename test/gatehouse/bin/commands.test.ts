@@ -39,7 +39,7 @@ const bankOf = async (digits: string) => {
   const { json, headers } = await getJson(agent, `${site.url}/bin/${digits}`);
   return [(json.bank as { name?: string } | undefined)?.name, headers.get('gatehouse-source')];
 };
-const outbound = () => site.sandbox.hits.requests('bin-lookup-service').length;
+const outbound = () => site.sandbox.requests.latest('bin-lookup-service').length;
 const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
 
 async function advice() {
@@ -248,7 +248,7 @@ describe('bin enrich', () => {
   });
 
   test('F20 shows that the service fails', async () => {
-    site.sandbox.faults.set({ on: 'bin-lookup-service', kind: 'error' });
+    site.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'error' });
     expect((await ask(`${site.url}/bin/99000099`, { headers: { ...DATA, cookie } })).status).toBe(503);
     // The network of this one is known here as well as there.
     const known = await ask(`${site.url}/bin/42000099`, { headers: { ...DATA, cookie } });

@@ -27,7 +27,7 @@ const post = (bins: unknown) =>
   });
 const postForm = (body: string) =>
   ask(`${site.url}/bin`, { method: 'POST', headers: { ...PAGE, ...FORM, cookie }, body: `_csrf=${csrf}&${body}` });
-const outbound = () => site.sandbox.hits.requests('bin-lookup-service').length;
+const outbound = () => site.sandbox.requests.latest('bin-lookup-service').length;
 
 test('responds to a form with the page, whatever its Accept header is', async () => {
   const headers = { accept: '*/*', ...FORM, cookie };
@@ -117,7 +117,7 @@ describe('GET /bin/{bin}', () => {
 
   test('distinguishes unknown, unavailable, limited and out of quota', async () => {
     expect(JSON.parse((await get('000000')).body)).toMatchObject({ code: 'bin_not_found', status: 404 });
-    site.sandbox.faults.set({ on: 'bin-lookup-service', kind: 'error' });
+    site.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'error' });
     const down = await get('000001');
     expect([down.status, JSON.parse(down.body).code]).toEqual([503, 'bin_service_unavailable']);
     expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
@@ -241,7 +241,7 @@ describe('POST /bin with the form of the page', () => {
   test('says if no facts are known, or the service is unavailable', async () => {
     const unknown = await postForm('bin=000000');
     expect([unknown.status, unknown.body.includes('Nothing is known about these digits')]).toEqual([404, true]);
-    site.sandbox.faults.set({ on: 'bin-lookup-service', kind: 'error' });
+    site.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'error' });
     const down = await postForm('bin=000002');
     expect([down.status, down.body.includes('The card look-up service does not respond')]).toEqual([503, true]);
     expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);

@@ -79,7 +79,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     check('R111: after kill -9 the next start settles what was sealed, and the import can be run again', async () => {
       const calls = fleet.tokens.calls();
       const release = fleet.sandbox.faults.set({
-        ...{ on: 'identity-provider', path: '/token', kind: 'hold' },
+        ...{ listener: 'identity-provider', path: '/token', kind: 'hold' },
         until: new Promise(() => undefined),
       });
       await startAndKill(() => until(() => fleet.tokens.calls() === calls + people.length));
@@ -117,7 +117,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       'R111: a provider that limits its calls (429) in the middle is waited for, and none is reported',
       async () => {
         fleet.sandbox.faults.set({
-          ...{ on: 'identity-provider', path: '/token', kind: 'response', status: 429, times: 1 },
+          ...{ listener: 'identity-provider', path: '/token', kind: 'response', status: 429, times: 1 },
           ...{ headers: { 'retry-after': '1' }, body: { error: 'slow_down' } },
         });
         expect(await run()).toMatchObject({

@@ -74,16 +74,16 @@ async function sentTo(id: Id, agent: UserAgent = createUserAgent()) {
 
 const signInBy = (id: Id) => signIn(site, 'user@example.test', { path: `/sign-in?app=${id}` });
 const readThread = (agent: UserAgent, id: Id) => getJson(agent, `${site.url}/threads/current?app=${id}`);
-const tokenHits = () => site.sandbox.hits.requests('identity-provider').filter(({ path }) => path === '/token');
-const threadHits = () => site.sandbox.hits.requests('platform').filter(({ path }) => path === '/1/threads/current');
+const tokenHits = () => site.sandbox.requests.latest('identity-provider').filter(({ path }) => path === '/token');
+const threadHits = () => site.sandbox.requests.latest('platform').filter(({ path }) => path === '/1/threads/current');
 /** The platform refuses a token that is not new, which causes a refresh. */
 const refuseOnce = () => {
   pass(5);
-  site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 401, times: 1 });
+  site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, times: 1 });
 };
 const metadataWith = (change: Record<string, unknown>) =>
   site.sandbox.faults.set({
-    ...{ on: 'identity-provider', path: DISCOVERY, kind: 'rewrite' },
+    ...{ listener: 'identity-provider', path: DISCOVERY, kind: 'rewrite' },
     change: (metadata) => ({ ...metadata, ...change }),
   });
 
@@ -98,7 +98,7 @@ describe('pushed authorization requests', () => {
   test('R1 required: the URL only has the reference of the request, and the sign-in succeeds', async () => {
     const { url } = await sentTo('pushed');
     expect([...(url?.searchParams.keys() ?? [])].sort()).toEqual(['client_id', 'request_uri']);
-    expect(site.sandbox.hits.count('POST /par')).toBe(1);
+    expect(site.sandbox.requests.count('POST /par')).toBe(1);
     const { agent, page } = await signInBy('pushed');
     expect([page.status, page.url]).toEqual([200, `${site.url}/`]);
     expect((await readThread(agent, 'pushed')).status).toBe(200);
@@ -160,7 +160,7 @@ describe('DPoP', () => {
     const { agent } = await signInBy('bound');
     const nonce = 'asked-for-by-the-platform';
     site.sandbox.faults.set({
-      ...{ on: 'platform', kind: 'response', status: 401, times: 1 },
+      ...{ listener: 'platform', kind: 'response', status: 401, times: 1 },
       headers: { 'www-authenticate': 'DPoP error="use_dpop_nonce"', 'dpop-nonce': nonce },
     });
     const [before, tokens] = [threadHits().length, tokenHits().length];
@@ -176,13 +176,13 @@ describe('DPoP', () => {
 
   test('compares the token type and the scheme of a challenge without regard to case', async () => {
     site.sandbox.faults.set({
-      ...{ on: 'identity-provider', path: '/token', kind: 'rewrite' },
+      ...{ listener: 'identity-provider', path: '/token', kind: 'rewrite' },
       change: (answer) => ({ ...answer, token_type: 'dpOp' }),
     });
     const { agent } = await signInBy('bearer');
     const nonce = 'asked-for-in-another-case';
     site.sandbox.faults.set({
-      ...{ on: 'platform', kind: 'response', status: 401, times: 1 },
+      ...{ listener: 'platform', kind: 'response', status: 401, times: 1 },
       headers: { 'www-authenticate': 'dpOp error="use_dpop_nonce"', 'dpop-nonce': nonce },
     });
     expect((await readThread(agent, 'bearer')).status).toBe(200);
@@ -193,7 +193,7 @@ describe('DPoP', () => {
     const { agent } = await signInBy('bearer');
     expect((await readThread(agent, 'bearer')).status).toBe(200);
     site.sandbox.faults.set({
-      ...{ on: 'identity-provider', path: '/token', kind: 'rewrite' },
+      ...{ listener: 'identity-provider', path: '/token', kind: 'rewrite' },
       change: (answer) => ({ ...answer, token_type: 'Bearer' }),
     });
     const refused = await signInBy('bearer');
@@ -209,7 +209,7 @@ describe('DPoP', () => {
 test('FAPI 2.0: PAR, private_key_jwt and DPoP together, also if the platform causes a refresh', async () => {
   const { agent, page } = await signInBy('fapi');
   expect([page.status, page.url]).toEqual([200, `${site.url}/`]);
-  const pushes = site.sandbox.hits.requests('identity-provider').filter(({ path }) => path === '/par');
+  const pushes = site.sandbox.requests.latest('identity-provider').filter(({ path }) => path === '/par');
   expect(pushes.at(-1)?.headers.authorization).toBeUndefined();
   expect((await readThread(agent, 'fapi')).status).toBe(200);
   const first = threadHits().at(-1)?.headers.authorization;

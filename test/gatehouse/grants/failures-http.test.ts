@@ -24,8 +24,9 @@ afterEach(() => site.sandbox.faults.clear());
 const ENDED = 61;
 type Agent = Awaited<ReturnType<typeof signIn>>['agent'];
 const thread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`);
-const tokenCalls = () => site.sandbox.hits.count('POST /token');
-const failing = (fault: FaultKind) => site.sandbox.faults.set({ on: 'identity-provider', path: '/token', ...fault });
+const tokenCalls = () => site.sandbox.requests.count('POST /token');
+const failing = (fault: FaultKind) =>
+  site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', ...fault });
 const healthOf = async (agent: Agent) => (await sessionOf(site, agent)).connections[0]?.health;
 
 const answer = (status: number, body: string | object, headers = {}): FaultKind => ({
@@ -79,7 +80,7 @@ describe('R40: what ends a connection', () => {
     '%s does not: it is unverified, says what to do, and recovers by itself',
     async (_name, fault, cause) => {
       const { agent } = await signIn(site);
-      site.sandbox.hits.reset();
+      site.sandbox.requests.reset();
       failing(fault);
       pass(ENDED);
       const { status, json, headers } = await thread(agent);
@@ -101,7 +102,7 @@ describe('R40: what ends a connection', () => {
 
   test('a JSON 400 invalid_grant ends it permanently, with the cause and where to reconnect', async () => {
     const { agent } = await signIn(site);
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     failing(answer(400, { error: 'invalid_grant' }));
     pass(ENDED);
     const { status, json } = await thread(agent);
@@ -210,7 +211,7 @@ test('R40: an unverified connection is nowhere shown as working, and names where
 describe('R41: a provider that is down', () => {
   test('gets few calls in a minute of many requests, and its return is noticed within a minute', async () => {
     const { agent } = await signIn(site);
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     failing({ kind: 'error' });
     pass(ENDED);
     const seen = new Set<number>();
@@ -229,7 +230,7 @@ describe('R41: a provider that is down', () => {
 
   test('is not called before the time that it named', async () => {
     const { agent } = await signIn(site);
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     failing({ kind: 'unavailable', retryAfterSeconds: 300 });
     pass(ENDED);
     // The whole seconds that remain once the refusal is stored.
@@ -244,9 +245,9 @@ describe('R41: a provider that is down', () => {
 
   test('is not called for each request that the platform refuses with 401', async () => {
     const { agent } = await signIn(site);
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     failing({ kind: 'error' });
-    site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 401, body: {} });
+    site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, body: {} });
     pass(5);
     for (let round = 0; round < 3; round += 1) {
       const answers = await Promise.all(Array.from({ length: 20 }, () => thread(agent)));

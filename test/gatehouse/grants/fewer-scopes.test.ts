@@ -137,10 +137,10 @@ test('R52: everything stored about a user is deleted after a confirmation, with 
   const { agent: elsewhere } = await signIn(site, 'second@example.test');
   const confirmation = await agent.get(`${site.url}/account/delete`, HTML);
   expect(confirmation.body).toContain('This cannot be undone');
-  const before = site.sandbox.hits.count('POST /revoke');
+  const before = site.sandbox.requests.count('POST /revoke');
   const done = await agent.submit(confirmation, {}, { button: 'Delete everything' });
   expect(done.body).toContain('the provider has confirmed that our access is withdrawn');
-  expect(site.sandbox.hits.count('POST /revoke')).toBe(before + 1);
+  expect(site.sandbox.requests.count('POST /revoke')).toBe(before + 1);
   for (const one of [agent, elsewhere]) {
     expect((await getJson(one, `${site.url}/session`)).json).toEqual({ signedIn: false });
   }

@@ -52,7 +52,7 @@ test('R44: no token and no secret is readable on disk or in the log', async () =
   const canaries = new Map<string, string>([['client secret', CLIENT_SECRET]]);
   let answers = 0;
   const off = site.sandbox.faults.set({
-    on: 'identity-provider',
+    listener: 'identity-provider',
     path: '/token',
     kind: 'rewrite',
     change(body) {
@@ -142,10 +142,10 @@ test('a write of another process is seen at once: no cached grant is used after 
   const { agent } = await person('user@example.test');
   expect((await thread(agent)).status).toBe(200);
   const { userId } = await sessionOf(site, agent);
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
   await desk.change(userId, () => ({ accessToken: 'written-elsewhere' }));
   await thread(agent);
-  const [first] = site.sandbox.hits.requests('platform');
+  const [first] = site.sandbox.requests.latest('platform');
   expect(first?.headers.authorization).toBe('Bearer written-elsewhere');
 });
 

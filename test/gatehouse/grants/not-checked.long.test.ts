@@ -104,7 +104,7 @@ describe('R113 without checks', () => {
   test('a successful use shows it as working again, and a failed one does not', async () => {
     // A process saves the use of a connection once in five minutes.
     await site.restart();
-    site.sandbox.faults.set({ on: 'platform', kind: 'error' });
+    site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
     const failed = await getJson(user, `${site.url}/threads/current`);
     expect([failed.status, failed.json.code]).toEqual([502, 'upstream_error']);
     for (const page of await pagesOfUser()) expect(page).not.toContain('Active');

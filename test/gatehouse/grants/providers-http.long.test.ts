@@ -17,16 +17,16 @@ afterEach(async () => {
 
 type Json = Record<string, unknown>;
 const thread = (agent: Awaited<ReturnType<typeof signIn>>['agent']) => getJson(agent, `${site.url}/threads/current`);
-const calls = () => [site.sandbox.hits.count('POST /token'), site.sandbox.hits.count('GET /1/threads/current')];
+const calls = () => [site.sandbox.requests.count('POST /token'), site.sandbox.requests.count('GET /1/threads/current')];
 
 /** A site whose provider changes its responses at `path`, with a user who is signed in. */
 async function visit(path: string, change: (body: Json) => object, options: SiteOptions = {}) {
   site = await startSite(options);
   desk = await openVaultDesk(site);
-  site.sandbox.faults.set({ on: 'identity-provider', path, kind: 'rewrite', change });
+  site.sandbox.faults.set({ listener: 'identity-provider', path, kind: 'rewrite', change });
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
   return { agent, userId };
 }
 
@@ -97,7 +97,7 @@ describe('a provider that issues no refresh token', () => {
   test('a 401 of the platform makes it unverified, and a successful response ends that', async () => {
     const { agent } = await visit('/token', (body) => withoutRefreshToken(withoutLifetime(body)));
     pass(5);
-    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
+    site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);
     const health = async () => (await sessionOf(site, agent)).connections[0]?.health;
@@ -110,7 +110,7 @@ describe('a provider that issues no refresh token', () => {
   test('disconnecting revokes the access token', async () => {
     const { agent } = await visit('/token', withoutRefreshToken);
     expect(await disconnect(site, agent)).toMatchObject({ revocation: 'revoked' });
-    expect(site.sandbox.hits.count('POST /revoke')).toBe(1);
+    expect(site.sandbox.requests.count('POST /revoke')).toBe(1);
   });
 });
 
@@ -121,12 +121,12 @@ describe('disconnecting reports what the provider confirmed, and deletes the gra
     [
       'pending',
       { status: 500 },
-      ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'error' }),
+      ({ sandbox }) => sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'error' }),
     ],
     [
       'pending',
       { error: 'connection' },
-      ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'reset' }),
+      ({ sandbox }) => sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'reset' }),
     ],
   ];
   test.each(cases)('%s, with the response of the provider: %o', async (outcome, provider, prepare) => {
@@ -150,7 +150,7 @@ describe('disconnecting reports what the provider confirmed, and deletes the gra
   test('unsupported if the provider has no revocation endpoint', async () => {
     const { agent } = await visit('/.well-known/openid-configuration', ({ revocation_endpoint: _, ...rest }) => rest);
     expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'unsupported' });
-    expect(site.sandbox.hits.count('POST /revoke')).toBe(0);
+    expect(site.sandbox.requests.count('POST /revoke')).toBe(0);
   });
 
   test('the page reports the result, and offers to connect again', async () => {

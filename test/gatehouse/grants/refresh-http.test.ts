@@ -23,13 +23,13 @@ afterEach(() => {
 
 const ENDED = 61;
 const thread = (agent: Awaited<ReturnType<typeof signIn>>['agent']) => getJson(agent, `${site.url}/threads/current`);
-const tokenCalls = () => site.sandbox.hits.count('POST /token');
-const platformCalls = () => site.sandbox.hits.count('GET /1/threads/current');
+const tokenCalls = () => site.sandbox.requests.count('POST /token');
+const platformCalls = () => site.sandbox.requests.count('GET /1/threads/current');
 
 async function signedIn(login?: string) {
   const { agent } = await signIn(site, login);
   const { userId } = await sessionOf(site, agent);
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
   return { agent, userId };
 }
 
@@ -38,7 +38,7 @@ function withheldAnswer() {
   let body: Record<string, string> | undefined;
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   site.sandbox.faults.set({
-    on: 'identity-provider',
+    listener: 'identity-provider',
     path: '/token',
     times: 1,
     kind: 'rewrite',
@@ -84,7 +84,7 @@ describe('one refresh for all', () => {
     const people = await Promise.all(logins.map((login) => signedIn(login)));
     const own = await Promise.all(people.map(async ({ agent }) => JSON.stringify((await thread(agent)).json)));
     expect(new Set(own).size).toBe(3);
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     pass(ENDED);
     const mixed = await Promise.all(
       Array.from({ length: 200 }, async (_, at) => {
@@ -102,7 +102,7 @@ describe('incomplete and broken responses', () => {
     const { agent, userId } = await signedIn();
     const before = await desk.read(userId);
     site.sandbox.faults.set({
-      on: 'identity-provider',
+      listener: 'identity-provider',
       path: '/token',
       kind: 'rewrite',
       change: ({ refresh_token: _, ...rest }) => rest,
@@ -123,7 +123,7 @@ describe('incomplete and broken responses', () => {
     const { agent, userId } = await signedIn();
     let given: unknown;
     site.sandbox.faults.set({
-      on: 'identity-provider',
+      listener: 'identity-provider',
       path: '/token',
       times: 1,
       kind: 'rewrite',
@@ -144,7 +144,7 @@ describe('incomplete and broken responses', () => {
   test.each([[-5], [1e300], [0], ['soon'], [[60]]])('R27, R32: expires_in %j does no harm', async (value) => {
     const { agent, userId } = await signedIn();
     site.sandbox.faults.set({
-      on: 'identity-provider',
+      listener: 'identity-provider',
       path: '/token',
       times: 1,
       kind: 'rewrite',
@@ -162,7 +162,7 @@ describe('a token that was used or revoked elsewhere', () => {
     const { agent, userId } = await signedIn();
     const { refreshToken } = await desk.read(userId);
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', times: 1, kind: 'hold', until: released });
+    site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', times: 1, kind: 'hold', until: released });
     pass(ENDED);
     const waiting = thread(agent);
     await until(() => tokenCalls() === 1);
@@ -188,13 +188,13 @@ describe('a token that was used or revoked elsewhere', () => {
     const fresh = withheld.body().access_token;
     expect(await isActive(fresh)).toBe(true);
     // The first revocation fails, so only the revocation of the new token can end the grant at the provider.
-    site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', times: 1, kind: 'error' });
+    site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', times: 1, kind: 'error' });
     expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'pending' });
     withheld.release();
     const late = await waiting;
     expect([late.status, late.json.code]).toEqual([403, 'not_connected']);
     expect(await desk.grants.loadStored(userId, 'platform')).toBeUndefined();
-    expect(site.sandbox.hits.count('POST /revoke')).toBe(2);
+    expect(site.sandbox.requests.count('POST /revoke')).toBe(2);
     expect(await isActive(fresh)).toBe(false);
     expect((await thread(agent)).json.code).toBe('not_connected');
   });
@@ -211,7 +211,7 @@ describe('a token that was used or revoked elsewhere', () => {
     await expect(call).rejects.toThrow();
     withheld.release();
     await until(async () => (await desk.read(userId)).refreshToken === withheld.body().refresh_token);
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     expect((await thread(agent)).status).toBe(200);
     expect(tokenCalls()).toBe(0);
     expect(site.logs().filter((line) => line.includes('"code":"upstream_error"'))).toEqual([]);
@@ -243,7 +243,7 @@ describe('R42: the access token', () => {
 
   test('is used within the margin while the refresh fails', async () => {
     const { agent, userId } = await signedIn();
-    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
+    site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'error' });
     await enterMargin(userId);
     for (let i = 0; i < 5; i += 1) expect((await thread(agent)).status).toBe(200);
     expect(tokenCalls()).toBe(1);
@@ -262,7 +262,7 @@ describe('R42: the access token', () => {
   test('is refreshed once after a 401, and the call is repeated', async () => {
     const { agent } = await signedIn();
     pass(5);
-    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
+    site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     expect((await thread(agent)).status).toBe(200);
     expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
   });
@@ -272,7 +272,7 @@ describe('R42: the access token', () => {
     pass(5);
     // For two seconds, however long they take on a busy machine.
     vi.useFakeTimers({ toFake: ['Date'] });
-    site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 401, body: {} });
+    site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, body: {} });
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([502, 'upstream_error']);
     expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
@@ -284,7 +284,7 @@ describe('R42: the access token', () => {
   test('is refreshed after a 401 even if the clock was set back by an hour (F12)', async () => {
     const { agent, userId } = await signedIn();
     await desk.change(userId, () => ({ obtainedAt: Date.now() + 3_600_000, expiresAt: Date.now() + 3_660_000 }));
-    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
+    site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     expect((await thread(agent)).status).toBe(200);
     expect(tokenCalls()).toBe(1);
   });
@@ -292,8 +292,8 @@ describe('R42: the access token', () => {
   test('is not replaced after a 401 while the provider is unavailable', async () => {
     const { agent } = await signedIn();
     pass(5);
-    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
-    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
+    site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'error' });
+    site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     const { status, json, headers } = await thread(agent);
     expect([status, json.code]).toEqual([503, 'provider_unavailable']);
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);

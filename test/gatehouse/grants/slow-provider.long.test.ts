@@ -14,8 +14,8 @@ async function visit(fault: FaultKind, leftMilliseconds: number) {
   const { userId } = await sessionOf(site, agent);
   const expiresAt = Date.now() + leftMilliseconds;
   await desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
-  site.sandbox.hits.reset();
-  const off = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', ...fault });
+  site.sandbox.requests.reset();
+  const off = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', ...fault });
   const close = async () => {
     off();
     await desk.close();
@@ -47,7 +47,7 @@ describe.concurrent('a token endpoint', () => {
         Array(3).fill([503, 'provider_unavailable']),
       );
       expect(seconds).toBeLessThan(17);
-      expect(site.sandbox.hits.count('POST /token')).toBe(1);
+      expect(site.sandbox.requests.count('POST /token')).toBe(1);
       // The refresh ends by its own deadline, not by that of the request.
       await until(async () => (await desk.read(userId)).failure?.cause === 'provider_unavailable');
       off();
@@ -64,7 +64,7 @@ describe.concurrent('a token endpoint', () => {
       expect(status).toBe(200);
       expect(seconds).toBeLessThan(3);
     }
-    expect(site.sandbox.hits.count('POST /token')).toBe(1);
+    expect(site.sandbox.requests.count('POST /token')).toBe(1);
     await close();
   });
 

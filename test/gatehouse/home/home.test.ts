@@ -37,7 +37,13 @@ function expectUseful({ page, seconds }: Awaited<ReturnType<typeof home>>): void
 }
 
 const thread = (body: string | object, type = 'application/json') =>
-  site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 200, body, headers: { 'Content-Type': type } });
+  site.sandbox.faults.set({
+    listener: 'platform',
+    kind: 'response',
+    status: 200,
+    body,
+    headers: { 'Content-Type': type },
+  });
 
 /** Replaces the page's timeout of 4 s: it expires when `end` is called. */
 function replaceTimeout(): { end(): void } {
@@ -69,7 +75,7 @@ describe('while the platform', () => {
     ['sends its response slowly', { kind: 'drip', intervalMs: 200 }, timeout],
     ['responds with 503', { kind: 'response', status: 503, body: 'x' }, failed],
   ])('%s, the page responds within 5 s and names the problem', async (_name, fault, words) => {
-    site.sandbox.faults.set({ on: 'platform', ...fault });
+    site.sandbox.faults.set({ listener: 'platform', ...fault });
     const response = await home();
     expectUseful(response);
     expect(response.page.body).toContain(words);
@@ -80,11 +86,11 @@ describe('while the platform', () => {
     ['does not respond', { kind: 'hold', until: new Promise(() => undefined) }],
     ['is slow', { kind: 'slow', ms: 8_000 }],
   ])('%s, the page responds after its timeout and names the problem', async (_name, fault) => {
-    site.sandbox.faults.set({ on: 'platform', ...fault });
-    site.sandbox.hits.reset();
+    site.sandbox.faults.set({ listener: 'platform', ...fault });
+    site.sandbox.requests.reset();
     const pageTimeout = replaceTimeout();
     const loading = home();
-    await until(() => site.sandbox.hits.count('GET /1/threads/current') === 1);
+    await until(() => site.sandbox.requests.count('GET /1/threads/current') === 1);
     pageTimeout.end();
     const response = await loading;
     expectUseful(response);
@@ -94,7 +100,7 @@ describe('while the platform', () => {
 
   test('limits our calls, the page says when to try again', async () => {
     site.sandbox.faults.set({
-      on: 'platform',
+      listener: 'platform',
       kind: 'response',
       status: 429,
       body: {},
@@ -116,7 +122,7 @@ describe('while the platform', () => {
 describe('while the connection', () => {
   test('cannot be refreshed, the page names the provider, and the connection survives', async () => {
     pass(61);
-    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
+    site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'error' });
     const response = await home();
     expectUseful(response);
     expect(response.page.body).toContain('The sign-in provider does not respond');
@@ -129,7 +135,7 @@ describe('while the connection', () => {
     const { agent: other } = await signIn(site, 'second@example.test');
     pass(61);
     site.sandbox.faults.set({
-      on: 'identity-provider',
+      listener: 'identity-provider',
       path: '/token',
       kind: 'response',
       status: 400,
@@ -147,11 +153,11 @@ describe('while the connection', () => {
   test('does not exist, the page offers to connect', async () => {
     const { agent: other } = await signIn(site, 'admin@example.test');
     await disconnect(site, other);
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     const response = await home(other);
     expectUseful(response);
     expect(response.page.body).toContain('to read your current thread here');
-    expect(site.sandbox.hits.requests('platform')).toEqual([]);
+    expect(site.sandbox.requests.latest('platform')).toEqual([]);
   });
 });
 
@@ -228,13 +234,13 @@ describe('the thread on the page', () => {
 
 describe('without a session', () => {
   test('there is one button for each sign-in app, and no call to a provider or platform', async () => {
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     const page = await createUserAgent().get(`${site.url}/`);
     expect(page.status).toBe(200);
     expect(page.body).toContain(`${site.url}/sign-in?app=platform`);
     expect(page.body).not.toContain('Hello, <bdi>');
     expect(page.headers.getSetCookie()).toEqual([]);
-    expect(site.sandbox.hits.requests()).toEqual([]);
+    expect(site.sandbox.requests.latest()).toEqual([]);
   });
 });
 
@@ -270,11 +276,11 @@ test('the page calls two slow platforms at the same time', async () => {
   try {
     const { agent: user } = await signIn(several, undefined, { path: '/sign-in?app=platform' });
     await signIn(several, undefined, { agent: user, path: '/sign-in?app=second' });
-    several.sandbox.hits.reset();
-    several.sandbox.faults.set({ on: 'platform', kind: 'hold', until: new Promise(() => undefined) });
+    several.sandbox.requests.reset();
+    several.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: new Promise(() => undefined) });
     const pageTimeout = replaceTimeout();
     const getting = user.get(`${several.url}/`);
-    await until(() => several.sandbox.hits.count('GET /1/threads/current') === 2);
+    await until(() => several.sandbox.requests.count('GET /1/threads/current') === 2);
     pageTimeout.end();
     const page = await getting;
     expect(page.body.match(/The platform took too long/g)).toHaveLength(2);

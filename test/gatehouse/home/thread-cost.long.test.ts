@@ -37,7 +37,7 @@ describe('R96 the page takes little CPU time if the platform sends', () => {
     ['a title of half a megabyte', JSON.stringify({ title: '&'.repeat(500_000), author: 'x' })],
   ])('%s', async (_name, body) => {
     const headers = { 'Content-Type': 'application/json' };
-    site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 200, body, headers });
+    site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 200, body, headers });
     const cpu = await cpuOf(async () => {
       const page = await agent.get(`${site.url}/`);
       expect(page.status).toBe(200);

@@ -63,21 +63,21 @@ const ROUTES: [string, () => Promise<Asked>][] = Object.entries({
 test.each(ROUTES)('refuses %s while the app is disabled', async (_name, call) => {
   expect((await call()).status).toBe(200);
   await setDisabled(true);
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
   const { status, body } = await call();
   await setDisabled(false);
   expect([400, 403, 404]).toContain(status);
   expect(body).not.toContain(accessToken);
   expect(body).not.toContain('access_token');
-  expect(site.sandbox.hits.requests('identity-provider')).toEqual([]);
-  expect(site.sandbox.hits.requests('platform')).toEqual([]);
+  expect(site.sandbox.requests.latest('identity-provider')).toEqual([]);
+  expect(site.sandbox.requests.latest('platform')).toEqual([]);
 });
 
 test('does not refresh an expired token while the app is disabled', async () => {
   await desk.change(user, () => ({ expiresAt: Date.now() - 1_000 }), 'second');
   await setDisabled(true);
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
   for (const [, call] of ROUTES) expect([400, 403, 404]).toContain((await call()).status);
-  expect(site.sandbox.hits.count('POST /token')).toBe(0);
+  expect(site.sandbox.requests.count('POST /token')).toBe(0);
   await setDisabled(false);
 });

@@ -242,7 +242,7 @@ describe('the calls that a relay token authorizes', () => {
     const subject = await asUser();
     const answered = await relayThread(site, token, subject);
     const refused = await relayThread(site, forNobody, subject);
-    const heal = site.sandbox.faults.set({ on: 'platform', kind: 'reset' });
+    const heal = site.sandbox.faults.set({ listener: 'platform', kind: 'reset' });
     const failed = await relayThread(site, token, subject);
     heal();
     expect([answered.status, refused.status, failed.status]).toEqual([200, 403, 502]);

@@ -90,7 +90,7 @@ test.each([
   [400, 'unreachable'],
   [500, 'unreachable'],
 ])('judges an API token by the status %i of the platform: %s', async (status, rule) => {
-  const heal = site.sandbox.faults.set({ on: 'platform', kind: 'response', status, body: '' });
+  const heal = site.sandbox.faults.set({ listener: 'platform', kind: 'response', status, body: '' });
   const { status: createStatus, json } = await admin.call('POST', '/service-accounts', {
     name: 'Tried',
     app: 'platform',

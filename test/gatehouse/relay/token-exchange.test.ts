@@ -104,38 +104,38 @@ describe('narrower tokens', () => {
   });
 
   test('R31 need one refresh for concurrent requests, and none for later ones', async () => {
-    const before = site.sandbox.hits.count('POST /token');
+    const before = site.sandbox.requests.count('POST /token');
     const subject = await proven();
     const responses = await Promise.all(
       Array.from({ length: 5 }, () => exchange(site, token, { ...subject, scope: 'openid email' })),
     );
     await exchange(site, token, { ...subject, scope: 'email openid' });
     expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
-    expect(site.sandbox.hits.count('POST /token') - before).toBe(1);
+    expect(site.sandbox.requests.count('POST /token') - before).toBe(1);
     expect((await desk.read(userId)).failure).toBeUndefined();
   });
 
   test('are not issued for all granted scopes, in any order and with any spaces', async () => {
     const { accessToken, scopes } = await desk.read(userId);
-    const before = site.sandbox.hits.count('POST /token');
+    const before = site.sandbox.requests.count('POST /token');
     for (const scope of [scopes.toReversed().join('  '), ` ${scopes.join(' ')} ${scopes[0]} `, ' ']) {
       const response = await exchange(site, token, { ...(await proven()), scope });
       expect([scope, response.status, json(response).access_token]).toEqual([scope, 200, accessToken]);
     }
-    expect(site.sandbox.hits.count('POST /token')).toBe(before);
+    expect(site.sandbox.requests.count('POST /token')).toBe(before);
   });
 
   test('are refused for scopes that were not granted, without a call to the provider', async () => {
-    const before = site.sandbox.hits.count('POST /token');
+    const before = site.sandbox.requests.count('POST /token');
     const response = await exchange(site, token, { ...(await proven()), scope: 'openid platform_full_access' });
     expect([response.status, json(response).error]).toEqual([400, 'invalid_scope']);
-    expect(site.sandbox.hits.count('POST /token')).toBe(before);
+    expect(site.sandbox.requests.count('POST /token')).toBe(before);
   });
 
   test('are replaced by the whole token only with fullScope if the provider issues none', async () => {
     const refusing = () =>
       site.sandbox.faults.set({
-        on: 'identity-provider',
+        listener: 'identity-provider',
         path: '/token',
         kind: 'response',
         status: 400,
@@ -360,7 +360,7 @@ describe('refusals', () => {
 
   test('while the provider is unavailable are 503 with Retry-After', async () => {
     const { expiresAt } = await desk.read(userId);
-    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
+    const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'unavailable' });
     const narrower = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
     await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
     const whole = await exchange(site, token, await proven());

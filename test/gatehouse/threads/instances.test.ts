@@ -76,9 +76,9 @@ function useInstances(): void {
   named = (subject) => (subject === 'sbx-00u1' ? first?.url : second?.url);
   for (const { hits } of instances) hits.length = 0;
   site.sandbox.faults.clear();
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
   site.sandbox.faults.set({
-    ...{ on: 'identity-provider', path: '/token', kind: 'rewrite' },
+    ...{ listener: 'identity-provider', path: '/token', kind: 'rewrite' },
     change: ({ instance_url: _, ...body }) => ({ ...body, instance_url: named(subjectOf(body.id_token)) }),
   });
 }
@@ -105,7 +105,7 @@ test('R33 each user’s calls go to the user’s own instance, from the browser 
     expect((await agent.get(`${site.url}/connections/platform`)).body).toContain(`<bdi>${instances[at]?.url}</bdi>`);
   }
   const [first = 0, second = 0] = hits();
-  expect(site.sandbox.hits.requests('platform')).toHaveLength(first + second);
+  expect(site.sandbox.requests.latest('platform')).toHaveLength(first + second);
 });
 
 test('a response without the member keeps the URL, and a refresh with another URL replaces it', async () => {
@@ -165,7 +165,7 @@ test('R79 the address policy checks the URL on each call, and a refused call nam
   const { agent } = await signInAs();
   expect((await threadOf(agent)).json.code).toBe('upstream_error');
   expect(site.logs().some((line) => line.includes('refuses unnamed.localhost:3002 (not_https)'))).toBe(true);
-  expect([site.sandbox.hits.requests('platform'), hits()]).toEqual([[], [0, 0]]);
+  expect([site.sandbox.requests.latest('platform'), hits()]).toEqual([[], [0, 0]]);
 });
 
 test('an app without the setting is called at its own URL, whatever token responses name', async () => {

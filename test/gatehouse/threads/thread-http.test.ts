@@ -16,16 +16,16 @@ beforeAll(async () => {
   site = await startSite();
   ({ agent } = await signIn(site));
   cookie = agent.cookies.header(site.url);
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
 });
 afterAll(() => site.close());
 afterEach(() => {
   site.sandbox.faults.clear();
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
 });
 
 const thread = () => getJson(agent, `${site.url}/threads/current`);
-const platform = (fault: FaultKind & { times?: number }) => site.sandbox.faults.set({ on: 'platform', ...fault });
+const platform = (fault: FaultKind & { times?: number }) => site.sandbox.faults.set({ listener: 'platform', ...fault });
 const head = (requestLine: string, ...headers: string[]) => [
   requestLine,
   `Host: ${new URL(site.url).host}`,
@@ -64,9 +64,9 @@ describe('R74: the upstream URL is fixed', () => {
   test.each(targets)('%s', async (target) => {
     const { status } = await sendRaw(site.url, head(`GET ${target} HTTP/1.1`));
     expect([200, 400, 404]).toContain(status);
-    const reached = site.sandbox.hits.requests('platform').map(({ method, url }) => `${method} ${url}`);
+    const reached = site.sandbox.requests.latest('platform').map(({ method, url }) => `${method} ${url}`);
     expect(reached).toEqual(status === 200 ? ['GET /1/threads/current'] : []);
-    const [hit] = site.sandbox.hits.requests('platform');
+    const [hit] = site.sandbox.requests.latest('platform');
     expect(hit?.headers.host ?? new URL(site.sandbox.platformUrl).host).toBe(new URL(site.sandbox.platformUrl).host);
   });
 
@@ -89,7 +89,7 @@ describe('R74: the upstream URL is fixed', () => {
   ])('%s is refused, and nothing is sent', async (_name, method, expected) => {
     const { status } = await sendRaw(site.url, head(`${method} /threads/current HTTP/1.1`, 'Content-Length: 0'));
     expect(status).toBe(expected);
-    expect(site.sandbox.hits.requests('platform')).toEqual([]);
+    expect(site.sandbox.requests.latest('platform')).toEqual([]);
   });
 
   test('R77: method overrides and forwarded URIs have no effect', async () => {
@@ -104,7 +104,7 @@ describe('R74: the upstream URL is fixed', () => {
       ),
     );
     expect(answer.status).toBe(200);
-    expect(site.sandbox.hits.requests('platform').map(({ method, url }) => `${method} ${url}`)).toEqual([
+    expect(site.sandbox.requests.latest('platform').map(({ method, url }) => `${method} ${url}`)).toEqual([
       'GET /1/threads/current',
     ]);
   });
@@ -118,7 +118,7 @@ describe('R74: the upstream URL is fixed', () => {
     const { status } = await sendRaw(site.url, head('GET /threads/current HTTP/1.1', ...headers));
     expect(status).toBeGreaterThanOrEqual(400);
     expect(status).toBeLessThan(500);
-    expect(site.sandbox.hits.requests('platform')).toEqual([]);
+    expect(site.sandbox.requests.latest('platform')).toEqual([]);
   });
 });
 
@@ -154,7 +154,7 @@ describe('R75: request headers', () => {
       ),
     );
     expect(answer.status).toBe(200);
-    const [hit, ...others] = site.sandbox.hits.requests('platform');
+    const [hit, ...others] = site.sandbox.requests.latest('platform');
     expect(others).toEqual([]);
     const names = (hit?.rawHeaders ?? []).filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
     expect(names.toSorted()).toEqual([
@@ -273,7 +273,7 @@ describe('R76: response headers', () => {
 
   test('R61: no response has the access token', async () => {
     await thread();
-    const token = site.sandbox.hits.requests('platform')[0]?.headers.authorization?.slice('Bearer '.length) ?? '';
+    const token = site.sandbox.requests.latest('platform')[0]?.headers.authorization?.slice('Bearer '.length) ?? '';
     expect(token.length).toBeGreaterThan(20);
     for (const path of ['/threads/current', '/', '/session', '/connections', '/connections/platform']) {
       const page = await agent.get(site.url + path);
@@ -442,13 +442,13 @@ describe('responses of the platform', () => {
       expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(retry[1]);
     } else expect(headers.get('retry-after')).toBeNull();
     expect(headers.get('location')).toBeNull();
-    expect(site.sandbox.hits.count('GET /elsewhere')).toBe(0);
+    expect(site.sandbox.requests.count('GET /elsewhere')).toBe(0);
     if (retry) await waitOut(retry[1]);
   });
 
   test('does not call the platform before the time of its refusal, and returns the rest of the wait', async () => {
     const { agent: other } = await signIn(site, 'second@example.test');
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     platform({ ...answer(429, {}, { 'Retry-After': '20' })(), times: 1 });
     expect((await thread()).headers.get('retry-after')).toBe('20');
     pass(8);
@@ -458,7 +458,7 @@ describe('responses of the platform', () => {
     expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(5);
     expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(12);
     expect(headers.get('proxy-status')).toBe('gatehouse; error=http_request_denied');
-    expect(site.sandbox.hits.count('GET /1/threads/current')).toBe(1);
+    expect(site.sandbox.requests.count('GET /1/threads/current')).toBe(1);
     expect((await getJson(other, `${site.url}/threads/current`)).status).toBe(200);
     pass(12);
     expect((await thread()).status).toBe(200);
@@ -523,13 +523,13 @@ describe('refusals by Gatehouse', () => {
   test('sign_in_required without a session, and nothing is sent', async () => {
     const answer = await fetch(`${site.url}/threads/current`, { headers: { accept: 'application/json' } });
     expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([401, 'sign_in_required']);
-    expect(site.sandbox.hits.requests()).toEqual([]);
+    expect(site.sandbox.requests.latest()).toEqual([]);
   });
 
   test('not_connected, with where to connect', async () => {
     const { agent: other } = await signIn(site, 'second@example.test');
     await disconnect(site, other);
-    site.sandbox.hits.reset();
+    site.sandbox.requests.reset();
     const { status, json, headers } = await getJson(other, `${site.url}/threads/current`);
     expect({ status, ...json }).toMatchObject({
       status: 403,
@@ -537,7 +537,7 @@ describe('refusals by Gatehouse', () => {
       connectUrl: `${site.url}/connections/platform`,
     });
     expect(headers.get('proxy-status')).toBe('gatehouse; error=http_request_denied');
-    expect(site.sandbox.hits.requests()).toEqual([]);
+    expect(site.sandbox.requests.latest()).toEqual([]);
   });
 
   test.each([
@@ -561,14 +561,14 @@ describe('with several apps that serve threads', () => {
         sandboxApp(urls, 'second', { threadPath: THREAD_PATHS.second, ...second }),
       ],
     });
-  const called = (several: TestSite) => several.sandbox.hits.requests('platform').map(({ path }) => path);
+  const called = (several: TestSite) => several.sandbox.requests.latest('platform').map(({ path }) => path);
 
   test('serves the app that the user signed in with, or the one that the query names', async () => {
     const several = await startSeveral();
     try {
       for (const app of ['platform', 'second'] as const) {
         const { agent: user } = await signIn(several, 'user@example.test', { path: `/sign-in?app=${app}` });
-        several.sandbox.hits.reset();
+        several.sandbox.requests.reset();
         // The first request reads the session; later ones read the grant at the same time.
         for (let times = 0; times < 2; times += 1) {
           expect((await getJson(user, `${several.url}/threads/current`)).status).toBe(200);
@@ -576,7 +576,7 @@ describe('with several apps that serve threads', () => {
         expect(called(several)).toEqual([THREAD_PATHS[app], THREAD_PATHS[app]]);
       }
       const { agent: other } = await signIn(several, 'second@example.test', { path: '/sign-in?app=platform' });
-      several.sandbox.hits.reset();
+      several.sandbox.requests.reset();
       expect((await getJson(other, `${several.url}/threads/current?app=second`)).json).toMatchObject({
         code: 'not_connected',
         connectUrl: `${several.url}/connections/second`,
@@ -597,10 +597,10 @@ describe('with several apps that serve threads', () => {
     });
     try {
       const { agent: user } = await signIn(several);
-      several.sandbox.hits.reset();
+      several.sandbox.requests.reset();
       const { status, json } = await getJson(user, `${several.url}/threads/current`);
       expect([status, json.code]).toEqual([400, 'invalid_request']);
-      expect(several.sandbox.hits.requests()).toEqual([]);
+      expect(several.sandbox.requests.latest()).toEqual([]);
     } finally {
       await several.close();
     }

@@ -89,7 +89,7 @@ test('sends a connection that needs reconnecting, with its cause, and its recove
       .filter(({ type, data }) => events.includes(type) && data.user === userId);
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
   site.sandbox.faults.set({
-    ...{ on: 'identity-provider', path: '/token', kind: 'response', status: 400 },
+    ...{ listener: 'identity-provider', path: '/token', kind: 'response', status: 400 },
     body: { error: 'invalid_grant' },
   });
   expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(403);

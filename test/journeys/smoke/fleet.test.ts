@@ -84,9 +84,9 @@ test('R81 a relay token is valid at both processes, and at neither after it is r
 
 test('F18: a process that gets SIGTERM completes its requests, and the other continues', async () => {
   const person = await fleet.signIn('second@example.test');
-  const hits = () => fleet.sandbox.hits.count('GET /1/threads/current');
+  const hits = () => fleet.sandbox.requests.count('GET /1/threads/current');
   const before = hits();
-  const off = fleet.sandbox.faults.set({ on: 'platform', kind: 'slow', ms: 500 });
+  const off = fleet.sandbox.faults.set({ listener: 'platform', kind: 'slow', ms: 500 });
   const pendingRequest = fleet.thread(fleet.member(1), person);
   await until(() => hits() > before);
   fleet.member(1).signal('SIGTERM');

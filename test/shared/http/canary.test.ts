@@ -38,13 +38,13 @@ test('R61 every route, every error page, through expiry, refresh and disconnect'
   pass(2.1);
   await visitAll();
   for (const kind of ['error', 'garbage', 'unavailable'] as const) {
-    const clearFault = site.sandbox.faults.set({ on: 'platform', kind });
+    const clearFault = site.sandbox.faults.set({ listener: 'platform', kind });
     await visitAll();
     clearFault();
   }
   pass(2.1);
   for (const kind of ['error', 'garbage', 'unavailable'] as const) {
-    const clearFault = site.sandbox.faults.set({ on: 'identity-provider', kind });
+    const clearFault = site.sandbox.faults.set({ listener: 'identity-provider', kind });
     await visitAll();
     clearFault();
   }

@@ -229,7 +229,7 @@ describe('R85 R86 every route, every place', () => {
     // Proof that the recorder works: it has the calls of a sign-in, including bodies.
     expect(sent).toContain('grant_type=authorization_code');
     expectNone(sent, 'What was sent out');
-    expectNone(JSON.stringify(site.sandbox.hits.requests()), 'What reached the sandbox');
+    expectNone(JSON.stringify(site.sandbox.requests.latest()), 'What reached the sandbox');
   });
 
   test('a BIN still works after all that', async () => {

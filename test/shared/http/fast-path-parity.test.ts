@@ -98,7 +98,7 @@ describe('R85: anything but a plain BIN goes through Express, which has the guar
 
 test('R76: leaves out a header of the platform that cannot be sent on', async () => {
   site.sandbox.faults.set({
-    on: 'platform',
+    listener: 'platform',
     kind: 'response',
     status: 200,
     body: '{}',

@@ -52,7 +52,7 @@ function requestsByStatus(): Record<number, () => Promise<Asked>> {
     411: () => ask(`${site.url}/bin`, { method: 'POST', headers: { 'transfer-encoding': 'chunked' } }),
     413: () => post('/bin', { cookie, ...JSON_BODY }, JSON.stringify({ bins: ['x'.repeat(70_000)] })),
     502: async () => {
-      const clearFault = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
+      const clearFault = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
       return get('/threads/current', { cookie, ...DATA }).finally(clearFault);
     },
     503: async () => {
@@ -174,7 +174,7 @@ describe('R68 on every status', () => {
   });
 
   test('an error instead of a relayed response is an error page, with the policy of pages', async () => {
-    const clearFault = site.sandbox.faults.set({ on: 'platform', kind: 'reset', when: 'before_headers' });
+    const clearFault = site.sandbox.faults.set({ listener: 'platform', kind: 'reset', when: 'before_headers' });
     const response = await ask(`${site.url}/threads/current`, { headers: { ...PAGE, cookie } }).finally(clearFault);
     expect(response.status).toBe(502);
     expect(response.headers['content-security-policy']).toContain("style-src 'self'");

@@ -85,7 +85,7 @@ describe('R57 sign-out', () => {
     const { cookie, csrf } = await signedIn();
     // The new process has not read the provider's metadata.
     await site.restart();
-    site.sandbox.faults.set({ on: 'identity-provider', kind: 'response', status: 500, body: {} });
+    site.sandbox.faults.set({ listener: 'identity-provider', kind: 'response', status: 500, body: {} });
     const ended = await signOut(cookie, csrf);
     expect([ended.status, ended.headers.location]).toEqual([303, '/']);
     expect((await sessionOf(cookie)).signedIn).toBe(false);
@@ -100,7 +100,7 @@ describe('R57 sign-out', () => {
       const { agent } = await signIn(other);
       await other.restart();
       const { promise: restored, resolve: restore } = Promise.withResolvers<void>();
-      other.sandbox.faults.set({ on: 'identity-provider', kind: 'hold', until: restored });
+      other.sandbox.faults.set({ listener: 'identity-provider', kind: 'hold', until: restored });
       const cookie = agent.cookies.header(other.url);
       const { csrfToken } = JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
       const ending = ask(`${other.url}/sign-out`, {
@@ -160,10 +160,10 @@ describe('R62 sign-out cannot be undone', () => {
   test('by slow requests that read with the session', async () => {
     const { cookie, csrf } = await signedIn();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const before = site.sandbox.hits.count('GET /1/threads/current', 'platform');
-    site.sandbox.faults.set({ on: 'platform', kind: 'hold', until: released });
+    const before = site.sandbox.requests.count('GET /1/threads/current', 'platform');
+    site.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: released });
     const slow = ['/', '/threads/current'].map((path) => ask(site.url + path, { headers: { cookie, ...PAGE } }));
-    await until(() => site.sandbox.hits.count('GET /1/threads/current', 'platform') === before + 2);
+    await until(() => site.sandbox.requests.count('GET /1/threads/current', 'platform') === before + 2);
     await signOut(cookie, csrf);
     release();
     for (const response of await Promise.all(slow)) expect(response.headers['set-cookie']).toBeUndefined();
@@ -174,9 +174,9 @@ describe('R62 sign-out cannot be undone', () => {
 /** Holds the response of the token endpoint until `release`. `calls` resolves once the endpoint was called. */
 function holdTokenEndpoint() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const before = site.sandbox.hits.count('POST /token');
-  site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'hold', until: released, times: 1 });
-  const calls = () => until(() => site.sandbox.hits.count('POST /token') > before);
+  const before = site.sandbox.requests.count('POST /token');
+  site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'hold', until: released, times: 1 });
+  const calls = () => until(() => site.sandbox.requests.count('POST /token') > before);
   return { calls, release };
 }
 

@@ -38,7 +38,7 @@ test('a failure of a platform counts by its kind', async () => {
   const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
   const failures = 'outbound_requests_total{app="platform",peer="platform",outcome="5xx"}';
   const before = sampleOf(await samples(), failures);
-  site.sandbox.faults.set({ on: 'platform', kind: 'unavailable', times: 1 });
+  site.sandbox.faults.set({ listener: 'platform', kind: 'unavailable', times: 1 });
   await agent.get(`${site.url}/threads/current`);
   await expect.poll(async () => sampleOf(await samples(), failures)).toBe(before + 1);
 });

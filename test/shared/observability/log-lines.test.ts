@@ -116,7 +116,7 @@ describe('a failed call has app, host and cause', () => {
     ['a body that ends early', 'truncated', 'upstream_error', { detail: 'the response of the platform broke off' }],
   ] as const)('of the platform: %s', async (_name, kind, code, cause) => {
     const cookie = (await startSession()).cookies.header(site.url);
-    const clearFault = site.sandbox.faults.set({ on: 'platform', kind });
+    const clearFault = site.sandbox.faults.set({ listener: 'platform', kind });
     const { host } = new URL(site.sandbox.platformUrl);
     const response = await readThread(cookie).catch(() => undefined);
     clearFault();
@@ -127,7 +127,7 @@ describe('a failed call has app, host and cause', () => {
   test('of the provider at a refresh and at a sign-in', async () => {
     const cookie = (await startSession()).cookies.header(site.url);
     const { host } = new URL(site.sandbox.issuer);
-    const clearFault = site.sandbox.faults.set({ on: 'identity-provider', kind: 'unavailable' });
+    const clearFault = site.sandbox.faults.set({ listener: 'identity-provider', kind: 'unavailable' });
     await expect.poll(async () => (await readThread(cookie)).code).toBe('provider_unavailable');
     const refreshed = lines('refresh ended').findLast(({ outcome }) => outcome === 'unavailable');
     expect(refreshed).toMatchObject({ app: 'platform', host, reason: expect.stringContaining('status_503') });

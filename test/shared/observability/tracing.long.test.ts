@@ -60,10 +60,10 @@ describe('with a collector', () => {
     });
     await ask(`${site.url}/bin/45717360`, { headers: { ...headers, ...PAGE } });
     await ask(`${site.url}/no-such-page?code=canary-in-url`, { headers });
-    const clearError = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
+    const clearError = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
     await ask(`${site.url}/threads/current`, { headers });
     clearError();
-    const clearReset = site.sandbox.faults.set({ on: 'platform', kind: 'reset' });
+    const clearReset = site.sandbox.faults.set({ listener: 'platform', kind: 'reset' });
     await ask(`${site.url}/threads/current`, { headers });
     clearReset();
     const { issuer, platformUrl, binServiceUrl } = site.sandbox;

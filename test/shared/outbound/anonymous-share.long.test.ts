@@ -36,9 +36,9 @@ test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshe
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
   const other = createUserAgent();
   const form = await other.get(`${site.url}/sign-in`);
-  site.sandbox.hits.reset();
+  site.sandbox.requests.reset();
   const parRelease = Promise.withResolvers<void>();
-  site.sandbox.faults.set({ on: 'identity-provider', path: '/par', kind: 'hold', until: parRelease.promise });
+  site.sandbox.faults.set({ listener: 'identity-provider', path: '/par', kind: 'hold', until: parRelease.promise });
 
   const starts = Promise.all(
     // On a busy machine some request heads arrive late, and the server refuses them by closing their connections.
@@ -52,14 +52,14 @@ test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshe
   await until(async () => (await countRefusedCalls(site)) > 0);
 
   const thread = await getJson(agent, `${site.url}/threads/current`);
-  expect([thread.status, site.sandbox.hits.count('POST /token')]).toEqual([200, 1]);
+  expect([thread.status, site.sandbox.requests.count('POST /token')]).toEqual([200, 1]);
   let page = await other.submit(form, { login: 'admin@example.test', password: PASSWORD });
   while (page.forms.some(({ buttons }) => buttons.some(({ text }) => text === 'Allow')))
     page = await other.submit(page, {}, { button: 'Allow' });
   const session = await ask(`${site.url}/session`, {
     headers: { ...DATA, cookie: other.cookies.header(site.url) },
   });
-  expect([JSON.parse(session.body).signedIn, site.sandbox.hits.count('POST /token')]).toEqual([true, 2]);
+  expect([JSON.parse(session.body).signedIn, site.sandbox.requests.count('POST /token')]).toEqual([true, 2]);
 
   parRelease.resolve();
   expect([...new Set(await starts)].sort()).toEqual([303, 503]);

@@ -121,7 +121,7 @@ describe('/problems/{code}', () => {
 });
 
 test('the reference of a thread panel that failed on the home page is in the log', async () => {
-  const off = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
+  const off = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
   const { status, body, headers } = await ask(`${site.url}/`, { headers: { ...PAGE, cookie } }).finally(off);
   expect(status).toBe(200);
   const [, reference = ''] = /class="reference-small">([^<]*)</.exec(body) ?? [];

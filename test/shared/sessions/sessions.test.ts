@@ -303,18 +303,18 @@ describe('R62 what another browser ended stays ended', () => {
     const mine = await signedIn();
     const slow = await signedIn();
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
-    const before = site.sandbox.hits.count('POST /token');
+    const before = site.sandbox.requests.count('POST /token');
     let release = () => {};
     const until = new Promise<void>((resolve) => {
       release = resolve;
     });
-    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'hold', until, times: 1 });
+    site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'hold', until, times: 1 });
     const consent = slow.agent.request(`${site.url}/connections/platform`, {
       method: 'POST',
       body: new URLSearchParams({ _csrf: slow.csrf }),
       headers: { origin: site.url },
     });
-    await expect.poll(() => site.sandbox.hits.count('POST /token')).toBe(before + 1);
+    await expect.poll(() => site.sandbox.requests.count('POST /token')).toBe(before + 1);
     await (way === 'one' ? post(mine, `/sessions/${id}/end`) : everywhere(mine));
     release();
     await consent;

@@ -38,7 +38,7 @@ beforeAll(async () => {
     ],
   });
   site.sandbox.faults.set({
-    ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+    ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
     change: (metadata) => ({ ...metadata, token_endpoint: `https://10.1.2.3/${SECRET_PATH}` }),
   });
   desk = await openVaultDesk(site);

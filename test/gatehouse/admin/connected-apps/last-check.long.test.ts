@@ -35,7 +35,7 @@ test('an app is checked by schedule, and again when it is due', async () => {
 test('a changed result is audited once, and shown on the overview and in the list', async () => {
   const before = (await checksInAudit()).length;
   site.sandbox.faults.set({
-    ...{ on: 'identity-provider', path: '/token', kind: 'response', status: 401 },
+    ...{ listener: 'identity-provider', path: '/token', kind: 'response', status: 401 },
     body: { error: 'invalid_client' },
   });
   await expect.poll(async () => (await lastCheck())?.ok).toBe(false);

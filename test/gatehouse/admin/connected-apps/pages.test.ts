@@ -247,10 +247,10 @@ describe('a new administrator', () => {
     expect(page.body).toContain('Add it here and at the provider');
     expect(page.body).toContain(NEW_CALLBACK_URL);
     expect((await open('connected-apps')).body).toContain('Callback URL missing');
-    const before = site.sandbox.hits.all();
+    const before = site.sandbox.requests.counts();
     const { page: refused } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     expect(refused.body).toContain('The callback URL of this app is not in its registration');
-    expect(site.sandbox.hits.all()).toEqual(before);
+    expect(site.sandbox.requests.counts()).toEqual(before);
     await send(await open('connected-apps/second'), 'save', { callbackUrl: `${site.url}/oauth/callback/second` });
     const same = await send(await open('connected-apps/second'), 'save', {});
     expect(same.body).toContain('Saved.');

@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => site.close());
 afterEach(() => site.sandbox.faults.clear());
 
-const registrations = () => site.sandbox.hits.count('POST /register');
+const registrations = () => site.sandbox.requests.count('POST /register');
 
 /** Submits the form with changed fields. */
 async function send(page: Page, button: string, fields: Record<string, string>): Promise<Page> {
@@ -82,7 +82,7 @@ describe('an app that registers itself', () => {
     expect([refused.status, JSON.parse(refused.body).errors[0].pointer]).toEqual([400, '#/initialAccessToken']);
     const closed = await register({ ...wanted, issuer: `https://127.0.0.1:${await freePort()}` });
     site.sandbox.faults.set({
-      ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+      ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
       change: ({ registration_endpoint: _, ...metadata }) => metadata,
     });
     const notOffered = await register(wanted);
@@ -113,7 +113,7 @@ describe('an app that registers itself', () => {
   test('with a client secret that expires: shown, listed for attention, and replaced', async () => {
     const register = async (id: string, endsIn: number) => {
       site.sandbox.faults.set({
-        ...{ on: 'identity-provider', path: '/register', kind: 'response', status: 201 },
+        ...{ listener: 'identity-provider', path: '/register', kind: 'response', status: 201 },
         body: { client_id: id, client_secret: 's', client_secret_expires_at: Math.floor(Date.now() / 1000) + endsIn },
       });
       await send(await read(id), 'register_there', CHOSEN);
@@ -181,7 +181,7 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
     ],
   ])('%s', async (_name, registration_endpoint, words) => {
     site.sandbox.faults.set({
-      ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+      ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
       change: (metadata) => ({ ...metadata, registration_endpoint }),
     });
     await expectFault('inside', await send(await read('inside'), 'register_there', CHOSEN), words);
@@ -191,7 +191,7 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
     const port = await freePort();
     const cause = `The provider cannot be called: 127.0.0.1:${port} refused the connection (ECONNREFUSED). Check the port`;
     site.sandbox.faults.set({
-      ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+      ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
       change: (metadata) => ({ ...metadata, registration_endpoint: `http://127.0.0.1:${port}/register` }),
     });
     const page = await read('refusing');
@@ -206,13 +206,13 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
     ['noise', 201, [], 'not a client registration'],
   ])('%s', async (_name, status, body, words) => {
     const page = await read('refused');
-    site.sandbox.faults.set({ on: 'identity-provider', path: '/register', kind: 'response', status, body });
+    site.sandbox.faults.set({ listener: 'identity-provider', path: '/register', kind: 'response', status, body });
     await expectFault('refused', await send(page, 'register_there', CHOSEN), words);
   });
 });
 
 describe('RFC 7592 a registration that cannot be stored here', () => {
-  const REGISTER = { on: 'identity-provider', method: 'POST', path: '/register' } as const;
+  const REGISTER = { listener: 'identity-provider', method: 'POST', path: '/register' } as const;
   const clientsThere = async (): Promise<string> => (await sandboxConsole.open('/apps')).body;
   const withdrawals = async (whom: string) => {
     const path = `${site.url}/admin/api/audit?event=connected_app.withdrawn&whom=${whom}`;
@@ -247,7 +247,13 @@ describe('RFC 7592 a registration that cannot be stored here', () => {
   });
 
   test('is named for deletion by hand if the provider does not delete it', async () => {
-    site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', kind: 'response', status: 503, body: {} });
+    site.sandbox.faults.set({
+      listener: 'identity-provider',
+      method: 'DELETE',
+      kind: 'response',
+      status: 503,
+      body: {},
+    });
     const page = await registerTooLate('stuck');
     const clientId = /with the client ID ([^:]+): delete it there by hand/.exec(page.body)?.[1] ?? 'not told';
     expect(await clientsThere()).toContain(clientId);

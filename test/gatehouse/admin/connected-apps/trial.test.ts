@@ -75,7 +75,7 @@ test('a trial of a user who may not sign in is refused at that step, and connect
 
 test('a trial that cannot begin ends at its record', async () => {
   const path = '/.well-known/openid-configuration';
-  site.sandbox.faults.set({ on: 'identity-provider', path, kind: 'response', status: 500, body: {} });
+  site.sandbox.faults.set({ listener: 'identity-provider', path, kind: 'response', status: 500, body: {} });
   // The metadata of a changed app is read again.
   await save({ name: 'Renamed' });
   const page = await agent.submit(await open('connected-apps/second/check'), {}, { button: 'Try a sign-in' });

@@ -43,7 +43,7 @@ async function register(id: string): Promise<Record<string, unknown>> {
 
 const clientsThere = async (): Promise<string> => (await sandboxConsole.open('/apps')).body;
 const isHere = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).status === 200;
-const deletions = () => site.sandbox.hits.requests().filter(({ method }) => method === 'DELETE').length;
+const deletions = () => site.sandbox.requests.latest().filter(({ method }) => method === 'DELETE').length;
 const withdrawals = async (id: string) =>
   (await admin.call('GET', `/audit?event=connected_app.withdrawn&whom=${id}`)).json.items;
 
@@ -67,7 +67,7 @@ test.each([
   'a provider that is %s keeps it: it is deleted here all the same, and named to delete by hand',
   async (id, fault, provider, cause) => {
     const { clientId } = await register(id);
-    site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', ...fault });
+    site.sandbox.faults.set({ listener: 'identity-provider', method: 'DELETE', ...fault });
     const { status, json } = await admin.call('DELETE', `/connected-apps/${id}`);
     const detail = expect.stringMatching(`${cause}.* client ID ${clientId}: delete it there by hand.$`);
     expect([status, json]).toEqual([200, { provider: { ...provider, detail } }]);
@@ -103,7 +103,7 @@ test('an app that was registered by hand is only deleted here', async () => {
 
 test('R44 the token that deletes it is sealed, and in no response or log', async () => {
   site.sandbox.faults.set({
-    ...{ on: 'identity-provider', method: 'POST', path: '/register', kind: 'rewrite' },
+    ...{ listener: 'identity-provider', method: 'POST', path: '/register', kind: 'rewrite' },
     change: (body) => ({ ...body, registration_access_token: REGISTRATION_TOKEN }),
   });
   const made = await register('canary');
@@ -123,7 +123,7 @@ test('the page shows the response of the provider', async () => {
     return submitDelete(agent, id, { _csrf: csrf });
   };
   expect(await page('by-page')).toContain('The registration at the provider was deleted.');
-  site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', kind: 'response', status: 503, body: {} });
+  site.sandbox.faults.set({ listener: 'identity-provider', method: 'DELETE', kind: 'response', status: 503, body: {} });
   expect(await page('kept-there')).toMatch(/refused \(status 503\) to delete .*: delete it there by hand\./);
 });
 

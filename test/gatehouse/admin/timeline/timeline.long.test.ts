@@ -149,7 +149,7 @@ test('a kind filters it, and pages show each item once', async () => {
 });
 
 test('a change of health is listed once, even if later refreshes fail', async () => {
-  const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
+  const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'unavailable' });
   const fail = async (repeated: boolean) => {
     const stored = await vault.grants.loadStored(userId, 'platform');
     if (!stored || !('grant' in stored)) throw new Error('The grant cannot be read.');

@@ -76,7 +76,7 @@ describe('users', () => {
   test('deletion revokes connections, ends sessions, and leaves only audit entries', async () => {
     const { agent } = await signIn(site, 'second@example.test');
     const id = await idOf(agent);
-    const before = site.sandbox.hits.count('POST /revoke');
+    const before = site.sandbox.requests.count('POST /revoke');
     const { status, json } = await call('DELETE', `users/${id}`);
     const ended = {
       id: expect.stringMatching(/^cn/),
@@ -85,7 +85,7 @@ describe('users', () => {
       provider: { status: 200 },
     };
     expect([status, json]).toEqual([200, { id, connections: [ended] }]);
-    expect(site.sandbox.hits.count('POST /revoke')).toBe(before + 1);
+    expect(site.sandbox.requests.count('POST /revoke')).toBe(before + 1);
     expect(await isIn(agent)).toBe(false);
     expect((await call('GET', `users/${id}`)).status).toBe(404);
     for (const path of [
@@ -133,7 +133,7 @@ describe('connections', () => {
   test('R52: a revocation that the provider does not confirm is pending, and retried until it is confirmed', async () => {
     const { agent } = await signIn(site);
     const id = await idOf(agent);
-    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
+    const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'unavailable' });
     const { json } = await call('DELETE', `connections/${id}.platform`);
     const { id: connection } = json;
     expect(json).toEqual({ id: expect.stringMatching(/^cn/), revocation: 'pending', provider: { status: 503 } });
@@ -155,7 +155,7 @@ describe('connections', () => {
 
   test('R52: the page of the user shows the response of the provider', async () => {
     const id = await idOf((await signIn(site)).agent);
-    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
+    const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'unavailable' });
     const disconnected = async () => {
       const question = await admin.follow(await admin.get(`${site.url}/admin/users/${id}`), 'Disconnect…');
       expect(question.body).toContain('Disconnect Collaboration platform from <bdi>Uma Okafor</bdi>?');
