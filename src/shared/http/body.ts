@@ -7,7 +7,7 @@ import { isObject } from '../json.ts';
 
 const LIMIT_BYTES = 64 * 1024;
 
-// Load the character sets of the body parsers now: with the first body, no file descriptor may be free (F21).
+// Loads the character sets of the body parsers now: when the first body arrives, no file descriptor may be free (F21).
 iconv.encodingExists('utf-8');
 
 /** Refuses chunked bodies (411): with a Content-Length, every proxy on the way agrees where the body ends (R78). */
@@ -35,26 +35,26 @@ function bodyReaders({ parameterLimit }: { parameterLimit: number }): RequestHan
   ];
 }
 
-/** One field of a form; undefined if it is missing, repeated or not a string. */
+/** Returns one field of a form; undefined if it is missing, repeated or not a string. */
 export function formField(body: unknown, name: string): string | undefined {
   const value = isObject(body) ? body[name] : undefined;
   return typeof value === 'string' ? value : undefined;
 }
 
-/** All values of a field that a form may repeat. */
+/** Returns all values of a field that a form may repeat. */
 export function formFields(body: unknown, name: string): string[] {
   const value = isObject(body) ? body[name] : undefined;
   return (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'string');
 }
 
-/** One query parameter; undefined if it is missing. @throws AppError `invalid_request` if it is repeated */
+/** Returns one query parameter; undefined if it is missing. @throws AppError `invalid_request` if it is repeated */
 export function queryField(req: IncomingMessage, name: string): string | undefined {
-  const [value, second] = queryFields(req, name);
-  if (second === undefined) return value;
+  const [value, secondValue] = queryFields(req, name);
+  if (secondValue === undefined) return value;
   throw new AppError('invalid_request', { detail: `Give "${name}" once.` });
 }
 
-/** All values of a query parameter that a URL may repeat. */
+/** Returns all values of a query parameter that a URL may repeat. */
 export function queryFields(req: IncomingMessage, name: string): string[] {
   const url = req.url ?? '';
   const start = url.indexOf('?');

@@ -6,30 +6,32 @@ import { containsCardNumber } from '../observability/card-numbers.ts';
 /** How many layers of percent-encoding are decoded. */
 const MAX_DECODINGS = 3;
 
-/** The text, and the result of each of up to three rounds of percent-decoding. */
+/**
+ * Returns the text and the result of each of up to three rounds of percent-decoding, also with plus signs as spaces.
+ */
 export function decodedForms(text: string): string[] {
   const forms = [text];
-  let current = text;
-  for (let count = 0; count < MAX_DECODINGS && current.includes('%'); count += 1) {
-    current = decode(current);
-    forms.push(current);
+  let decodedText = text;
+  for (let count = 0; count < MAX_DECODINGS && decodedText.includes('%'); count += 1) {
+    decodedText = decode(decodedText);
+    forms.push(decodedText);
   }
   return forms.flatMap((form) => (form.includes('+') ? [form, form.replaceAll('+', ' ')] : form));
 }
 
-/** True if a URL or path holds a card number, percent-encoded or not. */
+/** Returns true if a URL or path holds a card number, percent-encoded or not. */
 export function holdsCardNumber(url: string): boolean {
   return decodedForms(url).some(containsCardNumber);
 }
 
-/** Works on bytes: `decodeURIComponent` would throw at a bad escape and hide the digits next to it. */
+/** Decodes bytes: `decodeURIComponent` would throw at a bad escape and hide the digits next to it. */
 function decode(text: string): string {
   return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'));
 }
 
 /**
- * Runs before anything that could repeat the URL. Two queries are exempt: that of a callback, because codes and states
- * may be long numbers, and that of a sign-in, which drops a return path with a card number itself.
+ * Refuses a card number before anything could repeat the URL. Two queries are exempt: that of a callback, because codes
+ * and states may be long numbers, and that of a sign-in, which drops a return path with a card number itself.
  */
 export function cardNumberGuard({ basePath }: { basePath: string }): RequestHandler {
   const uncheckedQueries = [`${basePath}/oauth/callback/`, `${basePath}/sign-in`];

@@ -3,7 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import proxyaddr from 'proxy-addr';
 import { isInNetworks, normalAddress } from '../config/networks.ts';
 
-/** Normalised; `unknown` if a trusted proxy sends no address, or the peer has disconnected (RFC 7239 section 6.2). */
+/**
+ * Returns the normalised address; `unknown` if a trusted proxy sends no address, or the peer has disconnected (RFC 7239
+ * section 6.2).
+ */
 export type ClientAddress = (req: IncomingMessage) => string;
 
 /** `untrusted`: an unlisted peer sends `X-Forwarded-For`. `unreadable`: a trusted proxy sends it without an address. */
@@ -13,17 +16,17 @@ export const UNKNOWN_ADDRESS = 'unknown';
 
 /**
  * @param trustedProxies valid addresses and CIDRs (setting `TRUSTED_PROXIES`)
- * @param onFault called once per kind of fault, with the address of the peer
+ * @param onFault called once for each kind of fault, with the address of the peer
  */
 export function clientAddress(
   trustedProxies: readonly string[],
   onFault?: (fault: ForwardedFault, peer: string) => void,
 ): ClientAddress {
   const isTrusted = (address: string) => isInNetworks(address, trustedProxies);
-  const reported = new Set<ForwardedFault>();
+  const reportedFaults = new Set<ForwardedFault>();
   const report = (fault: ForwardedFault, peer: string) => {
-    if (reported.has(fault)) return;
-    reported.add(fault);
+    if (reportedFaults.has(fault)) return;
+    reportedFaults.add(fault);
     onFault?.(fault, peer);
   };
   return (req) => {

@@ -2,7 +2,7 @@
 import Bowser from 'bowser';
 import { remembered } from '../remembered.ts';
 
-/** The names come first, and the cost of parsing grows with the length. */
+/** Longer headers are cut: the names come first, and the cost of parsing grows with the length. */
 const MAX_CHARACTERS = 512;
 
 const BROWSERS: ReadonlySet<string> = new Set(Object.values(Bowser.BROWSER_MAP));
@@ -11,7 +11,10 @@ const SYSTEMS: ReadonlySet<string> = new Set(Object.values(Bowser.OS_MAP));
 /** Parsing is slow, and requests repeat a few texts. */
 const descriptions = remembered<{ description: string | undefined }>(1_000);
 
-/** Such as "Firefox on Windows"; undefined if neither is known. Never holds text of the header itself. */
+/**
+ * Returns a description such as "Firefox on Windows"; undefined if neither name is known. The description never holds
+ * text of the header itself.
+ */
 export function describeBrowser(userAgent: string | undefined): string | undefined {
   const text = userAgent?.slice(0, MAX_CHARACTERS);
   if (!text) return undefined;

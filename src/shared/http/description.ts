@@ -9,15 +9,15 @@ export interface Operation {
   summary: string;
   query?: z.ZodType;
   headers?: z.ZodType;
-  /** As JSON. */
+  /** The schema of a body in JSON. */
   body?: z.ZodType;
-  /** As application/x-www-form-urlencoded. */
+  /** The schema of a body in application/x-www-form-urlencoded. */
   form?: z.ZodType;
   /** A file that is the body, which the handler reads itself. */
   file?: Content;
-  /** By status. A response with any other status is a problem document. */
+  /** The bodies by status. A response with any other status is a problem document. */
   responses: Readonly<Record<number, Content>>;
-  /** Set if the handler itself authenticates the caller. */
+  /** The credentials that the handler itself requires, if it authenticates the caller. */
   credentials?: Credentials;
   /** The section of a standard that requires unknown parameters to be ignored. Without one they are refused. */
   ignoresUnknown?: string;
@@ -25,7 +25,10 @@ export interface Operation {
 
 export type SecurityScheme = 'session' | 'csrf' | 'relayToken' | 'relayTokenAsPassword' | 'adminToken';
 
-/** Alternatives. Each names the schemes required together, with scopes (OpenAPI 3.1, Security Requirement Object). */
+/**
+ * Alternatives. Each has the schemes that are required together, with scopes (OpenAPI 3.1, Security Requirement
+ * Object).
+ */
 export type Credentials = readonly Readonly<Partial<Record<SecurityScheme, readonly string[]>>>[];
 
 /** Attaches a description to a handler. */
@@ -38,16 +41,17 @@ export function requiring<G extends object>(credentials: Credentials, guard: G):
   return Object.assign(guard, { credentials });
 }
 
-/** The combined credentials of the guards and the handler: a later alternative replaces those that it contains. */
+/** Combines the credentials of the guards and the handler: a later alternative replaces those that it contains. */
 export function credentialsOf(steps: readonly object[]): Credentials {
   return steps
     .map((step) => ('credentials' in step ? (step.credentials as Credentials) : []))
     .reduce(
-      (earlier, added) => [
-        ...earlier.filter(
-          (credential) => !added.some((addition) => Object.keys(credential).every((scheme) => scheme in addition)),
+      (alternatives, addedAlternatives) => [
+        ...alternatives.filter(
+          (alternative) =>
+            !addedAlternatives.some((addition) => Object.keys(alternative).every((scheme) => scheme in addition)),
         ),
-        ...added,
+        ...addedAlternatives,
       ],
       [],
     );

@@ -1,6 +1,7 @@
 /**
- * Handles ordinary GET requests to the routes marked `RELAYED` without Express: threads and BIN look-ups. This saves about
- * 45 µs of the 898 µs of CPU time that a call to the current thread takes (means of 24 pairs of runs on a loaded machine).
+ * Handles ordinary GET requests to the routes marked `RELAYED` without Express: threads and BIN look-ups. This saves
+ * about 45 µs of the 898 µs of CPU time that a call to the current thread takes (means of 24 pairs of runs on a loaded
+ * machine).
  */
 import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Express, RequestHandler } from 'express';
@@ -16,11 +17,11 @@ declare module 'node:http' {
 }
 
 /**
- * Requests that Express's middleware could treat differently (another method, a browser's navigation, another site, an
- * `X-Request-Id`, a body, an upgrade, a card number in the query) go through Express, which has the same handler for
- * the route.
- * @param parts `basePath`: the prefix of every path; `countRequest`: called for each request on the fast path, throws
- *   to refuse it
+ * Creates the listener. Requests that Express's middleware could treat differently (another method, a browser's
+ * navigation, another site, an `X-Request-Id`, a body, an upgrade, a card number in the query) go through Express,
+ * which has the same handler for the route.
+ * @param parts `basePath`: the prefix of every path; `countRequest`: called for each request on the fast path; it
+ *   throws to refuse the request
  */
 export function fastPath(parts: {
   app: Express;
@@ -51,15 +52,20 @@ export function fastPath(parts: {
   };
 }
 
-/** Too short for a card number. Longer parameters go through Express, which has the guard against card numbers. */
+/**
+ * Matches a parameter that is too short for a card number. Longer ones go through Express, which has the guard against
+ * card numbers.
+ */
 const PARAMETER = '([A-Za-z0-9]{1,8})';
 
-/** Finds the relayed route of a path without query. Only the last segment can be a parameter. */
+/**
+ * Returns a function that finds the relayed route of a path without query. Only the last segment can be a parameter.
+ */
 function relayedRouteFinder(parts: { routes: readonly Route[]; take: TakeBudget; basePath: string }) {
   const relayedRoutes = parts.routes.filter(isRelayedGet).map((route) => {
     const [, path] = route;
-    const [, fixed = path, parameter] = /^([^:]*)(:\w+)?$/.exec(path) ?? [];
-    const pattern = new RegExp(`^${RegExp.escape(parts.basePath + fixed)}${parameter ? PARAMETER : ''}$`);
+    const [, prefix = path, parameter] = /^([^:]*)(:\w+)?$/.exec(path) ?? [];
+    const pattern = new RegExp(`^${RegExp.escape(parts.basePath + prefix)}${parameter ? PARAMETER : ''}$`);
     return { path, pattern, handle: relayedHandler(route, parts.take) };
   });
   return (target: string) => {
@@ -71,7 +77,7 @@ function relayedRouteFinder(parts: { routes: readonly Route[]; take: TakeBudget;
   };
 }
 
-/** The first middleware of Express: begins the request, or continues one that failed on the fast path. */
+/** Creates the first middleware of Express. It begins the request, or continues one that failed on the fast path. */
 export function enterExpress(begin: BeginRequest): RequestHandler {
   return (req, res, next) => {
     if (req.context) begin.fallBackToExpress(req, res);
@@ -86,9 +92,9 @@ function qualifiesForFastPath(req: IncomingMessage): boolean {
   const { headers, rawHeaders, method } = req;
   if (method !== 'GET' || headers.accept?.includes('html') || headers['sec-fetch-site'] === 'cross-site') return false;
   if (NOT_ON_FAST_PATH.some((name) => headers[name] !== undefined)) return false;
-  let hostHeaders = 0;
+  let hostHeaderCount = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === 'host') hostHeaders += 1;
+    if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === 'host') hostHeaderCount += 1;
   }
-  return hostHeaders === 1;
+  return hostHeaderCount === 1;
 }

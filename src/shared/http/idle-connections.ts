@@ -3,10 +3,10 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { callerNetwork, isInNetworks, normalAddress } from '../config/networks.ts';
 
-/** One IPv4 address, or one IPv6 /64. */
+/** The connections of one IPv4 address, or of one IPv6 /64. */
 interface Network {
   connections: number;
-  /** When each became idle (`performance.now`), the longest idle first. */
+  /** When each connection became idle (`performance.now`), the longest idle first. */
   idle: Map<Socket, number>;
   timer?: NodeJS.Timeout | undefined;
 }
@@ -17,12 +17,16 @@ interface Connection {
   requests: number;
 }
 
-/** Keeps new connections, whose request is on its way, and busy ones, which are idle between requests. */
+/**
+ * A connection that has been idle for less time is not closed: it may be new, with its request on its way, or busy, and
+ * idle only between requests.
+ */
 const MIN_IDLE_MS = 1_000;
 
 /**
  * Closes the longest idle connections beyond the cap. A connection without a complete request head counts as idle.
- * @param cap `max`: per network. `trustedProxies` have no cap, because they forward the requests of many clients
+ * @param cap `max`: idle connections per network. `trustedProxies`: have no cap, because they forward the requests of
+ *   many clients
  */
 export function capIdleConnections(server: Server, cap: { max: number; trustedProxies: readonly string[] }): void {
   const networks = new Map<string, Network>();
@@ -33,17 +37,17 @@ export function capIdleConnections(server: Server, cap: { max: number; trustedPr
     const latest = performance.now() - MIN_IDLE_MS;
     for (const [socket, since] of network.idle) {
       if (network.idle.size <= cap.max) return;
-      if (since > latest) return closeLater(network);
+      if (since > latest) return scheduleClosing(network);
       network.idle.delete(socket);
       socket.destroy();
     }
   };
-  const closeLater = (network: Network) => {
+  const scheduleClosing = (network: Network) => {
     network.timer ??= setTimeout(closeIdle, MIN_IDLE_MS, network).unref();
   };
   const becomeIdle = (socket: Socket, network: Network) => {
     network.idle.set(socket, performance.now());
-    if (network.idle.size > cap.max) closeLater(network);
+    if (network.idle.size > cap.max) scheduleClosing(network);
   };
 
   server.on('connection', (socket: Socket) => {

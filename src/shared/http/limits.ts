@@ -10,18 +10,24 @@ export interface ListenerLimits {
   headers: number;
   /** Length of the request target; a longer one gets 413. */
   targetBytes: number;
-  /** In the query; a request with more gets 400. */
+  /** Number of parameters in the query; a request with more gets 400. */
   parameters: number;
-  /** Open at a time; further connections are closed at once. */
+  /** Number of open connections; further ones are closed at once. */
   connections: number;
-  /** Idle connections of one address (IPv6: one /64); `TRUSTED_PROXIES` have no cap. */
+  /** Number of idle connections of one address (IPv6: one /64); `TRUSTED_PROXIES` have no cap. */
   idlePerAddress: number;
-  /** Time until the last header, and until the last byte of the body, has arrived; slower requests get 408. */
+  /**
+   * Time until the last header has arrived, and time until the last byte of the body has arrived. Slower requests get
+   * 408.
+   */
   headMilliseconds: number;
   requestMilliseconds: number;
-  /** How often these two times are checked. */
+  /** The interval at which these two times are checked. */
   checkMilliseconds: number;
-  /** Time between two requests of a connection. Longer than that of common proxies, so that the proxy closes first. */
+  /**
+   * Time between two requests of a connection. It is longer than that of common proxies, so that the proxy closes
+   * first.
+   */
   idleMilliseconds: number;
 }
 
@@ -38,7 +44,7 @@ export const LISTENER_LIMITS: ListenerLimits = {
   idleMilliseconds: 65_000,
 };
 
-/** A server that closes connections beyond these limits before any handler runs. */
+/** Creates a server that closes connections beyond these limits before any handler runs. */
 export function createLimitedServer(limits: ListenerLimits, listener: RequestListener): Server {
   const options = {
     maxHeaderSize: limits.headBytes,
@@ -50,7 +56,7 @@ export function createLimitedServer(limits: ListenerLimits, listener: RequestLis
   // `enforceRequestLimits` refuses a missing Host and unknown expectations: Node's refusals would lack our headers.
   const server = createServer({ ...options, requireHostHeader: false }, listener);
   server.on('checkExpectation', listener);
-  // Node silently drops headers beyond this count. With one more, `enforceRequestLimits` sees the excess.
+  // Node silently drops headers beyond this count. With room for one more, `enforceRequestLimits` sees the excess.
   server.maxHeadersCount = limits.headers + 1;
   server.maxConnections = limits.connections;
   return server;
@@ -62,7 +68,7 @@ const WINDOW_MS = 1_000;
 const MIN_SAMPLES = 3;
 const RESOLUTION_MS = 20;
 
-/** The used part of Node's delay histogram; percentiles in nanoseconds. */
+/** The part of Node's delay histogram that is used here. Percentiles are in nanoseconds. */
 interface Delays {
   readonly count: number;
   enable(): boolean;
@@ -77,7 +83,8 @@ export interface EventLoopMonitor {
 }
 
 /**
- * Uses the median of a window: a persistent queue counts as busy, one long pause or a suspended process does not.
+ * Monitors the event loop by the median of a window: a persistent queue counts as busy, one long pause or a suspended
+ * process does not.
  * @param parts `monitor`: starts to measure the delay of the event loop
  */
 export function createEventLoopMonitor({
@@ -90,7 +97,7 @@ export function createEventLoopMonitor({
   const delays = monitor({ resolution: RESOLUTION_MS });
   delays.enable();
   let isBusy = false;
-  const windows = setInterval(() => {
+  const windowTimer = setInterval(() => {
     if (delays.count < MIN_SAMPLES) return;
     isBusy = delays.percentile(50) / 1e6 - RESOLUTION_MS > BUSY_MS;
     delays.reset();
@@ -98,13 +105,16 @@ export function createEventLoopMonitor({
   return {
     isBusy: () => isBusy,
     stop() {
-      clearInterval(windows);
+      clearInterval(windowTimer);
       delays.disable();
     },
   };
 }
 
-/** @param parts `isBusy`: whether to refuse new requests with 503; `onRefused`: called for each refusal */
+/**
+ * Returns a function that wraps a listener with the limits.
+ * @param parts `isBusy`: whether to refuse new requests with 503; `onRefused`: called for each refusal
+ */
 export function enforceRequestLimits(parts: {
   limits: Pick<ListenerLimits, 'headers' | 'targetBytes' | 'parameters'>;
   isBusy: () => boolean;
@@ -130,7 +140,7 @@ export function enforceRequestLimits(parts: {
   };
 }
 
-/** Uses the pattern of Node's own check (RFC 9110 section 10.1.1). */
+/** Returns true for an unknown expectation, by the pattern of Node's own check (RFC 9110 section 10.1.1). */
 function hasUnmetExpectation({ headers: { expect } }: IncomingMessage): boolean {
   return expect !== undefined && !/(?:^|\W)100-continue(?:$|\W)/i.test(expect);
 }

@@ -15,7 +15,7 @@ export interface BoundServer {
   open(listener: RequestListener): void;
 }
 
-/** @throws StartRefused with the faults of both ports, none of which stays bound */
+/** Binds both ports or none. @throws StartRefused with the faults of both ports */
 export async function bindPorts({
   listen,
   management,
@@ -34,9 +34,10 @@ export async function bindPorts({
     ),
   ]);
   if (mainResult.status === 'fulfilled' && managementResult.status === 'fulfilled') {
-    const bound: [BoundServer, BoundServer] = [mainResult.value, managementResult.value];
-    for (const { server } of bound) capIdleConnections(server, { max: LISTENER_LIMITS.idlePerAddress, trustedProxies });
-    return bound;
+    const boundServers: [BoundServer, BoundServer] = [mainResult.value, managementResult.value];
+    for (const { server } of boundServers)
+      capIdleConnections(server, { max: LISTENER_LIMITS.idlePerAddress, trustedProxies });
+    return boundServers;
   }
   const reasons: unknown[] = [];
   for (const result of [mainResult, managementResult]) {
@@ -60,7 +61,7 @@ function bindPort(
   };
   return new Promise((resolve, reject) => {
     const refuse = (error: Error) => reject(new StartRefused([portFault(error, address, settings)], { cause: error }));
-    // The handler stays: a later error, such as EMFILE while accepting, must not end the process.
+    // The handler is not removed: a later error, such as EMFILE while accepting, must not end the process.
     server.on('error', refuse);
     server.listen(address.port, address.host, () => resolve({ server, open }));
   });
@@ -79,25 +80,25 @@ interface StartupQueue {
 }
 
 function createStartupQueue(refuse: RequestListener): StartupQueue {
-  const waiting = new Map<ServerResponse, { req: IncomingMessage; timer: NodeJS.Timeout }>();
+  const waitingRequests = new Map<ServerResponse, { req: IncomingMessage; timer: NodeJS.Timeout }>();
   return {
     add(req, res) {
-      const giveUp = () => {
-        waiting.delete(res);
+      const refuseLate = () => {
+        waitingRequests.delete(res);
         refuse(req, res);
       };
-      waiting.set(res, { req, timer: setTimeout(giveUp, MAX_OPENING_MS) });
+      waitingRequests.set(res, { req, timer: setTimeout(refuseLate, MAX_OPENING_MS) });
       res.once('close', () => {
-        clearTimeout(waiting.get(res)?.timer);
-        waiting.delete(res);
+        clearTimeout(waitingRequests.get(res)?.timer);
+        waitingRequests.delete(res);
       });
     },
     release(listener) {
-      for (const [res, { req, timer }] of waiting) {
+      for (const [res, { req, timer }] of waitingRequests) {
         clearTimeout(timer);
         listener(req, res);
       }
-      waiting.clear();
+      waitingRequests.clear();
     },
   };
 }
@@ -139,8 +140,8 @@ const LAST_REQUEST_MS = 1_000;
 export const AT_ONCE = { delaySeconds: 0, graceSeconds: 0 };
 
 /**
- * The port stays open for the delay, so that load balancers notice that the process is not ready. Requests in flight
- * may then finish within the grace period. Each connection ends with its next response.
+ * Closes a server. The port stays open for the delay, so that load balancers notice that the process is not ready.
+ * Requests in flight may then finish within the grace period. Each connection ends with its next response.
  */
 export async function closeServer(
   server: Server,
@@ -149,9 +150,9 @@ export async function closeServer(
   server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
   if (delaySeconds > 0) await sleep(delaySeconds * 1000);
   if (graceSeconds > 0) await drainAcceptQueue(server);
-  // Close only the port, so that new connections go to another process: `http.Server.close` would also end idle ones.
-  const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
-  if (graceSeconds > 0) await Promise.race([closed, sleep(LAST_REQUEST_MS, undefined, { ref: false })]);
+  // Closes only the port, so that new connections go to another process: `http.Server.close` would also end idle ones.
+  const closing = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
+  if (graceSeconds > 0) await Promise.race([closing, sleep(LAST_REQUEST_MS, undefined, { ref: false })]);
   // Timers run before the event loop reads sockets: a connection may look idle although its next request has arrived.
   const closeIdleAfterReading = async () => {
     for (let turn = 0; turn < 2; turn += 1) await setImmediate();
@@ -159,10 +160,10 @@ export async function closeServer(
   };
   const idleCheck = setInterval(() => void closeIdleAfterReading(), IDLE_CHECK_MS);
   const deadline = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000);
-  await closed;
+  await closing;
   clearInterval(idleCheck);
   clearTimeout(deadline);
-  // Stop the server's timer for slow peers.
+  // Stops the server's timer for slow peers.
   server.close();
 }
 
@@ -170,8 +171,8 @@ const MAX_TURNS = 100;
 const QUIET_MS = 0.5;
 
 /**
- * Closing a port resets connections that the kernel has established and this process has not accepted. So wait for a
- * short turn of the event loop in which none arrives. The first turn does not count: it polled before the signal was
+ * Waits for a short turn of the event loop in which no connection arrives: closing a port resets those that the kernel
+ * has established and this process has not accepted. The first turn does not count: it polled before the signal was
  * handled.
  */
 async function drainAcceptQueue(server: Server): Promise<void> {

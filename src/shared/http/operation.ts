@@ -53,8 +53,8 @@ export function operation<Q extends z.ZodType = typeof EMPTY_SCHEMA, B extends z
     else res.end();
   };
   const content: Content = { ...(response && json(response)), ...(mediaType && { [mediaType]: z.unknown() }) };
-  const empty = emptyStatus ? { [emptyStatus]: {} } : {};
-  return described({ ...input, responses: { [status]: content, ...empty } }, handler);
+  const emptyResponse = emptyStatus ? { [emptyStatus]: {} } : {};
+  return described({ ...input, responses: { [status]: content, ...emptyResponse } }, handler);
 }
 
 /**
@@ -79,7 +79,7 @@ export function unknownInput(handler: object): ((req: IncomingMessage) => void) 
   };
 }
 
-/** True if a successful response is not a redirect and not only HTML. */
+/** Returns true if a successful response is not a redirect and not only HTML. */
 function servesData({ responses }: Operation): boolean {
   return Object.entries(responses).some(([status, content]) => {
     const types = Object.keys(content);
@@ -87,7 +87,7 @@ function servesData({ responses }: Operation): boolean {
   });
 }
 
-/** The check of such a schema reports unknown members together with all other faults. */
+/** Returns true for a schema whose own check reports unknown members together with all other faults. */
 const isStrict = (schema: z.ZodType | undefined) =>
   schema instanceof z.ZodObject && schema.def.catchall instanceof z.ZodNever;
 
@@ -102,7 +102,7 @@ export function isDescribed<H extends object>(handler: H): handler is H & { read
   return 'operation' in handler;
 }
 
-/** @throws AppError `invalid_request` with every fault */
+/** Checks input by a schema. @throws AppError `invalid_request` with every fault */
 export function parseInput<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
   const parsed = schema.safeParse(input, ADVICE);
   if (parsed.success) return parsed.data;
@@ -112,7 +112,7 @@ export function parseInput<T extends z.ZodType>(schema: T, input: unknown): z.ou
   });
 }
 
-/** Parses the query here, because Express would accept a repeated parameter. */
+/** Parses the query, because Express would accept a repeated parameter. */
 function queryOf({ url = '' }: IncomingMessage): Record<string, string> {
   const start = url.indexOf('?');
   const parameters = [...new URLSearchParams(start < 0 ? '' : url.slice(start))];
@@ -122,7 +122,7 @@ function queryOf({ url = '' }: IncomingMessage): Record<string, string> {
 }
 
 /**
- * For a call without a body. `{}` and forms with only the CSRF token count as no body.
+ * Checks a call that accepts no body. `{}` and forms with only the CSRF token count as no body.
  * @throws AppError `invalid_request` for any other body, because the caller expects it to have an effect
  */
 function assertNoMembers(req: IncomingMessage & { body?: unknown }): void {
@@ -137,7 +137,7 @@ const NO_MEMBERS = z.strictObject({ _csrf: z.unknown().optional() });
 
 const isJson = ({ headers }: IncomingMessage) => /^application\/json\b/i.test(headers['content-type'] ?? '');
 
-/** Refuses forms: their fields are all strings, so the schemas would report misleading faults. */
+/** Returns a JSON body. Refuses forms: their fields are all strings, so the schemas would report misleading faults. */
 function bodyOf(req: Request): unknown {
   if (req.is('application/json')) return req.body;
   throw new AppError('invalid_request', { detail: 'Send the body as JSON, with "Content-Type: application/json".' });

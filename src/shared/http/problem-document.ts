@@ -7,7 +7,7 @@ import { securityHeaders } from './security-headers.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 
-/** Also on refusals, R68 requires the last three directives, two of which DATA_POLICY lacks because of `sandbox`. */
+/** R68 requires the last three directives on refusals, too. DATA_POLICY lacks two of them because of `sandbox`. */
 const REFUSAL_POLICY = "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
 export const problemSchema = z.object({
@@ -26,7 +26,10 @@ export const problemSchema = z.object({
   errors: z.array(faultSchema).readonly().optional(),
 });
 
-/** The request id as a URN (RFC 9562 section 4). A proxy may send it without dashes; undefined if it is not a UUID. */
+/**
+ * Returns the request id as a URN (RFC 9562 section 4), or undefined if it is not a UUID. A proxy may send it without
+ * dashes.
+ */
 export function instanceOf(id: string): string | undefined {
   const [, ...groups] = UUID.exec(id) ?? [];
   return groups.length > 0 ? `urn:uuid:${groups.join('-')}` : undefined;
@@ -34,7 +37,10 @@ export function instanceOf(id: string): string | undefined {
 
 const UUID = /^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$/i;
 
-/** @param problem `id`: the request's, which becomes `instance`. Undefined members are left out. */
+/**
+ * Returns the document as JSON. Undefined members are left out.
+ * @param problem `id`: id of the request, which becomes `instance`
+ */
 export function problemDocument(
   publicHref: string,
   problem: Pick<z.output<typeof problemSchema>, 'code' | 'status' | 'detail' | 'connectUrl' | 'errors'> & {
@@ -61,14 +67,14 @@ const SECURITY_HEADERS = {
 
 /**
  * Called for a request that is refused before it reaches the app.
- * @param refusal `id`: as in the response. `method`: undefined if it could not be read
+ * @param refusal `id`: the `X-Request-Id` of the response. `method`: undefined if it could not be read
  */
 export type OnRefused = (
   code: ProblemCode,
   refusal: { id: string; status: number; method?: string | undefined },
 ) => void;
 
-/** A refusal that closes the connection, because the rest of the stream may be unparseable. */
+/** Creates a refusal that closes the connection, because the rest of the stream may be unparseable. */
 export function bareProblem(
   publicHref: string,
   code: ProblemCode,

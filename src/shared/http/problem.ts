@@ -27,7 +27,7 @@ export function report(events: Events, req: Request, error: AppError): void {
   const instance = instanceOf(requestId);
   events.requestFailed({
     requestId,
-    // So that a search for either finds the line.
+    // Both are logged, so that a search for either finds the line.
     ...(instance !== `urn:uuid:${requestId}` && { instance }),
     route,
     method: req.method,
@@ -39,13 +39,16 @@ export function report(events: Events, req: Request, error: AppError): void {
   });
 }
 
-/** Logs and counts requests that are refused before they reach the app. */
+/** Returns a function that logs and counts requests that are refused before they reach the app. */
 export const refusalReporter =
   (events: Pick<Events, 'requestFailed'>): OnRefused =>
   (code, { id: requestId, status, method }) =>
     events.requestFailed({ requestId, route: 'none', method, code, status });
 
-/** Keeps only the status of errors from Express and its body parsers: their messages repeat input. */
+/**
+ * Converts an error. Of errors from Express and its body parsers it keeps only the status, since their messages repeat
+ * input.
+ */
 export function asAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;
   if (isOutOfDescriptors(thrown)) return new AppError('overloaded', { retryAfterSeconds: 2, cause: thrown });
@@ -58,8 +61,8 @@ export function asAppError(thrown: unknown): AppError {
 }
 
 /**
- * The process (EMFILE) or the system (ENFILE) has run out of file descriptors: temporary, and not the request's fault
- * (F21). While loading a package, Node reports a package.json that it cannot open as invalid.
+ * The codes for a process (EMFILE) or a system (ENFILE) without free file descriptors, which is temporary and not the
+ * request's fault (F21). While loading a package, Node reports a package.json that it cannot open as invalid.
  */
 const OUT_OF_DESCRIPTORS = new Set<unknown>(['EMFILE', 'ENFILE', 'ERR_INVALID_PACKAGE_CONFIG']);
 

@@ -46,7 +46,7 @@ const PARSER_REFUSALS: Readonly<Record<string, readonly [ProblemCode, string]>> 
   ERR_HTTP_REQUEST_TIMEOUT: ['invalid_request', '408 Request Timeout'],
 };
 
-/** The check that Node's own handler for `clientError` makes. */
+/** Makes the same check as Node's own handler for `clientError`. */
 function hasSentHead(socket: Duplex): boolean {
   const { _httpMessage: response } = socket as { _httpMessage?: { _headerSent?: boolean } };
   return response?._headerSent === true;

@@ -5,12 +5,12 @@ import { holdsCardNumber } from './card-numbers.ts';
 
 const MAX_LOCALES = 10;
 
-const text = (isValid: (value: string) => boolean, error: string, description: string) =>
+const hintText = (isValid: (value: string) => boolean, error: string, description: string) =>
   z.string(error).max(255, error).refine(isValid, error).optional().describe(description);
 
 /** The fields of a query or form. */
 export const hintFields = {
-  login_hint: text(
+  login_hint: hintText(
     (value) => !/[\p{Cc}\p{Cf}\p{Cs}]/u.test(value) && !holdsCardNumber(value),
     'Give "login_hint" once: an account of at most 255 characters, without control characters and card numbers.',
     'the account at the provider, such as an e-mail address, of at most 255 characters',
@@ -21,7 +21,7 @@ export const hintFields = {
     .describe(
       'select_account: the provider lets the user choose an account; login: the provider asks for the password again',
     ),
-  ui_locales: text(
+  ui_locales: hintText(
     areLocales,
     `Give "ui_locales" once: at most ${MAX_LOCALES} language tags (BCP 47) with one space between them.`,
     `languages of the provider's pages: at most ${MAX_LOCALES} language tags (BCP 47) with spaces between them`,
@@ -30,11 +30,12 @@ export const hintFields = {
 
 const hintsSchema = z.object(hintFields);
 
-/** A hint that is not given has no member. */
+/** The hints of a request. A hint that is missing or empty has no member. */
 export type ProviderHints = { [Name in keyof typeof hintFields]?: NonNullable<z.output<typeof hintsSchema>[Name]> };
 
 /**
- * @param read a query parameter or form field; an empty one counts as absent
+ * Reads and checks the hints.
+ * @param read returns a query parameter or form field; an empty one counts as absent
  * @throws AppError `invalid_request`, which does not repeat the value
  */
 export function readHints(read: (name: string) => unknown): ProviderHints {

@@ -5,26 +5,26 @@ import { wantsData, wantsPage } from './accept.ts';
 import { holdsCardNumber } from './card-numbers.ts';
 
 /**
- * Without the redirect, a user who types `localhost` instead of `127.0.0.1` gets cookies that the callback never
- * receives.
- * @param parts `isTrusted`: whether the peer is a trusted proxy. Then only `X-Forwarded-Host` counts: `Host` may be the
- *   proxy's own name
+ * Creates the middleware. Without the redirect, a user who types `localhost` instead of `127.0.0.1` gets cookies that
+ * the callback never receives.
+ * @param parts `isTrusted`: whether the peer is a trusted proxy. If so, only `X-Forwarded-Host` counts: `Host` may be
+ *   the proxy's own name
  */
 export function publicHost(parts: {
   publicUrl: PublicUrl;
   isTrusted: (address: string) => boolean;
-  /** Whether a path (without the base path) serves data by default. Programs may use another host name. */
+  /** Returns whether a path (without the base path) serves data by default. Programs may use another host name. */
   isData: (path: string) => boolean;
 }): RequestHandler {
   const { publicUrl, isTrusted, isData } = parts;
   const defaultPort = publicUrl.secure ? /:443$/ : /:80$/;
-  const normalized = (host: string) => host.trim().toLowerCase().replace(defaultPort, '');
+  const normalizedHost = (host: string) => host.trim().toLowerCase().replace(defaultPort, '');
   const isPage = (req: Request) =>
     wantsPage(req) || !(wantsData(req) || isData(req.path.slice(publicUrl.basePath.length)));
   return (req, res, next) => {
     const isBehindProxy = isTrusted(req.socket.remoteAddress ?? '');
     const host = isBehindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
-    const isOtherHost = host !== undefined && normalized(host) !== publicUrl.host;
+    const isOtherHost = host !== undefined && normalizedHost(host) !== publicUrl.host;
     if (!isOtherHost || (req.method !== 'GET' && req.method !== 'HEAD') || !isPage(req)) return next();
     // A redirect must not repeat a card number (R86).
     const mustDropPath = holdsCardNumber(req.originalUrl);
@@ -32,7 +32,7 @@ export function publicHost(parts: {
   };
 }
 
-/** Path and query of a request target, which may be an absolute URL (RFC 9112 section 3.2.2). */
+/** Returns path and query of a request target, which may be an absolute URL (RFC 9112 section 3.2.2). */
 function pathOf(target: string): string {
   if (target.startsWith('/')) return target;
   const url = URL.parse(target);

@@ -7,8 +7,8 @@ import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
 /**
- * `address`, `session`, `relay-token`, `plan` (an account of the BIN lookup service): requests. `sign-in`, `guess`:
- * started sign-ins and wrong tokens, by address.
+ * `address`, `session`, `relay-token` and `plan` (an account of the BIN lookup service) count requests. `sign-in` and
+ * `guess` count started sign-ins and wrong tokens by address.
  */
 export type LimitKind = 'address' | 'session' | 'relay-token' | 'plan' | 'sign-in' | 'guess';
 
@@ -19,9 +19,9 @@ interface Entry {
   limit: number;
   /** Requests that this process has counted. */
   local: number;
-  /** The part of them that this process has added to the store. */
+  /** The local requests that this process has added to the store. */
   flushed: number;
-  /** The store's count of all processes, when this one last added to it. */
+  /** The store's count of all processes when this process last added to it. */
   combined: number;
 }
 
@@ -49,10 +49,10 @@ const TOO_MANY_REQUESTS =
 const TOO_MANY_SIGN_INS =
   'Too many sign-ins were started from your network address within a minute. Wait a minute, then try again.';
 
-/** Per address: enough for a misconfigured service, too few to guess relay or admin tokens. */
+/** The limit per address: enough for a misconfigured service, and too few to guess relay or admin tokens. */
 const TOKEN_GUESSES_PER_MINUTE = 100;
 
-/** The limits of the settings, and the fixed limit of wrong tokens. */
+/** Returns the limits of the settings, and the fixed limit of wrong tokens. */
 export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits']): Readonly<Record<LimitKind, number>> {
   return { ...rest, 'relay-token': relayToken, plan: 0, 'sign-in': signIns, guess: TOKEN_GUESSES_PER_MINUTE };
 }
@@ -60,21 +60,21 @@ export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits'])
 export interface RateLimits {
   /**
    * Counts a request of the caller.
-   * @param limit this caller's, if callers of this kind have different limits
+   * @param limit limit of this caller, if callers of this kind have different limits
    * @returns the caller's requests in this minute
    * @throws AppError `rate_limited` beyond the limit
    */
   take(kind: LimitKind, caller: string, limit?: number): number;
   /** Like `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
   check(kind: LimitKind, caller: string): void;
-  /** The headers of draft-ietf-httpapi-ratelimit-headers after `count` requests; empty without a limit. */
+  /** Returns the headers of draft-ietf-httpapi-ratelimit-headers after `count` requests; empty without a limit. */
   headers(kind: LimitKind, count: number): Record<string, string>;
   /** Writes pending counts of this minute to the store now. */
   flush(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** @param parts `perMinute`: 0 for no limit */
+/** @param parts `perMinute`: the limit of each kind; 0 for none */
 export function createRateLimits(parts: {
   store: Pick<Store, 'increment'>;
   clock: () => number;
@@ -82,16 +82,16 @@ export function createRateLimits(parts: {
 }): RateLimits {
   const { store, clock, perMinute } = parts;
   const callers = remembered<Entry>(MAX_CALLERS);
-  /** Callers at their limit, which must not be evicted within the minute (R97). They are few. */
-  const limited = new Map<string, Entry>();
+  /** The few callers at their limit, which must not be evicted within the minute (R97). */
+  const limitedCallers = new Map<string, Entry>();
   /** Callers whose latest counts have not been added to the store. */
-  const unflushed = new Set<Entry>();
+  const unflushedEntries = new Set<Entry>();
 
   const entryOf = (kind: LimitKind, id: string): Entry => {
     const caller = BY_ADDRESS.has(kind) ? callerNetwork(id) : id;
     const minute = Math.floor(clock() / MINUTE_MS);
     const name = `${kind} ${caller}`;
-    const current = callers.get(name) ?? limited.get(name);
+    const current = callers.get(name) ?? limitedCallers.get(name);
     if (current?.minute === minute) return current;
     const entry = { kind, caller, minute, limit: perMinute[kind], local: 0, flushed: 0, combined: 0 };
     callers.set(name, entry);
@@ -99,7 +99,7 @@ export function createRateLimits(parts: {
   };
 
   const retainIfLimited = (entry: Entry): void => {
-    if (countOf(entry) >= entry.limit) limited.set(`${entry.kind} ${entry.caller}`, entry);
+    if (countOf(entry) >= entry.limit) limitedCallers.set(`${entry.kind} ${entry.caller}`, entry);
   };
 
   const headersOf = (kind: LimitKind, count: number): Record<string, string> =>
@@ -124,10 +124,10 @@ export function createRateLimits(parts: {
 
   const flush = async (): Promise<void> => {
     const minute = Math.floor(clock() / MINUTE_MS);
-    for (const [name, entry] of limited) if (entry.minute !== minute) limited.delete(name);
-    const due = [...unflushed].filter((entry) => entry.minute === minute);
-    unflushed.clear();
-    await Promise.all(due.map(flushEntry));
+    for (const [name, entry] of limitedCallers) if (entry.minute !== minute) limitedCallers.delete(name);
+    const dueEntries = [...unflushedEntries].filter((entry) => entry.minute === minute);
+    unflushedEntries.clear();
+    await Promise.all(dueEntries.map(flushEntry));
   };
 
   const refusal = (kind: LimitKind, count: number) =>
@@ -139,7 +139,10 @@ export function createRateLimits(parts: {
 
   const timer = setInterval(() => void flush(), FLUSH_MS).unref();
 
-  /** The entry for this minute; undefined without a limit. @throws AppError `rate_limited` if the limit is reached */
+  /**
+   * Returns the entry for this minute; undefined without a limit.
+   * @throws AppError `rate_limited` if the limit is reached
+   */
   const entryBelowLimit = (kind: LimitKind, caller: string, limit = perMinute[kind]): Entry | undefined => {
     if (limit === 0) return undefined;
     const entry = entryOf(kind, caller);
@@ -153,7 +156,7 @@ export function createRateLimits(parts: {
       const entry = entryBelowLimit(kind, caller, limit);
       if (!entry) return 0;
       entry.local += 1;
-      if (entry.local >= entry.limit * STORED_FROM[kind]) unflushed.add(entry);
+      if (entry.local >= entry.limit * STORED_FROM[kind]) unflushedEntries.add(entry);
       retainIfLimited(entry);
       return countOf(entry);
     },

@@ -15,10 +15,10 @@ export interface RequestContext {
   id: string;
   /** The last 8 characters of the id, shown on error pages and in sign-in records. */
   reference: string;
-  /** Pattern of the route, never the path, which may hold user input. */
+  /** The pattern of the route, never the path, which may hold user input. */
   route: string;
   address: string;
-  /** On the fast path: the headers of every response, to be sent with the head; names and values alternate. */
+  /** On the fast path: the headers of every response, which are sent with the head. Names and values alternate. */
   unsentHeaders?: readonly string[] | undefined;
   /** On the fast path: additional headers of this response, in the same form. */
   addedHeaders?: string[] | undefined;
@@ -34,7 +34,7 @@ declare module 'node:http' {
 
 const ID_FORM = /^[A-Za-z0-9-]{8,64}$/;
 
-/** A request that has ended. */
+/** Describes a request that has ended. */
 export interface EndedRequest {
   method: string;
   /** Pattern of the route; `none` if none matched. */
@@ -45,7 +45,7 @@ export interface EndedRequest {
   incomplete?: true;
 }
 
-const incompleteness = (res: ServerResponse): { incomplete?: true } =>
+const incompleteMember = (res: ServerResponse): { incomplete?: true } =>
   res.writableFinished ? {} : { incomplete: true };
 
 export interface BeginRequest {
@@ -57,7 +57,7 @@ export interface BeginRequest {
   fallBackToExpress(req: IncomingMessage, res: ServerResponse): void;
 }
 
-/** @param parts `isTrusted`: whether to use this peer's `X-Request-Id`; `headers`: those of every response */
+/** @param parts `isTrusted`: whether to use this peer's `X-Request-Id`; `headers`: the headers of every response */
 export function requestContext(parts: {
   metrics: Metrics;
   /** Called with the id of each request. */
@@ -93,7 +93,7 @@ export function requestContext(parts: {
         route: context.route,
         status: res.statusCode,
         seconds,
-        ...incompleteness(res),
+        ...incompleteMember(res),
       });
     };
     // Node emits `close` in the context of the connection.

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { DATA_POLICY } from './security-headers.ts';
 
-/** Also sets a content security policy under which browsers run nothing in the response. */
+/** Sends the head, with a content security policy under which browsers run nothing in the response. */
 export function sendHead(
   req: IncomingMessage,
   res: ServerResponse,
@@ -16,10 +16,10 @@ export function sendHead(
     res.writeHead(status);
     return;
   }
-  const flat = [...unsentHeaders, 'X-Request-Id', id];
-  if (addedHeaders) flat.push(...addedHeaders);
-  for (const name in headers) flat.push(name, headers[name] ?? '');
-  res.writeHead(status, flat);
+  const flatHeaders = [...unsentHeaders, 'X-Request-Id', id];
+  if (addedHeaders) flatHeaders.push(...addedHeaders);
+  for (const name in headers) flatHeaders.push(name, headers[name] ?? '');
+  res.writeHead(status, flatHeaders);
 }
 
 /**

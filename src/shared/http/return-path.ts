@@ -5,14 +5,14 @@ export interface LocalSite {
   origin: string;
 }
 
-/** Stored with each started sign-in, which needs no session (R91). */
+/** Limits what each started sign-in stores, which needs no session (R91). */
 const MAX_PATH_CHARACTERS = 512;
 
 /**
- * Checks a path as browsers parse it: they drop tabs and line breaks, and treat a backslash as a slash (WHATWG URL
+ * Checks a path as browsers parse it. They drop tabs and line breaks, and treat a backslash as a slash (WHATWG URL
  * Standard).
- * @param requested the parameter of the request
- * @param site `origin`: that of `PUBLIC_URL`
+ * @param requested value of the request parameter
+ * @param site `origin`: the origin of `PUBLIC_URL`
  * @returns the local path, or undefined for a text that a browser could resolve to another host
  */
 export function localPath(requested: unknown, { origin }: LocalSite): string | undefined {
@@ -24,7 +24,7 @@ export function localPath(requested: unknown, { origin }: LocalSite): string | u
   const url = URL.parse(requested, origin);
   if (!url || url.origin !== origin) return undefined;
   const path = url.pathname + url.search + url.hash;
-  // Percent-encoding may have made it longer.
+  // Percent-encoding may have made the path longer.
   if (path.length > MAX_PATH_CHARACTERS) return undefined;
   // `/.//host` is harmless with this origin, but becomes `//host` if another program resolves the path again.
   return /^\/(?!\/)/.test(path) && !/^\/(?:%2f|%5c)/i.test(path) ? path : undefined;

@@ -13,7 +13,7 @@ type Nested<T> = readonly (T | Nested<T>)[];
 /** A guard that works with and without Express. @throws AppError to refuse the request */
 export type RelayedGuard = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
 
-/** A handler that works with and without Express. @param parameter that of the path, '' if the route has none */
+/** A handler that works with and without Express. @param parameter parameter of the path; '' if the route has none */
 export interface RelayedHandler {
   (req: IncomingMessage, res: ServerResponse, parameter: string): Promise<void>;
   /**
@@ -24,10 +24,10 @@ export interface RelayedHandler {
 }
 
 export interface RouteOptions {
-  /** The response may be another server's, so those of Gatehouse itself have `Proxy-Status` (RFC 9209). */
+  /** The response may be that of another server, so responses of Gatehouse itself have `Proxy-Status` (RFC 9209). */
   relayed?: true;
   /**
-   * Counts the request for the session, too, once the guard has authorized it. All requests count for their address.
+   * Once the guard has authorized the request, it also counts for the session. All requests count for their address.
    */
   budget?: 'session';
 }
@@ -52,7 +52,9 @@ export function relayedPaths(routes: readonly Route[]): ReadonlySet<string> {
   return new Set(routes.flatMap(([, path, , , options]) => (options?.relayed ? [path] : [])));
 }
 
-/** Returns a test for paths that serve data to a GET: none of the route's guards is one of `pageGuards`. */
+/**
+ * Returns a function that tests whether a path serves data to a GET: none of the route's guards is one of `pageGuards`.
+ */
 export function isDataPath(routes: readonly Route[], pageGuards: readonly RequestHandler[]): (path: string) => boolean {
   const patterns = routes
     .filter((route) => route[0] === 'GET' && !flatten(route[2]).some((guard) => pageGuards.includes(guard)))
@@ -61,7 +63,7 @@ export function isDataPath(routes: readonly Route[], pageGuards: readonly Reques
   return (path) => dataPath.test(path);
 }
 
-/** Runs all steps of a relayed GET: prefetch, guard, budget, handler. */
+/** Returns a handler that runs all steps of a relayed GET: prefetch, guard, budget, handler. */
 export function relayedHandler([, , guard, handler, { budget }]: RelayedRoute, take: TakeBudget): RelayedHandler {
   const refuseUnknown = unknownInput(handler);
   return async (req, res, parameter) => {
@@ -111,12 +113,12 @@ function stepsOf(route: Route, take: TakeBudget): RequestHandler[] {
     refuseUnknown?.(req);
     next();
   };
-  // The first guard identifies the caller, which the budget needs. Count before the body is read.
+  // The first guard identifies the caller, which the budget needs. The request is counted before the body is read.
   const [first, ...others] = flatten(guards);
   return [...(first ? [first] : []), ...(budget ? [count] : []), ...others, ...(refuseUnknown ? [check] : []), handler];
 }
 
-/** All guards, in running order. */
+/** Returns all guards, in the order in which they run. */
 export function flatten<T>(guards: T | Nested<T>): T[] {
   return Array.isArray(guards) ? guards.flatMap((guard) => flatten<T>(guard)) : [guards as T];
 }

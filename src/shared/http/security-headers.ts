@@ -2,7 +2,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 
-/** Without `form-action`: Chromium also applies it to redirects after a form, and would block those to the provider. */
+/**
+ * The policy has no `form-action`: Chromium also applies it to redirects after a form, and would block those to the
+ * provider.
+ */
 const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -15,11 +18,12 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** For data responses: nothing in them runs or loads. */
+/** The policy of data responses: nothing in them runs or loads. */
 export const DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 /**
- * The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null` with forms.
+ * Returns the headers. The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null`
+ * with forms.
  * @param secure whether `PUBLIC_URL` is https
  */
 export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
@@ -49,7 +53,7 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
   return headers;
 }
 
-/** The headers for data responses; names and values alternate, as `writeHead` accepts them. */
+/** Returns the headers for data responses; names and values alternate, as `writeHead` accepts them. */
 export function flatDataHeaders(headers: ReadonlyMap<string, string>): readonly string[] {
   return [...new Map(headers).set('Content-Security-Policy', DATA_POLICY)].flat();
 }

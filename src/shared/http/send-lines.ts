@@ -3,7 +3,10 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Response } from 'express';
 
-/** @throws the error of `lines`, once the connection is closed, so that the client notices the incomplete response */
+/**
+ * Streams lines to the client.
+ * @throws the error of `lines`, once the connection is closed, so that the client notices the incomplete response
+ */
 export async function sendLines(res: Response, lines: AsyncIterable<string>): Promise<void> {
   try {
     await pipeline(Readable.from(lines), res);

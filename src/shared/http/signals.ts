@@ -4,8 +4,9 @@
 const SAME_SIGNAL_MS = 1_000;
 
 /**
- * Call it before starting anything: process 1 of a container ignores signals that have no handler.
- * @param close gets the first signal. The process exits with 0 once it resolves, with 1 if it rejects
+ * Stops the process at a signal. Call this before starting anything: process 1 of a container ignores signals that have
+ * no handler.
+ * @param close called with the first signal. The process exits with 0 once `close` resolves, and with 1 if it rejects
  */
 export function stopOnSignals(close: (signal: NodeJS.Signals) => Promise<void>): void {
   // Failing output (a full disk, a closed pipe) must not end the process.

@@ -6,7 +6,7 @@ import type { RequestHandler } from 'express';
 import { AppError } from '../errors.ts';
 
 export interface UploadedFile {
-  /** As sent by the browser. */
+  /** The file name that the browser sent. */
   name: string;
   bytes: Readable;
 }
@@ -31,7 +31,7 @@ export function readUpload(maxBytes: number): RequestHandler {
   return (req, res, next) => {
     req.body ??= {};
     if (!req.is('multipart/form-data')) return next();
-    // Loaded when the first upload arrives.
+    // The parser is loaded when the first upload arrives.
     const { Busboy }: typeof import('@fastify/busboy') = require('@fastify/busboy');
     try {
       assertUploadSize(req, maxBytes);
@@ -62,14 +62,14 @@ export function readUpload(maxBytes: number): RequestHandler {
       });
       parser.on('finish', () => settle());
       parser.on('error', () => {
-        req.context.upload?.bytes.destroy(malformed());
-        settle(malformed());
+        req.context.upload?.bytes.destroy(malformedForm());
+        settle(malformedForm());
       });
       // After a refusal, drain the rest: a browser reads the response only once it has sent everything.
       res.once('finish', () => req.unpipe(parser).resume());
       req.pipe(parser);
     } catch (error) {
-      next(error instanceof AppError ? error : malformed());
+      next(error instanceof AppError ? error : malformedForm());
     }
   };
 }
@@ -81,4 +81,4 @@ export function assertUploadSize(req: IncomingMessage, maxBytes: number): void {
   throw new AppError('too_large', { detail, headers: { Connection: 'close' } });
 }
 
-const malformed = () => new AppError('invalid_request', { detail: 'The form could not be read: send it again.' });
+const malformedForm = () => new AppError('invalid_request', { detail: 'The form could not be read: send it again.' });

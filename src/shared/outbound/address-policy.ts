@@ -1,10 +1,10 @@
-/** Gatehouse may call public addresses, and the private ones that `INTERNAL_HOSTS` names. */
+/** Decides which addresses Gatehouse may call: public ones, and the private ones that `INTERNAL_HOSTS` names. */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { isInNetworks, parseNetwork } from '../config/networks.ts';
 import { isLoopbackHost } from '../config/rules.ts';
 
-/** Advice on a URL that must not be called, without the URL itself. */
+/** Advice for a URL that must not be called. It does not repeat the URL. */
 export const ADDRESS_ADVICE = {
   not_absolute: 'it must be an absolute URL that begins with https://.',
   not_https: 'it must begin with https://, or be on a loopback host that INTERNAL_HOSTS names.',
@@ -15,11 +15,11 @@ export const ADDRESS_ADVICE = {
 export type AddressRule = keyof typeof ADDRESS_ADVICE;
 
 export interface AddressPolicy {
-  /** Checks a URL without resolving its host name. Returns the rule that it breaks. */
+  /** Checks a URL without resolving its host name. Returns the rule that the URL breaks. */
   checkUrl(text: string): AddressRule | undefined;
-  /** Checks an address that the host name resolved to. Returns the rule that it breaks. */
+  /** Checks an address that the host name resolved to. Returns the rule that the address breaks. */
   checkAddress(hostname: string, address: string): AddressRule | undefined;
-  /** True if `INTERNAL_HOSTS` names this host. */
+  /** Returns true if `INTERNAL_HOSTS` names this host. */
   isNamed(hostname: string): boolean;
 }
 
@@ -55,10 +55,10 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
   const isNamed = (hostname: string) => names.has(hostname.toLowerCase());
 
   const checkAddress = (hostname: string, address: string): AddressRule | undefined => {
-    const parsed = ipaddr.process(address);
-    const range = parsed.range();
-    if (METADATA_ADDRESSES.has(parsed.toString())) return 'forbidden_address';
-    if (range === 'unicast') return isRouted(parsed) ? undefined : 'forbidden_address';
+    const parsedAddress = ipaddr.process(address);
+    const range = parsedAddress.range();
+    if (METADATA_ADDRESSES.has(parsedAddress.toString())) return 'forbidden_address';
+    if (range === 'unicast') return isRouted(parsedAddress) ? undefined : 'forbidden_address';
     if (!INTERNAL_RANGES.has(range)) return 'forbidden_address';
     const isListed = isNamed(hostname) || isInNetworks(address, networks);
     return isListed ? undefined : 'private_address';

@@ -2,8 +2,9 @@
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 
 /**
- * Applies to each new TLS connection: to providers, platforms, webhook receivers, Redis and the trace collector.
- * @param certificates PEM, checked (setting `CA_FILE`)
+ * Trusts the certificates on each new TLS connection: to providers, platforms, webhook receivers, Redis and the trace
+ * collector.
+ * @param certificates checked certificates in PEM (setting `CA_FILE`)
  */
 export function trustAuthorities(certificates: readonly string[]): void {
   // Node would parse all of its own roots again, which takes time.

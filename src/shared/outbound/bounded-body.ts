@@ -1,16 +1,16 @@
 /**
- * Limits a streamed body in bytes and time.
- * A `Transform` in a `pipeline` would take 100 µs more of CPU (measured as in `streamed-response.ts`).
+ * Limits a streamed body in bytes and time. A `Transform` in a `pipeline` would take 100 µs more of CPU (measured as in
+ * `streamed-response.ts`).
  */
 import type { StreamedBody } from './streamed-response.ts';
 
 export interface BodyLimits {
-  /** From `take` to the end of the body. */
+  /** The time from `take` to the end of the body. */
   totalMilliseconds: number;
   maxBytes: number;
 }
 
-/** The body fails and closes its connection once it exceeds a limit. */
+/** Returns a body that fails and closes its connection once it exceeds a limit. */
 export function boundedBody(body: StreamedBody, limits: BodyLimits): StreamedBody {
   return {
     ...body,

@@ -13,8 +13,8 @@ export class RefusedAddress extends Error {
 }
 
 /**
- * Returns an error if the host must not be called: one of its addresses breaks a rule, or its name cannot be resolved
- * here and is not in `INTERNAL_HOSTS`.
+ * Checks a host name now. Returns an error if the host must not be called: one of its addresses breaks a rule, or its
+ * name cannot be resolved here and is not in `INTERNAL_HOSTS`.
  */
 export async function checkHostname(
   policy: AddressPolicy,
@@ -31,14 +31,14 @@ export async function checkHostname(
 }
 
 /**
- * Checks addresses at each use, even if several calls share them. The connection goes to one of the checked addresses,
- * which prevents DNS rebinding.
+ * Creates a lookup that checks addresses at each use, even if several calls share them. The connection goes to one of
+ * the checked addresses, which prevents DNS rebinding.
  */
 export function createCheckedLookup(policy: AddressPolicy, names: HostNames): LookupFunction {
   return createLookup(names, (hostname, addresses) => findRefusal(policy, hostname, addresses));
 }
 
-/** For the operator's own proxy, whose address no rule restricts. */
+/** Creates a lookup for the operator's own proxy, whose address no rule restricts. */
 export function createUncheckedLookup(names: HostNames): LookupFunction {
   return createLookup(names, () => undefined);
 }

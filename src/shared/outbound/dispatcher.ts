@@ -21,13 +21,13 @@ export class ProxyFailure extends Error {
 }
 
 export interface Pools {
-  /** Connections stay open for a while and are reused; only for requests that may be sent twice. */
+  /** Connections stay open for a while and are reused. Use them only for requests that may be sent twice. */
   keepAlive: Dispatcher;
-  /** Each request has a new connection, which the server cannot have closed as idle. */
+  /** Each request has a new connection, so the server cannot have closed it as idle. */
   singleUse: Dispatcher;
 }
 
-/** Covers the name lookup, TCP, TLS and the tunnel. */
+/** Limits the time of the name lookup, TCP, TLS and the tunnel together. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
 const OPTIONS: Agent.Options = {
@@ -45,11 +45,11 @@ interface ConnectionParts {
   lookup: LookupFunction;
   /** Resolves the host of the proxy. */
   proxyLookup: LookupFunction;
-  /** Returns the error if the address policy refuses a tunnel to this host. */
+  /** Returns an error if the address policy refuses a tunnel to this host. */
   checkHostname: (hostname: string) => Promise<Error | undefined>;
 }
 
-/** @param parts `connections`: the maximum per pool and host */
+/** @param parts `connections`: the maximum number of connections per pool and host */
 export function createPools(parts: ConnectionParts & { connections: number }): Pools {
   const { connections } = parts;
   return {
@@ -105,7 +105,7 @@ function checkedTunnel(
   };
 }
 
-/** Codes of the proxy's own failures; those of the host occur only later, in the TLS handshake. */
+/** The codes of the proxy's own failures. Failures of the host occur only later, in the TLS handshake. */
 const PROXY_CODES =
   /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_\w+|NAME_TIMEOUT|UND_ERR_ABORTED|UND_ERR_PRX_\w+|UND_ERR_HEADERS_TIMEOUT)$/;
 
@@ -125,7 +125,7 @@ function withProxyFailures(callback: buildConnector.Callback): buildConnector.Ca
   };
 }
 
-/** Errors of connections on which bytes of a response had arrived. */
+/** The errors of connections on which bytes of a response had arrived. */
 const errorsAfterResponse = new WeakSet<Error>();
 
 /** Records which errors ended a connection that had been used, since undici does not report it. */
@@ -144,13 +144,13 @@ function withErrorTracking(connect: buildConnector.connector): buildConnector.co
     });
 }
 
-/** Codes of connections that the peer closed, by FIN, by RST or before a write. */
+/** The codes of connections that the peer closed, by FIN, by RST or before a write. */
 const CLOSED_CODES: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNABORTED']);
 
-/** True if the peer closed the connection. */
+/** Returns true if the peer closed the connection. */
 export const isClosed = (error: Error): boolean => CLOSED_CODES.has(codeOf(error) ?? '');
 
-/** True if the connection had been used for an earlier response. */
+/** Returns true if the connection had been used for an earlier response. */
 export function wasUsed(error: Error): boolean {
   const { socket } = error as { socket?: { bytesRead?: number } | null };
   return errorsAfterResponse.has(error) || (socket?.bytesRead ?? 0) > 0;

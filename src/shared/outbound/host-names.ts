@@ -17,11 +17,12 @@ export class UnresolvedName extends Error {
 
 export interface HostNames {
   /**
-   * All addresses of a name, unchecked. They are at most 5 s old, or up to a minute if a lookup takes over a second.
-   * @throws UnresolvedName after 3 s without a result; the resolver's error, at most 1 s old
+   * Returns all addresses of a name, unchecked. They are at most 5 s old, or up to a minute if a lookup takes over a
+   * second.
+   * @throws UnresolvedName after 3 s without a result, or the resolver's error, which is at most 1 s old
    */
   resolve(hostname: string, options?: LookupOptions): Promise<readonly LookupAddress[]>;
-  /** True while calls wait for the lookup of the name because no address of the last minute is known. */
+  /** Returns true while calls wait for the lookup of the name because no address of the last minute is known. */
   isAwaited(hostname: string): boolean;
 }
 
@@ -35,13 +36,13 @@ const SLOW_MS = 1_000;
 const LAST_GOOD_MS = 60_000;
 /** How long a name counts as slow after a slow lookup. */
 const SLOW_FOR_MS = 60_000;
-/** How long each caller waits. Shorter than the connection timeout, whose error would blame the host. */
+/** How long each caller waits. This is shorter than the connection timeout, whose error would blame the host. */
 const WAIT_MS = 3_000;
 const MAX_NAMES = 1_000;
 
 interface Lookup {
   result: Promise<readonly LookupAddress[]>;
-  /** The last addresses, of this lookup or an earlier one. */
+  /** The last addresses that this lookup or an earlier one found. */
   lastGood?: { addresses: readonly LookupAddress[]; until: number } | undefined;
   startedAt: number;
   /** When sharing of the result ends; undefined while the lookup runs. */
@@ -50,7 +51,7 @@ interface Lookup {
 
 /** Facts about a name from earlier lookups; times are of `performance.now()`. */
 interface Name {
-  /** The last lookup ended within a second, and a running one has not yet taken longer. */
+  /** True if the last lookup ended within a second, and a running one has not yet taken longer. */
   isQuick: boolean;
   goodUntil?: number;
   slowAt?: number;
@@ -58,10 +59,13 @@ interface Name {
   runningLookups: number;
 }
 
-/** Node's default. */
+/** Node's default size of its pool. */
 const DEFAULT_THREADS = 4;
 
-/** @param parts `threads`: the size of Node's pool; libuv uses at most half of it for lookups, also those of ioredis */
+/**
+ * @param parts `threads`: the size of Node's pool. libuv uses at most half of it for lookups, including those of
+ *   ioredis
+ */
 export function createHostNames(parts: {
   lookup: typeof systemLookup;
   onSlow?: OnSlowName | undefined;
@@ -116,7 +120,7 @@ export function createHostNames(parts: {
 
   const start = (key: string, hostname: string, name: Name, options: LookupOptions): Lookup => {
     const queue = name.isQuick ? quickQueue : otherQueue;
-    const started: Lookup = {
+    const newLookup: Lookup = {
       startedAt: performance.now(),
       result: queue.run(() => run(hostname, name, options)),
       lastGood: lookups.peek(key)?.lastGood,
@@ -124,31 +128,32 @@ export function createHostNames(parts: {
     name.runningLookups += 1;
     const end = (sharedMs: number) => {
       name.runningLookups -= 1;
-      started.sharedUntil = performance.now() + sharedMs;
+      newLookup.sharedUntil = performance.now() + sharedMs;
     };
-    started.result.then(
+    newLookup.result.then(
       (addresses) => {
         end(SHARED_MS);
         name.goodUntil = performance.now() + LAST_GOOD_MS;
-        started.lastGood = { addresses, until: name.goodUntil };
+        newLookup.lastGood = { addresses, until: name.goodUntil };
       },
       () => end(SHARED_FAILURE_MS),
     );
-    lookups.set(key, started);
-    return started;
+    lookups.set(key, newLookup);
+    return newLookup;
   };
 
   return {
     async resolve(hostname, options = {}) {
       const { family = 0, hints = 0 } = options;
       const key = `${hostname} ${family} ${hints}`;
-      const earlier = lookups.get(key);
-      const isShared = earlier && (earlier.sharedUntil === undefined || performance.now() < earlier.sharedUntil);
-      if (isShared) return waitFor(hostname, earlier);
+      const earlierLookup = lookups.get(key);
+      const isShared =
+        earlierLookup && (earlierLookup.sharedUntil === undefined || performance.now() < earlierLookup.sharedUntil);
+      if (isShared) return waitFor(hostname, earlierLookup);
       const name = names.get(hostname) ?? { isQuick: false, runningLookups: 0 };
       names.set(hostname, name);
       if (isSlow(name) && slowLookups >= maxSlow) {
-        const lastGood = lastGoodAddresses(earlier);
+        const lastGood = lastGoodAddresses(earlierLookup);
         if (lastGood) return lastGood;
         throw new UnresolvedName(hostname, true);
       }
@@ -161,7 +166,7 @@ export function createHostNames(parts: {
   };
 }
 
-/** The addresses of the last minute, if there are any. */
+/** Returns the addresses of the last minute, if there are any. */
 function lastGoodAddresses({ lastGood }: Pick<Lookup, 'lastGood'> = {}): readonly LookupAddress[] | undefined {
   return lastGood && performance.now() < lastGood.until ? lastGood.addresses : undefined;
 }
@@ -181,7 +186,7 @@ function waitFor(hostname: string, lookup: Lookup): Promise<readonly LookupAddre
   });
 }
 
-/** Runs at most `max` tasks at a time, in the order of the calls. */
+/** Creates a queue that runs at most `max` tasks at a time, in the order of the calls. */
 function createQueue(max: number) {
   const waiting: (() => void)[] = [];
   let running = 0;

@@ -9,7 +9,7 @@ import { UnresolvedName } from './host-names.ts';
 /** `busy`: the limits of running and waiting calls to the host are reached. */
 type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding' | 'busy';
 
-/** The message is a clause that names only host and port, since the rest of the URL may hold a code. */
+/** A failed call. The message is a clause that names only host and port, since the rest of the URL may hold a code. */
 export class OutboundError extends Error {
   readonly reason: OutboundFailure;
   /** Says what an administrator can do. */
@@ -33,7 +33,10 @@ export class OutboundError extends Error {
 /** `stopped`: the caller of Gatehouse has disconnected. */
 export type CallFailure = OutboundFailure | 'stopped';
 
-/** @param error of a streamed call, which has no deadline and which its reader can stop */
+/**
+ * Classifies the failure of a call.
+ * @param error the error of a streamed call, which has no deadline and which its reader can stop
+ */
 export function callFailure(error: Error): CallFailure {
   if (error instanceof OutboundError) return error.reason;
   if (error instanceof RefusedAddress) return 'address';
@@ -102,7 +105,7 @@ function nameFailure({ hostname, isRefused }: UnresolvedName): Failure {
 
 const RENEW = 'Renew it on that host. If it is valid, correct the clock of this server.';
 
-/** @param code of the operating system, TLS or undici */
+/** @param code error code of the operating system, TLS or undici */
 function connectionFailure(host: string, code: string, isProxied: boolean): Failure {
   if (UNKNOWN_AUTHORITY_CODES.has(code)) {
     return [
@@ -154,7 +157,7 @@ function proxyFailure(host: string): Failure {
   ];
 }
 
-/** The host and port of a URL; a URL that cannot be parsed is not repeated. */
+/** Returns the host and port of a URL. A URL that cannot be parsed is not repeated. */
 function hostOf(text: string): string {
   const url = URL.parse(text);
   if (!url) return 'a URL that cannot be read';

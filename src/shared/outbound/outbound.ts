@@ -22,9 +22,9 @@ import { wholeResponse } from './whole-response.ts';
 export { asOutboundError, OutboundError } from './outbound-error.ts';
 
 export interface CallLimits {
-  /** Covers the whole call: connecting, headers and body. */
+  /** The time limit of the whole call: connecting, headers and body. */
   deadlineMilliseconds: number;
-  /** Limits the body. */
+  /** The maximum size of the body. */
   maxBytes: number;
   /** The caller needs only the status; the body is read for at most a second. */
   statusDecides?: boolean;
@@ -49,13 +49,14 @@ export interface Outbound {
    * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and
    * checked like those of `fetch`. Follows no redirects.
    * @param headers alternating names and values
-   * @param call `app`: id of the connected app whose platform is called. `service`: id of the relay token that causes the call
+   * @param call `app`: id of the connected app whose platform is called. `service`: id of the relay token that causes
+   *   the call
    */
   stream(target: Target, headers: string[], call?: { app?: string; service?: string | undefined }): StreamedCall;
   /**
-   * Does work of a service within the services' share of the calls to a host, once it is its turn (R134).
-   * @param service id of its relay token
-   * @throws OutboundError `busy` if too much of it waits, or if its turn does not come within 15 s
+   * Does work of a service within the services' share of the calls to a host, once the work has its turn (R134).
+   * @param service id of the relay token of the service
+   * @throws OutboundError `busy` if too much work waits, or if the turn does not come within 15 s
    */
   serve<T>(host: string, service: string, work: () => Promise<T>): Promise<T>;
   load(): UpstreamLoad;
@@ -78,7 +79,7 @@ export interface EndedCall {
   /** Id of the connected app that the call was made for, if any. */
   app: string | undefined;
   outcome: CallOutcome;
-  /** The time until the whole response had arrived; for a streamed one, until its head. */
+  /** The time until the whole response arrived; for a streamed response, until its head arrived. */
   seconds: number;
 }
 
@@ -101,7 +102,7 @@ interface OutboundRequest {
  * holds digits of a card number, and a query may hold a code.
  */
 type BeginCall = (call: { method: string; origin: string }) => {
-  /** Carry the trace context to the host (W3C Trace Context). */
+  /** Headers that carry the trace context to the host (W3C Trace Context). */
   headers: Readonly<Record<string, string>>;
   responded(status: number): void;
   /** Called once. @param failure a code, since a text might repeat data of the request */
@@ -109,15 +110,15 @@ type BeginCall = (call: { method: string; origin: string }) => {
 };
 
 const MAX_TARGETS = 1_000;
-/** As long as a call to a provider may take. */
+/** A turn must come within the time that a call to a provider may take. */
 const MAX_TURN_MS = 15_000;
 
 const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
 
 /**
- * @param parts `lookup`: the system's by default. `onBusy`: called for each call that is refused as `busy`.
- *   `onEnded`: called for each call once it has ended. `beginCall`: undefined if tracing is off. `onSlowName`: called
- *   for each lookup of a host name that takes longer than a second
+ * @param parts `lookup`: resolves host names; by default that of the system. `onBusy`: called for each call that is
+ *   refused as `busy`. `onEnded`: called for each call once it has ended. `beginCall`: undefined if tracing is off.
+ *   `onSlowName`: called for each lookup of a host name that takes longer than a second
  */
 export function createOutbound(parts: {
   policy: AddressPolicy;
@@ -270,7 +271,7 @@ const failureCode = (error: unknown) => (error instanceof OutboundError ? error.
 
 const secondsSince = (startedAt: number) => (performance.now() - startedAt) / 1000;
 
-/** @param status of a final response */
+/** Returns the class of a status. @param status status of a final response */
 const statusClass = (status: number) => `${Math.floor(status / 100)}xx` as '2xx' | '3xx' | '4xx' | '5xx';
 
 /**

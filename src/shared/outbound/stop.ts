@@ -1,14 +1,17 @@
 /**
- * Stops a call when the caller disconnects or a deadline passes.
- * One object for all steps of a call takes 0.4 µs of CPU, an `AbortController` whose listeners each step adds and
- * removes 1 to 2 µs, and `AbortSignal.timeout` with `AbortSignal.any` 17 µs.
+ * Stops a call when the caller disconnects or a deadline passes. One object for all steps of a call takes 0.4 µs of
+ * CPU. An `AbortController` whose listeners each step adds and removes takes 1 to 2 µs, and `AbortSignal.timeout` with
+ * `AbortSignal.any` takes 17 µs.
  */
 
 export interface Stop {
   readonly stopped: boolean;
   /** True if the deadline stopped the call. */
   readonly tooLate: boolean;
-  /** Sets the function that ends the current step, replacing the previous one; calls it at once if already stopped. */
+  /**
+   * Sets the function that ends the current step, and replaces the previous one. Calls it at once if the call is
+   * already stopped.
+   */
   whenStopped(end: () => void): void;
 }
 
@@ -40,7 +43,7 @@ export function createStop(): StopSwitch {
   return state;
 }
 
-/** The error that ends a stopped call; it has a code only if the deadline passed. */
+/** Returns the error that ends a stopped call. It has a code only if the deadline has passed. */
 export function stopError(tooLate: boolean): Error {
   return tooLate
     ? Object.assign(new Error('The deadline of the call has passed.'), { code: 'ETIMEDOUT' })

@@ -1,6 +1,6 @@
 /**
- * Streamed responses: the head is a promise, and the body is written to one sink, which can pause it.
- * Written by hand because passing on a response of 2 KB takes 102 µs of CPU, against 273 µs with undici's `request`, an
+ * Streamed responses: the head is a promise, and the body is written to one sink, which can pause it. They are written
+ * by hand because passing on a response of 2 KB then takes 102 µs of CPU, instead of 273 µs with undici's `request`, an
  * `AbortSignal`, a stream that limits the bytes, and `pipeline`, which need a Node stream and a signal for each body.
  */
 import type { IncomingHttpHeaders } from 'node:http';
@@ -19,12 +19,12 @@ export interface BodySink {
   /** Returns false to pause the body until `resume`. */
   write(chunk: Buffer): boolean;
   end(): void;
-  /** The body was cut off or destroyed. */
+  /** Called if the body was cut off or destroyed. */
   fail(error: Error): void;
 }
 
 export interface StreamedBody {
-  /** The whole body if it has arrived and has no sink; an alternative to `take`. */
+  /** Returns the whole body if it has arrived and has no sink; an alternative to `take`. */
   whole(): Buffer | undefined;
   /** Writes the buffered bytes to the sink at once, and the rest as it arrives. */
   take(sink: BodySink): void;
@@ -37,14 +37,14 @@ export interface StreamedCall {
   /** Rejects with an error of undici, or with the one passed to `destroy`. */
   response: Promise<StreamedResponse>;
   destroy(error: Error): void;
-  /** False if no byte of the request has been sent so far. */
+  /** Returns false if no byte of the request has been sent so far. */
   wasSent(): boolean;
 }
 
 /** Follows a call without reading its body. */
 interface CallObserver {
   responded?: ((status: number) => void) | undefined;
-  /** Called once. `failure` is undefined, too, if the reader needed no more of the body. */
+  /** Called once. `failure` is also undefined if the reader needed no more of the body. */
   ended(failure?: Error): void;
 }
 
@@ -169,7 +169,7 @@ export function openStream(
   return { response: promise, destroy, wasSent: () => isSent };
 }
 
-/** The body as a Node stream. */
+/** Returns the body as a Node stream. */
 export function readableOf(body: StreamedBody): Readable {
   const readable = new Readable({
     read: body.resume,

@@ -1,16 +1,16 @@
 /** Limits how many calls to each host run and wait; further calls are refused at once (R89). */
 
 export interface UpstreamLimits {
-  /** Maximum of concurrent calls to one host. */
+  /** Maximum number of concurrent calls to one host. */
   concurrency: number;
-  /** Maximum of calls to one host that wait for a slot. */
+  /** Maximum number of calls to one host that wait for a slot. */
   waiting: number;
 }
 
 /** The calls to a provider that anonymous requests can cause. */
 export type AnonymousCall = 'discovery' | 'pushed request';
 
-/** The number of calls to all hosts. */
+/** How many calls to all hosts run and wait. */
 export interface UpstreamLoad {
   running: number;
   waiting: number;
@@ -24,13 +24,16 @@ export interface Reservation {
   release(): void;
 }
 
-/** The cause of a call that is not made for a user: an anonymous request, or a service, by the id of its relay token. */
+/**
+ * The cause of a call that is not made for a user: an anonymous request, or a service, by the id of its relay token.
+ */
 export type Share = { anonymous: AnonymousCall } | { service: string };
 
 export interface UpstreamGate {
   /**
-   * Calls for users may use every slot of the host. Each kind of anonymous call may use a quarter, and pushed requests do not
-   * delay discovery (R92). Services may use three quarters together, and one relay token half of those (R134).
+   * Reserves a slot. Calls for users may use every slot of the host. Each kind of anonymous call may use a quarter, and
+   * pushed requests do not delay discovery (R92). Services may use three quarters together, and one relay token half of
+   * those (R134).
    * @throws the error of `createRefusal` if the host or the share is at its limits
    */
   reserve(origin: string, share?: Share): Reservation;
@@ -42,9 +45,9 @@ export interface UpstreamGate {
 /** The calls to a host, or the calls of one share of it. */
 interface Slots {
   running: number;
-  /** In the order in which they begin. */
+  /** The waiting calls, in the order in which they will begin. */
   waiting: Set<() => void>;
-  /** Including those that have not begun. */
+  /** All reservations, including those that have not begun. */
   reservations: number;
   /** The reservations that count toward the limits. */
   counted: number;
@@ -81,17 +84,17 @@ export function createUpstreamGate(limits: UpstreamLimits, createRefusal: () => 
         slots.reservations -= 1;
         slots.counted -= Number(isCounted);
         if (run && !slots.waiting.delete(run)) slots.running -= 1;
-        const [next] = slots.waiting;
-        if (next && slots.running < concurrency) {
-          slots.waiting.delete(next);
+        const [nextStart] = slots.waiting;
+        if (nextStart && slots.running < concurrency) {
+          slots.waiting.delete(nextStart);
           slots.running += 1;
-          next();
+          nextStart();
         } else if (slots.reservations === 0) slotsByName.delete(name);
       },
     };
   };
 
-  /** The call begins once each part has a slot for it. */
+  /** Reserves a slot in each part. The call begins once each part has one for it. */
   const reserveParts = (parts: readonly Part[]): Reservation => {
     const reservations: Reservation[] = [];
     const release = () => {
@@ -104,7 +107,7 @@ export function createUpstreamGate(limits: UpstreamLimits, createRefusal: () => 
       throw error;
     }
     const begin = (start: () => void) =>
-      reservations.reduceRight((next, reservation) => () => reservation.begin(next), start)();
+      reservations.reduceRight((nextStart, reservation) => () => reservation.begin(nextStart), start)();
     return { begin, release };
   };
 
@@ -121,7 +124,7 @@ export function createUpstreamGate(limits: UpstreamLimits, createRefusal: () => 
   return {
     reserve: (origin, share) =>
       share
-        ? // It waits within the limits of its share, so it does not count toward those of the host, which are left to users.
+        ? // The call waits within its share, and does not count toward the limits of the host, which are left to users.
           reserveParts([...shareOf(origin, share), { name: origin, limits, isCounted: false }])
         : reservePart({ name: origin, limits, isCounted: true }),
     reserveShare: (origin, service) => reserveParts(shareOf(origin, { service })),

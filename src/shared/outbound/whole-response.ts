@@ -4,17 +4,18 @@ import { OutboundError } from './outbound-error.ts';
 import type { StreamedBody, StreamedCall } from './streamed-response.ts';
 
 /** Responses whose body is missing or partial. */
-const incomplete = new WeakSet<Response>();
+const incompleteResponses = new WeakSet<Response>();
 
-/** False if the body was compressed, cut off, late or too long, and must not be interpreted. */
-export const isWhole = (response: Response): boolean => !incomplete.has(response);
+/** Returns false if the body was compressed, cut off, late or too long, and must not be interpreted. */
+export const isWhole = (response: Response): boolean => !incompleteResponses.has(response);
 
-/** How long a response whose status decides may take to send its body. */
+/** How long the body is read if the status decides. */
 const MAX_PARTIAL_BODY_MS = 1_000;
 
 /**
- * A body that is too long, compressed, late or cut off fails the call only if its content matters: in a success, and in
- * a 400, which names the error (RFC 6749 section 5.2). Other responses keep the part of their body that has arrived.
+ * Reads the response. A body that is too long, compressed, late or cut off fails the call only if its content matters:
+ * in a success, and in a 400, which names the error (RFC 6749 section 5.2). Other responses keep the part of their body
+ * that has arrived.
  * @param limits `statusDecides`: the body does not matter, and is read for at most a second
  * @throws errors of undici, the reason of the signal, or `OutboundError`
  */
@@ -28,10 +29,10 @@ export async function wholeResponse(
   try {
     const { statusCode, headers, body } = await call.response;
     if (statusDecides || (statusCode >= 300 && statusCode !== 400)) {
-      const partial = isEncoded(headers) ? undefined : await readPartial(body, maxBytes, statusDecides);
+      const partialBody = isEncoded(headers) ? undefined : await readPartial(body, maxBytes, statusDecides);
       body.destroy(new Error('The rest of the response is not needed.'));
-      const response = toResponse(statusCode, headers, partial?.bytes);
-      if (!partial?.isComplete) incomplete.add(response);
+      const response = toResponse(statusCode, headers, partialBody?.bytes);
+      if (!partialBody?.isComplete) incompleteResponses.add(response);
       return response;
     }
     if (isEncoded(headers)) {
@@ -45,7 +46,7 @@ export async function wholeResponse(
   }
 }
 
-/** True for a compressed body. No call accepts one, since its decompressed size has no limit. */
+/** Returns true for a compressed body. No call accepts one, since its decompressed size has no limit. */
 export function isEncoded({ 'content-encoding': encoding }: IncomingHttpHeaders): boolean {
   // undici returns an array for a repeated header, and the list may be empty (RFC 9110 sections 5.6.1 and 8.4).
   return encoding !== undefined && !/^(identity|[\s,])*$/i.test(String(encoding));
@@ -79,7 +80,7 @@ interface PartialBody {
 function readPartial(body: StreamedBody, maxBytes: number, hasTimeLimit: boolean): Promise<PartialBody> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
-    let remaining = maxBytes;
+    let remainingBytes = maxBytes;
     const finish = (isComplete: boolean) => {
       clearTimeout(timer);
       resolve({ bytes: Buffer.concat(chunks), isComplete });
@@ -87,10 +88,10 @@ function readPartial(body: StreamedBody, maxBytes: number, hasTimeLimit: boolean
     const timer = hasTimeLimit ? setTimeout(finish, MAX_PARTIAL_BODY_MS, false) : undefined;
     body.take({
       write(chunk) {
-        if (remaining > 0) chunks.push(chunk.subarray(0, remaining));
-        remaining -= chunk.length;
-        if (remaining < 0) finish(false);
-        return remaining >= 0;
+        if (remainingBytes > 0) chunks.push(chunk.subarray(0, remainingBytes));
+        remainingBytes -= chunk.length;
+        if (remainingBytes < 0) finish(false);
+        return remainingBytes >= 0;
       },
       end: () => finish(true),
       // The body was cut off, or the call's deadline has passed, but the status has arrived.

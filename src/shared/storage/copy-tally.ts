@@ -5,7 +5,7 @@ import { hash } from 'node:crypto';
 import { kindOf } from './keys.ts';
 import type { CopyItem } from './store.ts';
 
-/** `digest`: the sum of the SHA-256 of all items modulo 2^256. It detects errors, not forgery. */
+/** `digest`: the sum of the SHA-256 of all items modulo 2^256. The digest detects errors, not forgery. */
 interface Sum {
   count: number;
   digest: bigint;
@@ -60,7 +60,8 @@ function plus(a: Sum, b: Sum): Sum {
 
 /**
  * Describes each kind in which two copies differ.
- * @param expiringAfter compares only items that expire later, since items that expired may be missing in one copy
+ * @param expiringAfter time in milliseconds since the epoch: only items that expire later are compared, since expired
+ *   items may be missing in one copy
  */
 export function differences(expected: CopyTally, actual: CopyTally, expiringAfter: number): string[] {
   const [expectedSums, actualSums] = [expected.sums(expiringAfter), actual.sums(expiringAfter)];
@@ -72,7 +73,7 @@ export function differences(expected: CopyTally, actual: CopyTally, expiringAfte
   });
 }
 
-/** An item as one line of JSON, with its members in a fixed order. */
+/** Returns an item as one line of JSON, with its members in a fixed order. */
 export function lineOf(item: CopyItem): string {
   if ('record' in item) {
     const { record, value, version, expiresAt } = item;

@@ -8,9 +8,9 @@ import { withoutIdentity } from './schema-version.ts';
 import type { CopyItem, Store } from './store.ts';
 
 /**
- * Everything in the store, except its identity and its out-of-service record. The id of a log entry is its position
- * among all entries of the copy, counted from 1. Index members that are ids of log entries become positions, too, and
- * are omitted if their entry does not exist.
+ * Returns everything in the store, except its identity and its out-of-service record. The id of a log entry is its
+ * position among all entries of the copy, counted from 1. Index members that are ids of log entries become positions,
+ * too, and are omitted if their entry does not exist.
  */
 export async function* copyOut(store: Store): AsyncGenerator<CopyItem[]> {
   const positions = new Map<string, number>();
@@ -48,7 +48,7 @@ export async function copyIn(store: Store, items: readonly CopyItem[]): Promise<
   await retryWhileUnavailable(() => store.load(withStoreIds));
 }
 
-/** The log whose entries the item's index lists; undefined if it lists none. */
+/** Returns the log whose entries the item's index lists; undefined if the item belongs to no such index. */
 function logOf(item: CopyItem): string | undefined {
   return 'index' in item ? LOG_OF_INDEX[kindOf(item.index)] : undefined;
 }

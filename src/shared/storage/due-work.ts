@@ -11,30 +11,31 @@ export interface DueWork {
   /**
    * Works until nothing is due, in one process at a time. While a receiver hangs, entries of other receivers are still
    * worked on as they become due.
-   * @param turn once it is over, no more work is started, and this method waits for the running work
+   * @param turn turn of the scheduled task: once it is over, no more work is started, and this method waits for the
+   *   running work
    */
   work(turn?: TaskTurn): Promise<void>;
 }
 
-const PLACES = 50;
-const SHARE = 12;
-/** Entries of one receiver in the pool; more would only wait. */
+const SLOTS = 50;
+const MAX_SLOTS_PER_RECEIVER = 12;
+/** Entries of one receiver in the pool: additional ones would only wait there. */
 const MAX_ACTIVE_PER_RECEIVER = 50;
 const BATCH = 200;
 const MAX_CACHED_RECEIVERS = 10_000;
 /** The pause before the index is read again, after a read that found work and after one that did not. */
 const PAUSE_MS = { busy: 50, idle: 250 };
 /**
- * A pause for an entry after its work: the index may still list it as due if the storage refused the write or was read
- * early.
+ * An entry is not worked on again for this time: the index may still list it as due if the storage refused the write,
+ * or if the index was read before the write.
  */
 const REST_MS = 1_000;
 
 /**
- * @param parts `index`: entries by the time when they are due, in milliseconds since the epoch. `receiverOf`: returns a
- *   key for the receiver. `work`: removes the entry or gives it a later time, and resolves with true if the receiver
- *   responded as it should. It must check the time of the entry again, since another attempt may have ended after the
- *   index was read
+ * @param parts `index`: entries by the time when they are due, in milliseconds since the epoch. `receiverOf`: returns
+ *   the key of the receiver of an entry. `work`: works on an entry, then removes it or gives it a later time, and
+ *   resolves with true if the receiver responded as it should. It must check the time of the entry again, since another
+ *   attempt may have ended after the index was read
  */
 export function createDueWork(parts: {
   store: Pick<Store, 'page'>;
@@ -48,7 +49,7 @@ export function createDueWork(parts: {
   /** Entries that wait in the pool or are being worked on. */
   const active = new Set<string>();
   const restingUntil = new Map<string, number>();
-  let walkCursor: string | undefined;
+  let batchCursor: string | undefined;
 
   const cachedReceiverOf = async (member: string): Promise<string> => {
     const receiver = receivers.get(member) ?? (await receiverOf(member));
@@ -56,7 +57,7 @@ export function createDueWork(parts: {
     return receiver;
   };
 
-  const pool = createFairPool({ slots: PLACES, share: SHARE });
+  const pool = createFairPool({ slots: SLOTS, share: MAX_SLOTS_PER_RECEIVER });
 
   const workOn = async (member: string): Promise<boolean> => {
     try {
@@ -86,9 +87,9 @@ export function createDueWork(parts: {
    * Reads the entries that became due last, so that new entries do not wait behind the many of a failing receiver, and
    * then the next batch of all due entries. Returns the number of entries that were added to the pool.
    */
-  const read = async (): Promise<number> => {
+  const addDueEntries = async (): Promise<number> => {
     const now = clock();
-    // The second condition is for a clock that was set back.
+    // If the clock was set back, `until` is further away than a rest can last.
     for (const [member, until] of restingUntil) {
       if (until <= now || until > now + REST_MS) restingUntil.delete(member);
     }
@@ -97,9 +98,9 @@ export function createDueWork(parts: {
     const dueOf = (items: typeof newest.items) => items.filter(({ score }) => score <= now).map(({ member }) => member);
     const count = await addToPool(dueOf(newest.items).reverse());
     if (newest.next === undefined) return count;
-    const batch = await store.page(index, { limit: BATCH, ...(walkCursor !== undefined && { after: walkCursor }) });
+    const batch = await store.page(index, { limit: BATCH, ...(batchCursor !== undefined && { after: batchCursor }) });
     const due = dueOf(batch.items);
-    walkCursor = due.length === batch.items.length ? batch.next : undefined;
+    batchCursor = due.length === batch.items.length ? batch.next : undefined;
     return count + (await addToPool(due));
   };
 
@@ -111,7 +112,7 @@ export function createDueWork(parts: {
     async work(turn) {
       try {
         while (!turn?.isOver()) {
-          const count = await read();
+          const count = await addDueEntries();
           if (count === 0 && pool.isIdle()) return;
           const pause = count > 0 ? PAUSE_MS.busy : PAUSE_MS.idle;
           await Promise.race([pool.idle(), sleep(pause, undefined, { ref: false })]);

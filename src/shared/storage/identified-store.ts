@@ -1,4 +1,4 @@
-/** Refuses every command once the store is not the one that this process opened, or is unfit. */
+/** Refuses every command once the store is not the one that this process opened, or its settings are unfit. */
 import { keys } from './keys.ts';
 import { StorageRefused } from './refused.ts';
 import { StorageReplaced, StorageUnfit } from './replaced.ts';
@@ -28,68 +28,68 @@ export interface IdentifiedStore {
 export function identifyStore(parts: {
   store: Store;
   identity: string;
-  /** Called when another server took over, which may lack the writes just before. */
+  /** Called when another server has taken over. It may lack the last writes. */
   onFailover: () => void;
 }): IdentifiedStore {
   const { store, identity, onFailover } = parts;
   let refusal: StorageReplaced | StorageUnfit | undefined;
-  /** Set while `ready` finds that the database file is gone. */
-  let fileGone: StorageReplaced | undefined;
+  /** The error of `ready` while the database file is gone. */
+  let fileGoneError: StorageReplaced | undefined;
   let reconnects = 0;
   let confirmedReconnects = 0;
-  let confirming: Promise<void> | undefined;
+  let confirmation: Promise<void> | undefined;
   let lastStartedCheck = 0;
   let lastAppliedCheck = 0;
 
   const verify = async (): Promise<void> => {
     lastStartedCheck += 1;
-    const [check, checkedReconnects] = [lastStartedCheck, reconnects];
+    const [checkNumber, checkedReconnects] = [lastStartedCheck, reconnects];
     const result = await findRefusal(store, identity, onFailover);
     // The result of a later check that has already ended is newer.
-    if (check > lastAppliedCheck) {
-      [lastAppliedCheck, refusal, confirmedReconnects] = [check, result, checkedReconnects];
+    if (checkNumber > lastAppliedCheck) {
+      [lastAppliedCheck, refusal, confirmedReconnects] = [checkNumber, result, checkedReconnects];
     }
     if (result) throw result;
   };
 
-  /** Checks only the identity, which is quick. @throws StorageReplaced */
+  /** Checks only the identity of the store, which is quick. @throws StorageReplaced */
   const assertSame = async (): Promise<void> => {
     if (identityOf((await store.get(keys.schema))?.value) === identity) return;
     await verify();
     throw new StorageReplaced('For a moment, another storage responded');
   };
 
-  /** Rejects while commands are refused; undefined if they may be sent. */
+  /** Returns a rejected promise while commands are refused, and undefined while they may be sent. */
   const rejectIfRefused = (): Promise<never> | undefined => {
-    const reason = refusal ?? fileGone;
+    const reason = refusal ?? fileGoneError;
     return reason && Promise.reject(copyOf(reason));
   };
-  const confirm = (): Promise<void> => {
-    confirming ??= verify().finally(() => {
-      confirming = undefined;
+  const confirmReconnect = (): Promise<void> => {
+    confirmation ??= verify().finally(() => {
+      confirmation = undefined;
     });
-    return confirming;
+    return confirmation;
   };
   const untilOpen = async (): Promise<void> => {
     await rejectIfRefused();
     // Repeated if the connection is lost again during the check.
-    while (confirmedReconnects !== reconnects) await confirm();
+    while (confirmedReconnects !== reconnects) await confirmReconnect();
   };
 
-  const gated = (name: string, run: (...parameters: unknown[]) => Promise<unknown>) => {
-    const confirmed = async (result: unknown) => {
+  const gate = (name: string, run: (...parameters: unknown[]) => Promise<unknown>) => {
+    const confirmResult = async (result: unknown) => {
       if (result === undefined) await assertSame();
       return result;
     };
     const send = (parameters: unknown[]) => {
       const result = run(...parameters);
-      return CONFIRMED_METHODS.has(name) ? result.then(confirmed) : result;
+      return CONFIRMED_METHODS.has(name) ? result.then(confirmResult) : result;
     };
     return (...parameters: unknown[]): Promise<unknown> =>
       rejectIfRefused() ??
       (confirmedReconnects === reconnects ? send(parameters) : untilOpen().then(() => send(parameters)));
   };
-  const gatedPages = <T>(read: () => AsyncIterable<T>) =>
+  const gatePages = <T>(read: () => AsyncIterable<T>) =>
     async function* () {
       await untilOpen();
       for await (const page of read()) {
@@ -103,17 +103,17 @@ export function identifyStore(parts: {
     store: {
       // All other methods, so that a new method of the port cannot be forgotten here.
       ...(Object.fromEntries(
-        Object.entries(commands).map(([name, run]) => [name, gated(name, run as Parameters<typeof gated>[1])]),
+        Object.entries(commands).map(([name, run]) => [name, gate(name, run as Parameters<typeof gate>[1])]),
       ) as typeof commands),
-      walk: gatedPages(walk),
-      dump: gatedPages(dump),
+      walk: gatePages(walk),
+      dump: gatePages(dump),
       async ready(bytes) {
         await (bytes === undefined ? verify() : untilOpen().then(assertSame));
         try {
           await ready(bytes);
-          fileGone = undefined;
+          fileGoneError = undefined;
         } catch (error) {
-          if (error instanceof StorageReplaced) fileGone = error;
+          if (error instanceof StorageReplaced) fileGoneError = error;
           throw error;
         }
       },
@@ -148,7 +148,7 @@ async function findRefusal(
   throw reason;
 }
 
-/** A separate error for each caller, because error handlers add details to it. */
+/** Returns a separate error for each caller, because error handlers add details to it. */
 function copyOf(error: StorageReplaced | StorageUnfit): StorageReplaced | StorageUnfit {
   const detail = error.logDetail ?? '';
   return error instanceof StorageReplaced ? new StorageReplaced(detail) : new StorageUnfit(detail);

@@ -7,15 +7,16 @@ import { countSealed, sumOf } from './sealed-records.ts';
 import type { Store } from './store.ts';
 
 /**
- * A record that proves the keys. The first key ever used sealed it; `resealKeyCheck` seals it again after a rotation.
+ * Proves at the start that the keys fit the data. The first key ever used seals it; `resealKeyCheck` seals it again
+ * after a rotation.
  */
 const STORE_SENTINEL = keys.keyCheck;
 const CONTENT = 'gatehouse';
 
 /**
- * Writes missing sentinels and marks the sealing key as in use. Counts records only if a key is missing, so that a
- * start is quick.
- * @param lostKeys ids of keys whose records were given up, and which may be missing
+ * Checks the keys, writes missing sentinels, and marks the sealing key as in use. Counts records only if a key is
+ * missing, so that a start is quick.
+ * @param lostKeys ids of keys that may be missing, because their records were given up
  * @throws StorageRefused if a key in use is missing, or a sentinel cannot be opened
  */
 export async function checkKeyRing(store: Store, sealer: Sealer, lostKeys: readonly string[] = []): Promise<void> {
@@ -32,44 +33,47 @@ export function assertKeyRing(store: Store, sealer: Sealer): Promise<void> {
 type ReadSentinel = (key: string) => Promise<string | undefined>;
 
 async function check(store: Store, sealer: Sealer, lostKeys: readonly string[], read: ReadSentinel): Promise<void> {
-  const inUse = await keysInUse(store);
-  const missing = inUse.find((kid) => !sealer.kids.includes(kid) && !lostKeys.includes(kid));
-  if (missing !== undefined) throw await keyMissing(store, sealer, missing);
+  const kidsInUse = await keysInUse(store);
+  const missingKid = kidsInUse.find((kid) => !sealer.kids.includes(kid) && !lostKeys.includes(kid));
+  if (missingKid !== undefined) throw await missingKeyError(store, sealer, missingKid);
   await checkSentinel(sealer, STORE_SENTINEL, await read(STORE_SENTINEL), lostKeys);
-  for (const kid of new Set([...inUse, sealer.sealingKid])) {
+  for (const kid of new Set([...kidsInUse, sealer.sealingKid])) {
     const key = keys.keyCheckOf(kid);
     if (sealer.kids.includes(kid)) await checkSentinel(sealer, key, await read(key));
   }
 }
 
-/** True for a store that Gatehouse has never opened, or that has lost all data. */
+/** Returns true for a store that Gatehouse has never opened, or that has lost all data. */
 export async function isEmpty(store: Store): Promise<boolean> {
   return (await store.get(STORE_SENTINEL)) === undefined;
 }
 
-/** The ids of keys with which records may still be sealed. A start without one of them is refused. */
+/** Returns the ids of the keys with which records may still be sealed. A start without one of them is refused. */
 export function keysInUse(store: Store): Promise<string[]> {
   return allMembers(store, keys.keysInUse);
 }
 
-/** The ids of keys for which `retireKey` was called. */
+/** Returns the ids of the keys for which `retireKey` was called. */
 export function keysReplaced(store: Store): Promise<string[]> {
   return allMembers(store, keys.keysReplaced);
 }
 
-/** When each key in use was first used, in milliseconds since the epoch. */
+/** Returns when each key in use was first used, in milliseconds since the epoch. */
 export async function firstUses(store: Store): Promise<ReadonlyMap<string, number>> {
   const { items } = await store.page(keys.keysInUse, { limit: 500 });
   return new Map(items.map(({ member, score }) => [member, score]));
 }
 
-/** The last step of a key rotation: after it, the store requires the current sealing key instead of the former one. */
+/**
+ * Does the last step of a key rotation: from then on, the store requires the current sealing key instead of the former
+ * one.
+ */
 export async function resealKeyCheck(store: Store, sealer: Sealer): Promise<void> {
   await store.write([{ put: STORE_SENTINEL, value: await sealer.seal(CONTENT, STORE_SENTINEL) }]);
   await markInUse(store, sealer.sealingKid);
 }
 
-/** After this, the store can be opened without the key. */
+/** Retires a key, so that the store can be opened without it. */
 export async function retireKey(store: Store, kid: string): Promise<void> {
   await store.write([{ delete: keys.keyCheckOf(kid) }]);
   await store.write([{ index: keys.keysReplaced, add: kid, score: Date.now() }]);
@@ -103,26 +107,26 @@ async function writeSentinel(store: Store, sealer: Sealer, key: string): Promise
   return (await store.get(key))?.value;
 }
 
-const PUT_BACK = 'Put the former key back, anywhere in ENCRYPTION_KEYS.';
+const PUT_BACK_ADVICE = 'Put the former key back, anywhere in ENCRYPTION_KEYS.';
 
-async function keyMissing(store: Store, sealer: Sealer, kid: string): Promise<StorageRefused> {
+async function missingKeyError(store: Store, sealer: Sealer, kid: string): Promise<StorageRefused> {
   const counts = (await countSealed(store, sealer)).get(kid) ?? new Map<string, number>();
   const kinds = [...counts].map(([kind, count]) => `${kind}: ${count.toLocaleString('en-GB')}`).join(', ');
   const use =
     kinds === '' ? 'is still in use' : `still seals ${sumOf(counts).toLocaleString('en-GB')} records (${kinds})`;
   return new StorageRefused(
-    `The key "${kid}", which ENCRYPTION_KEYS does not hold, ${use}. ${PUT_BACK} Before you drop it, run: npm run gatehouse -- keys rotate. ${ifLost(kid)}`,
+    `The key "${kid}", which ENCRYPTION_KEYS does not hold, ${use}. ${PUT_BACK_ADVICE} Before you drop it, run: npm run gatehouse -- keys rotate. ${lostKeyAdvice(kid)}`,
   );
 }
 
-function ifLost(kid: string): string {
+function lostKeyAdvice(kid: string): string {
   return `If it is lost for good, run: npm run gatehouse -- keys forget ${kid}. The affected users must then connect again.`;
 }
 
 function explain(reason: SealReason, kid: string | undefined): string {
   if (reason === 'unknown_key' && kid !== undefined)
-    return `The store is sealed with the key "${kid}", which ENCRYPTION_KEYS does not hold. ${PUT_BACK} ${ifLost(kid)}`;
+    return `The store is sealed with the key "${kid}", which ENCRYPTION_KEYS does not hold. ${PUT_BACK_ADVICE} ${lostKeyAdvice(kid)}`;
   if (kid !== undefined)
-    return `The key "${kid}" in ENCRYPTION_KEYS is not the key with that id that sealed the store. ${PUT_BACK} If that key is lost for good, give the new key another id, and run: npm run gatehouse -- keys forget ${kid}. The affected users must then connect again.`;
+    return `The key "${kid}" in ENCRYPTION_KEYS is not the key with that id that sealed the store. ${PUT_BACK_ADVICE} If that key is lost for good, give the new key another id, and run: npm run gatehouse -- keys forget ${kid}. The affected users must then connect again.`;
   return 'The record that proves the encryption keys is damaged. Restore the storage from a backup.';
 }

@@ -33,7 +33,7 @@ export interface KeyReport {
   processes: KeyHolder[];
 }
 
-/** Reads every record, which takes about a minute for a million records. */
+/** Reports on every key. Reads every record, which takes about a minute for a million records. */
 export async function reportKeys(storage: Storage): Promise<KeyReport> {
   const [counts, processes] = await Promise.all([
     countSealed(storage.store, storage.sealer),
@@ -47,15 +47,15 @@ export async function reportKeys(storage: Storage): Promise<KeyReport> {
   return { keys, processes };
 }
 
-/** The keys in ENCRYPTION_KEYS or in use, and additional ones. Reads no record. */
+/** Lists the keys that are in ENCRYPTION_KEYS or in use, and the additional ones. Reads no record. */
 export async function listKeys({ store, sealer }: Storage, additional: readonly string[] = []): Promise<ListedKey[]> {
-  const [inUse, replaced] = await Promise.all([firstUses(store), keysReplaced(store)]);
-  return [...new Set([...sealer.kids, ...inUse.keys(), ...additional])].map((kid) => ({
+  const [usedSince, replacedKids] = await Promise.all([firstUses(store), keysReplaced(store)]);
+  return [...new Set([...sealer.kids, ...usedSince.keys(), ...additional])].map((kid) => ({
     kid,
     seals: kid === sealer.sealingKid,
     held: sealer.kids.includes(kid),
-    droppable: !inUse.has(kid),
-    unused: sealer.kids.includes(kid) && !inUse.has(kid) && !replaced.includes(kid),
-    firstUsedAt: isoOrNull(inUse.get(kid)),
+    droppable: !usedSince.has(kid),
+    unused: sealer.kids.includes(kid) && !usedSince.has(kid) && !replacedKids.includes(kid),
+    firstUsedAt: isoOrNull(usedSince.get(kid)),
   }));
 }

@@ -12,7 +12,10 @@ const KEY_BYTES = 32;
 const KID = /^[A-Za-z0-9_-]{1,40}$/;
 const REMEDY = 'Generate one with: npm run -s gatehouse -- keys generate';
 
-/** Faults name an entry only by its position, since a misplaced colon could put key material in place of the key id. */
+/**
+ * Parses ENCRYPTION_KEYS. Faults name an entry only by its position, since a misplaced colon could put key material in
+ * place of the key id.
+ */
 export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | { faults: string[] } {
   const entries = splitEntries(text);
   if (entries.every((entry) => entry === '')) return { faults: [`ENCRYPTION_KEYS is empty. ${REMEDY}`] };
@@ -27,7 +30,7 @@ export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | {
   return faults.length > 0 ? { faults } : { keys };
 }
 
-/** A new entry for ENCRYPTION_KEYS in the form `kid:base64url`. The key id begins with the date. */
+/** Returns a new entry for ENCRYPTION_KEYS in the form `kid:base64url`, with a key id that begins with the date. */
 export function generateEncryptionKey(now: Date): string {
   const date = now.toISOString().slice(0, 10).replaceAll('-', '');
   return `k${date}-${randomBytes(2).toString('hex')}:${randomBytes(KEY_BYTES).toString('base64url')}`;

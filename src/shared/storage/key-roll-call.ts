@@ -20,7 +20,7 @@ const CHANNEL = 'key-roll-call';
 /** A message takes about 20 ms; a busy process may respond later. */
 const WAIT_MS = 750;
 
-/** Responds for this process until the store is closed. */
+/** Responds to roll calls for this process until the store is closed. */
 export async function respondToKeyRollCall(store: Store, sealer: Sealer): Promise<void> {
   const response = (): string => {
     const holder: KeyHolder = { seals: sealer.sealingKid, opens: sealer.kids, schema: SCHEMA.version };
@@ -40,9 +40,9 @@ export async function respondToKeyRollCall(store: Store, sealer: Sealer): Promis
 export async function callKeyRoll(store: Store): Promise<KeyHolder[]> {
   const caller = randomUUID();
   const holders: KeyHolder[] = [];
-  let delivered = false;
-  const end = await store.subscribe(responsesTo(caller), (text) => {
-    if (text === caller) delivered = true;
+  let isDelivered = false;
+  const unsubscribe = await store.subscribe(responsesTo(caller), (text) => {
+    if (text === caller) isDelivered = true;
     else holders.push(JSON.parse(text) as KeyHolder);
   });
   try {
@@ -50,10 +50,10 @@ export async function callKeyRoll(store: Store): Promise<KeyHolder[]> {
     await store.publish(responsesTo(caller), caller);
     await sleep(WAIT_MS);
     // Without this check, a store that delivers nothing would look as if no process ran.
-    if (!delivered) throw new AppError('storage_unavailable', { logDetail: 'The store delivers no messages' });
+    if (!isDelivered) throw new AppError('storage_unavailable', { logDetail: 'The store delivers no messages' });
     return holders;
   } finally {
-    await end();
+    await unsubscribe();
   }
 }
 

@@ -16,14 +16,15 @@ export interface RotationResult {
   retired: readonly string[];
 }
 
-/** Small enough that a request waits only milliseconds for the database. */
+/** Records that are resealed at once: few enough that a request waits only milliseconds for the database. */
 const RESEALED_AT_ONCE = 32;
 /** Each pass finds the records that other processes wrote with an older key during the previous pass. */
 const MAX_PASSES = 10;
 
 /**
- * May be stopped at any time and run again: records that the first key has sealed are skipped.
- * @param onProgress called with the number of records that were processed
+ * Reseals every record with the first key, and retires the others. May be stopped at any time and run again: records
+ * that the first key has sealed are skipped.
+ * @param onProgress called after each batch with its number of records
  * @param assertAllUse rejects if a process may still seal with another key; called before any key is retired
  * @throws AppError `storage_unavailable` once the store has been unavailable for a minute
  */
@@ -40,8 +41,8 @@ export async function rotateKeys(
     // A process may have sealed with an older key just before it responded or ended.
     if ((await retryWhileUnavailable(() => rotator.pass())) > 0) continue;
     await retryWhileUnavailable(() => resealKeyCheck(store, sealer));
-    const inUse = await retryWhileUnavailable(() => keysInUse(store));
-    const retired = inUse.filter((kid) => kid !== sealer.sealingKid);
+    const kidsInUse = await retryWhileUnavailable(() => keysInUse(store));
+    const retired = kidsInUse.filter((kid) => kid !== sealer.sealingKid);
     for (const kid of retired) await retryWhileUnavailable(() => retireKey(store, kid));
     return { resealed: rotator.resealed(), unreadable: rotator.unreadable(), retired };
   }
@@ -87,19 +88,19 @@ function createRotator(store: Store, sealer: Sealer, onProgress: (done: number) 
     },
     /** Returns the number of records that it resealed. */
     async pass(): Promise<number> {
-      const before = resealed;
+      const earlierCount = resealed;
       for await (const records of store.walk()) {
-        const due = records.filter((record) => isDue(record) && !unreadable.has(record.key));
-        while (due.length > 0) {
-          const batch = due.splice(0, RESEALED_AT_ONCE);
+        const dueRecords = records.filter((record) => isDue(record) && !unreadable.has(record.key));
+        while (dueRecords.length > 0) {
+          const batch = dueRecords.splice(0, RESEALED_AT_ONCE);
           const startedAt = performance.now();
-          for (const changed of await Promise.all(batch.map(resealIfReadable))) resealed += changed;
+          for (const count of await Promise.all(batch.map(resealIfReadable))) resealed += count;
           onProgress(batch.length);
           // A pause as long as the work leaves half of the time to requests.
           await sleep(performance.now() - startedAt);
         }
       }
-      return resealed - before;
+      return resealed - earlierCount;
     },
   };
 }
@@ -119,7 +120,7 @@ export async function forgetKey(store: Store, sealer: Sealer, kid: string): Prom
   await retireKey(store, kid);
 }
 
-/** The number of records that a rotation would reseal. Retries while the store is unavailable. */
+/** Counts the records that a rotation would reseal. Retries while the store is unavailable. */
 export async function countDue(store: Store, sealer: Sealer): Promise<number> {
   const counts = await retryWhileUnavailable(() => countSealed(store, sealer));
   counts.delete(sealer.sealingKid);

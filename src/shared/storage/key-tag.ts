@@ -4,7 +4,7 @@
  */
 import type { Write } from './store.ts';
 
-/** The text between the first `{` and the next `}`, or the whole key if there is none. */
+/** Returns the text between the first `{` and the next `}`, or the whole key if there is none. */
 export function keyTag(key: string): string {
   const open = key.indexOf('{');
   const close = open === -1 ? -1 : key.indexOf('}', open + 1);
@@ -17,7 +17,7 @@ export function assertOneTag(keys: readonly string[]): void {
   if (tags.size > 1) throw new TypeError(`Keys that change together need one {tag}; these have ${tags.size}.`);
 }
 
-/** The record or index that a step changes or requires. @throws TypeError if one step does both */
+/** Returns the key of the record or index that a step changes or requires. @throws TypeError if one step does both */
 export function keyOf(step: Write): string {
   if ('exists' in step) {
     if (Object.keys(step).some((member) => member !== 'exists' && member !== 'version'))

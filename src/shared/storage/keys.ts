@@ -106,7 +106,10 @@
  */
 import { hash } from 'node:crypto';
 
-/** SHA-256 in base64url. Keys contain the hash of a secret, so a copy of the store does not reveal the secret. */
+/**
+ * Returns the SHA-256 of a secret in base64url. Keys contain this hash, so a copy of the store does not reveal the
+ * secret.
+ */
 export function hashOf(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }
@@ -131,7 +134,7 @@ export const SCHEMA: SchemaVersion = { version: 6, oldestReader: 6 };
  */
 export const OLDEST_READABLE = 6;
 
-/** The kind of a key: the word before the first colon or brace. */
+/** Returns the kind of a key: the word before the first colon or brace. */
 export function kindOf(key: string): string {
   return key.slice(0, /[:{]|$/.exec(key)?.index);
 }
@@ -184,7 +187,10 @@ export function isRelaxed(key: string): boolean {
   return RELAXED_KINDS.has(kindOf(key));
 }
 
-/** Records that list other records. They are written first, so a copy that takes time must read them last. */
+/**
+ * The kinds of records that list other records. Such a list is written before the records, so a copy that takes time
+ * must read it last.
+ */
 export const LISTING_KINDS: readonly string[] = ['sessions-of', 'sessions-of-sid'];
 
 /** The indexes of the audit trail. */
@@ -208,7 +214,7 @@ export const keys = {
   session: (idHash: string) => `session:{${idHash}}`,
   sessionIdToken: (idHash: string) => `session-id-token:{${idHash}}`,
   sessionsOfUser: (userId: string) => `sessions-of:{${userId}}`,
-  /** @param id of issuer and `sid`, hashed together */
+  /** @param id the hash of issuer and `sid` together */
   sessionsOfProviderSession: (id: string) => `sessions-of-sid:{${id}}`,
   logoutToken: (issuer: string, jti: string) => `logout-token:{${hashOf(JSON.stringify([issuer, jti]))}}`,
   flash: (hash: string) => `flash:{${hash}}`,
@@ -232,7 +238,7 @@ export const keys = {
   adminTokens: 'admin-tokens:{admin-tokens}',
   bin: (bin: string) => `bin:{${bin}}`,
   binQuota: (month: string) => `bin-quota:{${month}}`,
-  /** @param caller a user or a relay token. @param period UTC day or month */
+  /** @param caller id of a user or a relay token. @param period UTC day or month */
   binCallsOf: (caller: string, period: string) => `bin-calls:{${caller}}:${period}`,
   user: (userId: string) => `user:{${userId}}`,
   erasedUser: (userId: string) => `erased-user:{${userId}}`,
@@ -267,7 +273,7 @@ export const keys = {
   binDatasetUpload: 'bin-dataset-upload:{bin-dataset}',
   binDatasetVersions: 'bin-dataset-versions',
   auditLog: 'audit:{audit}',
-  /** @param value is hashed, because users may have typed it */
+  /** @param value the event, actor, user, object or app; it is hashed, because users may have typed it */
   auditIndex: (facet: (typeof AUDIT_FACETS)[number], value: string) =>
     facet === 'all' || facet === 'changes' || facet === 'others'
       ? `audit-${facet}:{audit}`
@@ -280,10 +286,10 @@ export const keys = {
   serviceAccounts: 'service-accounts:{relay}',
   relayUses: (owner: 'token' | 'app', id: string, day: string) => `relay-uses:{${owner}:${id}}:${day}`,
   relayUsesOf: (userId: string, appId: string) => `relay-uses-of:{${userId}}:${appId}`,
-  /** @param owner `all`, or a user of the app */
+  /** @param owner `all`, or the id of a user of the app */
   providerCalls: (appId: string, owner: string, window: number) =>
     `provider-calls:{${appId}}:${owner === 'all' ? owner : hashOf(owner).slice(0, 22)}:${window}`,
-  /** @param cell of the end of a window that the platform states */
+  /** @param cell number of the time cell in which a window that the platform states ends, or of the next cell */
   statedCalls: (appId: string, owner: string, cell: number) =>
     `stated-calls:{${appId}}:${hashOf(owner).slice(0, 22)}:${cell}`,
   limit: (kind: string, caller: string, minute: number) => `limit:{${kind}:${hashOf(caller).slice(0, 22)}}:${minute}`,
@@ -303,7 +309,7 @@ export const keys = {
   planBan: (subject: string) => `plan-ban:{${subject}}`,
 } as const;
 
-/** The kinds of indexes whose members are ids of log entries, which differ between stores. */
+/** The log of each kind of index whose members are ids of log entries. These ids differ between stores. */
 export const LOG_OF_INDEX: Readonly<Record<string, string>> = Object.fromEntries(
   AUDIT_FACETS.map((facet) => [`audit-${facet}`, keys.auditLog]),
 );

@@ -18,7 +18,7 @@ export function createLastUses(parts: {
   const { store, clock, keyOf, useKeyOf } = parts;
   const recordedAt = remembered<number>(MAX_REMEMBERED);
   return {
-    /** Never rejects. Requests need not wait for it. */
+    /** Records a use. Never rejects, so requests need not wait for it. */
     async record(id: string, text: string): Promise<void> {
       const now = clock();
       const lastAt = recordedAt.get(id);
@@ -31,7 +31,7 @@ export function createLastUses(parts: {
         recordedAt.delete(id);
       }
     },
-    /** The text that was last recorded. */
+    /** Returns the text that was last recorded. */
     async read(id: string): Promise<string | undefined> {
       return (await store.get(useKeyOf(id)))?.value;
     },

@@ -5,7 +5,7 @@ import type { Store } from './store.ts';
 export interface MatchingOptions<T> {
   /** The `next` of the previous page. */
   after?: string | undefined;
-  /** Infinity for all items. */
+  /** Maximum number of items; Infinity for all. */
   limit: number;
   /** By default all items match. */
   filter?: (item: T) => boolean;
@@ -20,7 +20,7 @@ export interface MatchingPage<T> {
 
 const MAX_BATCH = 200;
 
-/** @param load returns undefined for a member that no longer exists */
+/** @param load returns the item of a member; undefined if the item no longer exists */
 export async function matchingPage<T>(
   store: Pick<Store, 'page'>,
   index: string,
@@ -28,24 +28,24 @@ export async function matchingPage<T>(
   load: (member: string) => Promise<T | undefined>,
 ): Promise<MatchingPage<T>> {
   const items: T[] = [];
-  let [cursor, last] = [after, after];
-  let read = 0;
+  let [cursor, lastCursor] = [after, after];
+  let readCount = 0;
   for (;;) {
     // An extra item shows whether another page follows. Later batches are larger, because few items match.
-    const size = read === 0 ? Math.min(limit + 1, MAX_BATCH) : MAX_BATCH;
+    const size = readCount === 0 ? Math.min(limit + 1, MAX_BATCH) : MAX_BATCH;
     const options = { limit: size, order: 'descending' as const };
     const batch = await store.page(index, cursor === undefined ? options : { ...options, after: cursor });
-    const loaded = await Promise.all(batch.items.map(({ member }) => load(member)));
+    const loadedItems = await Promise.all(batch.items.map(({ member }) => load(member)));
     for (const [n, position] of batch.items.entries()) {
-      const item = loaded[n];
+      const item = loadedItems[n];
       if (item === undefined || !filter(item)) continue;
-      if (items.length === limit) return last === undefined ? { items } : { items, next: last };
+      if (items.length === limit) return lastCursor === undefined ? { items } : { items, next: lastCursor };
       items.push(item);
-      last = encodeCursor(position);
+      lastCursor = encodeCursor(position);
     }
     if (batch.next === undefined) return { items };
     cursor = batch.next;
-    read += batch.items.length;
-    if (read >= maxRead) return { items, next: cursor };
+    readCount += batch.items.length;
+    if (readCount >= maxRead) return { items, next: cursor };
   }
 }

@@ -9,9 +9,9 @@ export interface Position {
 }
 
 export interface MergedSource<T> {
-  /** The positions after a cursor of `encodeCursor`, newest first. */
+  /** Returns the positions after a cursor of `encodeCursor`, newest first. */
   page(options: { after: string | undefined; limit: number }): Promise<Position[]>;
-  /** The item of each position; undefined if it is gone or does not match. */
+  /** Returns the item of each position; undefined if the item is gone or does not match. */
   load(positions: readonly Position[]): Promise<readonly (T | undefined)[]>;
 }
 
@@ -31,7 +31,7 @@ interface SourceItem<T> extends SourcePosition {
   item: T;
 }
 
-/** The number of positions of a source that one page searches at most if few of them match. */
+/** The maximum number of positions of each source that are searched for one page. */
 const MAX_SEARCHED = 1_000;
 const MIN_BATCH = 50;
 const MAX_BATCH = 250;
@@ -45,16 +45,16 @@ export async function mergedPage<T>(
   const stops = results.flatMap(({ stoppedAt }) => (stoppedAt ? [stoppedAt] : []));
   // After the first of these positions, a source may have items that were not read.
   const [stop] = stops.sort(newestFirst);
-  const merged = results.flatMap(({ items }) => items).sort(newestFirst);
-  const complete = stop ? merged.filter((item) => newestFirst(item, stop) <= 0) : merged;
-  const items = complete.slice(0, limit);
+  const allItems = results.flatMap(({ items }) => items).sort(newestFirst);
+  const searchedItems = stop ? allItems.filter((item) => newestFirst(item, stop) <= 0) : allItems;
+  const items = searchedItems.slice(0, limit);
   const last = items.at(-1);
   const page = { items: items.map(({ item }) => item) };
-  if (complete.length > limit && last) return { ...page, next: cursorOf(last) };
+  if (searchedItems.length > limit && last) return { ...page, next: cursorOf(last) };
   return stop ? { ...page, next: cursorOf(stop), searchedTo: stop.score } : page;
 }
 
-/** The positions of several indexes as if they were one index. Each member appears once. */
+/** Returns the positions of several indexes as if they were one index. Each member appears once. */
 export async function unionPage(
   store: Pick<Store, 'page'>,
   indexes: readonly string[],
@@ -79,9 +79,9 @@ async function readSource<T>(
   for (let searched = 0; ; ) {
     const size = Math.min(Math.max(limit + 1, MIN_BATCH), MAX_BATCH);
     const positions = await source.page({ after, limit: size });
-    const loaded = await source.load(positions);
+    const loadedItems = await source.load(positions);
     for (const [n, position] of positions.entries()) {
-      const item = loaded[n];
+      const item = loadedItems[n];
       if (item !== undefined) items.push({ ...position, source: index, item });
       if (items.length > limit) return { items };
     }
@@ -93,14 +93,14 @@ async function readSource<T>(
   }
 }
 
-/** Positions with the same time are ordered by source. */
+/** Orders positions by time, the newest first, and those of the same time by source. */
 function newestFirst(a: Position & { source?: number }, b: Position & { source?: number }): number {
   if (a.score !== b.score) return b.score - a.score;
   if (a.source !== b.source) return (a.source ?? 0) - (b.source ?? 0);
   return a.member < b.member ? 1 : a.member > b.member ? -1 : 0;
 }
 
-/** The cursor at which a source continues after a position of any source. */
+/** Returns the cursor at which a source continues after a position of any source. */
 function startIn(index: number, { score, member, source }: SourcePosition): string {
   if (index === source) return encodeCursor({ score, member });
   // The empty member is the last one of its score, so only earlier times follow.

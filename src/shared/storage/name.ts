@@ -4,7 +4,7 @@ import type { StorageConfig } from '../config/config.ts';
 import { hostsOf, readTarget } from './redis/target.ts';
 
 /**
- * Includes no credentials.
+ * Returns the name of the storage, without credentials.
  * @throws TypeError for a malformed address of Redis, which `redisAddressFaults` reports first
  */
 export function storageName({ redis, dataDirectory }: Pick<StorageConfig, 'redis' | 'dataDirectory'>): string {

@@ -17,10 +17,10 @@ const BODY = /^[0-9A-Za-z]{60}$/;
 const ID = /^[0-9A-Za-z]{11}$/;
 
 /**
- * A new token. `id` is not secret and identifies the token's record; `secret` is stored only as `hashOf(secret)`;
+ * Creates a token. `id` is not secret and identifies the token's record; `secret` is stored only as `hashOf(secret)`;
  * `text` is shown once, to the holder.
  * @param prefix with its underscore, such as `gthr_`
- * @param id of the record; pass the id of an existing token to give it a new secret
+ * @param id id of the record: pass that of an existing token to give the token a new secret
  */
 export function createOpaqueToken(prefix: string, id = newOpaqueTokenId()) {
   const secret = base62(randomBytes(SECRET_BYTES), SECRET_LENGTH);
@@ -28,27 +28,27 @@ export function createOpaqueToken(prefix: string, id = newOpaqueTokenId()) {
 }
 
 /**
- * The id for a token that is not created yet, so that its audit entry can name it. It is in base 62, because some
- * hexadecimal ids look like card numbers and would be refused (R85).
+ * Creates the id of a token that is not created yet, so that its audit entry can name it. The id is in base 62, because
+ * some hexadecimal ids look like card numbers and would be refused (R85).
  */
 export function newOpaqueTokenId(): string {
   return base62(randomBytes(ID_BYTES), ID_LENGTH);
 }
 
 /**
- * The parts of a token with that prefix and a correct checksum; undefined for any other text. Does not look the token
- * up.
+ * Returns the parts of a token with that prefix and a correct checksum; undefined for any other text. Does not look the
+ * token up.
  */
 export function parseOpaqueToken(prefix: string, text: string): { id: string; secret: string } | undefined {
   if (!text.startsWith(prefix)) return undefined;
   const body = text.slice(prefix.length);
   if (!BODY.test(body)) return undefined;
-  const signed = body.slice(0, ID_LENGTH + SECRET_LENGTH);
-  if (checksum(prefix + signed) !== body.slice(signed.length)) return undefined;
-  return { id: signed.slice(0, ID_LENGTH), secret: signed.slice(ID_LENGTH) };
+  const checkedText = body.slice(0, ID_LENGTH + SECRET_LENGTH);
+  if (checksum(prefix + checkedText) !== body.slice(checkedText.length)) return undefined;
+  return { id: checkedText.slice(0, ID_LENGTH), secret: checkedText.slice(ID_LENGTH) };
 }
 
-/** True if the text has the form of an id, so that no other text becomes part of a stored key. */
+/** Returns whether the text has the form of an id. No other text may become part of a stored key. */
 export function isOpaqueTokenId(text: string): boolean {
   return ID.test(text);
 }
@@ -58,7 +58,7 @@ export function matchesHash(secret: string, hash: string): boolean {
   return isSameHash(Buffer.from(hashOf(secret)), Buffer.from(hash));
 }
 
-/** The same for a caller that has both hashes in memory. */
+/** Compares two hashes in constant time, for a caller that has both in memory. */
 export function isSameHash(hash: Buffer, storedHash: Buffer): boolean {
   return hash.length === storedHash.length && timingSafeEqual(hash, storedHash);
 }

@@ -1,7 +1,7 @@
 /** A cache of opened records. Each read checks the version in the store, so only a current entry is used. */
 import type { Store, StoredRecord } from './store.ts';
 
-/** A read that was started. */
+/** A read that has been started. */
 export interface RecordReading<T> {
   key: string;
   /** The cached record, which is current if `record` resolves with `unchanged`. */
@@ -11,7 +11,7 @@ export interface RecordReading<T> {
 
 /** `Opened`: the result of `open`. `T`: the results that may be cached. */
 export interface OpenedRecords<T, Opened> {
-  /** Undefined if the store has no such record. */
+  /** Returns the opened record; undefined if the store has no such record. */
   find(key: string): Promise<T | Opened | undefined>;
   /** `read` and `finish` are the two halves of `find`, for a caller that starts the read early. */
   read(key: string): RecordReading<T>;
@@ -19,8 +19,8 @@ export interface OpenedRecords<T, Opened> {
 }
 
 /**
- * @param parts `cache`: by key of the record. `open`: opens a version that is not in the cache, and caches it if it may
- *   be used again
+ * @param parts `cache`: opened records by key. `open`: opens a version that is not in the cache, and caches it if it
+ *   may be used again
  */
 export function createOpenedRecords<T extends { version: number }, Opened = T>(parts: {
   store: Pick<Store, 'getUnless'>;

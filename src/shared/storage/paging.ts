@@ -22,7 +22,7 @@ export function decodeCursor(cursor: string): IndexPosition {
   throw invalidCursor();
 }
 
-/** @param candidates one more than the limit, if there are that many */
+/** @param candidates the items of the page, and one more if another page follows */
 export function pageOf<T>(
   candidates: readonly T[],
   limit: number,
@@ -33,7 +33,7 @@ export function pageOf<T>(
   return candidates.length > limit && last !== undefined ? { items, next: cursorOf(last) } : { items };
 }
 
-/** All pages of a list, one after the other. */
+/** Reads all pages of a list, one after the other. */
 export async function* allPages<T>(
   read: (options: PageOptions) => Promise<{ items: T[]; next?: string }>,
   limit: number,
@@ -46,7 +46,7 @@ export async function* allPages<T>(
   } while (after !== undefined);
 }
 
-/** All members of an index, in its order. For lists that are usually short and must be complete. */
+/** Returns all members of an index, in its order. For lists that are usually short and must be complete. */
 export async function allMembers(store: Pick<Store, 'page'>, index: string): Promise<string[]> {
   const pages = await Array.fromAsync(allPages((options) => store.page(index, options), 500));
   return pages.flat().map(({ member }) => member);
@@ -58,7 +58,7 @@ export function assertLimit(limit: number): number {
   return limit;
 }
 
-/** For the scores of index members and the times of log entries. */
+/** Checks a score of an index member or a time of a log entry. */
 export function assertFinite(value: number): number {
   if (!Number.isFinite(value)) throw new TypeError('A score or a time must be a finite number.');
   return value;

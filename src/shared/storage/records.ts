@@ -15,21 +15,22 @@ export interface Versioned<T> {
 /** `T`: the stored content. `View`: the part of it that callers may see. */
 export interface Records<T, View> {
   find(id: string): Promise<View | undefined>;
-  /** The stored content, including secrets. */
+  /** Returns the stored content, including secrets. */
   read(id: string): Promise<Versioned<T> | undefined>;
-  /** Newest first. Omits records that cannot be opened. */
+  /** Lists records, the newest first. Omits records that cannot be opened. */
   page(options: MatchingOptions<View>): Promise<MatchingPage<View>>;
-  /** Includes records that cannot be opened. */
+  /** Counts all records, including those that cannot be opened. */
   count(): Promise<number>;
   /** @throws AppError `version_conflict` if the id is taken */
   create(value: T): Promise<View>;
   /**
-   * Undefined if there is no such record. `next` must keep unknown members, which a newer release may have written.
-   * @param version the version that was read; undefined for the current one
+   * Changes a record; returns undefined if there is no such record. `next` must keep unknown members, which a newer
+   * release may have written.
+   * @param version the version that the caller has read; undefined if any version may be changed
    * @throws AppError `version_conflict`
    */
   change(id: string, version: number | undefined, next: (value: T) => T): Promise<View | undefined>;
-  /** Returns false if there was no such record. */
+  /** Removes a record; returns false if there is no such record. */
   remove(id: string): Promise<boolean>;
 }
 
@@ -43,7 +44,7 @@ interface RecordsParts<T, View> {
   prefix?: string;
   /** The name of such a record in messages, such as `webhook`. */
   resource: string;
-  /** Counted from the last change. By default the record never expires. */
+  /** The lifetime after the last change. By default the record never expires. */
   lifetimeSeconds?: number;
   /** Keys of records that are removed together with this one. */
   relatedKeys?: (id: string) => readonly string[];
@@ -66,7 +67,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
 
   const isId = (id: string) => id.startsWith(prefix) && isOpaqueTokenId(id.slice(prefix.length));
 
-  const opened = createOpenedRecords<Versioned<T>, Versioned<T> | 'unreadable'>({
+  const openedRecords = createOpenedRecords<Versioned<T>, Versioned<T> | 'unreadable'>({
     store,
     cache,
     async open(key, stored) {
@@ -78,7 +79,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
     },
   });
 
-  const load = (id: string) => (isId(id) ? opened.find(keyOf(id)) : Promise.resolve(undefined));
+  const load = (id: string) => (isId(id) ? openedRecords.find(keyOf(id)) : Promise.resolve(undefined));
 
   const read = async (id: string): Promise<Versioned<T> | undefined> => {
     const record = await load(id);
@@ -123,18 +124,18 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
     },
     async remove(id) {
       if (!isId(id)) return false;
-      const removed = await store.write([
+      const version = await store.write([
         { exists: keyOf(id) },
         ...[keyOf(id), ...relatedKeys(id)].map((key) => ({ delete: key })),
         { index, remove: id },
       ]);
       cache.delete(keyOf(id));
-      return removed !== undefined;
+      return version !== undefined;
     },
   };
 }
 
-/** A view with every member except the secret one. */
+/** Returns a function that creates a view with every member except the secret one. */
 export function viewWithout<T extends object, Secret extends keyof T>(secret: Secret) {
   return ({ value: { [secret]: _, ...view }, version }: Versioned<T>) => ({ ...view, version });
 }

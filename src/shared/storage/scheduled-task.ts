@@ -36,15 +36,15 @@ export function startScheduledTasks(parts: {
   const leases = createLeases({ store, milliseconds: LEASE_MS });
   const runningTurns = new Set<Promise<unknown>>();
   const timers = new Map<string, NodeJS.Timeout>();
-  let stopped = false;
+  let isStopped = false;
 
   const run = async ({ name, isDue, work }: ScheduledTask): Promise<void> => {
     if (isDue && !(await isDue())) return;
-    await leases.hold(keys.taskLease(name), ({ isLost }) => work({ isOver: () => stopped || isLost() }));
+    await leases.hold(keys.taskLease(name), ({ isLost }) => work({ isOver: () => isStopped || isLost() }));
   };
 
   const schedule = (task: ScheduledTask, milliseconds: number): void => {
-    if (stopped) return;
+    if (isStopped) return;
     const timer = setTimeout(() => {
       const turn = run(task).catch(() => undefined);
       runningTurns.add(turn);
@@ -61,7 +61,7 @@ export function startScheduledTasks(parts: {
   return {
     /** Starts no further task, and resolves once the running ones are done. */
     async close(): Promise<void> {
-      stopped = true;
+      isStopped = true;
       for (const timer of timers.values()) clearTimeout(timer);
       await Promise.all(runningTurns);
     },

@@ -9,7 +9,7 @@ import { releaseCandidateRefused, StorageRefused } from './refused.ts';
 import type { Store } from './store.ts';
 
 /**
- * @param text of the record; undefined for an empty storage.
+ * @param text value of the schema record; undefined for an empty storage
  * @throws StorageRefused if the program cannot read the storage
  */
 export function assertReadable(text: string | undefined, program = SCHEMA): void {
@@ -41,17 +41,20 @@ export async function agreeOnSchema(store: Store, program = SCHEMA): Promise<str
       oldestReader: Math.max(oldestReader, program.oldestReader),
       identity: identity ?? randomUUID(),
     };
-    const put = { put: keys.schema, value: JSON.stringify(next), ifVersion: stored?.version ?? 0 };
-    if (await store.write([put])) return next.identity;
+    const step = { put: keys.schema, value: JSON.stringify(next), ifVersion: stored?.version ?? 0 };
+    if (await store.write([step])) return next.identity;
   }
 }
 
-/** Undefined if the storage has no identity. @param text of the schema record */
+/** Returns the identity of the storage; undefined if it has none. @param text value of the schema record */
 export function identityOf(text: string | undefined): string | undefined {
   return schemaOf(text).identity;
 }
 
-/** The schema record for a copy, without the identity: a storage that is filled from the copy is another storage. */
+/**
+ * Returns the schema record for a copy, without the identity: a storage that is filled from the copy is another
+ * storage.
+ */
 export function withoutIdentity(text: string): string {
   const { identity: _, ...rest } = schemaOf(text);
   return JSON.stringify(rest);

@@ -10,7 +10,10 @@ export interface SealedJson {
   /** The ids of all keys that open values. They can change while the process runs. */
   readonly kids: readonly string[];
   seal(value: unknown, key: string): Promise<string>;
-  /** Undefined if the value was not sealed for this key, or was changed later. The record then counts as absent. */
+  /**
+   * Opens a value; returns undefined if it was not sealed for this key, or was changed later. The record then counts as
+   * absent.
+   */
   open<T>(record: string, key: string): Promise<T | undefined>;
   /** Like `open`, for a record that must not count as absent. @throws SealError instead of returning undefined */
   openOrThrow<T>(record: string, key: string): Promise<T>;

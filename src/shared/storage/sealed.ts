@@ -29,13 +29,15 @@ export interface Sealer {
   seal(plaintext: string, owner: string): Promise<string>;
   /** @throws SealError */
   open(sealed: string, owner: string): Promise<string>;
-  /** The id of the key that sealed the value, not authenticated. Undefined if the value is not sealed. */
+  /**
+   * Returns the id of the key that sealed the value, without authenticating it; undefined if the value is not sealed.
+   */
   kidOf(sealed: string): string | undefined;
 }
 
 /** A sealer whose keys can be replaced while it is used. */
 export interface ReplaceableSealer extends Sealer {
-  /** The present keys, for work that must end with the keys with which it began. */
+  /** Returns a sealer with the present keys, for work that must end with the keys with which it began. */
   current(): Sealer;
   replace(next: Sealer): void;
 }
@@ -65,11 +67,11 @@ const FORM = /^([A-Za-z0-9_-]{1,512})\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Z
  * @param kinds the kinds of records that may be sealed; default all. Any other kind fails at its first write
  */
 export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: readonly string[]): Sealer {
-  const [first] = encryptionKeys;
-  if (first === undefined) throw new TypeError('A sealer needs at least one key.');
+  const [firstKey] = encryptionKeys;
+  if (firstKey === undefined) throw new TypeError('A sealer needs at least one key.');
   const keys = new Map(encryptionKeys.map(({ kid, key }) => [kid, toCryptoKey(key)]));
-  const sealingKid = first.kid;
-  const sealingKey = toCryptoKey(first.key);
+  const sealingKid = firstKey.kid;
+  const sealingKey = toCryptoKey(firstKey.key);
 
   return {
     sealingKid,
@@ -142,7 +144,7 @@ async function decrypt(sealed: string, key: CryptoKey): Promise<string> {
   }
 }
 
-/** A digest, so that the sealed value does not reveal its owner. */
+/** Returns a digest of the owner, so that the sealed value does not reveal the owner. */
 function ownerMark(owner: string): string {
   return createHash('sha256').update(owner).digest('base64url');
 }

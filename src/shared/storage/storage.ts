@@ -36,7 +36,7 @@ export interface OpenedStorage {
   sealedJson: SealedJson;
   /** The id of this storage. A restored or moved storage has another id. */
   identity: string;
-  /** True at the first start, or if all data is lost. */
+  /** True at the first start, and after all data was lost. */
   wasEmpty: boolean;
   /** How long a command may take. */
   deadlineMilliseconds: number;
@@ -128,7 +128,7 @@ export async function createStorage(
 ): Promise<Storage> {
   const { events, config, timesOf, onLogBytes, clock } = parts;
   let onReconnect = () => {};
-  const opened = await openStorage({
+  const openedStorage = await openStorage({
     ...parts,
     onReconnect: () => onReconnect(),
     sqliteObserver: () => {
@@ -143,18 +143,18 @@ export async function createStorage(
   });
   let failedOverAt: number | undefined;
   const { store, reconnected } = identifyStore({
-    store: timedStore(opened.store, timesOf),
-    identity: opened.identity,
+    store: timedStore(openedStorage.store, timesOf),
+    identity: openedStorage.identity,
     onFailover() {
       failedOverAt = clock();
       events.storageFailedOver({ storage: storageName(config) });
     },
   });
   onReconnect = reconnected;
-  const sealer = createReplaceableSealer(opened.sealer);
+  const sealer = createReplaceableSealer(openedStorage.sealer);
   try {
     // Not through the identified store: a process that refuses its storage still holds its keys.
-    await respondToKeyRollCall(opened.store, sealer);
+    await respondToKeyRollCall(openedStorage.store, sealer);
   } catch (error) {
     await store.close();
     throw error;
@@ -164,7 +164,7 @@ export async function createStorage(
   if (lossyKind) events.failoverLosesWrites(lossyKind);
   const sealedJson = createSealedJson(sealer, events.recordRefused);
   return {
-    ...opened,
+    ...openedStorage,
     store,
     sealer,
     sealedJson,
@@ -207,7 +207,7 @@ export async function openStore(parts: {
   }
 }
 
-/** The faults never repeat the address, which may contain a password. */
+/** Returns the faults of the address of Redis. They never repeat the address, which may contain a password. */
 export function redisAddressFaults({ redis }: Pick<StorageConfig, 'redis'>): string[] {
   try {
     if (redis?.clientCertificate && !readTarget(redis).credentials.tls)
@@ -219,14 +219,14 @@ export function redisAddressFaults({ redis }: Pick<StorageConfig, 'redis'>): str
   }
 }
 
-/** True if data is sent over a network without TLS. */
+/** Returns whether data is sent over a network without TLS. */
 export function isUnprotected({ redis }: Pick<StorageConfig, 'redis'>): boolean {
   if (!redis) return false;
   const { addresses, credentials } = readTarget(redis);
   return credentials.tls === undefined && addresses.some(({ host }) => !isLoopbackHost(host));
 }
 
-/** The kind of failover that can lose the last writes; undefined if there is none. */
+/** Returns the kind of failover that can lose the last writes; undefined if there is none. */
 function lossyFailover({ redis }: Pick<StorageConfig, 'redis'>): 'sentinels' | 'cluster' | undefined {
   if (!redis || redis.durability === 'none' || 'url' in redis) return undefined;
   if ('cluster' in redis) return 'cluster';
@@ -250,7 +250,7 @@ function createFolder(folder: string): void {
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    // Another process may have created it in the meantime.
+    // Another process may have created the folder in the meantime.
     if (codeOf(error) !== 'EEXIST') throw error;
   }
 }

@@ -70,7 +70,7 @@ export type CopyItem =
   | { counter: string; value: number; expiresAt: number }
   | { log: string; id: string; at: number; entry: string };
 
-/** `failedOver`: another server took over since the last check, and may lack the writes just before. */
+/** `failedOver`: another server has taken over since the last check, and may lack the last writes. */
 export interface Admission {
   failedOver: boolean;
 }
@@ -106,10 +106,15 @@ export interface Store {
    */
   write(writes: readonly Write[], options?: WriteOptions): Promise<number | undefined>;
 
-  /** Members ordered by score, then by member. Concurrent writes never cause an existing member to be skipped. */
+  /**
+   * Returns members ordered by score, then by member. Concurrent writes never cause an existing member to be skipped.
+   */
   page(index: string, options: PageOptions): Promise<IndexPage>;
 
-  /** The number of members of an index, in constant time. With `upTo`, counts only members with at most that score. */
+  /**
+   * Returns the number of members of an index, in constant time. With `upTo`, counts only members with at most that
+   * score.
+   */
   count(index: string, upTo?: number): Promise<number>;
 
   /**
@@ -118,27 +123,31 @@ export interface Store {
    */
   increment(key: string, by: number, options: { lifetimeSeconds: number; limit?: number }): Promise<number | undefined>;
 
-  /** The current value of the counter; 0 if it does not exist. */
+  /** Returns the value of a counter; 0 if it does not exist. */
   counter(key: string): Promise<number>;
 
   /**
-   * Appends all entries or none, and returns their ids, which ascend in the order of appending. The same step adds each
-   * id to the indexes of its entry, with `at` as its score. These indexes have the tag of the log.
+   * Appends all entries or none, and returns their ids, which ascend in the order in which the entries were appended.
+   * The same step adds each id to the indexes of its entry, with `at` as its score. These indexes have the tag of the
+   * log.
    */
   append(log: string, entries: readonly NewLogEntry[]): Promise<string[]>;
 
-  /** Entries in the order of appending, or the reverse. `after` is an id or the `next` of a page. */
+  /**
+   * Returns entries in the order in which they were appended, or in reverse order. `after` is an id or the `next` of a
+   * page.
+   */
   readLog(log: string, options: PageOptions): Promise<LogPage>;
 
-  /** The entries with these ids that still exist, in any order. Malformed ids are ignored. */
+  /** Returns the entries with these ids that still exist, in any order. Malformed ids are ignored. */
   logEntries(log: string, ids: readonly string[]): Promise<LogPage['items']>;
 
   /** Deletes the entries with these ids that still exist. Malformed ids are ignored. */
   removeEntries(log: string, ids: readonly string[]): Promise<void>;
 
   /**
-   * Returns the fencing number, or undefined while another owner holds the lease. The number grows with every
-   * acquisition, also by the same owner, and never repeats for a lease.
+   * Acquires the lease and returns the fencing number, or undefined while another owner holds the lease. The number
+   * grows with every acquisition, also by the same owner, and never repeats for a lease.
    */
   acquireLease(lease: string, owner: string, milliseconds: number): Promise<number | undefined>;
 
@@ -154,7 +163,7 @@ export interface Store {
    */
   publish(channel: string, message: string): Promise<void>;
 
-  /** Returns the function that ends the subscription. */
+  /** Subscribes to a channel, and returns a function that ends the subscription. */
   subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>>;
 
   /**
@@ -171,7 +180,7 @@ export interface Store {
    */
   load(items: readonly CopyItem[]): Promise<void>;
 
-  /** The id for the log entry at this position of a copy, counted from 1. */
+  /** Returns the id for the log entry at this position of a copy, counted from 1. */
   logIdAt(position: number): string;
 
   /** Deletes everything that `dump` would return, except one record. Only for a store that no other process uses. */

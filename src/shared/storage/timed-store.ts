@@ -13,16 +13,16 @@ export function timedStore(
   store: Store,
   timesOf: (command: TimedCommand) => { observe(seconds: number): void },
 ): Store {
-  const timed = (command: TimedCommand) => {
+  const timedCommand = (command: TimedCommand) => {
     const run = store[command] as (...parameters: unknown[]) => Promise<unknown>;
-    const times = timesOf(command);
+    const histogram = timesOf(command);
     return (...parameters: unknown[]) => {
       const startedAt = performance.now();
-      const done = () => times.observe((performance.now() - startedAt) / 1_000);
+      const observe = () => histogram.observe((performance.now() - startedAt) / 1_000);
       const result = run(...parameters);
-      result.then(done, done);
+      result.then(observe, observe);
       return result;
     };
   };
-  return { ...store, ...Object.fromEntries(TIMED_COMMANDS.map((command) => [command, timed(command)])) };
+  return { ...store, ...Object.fromEntries(TIMED_COMMANDS.map((command) => [command, timedCommand(command)])) };
 }

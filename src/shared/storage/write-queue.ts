@@ -16,13 +16,12 @@ interface QueuedWrite {
 
 export interface WriteQueue {
   /**
-   * Queues a write. Never throws. A failed write is repeated, and may be applied twice because its first result is
-   * unknown.
+   * Queues a write. Never throws. A failed write is repeated, so it may be applied twice.
    * @param size returns how many writes to count if this one is lost; default 1
    * @returns false if the write was dropped
    */
   add(write: () => Promise<unknown>, size?: () => number): boolean;
-  /** Resolves once every write is done. */
+  /** Does the queued writes now, and resolves once they are done. */
   settle(): Promise<void>;
   /** Does the remaining writes, for at most a few seconds. */
   close(): Promise<void>;
@@ -34,8 +33,8 @@ export function createWriteQueue({ onLost }: { onLost: (count: number) => void }
   let underWay: readonly QueuedWrite[] = [];
   let worker: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
-  let closing = false;
-  let closed = false;
+  let isClosing = false;
+  let isClosed = false;
 
   const writeAll = async (): Promise<void> => {
     while (queue.length > 0) {
@@ -43,14 +42,14 @@ export function createWriteQueue({ onLost }: { onLost: (count: number) => void }
       underWay = batch;
       const results = await Promise.allSettled(batch.map(({ write }) => write()));
       underWay = [];
-      const failed = batch.filter((_write, index) => results[index]?.status === 'rejected');
-      if (failed.length === 0) continue;
-      if (closed) {
-        onLost(sizeOf(failed));
+      const failedWrites = batch.filter((_write, index) => results[index]?.status === 'rejected');
+      if (failedWrites.length === 0) continue;
+      if (isClosed) {
+        onLost(sizeOf(failedWrites));
         continue;
       }
-      queue.unshift(...failed);
-      if (closing) return;
+      queue.unshift(...failedWrites);
+      if (isClosing) return;
       await sleep(RETRY_MS);
     }
   };
@@ -60,7 +59,7 @@ export function createWriteQueue({ onLost }: { onLost: (count: number) => void }
     timer = undefined;
     worker ??= writeAll().finally(() => {
       worker = undefined;
-      if (queue.length > 0 && !closing) void work();
+      if (queue.length > 0 && !isClosing) void work();
     });
     return worker;
   };
@@ -71,19 +70,19 @@ export function createWriteQueue({ onLost }: { onLost: (count: number) => void }
         onLost(size());
         return false;
       }
-      // Keeps the async context of the request, so that log lines name it.
+      // Keeps the async context of the request, so that log lines name the request.
       queue.push({ write: AsyncLocalStorage.bind(write), size });
-      if (closing) void work();
+      if (isClosing) void work();
       else timer ??= setTimeout(work, BATCH_MS);
       return true;
     },
     settle: work,
     async close() {
-      closing = true;
+      isClosing = true;
       await Promise.race([work(), sleep(CLOSE_MS, undefined, { ref: false })]);
       const remaining = sizeOf([...queue, ...underWay]);
       if (remaining > 0) onLost(remaining);
-      closed = true;
+      isClosed = true;
     },
   };
 }

@@ -1,4 +1,4 @@
-/** Checks a Redis at the start and during use: it must not evict keys, or lose keys at a restart. */
+/** Checks at the start and during use that a Redis does not evict keys, or lose them at a restart. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Cluster, type Redis } from 'ioredis';
@@ -33,7 +33,7 @@ export function createAdmission(parts: {
 }) {
   const { connection, location, durability, names } = parts;
   const { client } = connection;
-  /** The run ids of the servers at the last check. A server gets a new run id at each start. */
+  /** The run ids of the servers at the last check. A server has a new run id after each start. */
   let lastRunIds: ReadonlySet<string> = new Set();
   // Redis Cluster has no way to wait for the replica of the node that wrote.
   const losesWrites = durability !== 'replicas' || location.kind === 'cluster';
@@ -61,16 +61,17 @@ export function createAdmission(parts: {
         return info;
       }),
     );
-    const runs = infos.map((info) => ({ id: info.get('run_id') ?? '', former: info.get('master_replid2') ?? '' }));
-    const hasNewMaster = runs.some(({ id, former }) => !lastRunIds.has(id) && !NO_FORMER_MASTER.test(former));
+    const serverRuns = infos.map((info) => ({
+      id: info.get('run_id') ?? '',
+      former: info.get('master_replid2') ?? '',
+    }));
+    const hasNewMaster = serverRuns.some(({ id, former }) => !lastRunIds.has(id) && !NO_FORMER_MASTER.test(former));
     const failedOver = losesWrites && lastRunIds.size > 0 && hasNewMaster;
-    lastRunIds = new Set(runs.map(({ id }) => id));
+    lastRunIds = new Set(serverRuns.map(({ id }) => id));
     return { failedOver };
   };
 
-  /**
-   * The marks of a cluster at the first check. They are needed because the store's identity lies on only one master.
-   */
+  /** The marks of a cluster at the first check. They are needed because only one master has the store's identity. */
   let firstMarks: readonly unknown[] | undefined;
   const assertComplete = async (): Promise<void> => {
     if (location.kind !== 'cluster') return;
@@ -89,7 +90,7 @@ export function createAdmission(parts: {
     /** @throws StorageRefused, or AppError `storage_unavailable` if a server does not respond */
     atStart: () => inspect(true),
     /**
-     * Repeats the checks during use. A server that has become a replica, or has lost its replica, is accepted: it can
+     * Repeats the checks of the start. A server that has become a replica, or has lost its replica, is accepted: it can
      * still be read, and it refuses the writes itself.
      * @throws as `atStart`, and StorageReplaced
      */
@@ -140,10 +141,10 @@ function assertRetainsData(name: string, info: Info, durability: RedisDurability
   if (policy !== 'noeviction') {
     const reason =
       policy === undefined ? 'it does not report its maxmemory-policy' : `its maxmemory-policy is ${policy}`;
-    const evicted = Number(info.get('evicted_keys') ?? 0);
-    const deleted = evicted > 0 ? `, and it has deleted ${evicted} keys since its start` : '';
+    const evictedKeys = Number(info.get('evicted_keys') ?? 0);
+    const evictionNote = evictedKeys > 0 ? `, and it has deleted ${evictedKeys} keys since its start` : '';
     throw new StorageRefused(
-      `${name} may delete grants and sessions to free memory: ${reason}${deleted}. Set maxmemory-policy to noeviction.`,
+      `${name} may delete grants and sessions to free memory: ${reason}${evictionNote}. Set maxmemory-policy to noeviction.`,
     );
   }
   if (durability === 'aof' && info.get('aof_enabled') !== '1') {

@@ -31,7 +31,7 @@ export interface ClientParts {
   random: RandomNumber;
 }
 
-/** A client of the whole target, which begins to connect at once. */
+/** Creates a client of the whole target, which begins to connect at once. */
 export function createClient(parts: ClientParts): Redis | Cluster {
   const { location, deadlineMilliseconds, random } = parts;
   if (location.kind === 'cluster') return createCluster(parts);
@@ -46,15 +46,15 @@ export function createClient(parts: ClientParts): Redis | Cluster {
     ...(username === undefined ? {} : { sentinelUsername: username }),
     ...(password === undefined ? {} : { sentinelPassword: password }),
     ...(location.credentials.tls ? { enableTLSForSentinelMode: true, sentinelTLS: location.credentials.tls } : {}),
-    // ioredis 6 stops for ever if it is told of a failover while it looks for the master. Silence and READONLY reveal
-    // one, too.
+    // ioredis 6 stops for ever if its detector reports a failover while it looks for the master. A silent connection
+    // and READONLY also reveal a failover.
     failoverDetector: false,
     sentinelCommandTimeout: deadlineMilliseconds,
     sentinelRetryStrategy: (times: number) => pauseMilliseconds(times, random),
   });
 }
 
-/** A client of one server, which does not reconnect. */
+/** Creates a client of one server, which does not reconnect. */
 export function createNodeClient(parts: ClientParts, address: RedisAddress): Redis {
   return new Redis({ ...nodeOptions(parts), ...address, retryStrategy: () => null });
 }

@@ -30,13 +30,13 @@ export interface ConnectionParts extends ClientParts {
   onReconnect?: (() => void) | undefined;
 }
 
-/** A start waits this long for a connection, or for the deadlines of the first responses if that is longer. */
+/** A start waits this long for a connection, or as long as the deadlines of the first responses if these are longer. */
 const MIN_OPEN_MS = 5_000;
 const FIRST_RESPONSES = 4;
 /** If this many commands wait, the next one is refused at once. Each read counts as one command. */
 const MAX_UNDER_WAY = 8_192;
 
-/** Rejects with the error of `startFault` if there is no connection in time. */
+/** Opens the connection. Rejects with the error of `startFault` if there is none in time. */
 export async function openRedisConnection(parts: ConnectionParts): Promise<RedisConnection> {
   const { deadlineMilliseconds } = parts;
   const client = createClient(parts);
@@ -50,15 +50,15 @@ export async function openRedisConnection(parts: ConnectionParts): Promise<Redis
     () => (client instanceof Cluster ? client.nodes('all') : [client]),
     deadlineMilliseconds,
   );
-  const readOne = (key: string) => bounded((server) => server.get(key));
+  const readOne = (key: string) => runWithDeadline((server) => server.get(key));
   // Buffers, because the strings of an array that ioredis decodes stay in memory long after the request.
-  const readAll = (keys: string[]) => bounded((server) => server.mgetBuffer(keys), keys.length);
+  const readAll = (keys: string[]) => runWithDeadline((server) => server.mgetBuffer(keys), keys.length);
   const turn = client instanceof Cluster ? undefined : createTurn(client, readOne, readAll);
   let underWay = 0;
   let whenIdle = () => {};
-  let closed = false;
+  let isClosed = false;
 
-  async function bounded<T>(command: (client: RedisClient) => Promise<T>, count = 1): Promise<T> {
+  async function runWithDeadline<T>(command: (client: RedisClient) => Promise<T>, count = 1): Promise<T> {
     turn?.begin();
     underWay += count;
     try {
@@ -72,7 +72,7 @@ export async function openRedisConnection(parts: ConnectionParts): Promise<Redis
   }
 
   function unlessRefused<T>(work: () => Promise<T>): Promise<T> {
-    if (closed) return Promise.reject(storeClosed());
+    if (isClosed) return Promise.reject(storeClosed());
     if (!isOpen()) return Promise.reject(notConnected(fault()));
     if (underWay + (turn?.waiting() ?? 0) >= MAX_UNDER_WAY)
       return Promise.reject(unavailable('Too many commands wait for Redis'));
@@ -81,18 +81,18 @@ export async function openRedisConnection(parts: ConnectionParts): Promise<Redis
 
   return {
     client,
-    run: (command) => unlessRefused(() => bounded(command)),
+    run: (command) => unlessRefused(() => runWithDeadline(command)),
     get: (key) => unlessRefused(() => (turn ? turn.get(key) : readOne(key))),
     async close() {
-      if (closed) return;
-      closed = true;
+      if (isClosed) return;
+      isClosed = true;
       silence.stop();
       turn?.end();
       await new Promise<void>((resolve) => {
         whenIdle = resolve;
         if (underWay === 0) resolve();
       });
-      // A client without a connection never reports its end.
+      // A client without a connection never emits `end`.
       await withDeadline(disconnect(client), deadlineMilliseconds).catch(() => undefined);
     },
   };
@@ -100,8 +100,8 @@ export async function openRedisConnection(parts: ConnectionParts): Promise<Redis
 
 function notConnected(cause: unknown) {
   const code = causeCode(cause);
-  const slow = code === 'ETIMEDOUT' ? '. It responds too slowly or not at all' : '';
-  const reason = code === undefined ? isClusterError(cause) && 'no node of the cluster responds' : `${code}${slow}`;
+  const slowNote = code === 'ETIMEDOUT' ? '. It responds too slowly or not at all' : '';
+  const reason = code === undefined ? isClusterError(cause) && 'no node of the cluster responds' : `${code}${slowNote}`;
   return unavailable(`There is no connection to Redis${reason ? `: ${reason}` : ''}`, { cause });
 }
 
@@ -111,12 +111,12 @@ function notConnected(cause: unknown) {
  */
 function watchFaults(client: RedisClient): () => unknown {
   let fault: unknown;
-  const remember = (error: unknown) => {
+  const saveFault = (error: unknown) => {
     // After the errors of its nodes, a cluster client emits a general error, which often has no code.
     if (causeCode(fault) === undefined || causeCode(error) !== undefined) fault = error;
   };
-  client.on('error', remember);
-  client.on('node error', remember);
+  client.on('error', saveFault);
+  client.on('node error', saveFault);
   client.on('ready', () => {
     fault = undefined;
   });
@@ -127,15 +127,15 @@ function watchFaults(client: RedisClient): () => unknown {
 function watchServer(client: Redis, deadlineMilliseconds: number): () => boolean {
   fenceConnections(client);
   cutStuckHandshakes(client, deadlineMilliseconds);
-  let open = false;
+  let isReady = false;
   // Registered after the listener of `fenceConnections`, so that its command is the first.
   client.on('ready', () => {
-    open = true;
+    isReady = true;
   });
   client.on('close', () => {
-    open = false;
+    isReady = false;
   });
-  return () => open;
+  return () => isReady;
 }
 
 /**
@@ -155,7 +155,7 @@ function watchCluster(client: Cluster, deadlineMilliseconds: number): () => bool
   return () => client.status === 'ready';
 }
 
-/** In a cluster every server counts, because a single one may have lost its data. */
+/** Watches every server of a cluster, because any one of them may have lost its data. */
 function watchReconnects(client: RedisClient, onReconnect: () => void): void {
   client.on('ready', onReconnect);
   if (!(client instanceof Cluster)) return;
@@ -163,13 +163,13 @@ function watchReconnects(client: RedisClient, onReconnect: () => void): void {
   client.on('+node', (node: Redis) => node.on('ready', onReconnect));
 }
 
-/** Ends the client and rejects with the error of `startFault` if it does not connect in time. */
+/** Waits until the client is connected. Ends it and rejects with the error of `startFault` if that takes too long. */
 export async function untilReady(client: RedisClient, parts: Omit<ClientParts, 'random'>): Promise<void> {
   let fault: unknown;
-  const remember = (error: unknown) => {
+  const saveFault = (error: unknown) => {
     fault = error;
   };
-  client.on('error', remember).on('node error', remember);
+  client.on('error', saveFault).on('node error', saveFault);
   const ready = async () => {
     if (client.status !== 'ready') await new Promise((resolve) => client.once('ready', resolve));
     if (client instanceof Cluster) await untilNodesReady(client);
@@ -182,7 +182,7 @@ export async function untilReady(client: RedisClient, parts: Omit<ClientParts, '
     client.disconnect();
     throw await startFault(parts, fault);
   } finally {
-    client.off('error', remember).off('node error', remember);
+    client.off('error', saveFault).off('node error', saveFault);
   }
 }
 
@@ -206,13 +206,14 @@ async function disconnect(client: RedisClient): Promise<void> {
  * CLIENT, such a write is executed late.
  */
 function fenceConnections(client: Redis): void {
-  let former: { id: string; address: string } | undefined;
+  let formerConnection: { id: string; address: string } | undefined;
   client.on('ready', () => {
-    if (former) client.call('CLIENT', 'KILL', 'ID', former.id, 'ADDR', former.address).catch(ignore);
-    former = undefined;
+    if (formerConnection)
+      client.call('CLIENT', 'KILL', 'ID', formerConnection.id, 'ADDR', formerConnection.address).catch(ignore);
+    formerConnection = undefined;
     client.call('CLIENT', 'INFO').then((info) => {
       const [, id, address] = /^id=(\d+) addr=(\S+)/.exec(String(info)) ?? [];
-      if (id && address) former = { id, address };
+      if (id && address) formerConnection = { id, address };
     }, ignore);
   });
 }

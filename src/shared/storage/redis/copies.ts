@@ -15,7 +15,7 @@ type CopyMethods = 'dump' | 'load' | 'logIdAt' | 'clear';
 /** Keys of one tag that are read in one step. Small enough not to delay other commands of Redis. */
 const KEYS_PER_STEP = 64;
 const STEPS_AT_ONCE = 64;
-/** Larger indexes and all logs are read in pages of this size. */
+/** Indexes with more members, and all logs, are read in pages of this size. */
 const PAGE = 1_000;
 /** Small enough that all writes are on disk before the deadline of a command. */
 const WRITES_AT_ONCE = 200;
@@ -84,7 +84,7 @@ async function logsOf(parts: RedisParts): Promise<string[]> {
   return [...new Set(keys.flat())].toSorted();
 }
 
-/** A key may be returned more than once. */
+/** Finds all keys of this type. A key may be returned more than once. */
 async function* keysOf(parts: RedisParts, type: 'string' | 'zset' | 'stream'): AsyncGenerator<string[]> {
   for await (const { redisKeys } of scanNames(parts, type))
     yield redisKeys.map(parts.names.keyOf).filter((key) => key !== undefined);
@@ -124,7 +124,10 @@ async function readTogether(
 const isText = (result: ReadResult): result is ['text', string, number] => result[0] === 'text';
 const isIndex = (result: ReadResult): result is ['index', string[]] => result[0] === 'index';
 
-/** A record begins with its version; a counter is a number that expires. Any other text belongs to another program. */
+/**
+ * Returns the item of a text. A record begins with its version; a counter is a number that expires. Any other text
+ * belongs to another program.
+ */
 function textItem(key: string, text: string, expiresAt: number): CopyItem[] {
   if (/^\d+:/.test(text)) return [{ record: key, ...readRecord(text), ...(expiresAt < 0 ? {} : { expiresAt }) }];
   return expiresAt >= 0 && /^-?\d+$/.test(text) ? [{ counter: key, value: Number(text), expiresAt }] : [];
@@ -154,7 +157,7 @@ async function load({ connection, runWrite, names }: RedisParts, items: readonly
     await Promise.all(items.slice(start, start + WRITES_AT_ONCE).map(put));
 }
 
-/** The position in an id of `logIdAt`. */
+/** Returns the position in an id of `logIdAt`. */
 function positionOf(id: string | undefined): number {
   return Number(id?.split('-')[1] ?? 0);
 }

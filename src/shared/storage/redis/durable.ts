@@ -15,9 +15,9 @@ interface Job {
 }
 
 /**
- * `WAIT` blocks its connection, so writes that arrive meanwhile share the next `WAIT`. A write takes one or two round
- * trips to the replica, however many writes there are. The result of a write that no replica confirmed is unknown, and
- * further writes are refused at once until a replica has caught up.
+ * `WAIT` blocks its connection, so writes that arrive during one `WAIT` share the next one. A write takes one or two
+ * round trips to the replica, however many writes there are. The result of a write that no replica confirmed is
+ * unknown, and further writes are refused at once until a replica has caught up.
  */
 export function createDurableWrites(connection: RedisConnection, deadlineMilliseconds: number): RunWrite {
   // A write may wait half of the deadline for earlier writes, and half for its replica. So a response that a busy
@@ -25,10 +25,10 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
   // state of the replica.
   const halfDeadline = deadlineMilliseconds / 2;
   const jobs: Job[] = [];
-  let active = false;
-  let lagging = false;
+  let isActive = false;
+  let isLagging = false;
 
-  /** The number of replicas that have the writes of this connection, or the error. */
+  /** Returns the number of replicas that have the writes of this connection, or the error. */
   const confirmations = (): Promise<number | Error> =>
     connection.run((client) => client.wait(1, halfDeadline)).catch((error: Error) => error);
 
@@ -37,21 +37,21 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
       const batch = failLate(jobs.splice(0), halfDeadline);
       if (batch.length > 0 && (await finishTogether(batch, confirmations)) === 0) void untilCaughtUp();
     }
-    active = false;
+    isActive = false;
   }
 
   async function untilCaughtUp(): Promise<void> {
-    lagging = true;
-    for (const job of jobs.splice(0)) job.fail(replicaLags());
-    // Also stops if the connection ends. Then the first write on the next connection waits for the replica.
+    isLagging = true;
+    for (const job of jobs.splice(0)) job.fail(unconfirmedError());
+    // The loop also stops if the connection ends. Then the first write on the next connection waits for the replica.
     while ((await confirmations()) === 0);
-    lagging = false;
+    isLagging = false;
   }
 
   return (command) =>
     new Promise((resolve, reject) => {
-      if (lagging) throw replicaLags();
-      if (jobs.length >= MAX_WAITING) throw tooMany();
+      if (isLagging) throw unconfirmedError();
+      if (jobs.length >= MAX_WAITING) throw tooManyError();
       let settle = () => {};
       jobs.push({
         since: performance.now(),
@@ -62,17 +62,17 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
         finish: () => settle(),
         fail: reject,
       });
-      if (active) return;
-      active = true;
+      if (isActive) return;
+      isActive = true;
       void work();
     });
 }
 
 /** Fails the writes that would exceed the deadline during their `WAIT`, and returns the others. */
 function failLate(jobs: readonly Job[], milliseconds: number): Job[] {
-  const oldest = performance.now() - milliseconds;
-  for (const job of jobs) if (job.since < oldest) job.fail(tooMany());
-  return jobs.filter((job) => job.since >= oldest);
+  const earliestSince = performance.now() - milliseconds;
+  for (const job of jobs) if (job.since < earliestSince) job.fail(tooManyError());
+  return jobs.filter((job) => job.since >= earliestSince);
 }
 
 async function finishTogether(
@@ -82,11 +82,11 @@ async function finishTogether(
   const responses = jobs.map((job) => job.send().catch((error: unknown) => job.fail(error)));
   const replicas = await confirmations();
   await Promise.all(responses);
-  const fault = replicas instanceof Error ? replicas : replicaLags();
+  const fault = replicas instanceof Error ? replicas : unconfirmedError();
   // A failed job stays failed, because a promise settles only once.
   for (const job of jobs) typeof replicas === 'number' && replicas > 0 ? job.finish() : job.fail(fault);
   return replicas;
 }
 
-const replicaLags = () => unavailable('No replica has confirmed the write');
-const tooMany = () => unavailable('Too many writes wait for a replica');
+const unconfirmedError = () => unavailable('No replica has confirmed the write');
+const tooManyError = () => unavailable('Too many writes wait for a replica');

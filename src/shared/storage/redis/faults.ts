@@ -15,7 +15,7 @@ const RETRY_AFTER_SECONDS: Readonly<Record<string, number>> = {
   NOPERM: 60,
 };
 
-/** The error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */
+/** Returns the error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */
 export function toStoreError(error: unknown): unknown {
   if (error instanceof AppError || error instanceof TypeError) return error;
   const code = replyCode(withoutCommand(error));
@@ -27,15 +27,18 @@ export function toStoreError(error: unknown): unknown {
 }
 
 /**
- * True if Redis refuses a command with several keys, because it checks slots as a cluster does, or its ACL forbids
- * `MGET`.
+ * Returns true if Redis refuses a command with several keys, because it checks slots as a cluster does, or because its
+ * ACL forbids `MGET`.
  */
 export function refusesSeveralKeys(error: unknown): boolean {
   const code = replyCode(error instanceof AppError ? error.cause : error);
   return code === 'CROSSSLOT' || code === 'NOPERM';
 }
 
-/** The code of a system, TLS or Redis error, such as `ECONNREFUSED` or `NOAUTH`. Never contains text of the error. */
+/**
+ * Returns the code of a system, TLS or Redis error, such as `ECONNREFUSED` or `NOAUTH`. The code never contains text of
+ * the error.
+ */
 export function causeCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   // A cluster client reports the cause as the error of its last node.
@@ -43,7 +46,7 @@ export function causeCode(error: unknown): string | undefined {
   return codeOf(error) ?? replyCode(error);
 }
 
-/** True for the error of a cluster client that reached no node. */
+/** Returns true for the error of a cluster client that reached no node. */
 export function isClusterError(error: unknown): error is Error & { lastNodeError: unknown } {
   return error instanceof Error && 'lastNodeError' in error;
 }

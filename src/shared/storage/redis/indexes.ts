@@ -38,7 +38,7 @@ export function redisIndexes({ connection, names }: RedisParts): Pick<Store, 'pa
   };
 }
 
-/** @param flat members and scores in turn, as Redis returns them */
+/** Returns the members of an index. @param flat alternating members and scores, as Redis returns them */
 export function membersOf(flat: readonly string[]): IndexPage['items'] {
   const items: IndexPage['items'] = [];
   for (let n = 0; n + 1 < flat.length; n += 2) items.push({ member: flat[n] ?? '', score: Number(flat[n + 1]) });

@@ -13,9 +13,9 @@ interface Row {
 }
 
 /**
- * The file is in the folder that SQLite uses for temporary files, such as `TMPDIR` or /var/tmp. It has no name, so it
- * disappears with the process. It is never read after a power cut, so it has no journal, and its only transaction never
- * ends.
+ * Creates an empty list. Its file is in the folder that SQLite uses for temporary files, such as `TMPDIR` or /var/tmp.
+ * The file has no name, so it disappears with the process. It is never read after a power cut, so it has no journal,
+ * and its only transaction never ends.
  */
 export function createKeyList() {
   // An empty name creates a temporary file (SQLite, "Temporary Databases").
@@ -28,24 +28,24 @@ export function createKeyList() {
     BEGIN;
   `);
   const insert = database.prepare('INSERT OR IGNORE INTO keys (tag, is_listing, key) VALUES (?, ?, ?)');
-  const all = database.prepare('SELECT tag, is_listing, key FROM keys ORDER BY tag, is_listing, key');
-  const defer = database.prepare('INSERT INTO deferred (tag, key) VALUES (?, ?)');
-  const deferred = database.prepare('SELECT tag, key FROM deferred ORDER BY rowid');
+  const selectAll = database.prepare('SELECT tag, is_listing, key FROM keys ORDER BY tag, is_listing, key');
+  const insertDeferred = database.prepare('INSERT INTO deferred (tag, key) VALUES (?, ?)');
+  const selectDeferred = database.prepare('SELECT tag, key FROM deferred ORDER BY rowid');
 
-  /** The keys of all tags, except tags that have only lists, which are deferred. */
+  /** Returns the keys of all tags, except tags that have only lists, which are deferred. */
   function* firstRows(): Generator<Row> {
     let [tag, isDeferred] = ['', false];
-    for (const row of all.iterate() as Iterable<unknown> as Iterable<Row & { is_listing: number }>) {
+    for (const row of selectAll.iterate() as Iterable<unknown> as Iterable<Row & { is_listing: number }>) {
       // Lists come last in their tag, so a tag that begins with a list has only lists.
       if (row.tag !== tag) isDeferred = row.is_listing === 1;
       tag = row.tag;
-      if (isDeferred) defer.run(tag, row.key);
+      if (isDeferred) insertDeferred.run(tag, row.key);
       else yield row;
     }
   }
 
   return {
-    /** Ignores keys that are already in the list. @throws AppError `internal` if the file cannot grow */
+    /** Adds keys, except those that are already in the list. @throws AppError `internal` if the file cannot grow */
     add(keys: readonly string[], areIndexes: boolean): void {
       try {
         for (const key of keys) insert.run(keyTag(key), Number(areIndexes || LISTING_KINDS.includes(kindOf(key))), key);
@@ -54,14 +54,14 @@ export function createKeyList() {
       }
     },
     /**
-     * All keys, in steps of one tag and at most `maxKeys` keys. Lists come after the records that they list: last in
-     * their tag, and after all other tags if their tag has only lists. May be called only once.
+     * Returns all keys, in steps of one tag and at most `maxKeys` keys. Lists come after the records that they list:
+     * last in their tag, and after all other tags if their tag has only lists. May be called only once.
      * @throws AppError `internal` if the file cannot grow
      */
     *inSteps(maxKeys: number): Generator<string[]> {
       try {
         yield* stepsOf(firstRows(), maxKeys);
-        yield* stepsOf(deferred.iterate() as Iterable<unknown> as Iterable<Row>, maxKeys);
+        yield* stepsOf(selectDeferred.iterate() as Iterable<unknown> as Iterable<Row>, maxKeys);
       } catch (error) {
         throw fileError(error);
       }

@@ -5,11 +5,11 @@ import { keyTag } from '../key-tag.ts';
 
 export interface RedisNames {
   of(key: string): string;
-  /** The key of a name. Undefined for internal names and for names of other programs. */
+  /** Returns the key of a name; undefined for internal names and for names of other programs. */
   keyOf(name: string): string | undefined;
   /** For `SCAN`: matches all names of this store, including internal ones. */
   pattern: string;
-  /** The name of the record that keeps the versions of deleted records with the key's tag, in the same slot. */
+  /** Returns the name of the record that keeps the versions of deleted records with the key's tag, in the same slot. */
   floorOf(key: string): string;
   /** Names that are written to check that writes are possible. */
   probes: readonly string[];

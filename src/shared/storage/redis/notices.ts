@@ -18,18 +18,18 @@ interface RedisNoticesParts extends ConnectionParts {
 
 const NEXT_NODE_MS = 100;
 
-/** Rejects with the error of `startFault` if it cannot listen within five seconds. */
+/** Opens the connection for messages. Rejects with the error of `startFault` if there is none in time. */
 export async function openRedisNotices(
   parts: RedisNoticesParts,
 ): Promise<Pick<Store, 'publish' | 'subscribe'> & { close(): void }> {
   const { connection, names, deadlineMilliseconds } = parts;
   const listeners = createListeners();
-  let closed = false;
+  let isClosed = false;
   let timer: NodeJS.Timeout | undefined;
   let client = connect();
   const silence = watchSilence(() => [client], deadlineMilliseconds);
   const close = () => {
-    closed = true;
+    isClosed = true;
     silence.stop();
     clearTimeout(timer);
     client.disconnect();
@@ -51,7 +51,7 @@ export async function openRedisNotices(
     next.on('message', listeners.deliver);
     // If the node of a cluster is gone, another node is used.
     next.on('end', () => {
-      if (closed) return;
+      if (isClosed) return;
       timer = setTimeout(() => {
         client = connect();
       }, NEXT_NODE_MS);
@@ -64,7 +64,7 @@ export async function openRedisNotices(
       await connection.run((server) => runScript(server, 'gatehousePublish', [names.of(name)], [message]));
     },
     async subscribe(name, listener) {
-      if (closed) throw storeClosed();
+      if (isClosed) throw storeClosed();
       if (client.status !== 'ready') throw unavailable('There is no connection to Redis to listen on');
       const channel = names.of(name);
       const remove = listeners.add(channel, listener);
@@ -84,7 +84,7 @@ export async function openRedisNotices(
   };
 }
 
-/** On a cluster any node will do, because every node forwards all messages. */
+/** Creates the client. On a cluster it connects to any node, because every node forwards all messages. */
 function createListeningClient(parts: RedisNoticesParts): Redis {
   const { location, connection, random } = parts;
   if (!(connection.client instanceof Cluster)) return createClient(parts) as Redis;

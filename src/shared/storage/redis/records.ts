@@ -37,7 +37,10 @@ export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<
   };
 }
 
-/** A record is stored as `version:value` in one string, which is cheaper to read than a hash with two fields. */
+/**
+ * Parses a stored record, which is `version:value` in one string: reading that is cheaper than reading a hash with two
+ * fields.
+ */
 export function readRecord(text: string): StoredRecord {
   const end = text.indexOf(':');
   return { value: text.slice(end + 1), version: Number(text.slice(0, end)) };
@@ -48,7 +51,7 @@ interface WriteScript {
   args: (string | number)[];
 }
 
-/** The keys and arguments of the script, or undefined if there is nothing to do. */
+/** Returns the keys and arguments of the script, or undefined if there is nothing to do. */
 function writeScript(writes: readonly Write[], { fence }: WriteOptions, names: RedisNames): WriteScript | undefined {
   const stepKeys = writes.map(keyOf);
   const [anyKey] = fence === undefined ? stepKeys : [fence.lease];
@@ -75,7 +78,7 @@ function stepArguments(step: Write, keyPosition: number): (string | number)[] {
   return ['put', keyPosition, condition, lifetime, step.value];
 }
 
-/** Whole milliseconds; 0 for a lifetime that has passed. */
+/** Converts a lifetime to whole milliseconds; 0 for a lifetime that has passed. */
 export function lifetimeMilliseconds(seconds: number): number {
   if (Number.isNaN(seconds)) throw new TypeError('A lifetime must be a number of seconds.');
   return Math.min(Math.max(Math.ceil(seconds * 1000), 0), MAX_LIFETIME_MS);

@@ -6,9 +6,9 @@ const HEARTBEAT_MS = 1_000;
 const CHECK_MS = 50;
 
 /**
- * The connection is the circuit breaker. When it ends, its running commands fail, and the store refuses all others
- * until a new connection is ready, which requires a response from the server. The heartbeat detects a connection that
- * died while no command was waiting.
+ * Watches connections, which work as circuit breakers. When a connection ends, its running commands fail, and the store
+ * refuses all others until a new connection is ready, which requires a response from the server. The heartbeat detects
+ * a connection that died while no command was waiting.
  */
 export function watchSilence(nodes: () => readonly Redis[], deadlineMilliseconds: number) {
   const ping = (milliseconds: number) => {
@@ -22,23 +22,24 @@ export function watchSilence(nodes: () => readonly Redis[], deadlineMilliseconds
       ).catch(() => stream.destroy());
     }
   };
-  let checking: NodeJS.Timeout | undefined;
+  let checkTimer: NodeJS.Timeout | undefined;
   const heartbeat = setInterval(() => ping(deadlineMilliseconds), HEARTBEAT_MS).unref();
   return {
     /**
-     * Called when a command exceeds its deadline. Ends the connections on which a ping gets no response within 50 ms.
+     * To be called when a command exceeds its deadline. Ends the connections on which a ping gets no response within 50
+     * ms.
      */
     check() {
       // One check serves all commands that expire in the meantime.
-      if (checking) return;
+      if (checkTimer) return;
       ping(CHECK_MS);
-      checking = setTimeout(() => {
-        checking = undefined;
+      checkTimer = setTimeout(() => {
+        checkTimer = undefined;
       }, CHECK_MS).unref();
     },
     stop() {
       clearInterval(heartbeat);
-      clearTimeout(checking);
+      clearTimeout(checkTimer);
     },
   };
 }

@@ -15,10 +15,10 @@ const SENTINEL_ERROR = 'All sentinels are unreachable';
 const MAX_RESPONSE_MS = 6_000;
 const CLIENT_CERTIFICATE = 'Set REDIS_CERT_FILE and REDIS_KEY_FILE to a certificate that it accepts.';
 
-/** The error to throw: `StorageRefused` if the settings are wrong, otherwise `storage_unavailable`. */
+/** Returns the error to throw: `StorageRefused` if the settings are wrong, otherwise `storage_unavailable`. */
 export async function startFault(parts: Omit<ClientParts, 'random'>, error: unknown): Promise<Error> {
   const { location, deadlineMilliseconds } = parts;
-  const { code, text } = read(error);
+  const { code, text } = codeAndText(error);
   const setting = SETTINGS[location.kind];
   const name = `Redis at ${hostsOf(location)} (${setting})`;
   const refuse = (reason: string) => new StorageRefused(`${name} ${reason}`, error);
@@ -57,15 +57,18 @@ export async function startFault(parts: Omit<ClientParts, 'random'>, error: unkn
   return unavailable(`${name} cannot be reached: ${code ?? 'no response'}`, { cause: error });
 }
 
-/** True for the response to `SELECT` with a database number that does not exist. */
+/** Returns true for the response to `SELECT` with a database number that does not exist. */
 export function isWrongDatabase(error: unknown): boolean {
-  return read(error).text.includes('DB index is out of range');
+  return codeAndText(error).text.includes('DB index is out of range');
 }
 
-/** ioredis reports the cause only as text, and for a cluster in the error of its last node. */
-function read(error: unknown): { code: string | undefined; text: string } {
+/**
+ * Returns the code and text of an error. ioredis reports the cause only as text, and for a cluster in the error of its
+ * last node.
+ */
+function codeAndText(error: unknown): { code: string | undefined; text: string } {
   if (!(error instanceof Error)) return { code: undefined, text: '' };
-  if (isClusterError(error)) return read(error.lastNodeError);
+  if (isClusterError(error)) return codeAndText(error.lastNodeError);
   return { code: 'code' in error ? String(error.code) : undefined, text: error.message };
 }
 
@@ -83,8 +86,8 @@ function certificateFault(code: string | undefined): string | undefined {
 }
 
 /**
- * The code with which TLS to one of the addresses fails; undefined without TLS. ioredis reports no code for a sentinel,
- * and only a broken connection if the server refuses the client certificate.
+ * Returns the code with which TLS to one of the addresses fails; undefined without TLS. ioredis reports no code for a
+ * sentinel, and only a broken connection if the server refuses the client certificate.
  */
 async function tlsFault({ location, deadlineMilliseconds }: Omit<ClientParts, 'random'>): Promise<string | undefined> {
   const { addresses } = location;
@@ -96,7 +99,10 @@ async function tlsFault({ location, deadlineMilliseconds }: Omit<ClientParts, 'r
   return codes.find((code) => code !== undefined);
 }
 
-/** Sends no data, because data that the server does not read would turn its alert into a reset. */
+/**
+ * Returns the code with which a TLS handshake fails. Sends no data, because data that the server does not read would
+ * turn its alert into a reset.
+ */
 function handshakeFault(options: ConnectionOptions, milliseconds: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = connectTls(options).resume();
@@ -115,8 +121,8 @@ function isUnreached(code: string | undefined): boolean {
 }
 
 /**
- * The response to a `PING`, or an empty text if Redis does not respond in time. Sends no credentials, because the
- * server may not be a Redis.
+ * Returns the response to a `PING`, or an empty text if Redis does not respond in time. Sends no credentials, because
+ * the server may not be a Redis.
  */
 function firstResponse({ host, port }: RedisAddress, isSecure: boolean, milliseconds: number): Promise<string> {
   return new Promise((resolve) => {

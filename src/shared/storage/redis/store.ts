@@ -17,19 +17,19 @@ import { redisWalk } from './walk.ts';
 
 export type RedisStoreOptions = RedisTarget & {
   /**
-   * The durability that Redis must have; otherwise the start is refused. With `replicas`, on a single server and behind
-   * sentinels, each write, lease and log entry waits until a replica has it.
+   * The durability that Redis must have; without it, the start is refused. With `replicas`, on a single server and
+   * behind sentinels, each write, lease and log entry waits until a replica has it.
    */
   durability: RedisDurability;
   /** Prefix of every key and channel, if several programs share one Redis. Default: none. */
   keyPrefix?: string;
-  /** For a Redis that requires one. Works only with TLS. */
+  /** The certificate for a Redis that requires one. It needs TLS. */
   clientCertificate?: ClientCertificate | undefined;
   /**
    * The time after which a command without a response rejects with `storage_unavailable`, and its connection may end.
    */
   deadlineMilliseconds?: number;
-  /** Between 0 and 1; spreads the reconnects of processes. */
+  /** Returns a number between 0 and 1, which spreads the reconnects of processes. */
   random?: RandomNumber;
   /** Called when a lost connection is open again, before a command is sent on it. */
   onReconnect?: (() => void) | undefined;
@@ -86,9 +86,9 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Stor
 }
 
 /**
- * Only a write shows that the store works, because a replica or a Redis without memory or disk space can still be read.
- * Redis accepts any write until it exceeds `maxmemory`, so the second write shows that there was memory for the first.
- * Redis fills the first value with zeros itself, so nothing large is sent.
+ * Creates `ready`. Only a write shows that the store works, because a replica or a Redis without memory or disk space
+ * can still be read. Redis accepts any write until it exceeds `maxmemory`, so the second write shows that there was
+ * memory for the first. Redis fills the first value with zeros itself, so nothing large is sent.
  */
 function createProbe(location: RedisLocation, runWrite: RunWrite, names: RedisNames): Store['ready'] {
   const probes = location.kind === 'cluster' ? names.probes : names.probes.slice(0, 1);
@@ -119,7 +119,7 @@ function redisLeases({ connection, runWrite, names }: RedisParts): Pick<Store, L
   const extend = async (lease: string, ...args: (string | number)[]) =>
     (await connection.run((client) => runScript(client, 'gatehouseExtend', [names.of(lease)], args))) === 1;
   return {
-    // As durable as the writes that it protects: if a failover lost the lease, the holder's writes would be refused.
+    // The lease is as durable as the writes that it protects: if a failover lost it, they would be refused.
     async acquireLease(lease, owner, milliseconds) {
       const args = [owner, Math.ceil(milliseconds)];
       const number = await runWrite((client) => runScript(client, 'gatehouseAcquire', [names.of(lease)], args));

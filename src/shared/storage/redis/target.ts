@@ -11,7 +11,7 @@ export type RedisTarget =
   | { cluster: string }
   | { sentinels: string; sentinelName: string; sentinelCredentials?: { username?: string; password?: string } };
 
-/** In PEM, for servers and sentinels that require a client certificate. */
+/** A certificate and its key in PEM, for servers and sentinels that require a client certificate. */
 export interface ClientCertificate {
   cert: string;
   key: string;
@@ -53,23 +53,23 @@ export function readTarget(target: RedisTarget & { clientCertificate?: ClientCer
 function readLocation(target: RedisTarget): RedisLocation {
   if ('url' in target) {
     const entry = readEntry(target.url, DEFAULT_PORT);
-    return { kind: 'single', ...combine([entry]), database: entry.database };
+    return { kind: 'single', ...locationOf([entry]), database: entry.database };
   }
   if ('cluster' in target) {
-    return { kind: 'cluster', ...combine(readList(target.cluster, DEFAULT_PORT)), database: 0 };
+    return { kind: 'cluster', ...locationOf(readList(target.cluster, DEFAULT_PORT)), database: 0 };
   }
   const entries = readList(target.sentinels, DEFAULT_SENTINEL_PORT);
   const { sentinelName, sentinelCredentials = {} } = target;
-  return { kind: 'sentinel', ...combine(entries), database: 0, sentinelName, sentinelCredentials };
+  return { kind: 'sentinel', ...locationOf(entries), database: 0, sentinelName, sentinelCredentials };
 }
 
-/** The name of the setting with the address. */
+/** Returns the name of the setting that has the address. */
 export function settingOf(target: RedisTarget): string {
   if ('url' in target) return 'REDIS_URL';
   return 'cluster' in target ? 'REDIS_CLUSTER' : 'REDIS_SENTINELS';
 }
 
-/** `host:port`, separated by commas. */
+/** Returns `host:port` of each server, separated by commas. */
 export function hostsOf({ addresses }: Pick<RedisLocation, 'addresses'>): string {
   return addresses.map(hostAndPort).join(', ');
 }
@@ -80,14 +80,14 @@ interface Entry {
   database: number;
 }
 
-function combine(entries: readonly Entry[]): Pick<RedisLocation, 'addresses' | 'credentials'> {
+function locationOf(entries: readonly Entry[]): Pick<RedisLocation, 'addresses' | 'credentials'> {
   const [first] = entries;
   if (first === undefined) throw new TypeError('The list of Redis servers is empty.');
   return { addresses: entries.map((entry) => entry.address), credentials: first.credentials };
 }
 
 function readList(list: string, defaultPort: number): Entry[] {
-  return splitList(list).map((part) => readEntry(part, defaultPort));
+  return splitList(list).map((entry) => readEntry(entry, defaultPort));
 }
 
 function readEntry(text: string, defaultPort: number): Entry {

@@ -8,12 +8,12 @@ interface Read {
   reject(error: unknown): void;
 }
 
-/** Limits how many reads fail together if a command is late. */
+/** Limits how many reads fail together if a command exceeds its deadline. */
 const KEYS_PER_COMMAND = 256;
 
 /**
- * With one packet for each turn, a process can send more than twice as many commands. The turn ends with
- * `setImmediate`, after all requests that arrived together.
+ * Collects the commands of a turn: with one packet for each turn, a process can send more than twice as many. The turn
+ * ends with `setImmediate`, after all requests that arrived together.
  * @param readAll returns the values in the order of the keys
  */
 export function createTurn(
@@ -22,7 +22,7 @@ export function createTurn(
   readAll: (keys: string[]) => Promise<(Buffer | null)[]>,
 ) {
   let corkedStream: Redis['stream'] | undefined;
-  let waiting: Read[] = [];
+  let waitingReads: Read[] = [];
   let acceptsSeveralKeys = true;
 
   const readEach = (reads: readonly Read[]) => {
@@ -51,9 +51,9 @@ export function createTurn(
   };
 
   const end = () => {
-    for (let start = 0; start < waiting.length; start += KEYS_PER_COMMAND)
-      void readTogether(waiting.slice(start, start + KEYS_PER_COMMAND));
-    waiting = [];
+    for (let start = 0; start < waitingReads.length; start += KEYS_PER_COMMAND)
+      void readTogether(waitingReads.slice(start, start + KEYS_PER_COMMAND));
+    waitingReads = [];
     corkedStream?.uncork();
     corkedStream = undefined;
   };
@@ -62,13 +62,13 @@ export function createTurn(
     /** Delays all commands until the end of the turn. */
     begin,
     end,
-    /** The number of reads that wait for the end of the turn. */
-    waiting: () => waiting.length,
+    /** Returns the number of reads that wait for the end of the turn. */
+    waiting: () => waitingReads.length,
     /** Reads a value at the end of the turn, together with all other reads. */
     get(key: string): Promise<string | null> {
       begin();
       if (!corkedStream) return readOne(key);
-      return new Promise((resolve, reject) => waiting.push({ key, resolve, reject }));
+      return new Promise((resolve, reject) => waitingReads.push({ key, resolve, reject }));
     },
   };
 }

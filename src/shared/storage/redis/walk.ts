@@ -6,7 +6,7 @@ import type { RedisConnection } from './connection.ts';
 import { type RedisParts, readRecord } from './records.ts';
 
 const WALKED_AT_ONCE = 300;
-/** The first attempt succeeds unless servers or slots change. */
+/** An attempt fails only if servers or slots change. */
 const MAX_ATTEMPTS = 5;
 
 export function redisWalk(parts: RedisParts): Pick<Store, 'walk'> {
@@ -30,26 +30,26 @@ export function redisWalk(parts: RedisParts): Pick<Store, 'walk'> {
 }
 
 /**
- * All names of that type, with the server that has them. A name may be returned more than once. A cursor of `SCAN` is
- * valid only in the process that returned it, so the walk is complete only if the servers have not changed.
+ * Finds all names of that type, with the server that has them. A name may be returned more than once. A cursor of
+ * `SCAN` is valid only in the process that returned it, so the walk is complete only if the servers have not changed.
  */
 export async function* scanNames(
   { connection, names }: RedisParts,
   type: 'string' | 'zset' | 'stream',
 ): AsyncGenerator<{ node: Redis; redisKeys: string[] }> {
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-    const before = await layoutOf(connection);
-    for (const node of before.masters) {
+    const layout = await layoutOf(connection);
+    for (const node of layout.masters) {
       let cursor = '0';
       do {
-        const [next, redisKeys] = await connection.run(() =>
+        const [nextCursor, redisKeys] = await connection.run(() =>
           node.scan(cursor, 'MATCH', names.pattern, 'COUNT', WALKED_AT_ONCE, 'TYPE', type),
         );
-        cursor = next;
+        cursor = nextCursor;
         yield { node, redisKeys };
       } while (cursor !== '0');
     }
-    if ((await layoutOf(connection)).fingerprint === before.fingerprint) return;
+    if ((await layoutOf(connection)).fingerprint === layout.fingerprint) return;
   }
   throw unavailable(`The servers changed during each of ${MAX_ATTEMPTS} attempts to read all records`);
 }
@@ -77,7 +77,8 @@ async function runIdOf(connection: RedisConnection, node: Redis): Promise<string
 }
 
 /**
- * Fields of each line: id, address, flags, master, ping, pong, epoch, link, and then the slots, including moving ones.
+ * Returns the slots of each server. Fields of each line: id, address, flags, master, ping, pong, epoch, link, and then
+ * the slots, including moving ones.
  */
 function slotsOf(nodes: string): string[] {
   const owners = nodes

@@ -17,7 +17,7 @@ const BUSY_MS = 50;
 
 const file = String(workerData);
 const [database, reader] = [connect(file, BUSY_MS), connect(file, BUSY_MS)];
-// A commit does not wait for the disk. The header of a restarted log and both sides of a checkpoint do.
+// A commit does not wait for the disk. The header of a restarted log does, and so do both sides of a checkpoint.
 database.exec(`
   PRAGMA synchronous = NORMAL;
   PRAGMA fullfsync = ON;
@@ -31,7 +31,7 @@ const checkpoint = (mode: 'NOOP' | 'PASSIVE' | 'RESTART') => {
 
 const STEPS: Record<CheckpointStep, () => boolean> = {
   /**
-   * Copies the present content of the log, while writers continue. If the log was copied completely, the next writer
+   * Copies the present content of the log while writers continue. If the log was copied completely, the next writer
    * would restart it; the reader prevents that until `restart`.
    */
   copy() {

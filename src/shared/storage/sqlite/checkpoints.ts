@@ -9,11 +9,11 @@ import { FlushFault, isDeviceFault } from './faults.ts';
 import type { LogFlush } from './log-flush.ts';
 import type { SqliteWriter } from './writer.ts';
 
-/** About 4 MB. The file of the log keeps this size, and is overwritten from its beginning. */
-const FRAMES = 1_000;
+/** A log of about 4 MB is copied. Its file keeps this size, and is overwritten from its beginning. */
+const MIN_FRAMES = 1_000;
 /** The time for which writes may wait while the rest of the log is copied. On a good disk it takes milliseconds. */
 const MAX_PAUSE_MS = 1_000;
-/** About 64 MB. A longer log is copied regardless of waiting writes, so that a slow disk does not fill up. */
+/** A log of more than about 64 MB is copied regardless of waiting writes, so that a slow disk does not fill up. */
 const MAX_FRAMES = 16_000;
 const MIN_INTERVAL_MS = 1_000;
 const REPORT_INTERVAL_MS = 60_000;
@@ -32,8 +32,9 @@ export interface Checkpoints {
 }
 
 /**
- * Each process on a file makes its own checkpoints, and SQLite allows one at a time. If another process restarts the
- * log first, or closes the database, the main thread may have to flush the header of the log once.
+ * Creates the checkpoints of this process. Each process on a file makes its own, and SQLite allows one at a time. If
+ * another process restarts the log first, or closes the database, the main thread may have to flush the header of the
+ * log once.
  */
 export function createCheckpoints(parts: {
   file: string;
@@ -46,10 +47,10 @@ export function createCheckpoints(parts: {
   const logState = database.prepare('PRAGMA wal_checkpoint(NOOP)');
   let worker: CheckpointThread | undefined;
   let checkpoint: Promise<void> | undefined;
-  let threshold = FRAMES;
+  let threshold = MIN_FRAMES;
   let startedAt = Number.NEGATIVE_INFINITY;
   let reportedAt = Number.NEGATIVE_INFINITY;
-  let closed = false;
+  let isClosed = false;
 
   const report = (cause: unknown) => {
     if (performance.now() - reportedAt < REPORT_INTERVAL_MS) return;
@@ -72,8 +73,8 @@ export function createCheckpoints(parts: {
       onStep: flush.checkpointed,
       onEnd(cause) {
         worker = undefined;
-        // During a checkpoint, `begin` reports it.
-        if (!checkpoint && !closed) report(cause);
+        // During a checkpoint, `begin` reports the cause.
+        if (!checkpoint && !isClosed) report(cause);
       },
     });
     const { run } = worker;
@@ -98,16 +99,16 @@ export function createCheckpoints(parts: {
       writer.resume();
     }
     // If the log was not restarted, the next attempt waits until it has grown by the same amount again.
-    threshold = FRAMES + (isRestarted ? 0 : framesInLog());
+    threshold = MIN_FRAMES + (isRestarted ? 0 : framesInLog());
     if (isRestarted && failure) flush.restored(failure);
   };
 
   const begin = () => {
-    if (closed || checkpoint) return;
+    if (isClosed || checkpoint) return;
     startedAt = performance.now();
     checkpoint = copyLog()
       .catch((cause: unknown) => {
-        threshold = FRAMES + framesInLog();
+        threshold = MIN_FRAMES + framesInLog();
         // Data that SQLite failed to flush may also be missing in the log.
         if (isDeviceFault(cause)) flush.fail(cause);
         report(cause);
@@ -125,7 +126,7 @@ export function createCheckpoints(parts: {
     },
     begin,
     async close() {
-      closed = true;
+      isClosed = true;
       await checkpoint;
       await worker?.close();
     },
@@ -145,31 +146,31 @@ function startThread(
   const thread = new Worker(new URL('./checkpoint-worker.ts', import.meta.url), { workerData: file });
   // While the thread works, a write or a close waits for it and keeps the process alive.
   thread.unref();
-  const pending: PromiseWithResolvers<boolean>[] = [];
-  let ended: Error | undefined;
+  const pendingReplies: PromiseWithResolvers<boolean>[] = [];
+  let endError: Error | undefined;
   const end = (error: Error): void => {
-    if (ended) return;
-    ended = error;
+    if (endError) return;
+    endError = error;
     onEnd(error);
-    for (const { reject } of pending.splice(0)) reject(error);
+    for (const { reject } of pendingReplies.splice(0)) reject(error);
   };
   thread.on('message', (reply: CheckpointReply) => {
-    const first = pending.shift();
+    const nextReply = pendingReplies.shift();
     onStep(reply.milliseconds);
-    if ('result' in reply) first?.resolve(reply.result);
-    else first?.reject(Object.assign(new Error(reply.message), { errcode: reply.errcode }));
+    if ('result' in reply) nextReply?.resolve(reply.result);
+    else nextReply?.reject(Object.assign(new Error(reply.message), { errcode: reply.errcode }));
   });
   thread.on('error', (cause) => end(new Error('The thread for checkpoints failed', { cause })));
-  const exited = new Promise<void>((resolve) => {
+  const exit = new Promise<void>((resolve) => {
     thread.once('exit', (status) => {
       end(new Error(`The thread for checkpoints ended with ${status}`));
       resolve();
     });
   });
   const run = (step: CheckpointStep) => {
-    if (ended) return Promise.reject(ended);
+    if (endError) return Promise.reject(endError);
     const reply = Promise.withResolvers<boolean>();
-    pending.push(reply);
+    pendingReplies.push(reply);
     thread.postMessage(step);
     return reply.promise;
   };
@@ -178,17 +179,17 @@ function startThread(
     async close() {
       thread.ref();
       await run('close').catch(() => undefined);
-      await exited;
+      await exit;
     },
   };
 }
 
-/** Returns whether the promise resolves in this time. Rejects if the promise rejects first. */
+/** Returns whether the promise resolves in this time. Rejects if the promise rejects in this time. */
 async function endsWithin(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
-  const late = Promise.withResolvers<false>();
-  const timer = setTimeout(late.resolve, milliseconds, false);
+  const timeout = Promise.withResolvers<false>();
+  const timer = setTimeout(timeout.resolve, milliseconds, false);
   try {
-    return await Promise.race([promise.then(() => true), late.promise]);
+    return await Promise.race([promise.then(() => true), timeout.promise]);
   } finally {
     clearTimeout(timer);
   }

@@ -6,18 +6,18 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 
 const markerOf = (file: string) => `${file}-closed`;
 
-/** Changes with every write to the file, and is different for a copy of it. */
+/** Returns a text that changes with every write to the file, and is different for a copy of it. */
 function stateOf(file: string): string {
   const { ino, size, mtimeNs } = statSync(file, { bigint: true });
   return `${ino} ${size} ${mtimeNs}`;
 }
 
-/** True while a process has the database open: the last one that closes it deletes the log. */
+/** Returns true while a process has the database open: the last one that closes it deletes the log. */
 const isOpen = (file: string): boolean => existsSync(`${file}-wal`);
 
 /**
- * Called after this process has closed the database. Never throws: without the marker, the next start only takes
- * longer.
+ * Writes the marker, after this process has closed the database. Never throws: without the marker, the next start only
+ * takes longer.
  */
 export function recordCleanStop(file: string): void {
   try {
@@ -28,8 +28,8 @@ export function recordCleanStop(file: string): void {
 }
 
 /**
- * True if the file has not changed since the last process closed it. False after a kill, a copy, or a write by another
- * program, or if the marker cannot be removed.
+ * Removes the marker. Returns true if the file has not changed since the last process closed it, and false after a
+ * kill, a copy, or a write by another program, or if the marker cannot be removed.
  */
 export function consumeCleanStop(file: string): boolean {
   try {

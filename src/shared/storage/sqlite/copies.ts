@@ -41,7 +41,7 @@ export function sqliteCopies(parts: SqliteParts, file: string): Pick<Store, Copy
   };
 }
 
-/** A separate connection, in a transaction that sees no later writes and blocks no writer. */
+/** Opens a separate connection, in a transaction that sees no later writes and blocks no writer. */
 function openSnapshot(file: string): DatabaseSync {
   const snapshot = new DatabaseSync(file, { readOnly: true, timeout: 0 });
   try {
@@ -61,7 +61,9 @@ interface Row {
   end: number | null;
 }
 
-/** In the order of a dump, all with the same columns. `isTimed`: the statement has the time as its parameter. */
+/**
+ * The tables in the order of a dump, all with the same columns. `isTimed`: the statement has the time as its parameter.
+ */
 const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => CopyItem }[] = [
   {
     sql: 'SELECT log AS key, entry AS value, at AS number, id AS end FROM log_entries ORDER BY log, id',
@@ -86,7 +88,7 @@ const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => Co
   },
 ];
 
-/** Writes items of a copy, inside a transaction. */
+/** Returns a function that writes items of a copy, inside a transaction. */
 function prepareLoad({ database, clock }: SqliteParts): (items: readonly CopyItem[]) => void {
   const put = (table: string, columns: string) => {
     const placeholders = columns.replaceAll(/\w+/g, '?');

@@ -53,7 +53,7 @@ export function openDatabase(file: string, retry: RetryOptions, durable = true):
 }
 
 function ensureFile(file: string): void {
-  // Checked before the file, because a database that another process is just creating would otherwise look lost.
+  // The log is checked before the file: otherwise, a database that another process is just creating would look lost.
   const hadLog = hasLog(file);
   if (existsSync(file)) {
     const { mode, size } = statSync(file);
@@ -75,25 +75,25 @@ function ensureFile(file: string): void {
  * Creates the file under a temporary name and links it, so that a kill or a second process leaves no partial database.
  */
 function createFile(file: string): void {
-  const draft = `${file}.${randomUUID()}.new`;
+  const temporaryFile = `${file}.${randomUUID()}.new`;
   try {
-    closeSync(openSync(draft, 'wx', 0o600));
-    const database = new DatabaseSync(draft);
+    closeSync(openSync(temporaryFile, 'wx', 0o600));
+    const database = new DatabaseSync(temporaryFile);
     try {
       createTables(database);
       database.exec(SETTINGS);
     } finally {
       database.close();
     }
-    linkIfAbsent(draft, file);
+    linkIfAbsent(temporaryFile, file);
   } finally {
-    for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${draft}${suffix}`, { force: true });
+    for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${temporaryFile}${suffix}`, { force: true });
   }
 }
 
-function linkIfAbsent(draft: string, file: string): void {
+function linkIfAbsent(temporaryFile: string, file: string): void {
   try {
-    linkSync(draft, file);
+    linkSync(temporaryFile, file);
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
   }
@@ -112,7 +112,7 @@ export function connect(file: string, busyMilliseconds = 0): DatabaseSync {
 }
 
 function openExisting(file: string, durable: boolean): DatabaseSync {
-  // Before the file is opened, because opening it creates a log.
+  // Checked before the file is opened, because opening it creates a log.
   const wasClosed = consumeCleanStop(file);
   if (durable && !wasClosed) assertOwnLog(file);
   const database = connect(file);

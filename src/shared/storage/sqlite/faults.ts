@@ -9,7 +9,10 @@ const CORRUPT = 11;
 const NOTADB = 26;
 const PRIMARY_MASK = 0xff;
 
-/** Other codes are mistakes in our own statements. `retry`: seconds until a retry makes sense. */
+/**
+ * The codes of faults of the store; all others are mistakes in our own statements. `retry`: seconds until a retry makes
+ * sense.
+ */
 const STORAGE_FAULTS: Readonly<Record<number, { name: string; retry: number; isDisk?: true }>> = {
   3: { name: 'PERM', retry: 30, isDisk: true },
   [BUSY]: { name: 'BUSY', retry: 1 },
@@ -38,12 +41,12 @@ export function isBusy(error: unknown): boolean {
   return code === BUSY || code === LOCKED;
 }
 
-/** True if the device failed, so that unflushed data may be lost. */
+/** Returns true if the device failed, so that unflushed data may be lost. */
 export function isDeviceFault(error: unknown): boolean {
   return primaryCode(error) === IOERR;
 }
 
-/** True if the file is not an SQLite database. */
+/** Returns true if the file is not an SQLite database. */
 export function isForeign(error: unknown): boolean {
   return primaryCode(error) === NOTADB;
 }
@@ -53,17 +56,17 @@ export function isDamage(error: unknown): boolean {
   return code === CORRUPT || code === NOTADB;
 }
 
-/** True if the store is at fault, not the statement or its parameters. */
+/** Returns true if the store is at fault, not the statement or its parameters. */
 export function isStorageFault(error: unknown): boolean {
   return storageFault(error) !== undefined;
 }
 
-/** True for a fault of the file system: it is full or read-only, or the device fails or is too slow. */
+/** Returns true for a fault of the file system: it is full or read-only, or the device fails or is too slow. */
 export function isDiskFault(error: unknown): boolean {
   return error instanceof FlushFault || storageFault(error)?.isDisk === true;
 }
 
-/** The error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */
+/** Returns the error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */
 export function toStoreError(error: unknown): unknown {
   const fault = storageFault(error);
   if (fault === undefined) return error;

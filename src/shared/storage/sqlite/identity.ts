@@ -5,13 +5,13 @@ import { codeOf } from '../../errors.ts';
 import { StorageReplaced } from '../replaced.ts';
 import { unavailable } from '../unavailable.ts';
 
-/** If one of these files were missing, other processes would work on different data. */
+/** Without one of these files, other processes would work on different data. */
 const SUFFIXES = ['', '-wal', '-shm'];
 
 const isSameFile = (a: BigIntStats, b: BigIntStats) => a.dev === b.dev && a.ino === b.ino;
 
 /**
- * Called after the database was opened. Returns a function that checks the files again.
+ * Remembers the files of an open database, and returns a function that checks them again.
  * @param onLogBytes called with the size of the log at each check
  */
 export function rememberFiles(file: string, onLogBytes?: (bytes: number) => void): () => Promise<void> {

@@ -27,7 +27,7 @@ export function sqliteIndexes({ database, read }: SqliteParts): Pick<Store, 'pag
   };
 }
 
-/** Adds or removes a member, inside a transaction. */
+/** Returns a function that adds or removes a member, inside a transaction. */
 export function prepareIndexStep(database: DatabaseSync): (step: Extract<Write, { index: string }>) => void {
   const add = database.prepare(`
     INSERT INTO index_members (index_key, member, score) VALUES (?, ?, ?)

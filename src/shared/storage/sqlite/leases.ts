@@ -17,16 +17,19 @@ export function sqliteLeases({ database, clock, write }: SqliteParts): Pick<Stor
     INSERT INTO leases (lease, owner, number, expires_at, length) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (lease) DO UPDATE SET owner = excluded.owner, number = excluded.number,
       expires_at = excluded.expires_at, length = excluded.length`);
-  const shorten = database.prepare('UPDATE leases SET expires_at = ? WHERE lease = ?');
+  const limitExpiry = database.prepare('UPDATE leases SET expires_at = ? WHERE lease = ?');
   // The row outlives the lease, so that its number stops a stale holder.
   const setExpiry = database.prepare(
     'UPDATE leases SET expires_at = ? WHERE lease = ? AND owner = ? AND expires_at > ?',
   );
   const nextNumber = createSequence(database);
 
-  /** If a lease has more time left than its length, the clock was set back. Its length then counts from now. */
+  /**
+   * Returns whether the lease is held. If it has more time left than its length, the clock was set back, and its length
+   * then counts from now.
+   */
   const isHeld = (lease: string, { expires_at: expiresAt, length }: LeaseRow, now: number) => {
-    if (expiresAt - now > length) shorten.run(now + length, lease);
+    if (expiresAt - now > length) limitExpiry.run(now + length, lease);
     return expiresAt > now;
   };
 

@@ -10,9 +10,9 @@ import { FlushFault } from './faults.ts';
 /** A flush that takes longer is reported. */
 const SLOW_MS = 500;
 const SLOW_REPORT_INTERVAL_MS = 60_000;
-/** The time limit for the readiness probe. A caller that comes during a flush also waits for the next flush. */
+/** The time limit for the readiness probe. A caller that arrives during a flush also waits for the next flush. */
 const MAX_PROBE_WAIT_MS = 2_000;
-/** The time limit for all other writes. After it, a write is rejected and its result is unknown. */
+/** The time limit for all other writes. A write that exceeds it is rejected, and its result is unknown. */
 const MAX_WAIT_MS = 10_000;
 
 export interface FlushObserver {
@@ -32,13 +32,16 @@ export interface FlushWaiter {
 export interface LogFlush {
   /** Calls `done` once everything that was committed before this call is on disk, or `fail` after at most 10 s. */
   wait(waiter: FlushWaiter): void;
-  /** The reason why no write may be acknowledged now. */
+  /** Returns the reason why no write may be acknowledged now; undefined if writes may be acknowledged. */
   fault(): FlushFault | undefined;
-  /** The failed flush, after which no write is acknowledged until `restored` is called. */
+  /** Returns the failed flush, after which no write is acknowledged until `restored` is called. */
   failure(): FlushFault | undefined;
   /** Stops all acknowledgements until `restored` is called with this fault. */
   fail(error: unknown): void;
-  /** Called when, since this fault, the whole log was copied into the database file, flushed there, and restarted. */
+  /**
+   * Allows acknowledgements again. To be called once, since this fault, the whole log was copied into the database
+   * file, flushed there, and restarted.
+   */
   restored(fault: FlushFault): void;
   /** Reports the duration of a step of a checkpoint, which makes its own flushes. */
   checkpointed(milliseconds: number): void;
@@ -58,15 +61,12 @@ export function createLogFlush(parts: {
   observer?: FlushObserver | undefined;
 }): LogFlush {
   const { file, sync, observer } = parts;
-  let waiting = new Set<TimedWaiter>();
-  let underWay = new Set<TimedWaiter>();
+  let waitingForNext = new Set<TimedWaiter>();
+  let waitingForCurrent = new Set<TimedWaiter>();
   let running: Promise<void> | undefined;
-  let failed: FlushFault | undefined;
-  /**
-   * Set from when a write has waited too long until the present flush ends, because later writes would wait even
-   * longer.
-   */
-  let overdue: FlushFault | undefined;
+  let flushFailure: FlushFault | undefined;
+  /** Set once a write has waited too long, until the present flush ends: later writes would wait even longer. */
+  let overdueFault: FlushFault | undefined;
   let reportedAt = Number.NEGATIVE_INFINITY;
 
   const settle = (waiters: Iterable<TimedWaiter>, refusal?: FlushFault) => {
@@ -78,28 +78,29 @@ export function createLogFlush(parts: {
   };
 
   /**
-   * The kernel marks pages that it failed to write as written, so a later flush would succeed without writing them. The
-   * log is trusted again after it was completely copied into the database file and restarted.
+   * Rejects all writes that wait. The kernel marks pages that it failed to write as written, so a later flush would
+   * succeed without writing them. The log is trusted again after it was completely copied into the database file and
+   * restarted.
    */
   const fail = (error: unknown) => {
-    failed = new FlushFault(`A flush of ${file}-wal failed`, error);
-    const rejected = [...underWay, ...waiting];
-    underWay = new Set();
-    waiting = new Set();
-    settle(rejected, failed);
+    flushFailure = new FlushFault(`A flush of ${file}-wal failed`, error);
+    const rejectedWaiters = [...waitingForCurrent, ...waitingForNext];
+    waitingForCurrent = new Set();
+    waitingForNext = new Set();
+    settle(rejectedWaiters, flushFailure);
   };
 
   const startTimer = (waiter: FlushWaiter): TimedWaiter => {
     const limit = waiter.isProbe ? MAX_PROBE_WAIT_MS : MAX_WAIT_MS;
     const expire = () => {
-      waiting.delete(timed);
-      underWay.delete(timed);
+      waitingForNext.delete(timedWaiter);
+      waitingForCurrent.delete(timedWaiter);
       const fault = new FlushFault(`A write has waited more than ${limit} ms for flushes of ${file}-wal`);
-      if (!waiter.isProbe) overdue = fault;
+      if (!waiter.isProbe) overdueFault = fault;
       waiter.fail(refusedBy(fault));
     };
-    const timed = { waiter, timer: setTimeout(expire, limit) };
-    return timed;
+    const timedWaiter = { waiter, timer: setTimeout(expire, limit) };
+    return timedWaiter;
   };
 
   const report = (milliseconds: number, by: 'flush' | 'checkpoint') => {
@@ -116,35 +117,35 @@ export function createLogFlush(parts: {
     } catch (error) {
       fail(error);
     } finally {
-      overdue = undefined;
+      overdueFault = undefined;
       report(performance.now() - startedAt, 'flush');
     }
   };
 
   const run = async () => {
-    while (waiting.size > 0) {
-      [underWay, waiting] = [waiting, new Set()];
+    while (waitingForNext.size > 0) {
+      [waitingForCurrent, waitingForNext] = [waitingForNext, new Set()];
       await flushOnce();
-      const flushed = underWay;
-      underWay = new Set();
-      settle(flushed);
+      const flushedWaiters = waitingForCurrent;
+      waitingForCurrent = new Set();
+      settle(flushedWaiters);
     }
     running = undefined;
   };
 
-  const fault = () => failed ?? overdue;
+  const fault = () => flushFailure ?? overdueFault;
   return {
     wait(waiter) {
       const refusal = fault();
       if (refusal) return waiter.fail(refusedBy(refusal));
-      waiting.add(startTimer(waiter));
+      waitingForNext.add(startTimer(waiter));
       running ??= run();
     },
     fault,
-    failure: () => failed,
+    failure: () => flushFailure,
     fail,
     restored(earlierFault) {
-      if (failed === earlierFault) failed = undefined;
+      if (flushFailure === earlierFault) flushFailure = undefined;
     },
     checkpointed: (milliseconds) => report(milliseconds, 'checkpoint'),
     idle: () => running ?? Promise.resolve(),
@@ -156,7 +157,7 @@ export function refusedBy(fault: FlushFault) {
 }
 
 /**
- * Opens the log of an open database, for its flushes. Never open the database file itself in this way: closing any
+ * Opens the log of an open database, to flush it. Never open the database file itself in this way: closing any
  * descriptor of it ends the locks that SQLite has on it in this process (https://sqlite.org/howtocorrupt.html, 2.2).
  * The log has no locks.
  */

@@ -11,10 +11,10 @@ import { StorageRefused } from '../refused.ts';
 import { isBusy, isStorageFault } from './faults.ts';
 import { readPragma } from './schema.ts';
 
-/** Begins a generation. Used only in the first transaction of a log, or a moment later. */
+/** Begins a generation, in the first transaction of a log or a moment later. */
 export const BEGIN_GENERATION = 'UPDATE log_state SET in_use = 1, previous = generation, generation = randomblob(8)';
 export const MARK_IN_USE = 'UPDATE log_state SET in_use = 1';
-/** A write that always adds to the log, unlike an update that changes nothing. */
+/** Always adds to the log, unlike an update that changes nothing. */
 export const TOUCH = 'UPDATE probe SET filler = randomblob(16) WHERE id = 1';
 export const END_USE = 'UPDATE log_state SET in_use = 0';
 
@@ -26,9 +26,9 @@ export function hasLog(file: string): boolean {
 }
 
 /**
- * Must be called before the first connection, since even closing a connection would copy the log of another database
- * into the file. Must not be called while this process has the file open: it reads the file without its log, which ends
- * SQLite's locks.
+ * Checks that the log belongs to the database. Must be called before the first connection, since even closing a
+ * connection would copy the log of another database into the file. Must not be called while this process has the file
+ * open: it reads the file without its log, which ends SQLite's locks.
  * @throws StorageRefused if the log is missing, or belongs to another database or another state of this one
  */
 export function assertOwnLog(file: string): void {
@@ -40,7 +40,7 @@ export function assertOwnLog(file: string): void {
 /** The number of checks before a refusal, since another process may open, close or copy the log between two reads. */
 const MAX_CHECKS = 3;
 
-/** A crash leaves the log, so a file that is in use but has no log is a copy. */
+/** Checks a file without a log. A crash leaves the log, so a file that is in use but has no log is a copy. */
 function assertNoLogNeeded(file: string): void {
   for (let check = 0; check < MAX_CHECKS; check += 1) {
     if (stateOf(() => openWithoutLog(file))?.inUse !== 1 || hasLog(file)) return;
@@ -79,7 +79,7 @@ interface LogState {
   previous: string;
 }
 
-/** Undefined if the table cannot be read. @throws the error of a busy database */
+/** Reads the table; returns undefined if that is impossible. @throws the error of a busy database */
 function stateOf(open: () => DatabaseSync): LogState | undefined {
   let database: DatabaseSync | undefined;
   try {

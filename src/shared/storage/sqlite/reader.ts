@@ -10,22 +10,22 @@ interface Read {
 }
 
 /**
- * The work must be synchronous and must not change anything. Rejects with `storage_unavailable` if the database stays
- * busy, cannot be read, or is closed.
+ * Runs work that is synchronous and changes nothing. Rejects with `storage_unavailable` if the database stays busy,
+ * cannot be read, or is closed.
  */
 export interface SqliteReader {
   /** Runs the work at once. */
   run<T>(work: () => T): Promise<T>;
   /** Runs the work at the end of this turn of the event loop, which is cheaper if many requests arrive together. */
   runTogether<T>(work: () => T): Promise<T>;
-  /** Runs the waiting reads now, because the database is about to be closed. */
+  /** Runs the waiting reads now. To be called before the database is closed. */
   end(): void;
 }
 
 export function createSqliteReader(database: DatabaseSync, retry: RetryOptions): SqliteReader {
   const begin = database.prepare('BEGIN');
   const commit = database.prepare('COMMIT');
-  let waiting: Read[] = [];
+  let waitingReads: Read[] = [];
 
   const run = <T>(work: () => T): Promise<T> =>
     retryWhileBusy(() => {
@@ -49,8 +49,8 @@ export function createSqliteReader(database: DatabaseSync, retry: RetryOptions):
   }
 
   function readWaiting(): void {
-    const batch = waiting;
-    waiting = [];
+    const batch = waitingReads;
+    waitingReads = [];
     if (batch.length > 1 && readTogether(batch)) return;
     for (const { work, resolve, reject } of batch) run(work).then(resolve, reject);
   }
@@ -60,8 +60,8 @@ export function createSqliteReader(database: DatabaseSync, retry: RetryOptions):
     runTogether<T>(work: () => T) {
       if (!database.isOpen) return Promise.reject(storeClosed());
       return new Promise<T>((resolve, reject) => {
-        if (waiting.length === 0) setImmediate(readWaiting);
-        waiting.push({ work, resolve: resolve as (result: unknown) => void, reject });
+        if (waitingReads.length === 0) setImmediate(readWaiting);
+        waitingReads.push({ work, resolve: resolve as (result: unknown) => void, reject });
       });
     },
     end: readWaiting,

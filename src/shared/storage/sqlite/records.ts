@@ -70,7 +70,7 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
   };
 }
 
-/** Applies one step of a write, inside a transaction. */
+/** Returns a function that applies one step of a write, inside a transaction. */
 function prepareStep({ database, clock }: Pick<SqliteParts, 'database' | 'clock'>) {
   const upsert = database.prepare(`
     INSERT INTO records (key, value, version, expires_at) VALUES (?, ?, ?, ?)

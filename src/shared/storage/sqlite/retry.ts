@@ -2,12 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy, toStoreError } from './faults.ts';
 
-/** Short, because another process may release the lock only briefly. */
+/** The pause is short, because another process may release the lock only briefly. */
 const AVERAGE_PAUSE_MS = 2;
 
 /**
- * The time for which a process leaves the lock free. It exceeds the longest pause of a writer, so another can acquire
- * it.
+ * The time for which a process leaves the lock free. It exceeds the longest pause of a writer, so another process can
+ * acquire the lock.
  */
 export const YIELD_MS = 4;
 
@@ -30,7 +30,10 @@ export async function retryWhileBusy<T>(work: () => T, options: RetryOptions): P
   }
 }
 
-/** Varies by half of the average in both directions, so that processes do not retry at the same time. */
+/**
+ * Returns a pause that varies by half of the average in both directions, so that processes do not retry at the same
+ * time.
+ */
 export function pauseMilliseconds({ random }: Pick<RetryOptions, 'random'>): number {
   return AVERAGE_PAUSE_MS * (0.5 + random());
 }

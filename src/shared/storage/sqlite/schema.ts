@@ -94,7 +94,7 @@ export const ALIVE = '(expires_at IS NULL OR expires_at > ?)';
 
 /**
  * The end of a statement. A plain `LIMIT ?` is part of the query plan, so SQLite would parse the statement again at
- * each run, which takes 15 us instead of 3.
+ * each run, which takes 15 µs instead of 3 µs.
  */
 export const LIMIT = 'LIMIT CAST(? AS INTEGER)';
 

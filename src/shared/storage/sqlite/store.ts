@@ -25,19 +25,20 @@ import { startSqliteSweep } from './sweep.ts';
 import { createSqliteWriter } from './writer.ts';
 
 export interface SqliteStoreOptions {
-  /** The folder of the database. Created for its owner only, if it does not exist. */
+  /** The folder of the database. If it does not exist, it is created for its owner only. */
   directory: string;
-  /** Milliseconds since the epoch, for lifetimes and leases. */
+  /** Returns milliseconds since the epoch, for lifetimes and leases. */
   clock?: () => number;
-  /** Between 0 and 1; spreads the retries of processes that wait for the database. */
+  /** Returns a number between 0 and 1, which spreads the retries of processes that wait for the database. */
   random?: () => number;
   /** The time after which a call that waits for a busy database rejects with `storage_unavailable`. */
   deadlineMilliseconds?: number;
   /**
-   * Whether an acknowledged write survives a power cut. Default true; false only for data that can be created again.
+   * Whether an acknowledged write survives a power cut. Default: true. Set it to false only for data that can be
+   * created again.
    */
   durable?: boolean;
-  /** The interval at which expired records are removed. They are invisible before. */
+  /** The interval at which expired records are removed. They are invisible even before that. */
   sweepMilliseconds?: number;
   /** Receives events for metrics and the log. */
   observer?: SqliteObserver;
@@ -108,7 +109,7 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   };
 }
 
-/** At the close, the main thread may wait for the disk. */
+/** Closes the database. At this point, the main thread may wait for the disk. */
 async function closeDatabase(database: DatabaseSync, retry: RetryOptions): Promise<void> {
   try {
     await retryWhileBusy(() => {

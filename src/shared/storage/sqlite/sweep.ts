@@ -12,7 +12,7 @@ const SWEPT_TABLES = [
   { table: 'notices', id: 'id', column: 'at', retentionMilliseconds: 10 * MINUTE_MS },
 ] as const;
 
-/** Returns the function that stops the sweep. */
+/** Starts the sweep, and returns a function that stops it. */
 export function startSqliteSweep({ database, write, clock }: SqliteParts, intervalMilliseconds: number): () => void {
   const sweeps = SWEPT_TABLES.map(({ table, id, column, retentionMilliseconds }) => ({
     retentionMilliseconds,
@@ -21,30 +21,30 @@ export function startSqliteSweep({ database, write, clock }: SqliteParts, interv
       `DELETE FROM ${table} WHERE ${id} IN (SELECT ${id} FROM ${table} WHERE ${column} <= ? LIMIT ${BATCH})`,
     ),
   }));
-  let running = false;
-  let stopped = false;
+  let isRunning = false;
+  let isStopped = false;
 
   async function sweep(): Promise<void> {
     for (const { find, remove, retentionMilliseconds } of sweeps) {
       const before = clock() - retentionMilliseconds;
       // Without this check, an idle server would write at each interval.
-      while (!stopped && find.get(before) !== undefined) await write(() => remove.run(before));
+      while (!isStopped && find.get(before) !== undefined) await write(() => remove.run(before));
     }
   }
 
   const timer = setInterval(() => {
-    if (running) return;
-    running = true;
+    if (isRunning) return;
+    isRunning = true;
     sweep()
       // Requests report faults of the storage. Expired rows are invisible, and the next sweep removes them.
       .catch(() => undefined)
       .finally(() => {
-        running = false;
+        isRunning = false;
       });
   }, intervalMilliseconds).unref();
 
   return () => {
-    stopped = true;
+    isStopped = true;
     clearInterval(timer);
   };
 }

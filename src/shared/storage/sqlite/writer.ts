@@ -19,7 +19,8 @@ interface Job {
 /** Limits how long a transaction blocks the event loop and other processes. */
 const JOBS_PER_TRANSACTION = 64;
 /**
- * After a process has held the lock for this time, in one or several transactions, it leaves it free for `YIELD_MS`.
+ * After a process has held the lock for this time, in one or several transactions, it leaves the lock free for
+ * `YIELD_MS`.
  */
 const YIELD_AFTER_MS = 50;
 
@@ -60,32 +61,32 @@ export function createSqliteWriter(
   retry: RetryOptions,
   { flush, afterCommit }: { flush?: LogFlush | undefined; afterCommit?: (() => void) | undefined } = {},
 ): SqliteWriter {
-  const waiting: Job[] = [];
+  const waitingJobs: Job[] = [];
   const transaction = prepareTransaction(database, flush);
   let heldMilliseconds = 0;
-  let active = false;
-  /** The reason of the present pause. */
+  let isActive = false;
+  /** The reason for the present pause. */
   let pause: FlushFault | undefined;
   let whenIdle: (() => void) | undefined;
-  let closed = false;
+  let isClosed = false;
 
   /** Only the first batch tries the lock, so the cost of a busy database does not depend on the length of the queue. */
   function runNextBatch(): void {
-    const batch = nextBatch(waiting);
+    const batch = nextBatch(waitingJobs);
     if (batch.length === 0) {
-      active = false;
+      isActive = false;
       whenIdle?.();
       return;
     }
     const startedAt = performance.now();
     if (pause || transaction(batch) === 'busy') {
-      // Only after the attempt: if this process was stalled, the database may still accept overdue writes.
-      failOverdue(waiting, pause);
+      // Overdue writes fail only after the attempt: if this process was stalled, the database may still accept them.
+      failOverdue(waitingJobs, pause);
       heldMilliseconds = 0;
       setTimeout(runNextBatch, pauseMilliseconds(retry));
       return;
     }
-    waiting.splice(0, batch.length);
+    waitingJobs.splice(0, batch.length);
     afterCommit?.();
     heldMilliseconds += performance.now() - startedAt;
     if (heldMilliseconds < YIELD_AFTER_MS) {
@@ -99,14 +100,14 @@ export function createSqliteWriter(
 
   return {
     run<T>(work: () => T, { relaxed = false, separate = false, isProbe = false }: WriteOptions = {}) {
-      if (closed) return Promise.reject(storeClosed());
+      if (isClosed) return Promise.reject(storeClosed());
       const fault = flush?.fault();
       if (fault) {
         afterCommit?.();
         return Promise.reject(refusedBy(fault));
       }
       return new Promise<T>((resolve, reject) => {
-        waiting.push({
+        waitingJobs.push({
           relaxed,
           separate,
           isProbe,
@@ -117,9 +118,9 @@ export function createSqliteWriter(
           },
           fail: (error) => reject(toStoreError(error)),
         });
-        if (active) return;
-        active = true;
-        // Deferred, so that jobs of the same turn of the event loop share the transaction.
+        if (isActive) return;
+        isActive = true;
+        // The batch is deferred, so that jobs of the same turn of the event loop share the transaction.
         setImmediate(runNextBatch);
       });
     },
@@ -136,8 +137,8 @@ export function createSqliteWriter(
       }
     },
     async close() {
-      closed = true;
-      if (active) {
+      isClosed = true;
+      if (isActive) {
         await new Promise<void>((resolve) => {
           whenIdle = resolve;
         });
@@ -147,23 +148,26 @@ export function createSqliteWriter(
   };
 }
 
-function nextBatch(waiting: readonly Job[]): Job[] {
-  const batch = waiting.slice(0, JOBS_PER_TRANSACTION);
+function nextBatch(waitingJobs: readonly Job[]): Job[] {
+  const batch = waitingJobs.slice(0, JOBS_PER_TRANSACTION);
   const index = batch.findIndex(({ separate }) => separate);
   return index === -1 ? batch : batch.slice(0, Math.max(index, 1));
 }
 
-function failOverdue(waiting: Job[], pause: FlushFault | undefined): void {
+function failOverdue(waitingJobs: Job[], pause: FlushFault | undefined): void {
   const now = performance.now();
-  while (waiting[0] !== undefined && waiting[0].deadline <= now) {
+  while (waitingJobs[0] !== undefined && waitingJobs[0].deadline <= now) {
     const error = pause
       ? refusedBy(pause)
       : unavailable('The write did not get the lock of the database before the deadline');
-    waiting.shift()?.fail(error);
+    waitingJobs.shift()?.fail(error);
   }
 }
 
-/** Returns `busy` if no job was run. Otherwise every job of the batch is settled or waits for the flush. */
+/**
+ * Returns a function that runs a batch. It returns `busy` if no job was run. Otherwise every job of the batch is
+ * settled or waits for the flush.
+ */
 function prepareTransaction(
   database: DatabaseSync,
   flush: LogFlush | undefined,
@@ -190,7 +194,10 @@ function prepareTransaction(
   };
 }
 
-/** An error in one job does not undo the others, but a fault of the storage ends the transaction for all jobs. */
+/**
+ * Returns a function that runs jobs. An error in one job does not undo the others, but a fault of the storage ends the
+ * transaction for all jobs.
+ */
 function prepareJobs(database: DatabaseSync): (batch: readonly Job[]) => (() => void)[] {
   const savepoint = database.prepare('SAVEPOINT job');
   const release = database.prepare('RELEASE job');
