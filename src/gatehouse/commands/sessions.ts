@@ -33,7 +33,7 @@ async function endAllSessions(terminal: Terminal): Promise<number> {
     const { ofUsers } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
     const listed = await ofUsers.count();
     return auditedByOperator(store, [{ event: 'session.all_ended', facts: { listed } }], () =>
-      withProgress(terminal, 'Ending', listed, (advance) => ofUsers.endOfEveryone(advance)),
+      withProgress(terminal, 'Ending', listed, (advance) => ofUsers.endEverySession(advance)),
     );
   });
 }

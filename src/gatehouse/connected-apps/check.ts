@@ -1,6 +1,6 @@
 /** The doctor: tests a connected app before users do, and reports a finding for each requirement. */
 import type { Outbound } from '../../shared/outbound/outbound.ts';
-import { nearMiss } from '../../shared/provider/callback-url.ts';
+import { findSimilarUrl } from '../../shared/provider/callback-url.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from '../../shared/provider/connected-app.ts';
 import { isIssuerTemplate, namedTenants } from '../../shared/provider/issuer.ts';
 import { describeFailure, failedCall, ProviderError } from '../../shared/provider/provider-error.ts';
@@ -45,7 +45,7 @@ export function createAppCheck(parts: AppCheckParts): AppCheck {
       const discovery = await checkDiscovery(parts, app);
       const loaded = await parts.metadata.load(app).catch((error: unknown) => ProviderError.from(error));
       // Sign-ins read the metadata again, too.
-      parts.metadata.doubt(registered);
+      parts.metadata.markStale(registered);
       const [observation, platform] = await Promise.all([parts.observations.read(app.id), checkPlatform(parts, app)]);
       const provider =
         loaded instanceof ProviderError
@@ -61,7 +61,7 @@ export function createAppCheck(parts: AppCheckParts): AppCheck {
 function ownCallback(app: ConnectedApp, publicHref: string): Finding {
   const own = callbackUrlOf(app.id, publicHref);
   if (app.callbackUrls.includes(own)) return fine('callback_listed', 'Its callback URLs include that of this server.');
-  const near = nearMiss(app.callbackUrls, own, publicHref);
+  const near = findSimilarUrl(app.callbackUrls, own, publicHref);
   return problem('callback_listed', 'Its callback URLs lack that of this server: no user is sent to the provider.', {
     advice: near
       ? `${near} is not exactly the same: write ${own}, here and at the provider.`

@@ -77,7 +77,7 @@ export async function createConnectedApps(
     checks,
     scheduledTasks: checks.scheduledTasks,
     readProviderFacts: createProviderFacts({ metadata, examine: outbound.examine }),
-    readMetadataAgain: metadata.doubtAll,
+    readMetadataAgain: metadata.markAllStale,
     registration: createDynamicRegistration({ outbound }),
     close: registry.close,
   };

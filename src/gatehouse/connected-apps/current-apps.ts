@@ -1,6 +1,6 @@
 /** The list of connected apps in memory, and the app that a route uses. */
 import { AppError } from '../../shared/errors.ts';
-import { grantedApiBaseUrl } from '../../shared/provider/api-base-url.ts';
+import { allowedApiBaseUrl } from '../../shared/provider/api-base-url.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 
 /** An app whose platform serves threads. */
@@ -8,7 +8,7 @@ export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
 /** The URL of the current thread. @param granted the API base URL of the grant */
 export const threadUrlOf = (app: ThreadApp, granted?: string): string =>
-  (grantedApiBaseUrl(app, granted) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
+  (allowedApiBaseUrl(app, granted) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
 
 /** Each call reads the current list: administrators change it while requests run. */
 export interface CurrentApps {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isObject } from '../../shared/json.ts';
 import { type CallLimits, type Outbound, OutboundError } from '../../shared/outbound/outbound.ts';
 import { TOKEN_ENDPOINT_AUTH_METHODS } from '../../shared/provider/connected-app.ts';
-import { failedCallWords } from '../../shared/provider/provider-error.ts';
+import { failedCallText } from '../../shared/provider/provider-error.ts';
 
 export interface RequestedClient {
   name: string;
@@ -88,7 +88,7 @@ export function createDynamicRegistration({ outbound }: { outbound: Pick<Outboun
       return ok ? { outcome: 'deleted' } : { outcome: 'refused', status };
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
-      return { outcome: 'unreachable', words: failedCallWords(error) };
+      return { outcome: 'unreachable', words: failedCallText(error) };
     }
   };
 
@@ -110,7 +110,7 @@ export function createDynamicRegistration({ outbound }: { outbound: Pick<Outboun
         return outcome;
       } catch (error) {
         if (!(error instanceof OutboundError)) throw error;
-        return { fault: failedCallWords(error) };
+        return { fault: failedCallText(error) };
       }
     },
   };

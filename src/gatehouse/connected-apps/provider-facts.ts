@@ -3,7 +3,7 @@ import { ADDRESS_ADVICE } from '../../shared/outbound/address-policy.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { isIssuerTemplate } from '../../shared/provider/issuer.ts';
-import { failedCall, failedCallWords, ProviderError } from '../../shared/provider/provider-error.ts';
+import { failedCall, failedCallText, ProviderError } from '../../shared/provider/provider-error.ts';
 import {
   ENDPOINT_MEMBERS,
   hasDiscovery,
@@ -53,7 +53,7 @@ export function createProviderFacts(parts: {
       return { facts: factsOf(await metadata.load(location)) };
     } catch (error) {
       const failed = failedCall(error);
-      return failed ? { fault: failedCallWords(failed) } : { fault: wordsFor(error), issuer: otherIssuer(error) };
+      return failed ? { fault: failedCallText(failed) } : { fault: wordsFor(error), issuer: otherIssuer(error) };
     }
   };
 }

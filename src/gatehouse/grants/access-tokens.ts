@@ -29,7 +29,7 @@ export type TokenResult =
       /** The API base URL of the grant. */
       apiBaseUrl?: string | undefined;
       /** The platform refused this token before, and it could not be refreshed. */
-      doubted: boolean;
+      wasRefused: boolean;
     }
   | { kind: 'not_connected' }
   | { kind: 'reconnect_needed'; cause: FailureCause }
@@ -65,8 +65,8 @@ export interface AccessTokens {
     options?: Pick<TokenOptions, 'service'>,
   ): Promise<TokenResult | StillRefused>;
 
-  /** Removes the doubt once the platform has accepted the token. Never rejects. */
-  clearDoubt(userId: string, appId: string, accessToken: string): Promise<void>;
+  /** Removes the recorded refusal once the platform has accepted the token. Never rejects. */
+  clearRefusal(userId: string, appId: string, accessToken: string): Promise<void>;
 }
 
 export function createAccessTokens(parts: {
@@ -104,13 +104,14 @@ export function createAccessTokens(parts: {
     get: (userId, app, options = {}) => load(userId, app, undefined, options, resultOf),
     getAnother: (userId, app, rejected, options = {}) => load(userId, app, rejected, options, resultAfterRefusal),
 
-    async clearDoubt(userId, appId, accessToken) {
+    async clearRefusal(userId, appId, accessToken) {
       try {
         const stored = await grants.loadStored(userId, appId);
-        if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
-        if (stored.grant.accessToken === accessToken) await grants.save(withoutDoubt(stored.grant), stored.version);
+        if (!stored || 'unreadable' in stored || !isTokenRefused(stored.grant)) return;
+        if (stored.grant.accessToken === accessToken)
+          await grants.save(withoutTokenRefusal(stored.grant), stored.version);
       } catch {
-        // The doubt stays until the next accepted call.
+        // The refusal stays recorded until the next accepted call.
       }
     },
   };
@@ -158,12 +159,12 @@ function within<Result>(result: Promise<Result>, fallback: Result): Promise<Resu
 }
 
 /** True if the platform refused the access token, and it could not be refreshed. */
-function isDoubted({ failure }: Grant): boolean {
+function isTokenRefused({ failure }: Grant): boolean {
   return failure?.cause === 'access_token_refused' || failure?.tokenRefused === true;
 }
 
 /** Keeps a failure with another cause, so that the provider is not called before its `retryAt`. */
-function withoutDoubt(grant: Grant): Grant {
+function withoutTokenRefusal(grant: Grant): Grant {
   const { failure } = grant;
   const otherFailure = failure?.cause === 'access_token_refused' ? undefined : failure;
   return { ...grant, failure: otherFailure && { ...otherFailure, tokenRefused: undefined } };
@@ -177,7 +178,7 @@ function resultOf(stored: StoredGrant | undefined, now: number): TokenResult {
   // A token that has not expired is used although its refresh failed (R42).
   if (hasUsableToken(grant, now)) {
     const { accessToken, dpopKey, scopes, apiBaseUrl } = grant;
-    return { kind: 'token', accessToken, dpopKey, scopes, apiBaseUrl, doubted: isDoubted(grant) };
+    return { kind: 'token', accessToken, dpopKey, scopes, apiBaseUrl, wasRefused: isTokenRefused(grant) };
   }
   // If no failure is stored, another process is still refreshing the grant.
   if (!grant.failure) {

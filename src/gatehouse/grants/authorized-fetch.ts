@@ -69,7 +69,7 @@ export function createAuthorizedFetch(parts: {
     // Neither is awaited: the response does not depend on them, and they never reject. A 5xx does not show that the
     // connection works, so it is not a use.
     if (response.statusCode < 500) void grants.noteUse(userId, app.id);
-    if (token.doubted) void accessTokens.clearDoubt(userId, app.id, token.accessToken);
+    if (token.wasRefused) void accessTokens.clearRefusal(userId, app.id, token.accessToken);
     return { kind: 'response', response };
   };
 

@@ -1,7 +1,7 @@
 /** A connection as JSON and as a view for pages. */
 import { z } from 'zod';
 import type { ConnectionView } from '../../shared/pages/page-data.ts';
-import { grantedApiBaseUrl } from '../../shared/provider/api-base-url.ts';
+import { allowedApiBaseUrl } from '../../shared/provider/api-base-url.ts';
 import { type ConnectedApp, isUsable } from '../../shared/provider/connected-app.ts';
 import type { ProviderReply } from '../../shared/provider/provider-reply.ts';
 import { isoOrNull, isoTime } from '../../shared/time.ts';
@@ -132,7 +132,7 @@ function causeText({ health, cause, notCheckedSince }: Connection): string | und
 }
 
 function apiBaseUrlOf(app: ConnectedApp, { apiBaseUrl }: Connection): string | undefined {
-  return grantedApiBaseUrl(app, apiBaseUrl) ?? app.apiBaseUrl;
+  return allowedApiBaseUrl(app, apiBaseUrl) ?? app.apiBaseUrl;
 }
 
 export function accountName({ account }: Pick<Connection, 'account'>): string | undefined {

@@ -12,7 +12,7 @@ import type { ConnectLinks } from './connect-links.ts';
 import { type Connection, connectionOfGrant } from './connection.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
-import { type Grant, isBroken, revocationToken, type StoredGrant } from './grant.ts';
+import { type Grant, mayNeedReconnect, revocationToken, type StoredGrant } from './grant.ts';
 import { CONFIRM_TIMEOUT_MS, type GrantReading, type GrantStore, saveConfirmed, undoWrite } from './grant-store.ts';
 import type { PendingRevocation, Revocations } from './revocations.ts';
 
@@ -243,7 +243,7 @@ export function createConnections(parts: {
       const ids = { userId, app: app.id, connection };
       events.connectionCreated({ ...ids, scopes: response.scopes ?? scopes, link, origin });
       if (!replaced) return 'connected';
-      if (isBroken(replaced)) events.connectionRecovered({ ...ids, origin });
+      if (mayNeedReconnect(replaced)) events.connectionRecovered({ ...ids, origin });
       await revokeReplaced(app, replaced, account);
       return 'connected';
     },

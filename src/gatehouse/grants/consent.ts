@@ -3,7 +3,7 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../../shared/provider/issuer.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
-import { type Grant, isBroken, isUnchecked, withTokens } from './grant.ts';
+import { type Grant, isUnchecked, mayNeedReconnect, withTokens } from './grant.ts';
 
 export interface Consent {
   userId: string;
@@ -108,7 +108,7 @@ function isNarrower(grant: Grant, granted: readonly string[]): boolean {
   return (
     chosen === true &&
     refreshToken !== undefined &&
-    !isBroken(grant) &&
+    !mayNeedReconnect(grant) &&
     granted.some((scope) => !scopes.includes(scope))
   );
 }

@@ -213,7 +213,7 @@ export function isBackingOff(grant: Grant, now: number): boolean {
 }
 
 /** True if the user must reconnect, or may have to. */
-export function isBroken({ failure }: Grant): boolean {
+export function mayNeedReconnect({ failure }: Grant): boolean {
   return failure !== undefined && failure.kind !== 'passing';
 }
 

@@ -102,10 +102,10 @@ export function createGrantImports(parts: {
 function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): ImportOutcome | 'sealed' | undefined {
   if ('unreadable' in stored) return { kind: 'invalid', cause: 'unreadable' };
   const { grant } = stored;
-  const isBroken = healthOf(grant, now) === 'reconnect_needed';
-  if (!isBroken && !isUnchecked(grant)) return { kind: 'already_connected' };
+  const needsReconnect = healthOf(grant, now) === 'reconnect_needed';
+  if (!needsReconnect && !isUnchecked(grant)) return { kind: 'already_connected' };
   if (!isIssuedFor(grant.registration, imported.app)) return undefined;
-  if (!isBroken) return 'sealed';
+  if (!needsReconnect) return 'sealed';
   // The provider refused this refresh token before: a second call would get the same response.
   return isUnchecked(grant) && grant.refreshToken === imported.refreshToken ? failureOf(grant) : undefined;
 }

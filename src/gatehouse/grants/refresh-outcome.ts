@@ -8,8 +8,8 @@ import { accountAfter, isOtherAccount } from './consent.ts';
 import {
   type FailureCause,
   type Grant,
-  isBroken,
   isUnchecked,
+  mayNeedReconnect,
   type ReadableGrant,
   type RefreshFailure,
   type StoredGrant,
@@ -88,7 +88,7 @@ export function createRefreshOutcomes(parts: {
     if (hasEnded) events.reconnectNeeded({ ...ids, cause: failure.cause });
     // `audited`: the import has written an audit entry. It may have ended before its refresh token was tried.
     if (isUnchecked(before) && !isUnchecked(next)) events.connectionCreated({ ...ids, scopes, audited: true });
-    else if (!failure && isBroken(before)) events.connectionRecovered(ids);
+    else if (!failure && mayNeedReconnect(before)) events.connectionRecovered(ids);
   };
 
   /** Replaces the version that was read, or loads the grant that another process wrote first. */
@@ -233,7 +233,7 @@ export function createRefreshOutcomes(parts: {
         case 'unusable':
           if (outcome.reason === OTHER_SUBJECT && isUnchecked(call.grant)) return removeUnchecked(call);
           return saveUnusable(call, outcome.refreshToken);
-        case 'doubtful':
+        case 'unclear_refusal':
           if (isNarrowed(call) && isNarrowingRefusal(outcome))
             return saveTokens(call, {}, (grant) => withLostEntryRestored(call, grant));
           return saveFailure(call, 'unverified', 'unclear_refusal');
@@ -260,7 +260,7 @@ export function createRefreshOutcomes(parts: {
 
 /** True if the provider refused only the requested scopes or resource: the grant may still work. */
 export function isNarrowingRefusal(outcome: RefreshOutcome): boolean {
-  return outcome.kind === 'doubtful' && NARROWING_REFUSALS.has(outcome.reason);
+  return outcome.kind === 'unclear_refusal' && NARROWING_REFUSALS.has(outcome.reason);
 }
 
 /** True if the refused tokens were stored before a recent failover, which may have lost newer ones. */

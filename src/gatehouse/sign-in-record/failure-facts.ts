@@ -2,7 +2,7 @@
 
 import { AppError } from '../../shared/errors.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
-import { idTokenFault, namedEmail } from '../../shared/provider/id-token-fault.ts';
+import { idTokenFault, unverifiedEmailIn } from '../../shared/provider/id-token-fault.ts';
 import { oauthErrorOf } from '../../shared/provider/oauth-error.ts';
 import { ProviderError } from '../../shared/provider/provider-error.ts';
 import type { SignInFacts } from './failures.ts';
@@ -15,7 +15,7 @@ export function factsOf(error: unknown): SignInFacts {
   if (!(cause instanceof ProviderError)) return facts;
   const { status, oauthError, member, host, cause: origin } = cause.facts;
   const isIdTokenRefused =
-    cause.failure === 'invalid' && cause.reason === 'token_answer_invalid' && member === undefined;
+    cause.failure === 'invalid' && cause.reason === 'token_response_invalid' && member === undefined;
   return {
     ...facts,
     status,
@@ -31,7 +31,7 @@ export function factsOf(error: unknown): SignInFacts {
 /** The e-mail address in a refused ID token: it proves nothing, but administrators find the attempt by it. */
 export function unprovenEmail(error: unknown): string | undefined {
   const cause = error instanceof AppError ? error.cause : undefined;
-  return cause instanceof ProviderError ? namedEmail(cause.facts.cause) : undefined;
+  return cause instanceof ProviderError ? unverifiedEmailIn(cause.facts.cause) : undefined;
 }
 
 /** The detail of the failed step. */

@@ -358,7 +358,7 @@ const FAILURES = {
         field: 'tokenPath',
       },
       {
-        when: ({ reason, status = 0 }) => reason === 'token_answer_invalid' && status >= 300,
+        when: ({ reason, status = 0 }) => reason === 'token_response_invalid' && status >= 300,
         name: 'wrong_token_endpoint',
         failedAt: 'token_endpoint',
         words: ({ status }) => `The token endpoint sent no token response${inBrackets(status)}.`,

@@ -98,7 +98,7 @@ function causeFacts(cause: unknown): { detail?: string | undefined; retryAfterSe
 
 function describe({ reason, facts }: ProviderError): string {
   const failedCall = facts.cause instanceof OutboundError ? `(${facts.cause.message})` : undefined;
-  const { check, secondsAhead } = reason === 'token_answer_invalid' ? idTokenFault(facts.cause) : {};
+  const { check, secondsAhead } = reason === 'token_response_invalid' ? idTokenFault(facts.cause) : {};
   const clocks = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
   const failedCheck = check && check !== 'form' ? `(${check}${clocks})` : undefined;
   const { status, oauthError, endpoint, member, host } = facts;

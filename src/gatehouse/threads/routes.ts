@@ -38,7 +38,7 @@ export interface ThreadRoutes {
 export function threadRoutes(parts: {
   apps: CurrentApps;
   threads: ThreadCall;
-  sessions: Pick<BrowserSessions, 'lastKnown'>;
+  sessions: Pick<BrowserSessions, 'cached'>;
   grants: Pick<GrantStore, 'prefetch'>;
 }): ThreadRoutes {
   const { apps, threads, sessions, grants } = parts;
@@ -56,7 +56,7 @@ export function threadRoutes(parts: {
    */
   const prefetch = (req: IncomingMessage): RelayedHandler => {
     // The query may name an app that does not exist, and only a signed-in caller may learn that.
-    const session = req.url?.includes('?') ? undefined : sessions.lastKnown(req);
+    const session = req.url?.includes('?') ? undefined : sessions.cached(req);
     const app = session && apps.usualThreadApp(session.app);
     const prefetched = app && grants.prefetch(session.user.id, app.id);
     return (_req, res) => respond(req, res, prefetched);

@@ -9,7 +9,7 @@ import { createStoredGauges, type WatchedFacts } from './stored-gauges.ts';
 /** The label values of each counter. */
 export const LABEL_VALUES = {
   signIns: ['signed_in', 'connected', 'refused', 'failed'],
-  refreshes: ['refreshed', 'refused', 'doubtful', 'unavailable', 'unusable', 'app_fault'],
+  refreshes: ['refreshed', 'refused', 'unclear_refusal', 'unavailable', 'unusable', 'app_fault'],
   reconnectsNeeded: ['grant_refused', 'lost_in_failover', 'response_lost', 'access_ended'],
   binLookups: [
     'dataset',

@@ -1,4 +1,4 @@
-/** The id of a user's account at a provider that does not name it in an ID token: a member of a response of its API. */
+/** Reads the account id from the provider's API, for providers that send no ID token. */
 import * as client from 'openid-client';
 import { parseJson } from '../json.ts';
 import { limitOf, ProviderError } from './provider-error.ts';
@@ -8,7 +8,7 @@ import type { TokenResponse } from './token-response.ts';
 
 const MAX_CHARACTERS = 255;
 
-/** GETs the URL of the app's `account` with the access token. @throws ProviderError without an id */
+/** GETs the URL in the app's `account` setting with the access token. @throws ProviderError if the response has no id */
 export async function readAccountId(
   { app: { account }, server, configuration }: ProviderConnection,
   { accessToken, dpopKey }: Pick<TokenResponse, 'accessToken' | 'dpopKey'>,
@@ -35,12 +35,15 @@ function unreadable(failure: 'unavailable' | 'invalid', status: number): Provide
   return new ProviderError(failure, 'account_unreadable', { status, ...limitOf({ status }) });
 }
 
-/** @param path names of members with dots between them */
+/** @param path member names joined by dots */
 function idAt(body: unknown, path: string): string | undefined {
   const value = path
     .split('.')
-    .reduce<unknown>((at, name) => (isContainer(at) && Object.hasOwn(at, name) ? at[name] : undefined), body);
-  // A greater number is rounded: two accounts could have the same one.
+    .reduce<unknown>(
+      (container, name) => (isContainer(container) && Object.hasOwn(container, name) ? container[name] : undefined),
+      body,
+    );
+  // JSON parsing rounds larger numbers, so two accounts could get the same id.
   const id = Number.isSafeInteger(value) ? String(value) : value;
   return typeof id === 'string' && id.trim() !== '' && id.length <= MAX_CHARACTERS ? id : undefined;
 }

@@ -7,17 +7,17 @@ import type { ProviderMetadata } from './provider-metadata.ts';
 export interface AuthorizationRequest {
   redirectUri: string;
   state: string;
-  /** Sent where an ID token is expected. */
+  /** Sent if an ID token is expected. */
   nonce: string;
   codeVerifier: string;
   scopes: readonly string[];
-  /** Values with spaces between them. */
+  /** Space-separated values. */
   prompt?: string | undefined;
   /** The requested authentication context. */
   acrValues?: string | undefined;
   /** The maximum age of the user's sign-in at the provider. */
   maxAgeSeconds?: number | undefined;
-  /** Which account, and in which languages the provider's pages are shown. */
+  /** The account to preselect, and the languages of the provider's pages. */
   hints?: Partial<Record<'login_hint' | 'ui_locales', string>> | undefined;
 }
 
@@ -35,7 +35,7 @@ export function authorizationParameters(
     code_challenge: codeChallenge(request.codeVerifier),
     code_challenge_method: 'S256',
     ...(request.scopes.includes('openid') && { nonce: request.nonce }),
-    ...(request.prompt && { prompt: knownPrompt(request.prompt, server) }),
+    ...(request.prompt && { prompt: supportedPrompt(request.prompt, server) }),
     ...(request.acrValues && { acr_values: request.acrValues }),
     ...(request.maxAgeSeconds !== undefined && { max_age: String(request.maxAgeSeconds) }),
   };
@@ -44,14 +44,14 @@ export function authorizationParameters(
 /** RFC 7636 section 4.2. Synchronous: openid-client uses WebCrypto, whose thread pool takes longer than the hash. */
 const codeChallenge = (verifier: string): string => hash('sha256', verifier, 'base64url');
 
-/** With `login` in place of `select_account` if the provider lists what it knows, and not that. */
-function knownPrompt(prompt: string, { prompt_values_supported: supported }: ProviderMetadata): string {
+/** Replaces `select_account` with `login` if the provider lists the values that it supports without `select_account`. */
+function supportedPrompt(prompt: string, { prompt_values_supported: supported }: ProviderMetadata): string {
   if (!Array.isArray(supported) || supported.includes('select_account')) return prompt;
   const values = prompt.split(' ').map((value) => (value === 'select_account' ? 'login' : value));
   return [...new Set(values)].join(' ');
 }
 
-/** `auto`: where the provider requires it (RFC 9126 section 5). @throws ProviderError without an endpoint for it */
+/** `auto` pushes if the provider requires it (RFC 9126 section 5). @throws ProviderError if there is no endpoint for it */
 export function isPushed(app: ConnectedApp, server: ProviderMetadata): boolean {
   const isRequiredByProvider = app.par === 'auto' && server.require_pushed_authorization_requests === true;
   if (app.par !== 'required' && !isRequiredByProvider) return false;

@@ -1,9 +1,9 @@
 /** Rules for callback URLs and return URLs, which are compared character by character (RFC 9700 section 4.1). Pure. */
 import { isLoopbackHost } from '../config/rules.ts';
 
-/** Advice for each rule, shown beside the field. */
+/** Advice for each rule, shown next to the field. */
 export const CALLBACK_URL_ADVICE = {
-  not_absolute: 'Give the whole URL, beginning with https:// and a host name.',
+  not_absolute: 'Enter the whole URL, beginning with https:// and a host name.',
   not_https: 'Begin with https:// (plain http is for 127.0.0.1, [::1] and localhost only).',
   wildcard: 'Write out every callback URL: "*" is not allowed, they are compared character by character.',
   fragment: 'Leave out "#" and what follows it.',
@@ -16,8 +16,8 @@ export const CALLBACK_URL_ADVICE = {
 export type CallbackUrlRule = keyof typeof CALLBACK_URL_ADVICE;
 
 /**
- * Checks a URL as it is written, without normalising it, since providers compare it as it is registered.
- * Returns the first rule that it breaks, or undefined.
+ * Checks a URL without normalizing it, because providers compare it character by character.
+ * @returns the first rule that it breaks, or undefined
  */
 export function checkCallbackUrl(text: string): CallbackUrlRule | undefined {
   if (hasInvisible(text)) return 'control';
@@ -35,7 +35,7 @@ export function checkCallbackUrl(text: string): CallbackUrlRule | undefined {
   return path.split('/').some(isDotSegment) ? 'dot_segments' : undefined;
 }
 
-/** Checks each URL of a list, and that none is in it twice. */
+/** Checks each URL of a list, and that the list has no duplicates. */
 export function checkCallbackUrls(urls: readonly string[]): { position: number; rule: CallbackUrlRule }[] {
   return urls.flatMap((url, position) => {
     const rule = checkCallbackUrl(url) ?? (urls.indexOf(url) < position ? 'duplicate' : undefined);
@@ -44,18 +44,18 @@ export function checkCallbackUrls(urls: readonly string[]): { position: number; 
 }
 
 /**
- * The callback URL of an app here that was probably meant: the same address but for case, scheme, `www.`, query or a
- * slash at the end. Undefined for that URL itself and for all others.
+ * The callback URL of an app here from which `url` differs only in case, scheme, `www.`, query or slashes.
+ * @returns undefined for a correct callback URL, and for a URL that resembles none
  */
-export function probablyMeant(url: string, publicHref: string): string | undefined {
+export function intendedCallbackUrl(url: string, publicHref: string): string | undefined {
   const id = /\/oauth\/callback\/([a-z0-9-]{1,40})$/.exec(withoutDetails(url))?.[1];
-  const own = `${publicHref}/oauth/callback/${id}`;
-  return url !== own && withoutDetails(url) === withoutDetails(own) ? own : undefined;
+  const callbackUrl = `${publicHref}/oauth/callback/${id}`;
+  return url !== callbackUrl && withoutDetails(url) === withoutDetails(callbackUrl) ? callbackUrl : undefined;
 }
 
-/** The first URL that was probably meant to be `own`, the callback URL of an app here. */
-export const nearMiss = (urls: readonly string[], own: string, publicHref: string): string | undefined =>
-  urls.find((url) => probablyMeant(url, publicHref) === own);
+/** The first URL that looks like a misspelled `callbackUrl`, which is the callback URL of an app here. */
+export const findSimilarUrl = (urls: readonly string[], callbackUrl: string, publicHref: string): string | undefined =>
+  urls.find((url) => intendedCallbackUrl(url, publicHref) === callbackUrl);
 
 const withoutDetails = (url: string) =>
   url
@@ -75,6 +75,6 @@ function hasInvisible(text: string): boolean {
 
 /** `.` and `..`, plain or encoded, also before a `;` parameter, which some servers remove before they resolve dots. */
 function isDotSegment(segment: string): boolean {
-  // For servers that decode before they resolve dots, an encoded slash ends a segment.
+  // An encoded slash ends a segment for servers that decode before they resolve dots.
   return segment.split(/%2f/i).some((part) => /^(?:\.|%2e){1,2}(?:;.*|%3b.*)?$/i.test(part));
 }

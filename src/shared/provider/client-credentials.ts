@@ -1,4 +1,4 @@
-/** Client authentication: by a secret (RFC 6749 section 2.3.1) or by our signature (RFC 7523). */
+/** Client authentication with a secret (RFC 6749 section 2.3.1) or a signed assertion (RFC 7523). */
 import type { JWTPayload } from 'jose';
 import * as client from 'openid-client';
 import type { ConnectedApp } from './connected-app.ts';
@@ -15,7 +15,7 @@ const ASSERTION_SECONDS = 60;
 
 /**
  * Client authentication as registered (RFC 6749 section 2.3.1, OpenID Connect Core section 9).
- * @throws ProviderError where `private_key_jwt` is registered and there are no keys
+ * @throws ProviderError if `private_key_jwt` is registered and there are no keys
  */
 export function clientAuthentication(app: ConnectedApp, ownKeys: AssertionSigner | undefined): client.ClientAuth {
   const secret = app.clientSecret ?? '';
@@ -32,7 +32,7 @@ export function clientAuthentication(app: ConnectedApp, ownKeys: AssertionSigner
   return (_server, _client, _body, headers) => headers.set('authorization', basicCredentials(app.clientId, secret));
 }
 
-/** For one use at this provider (RFC 7523 sections 2.2 and 3). @param audience the issuer, or the token endpoint of many */
+/** RFC 7523 sections 2.2 and 3. @param audience the issuer, or the token endpoint of an issuer template */
 function clientAssertion(ownKeys: AssertionSigner, clientId: string, audience: string): Promise<string> {
   return ownKeys.sign({ iss: clientId, sub: clientId, aud: audience }, { typ: 'JWT', seconds: ASSERTION_SECONDS });
 }
@@ -42,8 +42,8 @@ function basicCredentials(clientId: string, secret: string): string {
 }
 
 /**
- * application/x-www-form-urlencoded, but `- _ . ~` stay as they are. openid-client's own method escapes those,
- * and providers that do not decode the credentials then refuse a client id with a hyphen.
+ * application/x-www-form-urlencoded, except that `- _ . ~` are not escaped. The method of openid-client escapes them,
+ * and providers that do not decode the credentials then refuse a client ID with a hyphen.
  */
 function formEncode(text: string): string {
   return new URLSearchParams([['', text]]).toString().slice(1).replaceAll('%7E', '~');

@@ -1,4 +1,4 @@
-/** A connected app: the schema of its registration with defaults, and facts that follow from it. */
+/** The schema of a connected app's registration with defaults, and values derived from it. */
 import { z } from 'zod';
 import { CALLBACK_URL_ADVICE, checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
 import { resources } from './resources.ts';
@@ -22,7 +22,7 @@ const scopeToken = z
   );
 const absoluteUrlOr = (missing?: string) =>
   text(2000, missing).refine((value) => /^https?:\/\/[^\s\\#@]+$/i.test(value) && URL.canParse(value), {
-    message: 'Give an absolute URL without user name or fragment, beginning with https://.',
+    message: 'Enter an absolute URL without user name or fragment, beginning with https://.',
   });
 const absoluteUrl = absoluteUrlOr().meta({ format: 'uri' });
 
@@ -44,7 +44,7 @@ const returnUrl = text(2000).superRefine((url, context) => {
 const signIn = z.strictObject({
   allow: z.union(
     [z.literal('everyone'), z.strictObject({ claim: text(200), values: z.array(text(200)).min(1).max(200) })],
-    { error: 'Give "everyone", or {"claim": "NAME", "values": ["VALUE"]} with the values that may sign in.' },
+    { error: 'Enter "everyone", or {"claim": "NAME", "values": ["VALUE"]} with the values that may sign in.' },
   ),
 });
 
@@ -69,7 +69,7 @@ const parameters = z
         path: [name],
         message:
           name.toLowerCase() === 'prompt'
-            ? 'The parameter "prompt" has a field of its own: set prompt.'
+            ? 'Set the parameter "prompt" in the field for prompts.'
             : `"${name}" is a protocol parameter and cannot be set.`,
       });
     }
@@ -79,7 +79,7 @@ const account = z.strictObject({
   field: text(200).meta({
     title: 'Member with the account’s id',
     description:
-      'For an app without ID tokens: where the response of this URL has the id of the user’s account, such as id or data.user.id.',
+      'For an app without ID tokens: the path of the account’s id in the response of this URL, such as id or data.user.id.',
   }),
   url: absoluteUrl.optional().meta({
     title: 'URL of the account',
@@ -87,8 +87,8 @@ const account = z.strictObject({
   }),
 });
 
-const PROMPT_ADVICE = 'Give values such as "consent", "login" and "select_account", or "off" to send none.';
-/** OpenID Connect Core section 3.1.2.1. `none` would let no user sign in or consent. */
+const PROMPT_ADVICE = 'Enter values such as "consent", "login" and "select_account", or "off" to send none.';
+/** OpenID Connect Core section 3.1.2.1. With `none` no user could sign in or consent. */
 const promptValue = z.string().regex(/^(?!none$)[a-z_]{1,40}$/, PROMPT_ADVICE);
 const prompt = z.union([z.literal('off'), z.array(promptValue).min(1).max(5)], { error: PROMPT_ADVICE });
 
@@ -102,32 +102,32 @@ const API_URL_MEMBERS = [
   ...(['api_url', 'api_domain', 'geolocation'] as const),
 ] as const;
 
-/** A host name, or with a dot at the front every name below it; no address, whose last label would be a number. */
+/** A host name; with a leading dot, every name below it. The last label begins with a letter, which excludes IP addresses. */
 const apiHost = z
   .string()
   .max(260)
   .regex(
     /^(\.([a-z0-9-]{1,63}\.)+|([a-z0-9-]{1,63}\.)*)[a-z][a-z0-9-]{0,62}(:[1-9]\d{0,4})?$/,
-    'Give a host in lower case such as api.example.com, or .example.com for every name below it, with a port if it is not 443.',
+    'Enter a host in lower case such as api.example.com, or .example.com for every name below it, with a port if it is not 443.',
   );
 
 const apiBaseUrlFrom = z.strictObject({
   member: z.enum(API_URL_MEMBERS).meta({
     title: 'Member of token responses with the API base URL',
-    description: 'Only where the provider names one for each user.',
+    description: 'Only if the provider names one for each user.',
   }),
-  hosts: z.array(apiHost, 'Name the hosts that this member may name.').min(1).max(20).meta({
+  hosts: z.array(apiHost, 'Enter the hosts that this member may name.').min(1).max(20).meta({
     title: 'Hosts that this member may name',
     description: 'Such as api.example.com, or .example.com for every name below it.',
   }),
 });
 
-/** The rate limits of the platform. Only needed if its responses do not state them. */
+/** The rate limits of the platform, needed only if its responses do not state them. */
 const callsPerMinute = (title: string, max: number) =>
-  z.int().min(1).max(max).optional().meta({ title, description: 'Only where its responses do not state it.' });
+  z.int().min(1).max(max).optional().meta({ title, description: 'Only if its responses do not state it.' });
 const rateLimit = z.strictObject({
   perUserPerMinute: callsPerMinute('Calls a minute that the platform allows each user', 1_000_000),
-  perAppPerMinute: callsPerMinute('Calls a minute that it allows the whole app', 10_000_000),
+  perAppPerMinute: callsPerMinute('Calls a minute that the platform allows the whole app', 10_000_000),
 });
 
 export const TOKEN_ENDPOINT_AUTH_METHODS = [
@@ -141,8 +141,8 @@ export const TOKEN_ENDPOINT_AUTH_METHODS = [
 const protection = z.enum(['auto', 'required', 'off']).default('auto');
 
 /**
- * An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file names the place of the secret. The admin
- * form draws each field with a title as it is described here; the others stand in its template and in
+ * An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file says where the secret is stored. The admin
+ * form draws each field that has a title; the other fields are in its template and in
  * `gatehouse/admin/connected-apps/form.ts`. A field that is in neither is lost when the form is saved.
  */
 export const connectedAppSchema = z.strictObject({
@@ -151,7 +151,7 @@ export const connectedAppSchema = z.strictObject({
   issuer: absoluteUrlOr('Enter the issuer: the whole address, beginning with https://.')
     .refine((value) => !value.includes('?'), { message: 'An issuer has no query (RFC 8414 section 2).' })
     .refine((value) => !/[{}]/.test(value.replace(/(?<=[^/])\/\{tenantid\}(?=\/|$)/, '')), {
-      message: 'In braces an issuer can have {tenantid} alone, once, as a whole part of the path.',
+      message: 'The only part in braces that an issuer can have is {tenantid}, once, as a whole segment of the path.',
     }),
   discoveryUrl: absoluteUrl.optional(),
   clientId: text(500, 'Enter the client ID.'),
@@ -168,49 +168,49 @@ export const connectedAppSchema = z.strictObject({
   signIn: signIn.optional(),
   returnUrls: z.array(returnUrl).max(50).default([]).meta({
     title: 'Return URLs',
-    description: 'Where users may be sent back to after signing in, beside pages of this service.',
+    description: 'Where users may be sent after signing in, in addition to pages of this service.',
   }),
   parameters: parameters.optional().meta({
     title: 'Extra authorization parameters',
-    description: 'None that belongs to the protocol.',
+    description: 'Protocol parameters are not allowed.',
   }),
   resources,
   account: account.optional(),
   prompt: prompt.optional().meta({
     title: 'Prompt',
     description:
-      'What the provider asks each time, such as consent or select_account, with spaces between them; off: nothing. Empty: consent, where a refresh token depends on it.',
+      'What the provider asks each time: space-separated values such as consent or select_account, or off for none. Empty: consent, if a refresh token depends on it.',
   }),
   tokenParameters: parameters.optional().meta({
     title: 'Extra token parameters',
-    description: 'Sent to the token endpoint with each code and each refresh token. None that belongs to the protocol.',
+    description:
+      'Sent to the token endpoint with each code and each refresh token. Protocol parameters are not allowed.',
   }),
   tokenPath: z
     .string()
-    .regex(/^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,4}$/, 'Give member names, joined by dots.')
+    .regex(/^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,4}$/, 'Enter member names joined by dots.')
     .optional()
     .meta({
       title: 'Path of nested tokens',
-      description: 'Only where token responses have the tokens in an object within them, such as authed_user.',
+      description: 'Only if token responses have the tokens in a nested object, such as authed_user.',
     }),
   accessTokenLifetimeSeconds: z.int().min(1).max(31_536_000).optional().meta({
     title: 'Seconds that an access token lasts',
-    description: 'Only where the provider does not state it.',
+    description: 'Only if the provider does not state it.',
   }),
   refresh: z.enum(['rotating', 'reusable']).optional().meta({ title: 'Refresh tokens' }),
   endsEarlierTokens: z.boolean().default(false).meta({
     title: 'A refresh ends earlier access tokens',
-    description:
-      'Only where the provider says so. Services then get a token with fewer scopes at most every 30 seconds.',
+    description: 'Only if the provider says so. Services then get a token with fewer scopes at most every 30 seconds.',
   }),
   par: protection.meta({
     title: 'Pushed authorization requests (PAR)',
     description:
-      'The request goes from here to the provider, and no browser can read or change it. If required, the app does not work with a provider that lacks it.',
+      'Gatehouse sends the request to the provider directly, so no browser can read or change it. If required, the app does not work with a provider that does not support it.',
   }),
   dpop: protection.meta({
     title: 'Tokens bound to a key (DPoP)',
-    description: 'A stolen access token is of no use without our key. If required, other tokens are refused.',
+    description: 'A stolen access token cannot be used without the key. If required, other tokens are refused.',
   }),
   rateLimit: rateLimit.optional(),
   providerSignOut: z.boolean().default(true).meta({ title: 'Signing out here also signs out at the provider' }),
@@ -219,7 +219,7 @@ export const connectedAppSchema = z.strictObject({
 
 export type ConnectedAppRegistration = z.output<typeof connectedAppSchema>;
 
-/** A connected app with its secret read. Frozen; a change makes a new object. */
+/** A connected app with its secret. Frozen; a change creates a new object. */
 export interface ConnectedApp extends Readonly<ConnectedAppRegistration> {
   readonly clientSecret: string | undefined;
 }
@@ -235,12 +235,12 @@ export function providerUrls(appId: string, publicUrl: string) {
     callback: callbackUrlOf(appId, publicUrl),
     postLogout: `${publicUrl}/`,
     backchannelLogout: `${publicUrl}/oauth/backchannel-logout/${appId}`,
-    /** Of our public keys, for `private_key_jwt`. */
+    /** Our public keys, for `private_key_jwt`. */
     jwks: `${publicUrl}/.well-known/jwks.json`,
   };
 }
 
-/** False where the app is disabled or its `callbackUrls` lack the URL that is always sent. Then no request is sent. */
+/** False if the app is disabled or its `callbackUrls` lack the URL that is always sent. No requests are sent for it then. */
 export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
   return !app.disabled && app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
 }
@@ -251,12 +251,12 @@ export const callbackWarnings = (apps: readonly ConnectedApp[], publicUrl: strin
     .filter((app) => !app.disabled && !isUsable(app, publicUrl))
     .map(({ id }) => `no user can use the app "${id}" here: add ${callbackUrlOf(id, publicUrl)} to its callbackUrls.`);
 
-/** True where the app uses OpenID Connect, so that an ID token is expected. */
+/** True if the app uses OpenID Connect, so an ID token is expected. */
 export function isOpenIdApp(app: ConnectedApp): boolean {
   return app.scopes.includes('openid');
 }
 
-/** The host of the provider for the log: that of a token endpoint set by hand, otherwise of the issuer. */
+/** The host of the provider for the log: that of the configured token endpoint, or else of the issuer. */
 export function providerHostOf({ endpoints, issuer }: Pick<ConnectedApp, 'endpoints' | 'issuer'>): string | undefined {
   return URL.parse(endpoints?.token ?? issuer)?.host;
 }

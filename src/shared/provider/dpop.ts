@@ -6,15 +6,15 @@ import { exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 export type DpopKey = JWK;
 
 const ALGORITHM = 'ES256';
-/** Keyed by the object, which lives as long as the opened grant. */
-const imported = new WeakMap<DpopKey, Promise<CryptoKey>>();
+/** The cache is keyed by the object, which lives as long as the opened grant. */
+const privateKeys = new WeakMap<DpopKey, Promise<CryptoKey>>();
 
 export async function makeDpopKey(): Promise<DpopKey> {
   const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
   return exportJWK(privateKey);
 }
 
-/** The key pair as openid-client needs it. */
+/** The key pair in the form that openid-client needs. */
 export async function dpopKeyPair(key: DpopKey): Promise<{ publicKey: CryptoKey; privateKey: CryptoKey }> {
   const publicKey = (await importJWK(publicPart(key), ALGORITHM, { extractable: true })) as CryptoKey;
   return { publicKey, privateKey: await privateKeyOf(key) };
@@ -22,7 +22,7 @@ export async function dpopKeyPair(key: DpopKey): Promise<{ publicKey: CryptoKey;
 
 /**
  * The DPoP proof for one call (RFC 9449 section 4.2).
- * @param call `url`: query and fragment are left out. `nonce`: the last one that the server sent (section 9)
+ * @param call the query and fragment of `url` are left out; `nonce` is the last one that the server sent (section 9)
  */
 export async function dpopProof(
   key: DpopKey,
@@ -43,10 +43,10 @@ export async function dpopProof(
 }
 
 function privateKeyOf(key: DpopKey): Promise<CryptoKey> {
-  const cached = imported.get(key);
+  const cached = privateKeys.get(key);
   if (cached) return cached;
   const privateKey = importJWK(key, ALGORITHM) as Promise<CryptoKey>;
-  imported.set(key, privateKey);
+  privateKeys.set(key, privateKey);
   return privateKey;
 }
 

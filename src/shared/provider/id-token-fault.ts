@@ -27,7 +27,7 @@ const BY_CLAIM: Readonly<Record<string, IdTokenCheck>> = {
 /** Codes of `jose` for a signature by a key that is not the provider's. */
 const KEY_FAULTS: unknown[] = ['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JWKS_NO_MATCHING_KEY'];
 
-/** @param error of the libraries or `RefusedJwt`; read by codes and claims, never by message */
+/** @param error from the libraries, or a `RefusedJwt`; classified by codes and claims, never by its message */
 export function idTokenFault(error: unknown): IdTokenFault {
   for (const link of chainOf(error)) {
     const { claim, claims, now, code } = link;
@@ -40,8 +40,8 @@ export function idTokenFault(error: unknown): IdTokenFault {
   return { check: 'form' };
 }
 
-/** The e-mail address in the claims of a refused token, which is not verified. */
-export function namedEmail(error: unknown): string | undefined {
+/** The e-mail address in the claims of a refused token. */
+export function unverifiedEmailIn(error: unknown): string | undefined {
   for (const { claims } of chainOf(error)) {
     const { email } = isObject(claims) ? claims : {};
     if (typeof email === 'string' && /^[^\s@]{1,100}@[^\s@]{1,100}$/.test(email)) return email;
@@ -57,7 +57,7 @@ function tenantIn(claims: unknown): Pick<IdTokenFault, 'seen'> {
 function aheadOf(claims: unknown, now: unknown): Pick<IdTokenFault, 'secondsAhead'> {
   const { iat, nbf } = isObject(claims) ? claims : {};
   const issued = typeof iat === 'number' ? iat : nbf;
-  // If `nbf` is still to come, the clock of the provider is ahead and shows at least that time.
+  // If `nbf` is in the future, the provider's clock is ahead and shows at least that time.
   const providerTime = typeof nbf === 'number' && typeof now === 'number' && nbf > now ? nbf : issued;
   return typeof providerTime === 'number' && typeof now === 'number'
     ? { secondsAhead: Math.round(now - providerTime) }

@@ -1,10 +1,10 @@
-/** Error codes in a provider's responses: which of them may be shown, and which blame the client. Pure. */
+/** Error codes in a provider's responses: which may be shown, and which refuse the client or the code. Pure. */
 import { containsCardNumber } from '../observability/card-numbers.ts';
 
 /** RFC 6749 appendix A.7, without the space. Other text of a provider is not repeated (R22). */
 const CODE = /^[\x21\x23-\x5b\x5d-\x7e]{1,100}$/;
 
-/** @param secrets that the request held: a code that repeats one is dropped */
+/** @param secrets of the request; an error code that repeats one is dropped */
 export function oauthErrorOf(value: unknown, secrets: readonly (string | undefined)[] = []): string | undefined {
   if (typeof value !== 'string' || !CODE.test(value) || containsCardNumber(value)) return undefined;
   return secrets.some((secret) => secret && value.includes(secret)) ? undefined : value;
@@ -12,7 +12,7 @@ export function oauthErrorOf(value: unknown, secrets: readonly (string | undefin
 
 /**
  * A wrong client ID or secret: RFC 6749 section 5.2, GitHub ("Troubleshooting OAuth app access token request errors") and
- * Slack (`oauth.v2.access`). The last three are spelled alike; no document of a provider was found for them.
+ * Slack (`oauth.v2.access`). The last three are similar spellings that no provider is known to document.
  */
 const CLIENT_REFUSALS: ReadonlySet<string | undefined> = new Set([
   'invalid_client',
@@ -28,7 +28,7 @@ export function isClientRefusal(oauthError: string | undefined): boolean {
   return CLIENT_REFUSALS.has(oauthError);
 }
 
-/** A code that is wrong, used, expired or issued for another callback URL; the names beside RFC 6749 as above. */
+/** A code that is wrong, used, expired or issued for another callback URL; the sources are those of `CLIENT_REFUSALS`. */
 const CODE_REFUSALS: ReadonlySet<string | undefined> = new Set([
   'invalid_grant',
   'invalid_code',

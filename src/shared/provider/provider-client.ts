@@ -1,7 +1,6 @@
 /**
- * The client for identity providers (OAuth 2.0, OpenID Connect), on openid-client. Responses are captured in its `customFetch`:
- * oauth4webapi, on which it is built, parts request and processing, but a draft with it had 77 lines where 69 went, since it
- * also has to send again for a DPoP nonce and to pass on the client, its authentication and the callback URL.
+ * The client for providers (OAuth 2.0, OpenID Connect), based on openid-client. Its `customFetch` captures responses before
+ * the library processes them. oauth4webapi separates the two steps, but would need more code here: retries for DPoP nonces.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as client from 'openid-client';
@@ -23,14 +22,14 @@ import { type RefreshOutcome, refreshFailure, type TokenRefresh } from './token-
 import { dpopOptions, type ProviderConnection, requestTokens } from './token-request.ts';
 import { type CapturedResponse, type Claims, captureResponse, type TokenResponse } from './token-response.ts';
 
-/** The values that its response and the code are verified with. */
+/** The values that verify the callback and the code exchange. */
 type CodeRequest = Pick<AuthorizationRequest, 'state' | 'nonce' | 'codeVerifier' | 'scopes'>;
 
 export type AccessToken = Pick<TokenResponse, 'accessToken' | 'dpopKey'>;
 
 export interface ProviderClient {
   /**
-   * The URL of the authorization request. Where `par` requires it, the request is pushed first (RFC 9126).
+   * The URL of the authorization request. If `par` requires it, the request is pushed first (RFC 9126).
    * @throws ProviderError
    */
   authorizationUrl(app: ConnectedApp, request: AuthorizationRequest): Promise<string>;
@@ -44,13 +43,13 @@ export interface ProviderClient {
   refresh(app: ConnectedApp, request: TokenRefresh): Promise<RefreshOutcome>;
   /** RFC 7009. Never throws. */
   revoke(app: ConnectedApp, token: string, hint: 'refresh_token' | 'access_token'): Promise<RevocationResult>;
-  /** The claims of userinfo; undefined where there is no endpoint. @throws ProviderError also for another subject */
+  /** The claims of userinfo; undefined if there is no endpoint. @throws ProviderError, also for a different subject */
   userinfo(app: ConnectedApp, token: AccessToken, subject: string): Promise<Claims | undefined>;
-  /** The id of the token's account by the app's setting `account`; undefined without one. @throws ProviderError */
+  /** The account id, read as the app's `account` setting says; undefined without that setting. @throws ProviderError */
   accountId(app: ConnectedApp, token: AccessToken): Promise<string | undefined>;
-  /** True where every client gets the same `sub` for an account. False also where the provider does not say. */
+  /** True if every client gets the same `sub` for an account. False if the provider does not say. */
   hasPublicSubjects(app: ConnectedApp): Promise<boolean>;
-  /** The URL that signs the user out at the provider; undefined where that is not possible. */
+  /** The URL that signs the user out at the provider; undefined if that is not possible. */
   endSessionUrl(
     app: ConnectedApp,
     request: { idToken: string | undefined; returnTo: string },
@@ -58,26 +57,26 @@ export interface ProviderClient {
 }
 
 const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
-/** A 200 confirms a revocation, whatever its body is (RFC 7009 section 2.2). */
+/** A 200 confirms a revocation, whatever its body (RFC 7009 section 2.2). */
 const REVOCATION_LIMITS = { ...LIMITS, statusDecides: true };
 /** A signed userinfo response needs no `iat` or `exp` (OpenID Connect Core section 5.3.2). */
 const USERINFO: JwtRules = { requiredClaims: ['sub'], algorithms: 'userinfo_signing_alg_values_supported' };
 
-/** Called with each verified token response. `sent`: the refresh token that was sent for it, if any. */
-export type OnTokens = (app: ConnectedApp, response: TokenResponse, sent: string | undefined) => void;
+/** Called with each verified token response. `sentToken` is the refresh token of the request, if it had one. */
+export type OnTokens = (app: ConnectedApp, response: TokenResponse, sentToken: string | undefined) => void;
 
 export function createProviderClient(parts: {
   outbound: Outbound;
   metadata: ProviderMetadataSource;
   jwts: ProviderJwts;
-  /** Left out where no app authenticates by private_key_jwt. */
+  /** Left out if no app authenticates with private_key_jwt. */
   ownKeys?: AssertionSigner | undefined;
   onTokens?: OnTokens | undefined;
 }): ProviderClient {
   const { outbound, metadata, jwts, ownKeys, onTokens } = parts;
   /** The raw response of the current call. */
   const captures = new AsyncLocalStorage<CapturedResponse>();
-  /** By issuer: that of the provider, or those of the tenants that the app names. */
+  /** The inner keys are issuers: that of the provider, or those of the tenants that the app names. */
   const configurations = new WeakMap<ProviderMetadata, Map<string, client.Configuration>>();
 
   const cappedFetch = async (
@@ -90,7 +89,7 @@ export function createProviderClient(parts: {
     const { method, headers } = options;
     const anonymous = isPush ? 'pushed request' : undefined;
     const captured = method === 'POST' ? captures.getStore() : undefined;
-    // The second request with a DPoP nonce counts, also where it gets no response.
+    // The result of the second request with a DPoP nonce counts, even if it gets no response.
     if (captured) Object.assign(captured, { status: undefined, isSent: true });
     try {
       const limits = isRevocation ? REVOCATION_LIMITS : LIMITS;
@@ -102,21 +101,21 @@ export function createProviderClient(parts: {
     }
   };
 
-  /** Has discovery read again where an endpoint that it named is gone. */
+  /** Marks the metadata stale if an endpoint that it names is gone. */
   const watchEndpoints = async (
     app: ConnectedApp,
     server: ProviderMetadata,
     { url, call }: { url: string; call: () => Promise<Response> },
   ): Promise<Response> => {
-    const doubt = () => {
-      if (Object.values(server).some((value) => hrefOf(value) === url)) metadata.doubt(app);
+    const markStale = () => {
+      if (Object.values(server).some((value) => hrefOf(value) === url)) metadata.markStale(app);
     };
     try {
       const response = await call();
-      if (isGoneStatus(response.status)) doubt();
+      if (isGoneStatus(response.status)) markStale();
       return response;
     } catch (error) {
-      if (isGone(error)) doubt();
+      if (isGone(error)) markStale();
       throw error;
     }
   };
@@ -133,7 +132,7 @@ export function createProviderClient(parts: {
     const revocationUrl = hrefOf(server.revocation_endpoint);
     configuration[client.customFetch] = async (url, options) => {
       const captured = captures.getStore();
-      if (captured?.isReadAgain && captured.response) return captured.response;
+      if (captured?.isReplay && captured.response) return captured.response;
       const kind = { isPush: url === pushUrl, isRevocation: url === revocationUrl };
       const call = () => cappedFetch(url, options, app.id, kind);
       const response = await watchEndpoints(app, server, { url, call });
@@ -146,23 +145,23 @@ export function createProviderClient(parts: {
     return configuration;
   };
 
-  /** @param issuer of an app with an issuer template: of one of its tenants */
+  /** @param issuer for an app with an issuer template: that of one tenant */
   const connect = async (app: ConnectedApp, issuer = firstIssuer(app)): Promise<ProviderConnection> => {
     const server = await metadata.load(app);
-    const ofServer = configurations.get(server) ?? new Map<string, client.Configuration>();
-    configurations.set(server, ofServer);
-    const configuration = ofServer.get(issuer) ?? configure(app, { ...server, issuer });
-    ofServer.set(issuer, configuration);
+    const byIssuer = configurations.get(server) ?? new Map<string, client.Configuration>();
+    configurations.set(server, byIssuer);
+    const configuration = byIssuer.get(issuer) ?? configure(app, { ...server, issuer });
+    byIssuer.set(issuer, configuration);
     return { app, server, configuration };
   };
 
-  const capturing = <T>(
-    to: ProviderConnection,
+  const withCapture = <T>(
+    connection: ProviderConnection,
     captured: CapturedResponse,
     call: (configuration: client.Configuration) => Promise<T>,
   ): Promise<T> =>
-    readAsTenant({ app: to.app, jwts, captured }, async (issuer) => {
-      const { configuration } = issuer === undefined ? to : await connect(to.app, issuer);
+    readAsTenant({ app: connection.app, jwts, captured }, async (issuer) => {
+      const { configuration } = issuer === undefined ? connection : await connect(connection.app, issuer);
       return captures.run(captured, () => call(configuration));
     });
 
@@ -181,7 +180,7 @@ export function createProviderClient(parts: {
     },
 
     async exchangeCode(app, callback, request) {
-      const to = await connect(app, firstIssuer(app, callback.searchParams.get('iss')));
+      const connection = await connect(app, firstIssuer(app, callback.searchParams.get('iss')));
       const secrets = [callback.searchParams.get('code') ?? undefined, request.codeVerifier, app.clientSecret];
       const captured: CapturedResponse = { app, secrets };
       const checks = {
@@ -190,10 +189,10 @@ export function createProviderClient(parts: {
         ...(request.scopes.includes('openid') && { expectedNonce: request.nonce, idTokenExpected: true }),
       };
       try {
-        const response = await requestTokens(to, {
+        const response = await requestTokens(connection, {
           jwts,
           send: (dpop) =>
-            capturing(to, captured, (configuration) =>
+            withCapture(connection, captured, (configuration) =>
               client.authorizationCodeGrant(
                 configuration,
                 callback,
@@ -213,14 +212,14 @@ export function createProviderClient(parts: {
     async refresh(app, { refreshToken, dpopKey, scopes, resource, saveRefreshToken }) {
       const captured: CapturedResponse = { app, secrets: [refreshToken, app.clientSecret], saveRefreshToken };
       try {
-        const to = await connect(app);
+        const connection = await connect(app);
         const scope = scopes && { scope: scopes.join(' ') };
         const parameters = withResources(app, { ...app.tokenParameters, ...scope }, resource);
-        const response = await requestTokens(to, {
+        const response = await requestTokens(connection, {
           jwts,
           dpopKey,
           send: (dpop) =>
-            capturing(to, captured, (configuration) =>
+            withCapture(connection, captured, (configuration) =>
               client.refreshTokenGrant(configuration, refreshToken, parameters, dpop),
             ),
         });

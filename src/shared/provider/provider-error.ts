@@ -13,18 +13,18 @@ export interface ProviderErrorFacts {
   status?: number;
   oauthError?: string | undefined;
   endpoint?: string;
-  /** The member for which a token response was refused, and the host that it names. */
+  /** The member because of which a token response was refused, and the host that it names. */
   member?: string | undefined;
   host?: string | undefined;
-  /** What the provider calls itself, where that is not the issuer that is set; for administrators alone. */
+  /** The issuer in the provider's metadata if it differs from the configured one; for administrators only. */
   issuer?: string;
   retryAfterSeconds?: number | undefined;
-  /** The provider responded that it limits the rate of our calls. */
+  /** The provider refused the call because of its rate limit. */
   limited?: boolean | undefined;
   cause?: unknown;
 }
 
-/** `reason` is a fixed word for logs and records; texts of the provider are not repeated. */
+/** `reason` is a fixed code for logs and records; the provider's text is not repeated. */
 export class ProviderError extends Error {
   readonly failure: ProviderFailure;
   readonly reason: string;
@@ -49,26 +49,25 @@ export class ProviderError extends Error {
         cause: error,
       });
     }
-    return new ProviderError('invalid', 'unreadable_answer', { cause: error });
+    return new ProviderError('invalid', 'unreadable_response', { cause: error });
   }
 }
 
-/** The outbound error, where the failure is a call without a usable response. */
+/** The outbound error, if the failure is a call without a usable response. */
 export function failedCall(error: unknown): OutboundError | undefined {
   const cause = error instanceof ProviderError ? error.facts.cause : error;
   return cause instanceof OutboundError ? cause : undefined;
 }
 
-/** True where the provider limits the rate of our calls (RFC 6585 section 4). */
+/** True if the provider refused the call because of its rate limit (RFC 6585 section 4). */
 export const isLimit = ({ status }: Pick<Response, 'status'>): boolean => status === 429;
 
-/** For the facts of an error. */
 export const limitOf = (response: Pick<Response, 'status'>): { limited?: true } =>
   isLimit(response) ? { limited: true } : {};
 
 /**
- * True where an endpoint is not there: it could not be connected to, or the host responds that it has none there. A
- * redirect counts, since none is followed. A timeout does not: calls would wait a second time for a host that hangs.
+ * True if an endpoint is gone: the connection fails, or the status says that there is no such endpoint. A redirect counts,
+ * since none is followed. A timeout does not count: calls would wait a second time for a host that hangs.
  */
 export function isGone(error: unknown): boolean {
   const call = failedCall(error);
@@ -82,18 +81,18 @@ export function isGoneStatus(status = 0): boolean {
 }
 
 /** Sentences for an administrator: the cause with host and port, and what to do about it. */
-export function failedCallWords({ message, advice }: OutboundError): string {
+export function failedCallText({ message, advice }: OutboundError): string {
   return `The provider cannot be called: ${message}.${advice === undefined ? '' : ` ${advice}`}`;
 }
 
-/** The failure in words, without the provider's own text. */
+/** Describes the failure without repeating the provider's text. */
 export function describeFailure(error: unknown): string {
   const failed = failedCall(error);
   if (failed) return failed.message;
   if (error instanceof ProviderError) {
     const { status, oauthError, member, host, limited } = error.facts;
-    const words = limited ? 'the provider limits the rate of our calls' : error.reason.replaceAll('_', ' ');
-    const parts = [words, status && `status ${status}`, oauthError, member, host];
+    const reason = limited ? 'the provider limits the rate of our calls' : error.reason.replaceAll('_', ' ');
+    const parts = [reason, status && `status ${status}`, oauthError, member, host];
     return parts.filter(Boolean).join(', ');
   }
   return 'unknown failure';

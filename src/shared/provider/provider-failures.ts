@@ -5,7 +5,7 @@ import { failedCall, limitOf, ProviderError } from './provider-error.ts';
 import type { ProviderReply } from './provider-reply.ts';
 import type { CapturedResponse } from './token-response.ts';
 
-/** A refused push shows that a callback URL or scope is not registered; otherwise a page of the provider says so. */
+/** A refused push usually means that a callback URL or scope is not registered at the provider. */
 export function pushError(error: unknown, captured: CapturedResponse): ProviderError {
   const { status } = captured;
   if (status === undefined) return callError(error, 'push_refused');
@@ -14,7 +14,7 @@ export function pushError(error: unknown, captured: CapturedResponse): ProviderE
   return new ProviderError('misconfigured', refusesClient(captured) ? 'client_refused' : 'push_refused', facts);
 }
 
-/** For a code exchange. The captured response says more than the library's error. */
+/** For a code exchange. The captured response has more facts than the library's error. */
 export function exchangeError(error: unknown, captured: CapturedResponse): ProviderError {
   if (error instanceof client.AuthorizationResponseError) {
     return new ProviderError('refused', 'authorization_refused', {
@@ -25,18 +25,18 @@ export function exchangeError(error: unknown, captured: CapturedResponse): Provi
   const { status } = captured;
   if (status === undefined) return callError(error, 'authorization_response_invalid');
   // The token response was refused here, or the keys to verify it are unavailable.
-  if (causeOf(error) instanceof ProviderError) return callError(error, 'token_answer_invalid');
+  if (causeOf(error) instanceof ProviderError) return callError(error, 'token_response_invalid');
   const facts = factsOf(captured, error);
   if (isTemporary(status)) return new ProviderError('unavailable', 'token_endpoint_failed', facts);
-  // Some providers respond with status 200 to what they refuse.
+  // Some providers refuse with status 200.
   if (status < 400 && !(captured.fault && captured.error))
-    return new ProviderError('invalid', 'token_answer_invalid', { ...facts, member: captured.fault });
+    return new ProviderError('invalid', 'token_response_invalid', { ...facts, member: captured.fault });
   if (refusesClient(captured)) return new ProviderError('misconfigured', 'client_refused', facts);
   if (captured.error === 'unsupported_grant_type') return new ProviderError('misconfigured', 'flow_refused', facts);
   return new ProviderError('refused', 'code_refused', facts);
 }
 
-/** RFC 6749 section 5.2 has 401 for the client alone; some providers send it for a code too, with an error that says so. */
+/** RFC 6749 section 5.2 uses 401 for the client only; some providers also send it for a code, with an error that says so. */
 function refusesClient({ status, error }: CapturedResponse): boolean {
   if (isClientRefusal(error) || error === 'unauthorized_client') return true;
   return status === 401 && error !== 'invalid_grant' && error !== 'invalid_request';
@@ -56,15 +56,17 @@ function causeOf(error: unknown): unknown {
   return error instanceof client.ClientError ? (error.cause ?? error) : error;
 }
 
-/** For a call without a captured response. @param otherwise the reason for an unknown error */
-export function callError(error: unknown, otherwise: string): ProviderError {
+/** For a call without a captured response. @param defaultReason the reason for an unknown error */
+export function callError(error: unknown, defaultReason: string): ProviderError {
   const failure = ProviderError.from(causeOf(error));
-  return failure.reason === 'unreadable_answer' ? new ProviderError('invalid', otherwise, { cause: error }) : failure;
+  return failure.reason === 'unreadable_response'
+    ? new ProviderError('invalid', defaultReason, { cause: error })
+    : failure;
 }
 
 /**
- * The parts of the provider's response that may be shown: the status, and an error code where it looks like one.
- * @param token the one that was sent
+ * The parts of the provider's response that may be shown: the status, and the error code if it is valid.
+ * @param token the token that was sent
  */
 export function replyOf(error: unknown, token: string): ProviderReply {
   if (error instanceof client.ResponseBodyError)
@@ -72,8 +74,8 @@ export function replyOf(error: unknown, token: string): ProviderReply {
   if (error instanceof client.WWWAuthenticateChallengeError) return { status: error.status };
   const cause = causeOf(error);
   if (cause instanceof Response) return { status: cause.status };
-  const failure = callError(error, 'unreadable_answer');
-  return { status: failure.facts.status, error: failure.reason, words: failedCall(failure)?.message };
+  const failure = callError(error, 'unreadable_response');
+  return { status: failure.facts.status, error: failure.reason, detail: failedCall(failure)?.message };
 }
 
 export function userinfoError(error: unknown): ProviderError {

@@ -1,4 +1,4 @@
-/** Verifies the JWTs of a provider by one set of rules: ID tokens, logout tokens, signed userinfo responses (R98). */
+/** Verifies all JWTs of a provider with the same rules: ID tokens, logout tokens, signed userinfo responses (R98). */
 import { errors, type JWK, type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose';
 import type { ConnectedApp } from './connected-app.ts';
 import { acceptedIssuers, isIssuerTemplate, issuerOfTenant } from './issuer.ts';
@@ -12,9 +12,9 @@ export interface JwtRules {
   requiredClaims: readonly string[];
   /** A media type that `typ` may name in place of `JWT` (RFC 8725 section 3.11). */
   type?: string;
-  /** Counted from `iat`. */
+  /** The age is counted from `iat`. */
   maxAgeSeconds?: number;
-  /** The metadata member that lists the algorithms; those of ID tokens where left out. */
+  /** The metadata member that lists the algorithms; by default that of ID tokens. */
   algorithms?: 'userinfo_signing_alg_values_supported';
 }
 
@@ -22,14 +22,14 @@ export interface ProviderJwts {
   /**
    * The claims of a JWT that this provider signed for this app.
    * @throws RefusedJwt
-   * @throws ProviderError where the provider's metadata or keys are unavailable
+   * @throws ProviderError if the provider's metadata or keys are unavailable
    */
   verify(app: ConnectedApp, token: string, rules: JwtRules): Promise<JWTPayload>;
 }
 
-/** Carries the facts by which a sign-in record names the failed check. */
+/** Has the facts from which a sign-in record names the failed check. */
 export class RefusedJwt extends Error {
-  /** The claim or header parameter that was refused; undefined where it was none of them. */
+  /** The claim or header parameter that was refused; undefined if it was neither. */
   readonly claim: string | undefined;
   /** Not verified. */
   readonly claims: JWTPayload | undefined;
@@ -46,11 +46,11 @@ export class RefusedJwt extends Error {
 }
 
 export const JWT_TOLERANCE_SECONDS = 30;
-/** How far ahead of ours the clock that sets `iat` may be. */
+/** How far the provider's clock, which sets `iat`, may be ahead of ours. */
 export const MAX_IAT_AHEAD_SECONDS = 60;
 
 export function createProviderJwts(parts: {
-  metadata: Pick<ProviderMetadataSource, 'load' | 'doubt'>;
+  metadata: Pick<ProviderMetadataSource, 'load' | 'markStale'>;
   signingKeys: SigningKeys;
   clock: () => number;
 }): ProviderJwts {
@@ -62,11 +62,11 @@ export function createProviderJwts(parts: {
       if (!provider.jwks_uri) throw new RefusedJwt({});
       const jwksUrl = new URL(provider.jwks_uri).href;
       const keySet = await signingKeys.load(jwksUrl, app.id).finally(() => {
-        // Also where the last keys are still used.
-        if (isGone(signingKeys.failure(jwksUrl))) metadata.doubt(app);
+        // Even if the last keys can still be used.
+        if (isGone(signingKeys.failure(jwksUrl))) metadata.markStale(app);
       });
       const now = Math.floor(clock() / 1000);
-      // A key that cannot be imported makes other errors than those of the library.
+      // A key that cannot be imported throws errors that are not the library's.
       const { protectedHeader, payload } = await jwtVerify(token, keySet, {
         algorithms: signingAlgorithms(provider[rules.algorithms ?? 'id_token_signing_alg_values_supported']),
         issuer: acceptedIssuers(app),
@@ -78,7 +78,7 @@ export function createProviderJwts(parts: {
         throw new RefusedJwt({ ...claimOf(app, cause), now, cause });
       });
       const isRefused =
-        isIssuerTemplate(app.issuer) && !isOfItsTenant(app, protectedHeader, payload, keySet.jwks().keys);
+        isIssuerTemplate(app.issuer) && !matchesTenant(app, protectedHeader, payload, keySet.jwks().keys);
       const claim = isRefused ? 'iss' : refusedClaim(app, protectedHeader, payload, { ...rules, now });
       if (claim !== undefined) throw new RefusedJwt({ claim, claims: payload, now });
       return payload;
@@ -86,10 +86,10 @@ export function createProviderJwts(parts: {
   };
 }
 
-/** The form of `sub` (OpenID Connect Core section 2), without control characters. An empty one would make all users the same one. */
+/** `sub` (OpenID Connect Core section 2), without control characters. If it could be empty, all users would be the same. */
 export const SUBJECT = /^[\x20-\x7e]{1,255}$/;
 
-/** Of a token endpoint (OpenID Connect Core sections 3.1.3.7 and 12.2). @throws RefusedJwt, ProviderError */
+/** Verifies the ID token of a token response (OpenID Connect Core sections 3.1.3.7 and 12.2). @throws RefusedJwt, ProviderError */
 export async function verifyIdToken(jwts: ProviderJwts, app: ConnectedApp, token: string): Promise<Claims> {
   const claims = await jwts.verify(app, token, { requiredClaims: ['sub', 'iat', 'exp'] });
   const { sub } = claims;
@@ -97,7 +97,7 @@ export async function verifyIdToken(jwts: ProviderJwts, app: ConnectedApp, token
   return { ...claims, sub };
 }
 
-/** Makes the checks that the library leaves out. Returns the claim or header parameter that fails one. */
+/** Makes the checks that the library leaves out. @returns the claim or header parameter that fails a check */
 function refusedClaim(
   app: ConnectedApp,
   { crit, typ }: JWTHeaderParameters,
@@ -114,17 +114,17 @@ function refusedClaim(
   if (sub !== undefined && !(typeof sub === 'string' && SUBJECT.test(sub))) return 'sub';
   // OpenID Connect Core section 3.1.3.7, points 3 to 5.
   if (azp !== undefined && azp !== app.clientId) return 'azp';
-  if (azp === undefined && [aud].flat().some((one) => one !== app.clientId)) return 'aud';
+  if (azp === undefined && [aud].flat().some((audience) => audience !== app.clientId)) return 'aud';
   if (iat === undefined) return undefined;
   const isTooOld = maxAgeSeconds !== undefined && now - iat > maxAgeSeconds + JWT_TOLERANCE_SECONDS;
   return isTooOld || iat - now > MAX_IAT_AHEAD_SECONDS ? 'iat' : undefined;
 }
 
 /**
- * Ties the tenant to the issuer, and the key to both: a provider of many tenants may have keys that sign for one of them
- * alone, and says so in their member `issuer`.
+ * Checks that issuer and signing key belong to the token's tenant. A provider of many tenants may have keys that sign for
+ * only one of them; the `issuer` member of such a key names it.
  */
-function isOfItsTenant(
+function matchesTenant(
   { issuer: template }: ConnectedApp,
   { kid }: JWTHeaderParameters,
   { iss, tid }: JWTPayload,
@@ -135,7 +135,7 @@ function isOfItsTenant(
   return signers.every(({ issuer = template }) => issuerOfTenant(String(issuer), tid) === iss);
 }
 
-/** `tid`: the issuer is that of a tenant which the app does not name. */
+/** The claim is `tid` if the issuer is a tenant that the app does not name. */
 function claimOf({ issuer }: ConnectedApp, error: unknown): { claim?: string; claims?: JWTPayload } {
   const isClaim = error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired;
   if (!isClaim) return {};

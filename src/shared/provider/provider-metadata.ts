@@ -1,5 +1,4 @@
-/** The metadata of an app's provider: from discovery and from `endpoints`, cached while the provider is down. */
-
+/** The metadata of an app's provider, from discovery and from `endpoints`; the cache serves it while the provider is down. */
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
@@ -7,7 +6,7 @@ import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
 import { limitOf, ProviderError } from './provider-error.ts';
 import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
-/** The members of metadata that name an endpoint, by their names in `endpoints` of a connected app. */
+/** Metadata members that name an endpoint, keyed by their names in `endpoints` of a connected app. */
 export const ENDPOINT_MEMBERS = {
   authorization: 'authorization_endpoint',
   token: 'token_endpoint',
@@ -25,28 +24,28 @@ export type ProviderMetadata = { issuer: string; [member: string]: unknown } & {
 };
 
 /** The fields of an app that locate its provider. */
-export type ProviderPlace = Pick<ConnectedApp, 'issuer' | 'discoveryUrl' | 'endpoints' | 'parameters'> & {
+export type ProviderLocation = Pick<ConnectedApp, 'issuer' | 'discoveryUrl' | 'endpoints' | 'parameters'> & {
   id?: string;
 };
 
 export interface ProviderMetadataSource {
   /**
-   * The provider's metadata, at most an hour old, or up to a day old while it cannot be read again.
-   * Returns the same object until there is newer metadata.
+   * The provider's metadata: at most an hour old, or a day while reading it fails. Returns the same object until there is
+   * newer metadata.
    * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
    */
-  load(app: ProviderPlace): Promise<ProviderMetadata>;
-  /** Has discovery read again before the next call: an endpoint that it named is gone. At most once in 10 seconds. */
-  doubt(app: ProviderPlace): void;
-  /** Has the discovery of every app read again before its next call. */
-  doubtAll(): void;
+  load(app: ProviderLocation): Promise<ProviderMetadata>;
+  /** Makes the next call read discovery again because an endpoint is gone, at most once in 10 seconds. */
+  markStale(app: ProviderLocation): void;
+  /** Makes the next call of every app read discovery again. */
+  markAllStale(): void;
 }
 
 const MAX_PAUSE_MS = 15_000;
 
 /**
- * Cached by app object: a changed registration is a new object, for which the metadata is read again.
- * @param parts `monotonicClock`: milliseconds, independent of the system's time
+ * The cache is keyed by app object: a changed registration is a new object, so its metadata is read again.
+ * @param parts `monotonicClock` in milliseconds, independent of the system's time
  */
 export function createProviderMetadata(parts: {
   outbound: Outbound;
@@ -59,17 +58,17 @@ export function createProviderMetadata(parts: {
     usableMs: DAY_MS,
     pauseMs: (failures) => Math.min(MAX_PAUSE_MS, 1_000 * 2 ** failures) * (0.75 + random() / 2),
   };
-  const read = (app: ProviderPlace) => readMetadata(outbound, app);
+  const read = (app: ProviderLocation) => readMetadata(outbound, app);
   return cachedReads(new WeakMap(), read, times, monotonicClock);
 }
 
-async function readMetadata(outbound: Outbound, app: ProviderPlace): Promise<ProviderMetadata> {
-  const setByHand = Object.entries(app.endpoints ?? {}).map(([name, url]) => [
+async function readMetadata(outbound: Outbound, app: ProviderLocation): Promise<ProviderMetadata> {
+  const configured = Object.entries(app.endpoints ?? {}).map(([name, url]) => [
     ENDPOINT_MEMBERS[name as keyof typeof ENDPOINT_MEMBERS],
     url,
   ]);
   const discovered = hasDiscovery(app) ? await discover(outbound, app) : {};
-  const metadata: ProviderMetadata = { issuer: app.issuer, ...Object.fromEntries(setByHand), ...discovered };
+  const metadata: ProviderMetadata = { issuer: app.issuer, ...Object.fromEntries(configured), ...discovered };
   checkEndpoints(outbound, metadata);
   if (metadata.authorization_endpoint) {
     metadata.authorization_endpoint = withoutOurParameters(metadata.authorization_endpoint, app);
@@ -77,17 +76,17 @@ async function readMetadata(outbound: Outbound, app: ProviderPlace): Promise<Pro
   return metadata;
 }
 
-/** False where `endpoints` replaces discovery. */
-export function hasDiscovery(app: Pick<ProviderPlace, 'discoveryUrl' | 'endpoints'>): boolean {
+/** False if `endpoints` replaces discovery. */
+export function hasDiscovery(app: Pick<ProviderLocation, 'discoveryUrl' | 'endpoints'>): boolean {
   return app.endpoints?.authorization === undefined || app.discoveryUrl !== undefined;
 }
 
 /** OpenID Connect Discovery section 4. */
-export function discoveryUrlOf(app: Pick<ProviderPlace, 'issuer' | 'discoveryUrl'>): string {
+export function discoveryUrlOf(app: Pick<ProviderLocation, 'issuer' | 'discoveryUrl'>): string {
   return app.discoveryUrl ?? `${app.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 }
 
-async function discover(outbound: Outbound, app: ProviderPlace): Promise<ProviderMetadata> {
+async function discover(outbound: Outbound, app: ProviderLocation): Promise<ProviderMetadata> {
   const response = await fetchDocument(outbound, discoveryUrlOf(app), app.id, { anonymous: 'discovery' });
   const { status } = response;
   if (status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status, ...limitOf(response) });
@@ -121,8 +120,8 @@ function checkEndpoints(outbound: Outbound, metadata: ProviderMetadata): void {
   }
 }
 
-/** The endpoint may need its query, such as a tenant, but that must not add a second `scope` or `redirect_uri` (R3). */
-function withoutOurParameters(endpoint: string, { parameters = {} }: ProviderPlace): string {
+/** The endpoint may need its query, such as a tenant, but must not add a second `scope` or `redirect_uri` (R3). */
+function withoutOurParameters(endpoint: string, { parameters = {} }: ProviderLocation): string {
   const url = new URL(endpoint);
   for (const name of [...url.searchParams.keys()]) {
     const isOurs = PROTOCOL_PARAMETERS.has(name.toLowerCase()) || Object.hasOwn(parameters, name);

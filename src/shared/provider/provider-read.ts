@@ -1,4 +1,4 @@
-/** Reads documents of a provider, and caches what they hold while it is down. */
+/** Reads a provider's documents, with a cache that serves the last value while the provider is down. */
 import type { Outbound, Peer } from '../outbound/outbound.ts';
 import type { AnonymousCall } from '../outbound/upstream-gate.ts';
 import { ProviderError } from './provider-error.ts';
@@ -7,8 +7,8 @@ const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
 /**
  * GETs without authentication.
- * @param app id of the connected app, where it is known
- * @param options `anonymous`: where an anonymous request can cause it. `statusDecides`: as in `CallLimits`
+ * @param app id of the connected app, if known
+ * @param options `anonymous` if an anonymous request can cause the call; `statusDecides` as in `CallLimits`
  * @throws OutboundError
  */
 export function fetchDocument(
@@ -22,32 +22,32 @@ export function fetchDocument(
 }
 
 export interface ReadTimes {
-  /** How old a value may be. */
+  /** The maximum age of a value. */
   freshMs: number;
-  /** How old it may be while it cannot be read again. */
+  /** The maximum age while reading it fails. */
   usableMs: number;
-  /** The pause after a failed read. @param failures how many preceded it in a row */
+  /** The pause after a failed read. @param failures the number of consecutive failures before it */
   pauseMs(failures: number): number;
 }
 
 export interface CachedReads<Key, T> {
   /**
-   * @param app id of the connected app for which it may read
-   * @throws ProviderError, during a pause with `retryAfterSeconds`
+   * @param app id of the connected app that a read is for
+   * @throws ProviderError, with `retryAfterSeconds` during a pause
    */
   load(key: Key, app?: string): Promise<T>;
-  /** Has the value read again by the next load, at most once in 10 seconds. */
-  doubt(key: Key): void;
-  /** Has each value read again by its next load. */
-  doubtAll(): void;
-  /** Why the last read of this key failed; undefined where it did not. */
+  /** Makes the next load read the value again, at most once in 10 seconds. */
+  markStale(key: Key): void;
+  /** Makes the next load of each value read it again. */
+  markAllStale(): void;
+  /** Why the last read of this key failed; undefined if it succeeded. */
   failure(key: Key): ProviderError | undefined;
 }
 
 /**
- * Caches the value of each key: one read at a time, and the last value while it cannot be read again.
+ * Caches the value of each key, with one read at a time; serves the last value while reading it fails.
  * @param cache a `Map`, or a `WeakMap` for keys that are objects
- * @param monotonicClock milliseconds, independent of the system's time
+ * @param monotonicClock in milliseconds, independent of the system's time
  */
 export function cachedReads<Key, T>(
   cache: { get(key: Key): CachedRead<T> | undefined; set(key: Key, read: CachedRead<T>): unknown },
@@ -55,28 +55,28 @@ export function cachedReads<Key, T>(
   times: ReadTimes,
   monotonicClock: () => number,
 ): CachedReads<Key, T> {
-  let allDoubtedAt = Number.NEGATIVE_INFINITY;
+  let allMarkedStaleAt = Number.NEGATIVE_INFINITY;
   return {
     load(key, app) {
       const cached = cache.get(key) ?? cachedRead((reader) => read(key, reader), times, monotonicClock);
       cache.set(key, cached);
-      return cached.load(app, allDoubtedAt);
+      return cached.load(app, allMarkedStaleAt);
     },
-    doubt: (key) => cache.get(key)?.doubt(),
-    doubtAll() {
-      allDoubtedAt = monotonicClock();
+    markStale: (key) => cache.get(key)?.markStale(),
+    markAllStale() {
+      allMarkedStaleAt = monotonicClock();
     },
     failure: (key) => cache.get(key)?.failure(),
   };
 }
 
-/** With less, each request for a thing that the provider does not have would cause a read. */
-const MIN_DOUBT_MS = 10_000;
+/** With a shorter interval, each request for something that the provider does not have could cause a read. */
+const MIN_STALE_INTERVAL_MS = 10_000;
 
 interface CachedRead<T> {
-  /** @param notBefore a value that was read earlier is not fresh */
+  /** @param notBefore a value that was read before this time is stale */
   load(app: string | undefined, notBefore: number): Promise<T>;
-  doubt(): void;
+  markStale(): void;
   failure(): ProviderError | undefined;
 }
 
@@ -85,16 +85,16 @@ function cachedRead<T>(
   { freshMs, usableMs, pauseMs }: ReadTimes,
   monotonicClock: () => number,
 ): CachedRead<T> {
-  let cached: { value: T; readAt: number; isDoubted: boolean } | undefined;
+  let cached: { value: T; readAt: number; isStale: boolean } | undefined;
   let failed: { error: ProviderError; failures: number; retryAt: number } | undefined;
   let reading: Promise<T> | undefined;
-  let doubtedAt = Number.NEGATIVE_INFINITY;
+  let markedStaleAt = Number.NEGATIVE_INFINITY;
 
-  const readAgain = async (app: string | undefined): Promise<T> => {
+  const refresh = async (app: string | undefined): Promise<T> => {
     const startedAt = monotonicClock();
     try {
       const value = await read(app);
-      cached = { value, readAt: startedAt, isDoubted: false };
+      cached = { value, readAt: startedAt, isStale: false };
       failed = undefined;
       return value;
     } catch (thrown) {
@@ -111,20 +111,20 @@ function cachedRead<T>(
     async load(app, notBefore) {
       const now = monotonicClock();
       const isYoungerThan = (ms: number) => cached !== undefined && now - cached.readAt < ms;
-      if (cached && !cached.isDoubted && cached.readAt > notBefore && isYoungerThan(freshMs)) return cached.value;
+      if (cached && !cached.isStale && cached.readAt > notBefore && isYoungerThan(freshMs)) return cached.value;
       const usable = isYoungerThan(usableMs) ? cached : undefined;
       if (!reading && failed && now < failed.retryAt) {
         if (usable) return usable.value;
         throw failed.error.retryIn(Math.ceil((failed.retryAt - now) / 1000));
       }
-      reading ??= readAgain(app);
+      reading ??= refresh(app);
       return reading.catch((error: unknown) => (usable ? usable.value : Promise.reject(error)));
     },
-    doubt() {
+    markStale() {
       const now = monotonicClock();
-      if (!cached || now - doubtedAt < MIN_DOUBT_MS) return;
-      doubtedAt = now;
-      cached.isDoubted = true;
+      if (!cached || now - markedStaleAt < MIN_STALE_INTERVAL_MS) return;
+      markedStaleAt = now;
+      cached.isStale = true;
     },
     failure: () => failed?.error,
   };

@@ -1,4 +1,4 @@
-/** Makes the client of all providers, with what it reads of them. */
+/** Creates the client for providers, with its sources of metadata and signing keys. */
 import type { Outbound } from '../outbound/outbound.ts';
 import type { AssertionSigner } from './client-credentials.ts';
 import { createProviderClient, type OnTokens, type ProviderClient } from './provider-client.ts';
@@ -21,7 +21,7 @@ export interface Provider {
   provider: ProviderClient;
 }
 
-/** @param parts `ownKeys`: for private_key_jwt */
+/** @param parts `ownKeys` for private_key_jwt */
 export function createProvider(parts: ProviderParts & { ownKeys?: AssertionSigner; onTokens?: OnTokens }): Provider {
   const { outbound, clock, monotonicClock, random, ownKeys, onTokens } = parts;
   const metadata = createProviderMetadata({ outbound, monotonicClock, random });

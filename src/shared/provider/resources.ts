@@ -1,26 +1,26 @@
 /** Resource indicators (RFC 8707): the field of a registration, and the parameters of requests to the provider. */
 import { z } from 'zod';
 
-const resource = z
+const resourceSchema = z
   .string()
   .max(500)
   .refine((value) => /^[a-z][a-z0-9+.-]*:[^\s#\\]+$/i.test(value) && URL.canParse(value), {
     message: 'A resource is an absolute URI without fragment (RFC 8707 section 2).',
   });
 
-export const resources = z.array(resource).min(1).max(10).optional().meta({
+export const resources = z.array(resourceSchema).min(1).max(10).optional().meta({
   title: 'Resources',
-  description:
-    'The APIs that access tokens are for, as absolute URIs (RFC 8707). Only where the provider asks for them.',
+  description: 'The APIs that access tokens are for, as absolute URIs (RFC 8707). Only if the provider requires them.',
 });
 
-/** @param only the one resource that the access token is for; all of the app where left out */
+/** @param resource the only resource that the access token is for; by default all resources of the app */
 export function withResources(
   app: { readonly resources?: readonly string[] | undefined },
   parameters: Record<string, string> | undefined,
-  only?: string,
+  resource?: string,
 ): URLSearchParams {
-  const all = new URLSearchParams(parameters);
-  for (const one of only === undefined ? (app.resources ?? []) : [only]) all.append('resource', one);
-  return all;
+  const combined = new URLSearchParams(parameters);
+  const requested = resource === undefined ? (app.resources ?? []) : [resource];
+  for (const uri of requested) combined.append('resource', uri);
+  return combined;
 }

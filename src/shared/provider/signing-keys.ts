@@ -8,17 +8,17 @@ import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 export interface SigningKeys {
   /**
-   * The keys of the set at this URL (RFC 7517 section 5), at most 10 seconds old, so that a key which the provider
-   * has just started to use is found; up to an hour old while the set cannot be read.
-   * @param app id of the connected app for which it is read
-   * @throws ProviderError `unavailable`, or `misconfigured` where the address policy refuses the URL
+   * The keys of the set at this URL (RFC 7517 section 5). They are at most 10 seconds old, so a key that the provider has
+   * just started to use is found, or up to an hour old while the set cannot be read.
+   * @param app id of the connected app that the read is for
+   * @throws ProviderError `unavailable`, or `misconfigured` if the address policy refuses the URL
    */
   load(url: string, app?: string): Promise<LocalJWKSet>;
-  /** Why the last read of this URL failed; undefined where it did not. */
+  /** Why the last read of this URL failed; undefined if it succeeded. */
   failure(url: string): ProviderError | undefined;
 }
 
-/** With less than these 10 seconds, each token with an invented key id would cause a call to the provider. */
+/** With less than 10 seconds, each token with an invented key ID could cause a call to the provider. */
 const TIMES: ReadTimes = { freshMs: 10_000, usableMs: HOUR_MS, pauseMs: () => 5_000 };
 
 /** Never `none` or a shared secret, whatever the provider advertises (R23). */
@@ -36,14 +36,14 @@ const SIGNING_ALGORITHMS = [
   'Ed25519',
 ];
 
-/** The allowed algorithms that are advertised; all allowed ones where none are, as with hand-set endpoints. */
+/** The allowed algorithms that the provider advertises; all allowed ones if it advertises none. */
 export function signingAlgorithms(advertised: unknown): string[] {
   return Array.isArray(advertised)
     ? SIGNING_ALGORITHMS.filter((algorithm) => advertised.includes(algorithm))
     : SIGNING_ALGORITHMS;
 }
 
-/** @param parts `monotonicClock`: milliseconds, independent of the system's time */
+/** @param parts `monotonicClock` in milliseconds, independent of the system's time */
 export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: () => number }): SigningKeys {
   const { outbound, monotonicClock } = parts;
   const read = (url: string, app: string | undefined) => readKeys(outbound, url, app);

@@ -1,6 +1,6 @@
 /**
- * Token responses for an issuer template: of which tenant one is shows only in its ID token.
- * Why a response is given to the library twice: see `provider-client.ts`.
+ * Reads token responses for an issuer template. Only the ID token names the tenant, so the library first reads the response
+ * for one tenant, and then again for the right one.
  */
 import { parseObject } from '../json.ts';
 import type { ConnectedApp } from './connected-app.ts';
@@ -9,10 +9,10 @@ import { type ProviderJwts, verifyIdToken } from './provider-jwt.ts';
 import type { CapturedResponse } from './token-response.ts';
 
 /**
- * Sends a token request as a client of one issuer, with which the library compares `iss`. A response for another tenant
- * that the app names is given to the library once more, as a client of that tenant: so each of its checks holds.
- * @param send called again with the issuer of the response; no second request must leave where `isReadAgain` is set
- * @throws RefusedJwt where the app does not name the tenant
+ * Sends a token request as a client of one issuer, with which the library compares `iss`. If the response is for another
+ * tenant that the app names, the library reads it again as a client of that tenant, so all of its checks apply.
+ * @param send called again with the issuer of the response; must not send a second request if `isReplay` is set
+ * @throws RefusedJwt if the app does not name the tenant
  */
 export function readAsTenant<T>(
   { app, jwts, captured }: { app: ConnectedApp; jwts: ProviderJwts; captured: CapturedResponse },
@@ -24,7 +24,7 @@ export function readAsTenant<T>(
     const { id_token: idToken } = parseObject((await captured.response?.clone().text()) ?? '') ?? {};
     if (typeof idToken !== 'string') throw error;
     const issuer = issuerOf(app, await verifyIdToken(jwts, app, idToken));
-    captured.isReadAgain = true;
+    captured.isReplay = true;
     return send(issuer);
   });
 }

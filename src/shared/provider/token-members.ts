@@ -1,4 +1,4 @@
-/** Reads a token response as RFC 6749 section 5.1 describes it, in each of the ways in which providers write one. Pure. */
+/** Reads a token response (RFC 6749 section 5.1), including the variants that providers send. Pure. */
 import { z } from 'zod';
 import { isObject, parseObject } from '../json.ts';
 
@@ -6,7 +6,7 @@ type Members = Record<string, unknown>;
 
 const FORM_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain', ''];
 
-/** JSON under any content type, or a form under its own, as plain text, or under none. Undefined for any other body. */
+/** Reads JSON with any content type, and forms with their own content type, as plain text, or without one. */
 export function responseMembers(text: string, contentType: string | null): Members | undefined {
   const json = parseObject(text);
   const [type = ''] = (contentType ?? '').split(';');
@@ -19,8 +19,8 @@ export function responseMembers(text: string, contentType: string | null): Membe
 const MAX_LIFETIME_SECONDS = 31_536_000;
 
 /**
- * Whole seconds from 1 to a year. Any other value is dropped, and the platform's 401 then shows that the token has
- * expired (R27).
+ * A whole number of seconds from 1 to a year. Any other value is dropped; the platform's 401 then shows that the token
+ * has expired (R27).
  */
 function lifetimeSeconds(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && /^\d{1,15}$/.test(value.trim()) ? Number(value) : value;
@@ -28,10 +28,10 @@ function lifetimeSeconds(value: unknown): number | undefined {
   return Math.min(MAX_LIFETIME_SECONDS, Math.floor(seconds));
 }
 
-/** The lifetime of the refresh token, for which no standard has a name: GitHub's, Keycloak's and Intuit's. */
+/** No standard names the lifetime of a refresh token: these are the members of GitHub, Keycloak and Intuit. */
 const REFRESH_LIFETIMES = ['refresh_token_expires_in', 'refresh_expires_in', 'x_refresh_token_expires_in'] as const;
 
-/** Slack names the holder of a bearer token in place of its type. */
+/** Slack sends the kind of account in place of the token type. */
 const BEARER_TYPES: readonly string[] = ['bearer', 'bot', 'user'];
 
 const optionalText = z
@@ -61,28 +61,28 @@ const tokenMembers = z.object({
   expires_in: z.unknown().transform(lifetimeSeconds).optional(),
 });
 
-/** They belong to one access token: those beside nested tokens are of another one. */
+/** Members that belong to one access token: next to nested tokens, they are those of another token. */
 const TOKEN_MEMBERS: ReadonlySet<string> = new Set([...Object.keys(tokenMembers.shape), ...REFRESH_LIFETIMES]);
 
 export interface TokenMembers {
-  /** As RFC 6749 section 5.1 names them, beside others of the provider; undefined for a response that breaks it. */
+  /** Named as in RFC 6749 section 5.1, with others of the provider; undefined for an invalid response. */
   members: Members | undefined;
-  /** The member that breaks it. */
+  /** The invalid member. */
   fault: string | undefined;
-  /** Also of a response that breaks it. */
+  /** Set for an invalid response, too. */
   refreshToken: string | undefined;
 }
 
 /**
- * @param place `tokenPath`: where the tokens are, by member names joined with dots; without an object there, in the
- *   response itself. `isOpenId`: false where an ID token was not requested, and is dropped
+ * @param options `tokenPath`: member names joined by dots; if there is no object at that path, the tokens are in the
+ *   response itself. `isOpenId`: false if no ID token was requested, so any is dropped
  */
 export function readTokens(
   response: Members,
   { tokenPath, isOpenId }: { tokenPath: string | undefined; isOpenId: boolean },
 ): TokenMembers {
-  const given = Object.entries(atPath(response, tokenPath)).filter(([, value]) => value !== null);
-  const { id_token, ...withoutIdToken } = Object.fromEntries(given);
+  const entries = Object.entries(atPath(response, tokenPath)).filter(([, value]) => value !== null);
+  const { id_token, ...withoutIdToken } = Object.fromEntries(entries);
   const tokens: Members = isOpenId ? { ...withoutIdToken, id_token } : withoutIdToken;
   const read = tokenMembers.safeParse(tokens);
   const refreshToken = optionalText.safeParse(tokens.refresh_token).data;
@@ -92,7 +92,7 @@ export function readTokens(
   return { members: { ...tokens, ...read.data, refresh_token_expires_in }, fault: undefined, refreshToken };
 }
 
-/** The response with the tokens at the path in place of its own. */
+/** The response, with its tokens replaced by those at the path. */
 function atPath(response: Members, path: string | undefined): Members {
   const names = path?.split('.') ?? [];
   const nested = names.reduce<unknown>(

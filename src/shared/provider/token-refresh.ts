@@ -1,4 +1,4 @@
-/** A refresh of tokens at the provider: the request, how it can end, and what a failure means for the grant (R40). Pure. */
+/** A refresh at the provider: the request, its outcomes, and what a failure means for the grant (R40). Pure. */
 import type { DpopKey } from './dpop.ts';
 import { isClientRefusal } from './oauth-error.ts';
 import type { ProviderError } from './provider-error.ts';
@@ -8,9 +8,9 @@ export interface TokenRefresh {
   refreshToken: string;
   /** The key that the tokens are bound to. */
   dpopKey?: DpopKey | undefined;
-  /** Requests an access token with only these scopes (RFC 6749 section 6); all granted ones where left out. */
+  /** Requests an access token with only these scopes (RFC 6749 section 6); by default all granted ones. */
   scopes?: readonly string[] | undefined;
-  /** Requests an access token for this resource alone (RFC 8707 section 2.2); for all of the app where left out. */
+  /** Requests an access token for only this resource (RFC 8707 section 2.2); by default for all resources of the app. */
   resource?: string | undefined;
   /** Saves a new refresh token; awaited before the rest of the response is checked. Must not reject. */
   saveRefreshToken?: ((refreshToken: string) => Promise<void>) | undefined;
@@ -21,7 +21,7 @@ export type RefreshOutcome =
   | { kind: 'tokens'; response: TokenResponse }
   | { kind: 'refused' }
   | { kind: 'app_fault'; reason: string }
-  | { kind: 'doubtful'; reason: string }
+  | { kind: 'unclear_refusal'; reason: string }
   | { kind: 'unusable'; reason: string; refreshToken: string | undefined }
   | Unavailable;
 
@@ -29,15 +29,15 @@ interface Unavailable {
   kind: 'unavailable';
   reason: string;
   retryAfterSeconds: number | undefined;
-  /** The provider has received nothing of the refresh token. */
+  /** The request did not reach the provider. */
   unsent?: true;
-  /** The provider responded that it limits the rate of our calls. */
+  /** The provider refused the call because of its rate limit. */
   limited?: true;
 }
 
 /**
  * Classified by status and `error` only: the library reports a body that timed out as one that cannot be parsed (R40).
- * @param failure the reason where there was no response
+ * @param failure the reason if there was no response
  */
 export function refreshFailure(captured: CapturedResponse, failure: ProviderError): RefreshOutcome {
   const { status, error: oauthError } = captured;
@@ -53,31 +53,31 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
     };
   }
   const isSuccess = status >= 200 && status < 300;
-  // Some providers send a refusal with a status of success. It never counts as the clear one that ends a grant.
+  // Some providers refuse with a status of success. Such a refusal never ends a grant.
   const isRefusal = isSuccess
     ? oauthError !== undefined && captured.refreshToken === undefined
     : status >= 400 && status < 500 && status !== 429 && status !== 408;
   if (isSuccess && !isRefusal) {
-    // The response may be valid, and the keys to verify it unavailable (F13).
+    // The response may be valid while the keys to verify it are unavailable (F13).
     const { member, host } = failure.facts;
     const refused =
       failure.reason === 'api_base_url_refused' ? [failure.reason, member, host].filter(Boolean).join(' ') : oauthError;
-    const reason = failure.failure === 'unavailable' ? failure.reason : (refused ?? 'token_answer_invalid');
+    const reason = failure.failure === 'unavailable' ? failure.reason : (refused ?? 'token_response_invalid');
     return { kind: 'unusable', reason, refreshToken: captured.refreshToken };
   }
-  const isJson = captured.json !== false;
+  const isJson = captured.isJson !== false;
   if (isRefusal && !isSuccess && isJson && oauthError === 'invalid_grant') return { kind: 'refused' };
   if (isRefusal && isAppFault(status, oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
-  if (isRefusal && (isJson || oauthError)) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
+  if (isRefusal && (isJson || oauthError)) return { kind: 'unclear_refusal', reason: oauthError ?? `status_${status}` };
   const reason = [`status_${status}`, oauthError].filter(Boolean).join(' ');
   const { retryAfterSeconds, limited } = captured;
   return { kind: 'unavailable', reason, retryAfterSeconds, ...(limited && { limited }) };
 }
 
 /**
- * The provider refuses the client, not the grant, so no connection may be marked as ended. `unauthorized_client` with
- * another status than that of failed client authentication (RFC 6749 section 5.2) can also mean a grant that has ended:
- * some providers send it for one.
+ * The provider refuses the client, not the grant, so no connection may be marked as ended. `unauthorized_client` counts
+ * only with 401, the status of failed client authentication (RFC 6749 section 5.2): with another status, some providers
+ * send it for a grant that has ended.
  */
 function isAppFault(status: number, oauthError: string | undefined): boolean {
   if (oauthError === 'unauthorized_client') return status === 401;

@@ -1,6 +1,6 @@
-/** A request to the token endpoint: sends a DPoP proof where tokens are bound to a key, and verifies the response. */
+/** Sends a request to the token endpoint, with a DPoP proof if tokens are bound to a key, and verifies the response. */
 import * as client from 'openid-client';
-import { statedApiBaseUrl } from './api-base-url.ts';
+import { readApiBaseUrl } from './api-base-url.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { type DpopKey, dpopKeyPair, makeDpopKey } from './dpop.ts';
 import { isIssuerTemplate } from './issuer.ts';
@@ -9,7 +9,7 @@ import { type ProviderJwts, verifyIdToken } from './provider-jwt.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
 import type { TokenResponse } from './token-response.ts';
 
-/** An app's provider, as openid-client calls it. */
+/** An app and its provider, with the configuration of openid-client. */
 export interface ProviderConnection {
   app: ConnectedApp;
   server: ProviderMetadata;
@@ -19,20 +19,20 @@ export interface ProviderConnection {
 type LibraryResponse = client.TokenEndpointResponse & client.TokenEndpointResponseHelpers;
 
 /**
- * @param parts `dpopKey`: the one that the tokens are bound to already; otherwise a new one is made where the tokens
- *   are to be bound. `send`: calls the library
- * @throws ProviderError, RefusedJwt, errors of openid-client
+ * @param parts `dpopKey`: the key that the tokens are already bound to; without it, a new key is created if tokens must
+ *   be bound. `send`: calls the library
+ * @throws ProviderError, RefusedJwt, or an error of openid-client
  */
 export async function requestTokens(
-  to: ProviderConnection,
+  connection: ProviderConnection,
   parts: {
     jwts: ProviderJwts;
     dpopKey?: DpopKey | undefined;
     send: (options: client.DPoPOptions) => Promise<LibraryResponse>;
   },
 ): Promise<TokenResponse> {
-  const key = parts.dpopKey ?? (bindsTokens(to) ? await makeDpopKey() : undefined);
-  return tokenResponse(to, await parts.send(await dpopOptions(to, key)), { jwts: parts.jwts, key });
+  const key = parts.dpopKey ?? (bindsTokens(connection) ? await makeDpopKey() : undefined);
+  return tokenResponse(connection, await parts.send(await dpopOptions(connection, key)), { jwts: parts.jwts, key });
 }
 
 export async function dpopOptions(
@@ -42,7 +42,7 @@ export async function dpopOptions(
   return key ? { DPoP: client.getDPoPHandle(configuration, await dpopKeyPair(key)) } : {};
 }
 
-/** `auto`: where the provider requires pushed requests and supports DPoP, as in the FAPI 2.0 Security Profile. */
+/** `auto` binds tokens if the provider requires pushed requests and supports DPoP, as in the FAPI 2.0 Security Profile. */
 function bindsTokens({ app, server }: ProviderConnection): boolean {
   const algorithms = server.dpop_signing_alg_values_supported;
   const isFapi = server.require_pushed_authorization_requests === true && Array.isArray(algorithms);
@@ -55,10 +55,10 @@ async function tokenResponse(
   { jwts, key }: { jwts: ProviderJwts; key: DpopKey | undefined },
 ): Promise<TokenResponse> {
   const isBound = response.token_type === 'dpop';
-  if (isBound && !key) throw new ProviderError('invalid', 'token_answer_invalid', { member: 'token_type' });
+  if (isBound && !key) throw new ProviderError('invalid', 'token_response_invalid', { member: 'token_type' });
   if (app.dpop === 'required' && !isBound) throw new ProviderError('invalid', 'token_not_bound');
-  const apiBaseUrl = statedApiBaseUrl(app, response);
-  // Without keys the ID token cannot be verified, so it is ignored; sign-in apps always have keys. That of a tenant never is.
+  const apiBaseUrl = readApiBaseUrl(app, response);
+  // Without keys the ID token cannot be verified and is ignored, except for issuer templates. Sign-in apps always have keys.
   const isVerifiable = server.jwks_uri !== undefined || isIssuerTemplate(app.issuer);
   const idToken = isVerifiable ? response.id_token : undefined;
   return {

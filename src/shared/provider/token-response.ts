@@ -12,14 +12,14 @@ export interface TokenResponse {
   accessToken: string;
   refreshToken: string | undefined;
   idToken: string | undefined;
-  /** Undefined where the requested scopes were granted. */
+  /** Undefined if the requested scopes were granted. */
   scopes: string[] | undefined;
   expiresInSeconds: number | undefined;
-  /** The lifetime of the refresh token, where the provider states it. */
+  /** The lifetime of the refresh token, if the provider states it. */
   refreshExpiresInSeconds?: number | undefined;
-  /** The API's base URL for this user, where the app lets the response name it. */
+  /** The API base URL for this user, if the app allows the response to name it. */
   apiBaseUrl?: string | undefined;
-  /** Claims of the verified ID token; undefined where there was none. */
+  /** Claims of the verified ID token; undefined if there was none. */
   claims: Claims | undefined;
   /** The key that the access token is bound to (RFC 9449); undefined for a bearer token. */
   dpopKey?: DpopKey | undefined;
@@ -27,45 +27,45 @@ export interface TokenResponse {
 
 export type Claims = Record<string, unknown> & { sub: string };
 
-/** The raw response to a request, filled before the library sees it; `status` is undefined where no response arrived. */
+/** Facts about the raw response, set before the library reads it; `status` is undefined if no response arrived. */
 export interface CapturedResponse {
-  /** Of a token request; absent for another one, whose response is not read as tokens. */
+  /** Set for a token request only: the response of any other request is not read as tokens. */
   app?: ConnectedApp;
-  /** That the request holds: the provider must not make us show them. */
+  /** The secrets in the request, which a response must not make us show. */
   secrets?: readonly (string | undefined)[];
   status?: number | undefined;
-  /** Something of the request may have reached the provider. */
+  /** A part of the request may have reached the provider. */
   isSent?: boolean;
-  /** The `error` member (RFC 6749 section 5.2), where it looks like a code. */
+  /** The `error` member (RFC 6749 section 5.2), if it is a valid code. */
   error?: string | undefined;
-  /** The member for which a token response is refused. */
+  /** The member because of which a token response is refused. */
   fault?: string | undefined;
-  /** Saved before anything else is checked: once it is issued, the old one may be spent (R32). */
+  /** Saved before anything else is checked, since the old refresh token may be spent (R32). */
   refreshToken?: string;
-  /** False for a body that is not JSON, or not whole; an empty body counts as JSON without members. */
-  json?: boolean;
+  /** False for a body that is not JSON, or incomplete; an empty body counts as JSON without members. */
+  isJson?: boolean;
   retryAfterSeconds?: number;
-  /** The provider limits the rate of our calls. */
+  /** The provider refused the call because of its rate limit. */
   limited?: boolean;
   /** As `TokenRefresh.saveRefreshToken`: awaited before the library gets the response. Must not reject. */
   saveRefreshToken?: ((refreshToken: string) => Promise<void>) | undefined;
-  /** As the library got it, for an issuer template alone. */
+  /** The response that the library read; kept only for an issuer template. */
   response?: Response;
-  /** The library gets it once more, and no request is sent. */
-  isReadAgain?: boolean;
+  /** The library reads `response` again, and no request is sent. */
+  isReplay?: boolean;
 }
 
 /** Providers may respond with 201, although RFC 6749 section 5.1 requires 200. */
 const hasTokens = (status: number): boolean => status === 200 || status === 201;
 
-/** Captures the response, and returns it for the library: tokens in the form of RFC 6749 section 5.1. */
+/** Captures a response and returns it for the library, with tokens in the form of RFC 6749 section 5.1. */
 export async function captureResponse(response: Response, captured: CapturedResponse): Promise<Response> {
   const text = await response.text();
   const { status, headers } = response;
   const members = responseMembers(text, headers.get('content-type'));
   captured.status = status;
   captured.limited = isLimit(response);
-  captured.json = isWhole(response) && (parseObject(text) !== undefined || text.trim() === '');
+  captured.isJson = isWhole(response) && (parseObject(text) !== undefined || text.trim() === '');
   // The provider may require a second call with a DPoP nonce (RFC 9449 section 8): the later response counts.
   captured.error = oauthErrorOf(members?.error, captured.secrets);
   const retryAfter = Number(headers.get('retry-after'));

@@ -1,4 +1,4 @@
-/** The actor of a request for the audit trail: which user or admin token, from which address. */
+/** The actor of a request for the audit trail: the user or admin token, and the address. */
 import type { IncomingMessage } from 'node:http';
 import type { Request } from 'express';
 
@@ -13,7 +13,7 @@ export function originOf({ context: { address, id: requestId } }: IncomingMessag
   return { address, requestId };
 }
 
-/** To be spread into an audit entry. Without a guard that sets a session or an admin token, the actor is anonymous. */
+/** Fields of an audit entry. Without a guard that sets a session or an admin token, the actor is anonymous. */
 export function actorOf(req: Request): RequestOrigin {
   const { adminToken, session } = req.context;
   const origin = originOf(req);

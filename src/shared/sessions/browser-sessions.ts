@@ -1,4 +1,4 @@
-/** Browser sessions: express-session begins and ends them; reads go from the signed cookie straight to the records. */
+/** Browser sessions. express-session begins and ends them; reads use the signed cookie and the session records directly. */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
@@ -15,23 +15,23 @@ import type { SessionListing, SessionRecords } from './session-record.ts';
 
 export type NewSession = Pick<SessionData, 'user' | 'app' | 'providerSession' | 'acr' | 'authTime' | 'idToken'>;
 
-/** A session that has an id and is not written yet. */
+/** A session that has an id but is not written yet. */
 export interface BeginningSession {
   /**
-   * The steps that list it, for the caller to write; called again where that write is refused.
-   * @throws AppError `sign_in_required` if the provider has already ended the session that it comes from
+   * The writes that list the session, for the caller to make; called again if they are refused.
+   * @throws AppError `sign_in_required` if the provider has already ended the session at its side
    */
   list(): Promise<Pick<SessionListing, 'ofUser' | 'live'>>;
   /** Writes the session. @throws AppError as `list` */
   save(): Promise<void>;
-  /** Where it is not saved: otherwise express-session would write it, and set its cookie, at the end of the response. */
+  /** Discards a session that is not saved: otherwise express-session would write it at the end of the response. */
   drop(): void;
 }
 
 /** Random values that only this browser's cookie holds. */
 export interface BrowserSecrets {
   current: string;
-  /** The secret before the last sign-in: authorization requests that another tab began by then can still finish (R64). */
+  /** The secret before the last sign-in, so authorization requests that other tabs began with it can finish (R64). */
   earlier?: string | undefined;
 }
 
@@ -47,18 +47,18 @@ export interface BrowserSessions {
   /** express-session, for the routes that begin and end sessions. */
   middleware: RequestHandler;
 
-  /** The first signs, all verify; what another secret signed is not accepted from now on. */
-  useSecrets(replaced: readonly string[]): void;
+  /** Replaces the secrets: the first one signs, all verify. */
+  useSecrets(newSecrets: readonly string[]): void;
 
   /** The valid session of the request's cookie, without express-session; one read of the store. */
   read(req: IncomingMessage, options: { extend: boolean }): Promise<Session | undefined>;
 
-  /** The session as this process last read or wrote it, without a read of the store. It may have ended: never authorize by it. */
-  lastKnown(req: IncomingMessage): Session | undefined;
+  /** The session as this process last read or wrote it. It may have ended since: never authorize with it. */
+  cached(req: IncomingMessage): Session | undefined;
 
   /**
-   * Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`.
-   * The caller writes the steps of `list`, and then calls `save`.
+   * Begins a session with a new id, so an earlier id is useless (R17). Behind `middleware`.
+   * The caller makes the writes of `list`, and then calls `save`.
    */
   begin(req: Request, session: NewSession): Promise<BeginningSession>;
 
@@ -68,17 +68,17 @@ export interface BrowserSessions {
   /** The ID token that began the session, as `id_token_hint` for sign-out at the provider. Behind `middleware`. */
   readIdToken(req: Request): Promise<IssuedIdToken | undefined>;
 
-  /** From a signed cookie of their own: the secrets under which the browser's pending authorization requests are stored. */
+  /** The secrets under which the browser's pending authorization requests are stored; from a separate signed cookie. */
   readBrowserSecrets(req: IncomingMessage): BrowserSecrets | undefined;
 
   setBrowserSecrets(res: Response, secrets: BrowserSecrets): void;
 
-  /** At sign-out, so that a pending callback cannot finish afterwards (R103). */
+  /** At sign-out, this keeps pending callbacks from finishing (R103). */
   clearCookies(res: Response): void;
 }
 
 export function createBrowserSessions(parts: {
-  records: Pick<SessionRecords, 'read' | 'readHashed' | 'lastKnown' | 'listing' | 'write' | 'end' | 'readIdToken'>;
+  records: Pick<SessionRecords, 'read' | 'readHashed' | 'cached' | 'listing' | 'write' | 'end' | 'readIdToken'>;
   secrets: readonly string[];
   publicUrl: Pick<PublicUrl, 'secure'>;
 }): BrowserSessions {
@@ -97,7 +97,7 @@ export function createBrowserSessions(parts: {
     const cached = hashes.get(cookies);
     if (cached !== undefined) return cached;
     const value = parseCookies(cookies)[name];
-    // As express-session writes and reads it; it takes no other form.
+    // The only form that express-session writes and accepts.
     const sessionId = value?.startsWith('s:') ? unsigned(value.slice(2), secrets) : undefined;
     if (sessionId === undefined) return undefined;
     const hash = hashOf(sessionId);
@@ -112,10 +112,10 @@ export function createBrowserSessions(parts: {
   return {
     middleware: express.middleware,
 
-    useSecrets(replaced) {
-      secrets = replaced;
+    useSecrets(newSecrets) {
+      secrets = newSecrets;
       hashes = emptyCache();
-      express.useSecrets(replaced);
+      express.useSecrets(newSecrets);
     },
 
     read({ headers }, options) {
@@ -123,9 +123,9 @@ export function createBrowserSessions(parts: {
       return hash === undefined ? Promise.resolve(undefined) : records.readHashed(hash, options);
     },
 
-    lastKnown({ headers }) {
+    cached({ headers }) {
       const hash = headers.cookie === undefined ? undefined : hashes.peek(headers.cookie);
-      return hash === undefined ? undefined : records.lastKnown(hash);
+      return hash === undefined ? undefined : records.cached(hash);
     },
 
     async begin(req, session) {

@@ -5,24 +5,24 @@ import { AppError } from '../errors.ts';
 import { formField } from '../http/body.ts';
 import { requiring } from '../http/description.ts';
 
-const failed = (logDetail: string, detail = 'Open the page again and repeat what you did there.') =>
+const failed = (logDetail: string, detail = 'Go back to the page, reload it and try again.') =>
   new AppError('csrf_failed', { detail, logDetail });
 
-/** For state changes with a session; without one there is nothing to protect. Runs after the body is read. */
+/** For state changes with a session; without a session there is nothing to protect. Runs after the body is read. */
 export function csrfGuard(origin: string): RequestHandler {
-  const elsewhere = `The request came from another origin than ${origin}. Open the page there, and repeat it.`;
+  const otherOrigin = `The request did not come from ${origin}. Open the page there and try again.`;
   return requiring<RequestHandler>([{ session: [], csrf: [] }], (req, _res, next) => {
     const { session } = req.context;
     if (!session) return next();
     const sentOrigin = req.get('origin');
-    if (sentOrigin !== undefined && sentOrigin !== origin) return next(failed('foreign Origin', elsewhere));
+    if (sentOrigin !== undefined && sentOrigin !== origin) return next(failed('foreign Origin', otherOrigin));
     const site = req.get('sec-fetch-site');
-    if (site !== undefined && site !== 'same-origin') return next(failed('foreign Sec-Fetch-Site', elsewhere));
+    if (site !== undefined && site !== 'same-origin') return next(failed('foreign Sec-Fetch-Site', otherOrigin));
     return isSame(tokenOf(req), session.csrfToken) ? next() : next(failed('wrong or missing token'));
   });
 }
 
-/** For a change that needs no session: a page of another site has sent it. Programs send neither header. */
+/** True if a page of another site sent the request, for changes that need no session. Programs send neither header. */
 export function isFromOtherSite(req: Request, origin: string): boolean {
   const [sentOrigin, site] = [req.get('origin'), req.get('sec-fetch-site')];
   return (sentOrigin !== undefined && sentOrigin !== origin) || (site !== undefined && site !== 'same-origin');
@@ -30,11 +30,11 @@ export function isFromOtherSite(req: Request, origin: string): boolean {
 
 /** Safe methods change nothing, but no other site may read their responses. */
 export const crossSiteGuard: RequestHandler = (req, _res, next) => {
-  const foreign = req.get('sec-fetch-site') === 'cross-site' && req.get('sec-fetch-mode') !== 'navigate';
-  next(foreign ? failed('cross-site read') : undefined);
+  const isForeign = req.get('sec-fetch-site') === 'cross-site' && req.get('sec-fetch-mode') !== 'navigate';
+  next(isForeign ? failed('cross-site read') : undefined);
 };
 
-/** For a GET that leaves something behind, such as an audit entry, which also a link must not. @throws AppError `csrf_failed` */
+/** For a GET with a side effect, such as an audit entry: not even a link may cause it. @throws AppError `csrf_failed` */
 export function refuseOtherSites(req: Request): void {
   const site = req.get('sec-fetch-site');
   if (site === 'cross-site' || site === 'same-site') throw failed('foreign Sec-Fetch-Site');

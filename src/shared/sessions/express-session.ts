@@ -1,4 +1,4 @@
-/** Runs express-session for the routes that begin and end sessions; its store is connect-redis over our session records. */
+/** Runs express-session for the routes that begin and end sessions. Its store is connect-redis, on our session records. */
 import { RedisStore } from 'connect-redis';
 import type { CookieOptions, Request, RequestHandler } from 'express';
 import session, { type SessionData } from 'express-session';
@@ -19,13 +19,13 @@ export function expressSession(parts: {
   };
   let express = withSecrets(parts.secrets);
   const middleware: RequestHandler = (req, res, next) => {
-    // express-session sets a Secure cookie only on requests that it takes for https. Here PUBLIC_URL alone decides.
+    // express-session sets a Secure cookie only on requests that it considers https. Here only PUBLIC_URL decides.
     Object.defineProperty(req, 'secure', { value: cookie.secure, configurable: true });
     express(req, res, next);
   };
   return {
     middleware,
-    /** For the requests to come. */
+    /** Applies to later requests. */
     useSecrets(secrets: readonly string[]): void {
       express = withSecrets(secrets);
     },
@@ -34,7 +34,7 @@ export function expressSession(parts: {
 
 /** The property of a session that holds its JSON as last written. */
 const SAVED = Symbol('saved');
-/** The property of a new session that is listed already. */
+/** The property that marks a new session as already listed. */
 const LISTED = Symbol('listed');
 
 class RecordStore extends RedisStore {
@@ -47,7 +47,7 @@ class RecordStore extends RedisStore {
     this.listed = listed;
   }
 
-  /** express-session writes a new session again at the end of the response; skips what `save` has already written. */
+  /** express-session writes a new session again at the end of the response; this skips data that `save` has written. */
   override async set(id: string, data: SessionData, done: (error?: unknown) => void = () => undefined): Promise<void> {
     if (SAVED in data && data[SAVED] === JSON.stringify(data)) return done();
     if (LISTED in data) this.listed.add(id);
@@ -56,8 +56,8 @@ class RecordStore extends RedisStore {
 }
 
 /**
- * The Redis commands that connect-redis sends, carried out on our records, which may be in Redis or SQLite.
- * @param listed ids of sessions that are listed already and are about to be written
+ * Runs the Redis commands that connect-redis sends on our records, which may be in Redis or SQLite.
+ * @param listed ids of sessions that are already listed and about to be written
  */
 function clientOver(records: Records, listed: Set<string>): Pick<RedisStore['client'], 'get' | 'set' | 'del'> {
   return {
@@ -84,17 +84,17 @@ export async function regenerate(req: Request): Promise<void> {
   else await settled(req, (done) => req.session.regenerate(done));
 }
 
-/** @param options `isListed`: the session is new, and listed already */
+/** @param options `isListed`: the session is new and already listed */
 export async function save(req: Request, { isListed = false } = {}): Promise<void> {
   Reflect.deleteProperty(req.session, SAVED);
-  // Neither is enumerable, so neither is stored.
+  // The marks are not enumerable, so they are not stored.
   if (isListed) Object.defineProperty(req.session, LISTED, { value: true, configurable: true });
   const value = JSON.stringify(req.session);
   await settled(req, (done) => req.session.save(done));
   Object.defineProperty(req.session, SAVED, { value, configurable: true });
 }
 
-/** Forgets the session of the request, with what was not saved. */
+/** Discards the session of the request and its unsaved changes. */
 export const drop = (req: Request) => void Reflect.deleteProperty(req, 'session');
 
 export const destroy = (req: Request) => settled(req, (done) => req.session.destroy(done));

@@ -14,19 +14,19 @@ export interface SessionGuards {
   /** Adds the session, if there is one, to the request and extends its idle time. */
   loadSession: RequestHandler;
 
-  /** As `loadSession`, without extending the idle time. */
+  /** Like `loadSession`, without extending the idle time. */
   peekSession: RequestHandler;
 
   /** Refuses with `sign_in_required`. */
   requireUser: RequestHandler;
 
-  /** As `requireUser`, without Express. @throws AppError `sign_in_required` */
+  /** Like `requireUser`, without Express. @throws AppError `sign_in_required` */
   authenticateUser(req: IncomingMessage): Promise<Session>;
 
-  /** As `requireUser`; redirects a browser to sign in and back. */
+  /** Like `requireUser`, but sends a browser to sign in and back. */
   requireUserOrRedirect: RequestHandler;
 
-  /** The same, with this app. */
+  /** Like `requireUserOrRedirect`; the sign-in uses this app. */
   requireUserOfAppOrRedirect(appId: () => string | undefined): RequestHandler;
 }
 
@@ -41,15 +41,15 @@ export function createSessionGuards(parts: {
     return req.context.session;
   };
 
-  const required = () =>
+  const signInRequired = () =>
     new AppError('sign_in_required', {
-      detail: 'There is no session, or it has ended. Sign in and try again.',
+      detail: 'You are not signed in, or your session has ended. Sign in and try again.',
       connectUrl: `${publicUrl.href}/sign-in`,
     });
 
   const authenticateUser = async (req: IncomingMessage): Promise<Session> => {
     const session = await load(req, true);
-    if (!session) throw required();
+    if (!session) throw signInRequired();
     return session;
   };
 
@@ -62,7 +62,7 @@ export function createSessionGuards(parts: {
     requiring<RequestHandler>(SESSION, (req, res, next) =>
       load(req, true).then((session) => {
         if (session) return next();
-        if (req.method !== 'GET' || wantsData(req)) return next(required());
+        if (req.method !== 'GET' || wantsData(req)) return next(signInRequired());
         const app = appId();
         const query = new URLSearchParams({ ...(app && { app }), return_to: req.originalUrl });
         return res.redirect(303, `${publicUrl.basePath}/sign-in?${query}`);

@@ -1,4 +1,4 @@
-/** Lists of sessions by user and by provider session: bounded, self-expiring, and written before the session itself. */
+/** Lists of sessions by user and by provider session. They are bounded, expire, and are written before the session. */
 import type { Store, Write } from '../storage/store.ts';
 import { updateRecord } from '../storage/update-record.ts';
 
@@ -9,13 +9,13 @@ export interface ListedSession {
   startedAt: number;
 }
 
-/** How a full list finds the sessions that have ended, and ends the oldest one. */
-interface SessionsInStore {
+/** Used by a full list to find ended sessions, and to end the oldest one. */
+interface StoredSessions {
   hasEnded(session: ListedSession): Promise<boolean>;
   end(hash: string): Promise<void>;
 }
 
-/** Reading them all must stay cheap, and no user has that many browsers. */
+/** No user has that many browsers, and reading all sessions stays cheap. */
 export const MAX_SESSIONS = 100;
 /** The list is written before its newest session, and must outlive it. */
 const MARGIN_SECONDS = 60;
@@ -27,24 +27,35 @@ interface SessionList {
 
 export interface SessionLists {
   /**
-   * The step that adds a session which is about to begin; a full list ends its oldest session to make room. Read again where
-   * the write is refused.
-   * @param issuedAt of the ID token: seconds since the epoch, by the provider's clock
+   * The write that adds a session before it begins; a full list first ends its oldest session. Call again if the write is
+   * refused.
+   * @param issuedAt the ID token's `iat`: seconds since the epoch, by the provider's clock
    * @returns undefined if the provider has ended all sessions from tokens issued until then
    */
-  addStep(key: string, session: ListedSession, issuedAt: number, inStore: SessionsInStore): Promise<Write | undefined>;
+  addStep(
+    key: string,
+    session: ListedSession,
+    issuedAt: number,
+    storedSessions: StoredSessions,
+  ): Promise<Write | undefined>;
 
   /**
-   * Adds a session, as `addStep`.
-   * @param first the step, where that was called just now
-   * @returns false, with nothing added, where `addStep` returns undefined
+   * Adds a session, like `addStep`.
+   * @param firstStep the result of a recent call of `addStep`
+   * @returns false, with nothing added, if `addStep` returns undefined
    */
-  add(key: string, session: ListedSession, issuedAt: number, inStore: SessionsInStore, first?: Write): Promise<boolean>;
+  add(
+    key: string,
+    session: ListedSession,
+    issuedAt: number,
+    storedSessions: StoredSessions,
+    firstStep?: Write,
+  ): Promise<boolean>;
 
   /** The sessions that may still be valid, oldest first. */
   read(key: string): Promise<ListedSession[]>;
 
-  /** Refuses sessions from ID tokens issued until then, and returns the listed ones. */
+  /** Refuses sessions from ID tokens issued until then. @returns the listed sessions */
   close(key: string, issuedUntil: number): Promise<ListedSession[]>;
 }
 
@@ -68,24 +79,24 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
     key: string,
     session: ListedSession,
     issuedAt: number,
-    inStore: SessionsInStore,
+    storedSessions: StoredSessions,
   ): Promise<Write | undefined> => {
     const { list, version } = await load(key);
     if (list.endedAt !== undefined && issuedAt <= list.endedAt) return undefined;
     const others = list.sessions.filter(({ hash }) => hash !== session.hash);
-    const next: SessionList = { ...list, sessions: [...(await makeRoom(others, inStore)), session] };
-    return { put: key, value: JSON.stringify(next), ifVersion: version, lifetimeSeconds };
+    const extended: SessionList = { ...list, sessions: [...(await makeRoom(others, storedSessions)), session] };
+    return { put: key, value: JSON.stringify(extended), ifVersion: version, lifetimeSeconds };
   };
 
   return {
     addStep,
 
-    async add(key, session, issuedAt, inStore, first) {
-      const next = () => addStep(key, session, issuedAt, inStore);
-      let step = first ?? (await next());
+    async add(key, session, issuedAt, storedSessions, firstStep) {
+      const nextStep = () => addStep(key, session, issuedAt, storedSessions);
+      let step = firstStep ?? (await nextStep());
       while (step) {
         if (await store.write([step])) return true;
-        step = await next();
+        step = await nextStep();
       }
       return false;
     },
@@ -93,7 +104,7 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
     read: async (key) => (await load(key)).list.sessions,
 
     async close(key, issuedUntil) {
-      // The sessions stay listed, because ending them may fail and has to be retried.
+      // The sessions stay listed, because ending them may fail and must then be retried.
       const closed = (list: SessionList = { sessions: [] }): SessionList => {
         const endedAt = Math.max(issuedUntil, list.endedAt ?? issuedUntil);
         return { ...unexpired(list), endedAt };
@@ -103,12 +114,12 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
   };
 }
 
-async function makeRoom(sessions: ListedSession[], { hasEnded, end }: SessionsInStore): Promise<ListedSession[]> {
+async function makeRoom(sessions: ListedSession[], { hasEnded, end }: StoredSessions): Promise<ListedSession[]> {
   if (sessions.length < MAX_SESSIONS) return sessions;
   const ended = await Promise.all(sessions.map(hasEnded));
   const active = sessions.filter((_session, index) => !ended[index]);
   const surplus = active.slice(0, Math.max(0, active.length - MAX_SESSIONS + 1));
-  // End them before they leave the list: only its own browser could end an unlisted session.
+  // End them before they leave the list: an unlisted session could be ended only in its browser.
   await Promise.all(surplus.map(({ hash }) => end(hash)));
   return active.slice(surplus.length);
 }

@@ -1,4 +1,4 @@
-/** Session records in the store, and when a session is valid: one definition for express-session and for direct reads. */
+/** Session records in the store, and the rule for when a session is valid, for express-session and direct reads. */
 import type { SessionData } from 'express-session';
 import { AppError } from '../errors.ts';
 import { rememberedOfEach } from '../remembered.ts';
@@ -19,13 +19,13 @@ export function dataOf({ seenAt: _seenAt, expiresAt: _expiresAt, ref: _ref, ...d
 
 type ListedData = Pick<SessionData, 'user' | 'providerSession'>;
 
-/** What has to be done before the session is written. */
+/** The writes that must precede the session's own. */
 export interface SessionListing {
   /** In the user's slot. */
   ofUser: Write;
   /** In the slot of all users. */
   live: Write;
-  /** Under way: the list of its session at the provider. Rejects as `listing` does. */
+  /** The write to the list of the provider session, already started. Rejects like `listing`. */
   ofProvider: Promise<void>;
 }
 
@@ -41,41 +41,41 @@ const TOMBSTONE = 'ended';
 const hashInKey = (key: string) => key.slice(key.indexOf('{') + 1, -1);
 /** Share of the heap. */
 const RECORDS_SHARE = 1 / 16;
-/** Estimated size of a session object in memory, beside its strings. */
+/** Estimated size of a session object in memory without its strings. */
 const SESSION_CHARACTERS = 400;
-/** A use is written when a tenth of the idle time has passed since the last one, and at the latest after this time: pages show it. */
+/** Use is recorded after a tenth of the idle time, and at the latest after this time, since pages show it. */
 const MAX_TOUCH_MS = 300_000;
 const TOUCHES_IN_IDLE_TIME = 10;
-/** A session is written right after its list entry. An entry that is older than this and has no session never got one. */
+/** A session is written right after its list entry. An older entry without a session will never have one. */
 export const BEGIN_MS = 60_000;
 
 export interface SessionRecords {
   /**
-   * Lists a session that is about to be written. Called again where the write of `ofUser` is refused.
-   * @throws AppError `sign_in_required` if the provider has already ended the session that it comes from
+   * Lists a session that is about to be written. Call again if the write of `ofUser` is refused.
+   * @throws AppError `sign_in_required` if the provider has already ended the session at its side
    */
   listing(sessionId: string, data: ListedData): Promise<SessionListing>;
 
-  /** As `readHashed`, by the id. */
+  /** Like `readHashed`, by the id. */
   read(sessionId: string, options: { extend: boolean }): Promise<Session | undefined>;
 
   /**
-   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write in a
-   * tenth of it.
+   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write per tenth
+   * of that time.
    */
   readHashed(hash: string, options: { extend: boolean }): Promise<Session | undefined>;
 
-  /** Whether the store has the session; it expires there with its last possible use. Opens nothing, as a sweep reads very many. */
+  /** True until the record expires or the session is ended. Does not decrypt the record, since a sweep reads many. */
   isStored(hash: string): Promise<boolean>;
 
-  /** The session as this process last read or wrote it. It may have ended since: never authorize by it. */
-  lastKnown(hash: string): Session | undefined;
+  /** The session as this process last read or wrote it. It may have ended since: never authorize with it. */
+  cached(hash: string): Session | undefined;
 
   /**
    * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by
-   * user and by provider session, so that none is ever unlisted.
-   * @param options `isListed`: the steps of `listing` were written
-   * @throws AppError `sign_in_required` as `listing`
+   * user and by provider session.
+   * @param options `isListed`: the writes of `listing` were made
+   * @throws AppError `sign_in_required` like `listing`
    */
   write(sessionId: string, data: SessionData, options?: { isListed?: boolean }): Promise<void>;
 
@@ -85,8 +85,8 @@ export interface SessionRecords {
   end(sessionId: string): Promise<void>;
 
   /**
-   * Leaves a tombstone until the session's last possible use. The session may be only about to begin.
-   * @param hash of its id
+   * Leaves a tombstone until the session's last possible use, so a session that is just beginning is ended, too.
+   * @param hash of the session's id
    */
   endHashed(hash: string): Promise<void>;
 }
@@ -160,38 +160,38 @@ export function createSessionRecords(parts: {
     return current ? !isValid(current.session) : clock() - startedAt > BEGIN_MS;
   };
 
-  const inStore = { hasEnded, end: endHashed };
+  const storedSessions = { hasEnded, end: endHashed };
 
   const endedByProvider = () =>
     new AppError('sign_in_required', {
-      detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
-      logDetail: 'ended by the provider meanwhile',
+      detail: 'Your provider signed you out while you were signing in here. Sign in again.',
+      logDetail: 'the provider ended the session during the sign-in',
     });
 
   const listing = async (sessionId: string, { user, providerSession }: ListedData): Promise<SessionListing> => {
     const session = { hash: hashOf(sessionId), startedAt: clock() };
     const issuedAt = providerSession?.issuedAt ?? Number.POSITIVE_INFINITY;
     const ofProviderSession = providerSession?.id && keys.sessionsOfProviderSession(providerSession.id);
-    const stepIn = async (key: string) => {
-      const step = await lists.addStep(key, session, issuedAt, inStore);
+    const addTo = async (key: string) => {
+      const step = await lists.addStep(key, session, issuedAt, storedSessions);
       if (!step) throw endedByProvider();
       return step;
     };
-    const [ofUser, first] = await Promise.all([
-      stepIn(keys.sessionsOfUser(user.id)),
-      ofProviderSession ? stepIn(ofProviderSession) : undefined,
+    const [ofUser, firstStep] = await Promise.all([
+      addTo(keys.sessionsOfUser(user.id)),
+      ofProviderSession ? addTo(ofProviderSession) : undefined,
     ]);
-    const listAtProvider = async () => {
-      if (ofProviderSession && !(await lists.add(ofProviderSession, session, issuedAt, inStore, first)))
+    const listByProviderSession = async () => {
+      if (ofProviderSession && !(await lists.add(ofProviderSession, session, issuedAt, storedSessions, firstStep)))
         throw endedByProvider();
     };
-    const ofProvider = listAtProvider();
-    // The caller awaits it. Where the rest fails first, it must not be an unhandled rejection.
+    const ofProvider = listByProviderSession();
+    // The caller awaits it; if another write fails first, it must not become an unhandled rejection.
     ofProvider.catch(() => undefined);
     return { ofUser, live: { index: keys.liveSessions, add: session.hash, score: session.startedAt }, ofProvider };
   };
 
-  const enlist = async (sessionId: string, data: SessionData): Promise<void> => {
+  const writeListing = async (sessionId: string, data: SessionData): Promise<void> => {
     for (;;) {
       const { ofUser, live, ofProvider } = await listing(sessionId, data);
       const [version] = await Promise.all([store.write([ofUser]), store.write([live]), ofProvider]);
@@ -225,7 +225,7 @@ export function createSessionRecords(parts: {
       return record !== undefined && record.value !== TOMBSTONE;
     },
 
-    lastKnown: (hash) => opened.peek(keys.session(hash))?.session,
+    cached: (hash) => opened.peek(keys.session(hash))?.session,
 
     async write(sessionId, { idToken, ...rest }, { isListed = false } = {}) {
       const hash = hashOf(sessionId);
@@ -233,15 +233,15 @@ export function createSessionRecords(parts: {
       const isNew = data.createdAt === undefined;
       // A new session is not in the store yet: insert first, read only if that fails.
       if (isNew) {
-        if (!isListed) await enlist(sessionId, data);
+        if (!isListed) await writeListing(sessionId, data);
         const now = clock();
         if (await save(hash, { data, createdAt: now, seenAt: now }, 0, idToken)) return;
       }
       for (;;) {
         const current = await find(hash);
-        // The session of a slow request may have left the store meanwhile: its data must not begin a new session.
+        // The session may have ended during a slow request: its data must not begin a new session.
         if (current ? !isValid(current.session) : !isNew) return;
-        if (!current) await enlist(sessionId, data);
+        if (!current) await writeListing(sessionId, data);
         const now = clock();
         const next = { ...current?.stored, data, createdAt: current?.stored?.createdAt ?? now, seenAt: now };
         if (await save(hash, next, current?.version ?? 0, idToken)) return;

@@ -1,4 +1,4 @@
-/** The shapes of a session: as express-session and the store keep it, and as a valid one is read. */
+/** The types of a session: in express-session and the store, and as a valid session is read. */
 import type { SessionData } from 'express-session';
 
 export interface SessionUser {
@@ -18,7 +18,7 @@ export interface ProviderSession {
   issuedAt: number;
 }
 
-/** An ID token, with the registration that it was issued for, which only the sign-in reads. */
+/** An ID token, with the app registration that it was issued for. Only the sign-in reads it. */
 export interface IssuedIdToken {
   token: string;
   registration: object;
@@ -31,9 +31,9 @@ declare module 'express-session' {
     /** Id of the connected app that signed the user in. */
     app: string;
     providerSession: ProviderSession;
-    /** What began the session. Only in the first write, which seals it in a record of its own. */
+    /** The ID token that began the session. Only in the first write, which seals it in a separate record. */
     idToken?: IssuedIdToken | undefined;
-    /** Hash of that ID token, the only one that proves this user to the relay. */
+    /** Hash of that ID token, the only one that the relay accepts for this user. */
     idTokenHash?: string | undefined;
     /** How the user authenticated: the ID token's `acr`. */
     acr?: string | undefined;
@@ -41,7 +41,7 @@ declare module 'express-session' {
     authTime?: number | undefined;
     /** The browser that signed in, such as "Firefox on Windows". */
     browser?: string | undefined;
-    /** The IP address that it signed in from. */
+    /** The IP address of that browser. */
     address?: string | undefined;
     /** Milliseconds since the epoch; only in a session that was read from the store. */
     createdAt: number;

@@ -1,4 +1,4 @@
-/** Makes the sessions: their records, express-session over them, and the guards of routes that need a signed-in user. */
+/** Creates the session records, express-session on top of them, and the guards for routes that need a signed-in user. */
 import type { Config } from '../config/config.ts';
 import type { ScheduledTask } from '../storage/scheduled-task.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
@@ -40,7 +40,7 @@ export function createSessions(parts: {
   return { browser, guards: createSessionGuards({ read: browser.read, publicUrl }), ofUsers, scheduledTasks };
 }
 
-/** Session records without express-session, for a program with cookies of its own. */
+/** Session records without express-session, for a program that has its own cookies. */
 export function createSessionStore({ store, sealedJson, lifetimes, clock }: StoreParts): SessionStore {
   const lists = createSessionLists({ store, maxSeconds: lifetimes.maxSeconds, clock });
   const records = createSessionRecords({ store, sealedJson, lists, lifetimes, clock });

@@ -6,9 +6,9 @@ const MAX_AHEAD_SECONDS = 60;
 
 /**
  * @param authTime the ID token's `auth_time`, in seconds since the epoch
- * @param beganAt when the session began, in milliseconds since the epoch
+ * @param startedAt when the session began, in milliseconds since the epoch
  */
-export function isRecent(authTime: number | undefined, beganAt: number): boolean {
-  const age = beganAt / 1000 - (authTime ?? Number.NEGATIVE_INFINITY);
+export function isRecent(authTime: number | undefined, startedAt: number): boolean {
+  const age = startedAt / 1000 - (authTime ?? Number.NEGATIVE_INFINITY);
   return age <= STEP_UP_SECONDS && -age <= MAX_AHEAD_SECONDS;
 }

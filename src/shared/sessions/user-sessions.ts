@@ -10,7 +10,7 @@ import { BEGIN_MS, type SessionRecords, sessionRefOf } from './session-record.ts
 const SWEEP_BATCH = 200;
 
 export interface UserSessions {
-  /** How many sessions there are; may include recently expired ones. */
+  /** The number of sessions; may include recently expired ones. */
   count(): Promise<number>;
 
   /** The valid sessions of a user, last used first. */
@@ -19,28 +19,28 @@ export interface UserSessions {
   /** Every valid session, newest first. */
   page(options: { after?: string | undefined; limit: number }): Promise<MatchingPage<Session>>;
 
-  /** Whether a valid session of this user was begun with this ID token. */
+  /** True if a valid session of this user began with this ID token. */
   hasBegunWith(userId: string, idToken: string): Promise<boolean>;
 
   /** @returns false if the user has no such session; true also if it has already ended */
   end(userId: string, ref: string): Promise<boolean>;
 
-  /** @param isDue called once the sessions are read, and before they are ended: false ends none */
+  /** @param isDue called after the sessions are read and before they are ended; false ends none */
   endAll(userId: string, isDue?: () => Promise<boolean>): Promise<void>;
 
   /**
-   * Ends every session of every user. One that begins meanwhile may stay.
-   * @param advance called with the number of sessions that were ended
-   * @returns how many were valid
+   * Ends every session of every user. A session that begins during the call may stay.
+   * @param onProgress called with the number of sessions that were ended
+   * @returns the number of sessions that were valid
    */
-  endOfEveryone(advance: (done: number) => void): Promise<number>;
+  endEverySession(onProgress: (endedCount: number) => void): Promise<number>;
 
   /**
-   * Ends the sessions of one session at the provider, or all of a user. A sign-in under way cannot begin another one.
+   * Ends the sessions of one provider session, or all sessions of a user. A sign-in under way cannot begin another one.
    * @param issuedUntil refuses ID tokens issued until then: seconds since the epoch, by the provider's clock
-   * @returns how many sessions were valid
+   * @returns the number of sessions that were valid
    */
-  endByProvider(which: { providerSession: string } | { userId: string }, issuedUntil: number): Promise<number>;
+  endByProvider(target: { providerSession: string } | { userId: string }, issuedUntil: number): Promise<number>;
 
   /** Removes expired sessions from the index of all sessions. */
   sweep(): Promise<void>;
@@ -87,20 +87,22 @@ export function createUserSessions(parts: {
       if (await isDue()) await endEach(hashes);
     },
 
-    async endOfEveryone(advance) {
+    async endEverySession(onProgress) {
       let valid = 0;
       for await (const items of allPages((options) => store.page(keys.liveSessions, options), SWEEP_BATCH)) {
         const hashes = items.map(({ member }) => member);
         valid += (await readAll(hashes)).length;
         await endEach(hashes);
-        advance(hashes.length);
+        onProgress(hashes.length);
       }
       return valid;
     },
 
-    async endByProvider(which, issuedUntil) {
+    async endByProvider(target, issuedUntil) {
       const list =
-        'userId' in which ? keys.sessionsOfUser(which.userId) : keys.sessionsOfProviderSession(which.providerSession);
+        'userId' in target
+          ? keys.sessionsOfUser(target.userId)
+          : keys.sessionsOfProviderSession(target.providerSession);
       const hashes = hashesOf(await lists.close(list, issuedUntil));
       const valid = await readAll(hashes);
       await endEach(hashes);
@@ -108,12 +110,12 @@ export function createUserSessions(parts: {
     },
 
     async sweep() {
-      // A younger entry may belong to a session that is still to be written.
-      const begunBefore = clock() - BEGIN_MS;
+      // A newer entry may belong to a session that is not written yet.
+      const startedBefore = clock() - BEGIN_MS;
       for await (const items of allPages((options) => store.page(keys.liveSessions, options), SWEEP_BATCH)) {
-        const listed = items.filter(({ score }) => score < begunBefore).map(({ member }) => member);
-        const kept = await Promise.all(listed.map(records.isStored));
-        const ended = listed.filter((_hash, position) => !kept[position]);
+        const listed = items.filter(({ score }) => score < startedBefore).map(({ member }) => member);
+        const stored = await Promise.all(listed.map(records.isStored));
+        const ended = listed.filter((_hash, position) => !stored[position]);
         if (ended.length > 0) await store.write(ended.map((hash) => ({ index: keys.liveSessions, remove: hash })));
       }
     },

@@ -197,7 +197,7 @@ test('a registration, step by step', async () => {
   expectLines(linesOf(faulty.body), [
     'An id is 1 to 40 of a-z, 0-9 and "-". <#id>',
     'Enter a name. <#name>',
-    'Give an absolute URL without user name or fragment, beginning with https://. <#issuer>',
+    'Enter an absolute URL without user name or fragment, beginning with https://. <#issuer>',
   ]);
   const domain = await submit(await open('register-app?preset=auth0'), {}, 'Continue');
   expectLines(linesOf(domain.body), [

@@ -97,30 +97,30 @@ connected-apps/second # Collaboration second
   Userinfo endpoint / [url endpoints-userinfo=] / End-session endpoint / [url endpoints-endSession=]
   Signing keys (JWKS) / [url endpoints-jwks=] / Member of token responses with the API base URL
   [select apiBaseUrlFrom-member=] · * none · instance_url instance_url · api_instance_url api_instance_url · rest_instance_url rest_instance_url · api_url api_url · api_domain api_domain · geolocation geolocation
-  Only where the provider names one for each user. / Hosts that this member may name / [textarea apiBaseUrlFrom-hosts=]
+  Only if the provider names one for each user. / Hosts that this member may name / [textarea apiBaseUrlFrom-hosts=]
   Such as api.example.com, or .example.com for every name below it. One per line. / Return URLs / [textarea returnUrls=]
-  Where users may be sent back to after signing in, beside pages of this service. One per line.
-  Extra authorization parameters / [textarea parameters=] / None that belongs to the protocol. One per line, as name=value.
+  Where users may be sent after signing in, in addition to pages of this service. One per line.
+  Extra authorization parameters / [textarea parameters=] / Protocol parameters are not allowed. One per line, as name=value.
   Resources / [textarea resources=]
-  The APIs that access tokens are for, as absolute URIs (RFC 8707). Only where the provider asks for them. One per line.
+  The APIs that access tokens are for, as absolute URIs (RFC 8707). Only if the provider requires them. One per line.
   Member with the account’s id / [text account-field=]
   For an app without ID tokens: where the response of this URL has the id of the user’s account, such as id or data.user.id.
   URL of the account / [url account-url=] / Called with the access token when a user connects. Empty: the userinfo endpoint.
   Prompt / [text prompt=]
-  What the provider asks each time, such as consent or select_account, with spaces between them; off: nothing. Empty: consent, where a refresh token depends on it.
+  What the provider asks each time: space-separated values such as consent or select_account, or off for none. Empty: consent, if a refresh token depends on it.
   Extra token parameters / [textarea tokenParameters=]
-  Sent to the token endpoint with each code and each refresh token. None that belongs to the protocol. One per line, as name=value.
+  Sent to the token endpoint with each code and each refresh token. Protocol parameters are not allowed. One per line, as name=value.
   Path of nested tokens / [text tokenPath=]
-  Only where token responses have the tokens in an object within them, such as authed_user.
-  Seconds that an access token lasts / [text accessTokenLifetimeSeconds=] / Only where the provider does not state it.
+  Only if token responses have the tokens in a nested object, such as authed_user.
+  Seconds that an access token lasts / [text accessTokenLifetimeSeconds=] / Only if the provider does not state it.
   [select refresh=] · * detected automatically · rotating each can be used once · reusable each can be used several times
   Pushed authorization requests (PAR) / [select par=] · *auto if the provider requires it · required always · off never
-  The request goes from here to the provider, and no browser can read or change it. If required, the app does not work with a provider that lacks it.
+  Gatehouse sends the request to the provider directly, so no browser can read or change it. If required, the app does not work with a provider that does not support it.
   Tokens bound to a key (DPoP) / [select dpop=] · *auto if the provider requires it · required always · off never
-  A stolen access token is of no use without our key. If required, other tokens are refused.
+  A stolen access token cannot be used without the key. If required, other tokens are refused.
   Calls a minute that the platform allows each user / [text rateLimit-perUserPerMinute=]
-  Only where its responses do not state it. / Calls a minute that it allows the whole app
-  [text rateLimit-perAppPerMinute=] / Only where its responses do not state it.
+  Only if its responses do not state it. / Calls a minute that the platform allows the whole app
+  [text rateLimit-perAppPerMinute=] / Only if its responses do not state it.
   [*checkbox providerSignOut=yes] Signing out here also signs out at the provider / Saving affects one connection.
   Signed in with Collaboration second / Connected app created / 10:01 UTC · admin token test · 127.0.0.1
   nightly made 1 call to Collaboration second </admin/audit?who={nightly}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>

@@ -39,7 +39,7 @@ describe('a sign-in', () => {
 
   test('of a tenant that is not named is refused, whatever its callback says', async () => {
     use(STRANGE, { callback: (parameters) => parameters.set('iss', tenantIssuer(at.provider, BOOK)) });
-    expect(await failureOf(at.logIn(app))).toEqual({ failure: 'invalid', reason: 'token_answer_invalid' });
+    expect(await failureOf(at.logIn(app))).toEqual({ failure: 'invalid', reason: 'token_response_invalid' });
   });
 
   test.each<[string, (issuer: string) => string]>([
@@ -61,7 +61,7 @@ describe('a sign-in', () => {
     for (const tenant of [INK, BOOK]) {
       const { claims } = tenants(tenant);
       use(tenant, { claims: (proper, scene) => ({ ...claims?.(proper, scene), nonce: 'another' }) });
-      expect(await failureOf(at.logIn(app))).toEqual({ failure: 'invalid', reason: 'token_answer_invalid' });
+      expect(await failureOf(at.logIn(app))).toEqual({ failure: 'invalid', reason: 'token_response_invalid' });
     }
   });
 
@@ -108,7 +108,7 @@ describe('R98 the verifier', () => {
     at.provider.set({ jwks: () => keyMembers.map((members) => ({ ...jwk, ...members })) });
     const provider: ProviderMetadata = { issuer: app.issuer, jwks_uri: `${at.provider.issuer}/jwks` };
     return createProviderJwts({
-      metadata: { load: async () => provider, doubt: () => undefined },
+      metadata: { load: async () => provider, markStale: () => undefined },
       signingKeys: createSigningKeys({ outbound: at.outbound, monotonicClock: () => 0 }),
       clock: () => NOW * 1000,
     });

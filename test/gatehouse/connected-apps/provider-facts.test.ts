@@ -5,10 +5,10 @@ import type { AddressRule } from '../../../src/shared/outbound/address-policy.ts
 import { OutboundError } from '../../../src/shared/outbound/outbound.ts';
 import { addressError, asOutboundError } from '../../../src/shared/outbound/outbound-error.ts';
 import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
-import type { ProviderMetadata, ProviderPlace } from '../../../src/shared/provider/provider-metadata.ts';
+import type { ProviderLocation, ProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
 
 const ISSUER = 'https://provider.test';
-const loaded: ProviderPlace[] = [];
+const loaded: ProviderLocation[] = [];
 const examine = vi.fn(async () => undefined as never);
 const read = (answer: object | Error, discoveryUrl?: string) =>
   createProviderFacts({

@@ -25,27 +25,27 @@ describe('R40: refresh, classified by status and body', () => {
     [408, { error: 'invalid_grant' }, 'unavailable'],
     [500, { error: 'invalid_grant' }, 'unavailable'],
     [503, { error: 'invalid_grant' }, 'unavailable'],
-    [200, { error: 'invalid_grant' }, 'doubtful'],
-    [200, { error: 'bad_refresh_token', error_description: 'x' }, 'doubtful'],
-    [200, { ok: false, error: 'token_expired' }, 'doubtful'],
+    [200, { error: 'invalid_grant' }, 'unclear_refusal'],
+    [200, { error: 'bad_refresh_token', error_description: 'x' }, 'unclear_refusal'],
+    [200, { ok: false, error: 'token_expired' }, 'unclear_refusal'],
     [200, { error: 'invalid_client' }, 'app_fault'],
     [302, { error: 'invalid_grant' }, 'unavailable'],
     [400, '{"error":"invalid_grant"', 'unavailable'],
     [400, '<p>invalid_grant</p>', 'unavailable'],
-    [400, '', 'doubtful'],
-    [400, {}, 'doubtful'],
-    [400, { error: ['invalid_grant'] }, 'doubtful'],
-    [400, { error: 'INVALID_GRANT' }, 'doubtful'],
-    [400, { error: 'invalid_request' }, 'doubtful'],
-    [401, { error: 'invalid_request' }, 'doubtful'],
-    [403, { error: 'invalid_code' }, 'doubtful'],
-    [400, { error: 'invalid_scope' }, 'doubtful'],
-    [401, '', 'doubtful'],
+    [400, '', 'unclear_refusal'],
+    [400, {}, 'unclear_refusal'],
+    [400, { error: ['invalid_grant'] }, 'unclear_refusal'],
+    [400, { error: 'INVALID_GRANT' }, 'unclear_refusal'],
+    [400, { error: 'invalid_request' }, 'unclear_refusal'],
+    [401, { error: 'invalid_request' }, 'unclear_refusal'],
+    [403, { error: 'invalid_code' }, 'unclear_refusal'],
+    [400, { error: 'invalid_scope' }, 'unclear_refusal'],
+    [401, '', 'unclear_refusal'],
     [401, { error: 'invalid_client' }, 'app_fault'],
     [401, { error: 'unauthorized_client' }, 'app_fault'],
-    [400, { error: 'unauthorized_client' }, 'doubtful'],
-    [403, { error: 'unauthorized_client' }, 'doubtful'],
-    [200, { error: 'unauthorized_client' }, 'doubtful'],
+    [400, { error: 'unauthorized_client' }, 'unclear_refusal'],
+    [403, { error: 'unauthorized_client' }, 'unclear_refusal'],
+    [200, { error: 'unauthorized_client' }, 'unclear_refusal'],
     [400, { error: 'unsupported_grant_type' }, 'app_fault'],
     [500, { error: 'invalid_client' }, 'unavailable'],
     [502, '<h1>Bad gateway</h1>', 'unavailable'],
@@ -54,7 +54,7 @@ describe('R40: refresh, classified by status and body', () => {
     [200, { error: 'incorrect_client_credentials' }, 'app_fault'],
     [400, { error: 'bad_client_secret' }, 'app_fault'],
     // Only JSON ends a grant.
-    [400, 'error=invalid_grant', 'doubtful'],
+    [400, 'error=invalid_grant', 'unclear_refusal'],
     [400, 'error=invalid_client', 'app_fault'],
   ])('%s %j: %s', async (code, body, kind) => {
     expect((await refreshed(answers(code, body))).kind).toBe(kind);
@@ -63,7 +63,7 @@ describe('R40: refresh, classified by status and body', () => {
 
   test('does not repeat text in place of an error code', async () => {
     const outcome = await refreshed(answers(400, { error: 'denied: ask "Bob" for it' }));
-    expect(outcome).toEqual({ kind: 'doubtful', reason: 'status_400' });
+    expect(outcome).toEqual({ kind: 'unclear_refusal', reason: 'status_400' });
   });
 
   test.each<[ModeName, string]>([

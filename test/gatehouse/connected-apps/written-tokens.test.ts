@@ -102,7 +102,7 @@ describe('a fault of a response is named', () => {
   ])('%o: %s', async (mode, member) => {
     at.provider.set(mode);
     const error = await at.logIn().catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ failure: 'invalid', reason: 'token_answer_invalid', facts: { member } });
+    expect(error).toMatchObject({ failure: 'invalid', reason: 'token_response_invalid', facts: { member } });
   });
 
   test.each<[number, unknown, object]>([
@@ -142,7 +142,10 @@ describe('R22: the error code of a provider', () => {
     at.provider.set();
     const { refreshToken = '' } = await at.logIn();
     at.provider.set({ answers: { refresh: status(400, { error: refreshToken }) } });
-    expect(await at.client.refresh(at.app, { refreshToken })).toEqual({ kind: 'doubtful', reason: 'status_400' });
+    expect(await at.client.refresh(at.app, { refreshToken })).toEqual({
+      kind: 'unclear_refusal',
+      reason: 'status_400',
+    });
   });
 });
 

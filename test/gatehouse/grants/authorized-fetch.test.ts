@@ -10,7 +10,7 @@ import type { Outbound } from '../../../src/shared/outbound/outbound.ts';
 import { createStop, stopError } from '../../../src/shared/outbound/stop.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 
-const TOKEN = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], doubted: false } as const;
+const TOKEN = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], wasRefused: false } as const;
 const APP = { id: 'platform' } as ConnectedApp;
 
 type Result = Awaited<ReturnType<AccessTokens['getAnother']>>;
@@ -20,7 +20,7 @@ let sent: (readonly string[])[];
 let targets: string[];
 /** The errors that calls were destroyed with. */
 let destroyed: Error[];
-const accessTokens = { get: vi.fn(), getAnother: vi.fn(), clearDoubt: vi.fn() };
+const accessTokens = { get: vi.fn(), getAnother: vi.fn(), clearRefusal: vi.fn() };
 const grants = { noteUse: vi.fn() };
 const body = { destroy: vi.fn() };
 beforeEach(() => {
@@ -65,14 +65,14 @@ test('sends the token with the headers of the request, and records the use', asy
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 200 } });
   expect(sent).toEqual([['accept', 'text/plain', 'authorization', 'Bearer at1']]);
   expect(grants.noteUse.mock.calls).toEqual([['u1', 'platform']]);
-  expect(accessTokens.clearDoubt).not.toHaveBeenCalled();
+  expect(accessTokens.clearRefusal).not.toHaveBeenCalled();
 });
 
-test('clears the doubt after a response that is not a refusal', async () => {
-  tokens = [{ ...TOKEN, doubted: true }];
+test('clears the recorded refusal after a response that is not a refusal', async () => {
+  tokens = [{ ...TOKEN, wasRefused: true }];
   statuses = [503];
   await get();
-  expect(accessTokens.clearDoubt.mock.calls).toEqual([['u1', 'platform', 'at1']]);
+  expect(accessTokens.clearRefusal.mock.calls).toEqual([['u1', 'platform', 'at1']]);
 });
 
 test('sends nothing before beforeSending resolves, or if it rejects', async () => {
@@ -135,10 +135,12 @@ test('ends the call with the reason when the caller stops', async () => {
 });
 
 test('R42: returns a second refusal, and does not record a use', async () => {
-  tokens = [TOKEN, { ...TOKEN, accessToken: 'at2', doubted: true }];
+  tokens = [TOKEN, { ...TOKEN, accessToken: 'at2', wasRefused: true }];
   statuses = [401, 401];
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
-  expect([sent.length, grants.noteUse.mock.calls.length, accessTokens.clearDoubt.mock.calls.length]).toEqual([2, 0, 0]);
+  expect([sent.length, grants.noteUse.mock.calls.length, accessTokens.clearRefusal.mock.calls.length]).toEqual([
+    2, 0, 0,
+  ]);
 });
 
 test('sends nothing without a token, and returns the reason', async () => {

@@ -164,7 +164,7 @@ describe('whether a new consent is required', () => {
     ['the refresh token can be kept', false, {}, ALL],
     ['there is none', true, { refreshToken: undefined }, ALL],
     ['it was refused', true, failure('reconnect_needed'), ALL],
-    ['it is only in doubt', false, failure('unverified'), ALL],
+    ['the connection is unverified', false, failure('unverified'), ALL],
     ['a scope is dropped', true, {}, ['openid', 'offline_access']],
     ['a user connects with the same scopes', false, {}, ALL, true],
     ['a user connects with one more', true, { scopes: ['openid', 'mail', 'files'] }, [...ALL, 'new'], true],

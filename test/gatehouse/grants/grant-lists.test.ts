@@ -151,11 +151,11 @@ describe('the list of each state', () => {
     await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
     await stored('ending', { refreshToken: undefined });
     await stored('passing', { ...failure('passing'), expiresAt: undefined });
-    await stored('doubted', failure('unverified'));
+    await stored('unverified', failure('unverified'));
     await stored('broken', failure('reconnect_needed'));
     expect((await usersOf('active')).sort()).toEqual(['lasting', 'passing', 'well']);
     expect(await usersOf('unrenewable')).toEqual(['ending']);
-    expect(await usersOf('unverified')).toEqual(['doubted']);
+    expect(await usersOf('unverified')).toEqual(['unverified']);
     expect(await usersOf('reconnect_needed')).toEqual(['broken']);
     expect(await usersOf()).toHaveLength(6);
     expect(await index.count()).toBe(6);

@@ -9,10 +9,10 @@ import {
   hasUsableToken,
   healthOf,
   isBackingOff,
-  isBroken,
   isRefreshDue,
   isSpentByUse,
   isUnchecked,
+  mayNeedReconnect,
   type RefreshFailure,
   revocationToken,
   spreadOf,
@@ -308,9 +308,9 @@ test.each([
   expect(isSpentByUse(grantOf({ rotates }), setting)).toBe(isSpent);
 });
 
-test('isBroken is true after a refusal, and false after an outage', () => {
+test('mayNeedReconnect is true after a refusal, and false after an outage', () => {
   const broken = (kind?: RefreshFailure['kind']) =>
-    isBroken(kind ? withFailure(grantOf(), kind, 'app_refused', { now: NOW, random: 0 }) : grantOf());
+    mayNeedReconnect(kind ? withFailure(grantOf(), kind, 'app_refused', { now: NOW, random: 0 }) : grantOf());
   expect([broken(), broken('passing'), broken('unverified'), broken('reconnect_needed')]).toEqual([
     false,
     false,

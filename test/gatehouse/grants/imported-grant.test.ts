@@ -161,7 +161,7 @@ describe('the check of an imported connection', () => {
     ],
     [
       'finds it removed after an unusable response',
-      { stored: undefined, outcome: unusable('token_answer_invalid') },
+      { stored: undefined, outcome: unusable('token_response_invalid') },
       { kind: 'refused', cause: 'removed' },
     ],
     ['finds it removed', { stored: undefined }, { kind: 'refused', cause: 'removed' }],

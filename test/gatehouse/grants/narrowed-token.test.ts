@@ -161,7 +161,7 @@ describe('a narrower token', () => {
     expect(await of('urn:a')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 1', scopes: APP.scopes });
     expect(await of('urn:b')).toMatchObject({ accessToken: 'narrow 2' });
     expect(await of('urn:a')).toMatchObject({ accessToken: 'narrow 1' });
-    respond = async () => ({ kind: 'doubtful', reason: 'invalid_target' });
+    respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_target' });
     expect(await of('urn:c')).toEqual({ kind: 'unsupported' });
   });
 
@@ -318,7 +318,7 @@ describe('there is none', () => {
     'if the provider refuses with %s, and the grant stays active',
     async (reason) => {
       await stored();
-      respond = async () => ({ kind: 'doubtful', reason });
+      respond = async () => ({ kind: 'unclear_refusal', reason });
       expect(await token()).toEqual({ kind: 'unsupported' });
       expect(await read()).toMatchObject({ failure: undefined, refresh: undefined });
       expect(await grants.listOpenRefreshes()).toEqual([]);
@@ -363,7 +363,7 @@ describe('after a refresh that a kill interrupted', () => {
 
   test('R39 a refusal of the scopes does not hide that the refresh token may be spent, and delays no later refresh', async () => {
     await stored({ refresh: { startedAt: now - 120_000, received: undefined }, rotates: true });
-    respond = async () => ({ kind: 'doubtful', reason: 'invalid_scope' });
+    respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
     const took = startStopwatch();
     for (let n = 0; n < 3; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
     expect(took()).toBeLessThan(1_000);

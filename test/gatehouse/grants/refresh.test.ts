@@ -524,7 +524,7 @@ describe('concurrent writes', () => {
     await stored();
     respond = async () => {
       await stored('u1', noted('passing'));
-      return { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' };
+      return { kind: 'unusable', reason: 'token_response_invalid', refreshToken: 'rt2' };
     };
     expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_response' });
     expect(await read()).toMatchObject({ refreshToken: 'rt2' });
@@ -547,10 +547,10 @@ describe('concurrent writes', () => {
     ['without one: the access token is revoked', tokens('at2'), ['at2']],
     [
       'in an otherwise unusable response: it is revoked too',
-      { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' },
+      { kind: 'unusable', reason: 'token_response_invalid', refreshToken: 'rt2' },
       ['rt2'],
     ],
-    ['with nothing: nothing is revoked', { kind: 'doubtful', reason: 'status_400' }, []],
+    ['with nothing: nothing is revoked', { kind: 'unclear_refusal', reason: 'status_400' }, []],
     ['with a refusal: nothing is revoked', { kind: 'refused' }, []],
   ])('R43: a disconnect during a refresh that ends %s', async (_name, outcome, expected) => {
     await stored();
@@ -585,7 +585,7 @@ describe('concurrent writes', () => {
     ['tokens', tokens('at2', 'rt2')],
     ['a refusal', { kind: 'refused' }],
     ['no response', { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined }],
-    ['a response of no use', { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' }],
+    ['a response of no use', { kind: 'unusable', reason: 'token_response_invalid', refreshToken: 'rt2' }],
   ])('R116 a refresh that ends with %s returns no grant of another registration of the app', async (_name, outcome) => {
     const moved = { ...APP, issuer: 'https://elsewhere.test' };
     await stored();
@@ -709,8 +709,8 @@ describe('the log entry of a call to the provider', () => {
       { outcome: 'app_fault', reason: 'invalid_client' },
     ],
     [
-      { kind: 'doubtful', reason: 'status_400' },
-      { outcome: 'doubtful', reason: 'status_400' },
+      { kind: 'unclear_refusal', reason: 'status_400' },
+      { outcome: 'unclear_refusal', reason: 'status_400' },
     ],
     [
       { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
@@ -761,7 +761,7 @@ describe('the result of a request for a token', () => {
 
   test('is a token, without a call to the provider if the token is fresh', async () => {
     await stored('u1', future);
-    expect(await token()).toEqual({ kind: 'token', accessToken: 'at1-u1', scopes: ['openid'], doubted: false });
+    expect(await token()).toEqual({ kind: 'token', accessToken: 'at1-u1', scopes: ['openid'], wasRefused: false });
     expect(refreshed).toEqual([]);
   });
 
@@ -791,7 +791,7 @@ describe('the result of a request for a token', () => {
     [{ kind: 'unavailable', reason: 'x', retryAfterSeconds: undefined }, 'provider_unavailable', 30],
     [{ kind: 'unavailable', reason: 'x', retryAfterSeconds: 45 }, 'provider_unavailable', 45],
     [{ kind: 'app_fault', reason: 'x' }, 'app_refused', 30],
-    [{ kind: 'doubtful', reason: 'x' }, 'unclear_refusal', 30],
+    [{ kind: 'unclear_refusal', reason: 'x' }, 'unclear_refusal', 30],
     [{ kind: 'unusable', reason: 'x', refreshToken: undefined }, 'unusable_response', 30],
   ])('is unavailable after %j, with the cause and when to retry', async (outcome, cause, retryAfterSeconds) => {
     await stored();
@@ -848,10 +848,10 @@ describe('the result of a request for a token', () => {
     await stored('u1', { ...future, refreshToken: undefined });
     expect(await token('at1-u1')).toEqual({ kind: 'reconnect_needed', cause: 'access_token_refused' });
     expect((await read()).failure?.kind).toBe('unverified');
-    expect(await token()).toMatchObject({ kind: 'token', doubted: true });
-    await accessTokens.clearDoubt('u1', APP.id, 'another-token');
+    expect(await token()).toMatchObject({ kind: 'token', wasRefused: true });
+    await accessTokens.clearRefusal('u1', APP.id, 'another-token');
     expect((await read()).failure?.kind).toBe('unverified');
-    await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
+    await accessTokens.clearRefusal('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toBeUndefined();
   });
 
@@ -907,30 +907,30 @@ describe('the result of a request for a token', () => {
   test('is unavailable, not unverified, while a working access token cannot be replaced', async () => {
     const failure = { kind: 'passing', cause: 'app_refused', since: now, failures: 1, retryAt: now + 1_500 } as const;
     await stored('u1', { ...future, failure });
-    expect(await token()).toMatchObject({ kind: 'token', doubted: false });
+    expect(await token()).toMatchObject({ kind: 'token', wasRefused: false });
     expect(await token('at1-u1')).toEqual({
       ...{ kind: 'unavailable', cause: 'app_refused', isUnverified: false, retryAfterSeconds: 2 },
     });
   });
 
-  test('an accepted call clears the doubt, and the failed refresh is not retried sooner', async () => {
+  test('an accepted call clears the refusal, and the failed refresh is not retried sooner', async () => {
     const outage = { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1 } as const;
     const failure = { ...outage, retryAt: now + 9_000, tokenRefused: true };
     await stored('u1', { ...future, failure });
-    expect(await token()).toMatchObject({ kind: 'token', doubted: true });
-    await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
+    expect(await token()).toMatchObject({ kind: 'token', wasRefused: true });
+    await accessTokens.clearRefusal('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toEqual({ ...failure, tokenRefused: undefined });
-    expect(await token()).toMatchObject({ kind: 'token', doubted: false });
-    // Without a grant or without the store, there is no doubt to clear.
-    await accessTokens.clearDoubt('nobody', APP.id, 'at1-u1');
+    expect(await token()).toMatchObject({ kind: 'token', wasRefused: false });
+    // Without a grant or without the store, there is no refusal to clear.
+    await accessTokens.clearRefusal('nobody', APP.id, 'at1-u1');
     vi.spyOn(grants, 'load').mockRejectedValueOnce(new Error('away'));
-    await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
+    await accessTokens.clearRefusal('u1', APP.id, 'at1-u1');
   });
 
-  test('clearing a doubt keeps another failure', async () => {
+  test('clearing a refusal keeps another failure', async () => {
     const failure = { kind: 'unverified', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
     await stored('u1', { ...future, failure });
-    await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
+    await accessTokens.clearRefusal('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toEqual(failure);
   });
 });
@@ -1158,7 +1158,7 @@ describe('R39: a refusal after a refresh without a response', () => {
   test.each<[string, RefreshOutcome]>([
     ['is unavailable', { kind: 'unavailable', reason: 'status_503', retryAfterSeconds: undefined }],
     ['refuses the app', { kind: 'app_fault', reason: 'invalid_client' }],
-    ['refuses unclearly', { kind: 'doubtful', reason: 'status_400' }],
+    ['refuses unclearly', { kind: 'unclear_refusal', reason: 'status_400' }],
   ])('has the cause response_lost even if the provider meanwhile %s', async (_name, between) => {
     expect(await interruptedThenRefused(APP, {}, between)).toEqual({
       kind: 'reconnect_needed',

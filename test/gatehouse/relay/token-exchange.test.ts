@@ -364,10 +364,10 @@ describe('refusals', () => {
     const narrower = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
     await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
     const whole = await exchange(site, token, await proven());
-    const narrowerInDoubt = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
+    const narrowerUnverified = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
     heal();
     await desk.change(userId, () => ({ expiresAt, failure: undefined }));
-    for (const response of [narrower, whole, narrowerInDoubt]) {
+    for (const response of [narrower, whole, narrowerUnverified]) {
       expect([response.status, json(response).error]).toEqual([503, 'temporarily_unavailable']);
       expect([response.headers['cache-control'], Number(response.headers['retry-after'])]).toEqual([
         'no-store',
@@ -381,8 +381,8 @@ describe('refusals', () => {
       error: 'temporarily_unavailable',
       error_description: 'The provider is unavailable. Try again later.',
     });
-    // The access token has expired, so the connection is in doubt.
-    for (const response of [whole, narrowerInDoubt]) {
+    // The access token has expired, so the connection is unverified.
+    for (const response of [whole, narrowerUnverified]) {
       expect(json(response)).toMatchObject({ connectUrl, error_description: expect.stringContaining(connectUrl) });
     }
   });

@@ -66,7 +66,7 @@ function refusal(failure: SignInFailure, facts: SignInFacts = {}, cause?: unknow
 const providerError = (failure: ProviderFailure, reason: string, facts: ProviderErrorFacts = {}) =>
   new ProviderError(failure, reason, facts);
 const badToken = (cause: object) =>
-  refusal('token_response_refused', {}, providerError('invalid', 'token_answer_invalid', { cause }));
+  refusal('token_response_refused', {}, providerError('invalid', 'token_response_invalid', { cause }));
 
 /** @returns the changes of the record, by a failed callback or a failed start */
 async function failedWith(
@@ -235,7 +235,7 @@ describe('the detail of the failed step', () => {
     const cause = { claim: 'nonce' };
     expect((await failedWith(badToken(cause))).facts).toMatchObject({ check: 'nonce' });
     const others = [
-      providerError('unavailable', 'token_answer_invalid', { cause }),
+      providerError('unavailable', 'token_response_invalid', { cause }),
       providerError('invalid', 'userinfo_invalid', { cause }),
     ];
     for (const other of others) {
@@ -281,7 +281,7 @@ describe('the facts of the record', () => {
   test('name the member for which a token response was refused, and no check of the ID token', async () => {
     const facts = { member: 'token_type', cause: { claim: 'nonce' } };
     const changes = await failedWith(
-      refusal('token_response_refused', {}, providerError('invalid', 'token_answer_invalid', facts)),
+      refusal('token_response_refused', {}, providerError('invalid', 'token_response_invalid', facts)),
     );
     expect(changes.facts).not.toHaveProperty('check');
     expect(detailOf(changes)).toContain('token_type');

@@ -28,7 +28,12 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
   ['misconfigured', { reason: 'push_refused' }, 'misconfigured', 'callbackUrls'],
   ['misconfigured', { reason: 'metadata_invalid' }, 'misconfigured', 'issuer'],
   ['token_response_refused', { member: 'token_type' }, 'token_response_malformed', 'tokenPath'],
-  ['token_response_refused', { reason: 'token_answer_invalid', status: 302 }, 'wrong_token_endpoint', 'tokenEndpoint'],
+  [
+    'token_response_refused',
+    { reason: 'token_response_invalid', status: 302 },
+    'wrong_token_endpoint',
+    'tokenEndpoint',
+  ],
   ['token_response_refused', { reason: 'token_not_bound' }, 'token_response_refused', 'dpop'],
   [
     'token_response_refused',
@@ -162,9 +167,9 @@ describe('a failed call', () => {
 
 describe('a token response', () => {
   test.each([
-    [{ reason: 'token_answer_invalid', status: 300 }, 'wrong_token_endpoint'],
-    [{ reason: 'token_answer_invalid', status: 299 }, 'token_response_refused'],
-    [{ reason: 'token_answer_invalid' }, 'token_response_refused'],
+    [{ reason: 'token_response_invalid', status: 300 }, 'wrong_token_endpoint'],
+    [{ reason: 'token_response_invalid', status: 299 }, 'token_response_refused'],
+    [{ reason: 'token_response_invalid' }, 'token_response_refused'],
     [{ reason: 'userinfo_invalid', status: 302 }, 'token_response_refused'],
   ])('with %j is %s', (facts, name) => {
     expect(cause('token_response_refused', facts).name).toBe(name);

@@ -111,12 +111,12 @@ describe('the failure of an error of the provider client', () => {
     ['provider_refused', providerError('refused', 'authorization_refused', { oauthError: 'invalid_scope' })],
     ['provider_refused', providerError('refused', 'authorization_refused')],
     ['authorization_response_refused', providerError('invalid', 'authorization_response_invalid')],
-    ['not_permitted', providerError('invalid', 'token_answer_invalid', refusedToken('tid'))],
-    ['token_response_refused', providerError('invalid', 'token_answer_invalid', refusedToken('iss'))],
+    ['not_permitted', providerError('invalid', 'token_response_invalid', refusedToken('tid'))],
+    ['token_response_refused', providerError('invalid', 'token_response_invalid', refusedToken('iss'))],
     ['account_unreadable', providerError('invalid', 'account_unreadable')],
     ['account_unreadable', providerError('refused', 'account_url_missing')],
     ['code_refused', providerError('refused', 'token_refused')],
-    ['token_response_refused', providerError('invalid', 'token_answer_invalid')],
+    ['token_response_refused', providerError('invalid', 'token_response_invalid')],
   ])('is %s for %s', (failure, cause) => {
     expect(providerFailure(cause)).toBe(failure);
   });
@@ -146,18 +146,18 @@ describe('the log', () => {
     ],
     [
       'the check that an ID token failed',
-      providerError('invalid', 'token_answer_invalid', { cause: { claim: 'nonce' } }),
-      ': token_answer_invalid (nonce)',
+      providerError('invalid', 'token_response_invalid', { cause: { claim: 'nonce' } }),
+      ': token_response_invalid (nonce)',
     ],
     [
       'how far the clocks are apart',
-      providerError('invalid', 'token_answer_invalid', { cause: { claim: 'exp', claims: { iat: 100 }, now: 7_300 } }),
-      ': token_answer_invalid (times, this clock 7200 s ahead)',
+      providerError('invalid', 'token_response_invalid', { cause: { claim: 'exp', claims: { iat: 100 }, now: 7_300 } }),
+      ': token_response_invalid (times, this clock 7200 s ahead)',
     ],
     [
       'no check where the form was wrong',
-      providerError('invalid', 'token_answer_invalid', { cause: new Error('no JSON') }),
-      ': token_answer_invalid',
+      providerError('invalid', 'token_response_invalid', { cause: new Error('no JSON') }),
+      ': token_response_invalid',
     ],
     [
       'no check of anything but the token response',

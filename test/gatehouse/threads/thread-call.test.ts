@@ -17,7 +17,7 @@ import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-p
 const LIMITS: ThreadLimits = { headersMilliseconds: 120_000, totalMilliseconds: 240_000, maxBytes: 10_000 };
 const SOON = { headersMilliseconds: 300, totalMilliseconds: 600 };
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n';
-const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], doubted: false };
+const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], wasRefused: false };
 
 let platform: ScriptedPlatform;
 let outbound: Outbound;
@@ -42,7 +42,7 @@ function current(
   const accessTokens: AccessTokens = {
     get: () => token(),
     getAnother: (_user, _app, rejected) => token(rejected),
-    clearDoubt: async () => undefined,
+    clearRefusal: async () => undefined,
   };
   const grants = {
     noteUse: async () => {

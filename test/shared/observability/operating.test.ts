@@ -44,7 +44,7 @@ const VALUES_BY_TYPE = {
   refreshes: every<Refreshed>({
     refreshed: true,
     refused: true,
-    doubtful: true,
+    unclear_refusal: true,
     unavailable: true,
     unusable: true,
     app_fault: true,
@@ -321,8 +321,8 @@ async function failingRefreshes(): Promise<{ failure: RefreshFailure; counted: s
   const outcomes: Exclude<RefreshOutcome, { kind: 'tokens' }>[] = [
     { kind: 'refused' },
     { kind: 'app_fault', reason: 'invalid_client' },
-    { kind: 'doubtful', reason: 'status_400' },
-    { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: undefined },
+    { kind: 'unclear_refusal', reason: 'status_400' },
+    { kind: 'unusable', reason: 'token_response_invalid', refreshToken: undefined },
     { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
     { kind: 'unavailable', reason: 'status_429', retryAfterSeconds: undefined, limited: true },
   ];

@@ -108,7 +108,7 @@ test('R133 a refresh that receives an error page does not count as refused by th
       return refreshFailure(captured, new ProviderError('invalid', 'no_response')).kind;
     }),
   );
-  const expected = [...KINDS.map(() => 'unavailable'), 'doubtful'];
+  const expected = [...KINDS.map(() => 'unavailable'), 'unclear_refusal'];
   expect(await Promise.all(outcomes)).toEqual([...expected, ...expected]);
 });
 

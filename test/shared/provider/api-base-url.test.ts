@@ -1,7 +1,7 @@
 /** R79 for the API base URL in a token response: which hosts it may name, and what no writing of a URL gets past. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { grantedApiBaseUrl, statedApiBaseUrl } from '../../../src/shared/provider/api-base-url.ts';
+import { allowedApiBaseUrl, readApiBaseUrl } from '../../../src/shared/provider/api-base-url.ts';
 import { type ConnectedApp, connectedAppSchema } from '../../../src/shared/provider/connected-app.ts';
 import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 
@@ -14,7 +14,7 @@ const RULE = ruleOf('.my.example.com', 'api.example.com', '.example.org:8443', '
 /** The base URL, or what is said of the refusal. */
 function read(stated: unknown, rule = RULE) {
   try {
-    return statedApiBaseUrl(rule, { access_token: 'a', [MEMBER]: stated });
+    return readApiBaseUrl(rule, { access_token: 'a', [MEMBER]: stated });
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
     expect([error.failure, error.reason, error.facts.member]).toEqual(['invalid', 'api_base_url_refused', MEMBER]);
@@ -35,7 +35,7 @@ test.each<[unknown, string | undefined]>([
   [null, undefined],
 ])('%s is used as %s', (stated, used) => {
   expect(read(stated)).toBe(used);
-  if (used !== undefined) expect(grantedApiBaseUrl(RULE, used)).toBe(used);
+  if (used !== undefined) expect(allowedApiBaseUrl(RULE, used)).toBe(used);
 });
 
 test.each<[string, unknown, string | undefined]>([
@@ -77,13 +77,13 @@ test.each<[string, unknown, string | undefined]>([
 });
 
 test('an app without the rule reads no such member, and uses none that was kept', () => {
-  expect(statedApiBaseUrl({}, { [MEMBER]: 'https://acme.my.example.com' })).toBeUndefined();
-  expect(grantedApiBaseUrl({}, 'https://acme.my.example.com')).toBeUndefined();
+  expect(readApiBaseUrl({}, { [MEMBER]: 'https://acme.my.example.com' })).toBeUndefined();
+  expect(allowedApiBaseUrl({}, 'https://acme.my.example.com')).toBeUndefined();
 });
 
 test('a kept URL whose host was taken off the list is not used', () => {
-  expect(grantedApiBaseUrl(ruleOf('.my.example.com'), 'https://api.example.com')).toBeUndefined();
-  expect(grantedApiBaseUrl(RULE, undefined)).toBeUndefined();
+  expect(allowedApiBaseUrl(ruleOf('.my.example.com'), 'https://api.example.com')).toBeUndefined();
+  expect(allowedApiBaseUrl(RULE, undefined)).toBeUndefined();
 });
 
 describe('whatever is written', () => {

@@ -5,8 +5,8 @@ import {
   type CallbackUrlRule,
   checkCallbackUrl,
   checkCallbackUrls,
-  nearMiss,
-  probablyMeant,
+  findSimilarUrl,
+  intendedCallbackUrl,
 } from '../../../src/shared/provider/callback-url.ts';
 import { anyText } from '../../support/any-text.ts';
 
@@ -177,8 +177,8 @@ describe('a near miss of a callback URL here', () => {
     own.replace('/oauth', '//oauth'),
     own.toUpperCase(),
   ])('%s', (url) => {
-    expect(probablyMeant(url, HOST)).toBe(own);
-    expect(nearMiss(['https://other.example/cb', url], own, HOST)).toBe(url);
+    expect(intendedCallbackUrl(url, HOST)).toBe(own);
+    expect(findSimilarUrl(['https://other.example/cb', url], own, HOST)).toBe(url);
   });
 
   test.each([
@@ -188,9 +188,9 @@ describe('a near miss of a callback URL here', () => {
     'https://other.example/oauth/callback/board',
     HOST,
     '',
-  ])('is not: %s', (url) => expect(probablyMeant(url, HOST)).toBeUndefined());
+  ])('is not: %s', (url) => expect(intendedCallbackUrl(url, HOST)).toBeUndefined());
 
   test('is not the callback URL of another app', () => {
-    expect(nearMiss([`${HOST}/oauth/callback/chat/`], own, HOST)).toBeUndefined();
+    expect(findSimilarUrl([`${HOST}/oauth/callback/chat/`], own, HOST)).toBeUndefined();
   });
 });

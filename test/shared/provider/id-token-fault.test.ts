@@ -1,6 +1,6 @@
 /** What is wrong with an ID token, read from what the protocol library throws: by codes and claims, however deep they lie. */
 import { expect, test } from 'vitest';
-import { idTokenFault, namedEmail } from '../../../src/shared/provider/id-token-fault.ts';
+import { idTokenFault, unverifiedEmailIn } from '../../../src/shared/provider/id-token-fault.ts';
 
 /** The library wraps what it found in errors of its own. */
 const wrapped = (found: unknown, depth = 2): unknown =>
@@ -39,7 +39,7 @@ test.each([
 test('what is no error, or lies deeper than anybody wraps, is a fault of form', () => {
   for (const error of [null, undefined, 'iss', 7, wrapped({ claim: 'iss' }, 50)]) {
     expect(idTokenFault(error)).toEqual({ check: 'form' });
-    expect(namedEmail(error)).toBeUndefined();
+    expect(unverifiedEmailIn(error)).toBeUndefined();
   }
 });
 
@@ -58,5 +58,5 @@ test.each([
   ],
   ['no claims', { claims: null }, undefined],
 ])('an address named in a refused token: %s', (_words, found, email) => {
-  expect([namedEmail(found), namedEmail(wrapped(found))]).toEqual([email, email]);
+  expect([unverifiedEmailIn(found), unverifiedEmailIn(wrapped(found))]).toEqual([email, email]);
 });

@@ -49,7 +49,7 @@ describe('R22: client authentication', () => {
 describe('R18, R23: exchange', () => {
   test.each(Object.keys(BAD_ID_TOKENS) as (keyof typeof BAD_ID_TOKENS)[])('%s', async (mode) => {
     at.provider.set(mode);
-    expect(await failureOf(at.logIn())).toEqual({ failure: 'invalid', reason: 'token_answer_invalid' });
+    expect(await failureOf(at.logIn())).toEqual({ failure: 'invalid', reason: 'token_response_invalid' });
   });
 
   test('hand-set endpoints: ES256 and EdDSA are verified as well, and so are bad signatures', async () => {
@@ -109,10 +109,10 @@ describe('R18, R23: exchange', () => {
     ['token-gzip', 'unavailable', 'encoding'],
     ['token-refused-with-200', 'refused', 'code_refused'],
     ['token-wrong-secret-with-200', 'misconfigured', 'client_refused'],
-    ['token-html', 'invalid', 'token_answer_invalid'],
-    ['token-truncated', 'invalid', 'token_answer_invalid'],
-    ['token-array', 'invalid', 'token_answer_invalid'],
-    ['token-empty', 'invalid', 'token_answer_invalid'],
+    ['token-html', 'invalid', 'token_response_invalid'],
+    ['token-truncated', 'invalid', 'token_response_invalid'],
+    ['token-array', 'invalid', 'token_response_invalid'],
+    ['token-empty', 'invalid', 'token_response_invalid'],
     ['jwks-status-500', 'unavailable', 'keys_unavailable'],
     ['jwks-redirect', 'unavailable', 'keys_unavailable'],
     ['jwks-html', 'unavailable', 'keys_unavailable'],
@@ -183,7 +183,7 @@ describe('R98 a refresh response', () => {
     const { refreshToken = '' } = await at.logIn();
     at.provider.set(mode);
     const outcome = await at.client.refresh(at.app, { refreshToken });
-    expect(outcome).toMatchObject({ kind: 'unusable', reason: 'token_answer_invalid' });
+    expect(outcome).toMatchObject({ kind: 'unusable', reason: 'token_response_invalid' });
     expect(onTokens.mock.calls).toEqual([[at.app, expect.objectContaining({ refreshToken }), undefined]]);
   });
 });
@@ -373,7 +373,7 @@ describe('revocation (RFC 7009)', () => {
     ['revocation-invalid-client', { status: 401, error: 'invalid_client' }],
     ['revocation-redirect', { status: 302 }],
     ['revocation-redirect-307', { status: 307 }],
-    ['revocation-reset', { error: 'connection', words: expect.stringContaining('closed the connection') }],
+    ['revocation-reset', { error: 'connection', detail: expect.stringContaining('closed the connection') }],
   ])('%s: unconfirmed, and with the reply %o', async (mode, reply) => {
     expect(await revoke(mode)).toEqual({ outcome: 'unconfirmed', reply });
     expect(at.provider.trapped).toEqual([]);

@@ -6,7 +6,7 @@ import { isClientRefusal, isCodeRefusal, oauthErrorOf } from '../../../src/share
 import {
   describeFailure,
   failedCall,
-  failedCallWords,
+  failedCallText,
   ProviderError,
 } from '../../../src/shared/provider/provider-error.ts';
 import {
@@ -71,9 +71,9 @@ describe('a code exchange', () => {
       ['unavailable', 'token_endpoint_failed', { status: 429, retryAfterSeconds: 9 }],
     ],
     [{ status: 503 }, ['unavailable', 'token_endpoint_failed', { status: 503 }]],
-    [{ status: 200, fault: 'scope' }, ['invalid', 'token_answer_invalid', { status: 200, member: 'scope' }]],
-    [{ status: 200, error: 'odd' }, ['invalid', 'token_answer_invalid', { status: 200, oauthError: 'odd' }]],
-    [{ status: 399 }, ['invalid', 'token_answer_invalid', { status: 399 }]],
+    [{ status: 200, fault: 'scope' }, ['invalid', 'token_response_invalid', { status: 200, member: 'scope' }]],
+    [{ status: 200, error: 'odd' }, ['invalid', 'token_response_invalid', { status: 200, oauthError: 'odd' }]],
+    [{ status: 399 }, ['invalid', 'token_response_invalid', { status: 399 }]],
     [
       { status: 200, fault: 'access_token', error: 'bad_verification_code' },
       ['refused', 'code_refused', { status: 200, oauthError: 'bad_verification_code' }],
@@ -150,8 +150,8 @@ describe('the reply to a revocation', () => {
   });
 
   test('says why there was none', () => {
-    expect(replyOf(wrapped(TIMEOUT), 'rt-1')).toEqual({ error: 'timeout', words: TIMEOUT.message });
-    expect(replyOf(new TypeError('of a library'), 'rt-1')).toEqual({ status: undefined, error: 'unreadable_answer' });
+    expect(replyOf(wrapped(TIMEOUT), 'rt-1')).toEqual({ error: 'timeout', detail: TIMEOUT.message });
+    expect(replyOf(new TypeError('of a library'), 'rt-1')).toEqual({ status: undefined, error: 'unreadable_response' });
     const failed = new ProviderError('unavailable', 'discovery_failed', { status: 503 });
     expect(replyOf(failed, 'rt-1')).toEqual({ status: 503, error: 'discovery_failed' });
   });
@@ -159,7 +159,7 @@ describe('the reply to a revocation', () => {
   test.each([
     [undefined, 'no response'],
     [{ error: 'too_large' }, 'no response: too large'],
-    [{ error: 'connection', words: 'idp:443 refused it' }, 'no response: idp:443 refused it'],
+    [{ error: 'connection', detail: 'idp:443 refused it' }, 'no response: idp:443 refused it'],
     [{ status: 400 }, 'status 400'],
     [{ status: 400, error: 'invalid_client' }, 'status 400, invalid_client'],
   ])('%o in words: %s', (reply, words) => expect(describeReply(reply)).toBe(words));
@@ -182,10 +182,10 @@ describe('a failure in words', () => {
   ])('%s', (words, error) => expect(describeFailure(error)).toBe(words));
 
   test('of a call has the cause and, where there is some, what to do', () => {
-    expect(failedCallWords(TIMEOUT)).toBe(
+    expect(failedCallText(TIMEOUT)).toBe(
       'The provider cannot be called: idp.test:443 did not respond in time. Check the firewall.',
     );
-    expect(failedCallWords(REFUSED)).toBe(`The provider cannot be called: ${REFUSED.message}.`);
+    expect(failedCallText(REFUSED)).toBe(`The provider cannot be called: ${REFUSED.message}.`);
   });
 
   test('of a call is found in what it caused, and nowhere else', () => {
@@ -200,7 +200,7 @@ test('any error becomes a ProviderError: itself, a failed call, or a response th
   expect(ProviderError.from(known)).toBe(known);
   expect(brief(ProviderError.from(TIMEOUT))).toEqual(['unavailable', 'timeout', {}]);
   expect(brief(ProviderError.from(REFUSED))).toEqual(['misconfigured', 'address', {}]);
-  expect(brief(ProviderError.from('thrown'))).toEqual(['invalid', 'unreadable_answer', {}]);
+  expect(brief(ProviderError.from('thrown'))).toEqual(['invalid', 'unreadable_response', {}]);
   expect(ProviderError.from(TIMEOUT)).toMatchObject({
     name: 'ProviderError',
     message: 'unavailable: timeout',

@@ -30,7 +30,7 @@ beforeEach(async () => {
   const jwk = { ...(await exportJWK(pair.publicKey)), kid: 'k1', alg: 'RS256' };
   at.provider.set({ jwks: () => [jwk] });
   jwts = createProviderJwts({
-    metadata: { load: async () => provider, doubt: () => undefined },
+    metadata: { load: async () => provider, markStale: () => undefined },
     signingKeys: createSigningKeys({ outbound: at.outbound, monotonicClock: () => 0 }),
     clock: () => NOW * 1000,
   });

@@ -234,16 +234,16 @@ describe('R131 metadata whose endpoints are gone', () => {
   test('is read again before the next call, at most once in 10 s', async () => {
     const app = appOf();
     const first = await source.load(app);
-    source.doubt(app);
-    source.doubt(app);
+    source.markStale(app);
+    source.markStale(app);
     const second = await source.load(app);
     expect(second).not.toBe(first);
     expect(discoveries()).toBe(2);
     now += 9_999;
-    source.doubt(app);
+    source.markStale(app);
     expect(await source.load(app)).toBe(second);
     now += 1;
-    source.doubt(app);
+    source.markStale(app);
     await source.load(app);
     expect(discoveries()).toBe(3);
   });
@@ -252,7 +252,7 @@ describe('R131 metadata whose endpoints are gone', () => {
     const app = appOf();
     const first = await source.load(app);
     provider.set('discovery-status-503');
-    source.doubt(app);
+    source.markStale(app);
     expect([await source.load(app), await source.load(app)]).toEqual([first, first]);
     expect(discoveries()).toBe(2);
   });
@@ -261,7 +261,7 @@ describe('R131 metadata whose endpoints are gone', () => {
     const [one, two] = [appOf(), appOf()];
     await Promise.all([source.load(one), source.load(two)]);
     now += 1;
-    source.doubtAll();
+    source.markAllStale();
     now += 1;
     await Promise.all([source.load(one), source.load(two)]);
     await Promise.all([source.load(one), source.load(two)]);

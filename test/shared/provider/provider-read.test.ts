@@ -119,5 +119,5 @@ describe('a provider that is down', () => {
 
 test('any error becomes a ProviderError', async () => {
   results = [new TypeError('of a library')];
-  await expect(load('a')).rejects.toMatchObject({ failure: 'invalid', reason: 'unreadable_answer' });
+  await expect(load('a')).rejects.toMatchObject({ failure: 'invalid', reason: 'unreadable_response' });
 });

@@ -35,11 +35,11 @@ describe('R24: signing keys', () => {
     await at.provider.rotateKeys();
     at.provider.set();
     at.elapsed += 9_999;
-    expect((await failureOf(at.logIn())).reason).toBe('token_answer_invalid');
+    expect((await failureOf(at.logIn())).reason).toBe('token_response_invalid');
     at.elapsed += 1;
     expect((await at.logIn()).claims?.sub).toBe('user-1');
     at.provider.set({ sign: old });
-    expect((await failureOf(at.logIn())).reason).toBe('token_answer_invalid');
+    expect((await failureOf(at.logIn())).reason).toBe('token_response_invalid');
   });
 
   test('F13: while keys cannot be read a known key still counts, for an hour and no longer', async () => {

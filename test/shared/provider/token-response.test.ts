@@ -49,9 +49,9 @@ describe('a raw response', () => {
     ['  \n', true, undefined],
     ['[]', false, undefined],
     ['<p>no</p>', false, undefined],
-  ])('%j: JSON %s, error code %s', async (body, json, error) => {
+  ])('%j: JSON %s, error code %s', async (body, isJson, error) => {
     const { captured, status, text } = await capture(body, { status: 400, headers: JSON_TYPE });
-    expect(captured).toMatchObject({ status: 400, json, error });
+    expect(captured).toMatchObject({ status: 400, isJson, error });
     expect([status, text]).toEqual([400, body]);
   });
 
@@ -150,7 +150,7 @@ describe('RFC 9449: tokens are bound to a key', () => {
 
   test('never by a key that was not sent', async () => {
     await expect(request({ dpop: 'off' }, {}, { token_type: 'dpop' })).rejects.toMatchObject({
-      ...{ failure: 'invalid', reason: 'token_answer_invalid', facts: { member: 'token_type' } },
+      ...{ failure: 'invalid', reason: 'token_response_invalid', facts: { member: 'token_type' } },
     });
   });
 

@@ -36,7 +36,7 @@ const records = {
     const [, data] = [...kept].find(([id]) => hashOf(id) === hash) ?? [];
     return data && sessionWith(data);
   },
-  lastKnown(hash) {
+  cached(hash) {
     const [, data] = [...kept].find(([id]) => hashOf(id) === hash) ?? [];
     return data && sessionWith(data);
   },
@@ -203,12 +203,12 @@ describe('which cookie counts', () => {
 
   test('who it will most likely be is known without the store, from the second look on', async () => {
     const { cookie = '' } = await call(signIn);
-    expect(sessions.lastKnown(reader(cookie))).toBeUndefined();
+    expect(sessions.cached(reader(cookie))).toBeUndefined();
     await sessions.read(reader(cookie), { extend: false });
     asked = [];
-    expect(sessions.lastKnown(reader(cookie))?.user.id).toBe('u1');
-    expect(sessions.lastKnown(reader('a=b'))).toBeUndefined();
-    expect(sessions.lastKnown(reader())).toBeUndefined();
+    expect(sessions.cached(reader(cookie))?.user.id).toBe('u1');
+    expect(sessions.cached(reader('a=b'))).toBeUndefined();
+    expect(sessions.cached(reader())).toBeUndefined();
     expect(asked).toEqual([]);
   });
 
@@ -218,8 +218,8 @@ describe('which cookie counts', () => {
     for (const length of [1_024, 1_025]) {
       expect((await sessions.read(reader(padded(length)), { extend: false }))?.user?.id).toBe('u1');
     }
-    expect(sessions.lastKnown(reader(padded(1_024)))?.user.id).toBe('u1');
-    expect(sessions.lastKnown(reader(padded(1_025)))).toBeUndefined();
+    expect(sessions.cached(reader(padded(1_024)))?.user.id).toBe('u1');
+    expect(sessions.cached(reader(padded(1_025)))).toBeUndefined();
   });
 });
 

@@ -79,8 +79,8 @@ describe('R66 state changes', () => {
     });
     expect(JSON.parse(body).detail).toBe(
       words.startsWith('foreign')
-        ? `The request came from another origin than ${site.url}. Open the page there, and repeat it.`
-        : 'Open the page again and repeat what you did there.',
+        ? `The request did not come from ${site.url}. Open the page there and try again.`
+        : 'Go back to the page, reload it and try again.',
     );
     const lines = site.logs().filter((line) => line.includes(String(sent['x-request-id'])));
     expect(lines.map((line) => JSON.parse(line))).toContainEqual(

@@ -49,7 +49,7 @@ const get = async (path: string, headers: Record<string, string> = DATA, method 
 };
 const REFUSED = {
   code: 'sign_in_required',
-  detail: 'There is no session, or it has ended. Sign in and try again.',
+  detail: 'You are not signed in, or your session has ended. Sign in and try again.',
   connectUrl: 'https://gatehouse.test/gate/sign-in',
 };
 

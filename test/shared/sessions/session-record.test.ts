@@ -268,18 +268,18 @@ describe('a session in the store', () => {
   test('is remembered by whose it was since it was read or written, and by nothing before', async () => {
     const hash = hashOf(ID);
     const other = recordsWith(LIFETIMES);
-    expect(records.lastKnown(hash)).toBeUndefined();
+    expect(records.cached(hash)).toBeUndefined();
     await records.write(ID, DATA);
-    expect(other.lastKnown(hash)).toBeUndefined();
+    expect(other.cached(hash)).toBeUndefined();
     await other.read(ID, { extend: false });
     for (const one of [records, other])
-      expect(one.lastKnown(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
+      expect(one.cached(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
     await records.end(ID);
     await look();
-    expect(records.lastKnown(hash)).toBeUndefined();
+    expect(records.cached(hash)).toBeUndefined();
     await put({ ...DATA, user: undefined });
     await look();
-    expect(records.lastKnown(hash)).toBeUndefined();
+    expect(records.cached(hash)).toBeUndefined();
   });
 
   test('that never was leaves nothing when it is ended', async () => {

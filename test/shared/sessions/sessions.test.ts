@@ -497,8 +497,8 @@ describe('R56 the lists themselves', () => {
       expect(await userSessions.endByProvider(which, until)).toBe(0);
       await expect(records.write('late', dataOf(until))).rejects.toMatchObject({
         code: 'sign_in_required',
-        detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
-        logDetail: 'ended by the provider meanwhile',
+        detail: 'Your provider signed you out while you were signing in here. Sign in again.',
+        logDetail: 'the provider ended the session during the sign-in',
       });
       expect(await isValid('late')).toBe(false);
       await records.write('new', dataOf(until + 1));

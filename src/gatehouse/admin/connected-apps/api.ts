@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import { entriesOf } from '../../../shared/pages/form.ts';
-import { CALLBACK_URL_ADVICE, checkCallbackUrls, probablyMeant } from '../../../shared/provider/callback-url.ts';
+import { CALLBACK_URL_ADVICE, checkCallbackUrls, intendedCallbackUrl } from '../../../shared/provider/callback-url.ts';
 import { listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import type { ConnectedAppFacts } from './facts.ts';
@@ -126,7 +126,7 @@ export function connectedAppApi(parts: {
           detail: CALLBACK_URL_ADVICE[rule],
         })),
         nearMisses: body.urls.flatMap((url, position) => {
-          const meant = probablyMeant(url, publicHref);
+          const meant = intendedCallbackUrl(url, publicHref);
           return meant
             ? [{ position, meant, detail: `Providers compare every character. Did you mean ${meant}?` }]
             : [];

@@ -6,7 +6,7 @@ import { formField } from '../../../shared/http/body.ts';
 import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormView, formHandler, recordVersion, submittedValues } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
-import { nearMiss } from '../../../shared/provider/callback-url.ts';
+import { findSimilarUrl } from '../../../shared/provider/callback-url.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { secretAge } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, AdminPages, PageRequest } from '../page.ts';
@@ -132,7 +132,7 @@ export function connectedAppPages(parts: {
     async work(req, { do: action, version }) {
       const app = await facts.read(idOf(req));
       const { id: _, ...registration } = registrationIn(app);
-      const misspelledUrl = nearMiss(app.callbackUrls, app.callbackUrl, publicHref);
+      const misspelledUrl = findSimilarUrl(app.callbackUrls, app.callbackUrl, publicHref);
       const changed =
         action === 'add_callback'
           ? { callbackUrls: [...app.callbackUrls.filter((url) => url !== misspelledUrl), app.callbackUrl] }

@@ -1,7 +1,7 @@
 /** The JSON of connected apps: input, and output, which never contains the secret. */
 import { z } from 'zod';
 import { containsCardNumber } from '../../../shared/observability/card-numbers.ts';
-import { nearMiss } from '../../../shared/provider/callback-url.ts';
+import { findSimilarUrl } from '../../../shared/provider/callback-url.ts';
 import {
   type ConnectedApp,
   type ConnectedAppRegistration,
@@ -118,7 +118,7 @@ export function appView(
       ? null
       : app.disabled
         ? DISABLED
-        : notRegistered(nearMiss(app.callbackUrls, urls.callback, publicHref)),
+        : notRegistered(findSimilarUrl(app.callbackUrls, urls.callback, publicHref)),
   };
 }
 

@@ -70,7 +70,7 @@ const REVOCATION_WORDS: Readonly<Record<string, string>> = {
 /** The cause in the grant for each outcome of a refresh (`grants/refresh-outcome.ts`). */
 const REFRESH_CAUSES: Readonly<Record<string, FailureCause>> = {
   refused: 'grant_refused',
-  doubtful: 'unclear_refusal',
+  unclear_refusal: 'unclear_refusal',
   unusable: 'unusable_response',
   app_fault: 'app_refused',
   unavailable: 'provider_unavailable',

@@ -58,7 +58,7 @@ describe('sentences', () => {
     ],
     ...[
       ['refused', 'The provider has ended this connection'],
-      ['doubtful', 'The provider refused to renew the access and did not say clearly why'],
+      ['unclear_refusal', 'The provider refused to renew the access and did not say clearly why'],
       ['unusable', 'The provider sent a response that cannot be used'],
       ['app_fault', 'The provider does not accept the registration of this app at the moment'],
     ].map(([outcome = '', words]): [string, string] => [
