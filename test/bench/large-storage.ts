@@ -184,7 +184,7 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
     cause: 'grant_refused',
     reason: 'invalid_grant',
   };
-  const doubtful: RefreshFailure = { ...failure, kind: 'unverified', cause: 'unclear_refusal' };
+  const unverified: RefreshFailure = { ...failure, kind: 'unverified', cause: 'unclear_refusal' };
   return {
     ...{
       id: newConnectionId(),
@@ -197,7 +197,7 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
     scopes: ['openid', 'profile', 'email', 'offline_access'],
     account: { subject, name, email },
     ...{ obtainedAt: now, expiresAt: now + HOUR_MS, connectedAt: now, consentedAt: now },
-    failure: n % EVERY.failed === 0 ? broken : n % EVERY.isUnverified === 0 ? doubtful : undefined,
+    failure: n % EVERY.failed === 0 ? broken : n % EVERY.isUnverified === 0 ? unverified : undefined,
     refresh: undefined,
   };
 }

@@ -104,7 +104,7 @@ connected-apps/second # Collaboration second
   Resources / [textarea resources=]
   The APIs that access tokens are for, as absolute URIs (RFC 8707). Only if the provider requires them. One per line.
   Member with the account’s id / [text account-field=]
-  For an app without ID tokens: where the response of this URL has the id of the user’s account, such as id or data.user.id.
+  For an app without ID tokens: the path of the account’s id in the response of this URL, such as id or data.user.id.
   URL of the account / [url account-url=] / Called with the access token when a user connects. Empty: the userinfo endpoint.
   Prompt / [text prompt=]
   What the provider asks each time: space-separated values such as consent or select_account, or off for none. Empty: consent, if a refresh token depends on it.

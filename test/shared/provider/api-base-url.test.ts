@@ -1,4 +1,4 @@
-/** R79 for the API base URL in a token response: which hosts it may name, and what no writing of a URL gets past. */
+/** R79: the hosts that the API base URL in a token response may name, and URLs written to get around the rule. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { allowedApiBaseUrl, readApiBaseUrl } from '../../../src/shared/provider/api-base-url.ts';
@@ -11,7 +11,7 @@ const ruleOf = (...hosts: string[]): Pick<ConnectedApp, 'apiBaseUrlFrom'> => ({
 });
 const RULE = ruleOf('.my.example.com', 'api.example.com', '.example.org:8443', 'localhost:3002');
 
-/** The base URL, or what is said of the refusal. */
+/** The base URL, or the host that the refusal names. */
 function read(stated: unknown, rule = RULE) {
   try {
     return readApiBaseUrl(rule, { access_token: 'a', [MEMBER]: stated });
@@ -41,10 +41,14 @@ test.each<[unknown, string | undefined]>([
 test.each<[string, unknown, string | undefined]>([
   ['another host', 'https://evil.example', 'evil.example'],
   ['the end of a label', 'https://evilmy.example.com', 'evilmy.example.com'],
-  ['the name of which hosts must be below', 'https://my.example.com', 'my.example.com'],
-  ['a name below one that is exact', 'https://x.api.example.com', 'x.api.example.com'],
-  ['the name in front of another', 'https://acme.my.example.com.evil.example', 'acme.my.example.com.evil.example'],
-  ['a dot at the end', 'https://acme.my.example.com.', undefined],
+  ['the suffix itself', 'https://my.example.com', 'my.example.com'],
+  ['a name below an exact host', 'https://x.api.example.com', 'x.api.example.com'],
+  [
+    'an allowed name before another domain',
+    'https://acme.my.example.com.evil.example',
+    'acme.my.example.com.evil.example',
+  ],
+  ['a trailing dot', 'https://acme.my.example.com.', undefined],
   ['an empty label', 'https://a..my.example.com', undefined],
   ['no label', 'https://.my.example.com', undefined],
   ['an underscore', 'https://a_b.my.example.com', undefined],
@@ -52,43 +56,43 @@ test.each<[string, unknown, string | undefined]>([
   ['no port where one is declared', 'https://a.example.org', 'a.example.org'],
   ['plain http', 'http://acme.my.example.com', 'acme.my.example.com'],
   ['plain http at the port of https', 'http://acme.my.example.com:443', 'acme.my.example.com:443'],
-  ['plain http on this machine without its port', 'http://localhost', 'localhost'],
+  ['plain http on loopback without the declared port', 'http://localhost', 'localhost'],
   ['an address', 'https://127.0.0.1', undefined],
-  ['an address in one number', 'https://2130706433', undefined],
-  ['an address in hexadecimals', 'https://0x7f.1', undefined],
-  ['an address of IPv6', 'https://[::1]', undefined],
+  ['an address as a single number', 'https://2130706433', undefined],
+  ['an address in hexadecimal', 'https://0x7f.1', undefined],
+  ['an IPv6 address', 'https://[::1]', undefined],
   ['a user name', 'https://acme.my.example.com@evil.example', undefined],
-  ['a user name of its own', 'https://u:p@acme.my.example.com', undefined],
+  ['a user name and a password', 'https://u:p@acme.my.example.com', undefined],
   ['a backslash', 'https://evil.example\\.my.example.com', undefined],
   ['a fragment', 'https://evil.example#.my.example.com', undefined],
   ['a query', 'https://acme.my.example.com?next=https://evil.example', undefined],
   ['a line break', 'https://evil.example\n.my.example.com', undefined],
-  ['a space in front', ' https://acme.my.example.com', undefined],
+  ['a leading space', ' https://acme.my.example.com', undefined],
   ['full-width dots of a suffix', 'https://evil.example．my．example．com．', undefined],
   ['an escaped slash', 'https://evil.example%2f.my.example.com', undefined],
   ['another scheme', 'ftp://acme.my.example.com', undefined],
   ['no scheme', 'acme.my.example.com', undefined],
-  ['nothing', '', undefined],
+  ['an empty text', '', undefined],
   ['a number', 7, undefined],
   ['a list', ['https://acme.my.example.com'], undefined],
-  ['more than a URL may be long', `https://acme.my.example.com/${'a'.repeat(2000)}`, undefined],
-])('%s is refused, and no more than its host is repeated', (_words, stated, host) => {
+  ['a URL that is too long', `https://acme.my.example.com/${'a'.repeat(2000)}`, undefined],
+])('refuses %s and repeats at most the host', (_words, stated, host) => {
   expect(read(stated)).toEqual({ refused: host });
 });
 
-test('an app without the rule reads no such member, and uses none that was kept', () => {
+test('an app without the rule ignores the member and a stored URL', () => {
   expect(readApiBaseUrl({}, { [MEMBER]: 'https://acme.my.example.com' })).toBeUndefined();
   expect(allowedApiBaseUrl({}, 'https://acme.my.example.com')).toBeUndefined();
 });
 
-test('a kept URL whose host was taken off the list is not used', () => {
+test('a stored URL is not used once its host is removed from the list', () => {
   expect(allowedApiBaseUrl(ruleOf('.my.example.com'), 'https://api.example.com')).toBeUndefined();
   expect(allowedApiBaseUrl(RULE, undefined)).toBeUndefined();
 });
 
-describe('whatever is written', () => {
+describe('any text', () => {
   const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?$/);
-  const near = fc.oneof(
+  const piece = fc.oneof(
     fc.string({ maxLength: 12 }),
     label,
     fc.constantFrom(
@@ -106,13 +110,13 @@ describe('whatever is written', () => {
       '[::1]',
     ),
   );
-  const written = fc
-    .tuple(fc.constantFrom('https://', 'http://', 'HTTPS:/', '//', ''), fc.array(near, { maxLength: 5 }))
+  const anyUrl = fc
+    .tuple(fc.constantFrom('https://', 'http://', 'HTTPS:/', '//', ''), fc.array(piece, { maxLength: 5 }))
     .map(([scheme, parts]) => scheme + parts.join(''));
 
-  test('what is used has a declared host and port, https, and nothing but a path beside', () => {
+  test('is used only with a declared host and port, https, and nothing else except a path', () => {
     fc.assert(
-      fc.property(written, (stated) => {
+      fc.property(anyUrl, (stated) => {
         const used = read(stated);
         if (typeof used !== 'string') return;
         const { protocol, host, username, password, search, hash, href } = new URL(used);
@@ -127,7 +131,7 @@ describe('whatever is written', () => {
     );
   });
 
-  test('every host below a suffix is used, and none that only ends in its letters', () => {
+  test('is used with any host below a suffix, but not with a host that only ends in its letters', () => {
     fc.assert(
       fc.property(fc.array(label, { minLength: 1, maxLength: 4 }), (labels) => {
         const name = labels.join('.');
@@ -152,6 +156,6 @@ test.each(
       'a.example.com/b',
     ],
   ].filter((host) => host !== 'com'),
-)('"%s" is no host that an app can declare', (host) => {
+)('rejects the declared host "%s"', (host) => {
   expect(connectedAppSchema.shape.apiBaseUrlFrom.safeParse({ member: MEMBER, hosts: [host] }).success).toBe(false);
 });

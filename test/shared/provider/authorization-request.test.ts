@@ -23,8 +23,8 @@ const REQUEST: AuthorizationRequest = {
 const parametersOf = (changes: Partial<AuthorizationRequest> = {}, app: object = {}, server: object = {}) =>
   authorizationParameters(appOf(app), serverOf(server), { ...REQUEST, ...changes });
 
-describe('the parameters', () => {
-  test('are those of the protocol; the challenge is that of RFC 7636 appendix B', () => {
+describe('the parameters of an authorization request', () => {
+  test('are those of the protocol, with the challenge of RFC 7636 appendix B', () => {
     expect(parametersOf()).toEqual({
       redirect_uri: REQUEST.redirectUri,
       scope: 'openid profile',
@@ -35,13 +35,18 @@ describe('the parameters', () => {
     });
   });
 
-  test('have a nonce only where an ID token is expected', () => {
+  test('have a nonce only if an ID token is expected', () => {
     expect(parametersOf({ scopes: ['profile'] })).not.toHaveProperty('nonce');
   });
 
   test('have the requested prompt, authentication context, age and hints', () => {
-    const asked = parametersOf({ prompt: 'login', acrValues: 'mfa', maxAgeSeconds: 0, hints: { login_hint: 'ada' } });
-    expect(asked).toMatchObject({ prompt: 'login', acr_values: 'mfa', max_age: '0', login_hint: 'ada' });
+    const parameters = parametersOf({
+      prompt: 'login',
+      acrValues: 'mfa',
+      maxAgeSeconds: 0,
+      hints: { login_hint: 'ada' },
+    });
+    expect(parameters).toMatchObject({ prompt: 'login', acr_values: 'mfa', max_age: '0', login_hint: 'ada' });
   });
 
   test('R3: parameters of the app do not replace those of the protocol', () => {
@@ -58,12 +63,12 @@ describe('the parameters', () => {
     ['consent select_account', ['login', 'consent'], 'consent login'],
     ['login select_account', ['login'], 'login'],
     ['consent', ['login'], 'consent'],
-  ])('prompt %s at a provider that knows %j: %s', (prompt, prompt_values_supported, sent) => {
+  ])('sends prompt %s to a provider that lists %j as %s', (prompt, prompt_values_supported, sent) => {
     expect(parametersOf({ prompt }, {}, { prompt_values_supported }).prompt).toBe(sent);
   });
 });
 
-describe('a request is pushed', () => {
+describe('pushed authorization requests', () => {
   const ENDPOINT = { pushed_authorization_request_endpoint: 'https://idp.test/par' };
 
   test.each<[string, unknown, boolean]>([
@@ -73,12 +78,15 @@ describe('a request is pushed', () => {
     ['auto', undefined, false],
     ['required', undefined, true],
     ['off', true, false],
-  ])('par %s, required by the provider: %j: %s', (par, require_pushed_authorization_requests, pushed) => {
-    const members = { ...ENDPOINT, require_pushed_authorization_requests };
-    expect(isPushed(appOf({ par }), serverOf(members))).toBe(pushed);
-  });
+  ])(
+    'with par %s, required by the provider: %j, a request is pushed: %s',
+    (par, require_pushed_authorization_requests, pushed) => {
+      const members = { ...ENDPOINT, require_pushed_authorization_requests };
+      expect(isPushed(appOf({ par }), serverOf(members))).toBe(pushed);
+    },
+  );
 
-  test.each(['required', 'auto'])('only to an endpoint: par %s', (par) => {
+  test.each(['required', 'auto'])('par %s fails without an endpoint', (par) => {
     const server = serverOf({ require_pushed_authorization_requests: true });
     expect(() => isPushed(appOf({ par }), server)).toThrow('misconfigured: par_endpoint_missing');
     expect(isPushed(appOf({ par: 'off' }), server)).toBe(false);
@@ -88,7 +96,7 @@ describe('a request is pushed', () => {
 describe('RFC 8707: the resources in a request', () => {
   const app = { resources: ['https://api.test/', 'urn:example:reports'] };
 
-  test('are all of the app, or one alone, beside the other parameters', () => {
+  test('are all resources of the app, or only the requested one, next to the other parameters', () => {
     expect(withResources(app, { tenant: 'a b' }).toString()).toBe(
       'tenant=a+b&resource=https%3A%2F%2Fapi.test%2F&resource=urn%3Aexample%3Areports',
     );
@@ -113,7 +121,7 @@ describe('client authentication', () => {
     expect(await apply({ tokenEndpointAuthMethod, clientSecret: 's1' })).toEqual({ body, headers });
   });
 
-  test('by a secret with special characters: form-encoded, except for "~"', async () => {
+  test('form-encodes a secret with special characters, except for "~"', async () => {
     const { headers } = await apply({ tokenEndpointAuthMethod: 'client_secret_basic', clientSecret: 'a:b c~é+' });
     expect(atob(headers.authorization?.slice(6) ?? '')).toBe('c1:a%3Ab+c~%C3%A9%2B');
   });
@@ -122,10 +130,10 @@ describe('client authentication', () => {
     ['https://idp.test', 'https://idp.test'],
     // An issuer template names no issuer, so the audience is the token endpoint.
     ['https://idp.test/{tenantid}', 'https://idp.test/token'],
-  ])('by our signature, for one use at the provider %s', async (issuer, aud) => {
+  ])('by a signed assertion at the provider %s', async (issuer, aud) => {
     const signed: unknown[] = [];
-    const sign = async (...given: unknown[]) => {
-      signed.push(given);
+    const sign = async (...parameters: unknown[]) => {
+      signed.push(parameters);
       return 'signed';
     };
     const { body } = await apply({ issuer, tokenEndpointAuthMethod: 'private_key_jwt' }, { sign });
@@ -141,7 +149,7 @@ describe('client authentication', () => {
     ]);
   });
 
-  test('by our signature is not possible without keys', () => {
+  test('by a signed assertion fails without keys', () => {
     const app = appOf({ tokenEndpointAuthMethod: 'private_key_jwt' });
     expect(() => clientAuthentication(app, undefined)).toThrow('misconfigured: own_keys_missing');
   });

@@ -101,13 +101,13 @@ describe('R71: each rule', () => {
     'http://app.localhost:3000/cb',
     'https://xn--bcher-kva.example/cb',
     'https://bücher.example/cb',
-  ])('%s is taken', (url) => {
+  ])('%s is accepted', (url) => {
     expect(checkCallbackUrl(url)).toBeUndefined();
   });
 });
 
 describe('R71: lists', () => {
-  test('duplicates are found by position; another case or a slash is another URL', () => {
+  test('reports duplicates by position; URLs that differ in case or a slash are different', () => {
     const urls = [`${HOST}/cb`, `${HOST}/CB`, `${HOST}/cb/`, `${HOST}/cb`, 'http://x.example.com', `${HOST}/cb`];
     expect(checkCallbackUrls(urls)).toEqual([
       { position: 3, rule: 'duplicate' },
@@ -117,7 +117,7 @@ describe('R71: lists', () => {
     expect(checkCallbackUrls([])).toEqual([]);
   });
 
-  test('a bad URL that is there twice tells its own rule twice', () => {
+  test('reports the rule of an invalid URL each time, not that it is a duplicate', () => {
     expect(checkCallbackUrls(['*', '*']).map(({ rule }) => rule)).toEqual(['wildcard', 'wildcard']);
   });
 });
@@ -133,7 +133,7 @@ describe('R71: properties', () => {
     anyText(),
   );
 
-  test('what is taken is what a browser would open: same host, same path, no surprise', () => {
+  test('an accepted URL has the same host and path when a browser parses it', () => {
     fc.assert(
       fc.property(anything, (text) => {
         const rule = checkCallbackUrl(text);
@@ -152,45 +152,45 @@ describe('R71: properties', () => {
     );
   });
 
-  test('anything forbidden, put anywhere into a good URL, is found', () => {
-    const poison = fc.constantFrom('*', '#', '\\', ' ', '\n', '\u0000', '\u202e', '%2a', '%5C', '%0A');
+  test('finds a forbidden part at any position of a valid URL', () => {
+    const forbidden = fc.constantFrom('*', '#', '\\', ' ', '\n', '\u0000', '\u202e', '%2a', '%5C', '%0A');
     const good = `${HOST}/oauth/callback/platform?a=b`;
     fc.assert(
-      fc.property(poison, fc.nat(good.length), (bad, at) => {
+      fc.property(forbidden, fc.nat(good.length), (bad, at) => {
         expect(checkCallbackUrl(good.slice(0, at) + bad + good.slice(at))).toBeDefined();
       }),
     );
   });
 });
 
-describe('a near miss of a callback URL here', () => {
-  const own = `${HOST}/oauth/callback/board`;
+describe('a misspelled callback URL', () => {
+  const callbackUrl = `${HOST}/oauth/callback/board`;
 
   test.each([
-    `${own}/`,
-    `${own}//`,
-    `${own}?`,
-    `${own}?x=1`,
-    own.replace('https:', 'http:'),
-    own.replace('https://', 'https://www.'),
-    own.replace('callback', 'Callback'),
-    own.replace('/oauth', '//oauth'),
-    own.toUpperCase(),
+    `${callbackUrl}/`,
+    `${callbackUrl}//`,
+    `${callbackUrl}?`,
+    `${callbackUrl}?x=1`,
+    callbackUrl.replace('https:', 'http:'),
+    callbackUrl.replace('https://', 'https://www.'),
+    callbackUrl.replace('callback', 'Callback'),
+    callbackUrl.replace('/oauth', '//oauth'),
+    callbackUrl.toUpperCase(),
   ])('%s', (url) => {
-    expect(intendedCallbackUrl(url, HOST)).toBe(own);
-    expect(findSimilarUrl(['https://other.example/cb', url], own, HOST)).toBe(url);
+    expect(intendedCallbackUrl(url, HOST)).toBe(callbackUrl);
+    expect(findSimilarUrl(['https://other.example/cb', url], callbackUrl, HOST)).toBe(url);
   });
 
   test.each([
-    own,
-    `${own}/cb`,
+    callbackUrl,
+    `${callbackUrl}/cb`,
     `${HOST}.example/oauth/callback/board`,
     'https://other.example/oauth/callback/board',
     HOST,
     '',
-  ])('is not: %s', (url) => expect(intendedCallbackUrl(url, HOST)).toBeUndefined());
+  ])('is not recognized in %s', (url) => expect(intendedCallbackUrl(url, HOST)).toBeUndefined());
 
-  test('is not the callback URL of another app', () => {
-    expect(findSimilarUrl([`${HOST}/oauth/callback/chat/`], own, HOST)).toBeUndefined();
+  test('of another app is not reported', () => {
+    expect(findSimilarUrl([`${HOST}/oauth/callback/chat/`], callbackUrl, HOST)).toBeUndefined();
   });
 });

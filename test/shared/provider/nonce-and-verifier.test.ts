@@ -1,18 +1,18 @@
-/** R1: what proves an authorization request is as unguessable as the browser's secret, and kept nowhere. */
+/** R1: nonce and PKCE verifier are as unguessable as the browser's secret, and are not stored. */
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { deriveNonceAndVerifier } from '../../../src/shared/provider/nonce-and-verifier.ts';
 
 const secret = () => randomBytes(24).toString('base64url');
 
-test('R1 the same for the same browser and state, and otherwise nothing like it', () => {
+test('R1 nonce and verifier are equal for the same browser and state, and different for any other', () => {
   const [browser, state] = [secret(), secret()];
-  const proofs = deriveNonceAndVerifier(browser, state);
-  expect(deriveNonceAndVerifier(browser, state)).toEqual(proofs);
+  const derived = deriveNonceAndVerifier(browser, state);
+  expect(deriveNonceAndVerifier(browser, state)).toEqual(derived);
   const others = [deriveNonceAndVerifier(browser, secret()), deriveNonceAndVerifier(secret(), state)];
-  const texts = [proofs, ...others].flatMap(({ nonce, codeVerifier }) => [nonce, codeVerifier]);
+  const texts = [derived, ...others].flatMap(({ nonce, codeVerifier }) => [nonce, codeVerifier]);
   expect(new Set(texts).size).toBe(6);
-  expect(proofs.state).toBe(state);
+  expect(derived.state).toBe(state);
 });
 
 test('R1 the verifier has the form of RFC 7636, and holds neither secret nor state', () => {

@@ -1,4 +1,4 @@
-/** The protocol client against the hostile provider, over real HTTP. */
+/** The provider client with the hostile provider, over real HTTP. */
 import { describe, expect, test, vi } from 'vitest';
 import { failureOf, REDIRECT_URI, REQUEST, useProtocol } from '../../gatehouse/connected-apps/protocol.ts';
 import { type Answer, status } from '../../support/hostile-answers.ts';
@@ -8,7 +8,7 @@ import { type ModeName, startHostileProvider } from '../../support/hostile-provi
 const at = useProtocol();
 
 describe('R22: client authentication', () => {
-  test('Basic: each half is encoded, the colon split once, and nothing of it is anywhere else', async () => {
+  test('client_secret_basic sends encoded credentials only in the Authorization header', async () => {
     expect(at.provider.clientSecret).toMatch(/a:b%\/\+ ü/);
     await at.logIn();
     const [hit] = at.provider.hitsOf('token');
@@ -17,21 +17,21 @@ describe('R22: client authentication', () => {
     expect(at.provider.hits.map(({ url }) => url).join()).not.toMatch(/secret|Basic/);
   });
 
-  test('in the body', async () => {
+  test('client_secret_post sends the secret in the body', async () => {
     await at.logIn(at.appOf({ tokenEndpointAuthMethod: 'client_secret_post' }));
     const [hit] = at.provider.hitsOf('token');
     expect(hit?.headers.authorization).toBeUndefined();
     expect(new URLSearchParams(hit?.body).get('client_secret')).toBe(at.provider.clientSecret);
   });
 
-  test('none: the client id alone', async () => {
+  test('none sends only the client ID', async () => {
     await at.logIn(at.appOf({ tokenEndpointAuthMethod: 'none', clientSecret: undefined }));
     const [hit] = at.provider.hitsOf('token');
     expect([hit?.headers.authorization, hit?.body.includes('client_secret')]).toEqual([undefined, false]);
     expect(hit?.body).toContain(`client_id=${at.provider.clientId}`);
   });
 
-  test('a provider that does not decode gets the marks that are common in ids and secrets as they are', async () => {
+  test('does not escape common punctuation, for providers that do not decode the credentials', async () => {
     const plain = await startHostileProvider({ clientId: 'client-id_1.a~b', clientSecret: 'se-cr_et.1~2*3' });
     plain.set('basic-not-decoded');
     await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
@@ -40,19 +40,19 @@ describe('R22: client authentication', () => {
     await plain.close();
   });
 
-  test('a wrong secret is the fault of the registration', async () => {
+  test('reports a wrong secret as a misconfigured registration', async () => {
     const wrong = { ...at.app, clientSecret: 'wrong' };
     expect(await failureOf(at.logIn(wrong))).toEqual({ failure: 'misconfigured', reason: 'client_refused' });
   });
 });
 
-describe('R18, R23: exchange', () => {
+describe('R18, R23: code exchange', () => {
   test.each(Object.keys(BAD_ID_TOKENS) as (keyof typeof BAD_ID_TOKENS)[])('%s', async (mode) => {
     at.provider.set(mode);
     expect(await failureOf(at.logIn())).toEqual({ failure: 'invalid', reason: 'token_response_invalid' });
   });
 
-  test('hand-set endpoints: ES256 and EdDSA are verified as well, and so are bad signatures', async () => {
+  test('with configured endpoints, accepts ES256 and EdDSA and rejects bad signatures', async () => {
     const byHand = at.appOf({ endpoints: at.provider.handSetEndpoints() });
     for (const mode of ['id-token-es256', 'id-token-eddsa'] as const) {
       at.provider.set(mode);
@@ -64,7 +64,7 @@ describe('R18, R23: exchange', () => {
     }
   });
 
-  test('R8, R13: a callback with another state or iss is refused before anything is sent', async () => {
+  test('R8, R13: rejects a callback with another state or iss before sending a request', async () => {
     const good = new URLSearchParams({ code: 'a-code', state: REQUEST.state, iss: at.provider.issuer });
     const changes: [string, string | undefined][] = [
       ['state', 'another'],
@@ -87,7 +87,7 @@ describe('R18, R23: exchange', () => {
     expect(await failureOf(whole)).toEqual({ failure: 'refused', reason: 'code_refused' });
   });
 
-  test('R25: the code goes to no redirect target', async () => {
+  test('R25: does not send the code to a redirect target', async () => {
     for (const mode of ['token-redirect', 'token-redirect-307', 'token-redirect-301'] as const) {
       at.provider.set(mode);
       expect((await failureOf(at.logIn())).failure).toBe('invalid');
@@ -127,8 +127,8 @@ describe('R18, R23: exchange', () => {
   });
 });
 
-describe('R98 a userinfo response that is signed', () => {
-  /** Logs in, and has the userinfo endpoint sign these claims. */
+describe('R98 a signed userinfo response', () => {
+  /** Signs in, and makes the userinfo endpoint sign these claims. */
   async function userinfo(claims: Record<string, unknown>, header: Record<string, unknown> = {}) {
     let keys: SigningKeys | undefined;
     const sign: Mode['sign'] = (idToken, scene) => {
@@ -140,18 +140,18 @@ describe('R98 a userinfo response that is signed', () => {
       res.writeHead(200, { 'content-type': 'application/jwt; charset=utf-8' }).end(jwt);
     };
     at.provider.set({ sign, answers: { userinfo: signed } });
-    const answer = await at.logIn();
-    return at.client.userinfo(at.app, answer, 'user-1');
+    const response = await at.logIn();
+    return at.client.userinfo(at.app, response, 'user-1');
   }
-  const proper = () => ({
+  const validClaims = () => ({
     iss: at.provider.issuer,
     aud: at.provider.clientId,
     sub: 'user-1',
     email: 'ada@example.test',
   });
 
-  test('is read where the provider signed it for this app', async () => {
-    expect(await userinfo(proper())).toMatchObject({ sub: 'user-1', email: 'ada@example.test' });
+  test('is accepted if the provider signed it for this app', async () => {
+    expect(await userinfo(validClaims())).toMatchObject({ sub: 'user-1', email: 'ada@example.test' });
   });
 
   test.each<[string, Record<string, unknown>, Record<string, unknown>]>([
@@ -162,7 +162,7 @@ describe('R98 a userinfo response that is signed', () => {
     ['that is an access token', {}, { typ: 'at+jwt' }],
     ['with a key that the provider does not publish', {}, { kid: 'nobody-knows' }],
   ])('is refused: %s', async (_words, claims, header) => {
-    expect(await failureOf(userinfo({ ...proper(), ...claims }, header))).toEqual({
+    expect(await failureOf(userinfo({ ...validClaims(), ...claims }, header))).toEqual({
       failure: 'invalid',
       reason: 'userinfo_invalid',
     });
@@ -177,7 +177,7 @@ describe('R98 a refresh response', () => {
     'id-token-typ-access-token',
     'id-token-stranger-key',
     'id-token-empty-sub',
-  ])('%s: its tokens are not used', async (mode) => {
+  ])('with %s: its tokens are not used', async (mode) => {
     const onTokens = vi.fn();
     at.client = at.freshClient(onTokens);
     const { refreshToken = '' } = await at.logIn();
@@ -188,7 +188,7 @@ describe('R98 a refresh response', () => {
   });
 });
 
-describe('R26, R27: what an answer says about its lifetime', () => {
+describe('R26, R27: the lifetime in a token response', () => {
   const year = 31_536_000;
   test.each<[unknown, number | undefined]>([
     [3600, 3600],
@@ -208,17 +208,17 @@ describe('R26, R27: what an answer says about its lifetime', () => {
     [{ seconds: 5 }, undefined],
     [true, undefined],
     [null, undefined],
-  ])('expires_in %j: %s', async (given, seconds) => {
-    at.provider.set({ tokens: (body) => ({ ...body, expires_in: given }) });
+  ])('reads expires_in %j as %s', async (lifetime, seconds) => {
+    at.provider.set({ tokens: (body) => ({ ...body, expires_in: lifetime }) });
     expect((await at.logIn()).expiresInSeconds).toBe(seconds);
   });
 
-  test('JSON under another content type is read', async () => {
+  test('accepts JSON with another content type', async () => {
     at.provider.set('token-wrong-type');
     expect((await at.logIn()).expiresInSeconds).toBe(3600);
   });
 
-  test('no scope means the scopes that were asked for; an odd list is read', async () => {
+  test('a missing scope means the requested scopes; extra spaces are ignored', async () => {
     at.provider.set('no-scope');
     expect((await at.logIn()).scopes).toBeUndefined();
     at.provider.set({ tokens: (body) => ({ ...body, scope: ' openid  profile ' }) });
@@ -227,19 +227,19 @@ describe('R26, R27: what an answer says about its lifetime', () => {
 });
 
 describe('R21: userinfo', () => {
-  const ask = async () => at.client.userinfo(at.app, await at.logIn(), 'user-1');
+  const fetchUserinfo = async () => at.client.userinfo(at.app, await at.logIn(), 'user-1');
 
-  test('is believed for the same subject alone', async () => {
-    expect(await ask()).toMatchObject({ sub: 'user-1', name: 'Ada Quill' });
+  test('is accepted only for the same subject', async () => {
+    expect(await fetchUserinfo()).toMatchObject({ sub: 'user-1', name: 'Ada Quill' });
     for (const mode of ['userinfo-other-sub', 'userinfo-no-sub'] as const) {
       at.provider.set(mode);
-      expect(await failureOf(ask())).toEqual({ failure: 'invalid', reason: 'userinfo_invalid' });
+      expect(await failureOf(fetchUserinfo())).toEqual({ failure: 'invalid', reason: 'userinfo_invalid' });
     }
   });
 
-  test('a provider without it has no more claims', async () => {
+  test('is undefined without an endpoint', async () => {
     at.provider.set('no-userinfo-endpoint');
-    expect(await ask()).toBeUndefined();
+    expect(await fetchUserinfo()).toBeUndefined();
   });
 
   test.each<[ModeName, string]>([
@@ -254,7 +254,7 @@ describe('R21: userinfo', () => {
     ['userinfo-status-429', 'unavailable'],
   ])('%s: %s', async (mode, failure) => {
     at.provider.set(mode);
-    expect((await failureOf(ask())).failure).toBe(failure);
+    expect((await failureOf(fetchUserinfo())).failure).toBe(failure);
     expect(at.provider.trapped).toEqual([]);
   });
 });
@@ -285,15 +285,15 @@ describe('the id of an account without ID tokens', () => {
     ['a blank text', { data: { user: { id: ' ' } } }],
     ['a text that is too long', { data: { user: { id: 'x'.repeat(256) } } }],
     ['an object', { data: { user: { id: {} } } }],
-    ['nothing there', { data: { id: 'u-1' } }],
-    ['null on the way', { data: null }],
-    ['a text on the way', { data: 'user' }],
+    ['a missing member', { data: { id: 'u-1' } }],
+    ['null in the path', { data: null }],
+    ['a text in the path', { data: 'user' }],
     ['no JSON', 'id=u-1'],
-  ])('%s is no id', async (_words, body) => {
+  ])('%s is not an id', async (_words, body) => {
     await expect(idOf(body)).rejects.toMatchObject(unreadable('invalid', { status: 200 }));
   });
 
-  test('is not read from members that every object inherits', async () => {
+  test('is not read from inherited members', async () => {
     await expect(idOf({}, { field: 'constructor.name' })).rejects.toMatchObject(unreadable('invalid', { status: 200 }));
   });
 
@@ -310,7 +310,7 @@ describe('the id of an account without ID tokens', () => {
     await expect(idOf(body, undefined, code)).rejects.toMatchObject(unreadable(failure, { status: code }));
   });
 
-  test('is asked for with the access token, at the URL of the app or the userinfo endpoint', async () => {
+  test('is requested with the access token, at the URL of the app or the userinfo endpoint', async () => {
     const token = await at.logIn();
     const url = `${at.provider.issuer}/userinfo?fields=id`;
     for (const account of [{ field: 'sub' }, { field: 'sub', url }])
@@ -322,7 +322,7 @@ describe('the id of an account without ID tokens', () => {
     expect(await at.client.accountId(at.app, token)).toBeUndefined();
   });
 
-  test('cannot be read without a URL, nor while the provider cannot be called', async () => {
+  test('cannot be read without a URL, or if the provider cannot be called', async () => {
     const token = await at.logIn();
     at.client = at.freshClient();
     at.provider.set('no-userinfo-endpoint');
@@ -359,7 +359,7 @@ describe('revocation (RFC 7009)', () => {
     return at.client.revoke(at.app, refreshToken, 'refresh_token');
   };
 
-  test('is reported as done only when the provider says so', async () => {
+  test('is confirmed if the provider confirms it', async () => {
     expect(await revoke()).toEqual({ outcome: 'revoked', reply: { status: 200 } });
     const [hit] = at.provider.hitsOf('revocation');
     expect(new URLSearchParams(hit?.body).get('token_type_hint')).toBe('refresh_token');
@@ -374,16 +374,16 @@ describe('revocation (RFC 7009)', () => {
     ['revocation-redirect', { status: 302 }],
     ['revocation-redirect-307', { status: 307 }],
     ['revocation-reset', { error: 'connection', detail: expect.stringContaining('closed the connection') }],
-  ])('%s: unconfirmed, and with the reply %o', async (mode, reply) => {
+  ])('%s: is unconfirmed, with the reply %o', async (mode, reply) => {
     expect(await revoke(mode)).toEqual({ outcome: 'unconfirmed', reply });
     expect(at.provider.trapped).toEqual([]);
   });
 
-  test('R133 a 200 confirms it, whatever the body is', async () => {
+  test('R133 is confirmed by a 200, whatever the body', async () => {
     expect(await revoke('revocation-huge')).toEqual({ outcome: 'revoked', reply: { status: 200 } });
   });
 
-  test('a provider that cannot is told apart', async () => {
+  test('is unsupported without a revocation endpoint', async () => {
     at.client = at.freshClient();
     at.provider.set('no-revocation-endpoint');
     expect(await revoke()).toEqual({ outcome: 'unsupported' });
@@ -393,7 +393,7 @@ describe('revocation (RFC 7009)', () => {
 describe('sign-out at the provider', () => {
   const returnTo = 'https://gatehouse.example.com/';
 
-  test('with the hint where there is one', async () => {
+  test('sends the ID token as a hint if there is one', async () => {
     const url = new URL((await at.client.endSessionUrl(at.app, { idToken: 'a.b.c', returnTo })) ?? '');
     expect(url.origin + url.pathname).toBe(`${at.provider.issuer}/end_session`);
     expect(Object.fromEntries(url.searchParams)).toEqual({
@@ -404,7 +404,7 @@ describe('sign-out at the provider', () => {
     expect(await at.client.endSessionUrl(at.app, { idToken: undefined, returnTo })).not.toContain('id_token_hint');
   });
 
-  test('never where it was switched off, is missing, or the provider is down', async () => {
+  test('is skipped if it is switched off or unsupported, or the provider is down', async () => {
     expect(
       await at.client.endSessionUrl(at.appOf({ providerSignOut: false }), { idToken: undefined, returnTo }),
     ).toBeUndefined();
@@ -416,7 +416,7 @@ describe('sign-out at the provider', () => {
 });
 
 describe('R1: the authorization request', () => {
-  test('carries what the protocol wants, once', async () => {
+  test('has each protocol parameter once', async () => {
     const url = new URL(await at.client.authorizationUrl(at.appOf({ parameters: { audience: 'api' } }), REQUEST));
     expect(Object.fromEntries(url.searchParams)).toEqual({
       audience: 'api',

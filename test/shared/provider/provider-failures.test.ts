@@ -1,4 +1,4 @@
-/** How failures of a provider are classified, and how they are described. */
+/** The classification and description of provider failures. */
 import { AuthorizationResponseError, ClientError, ResponseBodyError } from 'openid-client';
 import { describe, expect, test } from 'vitest';
 import { OutboundError } from '../../../src/shared/outbound/outbound.ts';
@@ -21,12 +21,12 @@ import type { CapturedResponse } from '../../../src/shared/provider/token-respon
 
 const TIMEOUT = new OutboundError('timeout', 'idp.test:443 did not respond in time', 'Check the firewall.');
 const REFUSED = new OutboundError('address', 'the address policy refuses 10.0.0.8:443 (private_address)');
-/** As the library wraps what a call throws. */
+/** The library wraps errors of a call like this. */
 const wrapped = (cause: unknown) => new ClientError('of the library', { cause });
 const brief = ({ failure, reason, facts }: ProviderError) => {
   const { cause: _, ...rest } = facts;
-  const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
-  return [failure, reason, known];
+  const definedFacts = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+  return [failure, reason, definedFacts];
 };
 
 describe('a pushed authorization request', () => {
@@ -54,7 +54,7 @@ describe('a pushed authorization request', () => {
     ['401', { status: 401 }, ['misconfigured', 'client_refused', { status: 401 }]],
   ])('%s %o', (_words, captured, expected) => expect(push(captured)).toEqual(expected));
 
-  test('that was not sent says why', () => {
+  test('has the reason of a request that was not sent', () => {
     expect(push({}, wrapped(TIMEOUT))).toEqual(['unavailable', 'timeout', {}]);
     expect(push({}, wrapped(REFUSED))).toEqual(['misconfigured', 'address', {}]);
   });
@@ -98,7 +98,7 @@ describe('a code exchange', () => {
     ],
   ])('%o', (captured, expected) => expect(exchange(captured)).toEqual(expected));
 
-  test('that the provider refused in the callback names its code, and no other text', () => {
+  test('names only the error code of a refusal in the callback', () => {
     const refusal = (error: string) =>
       new AuthorizationResponseError('refused', {
         cause: new URLSearchParams({ error, error_description: 'a stranger’s text' }),
@@ -111,7 +111,7 @@ describe('a code exchange', () => {
     expect(exchange({}, refusal('not a code'))).toEqual(['refused', 'authorization_refused', {}]);
   });
 
-  test('whose response was refused here, or could not be verified, says why', () => {
+  test('has the reason of a response that was refused or could not be verified', () => {
     const refused = new ProviderError('invalid', 'token_not_bound');
     expect(exchange({ status: 200 }, refused)).toEqual(['invalid', 'token_not_bound', {}]);
     const keys = new ProviderError('unavailable', 'keys_unavailable', { status: 500 });
@@ -119,15 +119,15 @@ describe('a code exchange', () => {
   });
 });
 
-test('an unknown error of a call gets the reason of that call', () => {
+test('callError uses the default reason for an unknown error', () => {
   const error = new TypeError('of a library');
   expect(callError(error, 'userinfo_invalid')).toMatchObject({
     failure: 'invalid',
     reason: 'userinfo_invalid',
     facts: { cause: error },
   });
-  const known = new ProviderError('unavailable', 'discovery_failed');
-  expect(callError(wrapped(known), 'userinfo_invalid')).toBe(known);
+  const providerError = new ProviderError('unavailable', 'discovery_failed');
+  expect(callError(wrapped(providerError), 'userinfo_invalid')).toBe(providerError);
 });
 
 test.each([
@@ -143,13 +143,13 @@ describe('the reply to a revocation', () => {
   const bodyError = (error: string, status = 400) =>
     new ResponseBodyError('refused', { cause: { error } as never, response: new Response(null, { status }) });
 
-  test('has the status and the code, which must not repeat the token', () => {
+  test('has the status and the error code, unless the code repeats the token', () => {
     expect(replyOf(bodyError('invalid_client', 401), 'rt-1')).toEqual({ status: 401, error: 'invalid_client' });
     expect(replyOf(bodyError('no-rt-1'), 'rt-1')).toEqual({ status: 400, error: undefined });
     expect(replyOf(wrapped(new Response(null, { status: 302 })), 'rt-1')).toEqual({ status: 302 });
   });
 
-  test('says why there was none', () => {
+  test('has the cause if there was no response', () => {
     expect(replyOf(wrapped(TIMEOUT), 'rt-1')).toEqual({ error: 'timeout', detail: TIMEOUT.message });
     expect(replyOf(new TypeError('of a library'), 'rt-1')).toEqual({ status: undefined, error: 'unreadable_response' });
     const failed = new ProviderError('unavailable', 'discovery_failed', { status: 503 });
@@ -162,10 +162,10 @@ describe('the reply to a revocation', () => {
     [{ error: 'connection', detail: 'idp:443 refused it' }, 'no response: idp:443 refused it'],
     [{ status: 400 }, 'status 400'],
     [{ status: 400, error: 'invalid_client' }, 'status 400, invalid_client'],
-  ])('%o in words: %s', (reply, words) => expect(describeReply(reply)).toBe(words));
+  ])('%o is described as %s', (reply, text) => expect(describeReply(reply)).toBe(text));
 });
 
-describe('a failure in words', () => {
+describe('the description of a failure', () => {
   test.each<[string, unknown]>([
     ['idp.test:443 did not respond in time', TIMEOUT],
     ['idp.test:443 did not respond in time', ProviderError.from(TIMEOUT)],
@@ -181,23 +181,23 @@ describe('a failure in words', () => {
     ['unknown failure', new TypeError('of a library')],
   ])('%s', (words, error) => expect(describeFailure(error)).toBe(words));
 
-  test('of a call has the cause and, where there is some, what to do', () => {
+  test('of a call has the cause, and the advice if there is any', () => {
     expect(failedCallText(TIMEOUT)).toBe(
       'The provider cannot be called: idp.test:443 did not respond in time. Check the firewall.',
     );
     expect(failedCallText(REFUSED)).toBe(`The provider cannot be called: ${REFUSED.message}.`);
   });
 
-  test('of a call is found in what it caused, and nowhere else', () => {
+  test('failedCall finds the outbound error directly or in a ProviderError, but nowhere else', () => {
     expect([failedCall(TIMEOUT), failedCall(ProviderError.from(TIMEOUT))]).toEqual([TIMEOUT, TIMEOUT]);
     expect(failedCall(new ProviderError('invalid', 'x', { cause: new TypeError('x') }))).toBeUndefined();
     expect(failedCall(new Error('x', { cause: TIMEOUT }))).toBeUndefined();
   });
 });
 
-test('any error becomes a ProviderError: itself, a failed call, or a response that cannot be read', () => {
-  const known = new ProviderError('refused', 'code_refused');
-  expect(ProviderError.from(known)).toBe(known);
+test('ProviderError.from converts any error', () => {
+  const providerError = new ProviderError('refused', 'code_refused');
+  expect(ProviderError.from(providerError)).toBe(providerError);
   expect(brief(ProviderError.from(TIMEOUT))).toEqual(['unavailable', 'timeout', {}]);
   expect(brief(ProviderError.from(REFUSED))).toEqual(['misconfigured', 'address', {}]);
   expect(brief(ProviderError.from('thrown'))).toEqual(['invalid', 'unreadable_response', {}]);
@@ -227,7 +227,7 @@ test('R22: an error code that repeats a secret of the request is not shown', () 
   expect(oauthErrorOf('invalid_grant', [undefined, '', 's3cret'])).toBe('invalid_grant');
 });
 
-test('error codes that refuse the client, and error codes that refuse the code', () => {
+test('tells error codes that refuse the client from those that refuse the code', () => {
   const all = [
     'invalid_client',
     'bad_client_secret',

@@ -1,4 +1,4 @@
-/** JWTs of a provider: each point that has to be right, one wrong at a time. */
+/** The verification of a provider's JWTs, with one fault at a time. */
 import { exportJWK, generateKeyPair, type JWTHeaderParameters, SignJWT } from 'jose';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
@@ -51,14 +51,14 @@ const refusal = (verifying: Promise<unknown>) =>
 
 describe('R98 an ID token is accepted', () => {
   test.each<[string, (clientId: string) => object, object]>([
-    ['as it should be', () => ({}), {}],
-    ['with a list of us alone as audience', (us) => ({ aud: [us] }), {}],
+    ['with valid claims', () => ({}), {}],
+    ['with only our client ID in a list of audiences', (us) => ({ aud: [us] }), {}],
     ['with us as the authorized party', (us) => ({ azp: us }), {}],
-    ['with another audience where we are the authorized party', (us) => ({ aud: [us, 'client-2'], azp: us }), {}],
+    ['with another audience if we are the authorized party', (us) => ({ aud: [us, 'client-2'], azp: us }), {}],
     ['typed JWT', () => ({}), { typ: 'JWT' }],
-    ['with its media type written out', () => ({}), { typ: 'application/jwt' }],
+    ['with the full media type', () => ({}), { typ: 'application/jwt' }],
     ['that expired within the tolerance', () => ({ exp: NOW - 29 }), {}],
-    ['that begins within the tolerance', () => ({ nbf: NOW + 29 }), {}],
+    ['that becomes valid within the tolerance', () => ({ nbf: NOW + 29 }), {}],
     ['issued 60 seconds ahead of our clock', () => ({ iat: NOW + 60 }), {}],
     ['issued a year ago', () => ({ iat: NOW - 31_536_000 }), {}],
   ])('%s', async (_words, claims, header) => {
@@ -70,13 +70,13 @@ describe('R98 an ID token is refused', () => {
   test.each<[string, string | undefined, (us: string) => object, object]>([
     ['of another issuer', 'iss', () => ({ iss: 'https://other.test' }), {}],
     ['for another client', 'aud', () => ({ aud: 'client-2' }), {}],
-    ['for another client as well', 'aud', (us) => ({ aud: [us, 'client-2'] }), {}],
+    ['for us and another client', 'aud', (us) => ({ aud: [us, 'client-2'] }), {}],
     ['of another authorized party', 'azp', () => ({ azp: 'client-2' }), {}],
     ['of a list of authorized parties', 'azp', (us) => ({ azp: [us] }), {}],
     ['that expired', 'exp', () => ({ exp: NOW - 31 }), {}],
-    ['that begins later', 'nbf', () => ({ nbf: NOW + 31 }), {}],
+    ['that is not valid yet', 'nbf', () => ({ nbf: NOW + 31 }), {}],
     ['issued 61 seconds ahead of our clock', 'iat', () => ({ iat: NOW + 61 }), {}],
-    ['without an end', 'exp', () => ({ exp: undefined }), {}],
+    ['without an expiry time', 'exp', () => ({ exp: undefined }), {}],
     ['without a time of issue', 'iat', () => ({ iat: undefined }), {}],
     ['without a subject', 'sub', () => ({ sub: undefined }), {}],
     ['with an empty subject', 'sub', () => ({ sub: '' }), {}],
@@ -85,7 +85,7 @@ describe('R98 an ID token is refused', () => {
     ['with a line feed in the subject', 'sub', () => ({ sub: 'a\n' }), {}],
     ['with a subject that is not ASCII', 'sub', () => ({ sub: 'é' }), {}],
     ['of another type', 'typ', () => ({}), { typ: 'at+jwt' }],
-    ['with a type that is no text', 'typ', () => ({}), { typ: 5 }],
+    ['with a type that is not a string', 'typ', () => ({}), { typ: 5 }],
     ['that is a logout token', 'typ', () => ({}), { typ: 'logout+jwt' }],
     ['with a critical extension', 'crit', () => ({}), { crit: ['b64'], b64: true }],
     ['of a key that the provider does not publish', undefined, () => ({}), { kid: 'k2' }],
@@ -94,7 +94,7 @@ describe('R98 an ID token is refused', () => {
     expect(await refusal(verifyIdToken(jwts, app, token))).toMatchObject({ claim });
   });
 
-  test('signed by another key, unsigned, changed, or no JWT', async () => {
+  test('if it is signed by another key, unsigned, changed, or not a JWT', async () => {
     const [head = '', payload = '', signature = ''] = (await sign()).split('.');
     const none = Buffer.from(JSON.stringify({ alg: 'none' })).toString('base64url');
     const changed = Buffer.from(JSON.stringify({ iss: app.issuer, sub: 's2' })).toString('base64url');
@@ -104,12 +104,12 @@ describe('R98 an ID token is refused', () => {
     }
   });
 
-  test('with an algorithm that the provider does not advertise', async () => {
+  test('if the provider does not advertise its algorithm', async () => {
     provider = { ...provider, id_token_signing_alg_values_supported: ['ES256'] };
     expect(await refusal(verifyIdToken(jwts, app, await sign()))).toMatchObject({ claim: undefined });
   });
 
-  test('where the provider publishes no keys', async () => {
+  test('if the provider publishes no keys', async () => {
     provider = { issuer: app.issuer };
     expect(await refusal(verifyIdToken(jwts, app, await sign()))).toMatchObject({ claim: undefined });
     expect(at.provider.hitsOf('jwks')).toEqual([]);
@@ -120,13 +120,13 @@ describe('R98 an ID token is refused', () => {
     [{ kty: 'RSA', kid: 'k1', n: 5, e: [] }],
     [{ kty: 'RSA', kid: 'k1', key_ops: 'verify' }],
     [{ kty: 7, kid: 'k1' }],
-  ])('where the key is no key: %j', async (jwk) => {
+  ])('if the key is invalid: %j', async (jwk) => {
     at.provider.set({ jwks: () => [jwk] });
     expect(await refusal(verifyIdToken(jwts, app, await sign()))).toMatchObject({ claim: undefined });
   });
 });
 
-test('R98 a JWT with a maximum age is accepted until then', async () => {
+test('R98 accepts a JWT up to its maximum age', async () => {
   const verify = async (iat: number) =>
     refusal(jwts.verify(app, await sign({ iat }), { requiredClaims: ['iat'], maxAgeSeconds: 600 }));
   expect(await verify(NOW - 630)).toBe('accepted');

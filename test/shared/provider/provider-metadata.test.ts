@@ -1,4 +1,4 @@
-/** Discovery against a real listener, with a monotonic clock of the test's own. */
+/** Discovery with a real listener and a fake monotonic clock. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parseConnectedApps } from '../../../src/gatehouse/connected-apps/app-file.ts';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
@@ -52,7 +52,7 @@ async function errorOf(app: ConnectedApp): Promise<ProviderError> {
 const discoveries = () => provider.hitsOf('discovery').length;
 
 describe('lazy discovery (F14)', () => {
-  test('nothing is asked before it is needed, then once for all that wait, then not for an hour', async () => {
+  test('reads metadata on first use, once for concurrent callers, and again after an hour', async () => {
     const app = appOf();
     expect(discoveries()).toBe(0);
     const all = await Promise.all(Array.from({ length: 20 }, () => source.load(app)));
@@ -65,25 +65,25 @@ describe('lazy discovery (F14)', () => {
     expect(discoveries()).toBe(2);
   });
 
-  test('while the provider is down it is asked ever less often, and callers hear when again', async () => {
+  test('backs off while the provider is down, and callers learn when the next read is', async () => {
     const app = appOf();
     provider.set('discovery-status-503');
-    const asked: number[] = [];
+    const readAt: number[] = [];
     for (let second = 0; second < 60; second += 1) {
       const before = discoveries();
       const { failure, facts } = await errorOf(app);
       expect(failure).toBe('unavailable');
-      if (discoveries() > before) asked.push(second);
+      if (discoveries() > before) readAt.push(second);
       else expect(facts.retryAfterSeconds).toBeGreaterThanOrEqual(1);
       now += 1_000;
     }
-    expect(asked).toEqual([0, 1, 3, 7, 15, 30, 45]);
+    expect(readAt).toEqual([0, 1, 3, 7, 15, 30, 45]);
     provider.set();
     now += 15_000;
     expect((await source.load(app)).issuer).toBe(provider.issuer);
   });
 
-  test('F26 the clock set back by an hour while discovery backs off: it is read again when the wait is over', async () => {
+  test('F26 reads discovery after the back-off even if the clock is set back by an hour', async () => {
     const app = appOf();
     provider.set('discovery-status-503');
     await errorOf(app);
@@ -95,7 +95,7 @@ describe('lazy discovery (F14)', () => {
     expect((await source.load(app)).issuer).toBe(provider.issuer);
   });
 
-  test('old metadata is kept for a day while the provider is down, and replaced when it is back', async () => {
+  test('uses old metadata for up to a day while the provider is down, and new metadata after that', async () => {
     const app = appOf();
     const old = await source.load(app);
     provider.set('discovery-status-500');
@@ -110,14 +110,14 @@ describe('lazy discovery (F14)', () => {
     expect((await source.load(app)).issuer).toBe(provider.issuer);
   });
 
-  test('a changed registration starts afresh', async () => {
+  test('reads metadata again for a changed registration', async () => {
     await source.load(appOf());
     await source.load(appOf());
     expect(discoveries()).toBe(2);
   });
 });
 
-describe('R20: whose metadata it is', () => {
+describe('R20: invalid metadata', () => {
   test.each(Object.keys(BAD_METADATA) as (keyof typeof BAD_METADATA)[])('%s', async (mode) => {
     provider.set(mode);
     const { failure, reason } = await errorOf(appOf());
@@ -128,7 +128,7 @@ describe('R20: whose metadata it is', () => {
     expect(reason).toBe(kind);
   });
 
-  test('a configured issuer with a slash is another than one without', async () => {
+  test('an issuer with a trailing slash differs from one without', async () => {
     expect((await errorOf(appOf({ issuer: `${provider.issuer}/` }))).reason).toBe('issuer_mismatch');
     provider.set({ metadata: (metadata) => ({ ...metadata, issuer: `${provider.issuer}/` }) });
     expect((await source.load(appOf({ issuer: `${provider.issuer}/` }))).issuer).toBe(`${provider.issuer}/`);
@@ -141,12 +141,12 @@ test.each<[ModeName, () => object]>([
   ['discovery-issuer-with-slash', () => ({ issuer: `${provider.issuer}/` })],
   ['discovery-http-token-endpoint', () => ({ endpoint: 'token_endpoint' })],
   ['discovery-private-token-endpoint', () => ({ endpoint: 'token_endpoint' })],
-])('%s: what is wrong is named for administrators', async (mode, facts) => {
+])('%s: the error has the facts for administrators', async (mode, facts) => {
   provider.set(mode);
   expect((await errorOf(appOf())).facts).toMatchObject(facts());
 });
 
-describe('R25, R28: discovery that is no answer', () => {
+describe('R25, R28: an unusable discovery response', () => {
   test.each<[ModeName, string]>([
     ['discovery-redirect-301', 'discovery_failed'],
     ['discovery-redirect', 'discovery_failed'],
@@ -170,8 +170,8 @@ describe('R25, R28: discovery that is no answer', () => {
   });
 });
 
-describe('what is set by hand', () => {
-  test('all endpoints: discovery is not asked', async () => {
+describe('configured endpoints', () => {
+  test('replace discovery if all are set', async () => {
     const metadata = await source.load(appOf({ endpoints: provider.handSetEndpoints() }));
     expect(metadata).toEqual({
       issuer: provider.issuer,
@@ -185,7 +185,7 @@ describe('what is set by hand', () => {
     expect(provider.hits).toEqual([]);
   });
 
-  test('some endpoints: they add what discovery lacks, and change nothing that it has', async () => {
+  test('add only the endpoints that discovery lacks', async () => {
     provider.set('no-revocation-endpoint');
     const endpoints = { revocation: `${provider.issuer}/by-hand`, userinfo: `${provider.issuer}/by-hand` };
     const metadata = await source.load(appOf({ endpoints }));
@@ -193,13 +193,13 @@ describe('what is set by hand', () => {
     expect(metadata.userinfo_endpoint).toBe(`${provider.issuer}/userinfo`);
   });
 
-  test('an endpoint may not lie where nothing may be called', async () => {
+  test('are refused at a private address', async () => {
     const endpoints = { ...provider.handSetEndpoints(), revocation: 'https://10.0.0.1/revoke' };
     const { reason, facts } = await errorOf(appOf({ endpoints }));
     expect([reason, facts.endpoint]).toEqual(['endpoint_refused', 'revocation_endpoint']);
   });
 
-  test('discovery that lies elsewhere', async () => {
+  test('discovery at another URL', async () => {
     provider.set('discovery-elsewhere');
     expect((await errorOf(appOf())).reason).toBe('discovery_failed');
     const discoveryUrl = `${provider.issuer}/tenant/metadata/`;
@@ -212,7 +212,7 @@ describe('what is set by hand', () => {
   });
 });
 
-test('R3: what an authorization endpoint brings in its query cannot double a parameter of the protocol', async () => {
+test('R3: removes protocol parameters from the query of an authorization endpoint', async () => {
   provider.set('endpoint-with-our-parameters');
   const { authorization_endpoint: endpoint } = await source.load(appOf({ parameters: { audience: 'a' } }));
   expect(endpoint).toBe(`${provider.issuer}/authorize?tenant=7`);
@@ -226,8 +226,8 @@ test.each([
   [{ endpoints: { revocation: 'https://a.example/revoke' } }, true],
   [{ endpoints: { authorization: 'https://a.example/auth' } }, false],
   [{ endpoints: { authorization: 'https://a.example/auth' }, discoveryUrl: 'https://a.example/metadata' }, true],
-])('an app with %j is described by its provider: %s', (app, isDescribed) => {
-  expect(hasDiscovery(app as Parameters<typeof hasDiscovery>[0])).toBe(isDescribed);
+])('an app with %j uses discovery: %s', (app, usesDiscovery) => {
+  expect(hasDiscovery(app as Parameters<typeof hasDiscovery>[0])).toBe(usesDiscovery);
 });
 
 describe('R131 metadata whose endpoints are gone', () => {
@@ -258,13 +258,13 @@ describe('R131 metadata whose endpoints are gone', () => {
   });
 
   test('is read again for every app after a reload of the settings', async () => {
-    const [one, two] = [appOf(), appOf()];
-    await Promise.all([source.load(one), source.load(two)]);
+    const [first, second] = [appOf(), appOf()];
+    await Promise.all([source.load(first), source.load(second)]);
     now += 1;
     source.markAllStale();
     now += 1;
-    await Promise.all([source.load(one), source.load(two)]);
-    await Promise.all([source.load(one), source.load(two)]);
+    await Promise.all([source.load(first), source.load(second)]);
+    await Promise.all([source.load(first), source.load(second)]);
     expect(discoveries()).toBe(4);
   });
 });

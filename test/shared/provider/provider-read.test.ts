@@ -1,4 +1,4 @@
-/** The cache of what a provider publishes: how long a value is used, and how often a failed read is repeated. */
+/** The cache of a provider's documents: how long a value is used, and how often a failed read is repeated. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 import { type CachedReads, cachedReads } from '../../../src/shared/provider/provider-read.ts';
@@ -49,11 +49,11 @@ describe('a value', () => {
     ]);
   });
 
-  test('of each key is read by itself', async () => {
+  test('is cached by key', async () => {
     expect([await load('a'), await load('b'), await load('a')]).toEqual(['a 1', 'b 2', 'a 1']);
   });
 
-  test('is read once for all that wait for it', async () => {
+  test('is read once for concurrent callers', async () => {
     const gate = Promise.withResolvers<string>();
     results = [gate.promise];
     const waiting = [load('a'), load('a')];
@@ -62,7 +62,7 @@ describe('a value', () => {
     expect(reads).toHaveLength(1);
   });
 
-  test('that is no longer fresh is used while it cannot be read again, up to an age', async () => {
+  test('that is stale is used up to a maximum age while it cannot be read', async () => {
     await load('a');
     now += 9_999;
     results = [down()];
@@ -71,7 +71,7 @@ describe('a value', () => {
     expect(await failure(load('a'))).toEqual(['timeout', 2]);
   });
 
-  test('that was read again after a failure replaces the earlier one', async () => {
+  test('that is read after a failure replaces the earlier one', async () => {
     await load('a');
     now += 1_000;
     results = [down()];
@@ -82,7 +82,7 @@ describe('a value', () => {
 });
 
 describe('a provider that is down', () => {
-  test('is not called during the pause, and callers learn how long that is', async () => {
+  test('is not called during the pause, and callers learn its length', async () => {
     results = [down()];
     expect(await failure(load('a'))).toEqual(['timeout', undefined]);
     expect(await failure(load('a'))).toEqual(['timeout', 2]);
@@ -95,7 +95,7 @@ describe('a provider that is down', () => {
     expect(await load('a')).toBe('a 2');
   });
 
-  test('is not called during the pause either where an earlier value is used', async () => {
+  test('is not called during the pause while an earlier value is used', async () => {
     await load('a');
     now += 1_000;
     results = [down()];
@@ -105,7 +105,7 @@ describe('a provider that is down', () => {
     expect(reads).toHaveLength(2);
   });
 
-  test('has its failures counted from the last success', async () => {
+  test('has its consecutive failures counted from the last success', async () => {
     results = [down(), down(), down(), 'read', down()];
     for (let call = 0; call < 5; call += 1) {
       await failure(load('a'));

@@ -1,4 +1,4 @@
-/** Token responses in each of the ways in which providers write them: read as one, or refused, whatever they hold. */
+/** Token responses in the variants that providers send: read in one form, or refused. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readTokens, responseMembers } from '../../../src/shared/provider/token-members.ts';
@@ -30,18 +30,18 @@ describe('a body', () => {
     ['{"error":"invalid_grant"', 'text/plain'],
     ['Bad gateway', 'text/plain'],
     ['', null],
-  ])('%j as %s holds no members', (text, type) => {
+  ])('%j as %s has no members', (text, type) => {
     expect(responseMembers(text, type)).toBeUndefined();
   });
 
-  test('a form with percent-encoding and plus signs', () => {
+  test('is decoded if it is a form with percent-encoding and plus signs', () => {
     expect(responseMembers('access_token=a%2Bb&scope=repo%2Cgist+user&token_type=bearer', FORM)).toEqual({
       ...{ access_token: 'a+b', scope: 'repo,gist user', token_type: 'bearer' },
     });
   });
 });
 
-describe('members as RFC 6749 section 5.1 names them', () => {
+describe('the members of RFC 6749 section 5.1', () => {
   test.each<[string, unknown, string | undefined]>([
     ['scope', 'repo,gist', 'repo gist'],
     ['scope', 'a, b  c', 'a b c'],
@@ -57,7 +57,7 @@ describe('members as RFC 6749 section 5.1 names them', () => {
     ['token_type', 'DPoP', 'dpop'],
     ['refresh_token', null, undefined],
     ['refresh_token', '', undefined],
-  ])('%s %j: %s', (name, value, expected) => {
+  ])('%s %j is read as %s', (name, value, expected) => {
     expect(members({ ...TOKENS, [name]: value })?.[name]).toBe(expected);
   });
 
@@ -78,11 +78,11 @@ describe('members as RFC 6749 section 5.1 names them', () => {
     ['scope', ['a', 7], ''],
     ['scope', { a: true }, ''],
     ['refresh_token', 7, ''],
-  ])('%s %j is refused by name', (name, value) => {
+  ])('%s %j is refused, and the fault names the member', (name, value) => {
     expect(read({ ...TOKENS, [name]: value })).toMatchObject({ members: undefined, fault: name });
   });
 
-  test('R32: a refused response gives its refresh token', () => {
+  test('R32: returns the refresh token of a refused response', () => {
     expect(read({ token_type: 'mac', refresh_token: 'rt' })).toMatchObject({
       fault: 'access_token',
       refreshToken: 'rt',
@@ -98,17 +98,17 @@ describe('members as RFC 6749 section 5.1 names them', () => {
     [{ refresh_token_expires_in: 1e300 }, 31_536_000],
     [{ refresh_expires_in: -5 }, undefined],
     [{ refresh_expires_in: [60] }, undefined],
-  ])('the lifetime of the refresh token: %j', (lifetimes, seconds) => {
+  ])('reads the lifetime of the refresh token from %j', (lifetimes, seconds) => {
     expect(members({ ...TOKENS, ...lifetimes })?.refresh_token_expires_in).toBe(seconds);
   });
 
-  test('other members of the provider stay', () => {
+  test('keeps other members of the provider', () => {
     expect(members({ ...TOKENS, instance_url: 'https://a.test', no: null })).toMatchObject({
       instance_url: 'https://a.test',
     });
   });
 
-  test('an ID token is dropped where none was requested, and otherwise has to be a text', () => {
+  test('drops an ID token that was not requested, and requires a requested one to be a string', () => {
     expect(read({ ...TOKENS, id_token: 7 })).toMatchObject({ fault: undefined });
     expect(members({ ...TOKENS, id_token: 'a.b.c' })).not.toHaveProperty('id_token');
     expect(read({ ...TOKENS, id_token: 'a.b.c' }, undefined, true).members).toHaveProperty('id_token', 'a.b.c');
@@ -127,24 +127,29 @@ describe('nested tokens', () => {
   };
   const inner = { access_token: 'user', token_type: 'user', scope: 'chat:write' };
 
-  test('are read in place of those beside them, of which none is mixed in', () => {
-    const { members: found, refreshToken } = read({ ...outer, authed_user: inner }, 'authed_user');
-    expect(found).toMatchObject({ access_token: 'user', token_type: 'bearer', scope: 'chat:write', team: { id: 'T' } });
-    expect([found?.refresh_token, found?.expires_in, refreshToken]).toEqual([undefined, undefined, undefined]);
+  test('replace all outer tokens', () => {
+    const { members: tokens, refreshToken } = read({ ...outer, authed_user: inner }, 'authed_user');
+    expect(tokens).toMatchObject({
+      access_token: 'user',
+      token_type: 'bearer',
+      scope: 'chat:write',
+      team: { id: 'T' },
+    });
+    expect([tokens?.refresh_token, tokens?.expires_in, refreshToken]).toEqual([undefined, undefined, undefined]);
   });
 
-  test('a path of several names', () => {
+  test('can have a path of several names', () => {
     expect(members({ data: { user: inner } }, 'data.user')).toMatchObject({ access_token: 'user' });
   });
 
   test.each(['authed_user', 'ok', 'ok.token', 'constructor', '__proto__', 'toString.name'])(
-    'without an object at %s, the response itself is read, as after a refresh',
+    'without an object at %s, the response itself is read',
     (path) => {
       expect(members(outer, path)).toMatchObject({ access_token: 'bot', refresh_token: 'rt-bot' });
     },
   );
 
-  test('an object there without an access token is refused: the token beside it is of another holder', () => {
+  test('are refused without an access token, since the outer token is for another account', () => {
     expect(read({ ...outer, authed_user: { id: 'U' } }, 'authed_user')).toMatchObject({ fault: 'access_token' });
   });
 });
@@ -159,30 +164,32 @@ const text = fc.oneof(
   fc.string({ unit: 'grapheme' }),
 );
 
-/** What the library and the grants rely on. */
-function expectWellFormed(given: Record<string, unknown>): void {
-  expect(given.access_token).toMatch(/^[\x20-\x7e]+$/);
-  expect(['bearer', 'dpop']).toContain(given.token_type);
+/** The form that the library and the grants rely on. */
+function expectWellFormed(tokens: Record<string, unknown>): void {
+  expect(tokens.access_token).toMatch(/^[\x20-\x7e]+$/);
+  expect(['bearer', 'dpop']).toContain(tokens.token_type);
   for (const optional of ['refresh_token', 'id_token'])
-    expect(given[optional] === undefined || (typeof given[optional] === 'string' && given[optional] !== '')).toBe(true);
-  if (given.scope !== undefined) expect(given.scope).toMatch(/^(?:[^\s,]+(?: [^\s,]+)*)?$/);
+    expect(tokens[optional] === undefined || (typeof tokens[optional] === 'string' && tokens[optional] !== '')).toBe(
+      true,
+    );
+  if (tokens.scope !== undefined) expect(tokens.scope).toMatch(/^(?:[^\s,]+(?: [^\s,]+)*)?$/);
   for (const lifetime of ['expires_in', 'refresh_token_expires_in']) {
-    const seconds = given[lifetime];
+    const seconds = tokens[lifetime];
     if (seconds === undefined) continue;
     expect(Number.isInteger(seconds) && Number(seconds) >= 1 && Number(seconds) <= 31_536_000).toBe(true);
   }
 }
 
 function expectReadOrRefused(body: string, type: string, path: string | undefined): void {
-  const { members: found, fault } = readTokens(responseMembers(body, type) ?? {}, { tokenPath: path, isOpenId: true });
-  expect(found === undefined).toBe(fault !== undefined);
-  if (found) expectWellFormed(JSON.parse(JSON.stringify(found)));
+  const { members: tokens, fault } = readTokens(responseMembers(body, type) ?? {}, { tokenPath: path, isOpenId: true });
+  expect(tokens === undefined).toBe(fault !== undefined);
+  if (tokens) expectWellFormed(JSON.parse(JSON.stringify(tokens)));
 }
 
 describe('any body', () => {
   const path = fc.constantFrom(undefined, 'authed_user', 'authed_user.scope', '__proto__', 'constructor.prototype');
 
-  test('of JSON is read in the form of the RFC, or refused by a member', () => {
+  test('of JSON is read in the form of the RFC, or refused with the invalid member', () => {
     const members = fc.dictionary(name, fc.oneof(text, fc.jsonValue({ maxDepth: 3 })), { noNullPrototype: true });
     const response = fc.oneof(
       members,
@@ -193,13 +200,17 @@ describe('any body', () => {
     fc.assert(fc.property(response, path, (body, at) => expectReadOrRefused(JSON.stringify(body), FORM, at)));
   });
 
-  test('of text is read or refused under any content type', () => {
+  test('of text is read or refused with any content type', () => {
     const type = fc.constantFrom(FORM, 'text/plain', 'application/json', 'text/html', '', '; x');
     const anything = fc.oneof(fc.string({ unit: 'binary' }), fc.webQueryParameters());
-    fc.assert(fc.property(anything, type, path, (body, of, at) => expectReadOrRefused(body, of, at)));
+    fc.assert(
+      fc.property(anything, type, path, (body, contentType, tokenPath) =>
+        expectReadOrRefused(body, contentType, tokenPath),
+      ),
+    );
   });
 
-  test('of texts gives the same as JSON and as a form', () => {
+  test('of strings is read alike as JSON and as a form', () => {
     const texts = fc.dictionary(name, text, { noNullPrototype: true }).map((more) => ({ access_token: 'at', ...more }));
     fc.assert(
       fc.property(texts, (body) => {

@@ -1,4 +1,4 @@
-/** What is kept of a raw response before the library reads it, and when tokens are to be bound to a key. */
+/** The facts captured from a raw response, and when tokens are bound to a key. */
 import * as client from 'openid-client';
 import { describe, expect, test, vi } from 'vitest';
 import { type ConnectedApp, providerHostOf } from '../../../src/shared/provider/connected-app.ts';
@@ -35,7 +35,7 @@ describe('a raw response', () => {
     ['-5', undefined],
     ['soon', undefined],
     ['Infinity', undefined],
-  ])('with Retry-After %s: wait %s seconds', async (value, seconds) => {
+  ])('with Retry-After %s must be retried after %s seconds', async (value, seconds) => {
     const headers = value === undefined ? undefined : { 'retry-after': value };
     expect((await capture('{}', { status: 503, ...(headers && { headers }) })).captured.retryAfterSeconds).toBe(
       seconds,
@@ -55,16 +55,16 @@ describe('a raw response', () => {
     expect([status, text]).toEqual([400, body]);
   });
 
-  test('repeats no secret of the request as its error code', async () => {
+  test('has no error code if the code repeats a secret of the request', async () => {
     const captured = { secrets: ['s3cret'] };
     expect((await capture('{"error":"no-s3cret"}', { status: 400 }, captured)).captured.error).toBeUndefined();
   });
 
-  test.each([200, 201])('with status %i has its tokens read, and its refresh token is saved first', async (status) => {
+  test.each([200, 201])('with status %i is read as tokens after its refresh token is saved', async (status) => {
     const saveRefreshToken = vi.fn(async () => undefined);
     const body = JSON.stringify({ access_token: 'at', refresh_token: 'rt', token_type: 'user', scope: 'a,b' });
-    const given = { status, headers: JSON_TYPE };
-    const { captured, text, status: passed } = await capture(body, given, { app: appOf(), saveRefreshToken });
+    const init = { status, headers: JSON_TYPE };
+    const { captured, text, status: passed } = await capture(body, init, { app: appOf(), saveRefreshToken });
     expect(JSON.parse(text)).toEqual({ access_token: 'at', refresh_token: 'rt', token_type: 'bearer', scope: 'a b' });
     expect([passed, captured.refreshToken, captured.fault, saveRefreshToken.mock.calls]).toEqual([
       200,
@@ -74,7 +74,7 @@ describe('a raw response', () => {
     ]);
   });
 
-  test('whose tokens cannot be read names the member, and saves its refresh token all the same', async () => {
+  test('with an invalid member names it, and its refresh token is still saved', async () => {
     const saveRefreshToken = vi.fn(async () => undefined);
     const body = JSON.stringify({ access_token: 7, refresh_token: 'rt' });
     const { captured, text } = await capture(body, { headers: JSON_TYPE }, { app: appOf(), saveRefreshToken });
@@ -82,7 +82,7 @@ describe('a raw response', () => {
     expect(saveRefreshToken).toHaveBeenCalledOnce();
   });
 
-  test('with another status, or of another request than for tokens, is passed on as it is', async () => {
+  test('is passed on unchanged with another status, or for a request that is not for tokens', async () => {
     const body = JSON.stringify({ access_token: 'at', refresh_token: 'rt' });
     for (const [status, app] of [
       [202, appOf()],
@@ -96,7 +96,7 @@ describe('a raw response', () => {
   });
 });
 
-describe('RFC 9449: tokens are bound to a key', () => {
+describe('RFC 9449: binding tokens to a key', () => {
   const FAPI = { require_pushed_authorization_requests: true, dpop_signing_alg_values_supported: ['ES256'] };
   const request = async (
     app: object,
@@ -104,13 +104,13 @@ describe('RFC 9449: tokens are bound to a key', () => {
     response: object = { token_type: 'bearer' },
     dpopKey?: object,
   ) => {
-    const to = {
+    const connection = {
       app: appOf(app),
       server: { issuer: 'https://idp.test', ...server } as ProviderMetadata,
       configuration: new client.Configuration({ issuer: 'https://idp.test' }, 'c1'),
     };
     let isBound = false;
-    const tokens = await requestTokens(to, {
+    const tokens = await requestTokens(connection, {
       jwts: { verify: async () => ({ sub: 's1' }) } as ProviderJwts,
       ...(dpopKey && { dpopKey }),
       async send({ DPoP }) {
@@ -128,18 +128,18 @@ describe('RFC 9449: tokens are bound to a key', () => {
     ['auto', { ...FAPI, require_pushed_authorization_requests: false }, false],
     ['auto', { ...FAPI, dpop_signing_alg_values_supported: ['RS256'] }, false],
     ['auto', { ...FAPI, dpop_signing_alg_values_supported: 'ES256' }, false],
-  ])('dpop %s at a provider with %j: %s', async (dpop, server, isBound) => {
+  ])('with dpop %s at a provider with %j, a proof is sent: %s', async (dpop, server, isBound) => {
     const { isBound: sent, tokens } = await request({ dpop }, server);
     expect([sent, tokens.dpopKey]).toEqual([isBound, undefined]);
   });
 
-  test('where they were bound before, by the same key', async () => {
+  test('keeps the key of tokens that are already bound', async () => {
     const key = await makeDpopKey();
     const { isBound, tokens } = await request({ dpop: 'off' }, {}, { token_type: 'dpop' }, key);
     expect([isBound, tokens.dpopKey]).toEqual([true, key]);
   });
 
-  test('where the app requires it: then no bearer token is accepted', async () => {
+  test('rejects bearer tokens if the app requires binding', async () => {
     const { isBound, tokens } = await request({ dpop: 'required' }, {}, { token_type: 'dpop' });
     expect([isBound, tokens.dpopKey?.crv]).toEqual([true, 'P-256']);
     await expect(request({ dpop: 'required' }, {})).rejects.toMatchObject({
@@ -148,13 +148,13 @@ describe('RFC 9449: tokens are bound to a key', () => {
     });
   });
 
-  test('never by a key that was not sent', async () => {
+  test('rejects a bound token if no proof was sent', async () => {
     await expect(request({ dpop: 'off' }, {}, { token_type: 'dpop' })).rejects.toMatchObject({
       ...{ failure: 'invalid', reason: 'token_response_invalid', facts: { member: 'token_type' } },
     });
   });
 
-  test('a response has its scopes one by one, its lifetimes, and an ID token only where that can be verified', async () => {
+  test('returns scopes, lifetimes, and the ID token only if it can be verified', async () => {
     const response = {
       ...{ token_type: 'bearer', refresh_token: 'rt', id_token: 'a.b.c', scope: 'a  b' },
       ...{ expires_in: 60, refresh_token_expires_in: 900 },
@@ -171,7 +171,7 @@ describe('RFC 9449: tokens are bound to a key', () => {
   });
 });
 
-test('the host of a provider is that of its token endpoint, or else of its issuer', () => {
+test('the provider host is that of the configured token endpoint, or else of the issuer', () => {
   const issuer = 'https://idp.test:8443/tenant';
   expect(providerHostOf({ issuer, endpoints: undefined })).toBe('idp.test:8443');
   expect(providerHostOf({ issuer, endpoints: { token: 'https://tokens.test/t' } })).toBe('tokens.test');

@@ -1,4 +1,4 @@
-/** Sessions towards browsers over express-session: what is written, when, and for which cookie. */
+/** Browser sessions with express-session: their writes and their cookies. */
 import { sign } from 'cookie-signature';
 import express, { type Request, type Response } from 'express';
 import type { SessionData } from 'express-session';
@@ -17,27 +17,27 @@ import { ask } from '../../support/ask.ts';
 import { type Served, serve } from '../http/serve.ts';
 import { USER } from './user.ts';
 
-const SECRETS = ['the first secret of this test, which signs', 'the second one, which is on its way out'];
+const SECRETS = ['the first secret of this test, which signs', 'the second secret of this test, which verifies'];
 
 const sessionWith = (data: SessionData): Session => ({ ...data, createdAt: 1, expiresAt: 2, seenAt: 1, ref: 'ref' });
 
-/** What was asked of the records, in order. */
-let asked: string[];
-let kept: Map<string, SessionData>;
+/** The calls of the records, in order. */
+let calls: string[];
+let stored: Map<string, SessionData>;
 let failure: Error | undefined;
 const records = {
   async read(id, { extend }) {
-    asked.push(`read ${extend ? 'and extend' : ''}`);
-    const data = kept.get(id);
+    calls.push(`read ${extend ? 'and extend' : ''}`);
+    const data = stored.get(id);
     return data && sessionWith(data);
   },
   async readHashed(hash, { extend }) {
-    asked.push(`read hashed ${extend ? 'and extend' : ''}`);
-    const [, data] = [...kept].find(([id]) => hashOf(id) === hash) ?? [];
+    calls.push(`read hashed ${extend ? 'and extend' : ''}`);
+    const [, data] = [...stored].find(([id]) => hashOf(id) === hash) ?? [];
     return data && sessionWith(data);
   },
   cached(hash) {
-    const [, data] = [...kept].find(([id]) => hashOf(id) === hash) ?? [];
+    const [, data] = [...stored].find(([id]) => hashOf(id) === hash) ?? [];
     return data && sessionWith(data);
   },
   listing: async (_id, { user }) => ({
@@ -46,14 +46,14 @@ const records = {
     ofProvider: Promise.resolve(),
   }),
   async write(id, data) {
-    asked.push('write');
+    calls.push('write');
     if (failure) throw failure;
-    kept.set(id, JSON.parse(JSON.stringify(data)));
+    stored.set(id, JSON.parse(JSON.stringify(data)));
   },
   async end(id) {
-    asked.push('end');
+    calls.push('end');
     if (failure) throw failure;
-    kept.delete(id);
+    stored.delete(id);
   },
   readIdToken: async () => undefined,
   endHashed: async () => undefined,
@@ -68,7 +68,7 @@ const sessionsAt = (href: string, secrets = SECRETS): BrowserSessions => {
 
 let sessions: BrowserSessions;
 let served: Served;
-/** What the next request does with its session. */
+/** The handler of the next request. */
 let work: (req: Request, res: Response) => unknown;
 beforeAll(async () => {
   const app = express();
@@ -85,12 +85,12 @@ beforeAll(async () => {
 });
 afterAll(() => served.close());
 beforeEach(() => {
-  [asked, kept, failure] = [[], new Map(), undefined];
+  [calls, stored, failure] = [[], new Map(), undefined];
   sessions = sessionsAt('http://127.0.0.1');
 });
 
-const call = async (how: typeof work, cookie?: string) => {
-  work = how;
+const call = async (handler: typeof work, cookie?: string) => {
+  work = handler;
   const { status, headers, body } = await ask(served.url, { headers: cookie === undefined ? {} : { cookie } });
   const [line] = headers['set-cookie'] ?? [];
   return { status, body, line, cookie: line?.split(';')[0] };
@@ -103,49 +103,49 @@ const signIn = async (req: Request) => {
 const reader = (cookie?: string) => ({ headers: cookie === undefined ? {} : { cookie } }) as Request;
 const textOf = (cookie: string) => decodeURIComponent(cookie.split('=')[1] ?? '');
 
-describe('what is written', () => {
-  test('is a new session, once, before its cookie is handed out', async () => {
+describe('writes', () => {
+  test('a new session once, before its cookie is sent', async () => {
     const { line, cookie } = await call(signIn);
-    expect(asked).toEqual(['write']);
+    expect(calls).toEqual(['write']);
     expect(line).toMatch(/^gatehouse=s%3A[^;]+; Path=\/; HttpOnly; SameSite=Lax$/);
-    expect([...kept.values()]).toMatchObject([{ user: USER, app: 'platform' }]);
+    expect([...stored.values()]).toMatchObject([{ user: USER, app: 'platform' }]);
     expect((await sessions.read(reader(cookie), { extend: true }))?.user).toEqual(USER);
-    expect(asked).toEqual(['write', 'read hashed and extend']);
+    expect(calls).toEqual(['write', 'read hashed and extend']);
     await sessions.read(reader(cookie), { extend: false });
-    expect(asked.at(-1)).toBe('read hashed ');
+    expect(calls.at(-1)).toBe('read hashed ');
   });
 
-  test('is each change that is saved, and what changed after the last save', async () => {
+  test('each saved change, and changes after the last save', async () => {
     await call(async (req) => {
       await signIn(req);
       req.session.app = 'second';
       await save(req);
     });
-    expect([asked, [...kept.values()][0]?.app]).toEqual([['write', 'write'], 'second']);
-    asked = [];
+    expect([calls, [...stored.values()][0]?.app]).toEqual([['write', 'write'], 'second']);
+    calls = [];
     await call(async (req) => {
       await signIn(req);
       req.session.app = 'third';
     });
-    expect([asked, [...kept.values()][1]?.app]).toEqual([['write', 'write'], 'third']);
+    expect([calls, [...stored.values()][1]?.app]).toEqual([['write', 'write'], 'third']);
   });
 
-  test('is nothing for whoever brings no session and gets none, or only reads', async () => {
+  test('nothing without a session, or for a request that only reads it', async () => {
     expect((await call(() => undefined)).line).toBeUndefined();
-    expect(asked).toEqual([]);
+    expect(calls).toEqual([]);
     const { cookie } = await call(signIn);
-    asked = [];
-    const seen = await call((req, res) => void res.set('X-User', req.session.user?.id), cookie);
-    expect([seen.status, seen.line, asked]).toEqual([200, undefined, ['read and extend']]);
+    calls = [];
+    const response = await call((req, res) => void res.set('X-User', req.session.user?.id), cookie);
+    expect([response.status, response.line, calls]).toEqual([200, undefined, ['read and extend']]);
   });
 
-  test('R65 and where that fails nothing is handed out, and nothing is tried once more', async () => {
+  test('R65 sends no cookie and does not retry if the write fails', async () => {
     failure = new Error('no store');
     const { status, body, line } = await call(signIn);
-    expect([status, body, line, asked]).toEqual([500, 'Error: no store', undefined, ['write']]);
+    expect([status, body, line, calls]).toEqual([500, 'Error: no store', undefined, ['write']]);
   });
 
-  test('R65 a failure of the store at reading is one of the request', async () => {
+  test('R65 fails the request if the session cannot be read', async () => {
     const { cookie } = await call(signIn);
     const read = records.read;
     records.read = async () => {
@@ -157,29 +157,29 @@ describe('what is written', () => {
   });
 });
 
-describe('what ends', () => {
-  test('is the session that was there before, and nothing where there was none', async () => {
+describe('ends', () => {
+  test('the previous session at sign-in', async () => {
     const { cookie } = await call(signIn);
-    asked = [];
-    const again = await call(signIn, cookie);
-    expect(asked).toEqual(['read and extend', 'end', 'write']);
-    expect(again.cookie).not.toBe(cookie);
-    expect(kept.size).toBe(1);
+    calls = [];
+    const second = await call(signIn, cookie);
+    expect(calls).toEqual(['read and extend', 'end', 'write']);
+    expect(second.cookie).not.toBe(cookie);
+    expect(stored.size).toBe(1);
   });
 
-  test('is a session that is destroyed; where the store fails, the caller hears of it', async () => {
+  test('a destroyed session, and reports a failure of the store', async () => {
     const { cookie } = await call(signIn);
     failure = new Error('no store');
     expect(await call(destroy, cookie)).toMatchObject({ status: 500, body: 'Error: no store' });
     failure = undefined;
     expect(await call(destroy, cookie)).toMatchObject({ status: 200, line: undefined });
-    expect(kept.size).toBe(0);
+    expect(stored.size).toBe(0);
     expect(await sessions.read(reader(cookie), { extend: false })).toBeUndefined();
   });
 });
 
-describe('which cookie counts', () => {
-  test('one that any of the secrets has signed, and no other', async () => {
+describe('the session cookie', () => {
+  test('is accepted only if one of the secrets signed it', async () => {
     const { cookie = '' } = await call(signIn);
     const id = textOf(cookie).replace(/^s:/, '').split('.')[0] ?? '';
     const read = async (header?: string) => (await sessions.read(reader(header), { extend: false }))?.user?.id;
@@ -187,32 +187,32 @@ describe('which cookie counts', () => {
     expect(await read(cookie)).toBe('u1');
     expect(await read(`a=b; ${cookie}; c=d`)).toBe('u1');
     expect(await read(signed(SECRETS[1] ?? ''))).toBe('u1');
-    asked = [];
+    calls = [];
     expect(await read(signed('another secret'))).toBeUndefined();
     expect(await read(signed(SECRETS[0] ?? '', ''))).toBeUndefined();
     expect(await read(`gatehouse=s%3A${id}`)).toBeUndefined();
-    // What express-session would not read: a sign-out would leave such a session alive.
+    // Forms that express-session does not read: a sign-out would not end such a session.
     for (const prefix of ['', 'x', 'xs%3A']) {
       expect(await read(cookie.replace('=s%3A', `=${prefix}`)), prefix).toBeUndefined();
     }
     expect(await read(cookie.replace('gatehouse=', 'other='))).toBeUndefined();
     expect(await read(undefined)).toBeUndefined();
-    // The store is not asked for what nobody signed.
-    expect(asked).toEqual([]);
+    // The store is not read without a valid signature.
+    expect(calls).toEqual([]);
   });
 
-  test('who it will most likely be is known without the store, from the second look on', async () => {
+  test('gives the cached session without the store after the first read', async () => {
     const { cookie = '' } = await call(signIn);
     expect(sessions.cached(reader(cookie))).toBeUndefined();
     await sessions.read(reader(cookie), { extend: false });
-    asked = [];
+    calls = [];
     expect(sessions.cached(reader(cookie))?.user.id).toBe('u1');
     expect(sessions.cached(reader('a=b'))).toBeUndefined();
     expect(sessions.cached(reader())).toBeUndefined();
-    expect(asked).toEqual([]);
+    expect(calls).toEqual([]);
   });
 
-  test('of a very long header nothing is remembered', async () => {
+  test('is not cached from a very long header', async () => {
     const { cookie = '' } = await call(signIn);
     const padded = (length: number) => `${cookie}; x=${'y'.repeat(length - cookie.length - 4)}`;
     for (const length of [1_024, 1_025]) {
@@ -224,18 +224,19 @@ describe('which cookie counts', () => {
 });
 
 /** The cookie that holds these secrets. */
-function secretCookieOf(of: BrowserSessions, pair: BrowserSecrets) {
+function secretCookieOf(browserSessions: BrowserSessions, pair: BrowserSecrets) {
   const cookie = vi.fn();
-  of.setBrowserSecrets({ cookie } as unknown as Response, pair);
+  browserSessions.setBrowserSecrets({ cookie } as unknown as Response, pair);
   const [name, value, options] = cookie.mock.calls[0] as [string, string, object];
   return { name, value, options };
 }
 
-describe('the browser’s secret', () => {
-  test('comes back from the cookie that was made for it, and from no other', () => {
+describe('the browser’s secrets', () => {
+  test('are read only from a cookie that is signed for them', () => {
     const { name, value, options } = secretCookieOf(sessions, { current: 'browser-1' });
     expect([name, options]).toEqual(['gatehouse-tx', { httpOnly: true, sameSite: 'lax', path: '/', secure: false }]);
-    const read = (of: BrowserSessions, header?: string) => of.readBrowserSecrets(reader(header));
+    const read = (browserSessions: BrowserSessions, header?: string) =>
+      browserSessions.readBrowserSecrets(reader(header));
     expect(read(sessions, `a=b; ${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
     const rotated = sessionsAt('http://127.0.0.1', ['a fresh secret of this test', ...SECRETS]);
     expect(read(rotated, `${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
@@ -247,7 +248,7 @@ describe('the browser’s secret', () => {
   });
 });
 
-test('by https the cookies are Secure and the host’s own, though the listener is plain', async () => {
+test('with an https PUBLIC_URL the cookies are Secure and have the prefix __Host-, even on a plain listener', async () => {
   sessions = sessionsAt('https://gatehouse.test');
   const { line } = await call(signIn);
   expect(line).toMatch(/^__Host-gatehouse=s%3A[^;]+; Path=\/; HttpOnly; Secure; SameSite=Lax$/);

@@ -1,4 +1,4 @@
-/** Cookies and sessions as a browser meets them, hostile ones included. */
+/** Cookies and sessions in a browser, including hostile cookies. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -21,18 +21,18 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-/** Every Set-Cookie line of every route, asked with and without a session, as a page and as data. */
-async function cookieLines(at: string, cookie: string, headers: Record<string, string> = {}): Promise<string[]> {
+/** The Set-Cookie lines of every route, requested with and without a session, as a page and as data. */
+async function cookieLines(origin: string, cookie: string, headers: Record<string, string> = {}): Promise<string[]> {
   const lines: string[] = [];
   for (const { method, path } of ROUTES) {
     for (const session of ['', cookie]) {
       for (const accept of [PAGE, DATA]) {
-        const asked = await ask(at + path, {
+        const response = await ask(origin + path, {
           method,
           headers: { ...headers, ...accept, ...FORM, ...(session === '' ? {} : { cookie: session }) },
           ...(method === 'POST' ? { body: 'a=b' } : {}),
         });
-        lines.push(...(asked.headers['set-cookie'] ?? []));
+        lines.push(...(response.headers['set-cookie'] ?? []));
       }
     }
   }
@@ -53,7 +53,7 @@ describe('R53 cookies', () => {
       expect(line).toMatch(/; Path=\//);
       expect(line).toMatch(/; HttpOnly/);
       expect(line).toMatch(/; SameSite=Lax/);
-      // One that is cleared has ended.
+      // A cleared cookie has an expiry date in the past.
       expect(line.replace(/(?<==; Path=\/); Expires=Thu, 01 Jan 1970 00:00:00 GMT/, '')).not.toMatch(
         /; (Domain|Max-Age|Expires|Secure)/i,
       );
@@ -61,7 +61,7 @@ describe('R53 cookies', () => {
     }
   });
 
-  test('with an https PUBLIC_URL: __Host- and Secure, though the listener is plain and no proxy says https', async () => {
+  test('with an https PUBLIC_URL: __Host- and Secure, even on a plain listener without a proxy header', async () => {
     const secure = await startSite({ env: { PUBLIC_URL: 'https://gatehouse.test' } });
     try {
       const listener = `http://127.0.0.1:${secure.env.PORT}`;
@@ -101,7 +101,7 @@ describe('R53 cookies', () => {
   });
 });
 
-/** Everything that is stored, but for the leases of the house's own scheduled tasks. */
+/** All stored rows except the leases of scheduled tasks. */
 function storedIn(directory: string): string[] {
   const database = new DatabaseSync(join(directory, DATABASE_FILE), { readOnly: true });
   try {
@@ -129,38 +129,38 @@ test('R54 10,000 anonymous requests leave no cookie and nothing in the store', a
     '/connections',
     '/bin/45717360',
   ];
-  // A scheduled task notes the registration of the app once.
+  // A scheduled task stores the registration of the app once.
   await until(() => storedIn(quiet.dataDirectory).some((row) => row.includes('app-registration:')));
   const before = storedIn(quiet.dataDirectory);
-  // Of all connections together no more than a slow machine answers in a fraction of a second: who is busy turns others away.
+  // Small enough for a slow machine: an overloaded process refuses requests.
   const BATCH = 25;
-  // An HTTP client would take as long to ask as Gatehouse takes to answer.
-  const askAll = async (count: number) => {
+  // Raw sockets, because an HTTP client would take as long as Gatehouse itself.
+  const sendAll = async (count: number) => {
     const { hostname, port, host } = new URL(quiet.url);
     const head = `HTTP/1.1\r\nHost: ${host}\r\nAccept: ${PAGE.accept}\r\n`;
     const socket = connect(Number(port), hostname).setEncoding('latin1');
     const ended = once(socket, 'close');
-    let answered = 0;
+    let responses = 0;
     let cookies = 0;
-    let last = '';
+    let rest = '';
     socket.on('data', (text: string) => {
-      const read = last + text;
-      answered += read.match(/HTTP\/1\.1 \d{3}/g)?.length ?? 0;
-      cookies += read.match(/\nset-cookie:/gi)?.length ?? 0;
-      // As much as does not hold a whole one.
-      last = read.slice(-11);
+      const received = rest + text;
+      responses += received.match(/HTTP\/1\.1 \d{3}/g)?.length ?? 0;
+      cookies += received.match(/\nset-cookie:/gi)?.length ?? 0;
+      // Shorter than both patterns, so no match is counted twice.
+      rest = received.slice(-11);
     });
-    for (let asked = 0; asked < count; asked += BATCH) {
-      const lines = Array.from({ length: BATCH }, (_, at) => `GET ${paths[(asked + at) % paths.length]} ${head}`);
-      socket.write(`${lines.join('\r\n')}${asked + BATCH < count ? '' : 'Connection: close\r\n'}\r\n`);
-      await until(() => answered >= asked + BATCH);
+    for (let sent = 0; sent < count; sent += BATCH) {
+      const lines = Array.from({ length: BATCH }, (_, index) => `GET ${paths[(sent + index) % paths.length]} ${head}`);
+      socket.write(`${lines.join('\r\n')}${sent + BATCH < count ? '' : 'Connection: close\r\n'}\r\n`);
+      await until(() => responses >= sent + BATCH);
     }
     await ended;
-    expect([answered, cookies]).toEqual([count, 0]);
+    expect([responses, cookies]).toEqual([count, 0]);
   };
   try {
-    await Promise.all(Array.from({ length: 8 }, () => askAll(1_250)));
-    // What is written in the background would be there by now, or once it ends.
+    await Promise.all(Array.from({ length: 8 }, () => sendAll(1_250)));
+    // Background writes are finished after a restart.
     await quiet.restart();
     expect(storedIn(quiet.dataDirectory)).toEqual(before);
   } finally {
@@ -185,42 +185,42 @@ describe('R59 bad cookies are anonymous, cheap and never a 500', () => {
     ['an empty id', () => `${NAME}=s%3A.abc`],
     ['prototype names', () => `__proto__=1; constructor=2; hasOwnProperty=3; ${NAME}=toString`],
     ['a chunk counter', () => `${NAME}.0=a; ${NAME}.99999999=b; ${NAME}-chunks=99999999`],
-    ['a bad one before the good one', () => `${NAME}=s%3Aforged.${'y'.repeat(43)}; ${NAME}=${good()}`],
+    ['a forged cookie before the valid one', () => `${NAME}=s%3Aforged.${'y'.repeat(43)}; ${NAME}=${good()}`],
     ['bytes above ASCII', () => `${NAME}=\u00ff\u00fe`],
     ['the other cookie in its place', () => `${NAME}=s%3A${agent.cookies.get('gatehouse-tx')}`],
     ['quotes', () => `${NAME}="s%3A`],
   ];
 
   test.each(BAD)('%s', async (_name, cookie) => {
-    const at = `${site.url}/session`;
-    // Cheap: the quickest of some, since a busy machine slows down any one of them.
+    const url = `${site.url}/session`;
+    // The fastest of five requests, since a busy machine can slow down any of them.
     const times: number[] = [];
     for (let n = 0; n < 5; n += 1) {
       const took = startStopwatch();
-      const asked = await ask(at, { headers: { cookie: cookie() } });
+      const response = await ask(url, { headers: { cookie: cookie() } });
       times.push(took());
-      expect({ status: asked.status, body: asked.body }).toEqual({ status: 200, body: '{"signedIn":false}' });
+      expect({ status: response.status, body: response.body }).toEqual({ status: 200, body: '{"signedIn":false}' });
     }
     expect(Math.min(...times)).toBeLessThan(50);
     for (const { method, path } of ROUTES) {
-      const answer = await ask(site.url + path, { method, headers: { ...DATA, cookie: cookie() } });
-      expect(answer.status, `${method} ${path}`).toBeLessThan(500);
+      const response = await ask(site.url + path, { method, headers: { ...DATA, cookie: cookie() } });
+      expect(response.status, `${method} ${path}`).toBeLessThan(500);
     }
     const callback = await ask(`${site.url}/oauth/callback/platform?state=x&code=y`, { headers: { cookie: cookie() } });
     expect(callback.status).toBe(400);
   });
 
-  test('the good one still works', async () => {
+  test('a valid cookie still works', async () => {
     expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(true);
   });
 });
 
 describe('R60 the session id', () => {
-  test('is long, new at every sign-in, and nowhere but in the cookie', async () => {
+  test('is long, new at every sign-in, and only in the cookie', async () => {
     const ids = new Set<string>();
     for (let count = 0; count < 3; count += 1) {
-      const again = await signIn(site, 'second@example.test', { agent });
-      ids.add(again.agent.cookies.get('gatehouse') ?? '');
+      const session = await signIn(site, 'second@example.test', { agent });
+      ids.add(session.agent.cookies.get('gatehouse') ?? '');
     }
     expect(ids.size).toBe(3);
     for (const value of ids) {
@@ -235,7 +235,7 @@ describe('R60 the session id', () => {
       const page = await agent.request(site.url + path, { follow: false });
       expect(`${page.headers.get('location')} ${page.body}`, path).not.toContain(id);
     }
-    // In the address it means nothing.
+    // It is not accepted in the URL.
     const cookie = agent.cookies.get('gatehouse') ?? '';
     for (const query of [`gatehouse=${cookie}`, `sid=${cookie}`]) {
       expect(JSON.parse((await ask(`${site.url}/session?${query}`)).body)).toMatchObject({ code: 'invalid_request' });
@@ -243,7 +243,7 @@ describe('R60 the session id', () => {
   });
 });
 
-test('R63 the cookie of a sign-in arrives with its redirect, beside headers that are already set', async () => {
+test('R63 the redirect of a sign-in has the session cookie', async () => {
   const fresh = createUserAgent();
   const { agent: signedIn } = await signIn(site, 'user@example.test', { agent: fresh });
   const line = signedIn.cookies.all().find(({ name }) => name === 'gatehouse')?.line;

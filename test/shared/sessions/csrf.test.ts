@@ -1,4 +1,4 @@
-/** R66 and R67: what another site, another tab or another program may make a browser do. */
+/** R66 and R67: requests that another site, tab or program makes a browser send. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -24,18 +24,18 @@ const ATTACKS: [string, Attack][] = [
   ['a form without the token', () => ({ headers: FORM, body: 'bin=45717360' })],
   ['an empty token', () => ({ headers: FORM, body: '_csrf=' })],
   ['a doubled token', () => ({ headers: FORM, body: `_csrf=${csrf}&_csrf=${csrf}` })],
-  ["somebody else's token", () => ({ headers: FORM, body: `_csrf=${foreignCsrf}` })],
-  ['a wrong header beside the right field', () => ({ headers: { ...FORM, 'x-csrf-token': 'x' }, body: token() })],
+  ["another user's token", () => ({ headers: FORM, body: `_csrf=${foreignCsrf}` })],
+  ['a wrong header and the right field', () => ({ headers: { ...FORM, 'x-csrf-token': 'x' }, body: token() })],
   [
     'JSON that calls itself plain text',
     () => ({ headers: { 'content-type': 'text/plain' }, body: JSON.stringify({ _csrf: csrf }) }),
   ],
   ['JSON without a token', () => ({ headers: JSON_BODY, body: '{"bins":["45717360"]}' })],
-  ['JSON with a token that is no text', () => ({ headers: JSON_BODY, body: JSON.stringify({ _csrf: [csrf] }) })],
+  ['JSON with a token that is not a string', () => ({ headers: JSON_BODY, body: JSON.stringify({ _csrf: [csrf] }) })],
   ['a foreign Origin', () => ({ headers: { ...FORM, origin: 'https://evil.example' }, body: token() })],
   ['Origin null', () => ({ headers: { ...FORM, origin: 'null' }, body: token() })],
   [
-    'our host by another scheme',
+    'our host with another scheme',
     () => ({ headers: { ...FORM, origin: site.url.replace('http:', 'https:') }, body: token() }),
   ],
   ['our host on another port', () => ({ headers: { ...FORM, origin: 'http://127.0.0.1:1' }, body: token() })],
@@ -52,15 +52,18 @@ const ATTACKS: [string, Attack][] = [
     'a sibling subdomain',
     () => ({ headers: { ...FORM, origin: 'https://other.127.0.0.1', 'sec-fetch-site': 'same-site' }, body: token() }),
   ],
-  ['same-site Sec-Fetch alone', () => ({ headers: { ...FORM, 'sec-fetch-site': 'same-site' }, body: token() })],
+  [
+    'same-site Sec-Fetch without an Origin',
+    () => ({ headers: { ...FORM, 'sec-fetch-site': 'same-site' }, body: token() }),
+  ],
 ];
 
 describe('R66 state changes', () => {
   describe.each(CHANGES)('$method $pattern', ({ path }) => {
     test.each(ATTACKS)('%s: 403 csrf_failed', async (_name, attack) => {
       const { headers, body } = attack();
-      const answer = await ask(site.url + path, { method: 'POST', headers: { ...DATA, cookie, ...headers }, body });
-      expect({ status: answer.status, code: JSON.parse(answer.body).code }).toEqual({
+      const response = await ask(site.url + path, { method: 'POST', headers: { ...DATA, cookie, ...headers }, body });
+      expect({ status: response.status, code: JSON.parse(response.body).code }).toEqual({
         status: 403,
         code: 'csrf_failed',
       });
@@ -71,7 +74,7 @@ describe('R66 state changes', () => {
     ['foreign Origin', { origin: 'https://evil.example' }],
     ['foreign Sec-Fetch-Site', { 'sec-fetch-site': 'same-site' }],
     ['wrong or missing token', {}],
-  ])('the page says what to do, and the log which check refused: %s', async (words, headers) => {
+  ])('the response says what to do, and the log names the failed check: %s', async (words, headers) => {
     const { headers: sent, body } = await ask(`${site.url}/sign-out`, {
       method: 'POST',
       headers: { ...DATA, ...FORM, cookie, ...headers },
@@ -88,33 +91,33 @@ describe('R66 state changes', () => {
     );
   });
 
-  test('nothing happened', async () => {
+  test('refused requests change nothing', async () => {
     const { body } = await ask(`${site.url}/session`, { headers: { cookie } });
     expect(JSON.parse(body)).toMatchObject({ signedIn: true, connections: [{ app: 'platform', health: 'active' }] });
   });
 
-  test('a token in the address counts for nothing', async () => {
-    const answer = await ask(`${site.url}/bin?_csrf=${csrf}`, {
+  test('a token in the URL is not accepted', async () => {
+    const response = await ask(`${site.url}/bin?_csrf=${csrf}`, {
       method: 'POST',
       headers: { ...DATA, cookie, ...JSON_BODY },
       body: '{"bins":["45717360"]}',
     });
-    expect(answer.status).toBe(403);
+    expect(response.status).toBe(403);
   });
 
   const bins = JSON.stringify({ bins: ['45717360'] });
-  const own = () => ({ cookie, origin: site.url, 'sec-fetch-site': 'same-origin' });
+  const sameOrigin = () => ({ cookie, origin: site.url, 'sec-fetch-site': 'same-origin' });
   test.each([
-    ['the header', () => ({ headers: { ...DATA, ...JSON_BODY, ...own(), 'x-csrf-token': csrf }, body: bins })],
+    ['the header', () => ({ headers: { ...DATA, ...JSON_BODY, ...sameOrigin(), 'x-csrf-token': csrf }, body: bins })],
     [
       'the header of a program, which sends no Origin',
       () => ({ headers: { ...DATA, ...JSON_BODY, cookie, 'x-csrf-token': csrf }, body: bins }),
     ],
-    ['the field of a form', () => ({ headers: { ...PAGE, ...FORM, ...own() }, body: token() })],
+    ['the field of a form', () => ({ headers: { ...PAGE, ...FORM, ...sameOrigin() }, body: token() })],
     [
       'the field of JSON',
       () => ({
-        headers: { ...DATA, ...JSON_BODY, ...own() },
+        headers: { ...DATA, ...JSON_BODY, ...sameOrigin() },
         body: JSON.stringify({ bins: ['45717360'], _csrf: csrf }),
       }),
     ],
@@ -122,15 +125,15 @@ describe('R66 state changes', () => {
     expect((await ask(`${site.url}/bin`, { method: 'POST', ...good() })).status).toBe(200);
   });
 
-  test('the token of an ended session is worth nothing in the next', async () => {
+  test('the token of an ended session is not accepted in the next one', async () => {
     const { agent } = await signIn(site);
     const stale = csrf;
-    const answer = await ask(`${site.url}/bin`, {
+    const response = await ask(`${site.url}/bin`, {
       method: 'POST',
       headers: { ...DATA, ...JSON_BODY, cookie: agent.cookies.header(site.url), 'x-csrf-token': stale },
       body: bins,
     });
-    expect(answer.status).toBe(403);
+    expect(response.status).toBe(403);
   });
 });
 
@@ -150,19 +153,19 @@ describe('R66 safe methods', () => {
   );
 });
 
-describe('R67 no other origin is ever let in', () => {
+describe('R67 no CORS headers for any origin', () => {
   test.each(['null', 'https://evil.example', 'SELF.evil.example', 'https://evilSELF', 'SELF'])(
     'Origin: %s',
     async (origin) => {
       const sent = origin.replace('SELF', site.url.replace('http://', 'http://'));
       for (const { method, path } of ROUTES) {
-        for (const how of [method, 'OPTIONS']) {
-          const answer = await ask(site.url + path, {
-            method: how,
+        for (const sentMethod of [method, 'OPTIONS']) {
+          const response = await ask(site.url + path, {
+            method: sentMethod,
             headers: { ...DATA, cookie, origin: sent, 'access-control-request-method': 'POST' },
           });
-          const allowed = Object.keys(answer.headers).filter((name) => name.startsWith('access-control-'));
-          expect(allowed, `${how} ${path}`).toEqual([]);
+          const allowed = Object.keys(response.headers).filter((name) => name.startsWith('access-control-'));
+          expect(allowed, `${sentMethod} ${path}`).toEqual([]);
         }
       }
     },

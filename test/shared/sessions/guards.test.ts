@@ -1,4 +1,4 @@
-/** Who is looking: noted, demanded or sent to sign in; and the frame of the pages that they see. */
+/** The guards of sessions, and the frame of pages with and without a session. */
 import express, { type ErrorRequestHandler, type Request, type Response } from 'express';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AppError } from '../../../src/shared/errors.ts';
@@ -59,10 +59,10 @@ describe('a session', () => {
     ['peekSession', false],
     ['requireUser', true],
     ['requireUserOrRedirect', true],
-  ])('%s reads it and extends its idle time: %s', async (guard, extends_) => {
+  ])('%s reads it and extends its idle time: %s', async (guard, isExtended) => {
     session = SESSION;
     expect(await get(`/${guard}`)).toEqual([200, SESSION]);
-    expect(extended).toEqual([extends_]);
+    expect(extended).toEqual([isExtended]);
   });
 
   test('that the store cannot read is an error, not a missing session', async () => {
@@ -115,7 +115,7 @@ describe('the frame of a page', () => {
     pages: { operatorName: 'Us', supportContact: 'help@example.test' },
   };
   const drawn: unknown[] = [];
-  const views: Views = { render: (...given) => `drawn ${drawn.push(given)}` };
+  const views: Views = { render: (...parameters) => `drawn ${drawn.push(parameters)}` };
   const flashes = { save: () => Promise.resolve(''), take: () => Promise.resolve({}) };
   const submissions = { once: () => Promise.resolve('') };
   let pages: Pages;
@@ -125,7 +125,7 @@ describe('the frame of a page', () => {
   const reqOf = (session?: object) => ({ context: { session } }) as unknown as Request;
   const BASE = { title: 'T', basePath: '/gate', operatorName: 'Us', supportContact: 'help@example.test' };
 
-  test('names who is signed in, and only them', () => {
+  test('names the signed-in user', () => {
     const user = { name: 'Ada', email: 'ada@example.test', admin: true };
     const signedIn = { ...BASE, user, csrfToken: 'token', formId: expect.stringMatching(/^[0-9a-f-]{36}$/) };
     expect(pages.frame(reqOf(SESSION), 'T')).toEqual(signedIn);
@@ -138,11 +138,11 @@ describe('the frame of a page', () => {
     [{ name: 'Ada', email: 'ada@example.test', subject: 's' }, 'Ada'],
     [{ name: undefined, email: 'ada@example.test', subject: 's' }, 'ada@example.test'],
     [{ name: undefined, email: undefined, subject: 's' }, 's'],
-  ])('calls %j %s', (user, name) => {
+  ])('names %j as %s', (user, name) => {
     expect(pages.frame(reqOf({ ...SESSION, user }), 'T').user?.name).toBe(name);
   });
 
-  test('and what it frames is sent as HTML', () => {
+  test('is sent as HTML with the page', () => {
     const sent: string[] = [];
     const res = {
       type: (type: string) => ({ ...res, sent: sent.push(type) }),

@@ -1,4 +1,4 @@
-/** How long a session lives, and that nothing brings an ended one back, with a clock that the test moves. */
+/** The lifetimes of sessions, and that ended sessions stay ended, with a fake clock. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -49,7 +49,7 @@ const readData = async () => {
   const session = await read();
   return session ? dataOf(session) : DATA;
 };
-/** Puts a record into the store as it is. */
+/** Stores session data without the checks of `write`. */
 const put = async (data: object) => {
   const key = keys.session(hashOf(ID));
   const value = await sealedJson.seal({ data, createdAt: now, seenAt: now }, key);
@@ -57,7 +57,7 @@ const put = async (data: object) => {
 };
 
 describe('R55 lifetimes', () => {
-  test('a session that nobody uses ends after the idle time, to the second', async () => {
+  test('an unused session ends after exactly the idle time', async () => {
     await records.write(ID, DATA);
     pass(599);
     expect(await look()).toBeDefined();
@@ -65,7 +65,7 @@ describe('R55 lifetimes', () => {
     expect(await look()).toBeUndefined();
   });
 
-  test('also where the store keeps the record for longer', async () => {
+  test('an unused session ends even if the store still has its record', async () => {
     await records.write(ID, DATA);
     const put = keys.session(hashOf(ID));
     await store.write([{ put, value: (await store.get(put))?.value ?? '' }]);
@@ -76,7 +76,7 @@ describe('R55 lifetimes', () => {
     expect([await look(), await read()]).toEqual([undefined, undefined]);
   });
 
-  test('and leaves nothing in the store then', async () => {
+  test('an expired session leaves nothing in the store', async () => {
     await records.write(ID, DATA);
     pass(599);
     expect(await store.get(keys.session(hashOf(ID)))).toBeDefined();
@@ -84,7 +84,7 @@ describe('R55 lifetimes', () => {
     expect(await store.get(keys.session(hashOf(ID)))).toBeUndefined();
   });
 
-  test('use extends the idle time, and only use does', async () => {
+  test('only use extends the idle time', async () => {
     await records.write(ID, DATA);
     pass(300);
     expect(await look()).toMatchObject({ expiresAt: now + 300_000 });
@@ -93,7 +93,7 @@ describe('R55 lifetimes', () => {
     expect(await read()).toBeDefined();
   });
 
-  test('no use, write or looking on extends it past the absolute end', async () => {
+  test('no use, write or read extends a session past its absolute end', async () => {
     await records.write(ID, DATA);
     const end = now + LIFETIMES.maxSeconds * 1000;
     while (now + 240_000 < end) {
@@ -109,7 +109,7 @@ describe('R55 lifetimes', () => {
     expect(await look()).toBeUndefined();
   });
 
-  test('a slow request cannot write an expired session back, neither at once nor when the store has forgotten it', async () => {
+  test('a slow request cannot restore an expired session, even after its record is gone', async () => {
     await records.write(ID, DATA);
     const data = await readData();
     pass(600);
@@ -121,16 +121,16 @@ describe('R55 lifetimes', () => {
   });
 
   test.each([60, 90, 300, 600, 1_800])(
-    'who comes again within nine tenths of %i s stays signed in',
+    'a session with use within nine tenths of %i s stays valid',
     async (idleSeconds) => {
-      const own = recordsWith({ idleSeconds, maxSeconds: 28_800 });
-      await own.write(ID, DATA);
+      const ownRecords = recordsWith({ idleSeconds, maxSeconds: 28_800 });
+      await ownRecords.write(ID, DATA);
       for (const share of [0.05, 0.85, 0.11, 0.9, 0.5, 0.05, 0.9]) {
         pass(idleSeconds * share);
-        expect([share, (await own.read(ID, { extend: true }))?.ref]).toEqual([share, expect.any(String)]);
+        expect([share, (await ownRecords.read(ID, { extend: true }))?.ref]).toEqual([share, expect.any(String)]);
       }
       pass(idleSeconds);
-      expect(await own.read(ID, { extend: true })).toBeUndefined();
+      expect(await ownRecords.read(ID, { extend: true })).toBeUndefined();
     },
   );
 
@@ -138,17 +138,17 @@ describe('R55 lifetimes', () => {
     [600, 60],
     [1_800, 180],
     [86_400, 300],
-  ])('an idle time of %i s is written at most once in %i s', async (idleSeconds, seconds) => {
-    const own = recordsWith({ idleSeconds, maxSeconds: 172_800 });
-    const expiresIn = async () => ((await own.read(ID, { extend: true }))?.expiresAt ?? 0) - now;
-    await own.write(ID, DATA);
+  ])('with an idle time of %i s, use is written at most once in %i s', async (idleSeconds, seconds) => {
+    const ownRecords = recordsWith({ idleSeconds, maxSeconds: 172_800 });
+    const expiresIn = async () => ((await ownRecords.read(ID, { extend: true }))?.expiresAt ?? 0) - now;
+    await ownRecords.write(ID, DATA);
     pass(seconds - 1);
     expect(await expiresIn()).toBe((idleSeconds - seconds + 1) * 1_000);
     pass(1);
     expect(await expiresIn()).toBe(idleSeconds * 1_000);
   });
 
-  test('where the store can be read and not written, the session goes on with the time it had', async () => {
+  test('the session keeps its remaining time while the store is read-only', async () => {
     await records.write(ID, DATA);
     pass(120);
     const full = createSessionRecords({
@@ -173,57 +173,57 @@ describe('R55 lifetimes', () => {
 });
 
 describe('a session in the store', () => {
-  /** The same store, which notes what is asked of it, and does the first writes of a session as it is told. */
-  function noting(firstWrites: (() => Promise<undefined>)[] = []) {
-    const asked: string[] = [];
-    const isOfSession = (one: object) => 'put' in one && one.put === keys.session(hashOf(ID));
-    const noted: Store = {
+  /** Records over a store that logs its calls; `firstWrites` replace the first writes of the session. */
+  function logging(firstWrites: (() => Promise<undefined>)[] = []) {
+    const calls: string[] = [];
+    const isOfSession = (write: object) => 'put' in write && write.put === keys.session(hashOf(ID));
+    const loggingStore: Store = {
       ...store,
       getUnless: (key, version) => {
-        asked.push(`get ${key.split(':')[0]}`);
+        calls.push(`get ${key.split(':')[0]}`);
         return store.getUnless(key, version);
       },
       write: async (writes) => {
         const [session] = writes.filter(isOfSession);
-        asked.push(session && 'ifVersion' in session ? `write over ${session.ifVersion}` : 'list');
+        calls.push(session && 'ifVersion' in session ? `write over ${session.ifVersion}` : 'list');
         const first = session && firstWrites.shift();
         return first ? first() : store.write(writes);
       },
     };
-    const own = createSessionRecords({
-      ...{ store: noted, sealedJson },
+    const ownRecords = createSessionRecords({
+      ...{ store: loggingStore, sealedJson },
       lists: listsOf(store),
       lifetimes: LIFETIMES,
       clock: () => now,
     });
-    return { own, asked };
+    return { ownRecords, calls };
   }
 
-  test('that is new is written once and not looked for', async () => {
-    const { own, asked } = noting();
-    await own.write(ID, DATA);
-    expect(asked).toEqual(['list', 'list', 'write over 0']);
+  test('is inserted without a read if it is new', async () => {
+    const { ownRecords, calls } = logging();
+    await ownRecords.write(ID, DATA);
+    expect(calls).toEqual(['list', 'list', 'write over 0']);
     expect(await look()).toMatchObject({ seenAt: now, expiresAt: now + 600_000, createdAt: now });
   });
 
-  test('that this process wrote is not opened again, nor is one whose use it has noted', async () => {
+  test('is not decrypted again by the process that wrote or extended it', async () => {
     const open = () => Promise.reject(new Error('opened'));
-    const own = createSessionRecords({
+    const ownRecords = createSessionRecords({
       ...{ store, sealedJson: { ...sealedJson, open } },
       lists: listsOf(store),
       lifetimes: LIFETIMES,
       clock: () => now,
     });
-    await own.write(ID, DATA);
+    await ownRecords.write(ID, DATA);
     for (const idleSeconds of [0, 60, 0]) {
       pass(idleSeconds);
-      expect(await own.read(ID, { extend: true })).toMatchObject({ ...DATA, seenAt: now });
+      expect(await ownRecords.read(ID, { extend: true })).toMatchObject({ ...DATA, seenAt: now });
     }
     await records.end(ID);
-    expect(await own.read(ID, { extend: true })).toBeUndefined();
+    expect(await ownRecords.read(ID, { extend: true })).toBeUndefined();
   });
 
-  test('that is there after all is written over, and began when it began', async () => {
+  test('is overwritten if it already exists, and keeps its start', async () => {
     await records.write(ID, DATA);
     const begun = now;
     pass(60);
@@ -231,49 +231,52 @@ describe('a session in the store', () => {
     expect(await look()).toMatchObject({ seenAt: now, csrfToken: 'another', createdAt: begun });
   });
 
-  test('that went while it was looked for begins', async () => {
-    const { own, asked } = noting([async () => undefined]);
-    await own.write(ID, DATA);
-    expect(asked).toEqual(['list', 'list', 'write over 0', 'get session', 'list', 'list', 'write over 0']);
+  test('is inserted again if its record has gone before the read', async () => {
+    const { ownRecords, calls } = logging([async () => undefined]);
+    await ownRecords.write(ID, DATA);
+    expect(calls).toEqual(['list', 'list', 'write over 0', 'get session', 'list', 'list', 'write over 0']);
     expect(await look()).toBeDefined();
   });
 
-  test('that another request changed meanwhile is written once more', async () => {
+  test('is written again after a concurrent change', async () => {
     await records.write(ID, DATA);
     const data = await readData();
-    const { own } = noting([async () => undefined]);
-    await own.write(ID, { ...data, csrfToken: 'another' });
+    const { ownRecords } = logging([async () => undefined]);
+    await ownRecords.write(ID, { ...data, csrfToken: 'another' });
     expect((await look())?.csrfToken).toBe('another');
   });
 
-  test('whose use cannot be written down for another reason than the store’s is a failure', async () => {
+  test('fails to be read if extending it fails, except during a storage outage', async () => {
     await records.write(ID, DATA);
     pass(60);
     for (const error of [new Error('a fault'), new AppError('internal')]) {
-      const { own } = noting([() => Promise.reject(error)]);
-      await expect(own.read(ID, { extend: true })).rejects.toBe(error);
+      const { ownRecords } = logging([() => Promise.reject(error)]);
+      await expect(ownRecords.read(ID, { extend: true })).rejects.toBe(error);
     }
     const away = new AppError('storage_unavailable');
-    const { own } = noting([() => Promise.reject(away)]);
-    expect(await own.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000 });
+    const { ownRecords } = logging([() => Promise.reject(away)]);
+    expect(await ownRecords.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000 });
   });
 
-  test('whose use another request has written down lives as long as was known', async () => {
+  test('keeps its known lifetime if another request has extended it', async () => {
     await records.write(ID, DATA);
     pass(60);
-    const { own } = noting([async () => undefined]);
-    expect(await own.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000, expiresAt: now + 540_000 });
+    const { ownRecords } = logging([async () => undefined]);
+    expect(await ownRecords.read(ID, { extend: true })).toMatchObject({
+      seenAt: now - 60_000,
+      expiresAt: now + 540_000,
+    });
   });
 
-  test('is remembered by whose it was since it was read or written, and by nothing before', async () => {
+  test('is cached after a read or write', async () => {
     const hash = hashOf(ID);
     const other = recordsWith(LIFETIMES);
     expect(records.cached(hash)).toBeUndefined();
     await records.write(ID, DATA);
     expect(other.cached(hash)).toBeUndefined();
     await other.read(ID, { extend: false });
-    for (const one of [records, other])
-      expect(one.cached(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
+    for (const reader of [records, other])
+      expect(reader.cached(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
     await records.end(ID);
     await look();
     expect(records.cached(hash)).toBeUndefined();
@@ -282,12 +285,12 @@ describe('a session in the store', () => {
     expect(records.cached(hash)).toBeUndefined();
   });
 
-  test('that never was leaves nothing when it is ended', async () => {
+  test('leaves no tombstone if it never existed', async () => {
     await records.end(ID);
     expect(await store.get(keys.session(hashOf(ID)))).toBeUndefined();
   });
 
-  test('is named by the beginning of its hash, whole in none of its parts', async () => {
+  test('has the beginning of its hash as reference, and is frozen', async () => {
     await records.write(ID, { ...DATA, acr: undefined });
     const live = await look();
     expect(live?.ref).toBe(hashOf(ID).slice(0, 16));
@@ -297,7 +300,7 @@ describe('a session in the store', () => {
 });
 
 describe('R62 an ended session stays ended', () => {
-  test('whatever was under way when it ended', async () => {
+  test('after a slow write', async () => {
     await records.write(ID, DATA);
     const slow = await readData();
     await records.end(ID);
@@ -307,7 +310,7 @@ describe('R62 an ended session stays ended', () => {
     expect(await read()).toBeUndefined();
   });
 
-  test('until its last possible use, and the tombstone goes afterwards', async () => {
+  test('until its last possible use', async () => {
     await records.write(ID, DATA);
     pass(500);
     await read();
@@ -317,7 +320,7 @@ describe('R62 an ended session stays ended', () => {
     expect(await look()).toBeUndefined();
   });
 
-  test('of many writes at once none is lost in the middle of another, and none survives the end', async () => {
+  test('after many concurrent writes', async () => {
     await records.write(ID, DATA);
     await Promise.all([
       ...Array.from({ length: 20 }, (_, index) => records.write(ID, { ...DATA, csrfToken: `token-${index}` })),
@@ -328,16 +331,16 @@ describe('R62 an ended session stays ended', () => {
   });
 });
 
-test('R60 what the store holds does not let anybody take a session over', async () => {
+test('R60 the stored values cannot be used as a session id', async () => {
   await records.write(ID, DATA);
   const live = await read();
   expect(live?.ref).toBeDefined();
-  for (const known of [keys.session(hashOf(ID)), live?.ref]) expect(known).not.toContain(ID);
+  for (const value of [keys.session(hashOf(ID)), live?.ref]) expect(value).not.toContain(ID);
   expect(await records.read(live?.ref ?? '', { extend: false })).toBeUndefined();
   expect(await records.read(hashOf(ID), { extend: false })).toBeUndefined();
 });
 
-describe('R56 all that are signed in', () => {
+describe('R56 all sessions', () => {
   let index: UserSessions;
   beforeEach(() => {
     index = createUserSessions({ store, records, lists: listsOf(store), clock: () => now });
@@ -348,16 +351,16 @@ describe('R56 all that are signed in', () => {
     pass(1);
   };
   const pages = async (limit: number) => {
-    const seen: string[][] = [];
+    const users: string[][] = [];
     for (let after: string | undefined; ; ) {
       const { items, next } = await index.page({ limit, after });
-      seen.push(items.map(({ user }) => user.id));
-      if (next === undefined) return seen;
+      users.push(items.map(({ user }) => user.id));
+      if (next === undefined) return users;
       after = next;
     }
   };
 
-  test('are listed by pages, the newest first, without those that have ended meanwhile', async () => {
+  test('are listed by pages, newest first, without ended ones', async () => {
     for (const name of ['ann', 'bob', 'cid', 'dan', 'eve']) await begin(name);
     expect(await pages(2)).toEqual([['eve', 'dan'], ['cid', 'bob'], ['ann']]);
     await records.end('session of dan');
@@ -367,7 +370,7 @@ describe('R56 all that are signed in', () => {
     expect((await pages(50)).flat()).toEqual(['eve', 'bob', 'ann']);
   });
 
-  test('are as many on a page as it takes, where some of those listed were idle for too long', async () => {
+  test('fill each page, even if listed ones have expired', async () => {
     for (const name of ['ann', 'bob', 'cid', 'dan']) await begin(name);
     pass(LIFETIMES.idleSeconds - 60);
     for (const name of ['ann', 'bob', 'cid']) await records.read(`session of ${name}`, { extend: true });
@@ -375,7 +378,7 @@ describe('R56 all that are signed in', () => {
     expect(await pages(2)).toEqual([['cid', 'bob'], ['ann']]);
   });
 
-  test('R55 are not in use because somebody looks at them', async () => {
+  test('R55 are not extended when they are listed', async () => {
     await begin('ann');
     pass(LIFETIMES.idleSeconds - 60);
     expect((await pages(9)).flat()).toEqual(['ann']);
@@ -383,14 +386,14 @@ describe('R56 all that are signed in', () => {
     expect((await pages(9)).flat()).toEqual([]);
   });
 
-  test('a sweep of more than it reads at once comes to its end', async () => {
+  test('a sweep keeps several batches of recent entries', async () => {
     const fresh = Array.from({ length: 450 }, (_, n) => hashOf(`on its way ${n}`));
     await store.write(fresh.map((add) => ({ index: keys.liveSessions, add, score: now })));
     await index.sweep();
     expect(await index.count()).toBe(450);
   });
 
-  test('who is listed without anybody signed in is not among them', async () => {
+  test('leave out a listed session without a user', async () => {
     await begin('ann');
     await put({ ...DATA, user: undefined });
     await store.write([{ index: keys.liveSessions, add: hashOf(ID), score: now }]);
@@ -398,7 +401,7 @@ describe('R56 all that are signed in', () => {
     expect(await look()).toBeUndefined();
   });
 
-  test('each with what is known of it', async () => {
+  test('have user, browser, address and times', async () => {
     const user = { id: 'ann', issuer: 'https://provider.test', subject: 'ann', name: 'Ann', email: 'a', admin: true };
     await records.write(ID, { ...DATA, user, browser: 'Firefox on Windows', address: '192.0.2.1' } as SessionData);
     const createdAt = now;
@@ -410,12 +413,12 @@ describe('R56 all that are signed in', () => {
     });
   });
 
-  test('a sweep takes out all that is over, however much it is', async () => {
-    const over = Array.from({ length: 450 }, (_, n) => hashOf(`over ${n}`));
-    await store.write(over.map((add) => ({ index: keys.liveSessions, add, score: now })));
+  test('a sweep removes several batches of ended sessions', async () => {
+    const ended = Array.from({ length: 450 }, (_, n) => hashOf(`ended ${n}`));
+    await store.write(ended.map((add) => ({ index: keys.liveSessions, add, score: now })));
     await begin('ann');
     pass(59);
-    // To the millisecond: what is listed for a minute may still be on its way.
+    // An entry may be without a session for exactly a minute.
     await index.sweep();
     expect(await index.count()).toBe(451);
     now += 1;
@@ -423,7 +426,7 @@ describe('R56 all that are signed in', () => {
     expect([await index.count(), (await pages(9)).flat()]).toEqual([1, ['ann']]);
   });
 
-  test('who came back to nothing is swept out, and nobody else', async () => {
+  test('a sweep removes expired sessions only', async () => {
     await begin('ann');
     pass(LIFETIMES.idleSeconds - 60);
     await begin('bob');
@@ -431,7 +434,7 @@ describe('R56 all that are signed in', () => {
     expect(await index.count()).toBe(2);
     await index.sweep();
     expect([await index.count(), (await pages(9)).flat()]).toEqual([1, ['bob']]);
-    // One that is listed and not written yet may still be on its way, for a minute.
+    // A listed session that is not written yet may still begin, for a minute.
     await store.write([{ index: keys.liveSessions, add: hashOf('on its way'), score: now }]);
     pass(59);
     await index.sweep();
@@ -442,8 +445,8 @@ describe('R56 all that are signed in', () => {
   });
 });
 
-describe('what was read before counts for nothing', () => {
-  test('R56, R62: a session that another process ended is dead here at the next look, and so is its next life', async () => {
+describe('cached sessions', () => {
+  test('R56, R62: a session that another process ended is invalid at the next read, and cannot be restored', async () => {
     const elsewhere = recordsWith(LIFETIMES);
     await records.write(ID, DATA);
     expect(await read()).toBeDefined();
@@ -454,7 +457,7 @@ describe('what was read before counts for nothing', () => {
     expect(await read()).toBeUndefined();
   });
 
-  test('R56: what another process wrote is seen at the next look', async () => {
+  test('R56: a change by another process is visible at the next read', async () => {
     const elsewhere = recordsWith(LIFETIMES);
     await records.write(ID, DATA);
     expect((await look())?.csrfToken).toBe('token');
@@ -462,21 +465,21 @@ describe('what was read before counts for nothing', () => {
     expect((await look())?.csrfToken).toBe('another');
   });
 
-  test('lets in whoever signed in with it, until it ends', async () => {
+  test('have all data of the session', async () => {
     const data = { ...DATA, user: { id: 'u1', admin: false }, acr: 'gold', authTime: 1_700_000_000 } as SessionData;
     await records.write(ID, data);
     const times = { createdAt: now, seenAt: now, expiresAt: now + 600_000 };
     expect(await look()).toEqual({ ...data, ...times, ref: hashOf(ID).slice(0, 16) });
   });
 
-  test.each(['user', 'csrfToken', 'app'])('without %s it lets nobody in', async (part) => {
+  test.each(['user', 'csrfToken', 'app'])('are invalid without %s', async (part) => {
     await put(DATA);
     expect(await look()).toBeDefined();
     await put({ ...DATA, [part]: undefined });
     expect(await look()).toBeUndefined();
   });
 
-  test('whoever changes what was read changes nobody else’s', async () => {
+  test('cannot be changed by a caller', async () => {
     await records.write(ID, { ...DATA, user: { id: 'u1', admin: false } } as SessionData);
     const first = await look();
     for (const part of [first, first?.user, first?.cookie])

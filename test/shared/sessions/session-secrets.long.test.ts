@@ -1,4 +1,4 @@
-/** Session secrets are replaced in the order that docs/operating.md gives, and nobody is signed out before the old one is taken away. */
+/** Session secrets replaced in the order of docs/operating.md sign no user out until the old one is removed. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -12,7 +12,7 @@ afterAll(() => site?.close());
 
 const isSignedIn = async (agent: UserAgent) => (await getJson(agent, `${site.url}/session`)).json.signedIn;
 
-test('the first secret signs and all verify: the new one last, then first, then alone', async () => {
+test('the first secret signs and all verify: the new one added last, moved first, then left as the only one', async () => {
   const old = site.env.SESSION_SECRETS ?? '';
   const fresh = randomBytes(48).toString('base64');
   const restartWith = async (...secrets: string[]) => {
@@ -26,7 +26,7 @@ test('the first secret signs and all verify: the new one last, then first, then 
   const { agent: late } = await signIn(site);
   expect(await Promise.all([early, between, late].map(isSignedIn))).toEqual([true, true, true]);
 
-  // What another process signs with a secret that this one does not know yet counts for nothing.
+  // A session that another process signed with a secret that this one does not have yet is not accepted.
   await restartWith(old);
   expect(await Promise.all([early, between, late].map(isSignedIn))).toEqual([true, true, false]);
   await restartWith(fresh);

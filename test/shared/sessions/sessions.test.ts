@@ -1,4 +1,4 @@
-/** R56, R57, R62: people see where they are signed in, end what is theirs and nothing else, and leave everywhere at once. */
+/** R56, R57, R62: users list their sessions, end them one by one, and sign out everywhere. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,11 +40,10 @@ beforeAll(async () => {
 afterEach(() => site.sandbox.faults.clear());
 afterAll(() => site.close());
 
-/** Whoever was signed in as one of the two is so no more. */
+/** Ends all sessions of both users. */
 beforeEach(async () => {
   for (const login of ['user@example.test', 'second@example.test']) {
-    const one = await signedIn(login);
-    await everywhere(one);
+    await everywhere(await signedIn(login));
   }
 });
 
@@ -59,8 +58,8 @@ async function signedIn(login = 'user@example.test', userAgent?: string): Promis
   const { page } = await signIn(site, login, { agent });
   if (userAgent !== undefined) {
     const cookie = agent.cookies.header(site.url);
-    const answer = await ask(page.url, { headers: { ...PAGE, cookie, 'user-agent': userAgent } });
-    agent.cookies.store(site.url, answer.headers['set-cookie'] ?? []);
+    const response = await ask(page.url, { headers: { ...PAGE, cookie, 'user-agent': userAgent } });
+    agent.cookies.store(site.url, response.headers['set-cookie'] ?? []);
   }
   const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
   return { agent, cookie: agent.cookies.header(site.url), csrf };
@@ -74,8 +73,8 @@ const isSignedIn = async ({ cookie }: Person) =>
 const listOf = async ({ agent }: Person) =>
   (await getJson(agent, `${site.url}/sessions`)).json.sessions as unknown as Listed[];
 
-describe('R56 one sees where one is signed in', () => {
-  test('each browser in words, when it came and was seen last, and which one this is', async () => {
+describe('R56 a user’s list of sessions', () => {
+  test('has each browser with its times, and marks the current one', async () => {
     const first = await signedIn('user@example.test', FIREFOX);
     const second = await signedIn('user@example.test', SAFARI);
     const third = await signedIn();
@@ -102,14 +101,14 @@ describe('R56 one sees where one is signed in', () => {
     expect((await third.agent.get(`${site.url}/`)).body).toContain('href="/sessions"');
   });
 
-  test('R60 and never by what would open it', async () => {
-    const one = await signedIn();
+  test('R60 has no session ids', async () => {
+    const mine = await signedIn();
     const other = await signedIn();
-    const [id = ''] = decodeURIComponent(one.agent.cookies.get('gatehouse') ?? '')
+    const [id = ''] = decodeURIComponent(mine.agent.cookies.get('gatehouse') ?? '')
       .replace(/^s:/, '')
       .split('.');
     expect(id.length).toBeGreaterThan(20);
-    const listed = (await listOf(one)).find(({ current }) => current)?.id ?? '';
+    const listed = (await listOf(mine)).find(({ current }) => current)?.id ?? '';
     expect(listed.length).toBe(16);
     for (const options of [{}, JSON_ONLY]) {
       const { body } = await other.agent.get(`${site.url}/sessions`, options);
@@ -118,7 +117,7 @@ describe('R56 one sees where one is signed in', () => {
     }
   });
 
-  test('without a session there is nothing to see', async () => {
+  test('requires a session', async () => {
     expect((await ask(`${site.url}/sessions`, { headers: DATA })).status).toBe(401);
     expect((await ask(`${site.url}/sessions`, { headers: PAGE })).headers.location).toBe(
       '/sign-in?return_to=%2Fsessions',
@@ -138,15 +137,15 @@ describe('R56 one sees where one is signed in', () => {
     ],
     [`${'('.repeat(16_000)}`, undefined],
     ['Something (Windows NT 10.0)', 'A browser on Windows'],
-  ])('what a browser says of itself is reduced to known names: %s', (userAgent, words) => {
+  ])('names a browser only with known words: %s', (userAgent, words) => {
     const took = startStopwatch();
     expect(describeBrowser(userAgent)).toBe(words);
     expect(took()).toBeLessThan(200);
   });
 });
 
-describe('R56 one ends what is one’s own', () => {
-  test('by the button on the page: the other browser is out, this one stays', async () => {
+describe('R56 a user ends a session', () => {
+  test('with the button on the page: the other browser is signed out, this one is not', async () => {
     const mine = await signedIn();
     const other = await signedIn('user@example.test', FIREFOX);
     const page = await mine.agent.get(`${site.url}/sessions`);
@@ -154,7 +153,7 @@ describe('R56 one ends what is one’s own', () => {
     expect(new URL(after.url).pathname).toBe('/sessions');
     expect(after.body).toContain('That browser is signed out.');
     expect(after.body).not.toContain('Firefox on Windows');
-    // No address says so, this one included once it was opened.
+    // The notice is shown once, and no URL shows it again.
     for (const address of [after.url, `${site.url}/sessions?ended=1`])
       expect((await mine.agent.get(address)).body).not.toContain('That browser is signed out.');
     expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, false]);
@@ -164,73 +163,75 @@ describe('R56 one ends what is one’s own', () => {
     }
   });
 
-  test('as a program, twice: the second time there is nothing left to do', async () => {
+  test('with an API call; a second call has the same response', async () => {
     const mine = await signedIn();
     const other = await signedIn();
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
     for (const _time of [1, 2]) {
-      const answer = await post(mine, `/sessions/${id}/end`, DATA);
-      expect([answer.status, JSON.parse(answer.body)]).toEqual([200, { id, ended: true }]);
+      const response = await post(mine, `/sessions/${id}/end`, DATA);
+      expect([response.status, JSON.parse(response.body)]).toEqual([200, { id, ended: true }]);
     }
     expect(await isSignedIn(other)).toBe(false);
-    const told = site.logs().map((line) => JSON.parse(line));
-    const said = { msg: 'signed out', userId: expect.any(String), everywhere: false, session: id };
-    expect(told).toContainEqual(expect.objectContaining({ ...said, requestId: expect.any(String) }));
+    const lines = site.logs().map((line) => JSON.parse(line));
+    const line = { msg: 'signed out', userId: expect.any(String), everywhere: false, session: id };
+    expect(lines).toContainEqual(expect.objectContaining({ ...line, requestId: expect.any(String) }));
   });
 
-  test('this very browser too: its cookie goes with it', async () => {
+  test('in this browser, which clears its cookie', async () => {
     const mine = await signedIn();
     const id = (await listOf(mine))[0]?.id ?? '';
-    const answer = await post(mine, `/sessions/${id}/end`);
-    expect([answer.status, answer.headers.location]).toEqual([303, '/']);
-    expect(answer.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    const response = await post(mine, `/sessions/${id}/end`);
+    expect([response.status, response.headers.location]).toEqual([303, '/']);
+    expect(response.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
     expect(await isSignedIn(mine)).toBe(false);
   });
 
-  test('and never another’s, whose id is as unknown as one that was made up', async () => {
+  test('but not another user’s, whose id is as unknown as an invented one', async () => {
     const mine = await signedIn();
     const theirs = await signedIn('second@example.test');
     const id = (await listOf(theirs))[0]?.id ?? '';
-    const answers = await Promise.all([id, 'AAAAAAAAAAAAAAAA'].map((one) => post(mine, `/sessions/${one}/end`, DATA)));
-    const told = answers.map(({ status, body }) => ({ ...JSON.parse(body), status, instance: '' }));
-    expect(told[0]).toEqual(told[1]);
-    expect(told[0]).toMatchObject({ status: 404, code: 'not_found' });
+    const responses = await Promise.all(
+      [id, 'AAAAAAAAAAAAAAAA'].map((sessionId) => post(mine, `/sessions/${sessionId}/end`, DATA)),
+    );
+    const problems = responses.map(({ status, body }) => ({ ...JSON.parse(body), status, instance: '' }));
+    expect(problems[0]).toEqual(problems[1]);
+    expect(problems[0]).toMatchObject({ status: 404, code: 'not_found' });
     expect(await isSignedIn(theirs)).toBe(true);
-    expect((await listOf(mine)).map((one) => one.id)).not.toContain(id);
+    expect((await listOf(mine)).map((session) => session.id)).not.toContain(id);
   });
 
-  test('R65 a store that cannot write it down says so, and nobody is told otherwise', async () => {
+  test('R65 and gets an error if the store cannot be written', async () => {
     const mine = await signedIn();
     const other = await signedIn();
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
     for (const path of [`/sessions/${id}/end`, '/sign-out/everywhere']) {
       const heal = breakStore();
-      const answer = await post(mine, path, DATA).finally(heal);
-      expect([answer.status, answer.headers['set-cookie']]).toEqual([503, undefined]);
+      const response = await post(mine, path, DATA).finally(heal);
+      expect([response.status, response.headers['set-cookie']]).toEqual([503, undefined]);
     }
     expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, true]);
   });
 });
 
 describe('R57 sign-out everywhere', () => {
-  test('ends every session of the user and no one else’s, clears the cookie, and goes on to the provider', async () => {
+  test('ends all sessions of only this user, clears the cookie, and redirects to the provider', async () => {
     const [mine, other, third, theirs] = [
       await signedIn(),
       await signedIn(),
       await signedIn(),
       await signedIn('second@example.test'),
     ];
-    const answer = await everywhere(mine);
-    expect(answer.status).toBe(303);
-    const target = new URL(answer.headers.location ?? '');
+    const response = await everywhere(mine);
+    expect(response.status).toBe(303);
+    const target = new URL(response.headers.location ?? '');
     expect(target.origin).toBe(site.sandbox.issuer);
     expect(target.searchParams.get('id_token_hint')).toMatch(/^ey/);
-    expect(answer.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect(response.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
     expect(await Promise.all([mine, other, third, theirs].map(isSignedIn))).toEqual([false, false, false, true]);
     expect(site.logs().filter((line) => line.includes('"everywhere":true')).length).toBeGreaterThan(0);
   });
 
-  test('is a POST with the token: GET and a foreign POST change nothing', async () => {
+  test('requires a POST with the CSRF token', async () => {
     const mine = await signedIn();
     const url = `${site.url}/sign-out/everywhere`;
     expect((await ask(url, { headers: { cookie: mine.cookie } })).status).toBe(405);
@@ -241,12 +242,12 @@ describe('R57 sign-out everywhere', () => {
     expect(await isSignedIn(mine)).toBe(true);
   });
 
-  test('without a session it simply leads home', async () => {
-    const answer = await ask(`${site.url}/sign-out/everywhere`, { method: 'POST', headers: FORM, body: '' });
-    expect([answer.status, answer.headers.location]).toEqual([303, '/']);
+  test('redirects to the home page without a session', async () => {
+    const response = await ask(`${site.url}/sign-out/everywhere`, { method: 'POST', headers: FORM, body: '' });
+    expect([response.status, response.headers.location]).toEqual([303, '/']);
   });
 
-  test('by the button on the page', async () => {
+  test('works with the button on the page', async () => {
     const mine = await signedIn();
     const other = await signedIn();
     const page = await mine.agent.get(`${site.url}/sessions`);
@@ -255,25 +256,25 @@ describe('R57 sign-out everywhere', () => {
   });
 });
 
-describe('R55 a session ends by itself, as the settings say', () => {
+describe('R55 a session expires as configured', () => {
   test.each([
-    ['that nobody uses, after SESSION_IDLE_SECONDS', { idle: 120, max: 3_600 }, [119], 2],
-    ['that is in use, after SESSION_MAX_SECONDS', { idle: 120, max: 300 }, [100, 100, 99], 2],
-  ])('one %s', async (_name, { idle, max }, used, later) => {
+    ['without use, after SESSION_IDLE_SECONDS', { idle: 120, max: 3_600 }, [119], 2],
+    ['in use, after SESSION_MAX_SECONDS', { idle: 120, max: 300 }, [100, 100, 99], 2],
+  ])('%s', async (_words, { idle, max }, used, later) => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const env = { SESSION_IDLE_SECONDS: String(idle), SESSION_MAX_SECONDS: String(max) };
     const own = await startSite({ env });
     try {
       const { agent } = await signIn(own);
       const pass = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1_000);
-      const asked = async () => (await ask(`${own.url}/bin/45717360`, given)).status;
-      const given = { headers: { ...DATA, cookie: agent.cookies.header(own.url) } };
+      const statusOf = async () => (await ask(`${own.url}/bin/45717360`, options)).status;
+      const options = { headers: { ...DATA, cookie: agent.cookies.header(own.url) } };
       for (const seconds of used) {
         pass(seconds);
-        expect([seconds, await asked()]).toEqual([seconds, 200]);
+        expect([seconds, await statusOf()]).toEqual([seconds, 200]);
       }
       pass(idle < max && used.length === 1 ? idle + later : later);
-      expect(await asked()).toBe(401);
+      expect(await statusOf()).toBe(401);
       expect((await getJson(agent, `${own.url}/session`)).json).toEqual({ signedIn: false });
     } finally {
       vi.useRealTimers();
@@ -281,7 +282,7 @@ describe('R55 a session ends by itself, as the settings say', () => {
     }
   });
 
-  test('and looking whether one is signed in uses it not', async () => {
+  test('GET /session does not extend the idle time', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const own = await startSite({ env: { SESSION_IDLE_SECONDS: '120' } });
     try {
@@ -298,8 +299,8 @@ describe('R55 a session ends by itself, as the settings say', () => {
   });
 });
 
-describe('R62 what another browser ended stays ended', () => {
-  test.each(['everywhere', 'one'] as const)('%s: by a slow consent of that session', async (way) => {
+describe('R62 a session that another browser ended stays ended', () => {
+  test.each(['everywhere', 'one'] as const)('%s: after a slow consent in that session', async (scope) => {
     const mine = await signedIn();
     const slow = await signedIn();
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
@@ -315,14 +316,14 @@ describe('R62 what another browser ended stays ended', () => {
       headers: { origin: site.url },
     });
     await expect.poll(() => site.sandbox.requests.count('POST /token')).toBe(before + 1);
-    await (way === 'one' ? post(mine, `/sessions/${id}/end`) : everywhere(mine));
+    await (scope === 'one' ? post(mine, `/sessions/${id}/end`) : everywhere(mine));
     release();
     await consent;
     expect(await isSignedIn(slow)).toBe(false);
     expect((await getJson(slow.agent, `${site.url}/session`)).json.signedIn).toBe(false);
   });
 
-  test('a sign-in whose session could not be listed begins none', async () => {
+  test('a sign-in begins no session that could not be listed', async () => {
     const other = new DatabaseSync(join(site.dataDirectory, DATABASE_FILE));
     try {
       const agent = createUserAgent({ stopAt: (url) => url.includes('/oauth/callback/') });
@@ -331,9 +332,9 @@ describe('R62 what another browser ended stays ended', () => {
         BEGIN SELECT RAISE(ABORT, 'no'); END;
         CREATE TRIGGER no_lists_again BEFORE UPDATE ON records WHEN NEW.key LIKE 'sessions-of:%'
         BEGIN SELECT RAISE(ABORT, 'no'); END`);
-      const answer = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
-      expect(answer.status).toBeGreaterThanOrEqual(500);
-      expect(answer.headers['set-cookie']).toBeUndefined();
+      const response = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
+      expect(response.status).toBeGreaterThanOrEqual(500);
+      expect(response.headers['set-cookie']).toBeUndefined();
     } finally {
       other.exec('DROP TRIGGER IF EXISTS no_lists; DROP TRIGGER IF EXISTS no_lists_again');
       other.close();
@@ -341,7 +342,7 @@ describe('R62 what another browser ended stays ended', () => {
   });
 });
 
-describe('R56 the lists themselves', () => {
+describe('R56 the stored lists', () => {
   const LIFETIMES = { idleSeconds: 600, maxSeconds: 3600 };
   const USER = { id: 'u1', issuer: 'https://idp.example.com', subject: 's', name: 'A', email: 'a', admin: false };
   let now: number;
@@ -367,7 +368,7 @@ describe('R56 the lists themselves', () => {
     ({ cookie: {}, user: USER, app: 'a', csrfToken: 't', providerSession: { id: 'sid', issuedAt } }) as SessionData;
   const isValid = async (id: string) => (await records.read(id, { extend: false })) !== undefined;
 
-  test('leave nothing in the store once the last session must have ended', async () => {
+  test('expire with their last session', async () => {
     await records.write('one', dataOf());
     now += LIFETIMES.maxSeconds * 1000 - 1;
     expect(await store.get(keys.sessionsOfUser('u1'))).toBeDefined();
@@ -376,7 +377,7 @@ describe('R56 the lists themselves', () => {
     expect(await store.get(keys.sessionsOfProviderSession('sid'))).toBeUndefined();
   });
 
-  test('drop who must have ended when another is listed', async () => {
+  test('drop expired sessions when another one is listed', async () => {
     await records.write('one', dataOf());
     now += LIFETIMES.maxSeconds * 1000;
     await records.write('two', dataOf());
@@ -384,7 +385,7 @@ describe('R56 the lists themselves', () => {
     expect((await lists.read(keys.sessionsOfUser('u1'))).map(({ hash }) => hash)).toEqual([hashOf('two')]);
   });
 
-  test('show the last use, and forget what was idle too long', async () => {
+  test('have the last use, and leave out expired sessions', async () => {
     await records.write('one', dataOf());
     await records.write('two', dataOf());
     now += 300_000;
@@ -394,7 +395,7 @@ describe('R56 the lists themselves', () => {
     expect(await userSessions.list('u1')).toHaveLength(1);
   });
 
-  test('are bounded: those that are over make room first, then the oldest is ended', async () => {
+  test('are bounded: ended sessions are removed first, then the oldest is ended', async () => {
     await records.write('first', dataOf());
     for (let count = 0; count < MAX_SESSIONS - 1; count += 1) {
       now += 10;
@@ -413,7 +414,7 @@ describe('R56 the lists themselves', () => {
     expect((await lists.read(keys.sessionsOfUser('u1'))).length).toBe(MAX_SESSIONS);
   });
 
-  test('keep who is only about to begin, for a minute, and forget who never began', async () => {
+  test('keep a session that is not written yet for a minute', async () => {
     const about = { hasEnded: async () => false, end: async () => expect.fail('There is room.') };
     const [early, late] = [now, now + 60_000];
     const startedAt = (index: number) => (index % 2 ? late : early);
@@ -421,39 +422,39 @@ describe('R56 the lists themselves', () => {
       const listed = { hash: hashOf(`about-${index}`), startedAt: startedAt(index) };
       expect(await lists.add(keys.sessionsOfUser('u1'), listed, now / 1000, about)).toBe(true);
     }
-    // Each a minute old at the most: all may still begin, and the oldest makes room.
+    // Each is at most a minute old, so all may still begin, and the oldest is ended.
     now = late;
     await records.write('one', dataOf());
     expect((await lists.read(keys.sessionsOfUser('u1'))).length).toBe(MAX_SESSIONS);
     expect((await store.get(keys.session(hashOf('about-0'))))?.value).toBe('ended');
     now += 1;
     await records.write('two', dataOf());
-    const left = await lists.read(keys.sessionsOfUser('u1'));
-    expect(left.map(({ startedAt: at }) => at).includes(early)).toBe(false);
-    expect(left.length).toBe(MAX_SESSIONS / 2 + 2);
+    const remaining = await lists.read(keys.sessionsOfUser('u1'));
+    expect(remaining.map(({ startedAt: at }) => at).includes(early)).toBe(false);
+    expect(remaining.length).toBe(MAX_SESSIONS / 2 + 2);
   });
 
-  test('lists one session once, however often it is added', async () => {
-    const inStore = { hasEnded: async () => false, end: async () => undefined };
+  test('have a session once, however often it is added', async () => {
+    const storedSessions = { hasEnded: async () => false, end: async () => undefined };
     for (const startedAt of [now, now + 1]) {
-      expect(await lists.add('a list', { hash: 'h', startedAt }, 1, inStore)).toBe(true);
+      expect(await lists.add('a list', { hash: 'h', startedAt }, 1, storedSessions)).toBe(true);
     }
     expect(await lists.read('a list')).toEqual([{ hash: 'h', startedAt: now + 1 }]);
   });
 
-  test('of a user without sessions, and of one that the provider names, are ended one by one', async () => {
+  test('let a user end only own sessions, by reference', async () => {
     await records.write('one', dataOf());
     now += 10;
     await records.write('two', dataOf());
     const [last, first] = await userSessions.list('u1');
     expect([first?.createdAt, last?.createdAt]).toEqual([now - 10, now]);
-    expect(await userSessions.end('u1', 'unheard of')).toBe(false);
+    expect(await userSessions.end('u1', 'unknown')).toBe(false);
     expect(await userSessions.end('u2', first?.ref ?? '')).toBe(false);
     expect(await userSessions.end('u1', first?.ref ?? '')).toBe(true);
     expect([await isValid('one'), await isValid('two')]).toEqual([false, true]);
   });
 
-  test('R58 of those that the provider ends, the valid ones are counted', async () => {
+  test('R58 count the valid sessions that the provider ends', async () => {
     await records.write('idle', dataOf());
     now += LIFETIMES.idleSeconds * 1000;
     await records.write('valid', dataOf());
@@ -461,20 +462,22 @@ describe('R56 the lists themselves', () => {
     expect(await isValid('valid')).toBe(false);
   });
 
-  test('lose none of many sign-ins at once', async () => {
+  test('have all sessions of concurrent sign-ins', async () => {
     await Promise.all(Array.from({ length: 20 }, (_, index) => records.write(`at-once-${index}`, dataOf())));
     expect(await userSessions.list('u1')).toHaveLength(20);
     await userSessions.endAll('u1');
     expect(await userSessions.list('u1')).toEqual([]);
   });
 
-  test('R62 a session that is ended between its entry and its record never begins', async () => {
+  test('R62 a session that is ended after it is listed and before it is written never begins', async () => {
     const slow = createSessionRecords({
       sealedJson,
       store: {
         ...store,
         write: async (writes, options) => {
-          const begins = writes.some((one) => 'put' in one && one.put.startsWith('session:') && one.value !== 'ended');
+          const begins = writes.some(
+            (write) => 'put' in write && write.put.startsWith('session:') && write.value !== 'ended',
+          );
           if (begins) await userSessions.endAll('u1');
           return store.write(writes, options);
         },
@@ -491,10 +494,10 @@ describe('R56 the lists themselves', () => {
     ['its session', { providerSession: 'sid' }],
     ['its user', { userId: 'u1' }],
   ] as const)(
-    'R58 what the provider issued before it ended %s begins none; what it issues afterwards does',
-    async (_name, which) => {
+    'R58 an ID token issued before the provider ended %s begins no session; a later one does',
+    async (_words, target) => {
       const until = now / 1000;
-      expect(await userSessions.endByProvider(which, until)).toBe(0);
+      expect(await userSessions.endByProvider(target, until)).toBe(0);
       await expect(records.write('late', dataOf(until))).rejects.toMatchObject({
         code: 'sign_in_required',
         detail: 'Your provider signed you out while you were signing in here. Sign in again.',
@@ -503,9 +506,9 @@ describe('R56 the lists themselves', () => {
       expect(await isValid('late')).toBe(false);
       await records.write('new', dataOf(until + 1));
       expect(await isValid('new')).toBe(true);
-      expect(await userSessions.endByProvider(which, until + 1)).toBe(1);
-      // An older word of the provider's does not take back a newer one.
-      await userSessions.endByProvider(which, until);
+      expect(await userSessions.endByProvider(target, until + 1)).toBe(1);
+      // An older logout does not replace a newer one.
+      await userSessions.endByProvider(target, until);
       await expect(records.write('later', dataOf(until + 1))).rejects.toMatchObject({ code: 'sign_in_required' });
     },
   );

@@ -1,4 +1,4 @@
-/** Somebody who is signed in, as their session knows them. */
+/** A signed-in user, as in a session. */
 import type { SessionUser } from '../../../src/shared/sessions/session.ts';
 
 export const USER: SessionUser = {
