@@ -4,21 +4,21 @@
  */
 import { type EntryFacts, factIn, recordOf } from './record.ts';
 
-/** Networks assign ranges by the first 11 digits; longer limits are padded with 0 or 9. */
+/** Networks assign ranges by the first 11 digits. Longer limits of a range are padded with 0 or 9. */
 const DIGITS = 11;
 
-/** How many account numbers of 11 digits a BIN of 8 digits holds. */
+/** The number of 11-digit account numbers that an 8-digit BIN covers. */
 export const NUMBERS_OF_BIN = 10 ** (DIGITS - 8);
 
-/** Both are inclusive. */
+/** The limits are inclusive. */
 export interface NumberRange {
   from: number;
   to: number;
 }
 
 /**
- * The range as numbers of 11 digits. Undefined unless both limits have the same length of 9 to 19 digits and are padded
- * after the 11th.
+ * Returns the range as 11-digit numbers; undefined unless both limits have the same length, from 9 to 19 digits, and
+ * are padded after the 11th digit.
  */
 export function accountRangeOf({ start, end }: { start: string; end: string }): NumberRange | undefined {
   if (start.length !== end.length || !/^\d{9,11}0*$/.test(start) || !/^\d{9,11}9*$/.test(end)) return undefined;
@@ -27,7 +27,7 @@ export function accountRangeOf({ start, end }: { start: string; end: string }): 
   return { from, to: Number(end.slice(0, DIGITS).padEnd(DIGITS, '9')) };
 }
 
-/** The BINs that the range covers completely, and those that it covers in part. A BIN holds `size` numbers. */
+/** Returns the BINs that the range covers completely, and those that it covers in part. A BIN has `size` numbers. */
 export function binsOfRange({ from, to }: NumberRange, size: number): { whole?: [number, number]; parts: number[] } {
   const first = Math.ceil(from / size);
   const last = Math.floor((to + 1) / size) - 1;
@@ -36,7 +36,7 @@ export function binsOfRange({ from, to }: NumberRange, size: number): { whole?: 
   return first <= last ? { whole: [first, last], parts } : { parts };
 }
 
-/** Whether each account number of the BIN of 8 digits is in one of the ranges. */
+/** Returns whether the ranges cover each account number of the 8-digit BIN. */
 export function coversBin(bin: number, ranges: readonly NumberRange[]): boolean {
   let next = bin * NUMBERS_OF_BIN;
   for (const { from, to } of ranges.toSorted((a, b) => a.from - b.from))
@@ -44,11 +44,11 @@ export function coversBin(bin: number, ranges: readonly NumberRange[]): boolean 
   return next >= (bin + 1) * NUMBERS_OF_BIN;
 }
 
-/** The facts in which both agree. `country` is empty if they name different ones. */
-export function sharedFacts(one: EntryFacts, other: EntryFacts): EntryFacts {
+/** Returns the facts that both entries have. `country` is empty if the entries name different countries. */
+export function sharedFacts(a: EntryFacts, b: EntryFacts): EntryFacts {
   const facts = recordOf((field) => {
-    const fact = factIn(one, field);
-    return fact === factIn(other, field) ? fact : undefined;
+    const fact = factIn(a, field);
+    return fact === factIn(b, field) ? fact : undefined;
   });
-  return { ...facts, country: one.country === other.country ? one.country : '' };
+  return { ...facts, country: a.country === b.country ? a.country : '' };
 }

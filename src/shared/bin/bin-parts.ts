@@ -1,9 +1,9 @@
-/** The parts of 8-digit BINs that account ranges cover, as numbers: each row of a file may divide two BINs. */
+/** Collects the parts of 8-digit BINs that account ranges cover, in typed arrays: each row may divide two BINs. */
 import { NUMBERS_OF_BIN, type NumberRange } from './account-ranges.ts';
 import { createNumbers } from './facts.ts';
 import { distinct } from './ranges.ts';
 
-/** The ranges that cover a part of a BIN, each with its row of facts. */
+/** A BIN with the ranges that cover parts of it. `row`: the row of facts of a range. */
 interface BinParts {
   bin: number;
   ranges: (NumberRange & { row: number })[];
@@ -12,7 +12,7 @@ interface BinParts {
 export function createBinParts() {
   const bins = createNumbers();
   const rows = createNumbers();
-  /** The first and the last number of the BIN that the range covers, without the digits of the BIN. */
+  /** The first and the last number that the range covers in the BIN, without the digits of the BIN. */
   const [firsts, lasts] = [createNumbers(), createNumbers()];
   return {
     add(bin: number, { from, to }: NumberRange, row: number) {
@@ -22,9 +22,9 @@ export function createBinParts() {
       firsts.push(Math.max(from - start, 0));
       lasts.push(Math.min(to - start, NUMBERS_OF_BIN - 1));
     },
-    /** Each BIN once, in ascending order. */
+    /** Returns each BIN once, in ascending order. */
     bins: (): Uint32Array => distinct(bins.finish()),
-    /** The divided BINs, in ascending order. */
+    /** Yields the divided BINs in ascending order. */
     *divided(): Generator<BinParts> {
       const columns = { bins: bins.finish(), rows: rows.finish(), firsts: firsts.finish(), lasts: lasts.finish() };
       let group: BinParts | undefined;
@@ -43,7 +43,7 @@ export function createBinParts() {
   };
 }
 
-/** The indexes of the numbers in ascending order. Sorts number and index as one value, for the fast native sort. */
+/** Returns indexes in the order of their numbers. Sorts number and index as one value, for the fast native sort. */
 function sortedIndexes(numbers: Uint32Array): Float64Array {
   const keys = Float64Array.from(numbers, (number, index) => number * 2 ** 22 + index);
   return keys.sort().map((key) => key % 2 ** 22);

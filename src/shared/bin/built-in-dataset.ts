@@ -11,7 +11,7 @@ import { bareUrl, cleanText } from './texts.ts';
 export const BUILT_IN_ATTRIBUTION =
   'Bank names by prefix: banks-db 0.12.0 by Linda Rian and contributors (https://github.com/ramoona/banks-db), CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/); completed here with country facts and network rules.';
 
-/** On pages and in docs/bin-data.md. */
+/** Describes the data set on pages and in docs/bin-data.md. */
 export const BUILT_IN_ABOUT =
   'The built-in data set is an example, so that a first look-up has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.';
 export const REAL_USE =
@@ -58,10 +58,10 @@ const EXAMPLE: DatasetEntry = {
 
 const require = createRequire(import.meta.url);
 
-/** The first call reads and builds it, which blocks the process for about 100 ms. */
+/** Returns the built-in data set. The first call reads and builds it, which blocks the process for about 100 ms. */
 export const builtInDataset = once(readBanksDb);
 
-/** Reads the file of each bank in the order of banks-db, which itself loads them as modules: four times slower. */
+/** Reads the file of each bank in the order of banks-db, which itself loads modules, and is four times slower. */
 function readBanks(directory: string): unknown[] {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.json'))
@@ -69,7 +69,7 @@ function readBanks(directory: string): unknown[] {
     .map((path) => JSON.parse(readFileSync(join(directory, path), 'utf8')));
 }
 
-/** If several banks share a prefix, the last one wins, as in banks-db. */
+/** If several banks have a prefix, the last bank is used, as in banks-db. */
 function readBanksDb() {
   const banks = banksSchema.parse(readBanks(join(dirname(require.resolve('banks-db')), 'banks')));
   return createDataset({ ...ABOUT, entries: banks.flatMap(entriesOf).concat(EXAMPLE) });
@@ -84,7 +84,7 @@ function entriesOf(bank: z.infer<typeof banksSchema>[number]): DatasetEntry[] {
   return bank.prefixes.map((prefix) => ({ ...rangeOf(String(prefix)), ...facts }));
 }
 
-/** A five-digit prefix covers ten six-digit ones. A six-digit prefix takes precedence, because it is narrower. */
+/** Converts a prefix into a range of six digits. Among overlapping ranges, the narrowest takes precedence. */
 function rangeOf(prefix: string): { start: string; end: string } {
   return { start: prefix.padEnd(6, '0'), end: prefix.padEnd(6, '9') };
 }

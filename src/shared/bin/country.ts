@@ -1,4 +1,4 @@
-/** Country facts for BIN records by two-letter code, from world-countries (ODbL 1.0). */
+/** Looks up country facts for BIN records by alpha-2 code, in world-countries (ODbL 1.0). */
 import { createRequire } from 'node:module';
 import type { Countries } from 'world-countries';
 import { once } from '../once.ts';
@@ -7,7 +7,7 @@ import type { CountryFacts } from './record.ts';
 export const COUNTRY_ATTRIBUTION =
   'Country facts: world-countries 5.1 by Mohammed Le Doze and contributors (https://github.com/mledoze/countries), ODbL 1.0.';
 
-/** Billing currencies of countries for which the package lists none, or another one first. */
+/** The billing currencies of countries for which the package lists no currency, or another one first. */
 const MAIN_CURRENCY: Readonly<Record<string, string>> = {
   CK: 'NZD',
   CU: 'CUP',
@@ -19,7 +19,7 @@ const MAIN_CURRENCY: Readonly<Record<string, string>> = {
 
 const require = createRequire(import.meta.url);
 
-/** Loaded when the first country is looked up. */
+/** The package is loaded when the first country is looked up. */
 const countries = once(() => {
   // The package's types describe a default export that its CommonJS entry does not have.
   const entries: Countries = require('world-countries');
@@ -35,7 +35,7 @@ export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefi
   return countries().facts.get(alpha2);
 }
 
-/** @param code ISO 3166-1 in upper case: alpha-2, alpha-3 or numeric; any other code is returned unchanged */
+/** @param code ISO 3166-1, upper case: alpha-3 and numeric codes are converted, others are returned unchanged */
 export function alpha2Of(code: string): string {
   return countries().alpha2.get(code) ?? code;
 }
@@ -54,7 +54,7 @@ function factsOf(country: Countries[number]): CountryFacts {
   };
 }
 
-/** The flag is the code in regional indicator symbols (Unicode Technical Standard 51, annex B). */
+/** Returns the flag: the code in regional indicator symbols (Unicode Technical Standard 51, annex B). */
 function flagOf(alpha2: string): string {
   return String.fromCodePoint(...[...alpha2].map((letter) => 0x1f1e6 + letter.charCodeAt(0) - 65));
 }

@@ -1,4 +1,4 @@
-/** Filters the lines of a CSV stream. Without it, one missing quote would swallow the lines after it. */
+/** Filters the lines of a CSV stream. Otherwise, a parser would read all lines after a missing quote as one field. */
 
 const MAX_LINE_CHARACTERS = 64 * 1024;
 const BATCH_CHARACTERS = 64 * 1024;

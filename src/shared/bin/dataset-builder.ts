@@ -1,4 +1,4 @@
-/** Builds a data set: checks and completes each entry, and merges the facts of BINs that several ranges divide. */
+/** Builds a data set: checks and completes each entry, and finds the shared facts of ranges that divide a BIN. */
 import {
   accountRangeOf,
   binsOfRange,
@@ -18,8 +18,8 @@ import { distinct, flattenRanges } from './ranges.ts';
 import type { EntryFacts } from './record.ts';
 
 /**
- * A range with its facts. `start` and `end` (inclusive) have the same length: 6 to 11 digits, or up to 19 if padded with
- * 0 and 9.
+ * A range with its facts. `start` and `end` (inclusive) have the same length: 6 to 11 digits, or up to 19 digits
+ * that are padded with 0 and 9.
  */
 export interface DatasetEntry extends EntryFacts {
   start: string;
@@ -28,7 +28,7 @@ export interface DatasetEntry extends EntryFacts {
 
 export type EntryFault = 'not_6_to_11_digits' | 'range_reversed' | 'country_missing' | 'country_unknown';
 
-/** A BIN that several entries divide, with their rows of facts. `whole`: they cover all of it. */
+/** A BIN that entries divide, with their rows of facts. `whole`: the entries cover all of the BIN. */
 interface DividedBin {
   bin: number;
   rows: ReadonlySet<number>;
@@ -37,7 +37,7 @@ interface DividedBin {
 
 export interface DatasetBuilder {
   /**
-   * Returns why the entry was refused, or undefined.
+   * Adds the entry. Returns the fault of a refused entry; otherwise undefined.
    * @throws RangeError with the code `TOO_LONG` if there are too many entries
    */
   add(entry: DatasetEntry): EntryFault | undefined;
@@ -56,14 +56,14 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
 }
 
 /**
- * The limit of entries, and of distinct texts in them. It keeps each table below the limit of `flattenRanges`, and a
- * thread within the memory that `checkUpload` allows. The largest known data set has half as many.
+ * Maximum number of entries, and of distinct texts in them. It keeps each table below the limit of `flattenRanges`, and
+ * a thread within the memory that `checkUpload` allows. The largest known data set has half as many.
  */
 export const MAX_ROWS = 750_000;
 /** The `code` of the error for a larger data set. */
 export const TOO_LONG = 'DATASET_TOO_LONG';
 
-/** Accepts entries one by one, so that a file can be streamed. */
+/** Creates a builder that accepts entries one by one, so that a file can be read as a stream. */
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
   const parts = createBinParts();
@@ -80,7 +80,7 @@ export function createDatasetBuilder(): DatasetBuilder {
     for (const bin of bins.parts) parts.add(bin, range, row);
   };
 
-  /** Assigns each shorter BIN to the ranges that cover it completely. Returns the divided BINs by number of digits. */
+  /** Adds the ranges to the tables of shorter BINs that they cover completely. Returns the divided BINs by length. */
   const divideBins = (): Map<number, Uint32Array> => {
     const divided = new Map([[8, parts.bins()]]);
     for (const digits of [7, 6]) {
@@ -96,28 +96,28 @@ export function createDatasetBuilder(): DatasetBuilder {
     return divided;
   };
 
-  /** The BINs of 8 digits that are divided. */
+  /** Yields the divided BINs of 8 digits. */
   function* longestDivided(tablesSoFar: readonly Table[]): Generator<DividedBin> {
     for (const { bin, ranges } of parts.divided()) {
-      const wider = findRow(tablesSoFar, String(bin).padStart(8, '0'));
+      const widerRange = findRow(tablesSoFar, String(bin).padStart(8, '0'));
       const rows = new Set(ranges.map(({ row }) => row));
-      if (wider) rows.add(wider.row);
-      yield { bin, rows, whole: wider !== undefined || coversBin(bin, ranges) };
+      if (widerRange) rows.add(widerRange.row);
+      yield { bin, rows, whole: widerRange !== undefined || coversBin(bin, ranges) };
     }
   }
 
-  /** Shorter BINs, which BINs with one more digit divide. */
+  /** Yields the divided BINs with `digits` digits, whose parts are BINs with one more digit. */
   function* shorterDivided(tablesSoFar: readonly Table[], digits: number, bins: Uint32Array): Generator<DividedBin> {
     for (const bin of bins) {
       const text = String(bin).padStart(digits, '0');
-      const longer = Array.from({ length: 10 }, (_, digit) => findRow(tablesSoFar, `${text}${digit}`));
-      const matches = longer.filter((match) => match !== undefined);
-      const whole = matches.length === longer.length && matches.every(({ table }) => !table.part);
+      const rowsOfParts = Array.from({ length: 10 }, (_, digit) => findRow(tablesSoFar, `${text}${digit}`));
+      const matches = rowsOfParts.filter((match) => match !== undefined);
+      const whole = matches.length === rowsOfParts.length && matches.every(({ table }) => !table.part);
       yield { bin, rows: new Set(matches.map(({ row }) => row)), whole };
     }
   }
 
-  /** The row of the facts that these rows share. Reads them one by one: all rows of a file may divide one BIN. */
+  /** Returns the row of the facts that these rows share. Reads them one by one, because all rows may divide one BIN. */
   const sharedRow = (rows: ReadonlySet<number>): number => {
     let shared: EntryFacts | undefined;
     for (const row of rows) {
@@ -183,7 +183,7 @@ function faultOf(entry: DatasetEntry): EntryFault | undefined {
   return countryByAlpha2(entry.country) ? undefined : 'country_unknown';
 }
 
-/** Completes the entry from the network's rules: length, Luhn check, and the network if the entry names none. */
+/** Completes the entry by the rules of its network: number length, Luhn check, and the network if it is missing. */
 function withNetworkRules(entry: DatasetEntry): DatasetEntry {
   const network = entry.scheme ? networkOfScheme(entry.scheme) : networkOfBin(entry.start);
   if (!network) return entry;

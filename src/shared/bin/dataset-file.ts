@@ -1,4 +1,4 @@
-/** Streams a data set file (`BIN_DATASET_FILE`, `bin import`): CSV, which may be gzipped. Counts bad rows. */
+/** Reads a data set file (`BIN_DATASET_FILE`, `bin import`) as a stream: CSV, which may be gzipped. Counts bad rows. */
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -18,13 +18,13 @@ export interface RowFault {
 }
 
 export interface FileReport {
-  /** Name of the recognised shape. */
+  /** Name of the shape that the header has. */
   shape: string;
   /** Accepted rows. */
   taken: number;
   /** Skipped rows. */
   skipped: number;
-  /** The first hundred skipped rows, without their digits. */
+  /** The first hundred skipped rows. Their digits are not repeated. */
   faults: RowFault[];
 }
 
@@ -41,7 +41,7 @@ export type DatasetFileResult =
 const MAX_FAULTS = 100;
 /** Column names identify the format, not the licence under which the file was obtained. */
 const NO_LICENCE = 'The file states no licence: see where you obtained it.';
-const COLUMNS_ADVICE = 'For another one, bin import has --columns.';
+const COLUMNS_ADVICE = 'For another header, use --columns of bin import.';
 
 interface Row {
   record: string[];
@@ -53,13 +53,13 @@ export interface FileOptions {
   about?: Partial<DatasetAbout>;
   /** The columns of a file with an unknown shape. */
   columns?: FileColumns | undefined;
-  /** Advice for a file with an unknown shape; default: to use `--columns` of `bin import`. */
+  /** The advice for a file with an unknown shape. Default: use `--columns` of `bin import`. */
   shapeAdvice?: string;
-  /** Called with the number of further bytes read. */
+  /** Called with the number of bytes that were read since the last call. */
   onBytes?: (count: number) => void;
   /** Called for every skipped row, including those beyond the report's hundred. */
   onFault?: (fault: RowFault) => void;
-  /** Limit of the unpacked text; default: none. */
+  /** Maximum size of the unpacked text. Default: no limit. */
   maxBytes?: number;
 }
 
@@ -77,7 +77,7 @@ export async function readDatasetFile(path: string, options: FileOptions = {}): 
   }
 }
 
-/** Like `readDatasetFile`, for a stream. */
+/** Reads a data set from a stream, like `readDatasetFile`. */
 export async function readDatasetStream(
   chunks: AsyncIterable<Buffer>,
   about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>,
@@ -108,7 +108,7 @@ async function readChunks(
   return reading.finish(about);
 }
 
-/** Reports by the first two bytes whether the file is gzipped. */
+/** Returns whether the file is gzipped, by its first two bytes, and all its bytes. */
 async function sniffGzip(chunks: AsyncIterable<Buffer>, onBytes: FileOptions['onBytes'] = () => undefined) {
   const iterator = chunks[Symbol.asyncIterator]();
   let head = Buffer.alloc(0);
@@ -200,12 +200,12 @@ function createReading({ columns, onFault, shapeAdvice = COLUMNS_ADVICE }: FileO
   return { row, skip, finish };
 }
 
-/** One sentence for the operator. */
+/** Returns one sentence for the operator that says what is wrong and what to do. */
 export function unreadable(path: string, error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
   if (code === 'ENOENT') return `${path} does not exist: check the path.`;
   if (code === 'EACCES' || code === 'EPERM') return `${path} cannot be read: check its permissions.`;
-  if (code === 'EISDIR') return `${path} is a directory: give the path of the CSV file.`;
+  if (code === 'EISDIR') return `${path} is a directory: enter the path of the CSV file.`;
   if (code === TOO_LARGE)
     return `${path} is larger, once it is unpacked, than any known data set. Check that it is the right file.`;
   if (code === TOO_LONG)

@@ -1,4 +1,4 @@
-/** The CSV shapes of BIN data sets: recognises a shape by its header, and converts rows into entries. */
+/** Recognises the shape of a CSV data set by its header, and converts its rows into entries. */
 import { alpha2Of } from './country.ts';
 import type { DatasetEntry } from './dataset-builder.ts';
 import { type EntryFacts, type FileColumns, recordOf } from './record.ts';
@@ -10,7 +10,7 @@ export interface RowShape {
   read: RowReader;
 }
 
-/** Reads the cell of a column; '' for a column that the file lacks. */
+/** Returns the text of a column in the current row; '' for a column that the file lacks. */
 type Cell = (column: string) => string;
 
 interface Shape {
@@ -23,8 +23,8 @@ interface Shape {
 }
 
 /**
- * Recognises the shape by its column names, in any order and case. Given `fileColumns`, reads those instead. Undefined
- * for an unknown header, or one that lacks one of these columns.
+ * Recognises the shape by the names of its columns, in any order and case. With `fileColumns`, uses these columns
+ * instead. Returns undefined for an unknown header, and for a header that lacks one of the columns.
  */
 export function shapeOfHeader(header: readonly string[], fileColumns?: FileColumns): RowShape | undefined {
   const columns = new Map(header.map((name, index) => [name.trim().toLowerCase(), index]));
@@ -35,7 +35,7 @@ export function shapeOfHeader(header: readonly string[], fileColumns?: FileColum
   return { name: shape.name, read };
 }
 
-/** In these shapes `brand` is the network and `category` is the card's brand. */
+/** In files with these columns, `brand` is the network and `category` is the brand of the card. */
 const PREFIX_COLUMNS: FileColumns = {
   start: 'bin',
   scheme: 'brand',
@@ -125,7 +125,7 @@ const MASTERCARD_BRANDS: Readonly<Record<string, { scheme: string; type?: string
   CIR: { scheme: 'cirrus' },
 };
 
-/** A product's name can show that a card is prepaid, but not that it is not. */
+/** The name of a product can show that a card is prepaid, but cannot show the opposite. */
 function prepaidByBrand({ brand = '' }: Omit<EntryFacts, 'country'>): { prepaid?: true } {
   return /\bprepaid\b/i.test(brand) ? { prepaid: true } : {};
 }

@@ -1,4 +1,4 @@
-/** A data set in memory: BIN ranges with their facts, packed into typed arrays and searched by longest match. */
+/** A data set in memory: BIN ranges with their facts, packed into typed arrays. The longest match is found first. */
 import { type PackedFacts, readFacts } from './facts.ts';
 import type { Bin } from './parse-bin.ts';
 import { findSegment, type Segments } from './ranges.ts';
@@ -27,8 +27,8 @@ export interface Coverage {
 }
 
 /**
- * For BINs with at least `digits` digits. `exact`: with exactly that many. `part`: the ranges cover only a part of each
- * BIN.
+ * The segments for BINs with at least `digits` digits. `exact`: only for BINs with exactly that many. `part`: the
+ * ranges cover only a part of each BIN.
  */
 export interface Table extends Segments {
   digits: number;
@@ -41,7 +41,7 @@ export interface PackedDataset extends DatasetAbout {
   /** Number of entries. */
   size: number;
   coverage: Coverage;
-  /** In search order. The owner of a segment is a row of `facts`. */
+  /** The tables in search order. The owner of a segment is a row of `facts`. */
   tables: readonly Table[];
   facts: PackedFacts;
 }
@@ -49,7 +49,7 @@ export interface PackedDataset extends DatasetAbout {
 export interface Dataset extends DatasetAbout {
   size: number;
   coverage: Coverage;
-  /** The matching entry with the most digits; among several the narrowest; among equally narrow ones the last added. */
+  /** Finds the matching entry with the most digits, then the narrowest range, then the latest addition. */
   find(bin: Bin): DatasetHit | undefined;
   packed: PackedDataset;
 }
@@ -64,7 +64,7 @@ function findLongest(packed: PackedDataset, bin: Bin): DatasetHit | undefined {
   if (!match) return undefined;
   const { digits, part } = match.table;
   const record = readFacts(packed.facts, match.row);
-  // Empty if the ranges that divide the BIN share nothing.
+  // The record is empty if the ranges that divide the BIN share no fact.
   return isEmptyRecord(record) ? undefined : { record, digitsMatched: part ? digits - 1 : digits };
 }
 

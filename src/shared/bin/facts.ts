@@ -1,9 +1,9 @@
-/** Packs BIN facts: a row of numbers for each distinct entry, each text once. */
+/** Packs BIN facts: each distinct combination is stored once, as a row of numbers, and each text once. */
 import { countryByAlpha2 } from './country.ts';
 import type { Fact, Place } from './field.ts';
 import { type BinRecord, type EntryFacts, FIELDS, factIn, recordOf } from './record.ts';
 
-/** A growing typed array. */
+/** A typed array that grows. */
 export interface Numbers {
   push(value: number): void;
   finish(): Uint32Array;
@@ -13,11 +13,11 @@ export interface PackedFacts {
   /** Rows of `columns` numbers each. */
   cells: Uint32Array;
   columns: number;
-  /** The first one is empty and stands for an absent fact. */
+  /** The first text is empty, and stands for an absent fact. */
   texts: readonly string[];
 }
 
-/** In column order, which is the order of the texts in a stored data set. */
+/** The fields by column. Their texts are added to a stored data set in this order. */
 const BY_COLUMN = FIELDS.toSorted((a, b) => a.place.column - b.place.column);
 const COLUMNS = 1 + Math.max(...FIELDS.map(({ place }) => place.column));
 const COUNTRY_COLUMN = 0;
@@ -43,11 +43,11 @@ function doubled(values: Uint32Array): Uint32Array {
   return larger;
 }
 
-/** `add` returns the row of the facts, which may exist already. `written` returns the facts without a copy. */
+/** Creates a writer. `add` returns the row of the facts, which may exist already. `written` returns them uncopied. */
 export function createFactsWriter() {
   const texts = createTexts();
   const rows = createRows();
-  // Reused, because a data set has hundreds of thousands of entries.
+  // All entries use one array, because a data set has hundreds of thousands of them.
   const row = new Uint32Array(COLUMNS);
   return {
     add(entry: EntryFacts): number {
@@ -86,7 +86,7 @@ function createTexts() {
   };
 }
 
-/** Stores each distinct row once, in a hash table with open addressing. */
+/** Creates a store that has each distinct row once, in a hash table with open addressing. */
 function createRows() {
   let cells: Uint32Array = new Uint32Array(1024 * COLUMNS);
   let slots = new Uint32Array(2048).fill(NO_ROW);
@@ -141,7 +141,7 @@ function bitsOf(fact: number | boolean): number {
   return fact ? FLAG.yes : FLAG.no;
 }
 
-/** Rows of an older program lack the newest columns; those of a newer program have more. */
+/** Reads a row of facts. A row that an older program wrote lacks the newest columns, which then count as absent. */
 export function readFacts({ cells, columns, texts }: PackedFacts, row: number): BinRecord {
   const start = row * columns;
   const country = countryByAlpha2(texts[cells[start + COUNTRY_COLUMN] ?? NO_TEXT] ?? '');

@@ -3,11 +3,11 @@ import type { z } from 'zod';
 
 export type Fact = string | number | boolean;
 
-/** Where a stored data set has the fact. A place never changes; a new field gets a new column. */
+/** Position of a fact in a stored data set. It never changes, and a new field gets a new column. */
 export interface Place<Value extends Fact = Fact> {
   /** Index in the row of 32-bit numbers. Fields whose bits do not overlap can share a column. */
   column: number;
-  /** A text is stored as its index, a flag as two bits from `shift`, a number as all bits from `shift`. 0: absent. */
+  /** A text is stored as its index, a flag in two bits from `shift`, a number in all bits from it. 0 means absent. */
   kind: Value extends string ? 'text' : Value extends boolean ? 'flag' : 'number';
   shift: number;
 }
@@ -15,24 +15,24 @@ export interface Place<Value extends Fact = Fact> {
 export interface FieldRules<Value extends Fact> {
   /** Reads the fact from the response of a service. */
   response: z.ZodType<Value>;
-  /** Reads the fact from a cell of a file: trimmed, not empty. */
+  /** Reads the fact from a cell of a file. @param text trimmed and not empty */
   cell(text: string): Value | undefined;
   /** Name of the field in `--columns` of an import. */
   column: string;
   place: Place<Value>;
-  /** If absent, the template of the page draws the fact. */
+  /** The label on the page. Without it, the template of the page shows the fact. */
   label?: string;
-  /** Replaces the value on the page. */
-  words?(value: Value): string;
+  /** Formats the value for the page. */
+  format?(value: Value): string;
 }
 
 export interface Field extends FieldRules<Fact> {
-  /** The member of the record that holds the field; undefined for the record itself. */
+  /** The member of the record in which the field is; undefined for a field of the record itself. */
   group: 'number' | 'bank' | undefined;
   name: string;
 }
 
-/** A member of the record, absent if the fact is unknown. */
+/** Defines a member of the record, which is absent if the fact is unknown. */
 export function field<Value extends Fact>(schema: z.ZodType<Value>, rules: FieldRules<Value>) {
   return Object.assign(schema.exactOptional(), { rules });
 }

@@ -1,15 +1,15 @@
-/** BIN facts that need no call. Gatehouse and the BIN lookup service use the same sources in the same order. */
+/** Finds BIN facts without a call. Gatehouse and the BIN lookup service use the same sources in the same order. */
 import type { Dataset } from './dataset.ts';
 import type { LookupFound } from './lookup-result.ts';
 import { NETWORK_RULES_AS_OF, networkOfBin } from './network.ts';
 import type { Bin } from './parse-bin.ts';
 
-/** Called in order until one has a match with a country. */
+/** Functions that return a data set, or undefined while there is none. They are called in the order of the search. */
 export type DatasetSources = readonly (() => Dataset | undefined)[];
 
 /**
- * Finds the BIN in the data sets, then in the published rules of the card networks. A match without a country counts
- * only if no data set has one with a country.
+ * Finds the BIN in the data sets, then in the published rules of the card networks. A match with a country takes
+ * precedence over one without.
  */
 export function findLocalFacts(bin: Bin, sources: DatasetSources): LookupFound | undefined {
   let withoutCountry: LookupFound | undefined;

@@ -1,5 +1,4 @@
-/** The result of a BIN look-up. */
-
+/** The result of a BIN look-up, its age, and its response headers. */
 import { z } from 'zod';
 import { DAY_MS } from '../time.ts';
 import type { BinRecord } from './record.ts';
@@ -10,12 +9,12 @@ export type LookupSource = z.output<typeof sourceSchema>;
 export interface LookupFound {
   record: BinRecord;
   source: LookupSource;
-  /** Date of the data set or the rules, YYYY-MM-DD; for a service that sends none, the date of its response. */
+  /** Date of the data set or the rules, YYYY-MM-DD. If a service sends no date, the date of its response. */
   asOf: string;
   digitsMatched: number;
-  /** The facts are more than two years old. */
+  /** Set if the facts are more than two years old. */
   outdated?: true;
-  /** The card is a test card of a payment provider. */
+  /** Set for a test card of a payment provider. */
   testData?: true;
   /** Why the service, which may have more facts, could not be called. */
   serviceProblem?: LookupProblem;
@@ -25,7 +24,7 @@ export interface LookupFound {
 /** A budget of calls to the service. `unreserved`: the part of the month's calls that is not reserved for users. */
 export type BinBudget = 'user' | 'relay_token' | 'unreserved' | 'month';
 
-/** `retryAfterSeconds`: whole seconds, absent for `bin_not_found`. `spent`: the budget that is used up, if any. */
+/** A failed look-up. `retryAfterSeconds`: absent for `bin_not_found`. `spent`: the exhausted budget, if any. */
 export interface LookupProblem {
   problem: 'bin_not_found' | 'bin_quota_exhausted' | 'bin_service_unavailable';
   retryAfterSeconds?: number;
@@ -36,15 +35,15 @@ export type LookupResult = LookupFound | LookupProblem;
 
 const TWO_YEARS_MS = 2 * 365 * DAY_MS;
 
-/** @param now milliseconds since the epoch */
+/** Sets `outdated` if the facts are old. @param now milliseconds since the epoch */
 export function withAge(found: LookupFound, now: number): LookupFound {
   return isOutdated(found.asOf, now) ? { ...found, outdated: true } : found;
 }
 
-/** True for facts that are more than two years old. @param asOf ISO 8601 date */
+/** Returns whether facts are more than two years old. @param asOf their date (ISO 8601) */
 export const isOutdated = (asOf: string, now: number): boolean => Date.parse(asOf) < now - TWO_YEARS_MS;
 
-/** Response headers that name the record's source. `Retry-After`: when the service may have more facts. */
+/** Returns the headers about the source of the record. `Retry-After`: when the service may return more facts. */
 export function recordHeaders(found: LookupFound): Record<string, string> {
   const { source, asOf, digitsMatched, outdated, testData, serviceProblem } = found;
   const headers: Record<string, string> = {

@@ -1,4 +1,4 @@
-/** Card network rules: which network a BIN belongs to, and the length and Luhn check of its card numbers. */
+/** The rules of card networks: the network of a BIN, and the length and Luhn check of its card numbers. */
 import creditCardType from 'credit-card-type';
 import { findSegment, type Segments } from './ranges.ts';
 import { schemeFromName } from './scheme-name.ts';
@@ -12,7 +12,7 @@ export interface NetworkFacts {
 /** Release date of credit-card-type 10.3.0, the source of the rules. */
 export const NETWORK_RULES_AS_OF = '2026-06-30';
 
-/** The usual length of a network's numbers. Maestro and UnionPay are missing because their lengths vary too much. */
+/** The usual length of card numbers, by network. The lengths of Maestro and UnionPay vary too much. */
 const USUAL_LENGTH: Readonly<Record<string, number>> = {
   amex: 15,
   diners: 14,
@@ -22,14 +22,14 @@ const USUAL_LENGTH: Readonly<Record<string, number>> = {
   visa: 16,
 };
 
-// UnionPay numbers need not pass the Luhn check, nor those of unknown networks.
+// Numbers of UnionPay and of unknown networks need not pass the Luhn check.
 const LUHN_SCHEMES: ReadonlySet<string> = new Set([...Object.keys(USUAL_LENGTH), 'maestro']);
 
 export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
 
 /**
- * The network of numbers that start with these digits, and how many digits identify it. Undefined unless exactly one
- * network matches.
+ * Returns the network of card numbers that start with these digits, and how many of the digits identify it; undefined
+ * unless exactly one network matches.
  */
 export function networkOfBin(digits: string): NetworkOfBin | undefined {
   const prefix = digits.slice(0, MAX_DIGITS);
@@ -51,10 +51,10 @@ interface RuleTable {
   networks: (NetworkOfBin | undefined)[];
 }
 
-/** By number of digits, because further digits can match more rules or rule some out. */
+/** The tables by number of digits, because more digits can match other rules. */
 const tables = new Map<number, RuleTable>();
 
-/** Applies the rules once to each range between two of their limits, because an import needs them for each row. */
+/** Applies the rules once to each range between two of their limits, because an import looks up every row. */
 function createRuleTable(digits: number): RuleTable {
   const edges = PATTERNS.flatMap(([first = '', last = '']) => [
     Number(first.slice(0, digits).padEnd(digits, '0')),
@@ -72,7 +72,7 @@ function applyRules(digits: string): NetworkOfBin | undefined {
   return { ...networkOfScheme(schemeFromName(network.type)), digitsMatched };
 }
 
-/** @param scheme name used in BIN records */
+/** @param scheme a name as in BIN records */
 export function networkOfScheme(scheme: string): NetworkFacts {
   const length = USUAL_LENGTH[scheme];
   const number = { ...(length && { length }), ...(LUHN_SCHEMES.has(scheme) && { luhn: true }) };

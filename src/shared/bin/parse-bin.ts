@@ -8,7 +8,7 @@ const BIN = /^[0-9]{6,8}$/;
 
 export type ParsedBin = { bin: Bin; problem?: never } | { bin?: never; problem: 'invalid_bin' };
 
-/** The problem never repeats the value (R85). */
+/** Parses a BIN. The problem never repeats the input (R85). */
 export function parseBin(input: unknown): ParsedBin {
   return typeof input === 'string' && BIN.test(input) ? { bin: input as Bin } : { problem: 'invalid_bin' };
 }

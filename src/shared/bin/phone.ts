@@ -5,12 +5,12 @@ import { remembered } from '../remembered.ts';
 
 const require = createRequire(import.meta.url);
 
-/** A data set has each bank's number in many rows. '' is a number that cannot be converted. */
+/** Converted numbers, because a data set has a bank's number in many rows. '' if the number cannot be converted. */
 const numbers = remembered<string>(10_000);
 
 /**
- * The number in E.164 form, such as `+4589893300`. Undefined for a number that cannot exist in its country.
- * @param country ISO 3166-1 alpha-2, upper case: the country of a number without a calling code
+ * Returns the number in E.164 form, such as `+4589893300`; undefined if it cannot exist in its country.
+ * @param country the alpha-2 code, in upper case, for a number without a calling code
  */
 export function internationalPhone(text: string, country: string | undefined): string | undefined {
   const key = `${country} ${text}`;
@@ -23,9 +23,9 @@ export function internationalPhone(text: string, country: string | undefined): s
 }
 
 function parse(text: string, country: string | undefined): string {
-  // Loaded when the first number is parsed.
+  // The package is loaded when the first number is parsed.
   const { parsePhoneNumberFromString }: typeof import('libphonenumber-js/min') = require('libphonenumber-js/min');
-  // The type lists only the countries of the package; others have no numbers.
+  // The type lists only the countries of the package. For another country, the package finds no valid number.
   const number = parsePhoneNumberFromString(text, country as CountryCode | undefined);
   return number?.isValid() ? number.number : '';
 }

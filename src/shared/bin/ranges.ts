@@ -1,14 +1,14 @@
-/** Flattens overlapping number ranges into disjoint segments, held in typed arrays for fast search. */
+/** Flattens overlapping number ranges into disjoint segments, in typed arrays for fast search. */
 
-/** Inclusive ranges: range `i` is `starts[i]` to `ends[i]`. At most 2^21 ranges of numbers below 10^8. */
+/** Range `i` goes from `starts[i]` to `ends[i]`, inclusive. There are at most 2^21 ranges of numbers below 10^8. */
 export interface RangeList {
   starts: Uint32Array;
   ends: Uint32Array;
 }
 
 /**
- * Disjoint ascending segments: segment `i` goes from `starts[i]` to just before the next start. `owners[i]` is the
- * value of the narrowest range that contains it (the last of equally narrow ones), or `NO_OWNER`.
+ * Disjoint ascending segments. Segment `i` goes from `starts[i]` to just before the next start. `owners[i]` is the
+ * value of the narrowest range that contains it, the latest of equally narrow ones, or `NO_OWNER`.
  */
 export interface Segments {
   starts: Uint32Array;
@@ -19,7 +19,7 @@ export const NO_OWNER = 0xffffffff;
 const MAX_RANGES = 2 ** 21;
 
 /**
- * Costs as much time as sorting the ranges, and two numbers of memory per segment.
+ * Flattens the ranges, in the time of a sort and with two numbers of memory for each segment.
  * @param values the value of each range; neighbouring segments with the same value are merged
  */
 export function flattenRanges(ranges: RangeList, values: Uint32Array): Segments {
@@ -29,14 +29,14 @@ export function flattenRanges(ranges: RangeList, values: Uint32Array): Segments 
   return joinSegments(edges, owners);
 }
 
-/** The owner of the segment that contains the number; -1 if there is none. */
+/** Returns the owner of the segment that contains the number; -1 if there is none. */
 export function findSegment({ starts, owners }: Segments, value: number): number {
   const segment = lastAtMost(starts, value);
   const owner = segment < 0 ? NO_OWNER : (owners[segment] ?? NO_OWNER);
   return owner === NO_OWNER ? -1 : owner;
 }
 
-/** The distinct numbers at which a range starts or the one after its end, in ascending order. */
+/** Returns the starts of the ranges and the numbers after their ends, without duplicates, in ascending order. */
 function edgesOf({ starts, ends }: RangeList): Uint32Array {
   const edges = new Uint32Array(starts.length * 2);
   edges.set(starts);
@@ -44,7 +44,7 @@ function edgesOf({ starts, ends }: RangeList): Uint32Array {
   return distinct(edges);
 }
 
-/** The distinct numbers in ascending order. Sorts `numbers` in place. */
+/** Returns the numbers without duplicates, in ascending order. Sorts `numbers` in place. */
 export function distinct(numbers: Uint32Array): Uint32Array {
   numbers.sort();
   let count = 0;
@@ -102,7 +102,7 @@ function joinSegments(edges: Uint32Array, owners: Uint32Array): Segments {
   return { starts: edges.slice(0, count), owners: owners.slice(0, count) };
 }
 
-/** Index of the last element that is not greater than the value; -1 if there is none. */
+/** Returns the index of the last element that is not greater than the value; -1 if there is none. */
 function lastAtMost(sorted: Uint32Array, value: number): number {
   let low = 0;
   let high = sorted.length;

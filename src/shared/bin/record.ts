@@ -1,4 +1,4 @@
-/** The BIN record: the only place that defines its fields. */
+/** Defines the BIN record: its schema, and how each field is read, stored and shown. */
 import { z } from 'zod';
 import { type Fact, type Field, field, fieldsOf, flag, text, wholeNumber } from './field.ts';
 import { schemeFromName } from './scheme-name.ts';
@@ -14,14 +14,14 @@ const number = z.object({
     column: 'length',
     place: wholeNumber(8, 4),
     label: 'Number length',
-    words: (length) => `${length} digits`,
+    format: (length) => `${length} digits`,
   }),
   luhn: field(z.boolean(), {
     ...yesOrNo,
     column: 'luhn',
     place: flag(8, 2),
     label: 'Check digit',
-    words: (luhn) => (luhn ? 'Luhn check on the last digit' : 'None'),
+    format: (luhn) => (luhn ? 'Luhn check on the last digit' : 'None'),
   }),
 });
 
@@ -32,7 +32,7 @@ const card = z.object({
     column: 'scheme',
     place: text(1),
   }),
-  /** `debit`, `credit` or similar. */
+  /** The kind of card, such as `debit` or `credit`. */
   type: field(z.string(), {
     response: lowerCase(/^[a-z][a-z -]{0,19}$/),
     cell: (cell) => (/^[a-z][a-z -]{0,19}$/i.test(cell) ? cell.toLowerCase() : undefined),
@@ -45,20 +45,20 @@ const card = z.object({
     column: 'prepaid',
     place: flag(8, 0),
     label: 'Prepaid',
-    words: (prepaid) => (prepaid ? 'Yes' : 'No'),
+    format: (prepaid) => (prepaid ? 'Yes' : 'No'),
   }),
 });
 
 const bank = z.object({
   name: field(z.string(), { ...line(200), column: 'bank', place: text(4) }),
-  /** Without `https://`. */
+  /** A host name with an optional path, without `https://`. */
   url: field(z.string(), {
     response: z.string().transform(bareUrl).pipe(z.string()),
     cell: bareUrl,
     column: 'url',
     place: text(5),
   }),
-  /** E.164, once the country has completed it. */
+  /** In E.164 form, once the entry has been added to a data set. */
   phone: field(z.string(), {
     response: line(40).response,
     cell: (cell) => cleanText(cell, 40) || undefined,
@@ -102,7 +102,7 @@ const BANK = fieldsOf('bank', bank);
 /** All fields except the country. */
 export const FIELDS = [...NUMBER, ...CARD, ...BANK];
 
-/** The names for `--columns`. `start` and `end` are the limits of a range; without `end` it is one prefix. */
+/** The names for `--columns`. `start` and `end` are the limits of a range. Without `end`, `start` is a prefix. */
 export const COLUMN_NAMES: readonly string[] = [
   'start',
   'end',
@@ -110,7 +110,7 @@ export const COLUMN_NAMES: readonly string[] = [
   ...[...CARD, ...NUMBER, ...BANK].map(({ column }) => column),
 ];
 
-/** For each name, the column of a file. */
+/** Maps names of `COLUMN_NAMES` to the columns of a file. */
 export type FileColumns = Readonly<Record<string, string>>;
 
 export function factIn(facts: Omit<BinRecord, 'country'>, { group, name }: Field): Fact | undefined {
@@ -118,7 +118,7 @@ export function factIn(facts: Omit<BinRecord, 'country'>, { group, name }: Field
   return members?.[name] as Fact | undefined;
 }
 
-/** The known facts, in schema order. Avoids spreads for speed: each look-up builds a record. */
+/** Returns a record of the known facts, in schema order. Avoids spreads, because each look-up builds a record. */
 export function recordOf(factOf: (field: Field) => Fact | undefined, country?: BinRecord['country']): BinRecord {
   const record: BinRecord = {};
   const number = addFacts(NUMBER, factOf);
@@ -130,7 +130,7 @@ export function recordOf(factOf: (field: Field) => Fact | undefined, country?: B
   return record;
 }
 
-/** Adds the facts to `members`, or to a new object, which is undefined if there are no facts. */
+/** Adds the known facts to `members`. Without `members`, returns a new object, or undefined if there are no facts. */
 function addFacts(
   fields: readonly Field[],
   factOf: (field: Field) => Fact | undefined,
@@ -150,7 +150,7 @@ interface FactRow {
   text: string;
 }
 
-/** The facts that have a label, for pages, by part of the record. */
+/** The facts for pages that have a label, by part of the record. */
 export interface FactRows {
   number: FactRow[];
   card: FactRow[];
@@ -161,8 +161,8 @@ export function factRows(record: BinRecord): FactRows {
   const rowsOf = (fields: readonly Field[]) =>
     fields.flatMap((field) => {
       const fact = factIn(record, field);
-      const { label, words = String } = field;
-      return fact === undefined || label === undefined ? [] : [{ label, text: words(fact) }];
+      const { label, format = String } = field;
+      return fact === undefined || label === undefined ? [] : [{ label, text: format(fact) }];
     });
   return { number: rowsOf(NUMBER), card: rowsOf(CARD), bank: rowsOf(BANK) };
 }

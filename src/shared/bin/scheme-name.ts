@@ -12,7 +12,7 @@ const SCHEME_OF_NAME: Readonly<Record<string, string>> = {
   'master card': 'mastercard',
 };
 
-/** The name used in BIN records: lower case, and `amex` for `American Express`. */
+/** Returns the name used in BIN records: in lower case, with one spelling, such as `amex` for `American Express`. */
 export function schemeFromName(name: string): string {
   const plain = name.trim().toLowerCase();
   return SCHEME_OF_NAME[plain] ?? plain;

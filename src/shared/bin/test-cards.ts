@@ -1,4 +1,4 @@
-/** The test cards that payment providers publish, by their first digits: complete BIN records for the sandbox. */
+/** The BIN records, for the sandbox, of the test cards that payment providers publish. */
 import type { Dataset } from './dataset.ts';
 import { createDataset } from './dataset-builder.ts';
 
@@ -29,7 +29,7 @@ const CARDS: readonly [prefix: string, scheme: string, type: string, brand: stri
   ['62509470', 'unionpay', 'credit', 'UnionPay', 'CN'],
 ];
 
-/** Every record names its bank "Test card, no bank", so that test data are recognisable. */
+/** Returns the test cards. Every record has the bank name "Test card, no bank", so that test data is recognised. */
 export function testCards(): Dataset {
   return createDataset({
     source: 'test cards of payment providers',

@@ -5,7 +5,7 @@ import { containsCardNumber } from '../observability/card-numbers.ts';
 /** Visible ASCII with single spaces. */
 const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
 
-/** The text on one line, without control and invisible characters, cut to the maximum length. */
+/** Returns the text on one line, without control and invisible characters, cut to the maximum length. */
 export function cleanText(text: string, maxLength: number): string {
   // Fast path: nearly all of the millions of texts in a data set are plain.
   if (text.length <= maxLength && PLAIN.test(text)) return text;
@@ -13,8 +13,8 @@ export function cleanText(text: string, maxLength: number): string {
 }
 
 /**
- * Removes the scheme and the final slashes. Undefined unless the rest is a plain host name with an optional path and
- * holds no card number (R85).
+ * Returns the URL without scheme and final slashes; undefined unless it is a plain host name with an optional path, and
+ * contains no card number (R85).
  */
 export function bareUrl(text: string): string | undefined {
   if (text.length > 200) return undefined;
@@ -26,7 +26,7 @@ export function bareUrl(text: string): string | undefined {
   return isPlain && !containsCardNumber(bare) ? bare : undefined;
 }
 
-/** One line of text that is not empty. Cells that hold a card number are ignored. */
+/** Rules for a line of text that is not empty. A cell with a card number is ignored. */
 export const line = (maxLength: number) => ({
   response: z
     .string()
@@ -45,7 +45,7 @@ export const yesOrNo = {
 
 export const lowerCase = (pattern: RegExp) => z.string().trim().toLowerCase().regex(pattern);
 
-/** A clean text; undefined if it is empty or holds a card number (R85). */
+/** Returns the clean text; undefined if it is empty or contains a card number (R85). */
 export function withoutCardNumber(text: string, maxLength: number): string | undefined {
   const clean = cleanText(text, maxLength);
   return clean && !containsCardNumber(clean) ? clean : undefined;
