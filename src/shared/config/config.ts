@@ -4,7 +4,7 @@ import { wouldCollide } from './rules.ts';
 import { type ConfigSource, readSettings, type ValuesOf } from './setting.ts';
 import { SETTINGS, type SettingValues } from './settings.ts';
 
-/** Inferred: the schemas of `SETTINGS` declare the type of each value. */
+/** The type is inferred, because the schemas of `SETTINGS` declare the type of each value. */
 export type Config = ReturnType<typeof toConfig>;
 export type TracingSettings = NonNullable<Config['tracing']>;
 
@@ -12,13 +12,13 @@ export type TracingSettings = NonNullable<Config['tracing']>;
 export type StorageConfig = ReturnType<typeof toStorage>;
 
 /**
- * `config` is undefined if there are faults. `values` has a stand-in for each faulty setting: use it to check the files
- * that settings name, never to open anything.
+ * Loads the settings of Gatehouse. `config` is undefined if there are faults. `values` has a stand-in for each faulty
+ * setting: use it only to check the files that settings name.
  */
 export function loadConfig(source: ConfigSource): {
   config: Config | undefined;
   values: Config;
-  /** The values of the settings that may come from files, by name, for comparison only. */
+  /** The values of the settings that may come from files, by name, to be compared at a reload. */
   secrets: ReadonlyMap<string, string>;
   faults: string[];
 } {
@@ -36,19 +36,19 @@ export function loadStorageConfig(source: ConfigSource): { values: StorageConfig
   return { values: deepFreeze(toStorage(read.values)), faults };
 }
 
-/** The settings of BIN look-ups, in addition to the storage's. */
+/** Loads the settings of BIN look-ups, for commands. */
 export function loadBinConfig(source: ConfigSource) {
   const { values, faults } = readSettings(BIN_SETTINGS, source);
   return { values: deepFreeze({ ...toBin(values), ...toOutbound(values) }), faults };
 }
 
-/** The lifetimes of sessions, for commands. */
+/** Loads the lifetimes of sessions, for commands. */
 export function loadSessionConfig(source: ConfigSource) {
   const { values, faults } = readSettings(pick('SESSION_IDLE_SECONDS', 'SESSION_MAX_SECONDS'), source);
   return { values: toSession(values), faults };
 }
 
-/** The address of the management listener, for commands. */
+/** Loads the address of the management listener, for commands. */
 export function loadManagementConfig(source: ConfigSource) {
   const { values, faults } = readSettings(pick('MANAGEMENT_HOST', 'MANAGEMENT_PORT'), source);
   return { values: { host: values.MANAGEMENT_HOST, port: values.MANAGEMENT_PORT }, faults };
@@ -94,20 +94,20 @@ function toConfig(values: SettingValues) {
     ...toStorage(values),
     ...toOutbound(values),
     ...toBin(values),
-    /** The first one signs, all verify. */
+    /** The first secret signs cookies, and all verify them. */
     sessionSecrets: values.SESSION_SECRETS,
     connectedAppsFile: values.CONNECTED_APPS_FILE,
     admin: {
       app: values.ADMIN_APP,
       claim: values.ADMIN_CLAIM,
       values: values.ADMIN_VALUES,
-      /** The `acr` that the admin pages require of sign-ins (step-up). */
+      /** The `acr` that a sign-in must have for the admin pages (step-up). */
       acr: values.ADMIN_ACR,
     },
     /** Calls to one host: how many may run at a time, and how many more may wait. */
     upstream: { concurrency: values.UPSTREAM_CONCURRENCY, waiting: values.UPSTREAM_WAITING },
     connectionCheckSeconds: values.CONNECTION_CHECK_SECONDS,
-    /** Retention of the audit trail. */
+    /** The audit trail keeps entries for this many days. */
     auditDays: values.AUDIT_DAYS,
     /** Requests a minute; 0 for no limit. */
     rateLimits: {
@@ -127,7 +127,7 @@ type ServerSettings =
   | ('OPERATOR_NAME' | 'SUPPORT_CONTACT' | 'SESSION_IDLE_SECONDS' | 'SESSION_MAX_SECONDS')
   | ('SHUTDOWN_SECONDS' | 'SHUTDOWN_DELAY_SECONDS' | 'LOG_LEVEL');
 
-/** The settings of every program that serves pages. */
+/** Returns the settings that every program with pages has. */
 export function toServer(values: Pick<SettingValues, ServerSettings>) {
   return {
     publicUrl: values.PUBLIC_URL,
@@ -149,15 +149,15 @@ function toStorage(values: ValuesOf<typeof STORAGE_SETTINGS>) {
   return {
     /** `kid:base64url` texts, comma-separated. */
     encryptionKeys: values.ENCRYPTION_KEYS,
-    /** Used if Redis is not configured. */
+    /** The directory of the SQLite database, which is used if Redis is not configured. */
     dataDirectory: values.DATA_DIR,
     redis: toRedis(values),
-    /** PEM: trusted in addition to the authorities of Node. */
+    /** Certificates in PEM form, trusted in addition to those of Node. */
     authorities: values.CA_FILE,
   };
 }
 
-/** One of the three ways to connect, or undefined. */
+/** Returns the settings of the chosen way to connect to Redis; undefined if none is chosen. */
 export function toRedis(values: ValuesOf<typeof REDIS_SETTINGS>) {
   const { REDIS_CERT_FILE: cert, REDIS_KEY_FILE: key } = values;
   const common = {
@@ -174,7 +174,7 @@ export function toRedis(values: ValuesOf<typeof REDIS_SETTINGS>) {
   return { sentinels, sentinelName: values.REDIS_SENTINEL_NAME ?? '', sentinelCredentials, ...common };
 }
 
-/** The settings of outgoing calls. */
+/** Returns the settings of outgoing calls. */
 export function toOutbound(values: ValuesOf<typeof OUTBOUND_SETTINGS>) {
   const { INTERNAL_HOSTS: internalHosts, HTTPS_PROXY: url, NO_PROXY: bypass } = values;
   return { internalHosts, proxy: url === undefined ? undefined : { url, bypass } };
@@ -195,22 +195,22 @@ function toBin(values: Omit<ValuesOf<typeof BIN_SETTINGS>, keyof typeof OUTBOUND
   return { bin: { datasetFile, service: service || undefined } };
 }
 
-/** Undefined if tracing is off. */
+/** Returns the settings of traces; undefined if tracing is off. */
 function toTracing(values: SettingValues) {
   const endpoint = values.OTEL_EXPORTER_OTLP_ENDPOINT;
   if (endpoint === undefined) return undefined;
   return {
-    /** `/v1/traces` is added. */
+    /** The URL to which `/v1/traces` is added. */
     endpoint,
     headers: values.OTEL_EXPORTER_OTLP_HEADERS,
     serviceName: values.OTEL_SERVICE_NAME,
     sampler: values.OTEL_TRACES_SAMPLER,
-    /** From 0 to 1; only for ratio samplers. */
+    /** The share of traced requests, from 0 to 1, for the samplers with a ratio. */
     ratio: values.OTEL_TRACES_SAMPLER_ARG,
   };
 }
 
-/** Faults of settings that are valid individually, but not together. */
+/** Returns the faults of settings that are valid individually, but not together. */
 export function serverFaults(values: Parameters<typeof toServer>[0], faulty: ReadonlySet<string>): string[] {
   const { listen, management, session } = toServer(values);
   const faults: string[] = [];
@@ -226,8 +226,8 @@ export function serverFaults(values: Parameters<typeof toServer>[0], faulty: Rea
 }
 
 /**
- * Faults in the choice between the three ways to connect to Redis; `redisAddressFaults` in `storage.ts` reads the
- * addresses.
+ * Returns the faults in the choice between the three ways to connect to Redis. `redisAddressFaults` in `storage.ts`
+ * checks the addresses.
  */
 export function redisChoiceFaults(values: Parameters<typeof toRedis>[0], faulty: ReadonlySet<string>): string[] {
   const faults: string[] = [];
@@ -236,7 +236,7 @@ export function redisChoiceFaults(values: Parameters<typeof toRedis>[0], faulty:
     faults.push('REDIS_URL, REDIS_CLUSTER and REDIS_SENTINELS exclude each other: keep one of them.');
   }
   if (isSet('REDIS_SENTINELS') !== isSet('REDIS_SENTINEL_NAME')) {
-    faults.push('REDIS_SENTINELS and REDIS_SENTINEL_NAME belong together: give both or neither.');
+    faults.push('REDIS_SENTINELS and REDIS_SENTINEL_NAME belong together: set both or neither.');
   }
   if ((isSet('REDIS_SENTINEL_USERNAME') || isSet('REDIS_SENTINEL_PASSWORD')) && !isSet('REDIS_SENTINELS')) {
     faults.push(
@@ -248,7 +248,7 @@ export function redisChoiceFaults(values: Parameters<typeof toRedis>[0], faulty:
   }
   const { REDIS_CERT_FILE: cert, REDIS_KEY_FILE: key } = values;
   if (isSet('REDIS_CERT_FILE') !== isSet('REDIS_KEY_FILE')) {
-    faults.push('REDIS_CERT_FILE and REDIS_KEY_FILE belong together: give both or neither.');
+    faults.push('REDIS_CERT_FILE and REDIS_KEY_FILE belong together: set both or neither.');
   } else if (cert && key && !isKeyOfCertificate(cert, key)) {
     faults.push('REDIS_KEY_FILE is not the key of the certificate in REDIS_CERT_FILE.');
   }

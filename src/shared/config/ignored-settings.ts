@@ -1,6 +1,6 @@
 /**
- * Finds environment variables that are ignored: misspelt settings, and those of OpenTelemetry that Gatehouse does not
- * support.
+ * Finds environment variables that are ignored: misspelt settings, and settings of OpenTelemetry that Gatehouse does
+ * not support.
  */
 import type { SettingTable } from './setting.ts';
 
@@ -8,9 +8,9 @@ import type { SettingTable } from './setting.ts';
  * A misspelt name may differ in a fourth of its characters: `REDIS_URI` counts as `REDIS_URL`, and `PATH` not as
  * `PORT`.
  */
-const CHARACTERS_FOR_EACH_CHANGE = 4;
+const CHARACTERS_PER_CHANGE = 4;
 
-/** Sentences that name the variable, never its value. Pure. */
+/** Returns sentences that name the ignored variables, never their values. Pure. */
 export function ignoredSettings(env: Readonly<Record<string, string | undefined>>, table: SettingTable): string[] {
   const settings = new Set(
     Object.entries(table).flatMap(([name, { secret }]) => (secret ? [name, `${name}_FILE`] : [name])),
@@ -24,17 +24,17 @@ export function ignoredSettings(env: Readonly<Record<string, string | undefined>
 function warningOf(name: string, settings: readonly string[]): string | undefined {
   if (name.startsWith('OTEL_'))
     return `${name} is ignored: docs/operating-reference.md lists the supported OTEL_ settings.`;
-  const max = Math.floor(name.length / CHARACTERS_FOR_EACH_CHANGE);
-  const [nearest] = settings
+  const maxChanges = Math.floor(name.length / CHARACTERS_PER_CHANGE);
+  const [similarSetting] = settings
     // The difference in length is a lower bound of the changes, and far cheaper to compute.
-    .filter((setting) => Math.abs(setting.length - name.length) <= max)
+    .filter((setting) => Math.abs(setting.length - name.length) <= maxChanges)
     .map((setting) => ({ setting, changes: changesBetween(name, setting) }))
-    .filter(({ changes }) => changes <= max)
+    .filter(({ changes }) => changes <= maxChanges)
     .sort((a, b) => a.changes - b.changes);
-  return nearest && `${name} is ignored. Did you mean ${nearest.setting}?`;
+  return similarSetting && `${name} is ignored. Did you mean ${similarSetting.setting}?`;
 }
 
-/** The Levenshtein distance. */
+/** Returns the Levenshtein distance. */
 function changesBetween(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (const [index, character] of [...from].entries()) {

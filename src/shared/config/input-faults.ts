@@ -8,7 +8,7 @@ export const faultSchema = z.object({
 });
 export type InputFault = z.output<typeof faultSchema>;
 
-/** Expects a schema parsed with `ADVICE`. A custom issue names its rule in `params.rule`. */
+/** Converts the issues of a schema that was parsed with `ADVICE`. A custom issue has its rule in `params.rule`. */
 export function inputFaults(error: z.ZodError): InputFault[] {
   return error.issues.map((issue) => ({
     pointer: pointerTo(issue.path),
@@ -21,23 +21,25 @@ export function pointerTo(path: readonly PropertyKey[]): string {
   return `#${path.map((step) => `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`;
 }
 
-/** Zod's messages name types; these say what to do. A message in the schema takes precedence. */
+/** Messages that say what to do, in place of Zod's, which name types. A message in the schema takes precedence. */
 export const ADVICE = { error: adviceFor };
 
 function adviceFor(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
-      return `Give ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected} here.`;
+      return `Enter ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected}.`;
     case 'unrecognized_keys':
-      return `Remove unknown names: ${namesOf(issue.keys)}.`;
+      return `Remove unknown properties: ${namesOf(issue.keys)}.`;
     case 'invalid_value':
-      return `Give one of: ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`;
+      return `Use one of: ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`;
     case 'too_small':
-      if (isNumber(issue.origin)) return `Give ${issue.minimum} or more.`;
-      return issue.origin === 'array' ? 'Give at least one.' : 'This is too short.';
+      if (isNumber(issue.origin)) return `Use ${issue.minimum} or more.`;
+      return issue.origin === 'array' ? 'Add at least one item.' : 'The text is too short.';
     case 'too_big':
-      if (isNumber(issue.origin)) return `Give ${issue.maximum} or less.`;
-      return `This is too ${issue.origin === 'array' ? 'many' : 'long'}: at most ${issue.maximum}.`;
+      if (isNumber(issue.origin)) return `Use ${issue.maximum} or less.`;
+      return issue.origin === 'array'
+        ? `Too many items: at most ${issue.maximum} are allowed.`
+        : `The text is too long: at most ${issue.maximum} characters are allowed.`;
     default:
       return undefined;
   }
@@ -45,10 +47,10 @@ function adviceFor(issue: z.core.$ZodRawIssue): string | undefined {
 
 const isNumber = (origin: string) => origin === 'number' || origin === 'int';
 
-/** Repeats only plausible names, because a secret or a card number may be in the wrong place. */
+/** Lists only names that look like names, because a secret or a card number may be in the wrong place. */
 function namesOf(keys: readonly string[]): string {
   const names = keys.filter((key) => /^[A-Za-z_][\w.-]{0,39}$/.test(key) && !/\d{5}/.test(key));
-  const others = keys.length - names.length;
+  const otherCount = keys.length - names.length;
   const texts = names.map((name) => `"${name}"`);
-  return (others === 0 ? texts : [...texts, `${others} of another form`]).join(', ');
+  return (otherCount === 0 ? texts : [...texts, `${otherCount} of another form`]).join(', ');
 }

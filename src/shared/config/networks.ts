@@ -6,23 +6,23 @@ import { remembered } from '../remembered.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 export type Network = [address: Address, bits: number];
 
-/** Parsing costs more than comparing, and requests repeat the same addresses and networks. */
+/** Parsed values are cached, because parsing is slow, and requests repeat the same addresses and networks. */
 const MAX_REMEMBERED = 10_000;
 const addresses = remembered<{ address: Address; text: string }>(MAX_REMEMBERED);
 const networks = remembered<Network>(MAX_REMEMBERED);
 
-/** `203.0.113.5:4711`, `[2001:db8::1]` and `[2001:db8::1]:4711`: forms that some proxies send. */
+/** Matches `203.0.113.5:4711`, `[2001:db8::1]` and `[2001:db8::1]:4711`, which some proxies send. */
 const WITH_PORT = /^(?:\[([^\]]+)\]|([\d.]+)(?=:))(?::\d{1,5})?$/;
 
 /**
- * The canonical form, without port, brackets and zone. An IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) becomes
- * the IPv4 address. Undefined for anything that is not an address.
+ * Returns the canonical form, without port, brackets and zone; undefined for a text that is not an address. An
+ * IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) becomes the IPv4 address.
  */
 export function normalAddress(text: string): string | undefined {
   return isIPv4(text) ? text : parseAddress(text)?.text;
 }
 
-/** The key for limits by address: the IPv4 address, or the IPv6 /64, which belongs to one subscriber (RFC 6177). */
+/** Returns the key of limits by address: the IPv4 address, or the IPv6 /64 network of one subscriber (RFC 6177). */
 export function callerNetwork(address: string): string {
   if (!address.includes(':')) return address;
   const parsed = parseAddress(address)?.address;
@@ -31,7 +31,7 @@ export function callerNetwork(address: string): string {
   return `${parts.join(':')}::/64`;
 }
 
-/** False for anything that is not an address. */
+/** Returns whether the address is in one of the networks; false for a text that is not an address. */
 export function isInNetworks(address: string, list: readonly string[]): boolean {
   const parsed = parseAddress(address)?.address;
   if (!parsed) return false;
@@ -41,12 +41,12 @@ export function isInNetworks(address: string, list: readonly string[]): boolean 
   });
 }
 
-/** Checks the networks that a token or an account is bound to. An empty list allows every address. */
+/** Returns whether the networks of a token or an account allow the address. An empty list allows every address. */
 export function isAllowedFrom(address: string, allowed: readonly string[]): boolean {
   return allowed.length === 0 || isInNetworks(address, allowed);
 }
 
-/** A CIDR, or a single address as a network of one. Undefined for anything else. */
+/** Parses a CIDR, or a single address as a network of one address. Returns undefined for any other text. */
 export function parseNetwork(text: string): Network | undefined {
   const cached = networks.get(text);
   if (cached) return cached;
@@ -55,7 +55,7 @@ export function parseNetwork(text: string): Network | undefined {
   return network;
 }
 
-/** Why a network is refused, as the end of a sentence; undefined for a valid one. */
+/** Returns the fault of a network, as the end of a sentence; undefined for a valid network. */
 export function networkFault(text: string): string | undefined {
   const network = parseNetwork(text);
   if (!network) return 'is not an address or a CIDR such as 10.0.0.0/8 or 2001:db8::/32.';
@@ -65,7 +65,7 @@ export function networkFault(text: string): string | undefined {
   return first === address.toString() ? undefined : `is not the start of its network: write ${first}/${bits}.`;
 }
 
-/** Longer than any address with a zone, brackets and a port. */
+/** More than the longest address with zone, brackets and port has. */
 const MAX_CHARACTERS = 80;
 
 function parseAddress(text: string): { address: Address; text: string } | undefined {

@@ -1,4 +1,4 @@
-/** Schemas for settings that name a PEM file (RFC 7468). A fault continues the name of the setting. */
+/** Schemas for settings that name a PEM file (RFC 7468). A fault follows the name of the setting. */
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { z } from 'zod';
 
@@ -9,21 +9,23 @@ const NO_CERTIFICATE =
 const NO_KEY =
   ' names a file without a private key in PEM form that can be read without a passphrase, such as one that begins with -----BEGIN PRIVATE KEY-----.';
 
-/** Transforms the text into its certificates. */
+/** Transforms the text of a file into its certificates. */
 export const certificates = z.string().transform((text, context) => {
   const refuse = (message: string) => {
     context.addIssue({ code: 'custom', message });
     return z.NEVER;
   };
   const pems = text.match(CERTIFICATE) ?? [];
-  const broken = pems.findIndex((pem) => !isCertificate(pem));
+  const brokenIndex = pems.findIndex((pem) => !isCertificate(pem));
   if (pems.length === 0) return refuse(NO_CERTIFICATE);
-  return broken === -1 ? [...pems] : refuse(` names a file whose certificate number ${broken + 1} cannot be read.`);
+  return brokenIndex === -1
+    ? [...pems]
+    : refuse(` names a file whose certificate number ${brokenIndex + 1} cannot be read.`);
 });
 
 export const privateKey = z.string().refine((text) => readKey(text) !== undefined, NO_KEY);
 
-/** True if the first certificate, which is the client's, is for this key. */
+/** Returns whether the first certificate, which is the client's, is for this key. */
 export function isKeyOfCertificate([certificate = '']: readonly string[], key: string): boolean {
   const parsed = readKey(key);
   return parsed !== undefined && new X509Certificate(certificate).checkPrivateKey(parsed);

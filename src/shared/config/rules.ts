@@ -1,10 +1,10 @@
-/** The rules for the values of settings. Pure. A fault says what to do. */
+/** Checks and parses the values of settings. Pure. A fault says what to do. */
 import { isIP, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { networkFault, parseNetwork } from './networks.ts';
 
 export interface PublicUrl {
-  /** Without a trailing slash: links are `${href}/path`. */
+  /** The URL without a trailing slash: links are `${href}/path`. */
   href: string;
   origin: string;
   /** Host and port, as in a `Host` header. */
@@ -14,7 +14,7 @@ export interface PublicUrl {
   secure: boolean;
 }
 
-/** The trimmed entries between commas and line breaks. Keeps empty entries; an empty text has one. */
+/** Returns the trimmed entries between commas and line breaks. Keeps empty entries; an empty text has one. */
 export function splitEntries(text: string): string[] {
   return text.trim().split(/\s*[,\n]\s*/);
 }
@@ -23,7 +23,7 @@ export function splitList(text: string): string[] {
   return splitEntries(text).filter((entry) => entry !== '');
 }
 
-/** True if two listeners on the same port would collide: on the same host, or on a wildcard address. */
+/** Returns whether two listeners on one port would collide: they have the same host, or one has a wildcard address. */
 export function wouldCollide(a: { host: string }, b: { host: string }): boolean {
   const hosts = [a.host.toLowerCase(), b.host.toLowerCase()];
   return hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::');
@@ -32,7 +32,7 @@ export function wouldCollide(a: { host: string }, b: { host: string }): boolean 
 /** 32 random bytes have more than 20 distinct values; fewer than 10 do not happen by chance. */
 const MIN_DISTINCT = 10;
 
-/** True for a few repeated characters, and for runs such as `abcdef` or `0123` that make up most of the secret. */
+/** Returns true for few different bytes, and if runs such as `abcdef` or `0123` make up most of the secret. */
 export function isGuessable(secret: Buffer): boolean {
   const steps = new Map<number, number>();
   for (let index = 1; index < secret.length; index += 1) {
@@ -42,7 +42,7 @@ export function isGuessable(secret: Buffer): boolean {
   return new Set(secret).size < MIN_DISTINCT || Math.max(...steps.values()) > secret.length / 2;
 }
 
-/** @returns why a secret is too weak to sign with, as the end of a sentence without the secret; else undefined */
+/** Returns the fault of a secret that is too weak to sign with, as the end of a sentence without the secret. */
 export function weakSecretFault(secret: string): string | undefined {
   if (secret.length < 32) return 'is shorter than 32 characters';
   if (isGuessable(Buffer.from(secret))) return 'is a pattern that can be guessed';
@@ -65,14 +65,14 @@ export function parsePublicUrl(text: string): { publicUrl?: PublicUrl; fault?: s
   return { publicUrl: { href: url.origin + basePath, origin: url.origin, host: url.host, basePath, secure } };
 }
 
-/** True for `localhost`, names below it, 127.0.0.0/8 and ::1, written with or without brackets. */
+/** Returns true for `localhost`, names below it, 127.0.0.0/8 and ::1, with or without brackets. */
 export function isLoopbackHost(hostname: string): boolean {
   const bare = hostname.replace(/^\[|\]$/g, '');
   if (isIP(bare)) return ipaddr.process(bare).range() === 'loopback';
   return bare === 'localhost' || bare.endsWith('.localhost');
 }
 
-/** A network of every address would let each caller choose its own client address. */
+/** Refuses a network of every address, with which each caller could choose its own client address. */
 export function trustedProxyFault(entry: string): string | undefined {
   const network = parseNetwork(entry);
   return network && network[1] === 0 ? 'trusts every peer: name the addresses of your proxies.' : networkFault(entry);
@@ -80,13 +80,13 @@ export function trustedProxyFault(entry: string): string | undefined {
 
 const INTERNAL_RANGES = ['loopback', 'private', 'uniqueLocal', 'carrierGradeNat'];
 
-/** A host name is not resolved here: its addresses are checked at each connection. */
+/** Does not resolve host names, because their addresses are checked at each connection. */
 export function internalHostFault(entry: string): string | undefined {
   const network = parseNetwork(entry);
   if (network) {
     const [address, bits] = network;
-    const inside = INTERNAL_RANGES.includes(address.range()) && bits >= (address.kind() === 'ipv4' ? 8 : 7);
-    return inside ? networkFault(entry) : 'is not inside a loopback or private range.';
+    const isInside = INTERNAL_RANGES.includes(address.range()) && bits >= (address.kind() === 'ipv4' ? 8 : 7);
+    return isInside ? networkFault(entry) : 'is not inside a loopback or private range.';
   }
   return /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i.test(entry) &&
     !/^[\d.]+$/.test(entry)
@@ -94,18 +94,18 @@ export function internalHostFault(entry: string): string | undefined {
     : 'is not a host name, an address or a CIDR.';
 }
 
-/** As in a URL, with brackets around an IPv6 address. */
+/** Returns host and port as in a URL, with brackets around an IPv6 address. */
 export function hostAndPort({ host, port }: { host: string; port: number }): string {
   return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
-/** True for an http(s) URL without path, query and fragment. It may have credentials. */
+/** Returns true for an http(s) URL without path, query and fragment. It may have credentials. */
 export function isProxyUrl(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) && /^\/?$/.test(url.pathname + url.search + url.hash);
 }
 
-/** True for a URL to which paths can be appended. */
+/** Returns true for a URL to which paths can be appended. */
 export function isBaseUrl(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) && !url.search && !url.hash && !url.username;
@@ -115,13 +115,13 @@ export function withoutTrailingSlash(url: string): string {
   return url.replace(/\/+$/, '');
 }
 
-/** Parses `name=value` pairs (OpenTelemetry). Undefined if they cannot be sent as headers. */
+/** Parses `name=value` pairs (OpenTelemetry). Returns undefined if they cannot be sent as headers. */
 export function parseOtlpHeaders(text: string): Record<string, string> | undefined {
   const pairs = splitList(text).map((entry) => /^([!#$%&'*+.^_`|~\w-]+)\s*=\s*(.*)$/.exec(entry));
   try {
     const headers = pairs.map((pair) => [pair?.[1] ?? '', decodeURIComponent(pair?.[2] ?? '')]);
-    const sendable = headers.every(([name, value = '']) => name !== '' && /^[\t\x20-\x7e]*$/.test(value));
-    return sendable ? Object.fromEntries(headers) : undefined;
+    const isSendable = headers.every(([name, value = '']) => name !== '' && /^[\t\x20-\x7e]*$/.test(value));
+    return isSendable ? Object.fromEntries(headers) : undefined;
   } catch {
     return undefined;
   }

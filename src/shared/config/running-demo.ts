@@ -1,4 +1,4 @@
-/** The settings of a demo that runs in this folder, for commands without settings of their own. */
+/** Finds the settings of a demo that runs in this folder, for commands without settings of their own. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -9,14 +9,14 @@ const FILE = 'settings.env';
 /** The entry of the file that holds the process id of the demo. */
 export const DEMO_PID = 'DEMO_PID';
 
-/** The folder of the demo whose sandbox has this port; deleted when the demo stops. */
+/** Returns the folder of the demo whose sandbox has this port. The demo deletes it when it stops. */
 export const demoFolder = (sandboxPort: string): string => join(FOLDER, `demo-${sandboxPort}`);
-/** Holds every setting of the demo's Gatehouse except its ports and log level. */
+/** Returns the file with every setting of the demo's Gatehouse, except its ports and log level. */
 export const demoSettingsFile = (sandboxPort: string): string => join(demoFolder(sandboxPort), FILE);
 
 /**
- * Undefined in production, and if the command itself has any of the demo's settings, so that they are never mixed with
- * those of a real Gatehouse. `SANDBOX_PORT` selects one of several demos.
+ * Returns the settings of the running demo. Returns undefined in production, and if the environment has one of these
+ * settings, so that they are never mixed with those of a real Gatehouse. `SANDBOX_PORT` selects one of several demos.
  */
 export function settingsOfDemo(env: ConfigSource['env']): { env: ConfigSource['env']; file: string } | undefined {
   if (env.NODE_ENV === 'production') return undefined;
@@ -32,7 +32,7 @@ export function settingsOfDemo(env: ConfigSource['env']): { env: ConfigSource['e
   return Object.keys(demo.env).some(isSet) ? undefined : demo;
 }
 
-/** Empty if there is no file: the demo has not written it yet, or has stopped. */
+/** Returns an empty list if there is no file: the demo has not written it yet, or has stopped. */
 function settingsIn(file: string): { file: string; env: ConfigSource['env'] }[] {
   try {
     return [{ file, env: parseEnv(readFileSync(file, 'utf8')) }];
@@ -42,7 +42,7 @@ function settingsIn(file: string): { file: string; env: ConfigSource['env'] }[] 
   }
 }
 
-/** A demo that was killed leaves its folder behind. */
+/** Checks the process, because a demo that was killed leaves its folder behind. */
 function isRunning(pid: number): boolean {
   try {
     return pid > 0 && process.kill(pid, 0);

@@ -1,15 +1,15 @@
-/** Describes a setting, and reads it from the environment or a file. */
+/** Describes settings, and reads them from the environment or from files. */
 import { z } from 'zod';
 import { splitList } from './rules.ts';
 
 export interface Setting {
-  /** Parses the text of the setting, or undefined if it is not set. A message continues the name: ` must be …`. */
+  /** Parses the text of the setting; undefined if it is not set. A message follows the name, such as ` must be …`. */
   schema: z.ZodType;
-  /** The comment above it in the example file. A setting without one shares the previous comment. */
+  /** The comment above the setting in the example file. A setting without a comment shares the previous one. */
   about?: string;
-  /** Shown in the example file instead of the default. */
+  /** The value in the example file. Without it, the file shows the default. */
   example?: string;
-  /** May also be set as `NAME_FILE`, the path of a file with the value. */
+  /** The setting may also be set as `NAME_FILE`, the path of a file with the value. */
   secret?: true;
   /** The setting names a file: the schema parses the text of that file. */
   file?: true;
@@ -68,7 +68,7 @@ function textOf(name: string, setting: Setting, { env, readFile }: ConfigSource)
   return 'text' in read && read.text === '' ? {} : read;
 }
 
-/** @param names continues the name of the setting in the fault */
+/** @param names the words between the name of the setting and the fault: ` names` or `_FILE names` */
 function fileText(
   path: string,
   readFile: ConfigSource['readFile'],
@@ -85,12 +85,12 @@ function defaultOf({ schema }: Setting): unknown {
   return schema.safeParse(undefined).data;
 }
 
-/** @param advice how to get a value */
+/** Returns a schema for a setting that must be set. @param advice says how to get a value */
 export function required(advice: string) {
   return z.string({ error: ` is required: ${advice}` });
 }
 
-/** @param max 999,999,999 at most */
+/** Returns a schema for a whole number. @param max 999,999,999 at most */
 export function integer(min: number, max = 999_999_999) {
   const error = ` must be a whole number from ${min} to ${max}.`;
   return z
@@ -104,10 +104,10 @@ export function oneOf<const T extends readonly string[]>(choices: T) {
   return z.enum(choices, { error: ` must be one of: ${choices.join(', ')}.` });
 }
 
-/** Separated by commas or line breaks. */
+/** A list whose entries are separated by commas or line breaks. */
 export const list = z.string().transform(splitList);
 
-/** A list whose entries are checked one by one. @param faultOf returns the fault of an entry, if any */
+/** Returns a schema that checks each entry of a list. @param faultOf returns the fault of an entry, if any */
 export function listOf(faultOf: (entry: string) => string | undefined) {
   const entries = z.array(
     z.string().superRefine((entry, context) => {

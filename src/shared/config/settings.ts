@@ -37,7 +37,7 @@ const sessionSecrets = required(SECRETS_ADVICE)
   .transform(splitList)
   .superRefine((secrets, context) => {
     const refuse = (message: string) => context.addIssue({ code: 'custom', message });
-    if (secrets.length === 0) refuse(` is a list without a secret: give ${SECRETS_ADVICE}`);
+    if (secrets.length === 0) refuse(` is a list without a secret: set ${SECRETS_ADVICE}`);
     for (const [position, secret] of secrets.entries()) {
       const fault = weakSecretFault(secret);
       if (fault) refuse(`: number ${position + 1} ${fault}; create one with: openssl rand -base64 48`);

@@ -70,41 +70,41 @@ test('a sign-in has these steps, and one failed', async () => {
 /** Each with its faults: the pointers that a sentence is about, and the sentence. */
 const REFUSED = `
 POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/id #/issuer #/clientId: Give a string here. #/name: Enter a name. #/callbackUrls: Give an array here. #: Remove unknown names: "events", "url".
+  #/id #/issuer #/clientId: Enter a string. #/name: Enter a name. #/callbackUrls: Enter an array. #: Remove unknown properties: "events", "url".
 POST relay-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scopes/0: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Give "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "url".
+  #/name: Enter a name. #/scopes/0: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Give "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown properties: "events", "url".
 POST service-accounts {}
-  #/name #/app #/apiToken: Give a string here.
+  #/name #/app #/apiToken: Enter a string.
 POST service-accounts {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/app #/apiToken: Give a string here. #: Remove unknown names: "events", "scopes", "url".
+  #/name: Enter a name. #/app #/apiToken: Enter a string. #: Remove unknown properties: "events", "scopes", "url".
 POST webhooks {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/events: Choose at least one event. #: Remove unknown names: "name", "scopes".
+  #/events: Choose at least one event. #: Remove unknown properties: "name", "scopes".
 POST admin-tokens {}
-  #/name: Give a string here. #/scope: Give one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z.
+  #/name: Enter a string. #/scope: Use one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z.
 POST admin-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scope: Give one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "scopes", "url".
+  #/name: Enter a name. #/scope: Use one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown properties: "events", "scopes", "url".
 POST admin-tokens {"name":"late","scope":"read","expiresAt":"2031-03-05T10:00:00Z"}
   #/expiresAt: Enter a time in the future, at most ten years from now.
 POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00Z"}
   #/expiresAt: Enter a time in the future, at most ten years from now.
 POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/relayToken #/address: Give a string here. #/scope: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown names: "name", "events", "scopes", "url".
+  #/relayToken #/address: Enter a string. #/scope: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown properties: "name", "events", "scopes", "url".
 PUT connected-apps/platform {}
-  #/name #/issuer #/clientId: Give a string here. #/scopes #/callbackUrls: Give an array here. #/version: Give a number here.
+  #/name #/issuer #/clientId: Enter a string. #/scopes #/callbackUrls: Enter an array. #/version: Enter a number.
 PUT relay-tokens/{nightly} {}
-  #/name: Give a string here. #/scopes: Give an array here. #/users: Give "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #/version: Give a number here.
+  #/name: Enter a string. #/scopes: Enter an array. #/users: Give "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #/version: Enter a number.
 PUT webhooks/{webhook} {}
-  #/url: Give a string here. #/events: Give an array here. #/version: Give a number here.
+  #/url: Enter a string. #/events: Enter an array. #/version: Enter a number.
 POST relay-tokens/{nightly}/rotate {"overlapSeconds":2592001}
-  #/overlapSeconds: Give 2592000 or less.
+  #/overlapSeconds: Use 2592000 or less.
 POST register-at-provider {}
-  #/id #/name #/issuer: Give a string here. #/scopes #/callbackUrls: Give an array here.
+  #/id #/name #/issuer: Enter a string. #/scopes #/callbackUrls: Enter an array.
 POST connections/import {"entries":[]}
-  #/entries: Give at least one.
+  #/entries: Add at least one item.
 GET sessions?limit=0
-  #/limit: Give 1 or more.
+  #/limit: Use 1 or more.
 GET relay-tokens?state=none
-  #/state: Give one of: "active", "expiring", "expired".
+  #/state: Use one of: "active", "expiring", "expired".
 DELETE connected-apps/second
   #: One user is connected with this app: disconnect everyone first. This revokes their access at the provider.
 `;

@@ -51,7 +51,7 @@ service-accounts/{account}/replace # apiToken={apiToken}
 service-accounts/{account}/remove # [Delete service account]
   success: Service account deleted, with the API token. / service_account.deleted service_account {account} Batch
 webhooks/new # url=x&events=
-  warning: Nothing was saved. Correct this and try again: - Give one of: "connection.created", "connection.reconnect_needed", "connection.recovered", "connection.removed", "connection.scopes_missing". <#events>
+  warning: Nothing was saved. Correct this and try again: - Use one of: "connection.created", "connection.reconnect_needed", "connection.recovered", "connection.removed", "connection.scopes_missing". <#events>
 webhooks/new # url={hook}&events=connection.created
   success: Webhook created. Copy its signing secret, then send a test message.
   webhook.created webhook {new} https://receiver.example {"host":"https://receiver.example","events":["connection.created"]}

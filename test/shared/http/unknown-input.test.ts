@@ -51,7 +51,7 @@ describe('R88 an unknown parameter', () => {
     if (!operationOf(route)) return;
     const headers = { ...credentialsFor(route), ...(route.method === 'GET' ? {} : JSON_BODY) };
     const { status, body } = await ask(`${site.url}${route.path}?zq_unknown=1`, { method: route.method, headers });
-    expect([status, body]).toEqual([400, expect.stringContaining('Remove unknown names: \\"zq_unknown\\"')]);
+    expect([status, body]).toEqual([400, expect.stringContaining('Remove unknown properties: \\"zq_unknown\\"')]);
   });
 });
 
