@@ -1,9 +1,9 @@
-/** Announces that a program is ready: as text on a terminal, otherwise as a log line, because the log is only JSON. */
+/** Announces a state of a program: as text on a terminal, otherwise as a log line, because the log is only JSON. */
 import { createLogger, type LogDestination } from './logger.ts';
 
 /**
- * The line is written at any `LOG_LEVEL`.
- * @param ready `text`: for the terminal. `msg` and `facts`: for the log
+ * Writes the announcement at any `LOG_LEVEL`.
+ * @param ready `text`: the text for the terminal. `msg` and `facts`: the message and the fields of the log line
  */
 export async function announce(
   ready: { text: string; msg: string; facts: object },

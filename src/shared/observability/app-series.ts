@@ -1,4 +1,4 @@
-/** Metrics with the label `app`: series for each connected app, from its registration to its deletion. */
+/** Metrics with the label `app`. Each connected app has series from its registration to its deletion. */
 import { Counter, Histogram, type Registry } from './prom-client.ts';
 
 /** The current connected apps. */
@@ -7,12 +7,12 @@ export interface RegisteredApps {
   find(id: string): unknown;
 }
 
-/** Replaces an id that no app has: callers can send any id, and an app may have been deleted meanwhile. */
+/** The label for an id that no app has: callers can send any id, and an app may have been deleted meanwhile. */
 const OTHER_APP = 'other';
-/** For calls without an app, such as BIN look-ups. */
+/** The label for calls without an app, such as BIN look-ups. */
 const NO_APP = 'none';
 
-/** The names of the other labels, and their values: for each app, and for calls without an app. */
+/** The labels besides `app`: their names, and their values for each app and for calls without an app. */
 export interface OtherLabels {
   names: readonly string[];
   ofApps: readonly (readonly string[])[];
@@ -20,7 +20,7 @@ export interface OtherLabels {
 }
 
 export interface AppCounter {
-  /** @param values those of the other labels, comma-separated */
+  /** @param values the values of the other labels, comma-separated */
   inc(app: string | undefined, values: string): void;
 }
 
@@ -33,7 +33,7 @@ export interface AppSeries {
   /** Sets the source of the connected apps. Before that, every id counts as `other`. */
   watchApps(registered: RegisteredApps): void;
   counter(name: string, help: string, others: OtherLabels): AppCounter;
-  /** A histogram of durations in seconds. */
+  /** Creates a histogram of durations in seconds. */
   histogram(name: string, help: string, others?: OtherLabels): AppHistogram;
 }
 
@@ -49,7 +49,7 @@ export function createAppSeries(registers: Registry[]): AppSeries {
     app === undefined ? NO_APP : apps.find(app) === undefined ? OTHER_APP : app;
 
   /**
-   * Manages the series of each app. A new app has its series at once, because `increase()` would miss a first count.
+   * Manages the series of each app. A new app has its series at once, because `increase()` would miss the first count.
    */
   const family = <Series>(
     { names, ofApps, withoutApp = [] }: OtherLabels,
@@ -66,7 +66,7 @@ export function createAppSeries(registers: Registry[]): AppSeries {
       byApp.set(app, new Map(entries));
     };
     return {
-      /** All series, except those of deleted apps. */
+      /** Returns all series, and removes those of deleted apps. */
       all(): Series[] {
         const current = new Set([...apps.list().map(({ id }) => id), OTHER_APP, NO_APP]);
         for (const [app, series] of byApp) {
@@ -77,7 +77,7 @@ export function createAppSeries(registers: Registry[]): AppSeries {
         for (const app of current) if (!byApp.has(app)) beginAll(app);
         return [...byApp.values()].flatMap((series) => [...series.values()]);
       },
-      /** @param values those of the other labels, comma-separated */
+      /** Returns the series of an app. @param values the values of the other labels, comma-separated */
       of(app: string | undefined, values: string): Series {
         const label = labelOf(app);
         const existing = byApp.get(label)?.get(values);

@@ -3,7 +3,7 @@
 const MIN_CARD_DIGITS = 13;
 const MAX_CARD_DIGITS = 19;
 const SEPARATORS = new Set([' ', '\u00a0', '-', '\u2010', '\u2011', '\u2013', '.']);
-/** Code point of zero in each supported script: ASCII, Arabic-Indic, Persian, Devanagari, full width. */
+/** The code point of zero in each supported script: ASCII, Arabic-Indic, Persian, Devanagari, full width. */
 const ZEROS = [0x30, 0x660, 0x6f0, 0x966, 0xff10];
 const DIGIT = ZEROS.map((zero) => String.fromCharCode(zero, 0x2d, zero + 9)).join('');
 const SEPARATOR = [...SEPARATORS].join('').replace('-', '\\-');
@@ -20,7 +20,7 @@ interface Group {
 }
 
 /**
- * True if the text holds 13 to 19 digits that pass the Luhn check (ISO/IEC 7812-1 annex B), written together or in
+ * Returns whether the text contains 13 to 19 digits that pass the Luhn check (ISO/IEC 7812-1 annex B), together or in
  * groups with one space, dash or dot between them. Longer runs without a separator, and UUIDs, do not count.
  */
 export function containsCardNumber(text: string): boolean {
@@ -39,9 +39,9 @@ export function scrubCardNumbers(text: string): string {
   return result + text.slice(copiedTo);
 }
 
-/** Expensive: call it only for texts that match `CANDIDATE`. */
+/** Yields the positions of card numbers. It is slow, so call it only for texts that match `CANDIDATE`. */
 function* cardNumbers(text: string): Generator<{ start: number; end: number }> {
-  // In one of some hundred request ids, the last groups of the UUID look like a card number.
+  // One in some hundred UUIDs, such as request ids, ends in groups that look like a card number.
   const masked = text.replace(UUID, (id) => (/[a-f]/i.test(id) ? '_'.repeat(id.length) : id));
   for (const run of digitRuns(masked)) {
     let end = 0;
@@ -55,7 +55,7 @@ function* cardNumbers(text: string): Generator<{ start: number; end: number }> {
   }
 }
 
-/** The end of the longest card number that begins with this group; other digits may follow it. */
+/** Returns the end of the longest card number that begins with this group; other digits may follow it. */
 function cardNumberEnd(run: readonly Group[], from: number): number | undefined {
   const digits: number[] = [];
   let end: number | undefined;
@@ -68,7 +68,7 @@ function cardNumberEnd(run: readonly Group[], from: number): number | undefined 
   return end;
 }
 
-/** Runs of groups that are joined by single separators. */
+/** Yields runs of groups that are joined by single separators. */
 function* digitRuns(text: string): Generator<Group[]> {
   let run: Group[] = [];
   for (let index = 0; index < text.length; index++) {

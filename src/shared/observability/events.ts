@@ -7,20 +7,20 @@ type Level = 'info' | 'warn' | 'error';
 
 export type SignInOutcome = (typeof LABEL_VALUES.signIns)[number];
 
-/** Where a request came from, for the audit trail. */
+/** The address and the id of a request, for the audit trail. */
 export interface Origin {
   address?: string | undefined;
   requestId?: string | undefined;
 }
 
-/** The actor of an event, if it is not the user concerned. */
+/** The actor of an event, if the user did not cause it. */
 export interface By {
   kind: 'user' | 'administrator' | 'admin_token' | 'system' | 'anonymous';
   id?: string | undefined;
   name?: string | undefined;
 }
 
-/** Facts never hold a token, a secret, a URL with a query or a digit string. Ids are those of Gatehouse. */
+/** The events. Facts never contain a token, a secret, a URL with a query or digits. Ids are those of Gatehouse. */
 export interface Events {
   signInStarted(facts: { app: string; purpose: 'sign_in' | 'connect'; userId?: string | undefined }): void;
   signInEnded(facts: {
@@ -34,7 +34,7 @@ export interface Events {
     /** The `acr` of a step-up for the admin pages. */
     steppedUp?: string | undefined;
     reference?: string;
-    /** A callback without a pending request: it is logged and not stored. */
+    /** The callback had no pending request, so the event is logged and not stored. */
     unsolicited?: true;
     origin?: Origin | undefined;
   }): void;
@@ -131,13 +131,13 @@ export interface Events {
   audited(facts: { audit: object }): void;
   /** Entries that the audit trail could not store; their events are in the log. */
   auditLost(facts: { entries: number }): void;
-  /** Events of connections whose messages to webhooks could not be stored. */
+  /** Events of connections whose webhook messages could not be stored. */
   announcementsLost(facts: { announcements: number }): void;
   /** Connections whose entries in the lists could not be stored. */
   listingsLost(facts: { connections: number }): void;
-  /** Counts that could not be moved from memory to the storage. */
+  /** Counts in memory that could not be stored. */
   countsLost(facts: { of: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
-  /** Once per fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or had no address. */
+  /** `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or had no address. Emitted once per fault. */
   forwardedFault(fault: 'untrusted' | 'unreadable', peer: string): void;
   /** @param text names the setting and never its value */
   settingWarned(text: string): void;
@@ -148,7 +148,7 @@ export interface Events {
   storageFailedOver(facts: { storage: string }): void;
   /** The storage accepts no writes, or is refused. */
   storageLost(facts: StorageFault): void;
-  /** The storage accepts writes again. `seconds`: how long it did not. */
+  /** The storage accepts writes again. `seconds`: the time for which it did not. */
   storageBack(facts: { storage: string; seconds: number }): void;
   /** A flush of the embedded database was slow; at most once a minute. */
   storageSlow(facts: { storage: string; milliseconds: number }): void;
@@ -166,13 +166,13 @@ export interface Events {
    * A lookup of a host name takes longer than a second. `repeated`: not logged, as the name was logged within a minute.
    */
   nameSlow(facts: { host: string; repeated?: true | undefined }): void;
-  /** A reload that changed nothing. Each fault says what to do and holds no secret. */
+  /** A reload was refused, and changed nothing. Each fault says what to do, and contains no secret. */
   reloadRefused(facts: { faults: readonly string[]; cause?: unknown }): void;
   /** A sealed record cannot be opened and is treated as absent. `kind`: the prefix of its key. */
   recordRefused(facts: { kind: string; reason: string }): void;
   /** The system clock was set while the process ran; `seconds` is negative if it was set back. */
   clockJumped(facts: { seconds: number }): void;
-  /** Every request, if `ACCESS_LOG` is on. `route`: its pattern. */
+  /** The end of each request, if `ACCESS_LOG` is on. `route`: the pattern of the route. */
   requestEnded(facts: { method: string; route: string; status: number; seconds: number; incomplete?: true }): void;
   requestFailed(facts: {
     requestId: string;
@@ -191,7 +191,7 @@ export interface Events {
   }): void;
 }
 
-/** Receives the events for which it has a function. */
+/** Functions for the events that a listener receives. */
 export type EventListener = Partial<Events>;
 
 export interface EventSource extends Events {
@@ -214,9 +214,9 @@ export function createEvents(parts: { logger: Logger; metrics: Metrics }): Event
   return { ...events, listen: (listener) => void listeners.push(listener) };
 }
 
-/** Logs or counts every event. */
+/** Returns the functions that log and count the events. */
 function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics }): Events {
-  /** The user's name goes only to the audit trail. From the origin, the log has the request id. */
+  /** Logs the facts without the name of the user, which only the audit trail has, and with the id of the request. */
   const line =
     (level: Level, text: string) =>
     ({

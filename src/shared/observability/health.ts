@@ -4,7 +4,7 @@ import type { Metrics } from './metrics.ts';
 import type { StorageFault, StorageWatch } from './storage-watch.ts';
 
 export interface Health {
-  /** For the management port. */
+  /** Handles the requests to the management port. */
   listener: RequestListener;
   /** Reports not ready from now on, so that the load balancer sends no new requests. */
   drain(): void;
@@ -15,7 +15,7 @@ export type NotReady = { reason: 'starting' | 'draining' } | StorageFault;
 
 export const readinessType = 'application/json; charset=utf-8';
 
-/** The body of `/readyz`. @param cause undefined if the process is ready */
+/** Returns the body of `/readyz`. @param cause undefined if the process is ready */
 export function readinessBody(cause?: NotReady): string {
   return `${JSON.stringify({ ready: cause === undefined, ...cause })}\n`;
 }
@@ -28,7 +28,8 @@ export interface HealthParts {
 }
 
 /**
- * A process is ready unless the storage accepts no writes, or the process drains. Providers and platforms do not count.
+ * Creates the management listener. A process is ready if the storage accepts writes and the process does not drain,
+ * even if providers and platforms do not respond.
  */
 export function createHealth(parts: HealthParts): Health {
   const { storage, metrics, headers } = parts;

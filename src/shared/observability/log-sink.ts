@@ -20,35 +20,35 @@ export interface LogSink {
   write(line: string): void;
   /** Resolves once every line is written or dropped, after one second at most. */
   flush(): Promise<void>;
-  /** How many lines could not be written. */
+  /** Returns the number of lines that could not be written. */
   dropped(): number;
 }
 
 export function openLogSink(descriptor: number): LogSink {
-  let waiting: string[] = [];
-  let characters = 0;
-  let dropped = 0;
-  /** The last batch may have ended within a line, so the next one starts with a line break. */
-  let isTorn = false;
+  let waitingLines: string[] = [];
+  let waitingCharacters = 0;
+  let droppedLines = 0;
+  /** True if the last batch may have ended within a line, so that the next one must start with a line break. */
+  let isLineTorn = false;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
 
   const take = (): string[] => {
-    const lines = waiting;
-    waiting = [];
-    characters = 0;
+    const lines = waitingLines;
+    waitingLines = [];
+    waitingCharacters = 0;
     return lines;
   };
 
   const writeWaiting = async () => {
-    while (waiting.length > 0) {
+    while (waitingLines.length > 0) {
       const lines = take();
       try {
-        await writeAll(descriptor, Buffer.from(`${isTorn ? '\n' : ''}${lines.join('')}`));
-        isTorn = false;
+        await writeAll(descriptor, Buffer.from(`${isLineTorn ? '\n' : ''}${lines.join('')}`));
+        isLineTorn = false;
       } catch {
-        dropped += lines.length;
-        isTorn = true;
+        droppedLines += lines.length;
+        isLineTorn = true;
       }
     }
     writing = undefined;
@@ -58,11 +58,11 @@ export function openLogSink(descriptor: number): LogSink {
     clearTimeout(timer);
     timer = undefined;
     // Without lines, `writeWaiting` would end before this assignment, and `writing` would never be reset.
-    if (waiting.length > 0) writing ??= writeWaiting();
+    if (waitingLines.length > 0) writing ??= writeWaiting();
     return writing ?? Promise.resolve();
   };
 
-  // A process that ends with an error writes its remaining lines if a synchronous write succeeds.
+  // The last lines of a process that ends with an error can only be written synchronously.
   process.once('exit', () => {
     try {
       writeSync(descriptor, take().join(''));
@@ -71,17 +71,17 @@ export function openLogSink(descriptor: number): LogSink {
 
   return {
     write(line) {
-      if (characters + line.length > MAX_WAITING_CHARACTERS) {
-        dropped += 1;
+      if (waitingCharacters + line.length > MAX_WAITING_CHARACTERS) {
+        droppedLines += 1;
         return;
       }
-      waiting.push(line);
-      characters += line.length;
-      if (characters >= BATCH_CHARACTERS) void startWriting();
+      waitingLines.push(line);
+      waitingCharacters += line.length;
+      if (waitingCharacters >= BATCH_CHARACTERS) void startWriting();
       else timer ??= setTimeout(startWriting, BATCH_MS).unref();
     },
     flush: () => Promise.race([startWriting(), sleep(MAX_FLUSH_MS)]),
-    dropped: () => dropped,
+    dropped: () => droppedLines,
   };
 }
 

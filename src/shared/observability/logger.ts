@@ -3,7 +3,7 @@ import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pin
 import { framesOf } from '../errors.ts';
 import { scrubCardNumbers } from './card-numbers.ts';
 
-/** `dropped`: the number of lines that could not be written. */
+/** `dropped` returns the number of lines that could not be written. */
 export type LogDestination = DestinationStream & { dropped?(): number };
 
 /** @param parts `context`: fields of every line, which the line's own fields override */
@@ -22,13 +22,13 @@ export function createLogger(parts: {
       timestamp: stdTimeFunctions.isoTime,
       serializers: { err: describeError },
     },
-    // Scrub the finished line, which covers every field.
+    // Scrub the finished line, because any field may contain a card number.
     { write: (line) => destination.write(scrubCardNumbers(line)) },
   );
 }
 
 /**
- * Logs names, codes and stack frames of an error and up to five causes. Messages are left out, because libraries may
+ * Describes an error and up to five causes by name, code and stack frames, without messages, because libraries may
  * repeat sent or received data in them.
  */
 function describeError(error: unknown, depth = 0): unknown {

@@ -1,4 +1,4 @@
-/** The metrics: names, labels and registry. Labels have few values; none holds a user, a BIN or a URL. */
+/** The metrics: names, labels and registry. Labels have few values, and none is a user, a BIN or a URL. */
 import { PROBLEMS } from '../errors.ts';
 import { VERSION } from '../version.ts';
 import { type AppCounter, type AppHistogram, createAppSeries, type RegisteredApps } from './app-series.ts';
@@ -40,7 +40,7 @@ export const LABEL_VALUES = {
   ],
 } as const;
 
-/** Gauges of prom-client with the suffix of counters. Each repeats the sum of a gauge with the label `type`. */
+/** Gauges of prom-client whose suffix is for counters. Each is the sum of a gauge with the label `type`. */
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
 
 /** `storageFault`: undefined if the storage accepted the last write of the probe. */
@@ -57,7 +57,7 @@ interface OutboundLoad {
 /** The metrics that events and modules update. `docs/operating-reference.md` describes each. */
 export interface Metrics {
   registry: Registry;
-  /** Seconds, by route pattern, method and class of the status. */
+  /** The duration of requests in seconds, by route pattern, method and class of the status. */
   requests: Histogram<'route' | 'method' | 'status'>;
   signIns: AppCounter;
   refreshes: AppCounter;
@@ -68,7 +68,7 @@ export interface Metrics {
   watchApps(registered: RegisteredApps): void;
   /** Sets the source of the facts of the storage. */
   watchStored(facts: WatchedFacts): void;
-  /** The histogram of one storage command. Call it once per command. */
+  /** Returns the histogram of a storage command. Call it once for each command. */
   storageCommand(command: string): { observe(seconds: number): void };
   storageLogBytes(bytes: number): void;
   connectLinksUsed: Counter;
@@ -76,7 +76,7 @@ export interface Metrics {
   scopesMissing: Counter;
   binLookups: Counter<'source'>;
   binServiceFailures: Counter<'reason'>;
-  /** Includes refusals at the listener, before any route. */
+  /** Problem responses, including those to requests that reach no route. */
   problems: Counter<'code'>;
   spans: Counter<'outcome'>;
   auditLost: Counter;

@@ -1,4 +1,4 @@
-/** Creates the log, the metrics, the events that feed both, traces and health. */
+/** Creates the log and the metrics, the events that go to both, the traces, and the health of a process. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { RequestListener } from 'node:http';
 import type { Config, TracingSettings } from '../config/config.ts';
@@ -18,7 +18,7 @@ export interface Observability {
   tracing: Tracing | undefined;
   /** Sets the id of the current request. */
   beginRequest(requestId: string): void;
-  /** Adds the context for the request's log lines, and a span if tracing is on. */
+  /** Wraps a listener so that log lines have the id of their request, and requests have spans if tracing is on. */
   observed(listener: RequestListener): RequestListener;
   close(): Promise<void>;
 }
@@ -66,7 +66,7 @@ async function openTracing(settings: TracingSettings, metrics: Metrics): Promise
   });
 }
 
-/** Deliberately small: a connection that the request opens retains it. */
+/** The scope of a request. It is small, because a connection that the request opens retains it. */
 interface Scope {
   requestId: string | undefined;
 }
@@ -75,11 +75,11 @@ interface RequestScope {
   around(listener: RequestListener): RequestListener;
   /** Sets the id of the current request. */
   begin(requestId: string): void;
-  /** The id of the current request; undefined outside requests, such as in a scheduled task. */
+  /** Returns the id of the current request; undefined outside requests, such as in a scheduled task. */
   requestId(): string | undefined;
 }
 
-/** Associates running code with its request, for the log lines. */
+/** Associates running code with its request, so that log lines have the id of the request. */
 function createRequestScope(): RequestScope {
   const scopes = new AsyncLocalStorage<Scope>();
   return {

@@ -1,6 +1,6 @@
 /**
- * The used parts of prom-client. Its main file would also load `@opentelemetry/api`, for exemplars, which takes longer
- * than everything else.
+ * Loads the used parts of prom-client. Its main file would also load `@opentelemetry/api`, for exemplars, which takes
+ * longer than the rest of the package.
  */
 import { createRequire } from 'node:module';
 import type * as PromClient from 'prom-client';
@@ -32,7 +32,7 @@ const DEFAULT_METRICS = [
   'gc',
 ];
 
-/** Milliseconds; the default of `collectDefaultMetrics`. */
+/** The default of `collectDefaultMetrics`, in milliseconds. */
 const EVENT_LOOP_PRECISION = { eventLoopMonitoringPrecision: 10 };
 
 /** Registers the process metrics of prom-client, under the same names. */

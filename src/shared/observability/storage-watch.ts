@@ -1,42 +1,42 @@
 /** Watches whether the storage accepts writes: at intervals, and on each request of `/readyz`. */
 
 /**
- * From the start of a probe to the start of the next. A replaced storage is noticed within ten seconds, even if probes
- * take seconds.
+ * The time from the start of a probe to the start of the next one, so that a replaced storage is noticed within ten
+ * seconds, even if probes take seconds.
  */
 const PROBE_MS = 9_000;
 /** The pause between probes while the storage is lost, so that its return is noticed soon. */
 const LOST_PROBE_MS = 1_000;
 
-/** Why this process refuses a storage that responds: it is not the one of the start, or a start would refuse it. */
+/** The reasons to refuse a storage that responds: it is not the storage of the start, or a start would refuse it. */
 export const STORAGE_REFUSALS = ['replaced', 'unfit'] as const;
 
-/** Why the storage accepts no writes. `disk`: the data directory is full or cannot be written. */
+/** The reason why the storage accepts no writes. `disk`: the data directory is full or cannot be written. */
 export type StorageFault = {
   reason: 'storage' | 'disk' | (typeof STORAGE_REFUSALS)[number];
   /** The address or the file, without credentials. */
   storage: string;
-  /** For the log and `/readyz`: a code, without any text of another program. */
+  /** A code for the log and `/readyz`, without any text of another program. */
   detail: string;
 };
 
 export interface StorageEvents {
   storageLost(facts: StorageFault): void;
-  /** @param facts `seconds`: how long it was lost */
+  /** @param facts `seconds`: the time for which the storage was lost */
   storageBack(facts: { storage: string; seconds: number }): void;
 }
 
 export interface StorageWatch {
   /** Probes now, which postpones the next probe of the timer. */
   check(): Promise<StorageFault | undefined>;
-  /** Undefined if the storage accepted the last write. */
+  /** Returns the fault that the last probe found; undefined if the storage accepted its write. */
   fault(): StorageFault | undefined;
   close(): Promise<void>;
 }
 
 /**
- * Logs a line when the storage is lost, when the reason changes, and when it is back. The first probe starts at once;
- * until it ends, the storage counts as up, because the process has just opened it.
+ * Reports when the storage is lost, when the reason changes, and when the storage is back. The first probe starts at
+ * once; until it ends, the storage counts as available, because the process has just opened it.
  * @param parts `probe`: returns why the storage accepts no writes, or undefined if it does. Must not reject
  */
 export function watchStorage(parts: {

@@ -1,4 +1,4 @@
-/** Gauges of stored facts, read at most once a minute, and never while a scrape waits. */
+/** Gauges of stored facts, which are read at most once a minute, and never while a scrape waits. */
 import { Gauge, type Registry } from './prom-client.ts';
 
 export interface StoredFacts {
@@ -10,7 +10,7 @@ export interface StoredFacts {
 
 export interface WatchedFacts {
   read(): Promise<StoredFacts>;
-  /** The apps whose client secret has a known end, in milliseconds since the epoch. Needs no storage. */
+  /** Returns the apps whose client secret has a known end, in milliseconds since the epoch. Needs no storage. */
   secretEnds(): readonly { app: string; endsAt: number }[];
   /** Milliseconds since the epoch. */
   clock(): number;
@@ -24,7 +24,7 @@ export function createStoredGauges(registers: Registry[]): (facts: WatchedFacts)
   let lastFacts: StoredFacts | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
 
-  /** A scrape gets the facts of the last read: it must not wait for a storage that is down. */
+  /** Starts a read. A scrape gets the facts of the previous one, because it must not wait for the storage. */
   const refresh = (): void => {
     if (performance.now() - readAt < READ_INTERVAL_MS) return;
     readAt = performance.now();
@@ -32,7 +32,7 @@ export function createStoredGauges(registers: Registry[]): (facts: WatchedFacts)
       (facts) => {
         lastFacts = facts;
       },
-      // The last values remain; the next refresh tries again.
+      // The last values remain, and the next call tries again.
       () => undefined,
     );
   };

@@ -1,4 +1,4 @@
-/** Sends a span for each request and each outbound call to a collector. Loaded only if tracing is on. */
+/** Sends a span for each request and each outbound call to a collector. This module is loaded only if tracing is on. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
@@ -33,7 +33,7 @@ import { containsCardNumber } from './card-numbers.ts';
 export interface Tracing {
   /** Adds a span to each request; spans of outbound calls become its children. */
   around(listener: RequestListener): RequestListener;
-  /** The id of the current request's trace. */
+  /** Returns the id of the current request's trace. */
   traceId(): string | undefined;
   /** Starts the span of an outbound call as a child of the request's span. */
   beginCall(call: { method: string; origin: string }): CallSpan;
@@ -47,14 +47,14 @@ interface CallSpan {
   /** Headers with the trace context for the host (W3C Trace Context). */
   headers: Readonly<Record<string, string>>;
   responded(status: number): void;
-  /** @param failure why the call ended before its response did */
+  /** @param failure the reason, if the call ended before its response did */
   end(failure?: string): void;
 }
 
 const MAX_CLOSE_MS = 3_000;
 
 /**
- * Registers nothing globally: this module stores the context of a request.
+ * Creates the tracing of a process. Registers nothing globally: this module stores the context of a request.
  * @param parts `factsOf`: the route and id of a request, read when it ends. `onExported`: called with the number of
  *   spans that were sent or lost
  */
@@ -80,7 +80,7 @@ export function createTracing(parts: {
   const propagator = new W3CTraceContextPropagator();
   const contexts = new AsyncLocalStorage<Context>();
 
-  /** Ignores `tracestate` and `baggage`: any caller can send them, with any content. */
+  /** Ignores `tracestate` and `baggage`, because any caller can send them, with any content. */
   const contextOf = ({ headers: { traceparent } }: IncomingMessage): Context =>
     typeof traceparent === 'string' && !containsCardNumber(traceparent)
       ? propagator.extract(ROOT_CONTEXT, { traceparent }, defaultTextMapGetter)
@@ -94,7 +94,7 @@ export function createTracing(parts: {
       const span = tracer.startSpan(method, { kind: SpanKind.SERVER, attributes }, parent);
       res.on('close', () => {
         const facts = factsOf(req);
-        // The route is 'none' if none matched.
+        // The route is 'none' if no route matched.
         if (facts && facts.route !== 'none') {
           span.updateName(`${method} ${facts.route}`).setAttribute('http.route', facts.route);
         }
@@ -155,7 +155,7 @@ function resourceOf({ serviceName }: TracingSettings) {
   const defaults = resourceFromAttributes({
     'service.name': 'gatehouse',
     'service.version': VERSION,
-    // A new one for each process (OpenTelemetry resource conventions).
+    // Each process has a new id (OpenTelemetry resource conventions).
     'service.instance.id': randomUUID(),
   });
   const detected = detectResources({ detectors: [envDetector] });
@@ -163,7 +163,7 @@ function resourceOf({ serviceName }: TracingSettings) {
   return serviceName === undefined ? resource : resource.merge(resourceFromAttributes({ 'service.name': serviceName }));
 }
 
-/** Generates only trace ids that the log leaves unchanged (R86), so that a search finds their lines. */
+/** Generates only trace ids that the log does not scrub (R86), so that a search finds their lines. */
 class UnscrubbedIdGenerator extends RandomIdGenerator {
   override generateTraceId(): string {
     let id = super.generateTraceId();
