@@ -1,7 +1,7 @@
-/** The errors that cross module boundaries: AppError for callers, StartRefused for operators. */
+/** The errors that modules share: AppError is for callers, StartRefused for operators. */
 import type { InputFault } from './config/input-faults.ts';
 
-/** Every problem code of the HTTP interface with its `status` and `title` (RFC 9457). `code` is an extension. */
+/** Every problem code of the HTTP interface with its `status` and `title` (RFC 9457). The member `code` is our own. */
 export const PROBLEMS = {
   sign_in_required: { status: 401, title: 'Sign in first' },
   relay_token_invalid: { status: 401, title: 'The relay token is not valid' },
@@ -51,32 +51,32 @@ export interface FailedCall {
 }
 
 export interface AppErrorOptions {
-  /** One sentence for the caller that says what to do. Holds no secret, token, digit string or internal text. */
+  /** One sentence for the caller that says what to do. Contains no secret, token, digits or internal text. */
   detail?: string | undefined;
-  /** Only for the log, never in a response. */
+  /** The detail for the log, which no response contains. */
   logDetail?: string | undefined;
   cause?: unknown;
-  /** Whole seconds until a retry makes sense; becomes `Retry-After`. */
+  /** Whole seconds until a retry makes sense. They become `Retry-After`. */
   retryAfterSeconds?: number | undefined;
-  /** The URL at which the user connects or reconnects; becomes `connectUrl`. */
+  /** The URL at which the user connects or reconnects. It becomes `connectUrl`. */
   connectUrl?: string | undefined;
-  /** Overrides the party that the code implies. */
+  /** The party at fault, in place of the one that the code implies. */
   whose?: WhoseFault | undefined;
-  /** Replaces the texts that pages show for the code, if they would mislead. */
+  /** Texts for pages, in place of those of the code if they would mislead. */
   words?: PageWords | undefined;
-  /** Replaces the code's next step on pages. `isForm`: a POST with the CSRF token. `other`: an alternative. */
+  /** The next step on pages, in place of the code's. `isForm`: a POST with the CSRF token. */
   step?:
-    | { label: string; url: string; isForm?: boolean; other?: { label: string; url: string } | undefined }
+    | { label: string; url: string; isForm?: boolean; alternative?: { label: string; url: string } | undefined }
     | undefined;
-  /** The faults of the input, each with its pointer; becomes `errors`. */
+  /** The faults of the input, each with its pointer. They become `errors`. */
   faults?: readonly InputFault[] | undefined;
-  /** The outgoing call that failed; only for the log. */
+  /** The outgoing call that failed, for the log. */
   call?: FailedCall | undefined;
   /** Extra response headers, such as `WWW-Authenticate`, `Allow` or `Proxy-Status`. */
   headers?: Record<string, string> | undefined;
 }
 
-/** Becomes a problem response. Distinguish errors by `code`, never by text. */
+/** An error that becomes a problem response. Errors are distinguished by `code`, never by text. */
 export class AppError extends Error {
   readonly code: ProblemCode;
   readonly status: number;
@@ -112,7 +112,7 @@ export class AppError extends Error {
 /** The exit status for StartRefused: a configuration error (`sysexits.h`). */
 export const EX_CONFIG = 78;
 
-/** The settings, or the files or storage that they name, cannot be used. */
+/** The error of a start that cannot use the settings, or the files or the storage that they name. */
 export class StartRefused extends Error {
   readonly faults: readonly string[];
   constructor(faults: readonly string[], options?: ErrorOptions) {
@@ -122,14 +122,14 @@ export class StartRefused extends Error {
   }
 }
 
-/** The code of a system error, such as `EADDRINUSE`. */
+/** Returns the code of a system error, such as `EADDRINUSE`. */
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
 /**
- * The part of an error that a terminal may show: our own text, or else its name, code and stack frame. Messages of Node
- * and libraries repeat data, such as a cell that cannot be parsed.
+ * Returns the text of an error for a terminal: our own text, or else the name, the code and a stack frame. Messages of
+ * Node and libraries may repeat data, such as a cell that cannot be parsed.
  */
 export function failureText(error: unknown): string {
   if (error instanceof AppError) return error.detail ?? error.message;
@@ -140,7 +140,7 @@ export function failureText(error: unknown): string {
   return `an unexpected ${error.name}${code === undefined ? '' : ` (${code})`}${frame === undefined ? '' : `, ${frame}`}`;
 }
 
-/** The frames of the stack, without the message, whose lines may look like frames. */
+/** Returns the frames of the stack. The message is removed first, because its lines may look like frames. */
 export function framesOf({ stack = '', message }: Error): string[] {
   const start = stack.indexOf(message);
   const frames = start < 0 ? '' : stack.slice(start + message.length);
@@ -150,7 +150,7 @@ export function framesOf({ stack = '', message }: Error): string[] {
     .map((line) => line.trim());
 }
 
-/** An error of commander without the arguments that it repeats. Plausible names of commands and options stay. */
+/** Removes the arguments from an error of commander, except texts that look like names of commands and options. */
 export function withoutArguments(text: string): string {
   return text
     .replace(/ argument '[\s\S]*' is invalid\./, ' has a value that cannot be used.')

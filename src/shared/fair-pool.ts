@@ -1,26 +1,26 @@
-/** Shares slots for background work among receivers, apps or providers: one that hangs delays only its own work. */
+/** Shares slots for background work among receivers, apps or providers. One that hangs delays only its own work. */
 
-/** Resolves with whether the call succeeded. */
+/** A call, which resolves to whether it succeeded. */
 type Work = () => Promise<boolean>;
 
 interface Share {
   waiting: Work[];
   running: number;
-  /** How many may run at a time. */
+  /** Maximum number of calls that run at a time. */
   limit: number;
 }
 
-/** Work that takes longer gives up its slot, and continues. */
+/** Work that takes longer releases its slot, and continues without one. */
 const PROMPT_MS = 2_000;
 
 /**
- * Assigns free slots to the keys in turn. A key starts with a limit of one. Each success doubles its limit, up to
- * `share`; a failure sets it back to one. So a receiver that hangs has one call at a time, which holds a slot for two
- * seconds. Work must have its own deadline, which bounds the work that continues without a slot.
- * @param options `slots`: how many run at a time; `share`: the highest limit of a key
+ * Creates a pool that assigns free slots to the keys in turn. A key starts with a limit of one. Each success doubles
+ * its limit, up to `share`, and a failure sets it back to one. So a receiver that hangs has one call at a time, which
+ * has a slot for two seconds. Work must have a deadline of its own, which ends the work without a slot.
+ * @param options `slots`: the number of calls that run at a time; `share`: the highest limit of a key
  */
 export function createFairPool({ slots, share }: { slots: number; share: number }) {
-  /** In the order of turns. A key without work has no entry. */
+  /** The keys in the order of their turns. A key without work has no entry. */
   const shares = new Map<string, Share>();
   let usedSlots = 0;
   let idle = Promise.withResolvers<void>();
@@ -49,7 +49,7 @@ export function createFairPool({ slots, share }: { slots: number; share: number 
   };
 
   const startNext = (): void => {
-    // A key that is set again moves to the end, and this loop reaches it again.
+    // A key that is set again moves to the end, where this loop reaches it once more.
     for (const [key, state] of shares) {
       if (usedSlots >= slots) return;
       if (state.running >= state.limit) continue;
@@ -62,7 +62,7 @@ export function createFairPool({ slots, share }: { slots: number; share: number 
   };
 
   return {
-    /** Work that rejects counts as failed. */
+    /** Adds work. If it rejects, it counts as failed. */
     add(key: string, work: Work): void {
       if (shares.size === 0) idle = Promise.withResolvers<void>();
       const state = shares.get(key) ?? { waiting: [], running: 0, limit: 1 };
@@ -70,7 +70,7 @@ export function createFairPool({ slots, share }: { slots: number; share: number 
       state.waiting.push(work);
       startNext();
     },
-    /** How many of this key wait or run. */
+    /** Returns the number of calls of this key that wait or run. */
     load(key: string): number {
       const { waiting, running } = shares.get(key) ?? { waiting: [], running: 0 };
       return waiting.length + running;
@@ -90,7 +90,7 @@ export function createFairPool({ slots, share }: { slots: number; share: number 
   };
 }
 
-/** Processes the items of each key independently, `atOnce` at a time. Rejects with the first failure. */
+/** Processes the items of each key independently, `atOnce` at a time for each. Rejects with the first failure. */
 export async function workByKey<T>(
   items: readonly T[],
   { keyOf, atOnce }: { keyOf: (item: T) => string; atOnce: number },

@@ -1,6 +1,6 @@
 /** Wraps work that must run only once, such as closing. */
 
-/** Every call returns the result or promise of the first. If the work throws, the next call runs it again. */
+/** Returns a function that does the work once, and returns its result each time. If the work throws, it is repeated. */
 export function once<T extends object>(work: () => T): () => T {
   let result: T | undefined;
   return () => {

@@ -1,4 +1,4 @@
-/** Bounded LRU caches. `peek` reads an entry without counting as a use. */
+/** Creates LRU caches with a limit. `peek` reads an entry without counting as a use. */
 import { getHeapStatistics } from 'node:v8';
 import { LRUCache } from 'lru-cache';
 
@@ -9,14 +9,14 @@ export function remembered<T extends Cached>(maxEntries: number): LRUCache<strin
   return new LRUCache<string, T>({ maxSize: maxEntries, sizeCalculation: () => 1 });
 }
 
-/** The part of the heap's limit that Node keeps for new objects, unless it is configured otherwise. */
+/** The part of the heap that Node reserves for new objects by default. */
 const YOUNG_BYTES = 96 * 1024 * 1024;
-/** Memory of an entry in addition to its texts: the key, its table slots, and the objects around the value. */
+/** The memory of an entry besides its texts: the key, its table slots, and the objects around the value. */
 const ENTRY_BYTES = 300;
 
 /**
- * A cache with an entry for each user, session or grant. It uses a share of the memory that Node has for long-lived
- * objects: on a small machine it holds a few users, on a large one all signed-in users.
+ * Creates a cache with an entry for each user, session or grant. It uses a share of the memory that Node has for
+ * long-lived objects, which is enough for a few users on a small machine, and for all signed-in users on a large one.
  */
 export function rememberedOfEach<T extends Cached>(share: number) {
   const limit = getHeapStatistics().heap_size_limit;

@@ -4,5 +4,5 @@ export const capitalised = (text: string): string => text.charAt(0).toUpperCase(
 
 export const uncapitalised = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1);
 
-/** Quoted for a POSIX shell. */
+/** Quotes a text for a POSIX shell. */
 export const shellQuoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;

@@ -4,7 +4,7 @@ export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 export const DAY_SECONDS = 86_400;
 
-/** ISO 8601 in UTC. */
+/** Formats a time as ISO 8601 in UTC. */
 export function isoTime(time: number): string;
 export function isoTime(time: number | undefined): string | undefined;
 export function isoTime(time: number | undefined): string | undefined {

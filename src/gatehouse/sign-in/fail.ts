@@ -53,7 +53,7 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
     const retry = { label: 'Try again', url: signInUrl({ app: app.id, ...stepUp }) };
     if (failure !== 'access_denied') return retry;
     // The user's account may belong to another app.
-    return { ...retry, other: { label, url: signInUrl({ prompt: 'select_account' }) } };
+    return { ...retry, alternative: { label, url: signInUrl({ prompt: 'select_account' }) } };
   };
 
   return (failure, context = {}) => {

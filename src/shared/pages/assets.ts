@@ -1,4 +1,4 @@
-/** Serves the files that pages load, from `views/shared/assets`, Pico and world-countries. */
+/** Serves the files that pages load: those of `views/shared/assets`, Pico and world-countries. */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import express, { type RequestHandler, type Response } from 'express';
@@ -16,7 +16,7 @@ function setCaching(res: Response): void {
   res.setHeader('Cache-Control', 'public, max-age=3600');
 }
 
-/** @param directory absolute path of the files of Gatehouse */
+/** @param directory the absolute path of Gatehouse's own files */
 export function assets(directory = join(SHARED_VIEWS, 'assets')): RequestHandler {
   const serveOwnFile = express.static(directory, {
     index: false,
@@ -38,8 +38,8 @@ export function assets(directory = join(SHARED_VIEWS, 'assets')): RequestHandler
 const FLAG_PATH = /^\/flags\/([a-z]{2})\.svg$/;
 
 /**
- * The file of a flag, such as `/flags/dk.svg`, by the alpha-2 code of the country in lower case; undefined for any
- * other path. The flags are those of world-countries (ODbL), since not every system has glyphs for flag emoji.
+ * Returns the file of a flag, such as `/flags/dk.svg`, which names the alpha-2 code of the country in lower case;
+ * undefined for any other path. The flags are those of world-countries (ODbL), since not every system has glyphs for flag emoji.
  */
 export function flagFile(path: string): string | undefined {
   const [, alpha2] = FLAG_PATH.exec(path) ?? [];

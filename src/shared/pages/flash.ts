@@ -1,4 +1,4 @@
-/** One-time data for the page after a redirect, such as a notice or a new secret; only the same session can read it. */
+/** One-time data for the page after a redirect, such as a notice or a new secret. Only the same session can read it. */
 import { randomBytes } from 'node:crypto';
 import type { Request, Response } from 'express';
 import { queryField } from '../http/body.ts';
@@ -14,11 +14,11 @@ export interface Flash {
 }
 
 export interface Flashes {
-  /** Returns the URL at which a page can `take` the flash. For routes behind a guard that requires a user. */
+  /** Stores the flash, and returns the URL at which a page can `take` it. The route must require a user. */
   save(req: Request, url: string, flash: Flash): Promise<string>;
   /**
-   * Empty unless this session was redirected here. A second call, such as a reload, returns the flash only if the first
-   * response became an error or was cut off. Call it last, when nothing else can fail.
+   * Returns the flash, or `{}` unless this session was redirected here. A second request, such as a reload, gets the
+   * flash only if the first response was an error or was cut off. Call it last, when nothing else can fail.
    */
   take(req: Request): Promise<Flash>;
 }
@@ -47,7 +47,7 @@ export function createFlashes(parts: { store: Store; sealedJson: SealedJson }): 
       // Only one of several concurrent requests deletes the record, and so shows it.
       if (!stored || !(await store.write([{ delete: key, ifVersion: stored.version }]))) return {};
       const { res } = req;
-      // If the store fails, too, the secret is lost, and the user has to create another.
+      // If this write fails, too, the secret is lost, and the user has to create another one.
       res?.once('close', () => !isShown(res) && void put(key, stored.value).catch(() => undefined));
       return sealedJson.openOrThrow<Flash>(stored.value, key);
     },

@@ -1,4 +1,4 @@
-/** Handlers for forms: one schema parses the form, faults appear next to their fields, and success redirects. */
+/** Creates the handlers of forms: a schema parses the fields, faults appear next to them, and success redirects. */
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../config/input-faults.ts';
@@ -17,9 +17,9 @@ export type FormValues<S extends z.ZodObject> = {
 /** The data of a form in a template. */
 export interface FormView<S extends z.ZodObject> {
   values: FormValues<S>;
-  /** One for each invalid field and each invalid line of a text area, in the order of the schema. */
+  /** The faults of invalid fields and of invalid lines of text areas, in the order of the schema. */
   faults: readonly FieldFault[];
-  /** Secret fields that were filled in, and whose values are not sent back. */
+  /** The names of the secret fields whose values were sent, and are not sent back. */
   dropped?: readonly string[];
 }
 
@@ -33,9 +33,9 @@ export interface FormParts<S extends z.ZodObject> {
    * such as `endpoint-token` for `endpoints/token`.
    */
   fieldOf?: Readonly<Record<string, keyof z.input<S> & string>>;
-  /** @throws AppError; `invalid_request` and `version_conflict` appear as faults of the form */
+  /** Does the work of the form. @throws AppError: `invalid_request` and `version_conflict` become faults of the form */
   work(req: Request, input: z.output<S>): Promise<{ url: string; flash: Flash }>;
-  /** Sends the page with the form; the status is already set. */
+  /** Sends the page with the form. The status is already set. */
   show(req: Request, res: Response, form: FormView<S>): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
   };
 }
 
-/** The submitted values, for a page that shows the form again without validating it. */
+/** Returns the submitted values, for a page that shows the form again without validating it. */
 export function submittedValues<S extends z.ZodObject>(
   { schema, secrets }: Pick<FormParts<S>, 'schema' | 'secrets'>,
   body: unknown,
@@ -76,7 +76,7 @@ export function submittedValues<S extends z.ZodObject>(
   return withoutSecrets(valuesIn(schema, body), secrets);
 }
 
-/** The faults of a form that a page repeats in each row, where a field has the id `FIELD-ROW`. */
+/** Returns the faults of a form that a page has in each row. Its fields have the ids `FIELD-ROW`. */
 export function faultsOfRow(faults: readonly FieldFault[], row: string): FieldFault[] {
   return faults.map(({ field, text }) => ({ field: field && `${field}-${row}`, text }));
 }
@@ -101,7 +101,7 @@ export function entriesOf(text: string, separator: string | RegExp): string[] {
 /** A check box with the value `yes`. */
 export const ticked = z.string().transform((value) => value === 'yes');
 
-/** @param error says which numbers to enter */
+/** Returns a schema for a field with a whole number. @param error says which numbers to enter */
 export function wholeNumber(min: number, max: number, error: string) {
   return z
     .string()
@@ -117,7 +117,7 @@ export const recordVersion = z
   .regex(/^\d{1,16}$/, 'Open the page again.')
   .transform(Number);
 
-/** Maximum of faults for one text area, which may have thousands of lines. */
+/** Maximum number of faults for one text area, which may have thousands of lines. */
 const MAX_FAULTS = 10;
 const CONFLICT = 'Someone else changed this while you were editing. Save again to replace their changes.';
 

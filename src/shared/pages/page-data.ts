@@ -10,7 +10,7 @@ export interface PageFrame {
   user?: PageUser | undefined;
   /** Without it, the page has no forms that post, not even the sign-out button. */
   csrfToken?: string | undefined;
-  /** Identifies the form, which counts once even if it is sent twice. */
+  /** Identifies the form, so that it counts once even if it is sent twice. */
   formId?: string | undefined;
   /** Faults of the form on this page, which lists them at the top and announces them in the title. */
   faults?: readonly FieldFault[] | undefined;
@@ -26,7 +26,7 @@ export interface SignedInFrame extends PageFrame {
 export interface PageUser {
   name: string;
   email?: string | undefined;
-  /** Shows the link to the administration. */
+  /** Whether the page links to the administration. */
   admin?: boolean | undefined;
 }
 
@@ -44,7 +44,7 @@ export interface FieldFault {
   rule?: string | undefined;
 }
 
-/** A secret on the only page that ever shows it. */
+/** A new secret, which only the next page shows. */
 export interface NewSecret {
   name: string;
   text: string;
@@ -54,7 +54,7 @@ export interface SignInApp {
   id: string;
   name: string;
   url: string;
-  /** Lets the user choose another account at the provider. */
+  /** The URL at which the user can choose another account at the provider. */
   otherUrl?: string | undefined;
 }
 
@@ -85,7 +85,7 @@ export interface ConnectionView {
   scopes: readonly string[];
   /** The scopes that the user can choose, except `openid`, which is always requested. */
   choices?: readonly { scope: string; ticked: boolean; isNew: boolean }[] | undefined;
-  /** Scopes that the user is asked to add now, and all scopes of the request for them. */
+  /** The scopes that the page asks the user to add, and all scopes of the authorization request for them. */
   more?: { scopes: readonly string[]; request: readonly string[] } | undefined;
   connectedAt?: string | undefined;
   /** When the provider last issued tokens for the connection, or ended it. */
@@ -101,7 +101,7 @@ export interface ConnectionView {
   unusable?: string | undefined;
 }
 
-/** The result of the revocation when a user disconnects. */
+/** The result of the revocation at the provider when a user disconnects. */
 export type DisconnectOutcome = 'revoked' | 'unsupported' | 'unconfirmed' | 'pending';
 
 declare const sanitised: unique symbol;
@@ -140,7 +140,7 @@ export type ThreadPanel =
 
 export type BinSource = 'dataset' | 'service' | 'cache' | 'rules';
 
-/** `bin` adds the record. */
+/** The result of a look-up. The module `bin` adds the record. */
 export interface BinResult {
   /** 6 to 8 digits. */
   bin: string;
@@ -148,11 +148,11 @@ export interface BinResult {
   /** ISO 8601 date. */
   asOf?: string | undefined;
   digitsMatched: number;
-  /** The facts are more than two years old. */
+  /** Whether the facts are more than two years old. */
   outdated?: boolean | undefined;
-  /** The card is a test card of a payment provider. */
+  /** Whether the card is a test card of a payment provider. */
   testData?: boolean | undefined;
-  /** The BIN lookup service, which may have more facts, could not be called. */
+  /** Whether the BIN lookup service, which may have more facts, could not be called. */
   isServiceUnavailable?: boolean | undefined;
 }
 
@@ -174,9 +174,9 @@ export interface BinPanel {
 export interface NextStep {
   label: string;
   url: string;
-  /** The step is a POST with the CSRF token. */
+  /** Whether the step is a POST with the CSRF token. */
   isForm?: boolean;
-  other?: { label: string; url: string } | undefined;
+  alternative?: { label: string; url: string } | undefined;
 }
 
 /**
@@ -247,7 +247,7 @@ export interface PageData {
   'errors/error': {
     page: PageFrame;
     code: ProblemCode;
-    /** 8 characters; undefined if an administrator cannot look the failure up by it. */
+    /** A text of 8 characters, by which an administrator can look the failure up; undefined if that is not possible. */
     reference: string | undefined;
     /** ISO 8601 instant. */
     time: string;

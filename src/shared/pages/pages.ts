@@ -1,4 +1,4 @@
-/** The pages of a program: HTML with a shared frame, one-time data after redirects, and forms that count once. */
+/** The pages of a program: HTML in a shared frame, one-time data after redirects, and forms that count once. */
 import { randomUUID } from 'node:crypto';
 import type { Request, Response } from 'express';
 import type { Config } from '../config/config.ts';
@@ -14,7 +14,7 @@ export type PageConfig = Pick<Config, 'publicUrl' | 'pages'>;
 
 export interface Pages {
   frame(req: Request, title: string): PageFrame;
-  /** For routes behind a guard that requires a user. @param faults those of the form on the page */
+  /** The route must require a user. @param faults the faults of the form on the page */
   signedInFrame(req: Request, title: string, faults?: readonly FieldFault[]): SignedInFrame;
   send<K extends PageName>(res: Response, name: K, data: PageData[K]): void;
   /** Redirects with 303 to a page that shows the flash once. */

@@ -19,7 +19,7 @@ export interface ProblemParts {
 }
 
 /**
- * Errors other than AppError become an opaque 500.
+ * Creates the error handler. An error that is not an AppError becomes a 500 without details.
  * @param relayedPaths routes whose callers must be able to distinguish our refusals from those of the platform
  *   (`Proxy-Status`, RFC 9209)
  */
@@ -75,7 +75,7 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
   });
 }
 
-/** Codes whose details are for programs; users get the code's own text. */
+/** Codes whose details are for programs. Users get the text of the code. */
 const PROGRAM_CODES: ReadonlySet<AppError['code']> = new Set(['method_not_allowed', 'length_required']);
 
 const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {

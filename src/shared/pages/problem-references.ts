@@ -1,4 +1,4 @@
-/** Stores failures under the references that error pages show, for administrators who look one up. */
+/** Stores failures under the references that error pages show, so that administrators can look them up. */
 import type { IncomingMessage } from 'node:http';
 import type { AppError, ProblemCode } from '../errors.ts';
 import { remembered } from '../remembered.ts';
@@ -17,21 +17,21 @@ export interface ProblemRecord {
   /** Pattern of the route, without a path or query. */
   route: string;
   userId?: string | undefined;
-  /** Code or class of the error that caused it. */
+  /** Code or class of the error that caused the failure. */
   cause?: string | undefined;
 }
 
 export interface ProblemReferences {
   /**
-   * Stores a failure of a signed-in user, or one of Gatehouse, up to a daily limit. Never rejects.
-   * @returns the reference if it can be looked up, here or in the sign-in record; only then may a page show it
+   * Stores a failure of a signed-in user's request, or of Gatehouse, up to a daily limit. Never rejects.
+   * @returns the reference if it can be looked up, here or in the sign-in record; otherwise a page must not show it
    */
   record(req: IncomingMessage, error: AppError): Promise<string | undefined>;
   find(reference: string): Promise<ProblemRecord | undefined>;
 }
 
 const LIFETIME_SECONDS = 30 * DAY_SECONDS;
-/** Maximum of records per day and process, for each user and for all anonymous callers together. */
+/** Maximum number of records per day and process, for each user and for all anonymous callers together. */
 const MAX_PER_USER = 50;
 const MAX_ANONYMOUS = 1_000;
 const MAX_USERS = 10_000;

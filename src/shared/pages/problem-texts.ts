@@ -5,7 +5,7 @@ export interface ProblemText {
   title: string;
   meaning: string;
   whose: WhoseFault;
-  /** A sentence that says what to do; `{wait}` is replaced by the time to wait. */
+  /** A sentence that says what to do. `{wait}` stands for the time to wait. */
   nextStep: string;
   /** The only button; `path` is below the base path. */
   step: { label: string; path: '/' | '/sign-in' | '/connections' };
@@ -226,7 +226,7 @@ const WHOSE_TEXTS: Readonly<Record<WhoseFault, string>> = {
   nobody: 'Nobody’s fault',
 };
 
-/** @param retryAfterSeconds written into `nextStep`; "a few minutes" if undefined */
+/** @param retryAfterSeconds replaces `{wait}` in `nextStep`; default: "a few minutes" */
 export function problemText(code: ProblemCode, retryAfterSeconds?: number): ProblemText {
   const text = PROBLEM_TEXTS[code];
   const wait = retryAfterSeconds === undefined ? 'a few minutes' : `about ${waitText(retryAfterSeconds)}`;
@@ -241,7 +241,7 @@ function waitText(seconds: number): string {
 
 const counted = (amount: number, unit: string): string => `${amount} ${unit}${amount === 1 ? '' : 's'}`;
 
-/** True for failures of Gatehouse and its storage. */
+/** Returns true for failures of Gatehouse and its storage. */
 export function isOurFailure({ code, status, whose }: AppError): boolean {
   return status >= 500 && (whose ?? problemText(code).whose) === 'ours';
 }

@@ -12,10 +12,10 @@ const UNITS = [
   { unit: 'minute', milliseconds: MINUTE_MS, from: MINUTE_MS },
 ] as const;
 
-/** Created on first use, since that takes longer than rendering a page. */
+/** The formatter is created on first use, since that takes longer than rendering a page. */
 let format: Intl.RelativeTimeFormat | undefined;
 
-/** Whole units, rounded towards now. */
+/** Returns the distance in whole units, rounded towards now. */
 export function relativeTime(time: number, now: number): string {
   const distance = Math.abs(time - now);
   const match = UNITS.find(({ from }) => distance >= from);

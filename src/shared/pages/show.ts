@@ -1,4 +1,4 @@
-/** The helpers of templates (`it.show`) for texts, dates, links and small pieces of HTML. */
+/** The functions of templates (`it.show`) for texts, dates, links and small pieces of HTML. */
 import { capitalised } from '../text.ts';
 import { DAY_MS } from '../time.ts';
 import type { FieldFault } from './page-data.ts';
@@ -11,9 +11,9 @@ declare const html: unique symbol;
 export type Html = string & { readonly [html]: true };
 
 export type Show = typeof SHOW & {
-  /** A time relative to now, with the exact time as a tooltip. */
+  /** Formats a time relative to now, with the exact time as a tooltip. */
   ago(iso: string | null | undefined, otherwise?: string): Html;
-  /** A time to follow the word "since": the time of day if it is less than a day ago, otherwise the date. */
+  /** Formats a time after the word "since": as the time of day if it is less than a day ago, otherwise as the date. */
   since(iso: string): Html;
 };
 
@@ -71,7 +71,7 @@ const SHOW = {
   bankLink: (url: string) => (/^[a-z0-9.-]+\.[a-z]{2,}(\/[\w./-]*)?$/i.test(url) ? `https://${url}` : undefined),
   phoneLink: (phone: string) => (/^\+?[\d ()-]{5,24}$/.test(phone) ? `tel:${phone.replace(/[^\d+]/g, '')}` : undefined),
   network: formatNetwork,
-  /** A form that has not been submitted yet. */
+  /** Returns the view of a form that has not been submitted yet. */
   form: <Values>(values: Values) => ({ values, faults: [] as FieldFault[], dropped: [] as string[] }),
   number: (value: number) => value.toLocaleString('en-GB'),
   capitalised,
@@ -80,9 +80,9 @@ const SHOW = {
   flag,
   coordinates,
   json: formatJson,
-  /** Backticks mark code. */
+  /** Escapes a text, and shows the parts between backticks as code. */
   withCode: (text: string): Html => escapeText(text).replace(/`([^`]+)`/g, '<code>$1</code>') as Html,
-  /** One line that is cut at its end, with the full text in the tooltip. */
+  /** Shows a text on one line, which the page cuts at its end, with the full text in the tooltip. */
   cut: (text: string, fullText = text): Html =>
     `<span class="cut" title="${escapeText(fullText)}"><bdi>${escapeText(text)}</bdi></span>` as Html,
   clip: (text: string, characters: number) => (text.length > characters ? `${text.slice(0, characters)}…` : text),
@@ -151,7 +151,7 @@ function timeElement(format: (iso: string) => string) {
 
 const STATUS_ICONS: Readonly<Record<Tone, string>> = { good: 'check', notice: 'clock', bad: 'warning', idle: 'clock' };
 
-/** A short text with an icon, in the colour of the tone. */
+/** Returns a short text with an icon, in the colour of the tone. */
 function status(tone: Tone, text: string, icon = STATUS_ICONS[tone]): Html {
   const iconHtml = `<span class="icon icon-${icon}" aria-hidden="true"></span>`;
   return `<span class="status status-${tone}">${iconHtml}${escapeText(text)}</span>` as Html;
@@ -189,18 +189,18 @@ const NETWORKS: ReadonlyMap<string, { key: string; name: string }> = new Map(
   ].flatMap(({ key, name, alias }) => [key, alias ?? key].map((spelling) => [spelling, { key, name }] as const)),
 );
 
-/** The network's official name and the key of its colours; an unknown name stays as it is. */
+/** Returns the official name of a network and the key of its colours. An unknown name stays as it is. */
 function formatNetwork(scheme: string | undefined): { key: string; name: string } {
   if (scheme === undefined || scheme === '') return { key: 'other', name: 'Network not known' };
   return NETWORKS.get(scheme.toLowerCase().replace(/[^a-z]/g, '')) ?? { key: 'other', name: scheme };
 }
 
-/** The BIN, or '' for other digits, since a longer number may be a card number. */
+/** Returns the BIN; '' for other digits, since a longer number may be a card number. */
 function binDigits(bin: string): string {
   return /^\d{6,8}$/.test(bin) ? bin : '';
 }
 
-/** The BIN, padded with dots to the length of the card number, in groups as on a card. */
+/** Returns the BIN, padded with dots to the length of the card number, in groups as on a card. */
 function cardDigits(bin: string, length = 16): string[] {
   const prefix = binDigits(bin);
   const total = Number.isInteger(length) && length >= 12 && length <= 19 ? length : 16;
@@ -215,7 +215,7 @@ function cardDigits(bin: string, length = 16): string[] {
   return groups;
 }
 
-/** The path of a flag below `assets`. It is built from the country code, and never from other data of a source. */
+/** Returns the path of a flag below `assets`. It is built from the country code, and from no other data of a source. */
 function flag(alpha2: string | undefined): string {
   return alpha2 !== undefined && /^[A-Za-z]{2}$/.test(alpha2) ? `flags/${alpha2.toLowerCase()}.svg` : '';
 }

@@ -1,4 +1,4 @@
-/** Makes a form that is sent twice, for example by a double click, count once; both responses redirect to one page. */
+/** Does the work of a form only once, even if it is sent twice, as by a double click. Both responses are the same. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
 import { AppError } from '../errors.ts';
@@ -9,7 +9,8 @@ import type { Store } from '../storage/store.ts';
 
 export interface Submissions {
   /**
-   * Does the work unless this session sent the same form (by its field `_form`) with the same values within 60 s.
+   * Does the work unless this session sent the same form (the field `_form`) with the same values within 60 s. Returns
+   * the URL to which the first submission redirects.
    * @param work returns the URL to redirect to
    * @throws AppError `invalid_request` if the first submission is still running after 20 s
    */
@@ -24,7 +25,7 @@ const RUNNING = '';
 export function createSubmissions({ store }: { store: Pick<Store, 'get' | 'write'> }): Submissions {
   const lifetimeSeconds = LIFETIME_SECONDS;
 
-  /** The URL that the first submission redirected to; undefined if it failed. */
+  /** Returns the URL to which the first submission redirects; undefined if it failed. */
   const resultOf = async (key: string): Promise<string | undefined> => {
     for (let waited = 0; waited < MAX_WAIT_MS; waited += POLL_MS) {
       const first = await store.get(key);

@@ -6,7 +6,7 @@ import type { PageData, PageName } from './page-data.ts';
 import { createShow, escapeText } from './show.ts';
 
 export interface Views {
-  /** The HTML document of a page. All values of `data` are escaped except `SanitisedHtml`. */
+  /** Returns the HTML document of a page. All values of `data` are escaped except `SanitisedHtml`. */
   render<K extends PageName>(name: K, data: PageData[K]): string;
 }
 

@@ -1,4 +1,4 @@
-/** Texts for users in place of codes: health, scopes, sources, events (`problem-texts.ts` has those of problems). */
+/** Texts for users in place of codes: health, scopes, sources, events. `problem-texts.ts` has the texts of problems. */
 import { capitalised } from '../text.ts';
 import type { BinSource, ConnectionHealth, DisconnectOutcome } from './page-data.ts';
 
@@ -84,15 +84,15 @@ const WEBHOOK_EVENT_TEXTS: ReadonlyMap<string, string> = new Map([
   ['webhook.test', 'Test message'],
 ]);
 
-/** The healths of connections, best first. */
+/** The values of health, from the best to the worst. */
 export const HEALTHS: readonly ConnectionHealth[] = ['active', 'expiring', 'unverified', 'reconnect_needed'];
 export const healthText = (health: ConnectionHealth | 'not_connected'): HealthText => HEALTH_TEXTS[health];
 export const sourceText = (source: BinSource): string => SOURCE_TEXTS[source];
 export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[outcome];
 
-/** Undefined for a scope that only its provider knows. */
+/** Returns the text of a scope; undefined for a scope that only its provider knows. */
 export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);
-/** @param result the status of a response, or the reason why there was none */
+/** Returns the text of a delivery. @param result the status of the response, or the reason why there was none */
 export const webhookResultText = (result: string): string =>
   // A reason that begins with a host name stays as it is.
   /^[a-z]+ /.test(result) ? capitalised(result) : result;

@@ -46,10 +46,14 @@ describe('a file that cannot be used', () => {
   const commands: [string, () => string[], RegExp][] = [
     ['backup below a missing folder', () => ['backup', join(folder, 'none', 'x')], /none\/x: there is no such file/],
     ['backup below a file', () => ['backup', join(file, 'x')], /one\.backup\/x: a part of its path is a file/],
-    ['restore of a folder', () => ['restore', folder], /: it is a folder\. Name a file\./],
-    ['backup verify of a folder', () => ['backup', 'verify', folder], /: it is a folder\. Name a file\./],
+    ['restore of a folder', () => ['restore', folder], /: it is a folder\. Enter the path of a file\./],
+    ['backup verify of a folder', () => ['backup', 'verify', folder], /: it is a folder\. Enter the path of a file\./],
     ['backup verify of nothing', () => ['backup', 'verify', join(folder, 'none')], /There is no file .*none\./],
-    ['connections import of a folder', () => ['connections', 'import', folder], /it is a folder\. Name a file\./],
+    [
+      'connections import of a folder',
+      () => ['connections', 'import', folder],
+      /it is a folder\. Enter the path of a file\./,
+    ],
     [
       'bin import with bad rows in a missing folder',
       () => ['bin', 'import', file, '--bad-rows', join(folder, 'none', 'x')],

@@ -221,7 +221,7 @@ test('session and grant belong to the verified user, and the record contains cla
 test('R103 discards the tokens of a user who is not the signed-in one', async () => {
   const { finish, session, discard } = flowWith(ENABLED, { userId: 'u-other' });
   await expect(finish()).rejects.toMatchObject({
-    ...{ failure: 'other_user_signed_in', step: { label: 'Sign out', other: { label: 'Use another account' } } },
+    ...{ failure: 'other_user_signed_in', step: { label: 'Sign out', alternative: { label: 'Use another account' } } },
   });
   expect(discard.mock.calls).toEqual([[USER_ID, APP, TOKENS]]);
   expect(session.begin).not.toHaveBeenCalled();
