@@ -22,7 +22,7 @@ const program = new Command('npm run bin-lookup-service --')
   .configureOutput({ outputError: (text, write) => write(withoutArguments(text)) })
   .action(serve);
 
-const plan = program.command('plan').description('plans that users have requested');
+const plan = program.command('plan').description('confirm and end the plans of accounts');
 
 plan
   .command('requests')

@@ -17,29 +17,29 @@ const network = z.string().superRefine((entry, context) => {
 });
 const networks = words
   .transform((entries) => [...new Set(entries)])
-  .pipe(z.array(network).max(MAX_NETWORKS, `Give at most ${MAX_NETWORKS} addresses.`));
+  .pipe(z.array(network).max(MAX_NETWORKS, `Enter at most ${MAX_NETWORKS} addresses.`));
 
-/** Changes the addresses that a key may be used from. */
+/** The form for the addresses from which a key may be used. */
 export const addressesForm = z.object({ networks });
-/** Creates an API key. */
+/** The form for a new API key. */
 export const keyForm = z.object({
   name: z
     .string()
     .trim()
-    .regex(/^\P{C}{1,60}$/u, 'Give the key a name of 1 to 60 characters.'),
+    .regex(/^\P{C}{1,60}$/u, 'Enter a name of 1 to 60 characters.'),
   networks,
 });
 
-/** Requests this month. The `…Text` members are formatted, such as "10,000". */
+/** The requests of this month. The members `…Text` are formatted, such as "10,000". */
 export interface UsageMeter {
   plan: string;
   used: number;
   limit: number;
   usedText: string;
   limitText: string;
-  /** Such as "60,000 a minute"; absent without such a limit. */
+  /** The limit of a minute, such as "60,000 a minute"; absent without such a limit. */
   rateText?: string | undefined;
-  /** ISO 8601. */
+  /** The start of the next month (ISO 8601). */
   resetsAt: string;
 }
 
@@ -57,7 +57,7 @@ export interface BinAccountPage {
   baseUrl: string;
   address: string;
   free: UsageMeter;
-  /** Absent if registration is switched off. */
+  /** The provider for registration; absent if there is only the free tier. */
   signIn?: { name: string } | undefined;
   plans: readonly {
     name: string;
@@ -67,7 +67,7 @@ export interface BinAccountPage {
     support?: string | undefined;
     state: 'current' | 'requested' | 'available';
   }[];
-  /** Seconds after which a request for a plan is confirmed; absent if the operator confirms it. */
+  /** Seconds after which the demo confirms a request for a plan; absent otherwise. */
   confirmSeconds?: number | undefined;
   account?:
     | {
@@ -104,7 +104,7 @@ function meterOf(plan: Plan, used: number, month: Month): UsageMeter {
   };
 }
 
-/** @param parts `used`: this month's requests from the visitor's address and of the account */
+/** @param parts `used`: the requests of this month from the browser's address, and those of the account */
 export function accountPage(parts: {
   page: PageFrame;
   baseUrl: string;

@@ -68,8 +68,9 @@ export function accountRoutes(parts: {
     return account;
   };
 
-  const done = (changed: Account | undefined, text: string): { url: string; flash: Flash } => {
-    if (!changed) throw new AppError('not_found', { detail: 'It no longer exists. Reload the account page.' });
+  const successOf = (changed: Account | undefined, text: string): { url: string; flash: Flash } => {
+    if (!changed)
+      throw new AppError('not_found', { detail: 'The account or the key no longer exists. Reload the account page.' });
     return { url: accountUrl, flash: { notice: { tone: 'success', text } } };
   };
 
@@ -123,19 +124,19 @@ export function accountRoutes(parts: {
     },
 
     async signOut(req, res) {
-      // Without a session, nothing else has checked where the request comes from.
+      // The CSRF check needs a session. Without one, only this check refuses a form of another site.
       if (req.context.session || !isFromOtherSite(req, publicUrl.origin)) await browsers.end(req, res);
       res.redirect(303, accountUrl);
     },
 
     async choosePlan(req, res) {
-      const chosen = plans.find(({ name }) => name === formField(req.body, 'plan'));
-      if (!chosen) throw new AppError('invalid_request', { detail: 'Choose one of the plans.' });
+      const chosenPlan = plans.find(({ name }) => name === formField(req.body, 'plan'));
+      if (!chosenPlan) throw new AppError('invalid_request', { detail: 'Choose one of the plans.' });
       const { id } = sessionOf(req).user;
       await pages.redirectAfter(req, res, async () => {
-        const account = await accounts.requestPlan(id, chosen);
+        const account = await accounts.requestPlan(id, chosenPlan);
         confirmLater(account);
-        return done(account, chosenText(confirmSeconds));
+        return successOf(account, chosenText(confirmSeconds));
       });
     },
 
@@ -155,14 +156,17 @@ export function accountRoutes(parts: {
       pages,
       schema: addressesForm,
       work: async (req, input) =>
-        done(await accounts.setNetworks(sessionOf(req).user.id, String(req.params.key), input.networks), CHANGED),
+        successOf(
+          await accounts.setNetworks(sessionOf(req).user.id, String(req.params.key), input.networks),
+          ADDRESSES_CHANGED,
+        ),
       show: async (req, res, form) =>
         send(req, res, await accountOf(req), { addresses: { ...form, key: String(req.params.key) } }),
     }),
 
     async revokeKey(req, res) {
       await pages.redirectAfter(req, res, async () =>
-        done(await accounts.revokeKey(sessionOf(req).user.id, String(req.params.key)), REVOKED),
+        successOf(await accounts.revokeKey(sessionOf(req).user.id, String(req.params.key)), KEY_REVOKED),
       );
     },
   };
@@ -179,6 +183,6 @@ function chosenText(confirmSeconds: number | undefined): string {
     : `You have ordered the plan. This demo takes no payment and confirms it in ${confirmSeconds} seconds: then reload this page.`;
 }
 
-const CHANGED = 'Allowed addresses changed.';
-const REVOKED = 'Key revoked. It no longer works.';
+const ADDRESSES_CHANGED = 'Allowed addresses changed.';
+const KEY_REVOKED = 'Key revoked. It no longer works.';
 const TOO_MANY_KEYS = `You already have ${MAX_KEYS} keys. Revoke one that you no longer use.`;

@@ -15,7 +15,7 @@ export interface AccountKey {
   hash: string;
   name: string;
   hint: string;
-  /** Addresses and CIDRs that the key may be used from. An empty list allows all. */
+  /** Addresses and CIDRs from which the key may be used. An empty list allows every address. */
   networks: readonly string[];
   /** Milliseconds since the epoch. */
   createdAt: number;
@@ -30,17 +30,17 @@ export interface Account {
   createdAt: number;
   /** A copy of the plan as it was confirmed. Later changes of `PLANS` do not affect it. */
   plan?: (Plan & { since: number }) | undefined;
-  /** `order`: an id that is unique to each order, so that a payment confirms only that order. */
+  /** The ordered plan. `order`: a unique id, so that a payment confirms only that order. */
   requested?: (Plan & { at: number; order: string }) | undefined;
   /** The latest confirmed orders, to recognise a repeated confirmation. `plan`: the name of the plan. */
   confirmed?: readonly { order: string; plan: string; since: number }[] | undefined;
   keys: readonly AccountKey[];
 }
 
-/** A user as the provider names them. */
+/** The identity of a user at the provider. */
 export type Identity = Pick<Account, 'issuer' | 'subject' | 'name' | 'email'>;
 
-/** What a key gives access to. */
+/** The account of a key with its plan, and the addresses from which the key may be used. */
 export interface KeyAccess {
   accountId: string;
   plan: Plan | undefined;
@@ -55,25 +55,25 @@ export interface Accounts {
   find(id: string): Promise<Account | undefined>;
   requestPlan(id: string, plan: Plan): Promise<Account | undefined>;
   /**
-   * Returns undefined if no plan is requested, or if the requested order is not `paid`.
-   * @param paid the order that was paid for, and its plan; default: the requested one
+   * Confirms the requested plan. Returns undefined if no plan is requested, or if the requested order is not `paid`.
+   * @param paid the order that was paid for, and its plan; default: the requested order
    */
   confirmPlan(id: string, paid?: { order: string; plan: string }): Promise<Account | undefined>;
-  /** For the operator: removes the plan and any request for one. The keys remain, but are refused. */
+  /** Removes the plan and any request for one, for the operator. The keys remain, but are refused. */
   endPlan(id: string): Promise<Account | undefined>;
-  /** Accounts whose plan is not confirmed yet, oldest request first. */
+  /** Returns the accounts that have requested a plan, oldest request first. */
   requests(): Promise<Account[]>;
-  /** Only this result contains the key itself. */
+  /** Creates a key. Only this result contains the key itself. */
   createKey(id: string, key: Pick<AccountKey, 'name' | 'networks'>): Promise<CreatedKey | undefined>;
   setNetworks(id: string, keyId: string, networks: readonly string[]): Promise<Account | undefined>;
   revokeKey(id: string, keyId: string): Promise<Account | undefined>;
-  /** Synchronous if the key was checked within the last second. A revoked key works for at most that long. */
+  /** Returns synchronously if the key was checked within the last second. A revoked key works for at most that long. */
   accessOf(key: string): KeyAccess | undefined | Promise<KeyAccess | undefined>;
 }
 
 export const MAX_KEYS = 20;
 const MAX_CONFIRMED = 20;
-/** Under a second, so that a revoked key is refused within one. */
+/** Less than a second, so that a revoked key is refused within a second. */
 const ACCESS_CACHE_MS = 900;
 const MAX_CACHED = 10_000;
 
@@ -86,14 +86,14 @@ export function createAccounts(parts: {
 }): Accounts {
   const { store, clock, randomBytes, planConfirmed } = parts;
   const accesses = remembered<{ access: KeyAccess; at: number }>(MAX_CACHED);
-  const running = new Map<string, Promise<KeyAccess | undefined>>();
+  const runningLookUps = new Map<string, Promise<KeyAccess | undefined>>();
 
   const find = async (id: string): Promise<Account | undefined> => {
     const stored = await store.get(keys.planAccount(id));
     return stored && (JSON.parse(stored.value) as Account);
   };
 
-  /** `apply` returns undefined to refuse the change. */
+  /** Changes the stored account. @param apply returns undefined to refuse the change */
   const change = async (id: string, apply: (account: Account) => Account | undefined): Promise<Account | undefined> =>
     (await updateRecord<Account>(store, keys.planAccount(id), (stored) => stored && apply(stored)))?.after;
 
@@ -126,23 +126,23 @@ export function createAccounts(parts: {
 
     async register(identity) {
       const id = accountIdOf(identity.issuer, identity.subject);
-      const registered = (stored: Account = { ...identity, id, createdAt: clock(), keys: [] }): Account => ({
+      const withIdentity = (stored: Account = { ...identity, id, createdAt: clock(), keys: [] }): Account => ({
         ...stored,
         ...identity,
       });
-      return (await updateRecord(store, keys.planAccount(id), registered)).after;
+      return (await updateRecord(store, keys.planAccount(id), withIdentity)).after;
     },
 
     async requestPlan(id, plan) {
       const order = `o${randomBytes(9).toString('base64url')}`;
       // List the order first, so that it is not lost. `requests` skips orders that their accounts do not have.
       await store.write([{ index: keys.planRequests, add: memberOf(id, order), score: clock() }]);
-      let replaced: string | undefined;
+      let replacedOrder: string | undefined;
       const changed = await change(id, (account) => {
-        replaced = account.requested?.order;
+        replacedOrder = account.requested?.order;
         return { ...account, requested: { ...plan, order, at: clock() } };
       });
-      await unlist(id, replaced);
+      await unlist(id, replacedOrder);
       return changed;
     },
 
@@ -222,19 +222,19 @@ export function createAccounts(parts: {
       const cached = accesses.get(key);
       const isFresh = cached !== undefined && performance.now() - cached.at < ACCESS_CACHE_MS;
       if (isFresh) return cached.access;
-      const lookUp = running.get(key) ?? lookUpAccess(key).finally(() => running.delete(key));
-      running.set(key, lookUp);
+      const lookUp = runningLookUps.get(key) ?? lookUpAccess(key).finally(() => runningLookUps.delete(key));
+      runningLookUps.set(key, lookUp);
       return lookUp;
     },
   };
 }
 
-/** The member of the index for this order. A later order has another member, which a removal does not affect. */
+/** Returns the member of the index for this order. A later order has another member, which stays at a removal. */
 function memberOf(id: string, order: string): string {
   return `${id} ${order}`;
 }
 
-/** Does not depend on the e-mail address, which can change. */
+/** Derives the id from the identity, without the e-mail address, which can change. */
 function accountIdOf(issuer: string, subject: string): string {
   return `a${hashOf(JSON.stringify([issuer, subject])).slice(0, 22)}`;
 }

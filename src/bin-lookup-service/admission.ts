@@ -12,18 +12,18 @@ import { FREE_PLAN, type FreeTier, MINUTE, type Plan } from './plans.ts';
 import type { Refusal } from './problems.ts';
 import type { Quota, QuotaResult } from './quota.ts';
 
-/** `headers`: alternating names and values, for the response to this caller. */
+/** The decision on a request. `headers`: alternating names and values, for the response to this caller. */
 export type Admission = { refusal?: Refusal; headers: readonly string[] };
 
 export interface Admissions {
   /**
-   * Charges one look-up to the caller. Synchronous if the store is not needed.
+   * Charges one look-up to the caller. Returns synchronously if it needs no access to the store.
    * Rejects with `storage_unavailable`.
    */
   admit(req: IncomingMessage, query: string): Admission | Promise<Admission>;
 }
 
-/** Whom to charge for a request. `banSubject` is banned after too many refusals. */
+/** The caller to which a request is charged. `banSubject` is banned after too many refusals. */
 interface ChargedCaller {
   subject: string;
   plan: Plan;
@@ -36,7 +36,7 @@ const KEY_REFUSED: Refusal = { code: 'api_key_invalid', headers: CHALLENGE };
 
 export function createAdmissions(parts: {
   addressOf: ClientAddress;
-  /** Undefined: no key is valid. */
+  /** Looks up keys; undefined if no key is valid. */
   accounts: Pick<Accounts, 'accessOf'> | undefined;
   quota: Quota;
   bans: Bans;
@@ -152,7 +152,7 @@ function forbidden(rule: 'address_not_listed' | 'no_plan'): Admission {
 }
 
 /**
- * Each quota and its window in seconds (draft-ietf-httpapi-ratelimit-headers), for example
+ * Returns each quota and its window in seconds (draft-ietf-httpapi-ratelimit-headers), for example
  * `"free";q=10000;w=2592000, "minute";q=12000;w=60`.
  */
 export function rateLimitPolicy({ name, monthlyRequests, requestsPerMinute }: Plan, { start, end }: Month): string {
@@ -160,12 +160,12 @@ export function rateLimitPolicy({ name, monthlyRequests, requestsPerMinute }: Pl
   return requestsPerMinute === undefined ? monthly : `${monthly}, ${minutePolicy(requestsPerMinute)}`;
 }
 
-/** The policy of the minute only, for a request that exceeds it. */
+/** Returns the policy of the minute alone, for a request that exceeds it. */
 function minutePolicy(requestsPerMinute: number): string {
   return `"${MINUTE}";q=${requestsPerMinute};w=60`;
 }
 
-/** For example `"free";r=9999;t=3600`: the remaining requests, and the seconds until the reset. */
+/** Returns the remaining requests and the seconds until the reset, for example `"free";r=9999;t=3600`. */
 export function rateLimit(policy: string, remaining: number, resetSeconds: number): string {
   return `"${policy}";r=${remaining};t=${resetSeconds}`;
 }

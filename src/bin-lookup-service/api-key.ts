@@ -11,12 +11,12 @@ export function createApiKey(random: Buffer): string {
   return text + checksumOf(text);
 }
 
-/** Refuses typing errors and most guesses without reading the store. */
+/** Returns whether the checksum matches, so that typing errors and most guesses need no read of the store. */
 export function isApiKey(text: string): boolean {
   return FORMAT.test(text) && checksumOf(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
 }
 
-/** The part of a key that is shown later, so that its owner can recognise it. */
+/** Returns the part of a key that pages show, so that its owner can recognise it. */
 export function keyHint(key: string): string {
   return `${key.slice(0, PREFIX.length + 4)}…${key.slice(-4)}`;
 }

@@ -1,4 +1,4 @@
-/** Assembles the BIN lookup service. */
+/** Assembles the BIN lookup service from its parts. */
 import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { builtInDataset } from '../shared/bin/built-in-dataset.ts';
@@ -49,12 +49,12 @@ export interface BinServiceAssembly {
 export interface BinServiceParts {
   settings: BinServiceSettings;
   store: Store;
-  /** Searched before the built-in data set. */
+  /** The data set that is searched before the built-in one. */
   datasetFile?: DatasetFile | undefined;
   logDestination: LogDestination;
   /** Keys that are valid in addition to those of accounts. */
   fixedAccess?: ((key: string) => KeyAccess | undefined) | undefined;
-  /** For a sandbox only: returns all facts of test cards, marked as test data. */
+  /** For a sandbox only: whether test cards have all facts, marked as test data. */
   withTestCards?: boolean | undefined;
   /** For a demo only: seconds after which a request for a plan is confirmed. */
   confirmSeconds?: number | undefined;
@@ -74,7 +74,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     events.binDatasetLoaded({ source: dataset.source, rows: dataset.size, badRows: report.skipped });
   }
 
-  // Loaded before the first request, because loading blocks the process.
+  // Load it before the first request, because loading blocks the process.
   const builtIn = builtInDataset();
 
   const outbound = createOutbound({ policy: createAddressPolicy(settings.internalHosts), proxy: settings.proxy });
@@ -87,7 +87,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
   const limits = createRateLimits({ store, clock, perMinute: limitsOf(RATE_LIMITS) });
   const addressOf = clientAddress(settings.trustedProxies, events.forwardedFault);
 
-  const tryAgain = `${publicUrl.href}/account/sign-in`;
+  const signInUrl = `${publicUrl.href}/account/sign-in`;
   const redirectUri = `${publicUrl.href}/account/callback`;
   const sealer = accountSealer(settings.signIn?.clientSecret ?? randomToken());
   const sealedJson = createSealedJson(sealer, events.recordRefused);
@@ -96,11 +96,11 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     records: sessions.records,
     secure: publicUrl.secure,
     randomToken,
-    signInUrl: tryAgain,
+    signInUrl,
   });
   const signIn =
     settings.signIn &&
-    createSignIn({ settings: settings.signIn, provider, store, clock, randomToken, redirectUri, tryAgain });
+    createSignIn({ settings: settings.signIn, provider, store, clock, randomToken, redirectUri, signInUrl });
 
   const pages = withoutUserMenu(
     createPages({ storage: { store, sealedJson }, config: settings, views: BIN_SERVICE_VIEWS, clock }),
@@ -163,10 +163,10 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
   };
 }
 
-/** Limits sign-ins by the minute, because each start stores a record. The plan of the caller limits look-ups. */
+/** The requests a minute. Only sign-ins are limited here, because each stores a record: plans limit look-ups. */
 const RATE_LIMITS = { address: 0, signIns: 60, session: 0, relayToken: 0 };
 
-/** This service has no administration pages in which to look up a reference. */
+/** This service has no administration pages on which a reference can be looked up. */
 const NO_REFERENCES = { record: async () => undefined };
 
 /**
@@ -177,13 +177,13 @@ function accountSealer(secret: string): Sealer {
   return createSealer([{ kid: 'accounts', key }]);
 }
 
-/** At `GET /` browsers get the page; programs get a problem document that explains the API. */
+/** Returns whether a page responds. At `GET /`, programs get a problem document that explains the API instead. */
 function isPage(path: string, { headers }: IncomingMessage): boolean {
   if (path === '/') return headers.accept?.includes('text/html') ?? false;
   return path === '/account' || path.startsWith('/account/') || path.startsWith('/assets/');
 }
 
-/** Error pages use Gatehouse's layout, whose menu for signed-in users has links that do not exist here. */
+/** Removes the user from error pages, whose layout has a menu with links that this program lacks. */
 function withoutUserMenu(pages: Pages): Pages {
   return {
     ...pages,

@@ -10,26 +10,26 @@ import type { SessionRecords } from '../shared/sessions/session-record.ts';
 import type { Account } from './accounts.ts';
 
 export interface Browsers {
-  /** Adds the session to the request, if there is one. */
+  /** Adds the session of the browser to the request, if there is one. */
   loadSession: RequestHandler;
-  /** Refuses with `sign_in_required`. */
+  /** Refuses a request without a session with `sign_in_required`. */
   requireUser: RequestHandler;
-  /** The random value from the browser's cookie. */
+  /** Returns the random value from the browser's cookie. */
   secretOf(req: IncomingMessage): string | undefined;
   setSecret(res: Response, secret: string): void;
   /**
-   * Begins a new session and replaces the random value, so that the earlier ones are useless (R17, R103).
+   * Begins a new session and replaces the random value, so that the earlier session and value are useless (R17, R103).
    */
   begin(req: IncomingMessage, res: Response, account: Account): Promise<void>;
   /** Clears both cookies, so that a pending callback cannot finish afterwards (R103). */
   end(req: IncomingMessage, res: Response): Promise<void>;
 }
 
-const FORM = /^[A-Za-z0-9_-]{43}$/;
-const SESSION = 'bin-lookup-service';
-const SECRET = 'bin-lookup-service-tx';
+const TOKEN_FORM = /^[A-Za-z0-9_-]{43}$/;
+const SESSION_COOKIE = 'bin-lookup-service';
+const SECRET_COOKIE = 'bin-lookup-service-tx';
 
-/** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: offered to a request without a session */
+/** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: starts a sign-in */
 export function createBrowsers(parts: {
   records: SessionRecords;
   secure: boolean;
@@ -41,21 +41,21 @@ export function createBrowsers(parts: {
   const options: CookieOptions = { httpOnly: true, sameSite: 'lax', path: '/', secure };
   const read = (req: IncomingMessage, name: string): string | undefined => {
     const value = req.headers.cookie && parseCookies(req.headers.cookie)[`${prefix}${name}`];
-    return value && FORM.test(value) ? value : undefined;
+    return value && TOKEN_FORM.test(value) ? value : undefined;
   };
 
   const load = async (req: IncomingMessage): Promise<Session | undefined> => {
-    const id = read(req, SESSION);
+    const id = read(req, SESSION_COOKIE);
     req.context.session = id === undefined ? undefined : await records.read(id, { extend: true });
     return req.context.session;
   };
 
   const endSession = async (req: IncomingMessage) => {
-    const id = read(req, SESSION);
+    const id = read(req, SESSION_COOKIE);
     if (id !== undefined) await records.end(id);
   };
 
-  const setSecret = (res: Response, secret: string) => void res.cookie(`${prefix}${SECRET}`, secret, options);
+  const setSecret = (res: Response, secret: string) => void res.cookie(`${prefix}${SECRET_COOKIE}`, secret, options);
 
   return {
     loadSession: (req, _res, next) => load(req).then(() => next(), next),
@@ -64,7 +64,7 @@ export function createBrowsers(parts: {
         const step = { label: 'Sign in', url: signInUrl };
         next(session ? undefined : new AppError('sign_in_required', { detail: 'Sign in and try again.', step }));
       }, next),
-    secretOf: (req) => read(req, SECRET),
+    secretOf: (req) => read(req, SECRET_COOKIE),
     setSecret,
 
     async begin(req, res, account) {
@@ -72,20 +72,20 @@ export function createBrowsers(parts: {
       const data = {
         user: { id, issuer, subject, name, email, admin: false },
         csrfToken: randomToken(),
-        app: SESSION,
+        app: 'bin-lookup-service',
         browser: describeBrowser(req.headers['user-agent']),
       };
       const sessionId = randomToken();
       await endSession(req);
       // This program reads none of the other fields of express-session.
       await records.write(sessionId, data as unknown as SessionData);
-      res.cookie(`${prefix}${SESSION}`, sessionId, options);
+      res.cookie(`${prefix}${SESSION_COOKIE}`, sessionId, options);
       setSecret(res, randomToken());
     },
 
     async end(req, res) {
       await endSession(req);
-      res.clearCookie(`${prefix}${SESSION}`, options).clearCookie(`${prefix}${SECRET}`, options);
+      res.clearCookie(`${prefix}${SESSION_COOKIE}`, options).clearCookie(`${prefix}${SECRET_COOKIE}`, options);
     },
   };
 }

@@ -1,7 +1,7 @@
 /** Reads the API key: Bearer, Basic with the key as user name, or the query parameter `apiKey`. */
 import type { IncomingMessage } from 'node:http';
 
-/** `none`: a free request. `several`: more than one credential, which RFC 6750 section 2 forbids. */
+/** The credentials of a request. `none`: a free request. `several`: RFC 6750 section 2 forbids more than one. */
 export type Credentials = { kind: 'none' | 'several' | 'unreadable' } | { kind: 'key'; key: string };
 
 const NONE: Credentials = { kind: 'none' };

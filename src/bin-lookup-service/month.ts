@@ -1,9 +1,9 @@
-/** The period that requests are counted by: a calendar month in UTC. */
+/** The period for which requests are counted: a calendar month in UTC. */
 
 export interface Month {
-  /** YYYY-MM. */
+  /** In the form YYYY-MM. */
   id: string;
-  /** Milliseconds since the epoch; `end` is the next month's start. */
+  /** Milliseconds since the epoch. `end` is the start of the next month. */
   start: number;
   end: number;
 }
@@ -15,12 +15,12 @@ export function monthOf(now: number): Month {
   return { id: date.toISOString().slice(0, 7), start: Date.UTC(year, month, 1), end: Date.UTC(year, month + 1, 1) };
 }
 
-/** Returns `last` while it is current, because computing the month for each request would be slow. */
-export function monthAt(now: number, last: Month): Month {
-  return now >= last.start && now < last.end ? last : monthOf(now);
+/** Returns `cached` while it is the current month, because computing the month for each request would be slow. */
+export function monthAt(now: number, cached: Month): Month {
+  return now >= cached.start && now < cached.end ? cached : monthOf(now);
 }
 
-/** Whole seconds until the month ends, at least 1. */
+/** Returns the whole seconds until the month ends, at least 1. */
 export function secondsLeft({ end }: Month, now: number): number {
   return Math.max(1, Math.ceil((end - now) / 1000));
 }

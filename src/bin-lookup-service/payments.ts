@@ -14,7 +14,7 @@ const bodySchema = z.strictObject({
   order: z.string().max(40),
 });
 
-/** @param parts `token`: undefined if no payment system may confirm plans */
+/** @param parts `token`: the token of the payment system; undefined if only commands confirm plans */
 export function confirmationHandler(parts: {
   accounts: Pick<Accounts, 'find' | 'confirmPlan'>;
   limits: Pick<RateLimits, 'take'>;
@@ -27,7 +27,7 @@ export function confirmationHandler(parts: {
     if (!expected)
       throw new AppError('not_found', { detail: 'PAYMENT_TOKEN is not set: plans are confirmed by command.' });
     const { isSent, token } = bearerOf(req);
-    // Compare first, so that wrong calls from a shared address do not block the right token.
+    // Compare first, so that wrong calls from a shared address do not block calls with the right token.
     if (token === undefined || !timingSafeEqual(hashOf(token), expected)) {
       limits.take('guess', req.context.address);
       throw new AppError('sign_in_required', {

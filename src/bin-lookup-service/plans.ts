@@ -1,12 +1,12 @@
 /** Plans: how many requests an account may make in a month and in a minute, and where it gets support. */
 
 export interface Plan {
-  /** 1 to 40 of a-z, 0-9 and "-"; shown with a capital. */
+  /** 1 to 40 characters of a-z, 0-9 and "-". Pages show the name with a capital. */
   name: string;
   monthlyRequests: number;
-  /** Absent: no limit. */
+  /** Absent if there is no limit. */
   requestsPerMinute?: number;
-  /** An e-mail address or a URL, in place of SUPPORT_CONTACT. */
+  /** An e-mail address or a URL that replaces SUPPORT_CONTACT. */
   support?: string;
 }
 
@@ -26,7 +26,7 @@ export function parsePlans(entries: readonly string[]): { plans: Plan[]; faults:
   const plans: Plan[] = [];
   const faults: string[] = [];
   for (const entry of entries) {
-    const [, name, requests, perMinute, support] = FORMAT.exec(entry) ?? [];
+    const [, name, monthlyRequests, requestsPerMinute, support] = FORMAT.exec(entry) ?? [];
     if (name === undefined) {
       faults.push(
         `: "${entry}" is not NAME:REQUESTS[:PER_MINUTE[:SUPPORT]], such as starter:100000:60000:help@example.com.`,
@@ -40,8 +40,8 @@ export function parsePlans(entries: readonly string[]): { plans: Plan[]; faults:
     } else {
       plans.push({
         name,
-        monthlyRequests: Number(requests),
-        ...(perMinute !== undefined && { requestsPerMinute: Number(perMinute) }),
+        monthlyRequests: Number(monthlyRequests),
+        ...(requestsPerMinute !== undefined && { requestsPerMinute: Number(requestsPerMinute) }),
         ...(support !== undefined && { support }),
       });
     }

@@ -1,7 +1,7 @@
 /** Refusals of a look-up: codes, details, and the problem document (RFC 9457). */
 import { PROBLEMS } from '../shared/errors.ts';
 
-/** The problem codes that Gatehouse has too, and one for API keys. */
+/** Problem codes of Gatehouse, and one for API keys. */
 const CODES = {
   invalid_bin: PROBLEMS.invalid_bin,
   invalid_request: PROBLEMS.invalid_request,
@@ -22,7 +22,7 @@ export const PROBLEM_CODES = Object.keys(CODES);
 
 export interface Refusal {
   code: LookupProblemCode;
-  /** The reason, where a code has several. */
+  /** The reason, for a code that has several. */
   rule?: keyof typeof RULES;
   headers?: Readonly<Record<string, string>>;
 }

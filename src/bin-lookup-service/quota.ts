@@ -1,6 +1,6 @@
 /**
- * Counts a month's requests exactly, for all processes together. The requests of a caller that arrive during a write
- * share the next one.
+ * Counts the requests of a month exactly, for all processes together. The requests of a caller that arrive during a
+ * write are counted with the next write.
  */
 import { remembered } from '../shared/remembered.ts';
 import { keys } from '../shared/storage/keys.ts';
@@ -9,7 +9,7 @@ import { type Month, monthAt, monthOf, secondsLeft } from './month.ts';
 
 export interface QuotaResult {
   granted: boolean;
-  /** Remaining requests this month. */
+  /** The remaining requests of this month. */
   remaining: number;
   resetSeconds: number;
   month: Month;
@@ -17,11 +17,11 @@ export interface QuotaResult {
 
 export interface Quota {
   /**
-   * Takes one request of this month. Rejects with `storage_unavailable`.
-   * @param limit requests in a month
+   * Counts one request, unless the limit is reached. Rejects with `storage_unavailable`.
+   * @param limit the number of requests in a month
    */
   take(subject: string, limit: number): Promise<QuotaResult>;
-  /** For pages: requests this month. */
+  /** Returns the number of requests of this month, for pages. */
   used(subject: string): Promise<number>;
 }
 
@@ -33,10 +33,10 @@ interface WaitingRequest {
 
 // Longer than two months, so that after the clock is set back, the count of the earlier month still exists.
 const LIFETIME_SECONDS = 100 * 24 * 3600;
-/** How long requests over the limit are not counted again, because a caller who continues must not cause writes. */
+/** For this time after a refusal, requests are refused without a write, in case the caller continues. */
 const SPENT_MS = 1_000;
 const MAX_SPENT = 10_000;
-/** Other processes may use the remaining requests between the read and the reservation. */
+/** Several attempts, because other processes may use the remaining requests between the read and the reservation. */
 const MAX_ATTEMPTS = 8;
 const REFUSED = -1;
 

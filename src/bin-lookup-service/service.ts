@@ -22,11 +22,11 @@ import type { FreeTier } from './plans.ts';
 import { problemDocument, type Refusal } from './problems.ts';
 import { createQuota, type Quota } from './quota.ts';
 
-/** The defaults are for the sandbox: the service then counts in memory and has no API keys. */
+/** The parts of the service. With the defaults, which are for the sandbox, it counts in memory and has no API keys. */
 export interface BinServiceParts {
   /** Default: only the built-in data set. */
   datasets?: DatasetSources | undefined;
-  /** For BINs that no data set has; its facts are marked `Gatehouse-Test-Data`. */
+  /** A data set for BINs that the others lack. Its facts are marked `Gatehouse-Test-Data`. */
   testData?: Dataset | undefined;
   /** Called with each internal error and the id of the request, to log them. */
   onFailure?: ((error: unknown, requestId: string) => void) | undefined;
@@ -34,7 +34,7 @@ export interface BinServiceParts {
   onRefused?: ((refused: { requestId: string; code: string; status: number }) => void) | undefined;
   /** Called after each response, for metrics: `dataset`, `rules`, or the code of a refusal. */
   onResponse?: ((outcome: string) => void) | undefined;
-  /** Limits of callers without a key; default 10,000 a month. */
+  /** The limits of callers without a key. Default: 10,000 requests a month. */
   free?: FreeTier | undefined;
   /** Default: no key is valid. */
   accounts?: Pick<Accounts, 'accessOf'> | undefined;
@@ -42,13 +42,13 @@ export interface BinServiceParts {
   bans?: Bans | undefined;
   /** Default: no limit a minute. */
   limits?: Pick<RateLimits, 'take'> | undefined;
-  /** Default: the peer's own address. */
+  /** Returns the address of the caller. Default: the address of the peer. */
   addressOf?: ClientAddress | undefined;
   /** The path of `PUBLIC_URL`, without a final slash. */
   basePath?: string | undefined;
   /** Whether `PUBLIC_URL` is https; default false. */
   secure?: boolean | undefined;
-  /** Named in refusals. Default: none, because users cannot register. */
+  /** The URL of the account page, for refusals. Default: none, because users cannot register. */
   accountUrl?: string | undefined;
   /** Handles pages. `isPage` is called with the path without the base path. */
   pages?: { isPage: (path: string, req: IncomingMessage) => boolean; listener: RequestListener } | undefined;
@@ -110,11 +110,11 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
   const respond = (req: IncomingMessage, res: ServerResponse, bin: Bin, { refusal, headers }: Admission) => {
     if (refusal) return refuse(req, res, refusal, headers);
     const local = findLocalFacts(bin, datasets);
-    const test = local?.source === 'dataset' ? undefined : findInDataset(bin, parts.testData);
-    const result = test ? { ...test, testData: true as const } : local;
+    const testCard = local?.source === 'dataset' ? undefined : findInDataset(bin, parts.testData);
+    const result = testCard ? { ...testCard, testData: true as const } : local;
     if (!result) return refuse(req, res, { code: 'bin_not_found' }, headers);
-    const origin = Object.entries(recordHeaders(withAge(result, Date.now()))).flat();
-    const allHeaders = ['Content-Type', 'application/json; charset=utf-8', ...origin, ...headers];
+    const sourceHeaders = Object.entries(recordHeaders(withAge(result, Date.now()))).flat();
+    const allHeaders = ['Content-Type', 'application/json; charset=utf-8', ...sourceHeaders, ...headers];
     const success = { status: 200, id: randomUUID(), outcome: result.source };
     return send(req, res, { ...success, headers: allHeaders, body: JSON.stringify(result.record) });
   };
@@ -160,7 +160,7 @@ function admissionParts(parts: BinServiceParts) {
   };
 }
 
-/** The request target may be an absolute URL (RFC 9112 section 3.2.2). */
+/** Splits the request target, which may be an absolute URL (RFC 9112 section 3.2.2). */
 function splitTarget(target: string): { path: string; query: string } {
   if (!target.startsWith('/')) {
     const url = URL.parse(target);
@@ -170,7 +170,7 @@ function splitTarget(target: string): { path: string; query: string } {
   return end < 0 ? { path: target, query: '' } : { path: target.slice(0, end), query: target.slice(end + 1) };
 }
 
-/** Any single path segment is read as a BIN. */
+/** Parses the BIN of a path with one segment. */
 function readBin(path: string): ParsedBin | 'not_found' {
   const segment = path.startsWith('/') ? path.slice(1).replace(/\/$/, '') : '';
   if (segment === '' || segment.includes('/')) return 'not_found';

@@ -1,4 +1,4 @@
-/** The settings of the BIN lookup service: some shared with Gatehouse, and its own. */
+/** The settings of the BIN lookup service, some of which have the schemas of Gatehouse's settings. */
 import { z } from 'zod';
 import {
   type Config,
@@ -36,8 +36,8 @@ const plans = list.transform((entries, context) => {
 const PAYMENT_TOKEN_FORM = /^[!-~]{32,200}$/;
 
 const paymentToken = z.string().superRefine((token, context) => {
-  const misfit = 'needs 32 to 200 letters, digits and ASCII signs, without spaces';
-  const fault = weakSecretFault(token) ?? (PAYMENT_TOKEN_FORM.test(token) ? undefined : misfit);
+  const formFault = 'needs 32 to 200 letters, digits and ASCII signs, without spaces';
+  const fault = weakSecretFault(token) ?? (PAYMENT_TOKEN_FORM.test(token) ? undefined : formFault);
   if (fault) context.addIssue({ code: 'custom', message: ` ${fault}; generate one with: openssl rand -base64 48` });
 });
 
@@ -172,10 +172,10 @@ export interface BinServiceSettings
   datasetFile: string | undefined;
   free: FreeTier;
   plans: readonly Plan[];
-  /** Undefined: plans are confirmed only by command. */
+  /** The token of the payment system; undefined if plans are confirmed only by command. */
   paymentToken: string | undefined;
   bans: { refusals: number; seconds: number };
-  /** Undefined: there is no registration, only the free tier. */
+  /** The provider for registration; undefined if there is only the free tier. */
   signIn: SignInSettings | undefined;
 }
 
@@ -213,7 +213,7 @@ function toFreeTier({ FREE_MONTHLY_REQUESTS: monthlyRequests, FREE_REQUESTS_PER_
   return perMinute === 0 ? { monthlyRequests } : { monthlyRequests, requestsPerMinute: perMinute };
 }
 
-/** On a loopback address only programs on this machine can call, so the listener's address is the public URL. */
+/** Returns the URL of a loopback address, at which only programs on this machine can call. */
 function loopbackUrl({ HOST: host, PORT: port }: Values): PublicUrl | undefined {
   if (!isLoopbackHost(host)) return undefined;
   return parsePublicUrl(`http://${host.includes(':') ? `[${host}]` : host}:${port}`).publicUrl;

@@ -2,7 +2,6 @@
  * Registration and sign-in by the OpenID Connect code flow with PKCE. Nonce and verifier are not stored: they are
  * derived from the state and the random value in the browser's cookie.
  */
-
 import { AppError, type AppErrorOptions } from '../shared/errors.ts';
 import type { AuthorizationRequest } from '../shared/provider/authorization-request.ts';
 import { type ConnectedApp, connectedAppSchema } from '../shared/provider/connected-app.ts';
@@ -17,11 +16,11 @@ import type { Identity } from './accounts.ts';
 import type { SignInSettings } from './settings.ts';
 
 export interface SignIn {
-  /** Shown on the button. */
+  /** The name of the provider on the button. */
   name: string;
   /** Returns the URL of the authorization request. @throws AppError */
   start(browserSecret: string): Promise<string>;
-  /** Stores no account. @param callback URL with all its parameters @throws AppError */
+  /** Returns the identity, and stores no account. @param callback URL with all its parameters @throws AppError */
   finish(browserSecret: string | undefined, callback: URL): Promise<Identity>;
 }
 
@@ -31,8 +30,8 @@ const SINGLE_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description',
 const SCOPES = ['openid', 'profile', 'email'];
 
 /**
- * @param parts `redirectUri`: as registered at the provider; `tryAgain`: URL that starts a sign-in; `clock`:
- * milliseconds
+ * @param parts `redirectUri`: as registered at the provider; `signInUrl`: starts a new sign-in; `clock`: milliseconds
+ * since the epoch
  */
 export function createSignIn(parts: {
   settings: SignInSettings;
@@ -41,14 +40,14 @@ export function createSignIn(parts: {
   clock: () => number;
   randomToken: () => string;
   redirectUri: string;
-  tryAgain: string;
+  signInUrl: string;
 }): SignIn {
   const { settings, provider, clock, randomToken, redirectUri } = parts;
   const app = appOf(settings, redirectUri);
   const pending = createPending(parts);
 
   const fail = (code: 'invalid_request' | 'not_allowed' | 'provider_unavailable', options: AppErrorOptions) =>
-    new AppError(code, { ...options, step: { label: 'Try again', url: parts.tryAgain } });
+    new AppError(code, { ...options, step: { label: 'Try again', url: parts.signInUrl } });
 
   const toAppError = (cause: unknown): AppError => {
     if (!(cause instanceof ProviderError)) return fail('provider_unavailable', { cause });
@@ -120,14 +119,14 @@ function requestOf(browserSecret: string, state: string, redirectUri: string): A
 
 type PendingStates = [hash: string, startedAt: number][];
 
-/** Pending states. Each is valid once, in the browser that started it. A browser has at most ten. */
+/** Stores the states of pending sign-ins. Each is valid once, in its browser. A browser has at most ten. */
 function createPending({ store }: { store: Store }) {
-  /** @param next gets the states that have not expired, and returns undefined to change nothing */
-  const update = (browserSecret: string, now: number, next: (states: PendingStates) => PendingStates | undefined) =>
+  /** @param change gets the states that have not expired, and returns undefined to change nothing */
+  const update = (browserSecret: string, now: number, change: (states: PendingStates) => PendingStates | undefined) =>
     updateRecord<PendingStates>(
       store,
       keys.planSignIns(browserSecret),
-      (stored = []) => next(stored.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000)),
+      (stored = []) => change(stored.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000)),
       { lifetimeSeconds: PENDING_SECONDS },
     );
 

@@ -62,7 +62,7 @@ export async function startBinService(env: Environment, logDestination: LogDesti
   }
 }
 
-/** Opens the service with its storage for the caller's ports. `close` closes the storage too. @throws StartRefused */
+/** Opens the service with its storage, and no ports. `close` closes the storage too. @throws StartRefused */
 export async function openBinService(parts: Omit<BinServiceParts, 'store'>): Promise<BinServiceAssembly> {
   const store = await openBinServiceStore(parts.settings);
   const service = assembleBinService({ ...parts, store });
@@ -75,7 +75,7 @@ export async function openBinService(parts: Omit<BinServiceParts, 'store'>): Pro
   };
 }
 
-/** Operator commands call this too, while the service runs. @throws StartRefused */
+/** Reads the settings, also for commands while the service runs. @throws StartRefused */
 export function readBinServiceSettings(env: Environment): BinServiceSettings {
   const { settings, faults } = loadBinServiceSettings({ env, readFile: (path) => readFileSync(path, 'utf8') });
   const allFaults = [...faults, ...(settings ? redisAddressFaults(settings) : [])];

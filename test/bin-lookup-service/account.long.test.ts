@@ -304,7 +304,7 @@ describe('keys', () => {
     expect(wrong.body).toContain('value="mine"');
     expect(wrong.body).toMatch(/aria-invalid="true"[^>]*>10\.0\.0\.0\/8/);
     const unnamed = await agent.submit(page, { name: ' ', networks: '' });
-    expect(unnamed.body).toContain('Give the key a name');
+    expect(unnamed.body).toContain('Enter a name of 1 to 60 characters.');
     for (const { body } of [wrong, unnamed]) expect(body).toMatch(/<title>Error: Your account/);
     expect(wrong.body).toMatch(/<li><a href="#networks">Entry 2: “&lt;b&gt;”/);
     expect(wrong.body.match(/<(?:input|textarea)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="networks"')]);
@@ -333,9 +333,9 @@ describe('keys', () => {
     const created = await agent.submit(page, { name: 'many', networks: addresses(50) });
     expect(created.body).toContain('Works from: 198.51.100.0');
     const more = await agent.submit(created, { name: 'more', networks: addresses(51) });
-    expect([more.status, more.body.includes('Give at most 50 addresses.')]).toEqual([400, true]);
+    expect([more.status, more.body.includes('Enter at most 50 addresses.')]).toEqual([400, true]);
     const changed = await agent.submit(created, { networks: addresses(51) }, { button: 'Change addresses' });
-    expect([changed.status, changed.body.includes('Give at most 50 addresses.')]).toEqual([400, true]);
+    expect([changed.status, changed.body.includes('Enter at most 50 addresses.')]).toEqual([400, true]);
   });
 
   test('of another account cannot be changed', async () => {
