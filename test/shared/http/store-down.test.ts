@@ -55,7 +55,7 @@ describe('R65 the storage cannot be read', () => {
         expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
         expect(response.headers['set-cookie']).toBeUndefined();
         if (accept === DATA) expect(JSON.parse(response.body).code).toBe('storage_unavailable');
-        else expect(response.body).toContain('We cannot reach our records');
+        else expect(response.body).toContain('We cannot reach our database');
       }
     },
   );

@@ -123,8 +123,8 @@ test('R133 a message is delivered by its status', async () => {
     [202, 500].flatMap((status) => KINDS.map((kind) => deliverTo(urlOf(status, kind)))),
   );
   const [delivered, failed] = [outcomes.slice(0, KINDS.length), outcomes.slice(KINDS.length)];
-  expect(delivered).toEqual(KINDS.map(() => expect.objectContaining({ answer: '202', isDelivered: true })));
-  expect(failed).toEqual(KINDS.map(() => expect.objectContaining({ answer: '500', isDelivered: false })));
+  expect(delivered).toEqual(KINDS.map(() => expect.objectContaining({ result: '202', isDelivered: true })));
+  expect(failed).toEqual(KINDS.map(() => expect.objectContaining({ result: '500', isDelivered: false })));
 });
 
 test('R133 a body that is not read to its end releases its connection and its slot', async () => {
@@ -141,5 +141,5 @@ test.each([
   ['a server that closes the connection', () => url, /^127\.0\.0\.1:\d+ closed the connection before/],
   ['a server without TLS', () => url.replace('http:', 'https:'), /^127\.0\.0\.1:\d+ did not respond with TLS/],
 ])('R133 a failed delivery to %s reports the cause with the host', async (_name, address, cause) => {
-  expect(await deliverTo(address())).toEqual({ answer: expect.stringMatching(cause) });
+  expect(await deliverTo(address())).toEqual({ result: expect.stringMatching(cause) });
 });

@@ -104,7 +104,7 @@ test('R88 the API token of a service account is sent only to the host that it wa
   const refused = await call();
   expect([refused.status, JSON.parse(refused.body)]).toMatchObject([
     403,
-    { code: 'not_allowed', detail: expect.stringContaining('entered again') },
+    { code: 'not_allowed', detail: expect.stringContaining('must enter its API token again') },
   ]);
   expect(stranger.requests.join('')).not.toContain(apiToken);
 

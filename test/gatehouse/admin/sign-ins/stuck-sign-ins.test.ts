@@ -50,7 +50,7 @@ test('shows the probable cause at once, and later is grouped with similar ones b
   pass(-180);
   const rows = groups.split('<tr>').slice(2);
   expect(rows.map((row) => /data-label="Count"[^>]*>(\d+)/.exec(row)?.[1])).toEqual(['2', '1']);
-  expect(rows[0]).toContain('Started, and nothing came back');
+  expect(rows[0]).toContain('Started, but the browser did not come back');
   expect(rows[0]).toMatch(/connected-apps\/unregistered#[^"]+">Callback URLs</);
   expect(stuck.body).toMatch(
     /1 other sign-in failed for the same cause\. <a href="[^"]*\/admin\/sign-ins\?failed=true">/,

@@ -69,6 +69,7 @@ describe('the store', () => {
       'last-use',
       'limit',
       'live-sessions',
+      'narrowing',
       'pending-requests',
       'plan-use',
       'problem',
