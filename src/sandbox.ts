@@ -37,7 +37,7 @@ async function main(): Promise<void> {
   const clientSecret = process.env.SANDBOX_CLIENT_SECRET || randomBytes(24).toString('base64url');
   const binApiKey = process.env.SANDBOX_BIN_API_KEY || randomBytes(24).toString('base64url');
   const initialAccessToken = process.env.SANDBOX_INITIAL_ACCESS_TOKEN || randomBytes(24).toString('base64url');
-  // Loaded here, so that help and faults are shown without delay.
+  // These modules are loaded here, so that help and faults are shown without delay.
   const [{ startSandbox }, { createBinService }, { createOwnBinService }, { testCards }] = await Promise.all([
     import('./sandbox/sandbox.ts'),
     import('./bin-lookup-service/service.ts'),
@@ -46,7 +46,7 @@ async function main(): Promise<void> {
   ]);
   const fixedAccess = (key: string) => (key === binApiKey ? BIN_ACCESS : undefined);
   const address = { host: settings.publicHost ?? settings.host, port: settings.port };
-  // Beyond loopback its pages and its sign-in would need https. It also confirms plan requests without an operator.
+  // Only on loopback: elsewhere, its pages would need https, and it confirms plan requests without an operator.
   const binService = [settings.host, address.host].every(isLoopback) ? createOwnBinService(address) : undefined;
   const opening = startSandbox({
     ...optionsOf(settings),

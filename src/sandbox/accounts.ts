@@ -1,8 +1,8 @@
-/** Accounts of users and service accounts: how they sign in, and the claims about them. */
+/** Stores accounts of users and service accounts, checks passwords, and returns the claims about accounts. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 export interface Account {
-  /** The `sub` of every token. The same at every start, so that apps recognise the user again. */
+  /** The `sub` of every token. It is the same at every start, so that apps recognise the user again. */
   readonly id: string;
   readonly login: string;
   readonly name: string;
@@ -11,11 +11,11 @@ export interface Account {
   readonly groups: readonly string[];
   /** A service account holds API tokens and cannot sign in. */
   readonly kind: 'person' | 'service';
-  /** In base32; undefined for an account without a second factor. */
+  /** The secret of the second factor in base32; undefined for an account without one. */
   readonly totpSecret?: string;
-  /** Addresses and CIDRs from which sign-in is allowed; empty allows all. */
+  /** Addresses and CIDRs from which sign-in is allowed. An empty list allows every address. */
   readonly networks: readonly string[];
-  /** Whether tokens, too, may be used only from these networks. */
+  /** Whether tokens may also be used only from these networks. */
   readonly restrictTokens: boolean;
   readonly disabled: boolean;
 }
@@ -40,7 +40,7 @@ export type AccountChanges = Pick<NewAccount, 'groups' | 'totpSecret' | 'network
 };
 
 export interface Accounts {
-  /** The shared password, for every account without its own. */
+  /** The shared password, for every account without a password of its own. */
   readonly password: string;
   readonly all: readonly Account[];
   byId(id: string): Account | undefined;
@@ -48,14 +48,14 @@ export interface Accounts {
   hasOwnPassword(id: string): boolean;
   /** Returns the account if login and password match. Logins ignore case and surrounding spaces. */
   signIn(login: string, password: string): Account | undefined;
-  /** The login must not exist yet. */
+  /** Adds an account whose login does not exist yet. */
   add(account: NewAccount): Account;
   change(id: string, changes: AccountChanges): void;
 }
 
 const PASSWORD = 'gatehouse-demo';
 export const ADMIN_GROUP = 'gatehouse-admins';
-/** The same at every start, so an authenticator app must be set up only once. */
+/** The secret is the same at every start, so that an authenticator app must be set up only once. */
 export const ADMIN_TOTP_SECRET = 'SANDBOXADMIN2345SANDBOXADMIN2345';
 
 const BUILT_IN: readonly NewAccount[] = [
@@ -101,8 +101,8 @@ export function createAccounts(parts: { builtIn?: boolean; more?: readonly NewAc
       const account = byLogin(login);
       const ownPassword = account && ownPasswords.get(account.id);
       const { salt, digest } = ownPassword ?? { salt: '', digest: digestOf('', PASSWORD) };
-      const matches = timingSafeEqual(digestOf(salt, password), digest);
-      return matches && account?.kind === 'person' && !account.disabled ? account : undefined;
+      const isMatch = timingSafeEqual(digestOf(salt, password), digest);
+      return isMatch && account?.kind === 'person' && !account.disabled ? account : undefined;
     },
     add,
     change(id, { password, name, ...changes }) {
@@ -115,7 +115,7 @@ export function createAccounts(parts: { builtIn?: boolean; more?: readonly NewAc
   };
 }
 
-/** All claims about an account. The identity provider selects those of the granted scopes. */
+/** Returns all claims about an account. The identity provider selects those of the granted scopes. */
 export function claimsOf(account: Account): Record<string, unknown> {
   return {
     sub: account.id,

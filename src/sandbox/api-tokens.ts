@@ -1,4 +1,4 @@
-/** API tokens, which an administrator creates for a user or a service account. Shown once, and stored as hashes. */
+/** API tokens, which administrators create for users and service accounts. Only their hashes are stored. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 
 export const API_TOKEN_PREFIX = 'sbxt_';
@@ -12,7 +12,7 @@ export interface ApiToken {
   readonly start: string;
   readonly createdBy: string;
   readonly createdAtMs: number;
-  /** Undefined: the token does not expire. */
+  /** Undefined if the token does not expire. */
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
   readonly lastUsedAtMs?: number;
@@ -24,14 +24,14 @@ export interface NewApiToken {
   scopes: readonly string[];
   expiresAtMs?: number | undefined;
   createdBy: string;
-  /** Set by a seed file, so that the token is the same at every start. Default: a random token. */
+  /** The token of a seed file, which is the same at every start. Default: a random token. */
   token?: string | undefined;
 }
 
 export interface ApiTokens {
   readonly all: readonly ApiToken[];
   byId(id: string): ApiToken | undefined;
-  /** Only this result contains `token`. */
+  /** Creates a token. Only this result contains its text, `token`. */
   create(newToken: NewApiToken): { apiToken: ApiToken; token: string };
   /** Returns the token if it is valid, and records its use. */
   use(token: string): ApiToken | undefined;

@@ -10,9 +10,9 @@ export interface Approval {
 }
 
 export interface Approvals {
-  /** One approval for each app, latest first. */
+  /** Returns one approval for each app, latest first. */
   of(accountId: string): Approval[];
-  /** Ends every token of the app for this account. The app must ask for consent again. */
+  /** Ends every token of the app for this account. The app must request consent again. */
   revoke(accountId: string, clientId: string): void;
   revokeAll(accountId: string): void;
   /** Revokes all approvals of this app. */
@@ -24,7 +24,7 @@ export interface Approvals {
 interface Parts {
   records: ProviderRecords;
   apps: AppRegistry;
-  /** Maximum of approvals of one app by one account. */
+  /** Maximum number of approvals of one app by one account. */
   maxApprovals: number;
   /** The client of the sandbox's own pages, which need no consent. */
   ownClientId: string;

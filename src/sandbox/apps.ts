@@ -1,4 +1,4 @@
-/** The connected apps registered at the sandbox. */
+/** Stores the connected apps that are registered at the sandbox. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import {
   type AppOverrides,
@@ -23,19 +23,19 @@ export interface RegisteredApp extends SandboxClient {
 export interface AppRegistry {
   all(): readonly RegisteredApp[];
   find(clientId: string): RegisteredApp | undefined;
-  /** Generates the client ID and, if the authentication method needs one, the secret. */
+  /** Registers an app with a new client ID and, if the authentication method needs one, a new secret. */
   register(app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): RegisteredApp;
   /**
    * Replaces the fields of the form, and removes URLs that it leaves out. Returns a new secret if the changed
    * authentication method needs a secret and the app has none.
    */
   change(clientId: string, app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): string | undefined;
-  /** Replaces the secret; the old one stays valid for `overlapMs`. Undefined if the app has none. */
+  /** Replaces the secret. The old one stays valid for `overlapMs`. Returns undefined if the app has no secret. */
   newSecret(clientId: string, overlapMs: number): string | undefined;
   isOldSecret(clientId: string, secret: string): boolean;
   remove(clientId: string): void;
   settingsOf(clientId: string): AppSettings;
-  /** For oidc-provider to read registrations and store dynamic ones. */
+  /** The adapter by which oidc-provider reads registrations, and stores dynamic ones. */
   readonly adapter: RecordAdapter;
 }
 

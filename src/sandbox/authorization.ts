@@ -26,13 +26,13 @@ type Scheme = 'Bearer' | 'DPoP';
 export function createAuthorization(parts: Parts): Authorization {
   const { introspect, apiTokens, accounts, apps, isProofValid, baseUrl } = parts;
 
-  async function find(token: string): Promise<ActiveToken | undefined> {
+  async function findToken(token: string): Promise<ActiveToken | undefined> {
     if (!token.startsWith(API_TOKEN_PREFIX)) return introspect(token);
     const apiToken = apiTokens.use(token);
     return apiToken && { subject: apiToken.accountId, scopes: new Set(apiToken.scopes) };
   }
 
-  /** A bound token needs a DPoP proof, and a bearer token is not accepted as a bound one. */
+  /** Returns whether a bound token has a valid DPoP proof. A bearer token is not accepted as a bound one. */
   async function hasValidBinding(req: Request, scheme: Scheme, token: string, { keyThumbprint }: ActiveToken) {
     if (scheme === 'Bearer' || keyThumbprint === undefined) return scheme === 'Bearer' && keyThumbprint === undefined;
     const proof = req.headers.dpop;
@@ -47,7 +47,7 @@ export function createAuthorization(parts: Parts): Authorization {
       if (credentials === null) return askForToken(res);
       const scheme: Scheme = credentials[1]?.toLowerCase() === 'dpop' ? 'DPoP' : 'Bearer';
       const token = credentials[2] ?? '';
-      const active = /^[A-Za-z0-9\-._~+/]+=*$/.test(token) ? await find(token) : undefined;
+      const active = /^[A-Za-z0-9\-._~+/]+=*$/.test(token) ? await findToken(token) : undefined;
       const account = active && accounts.byId(active.subject);
       if (active === undefined || account === undefined || account.disabled) return refuseToken(res, scheme);
       // RFC 8707 section 3: a token for another resource is not accepted here.

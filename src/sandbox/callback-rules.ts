@@ -1,4 +1,4 @@
-/** Checks callback URLs: they must be absolute, exact and safe to send a code to. Each fault has a name. */
+/** Checks callback URLs, which must be absolute, exact, and safe to receive a code. Each fault has a name. */
 
 export const CALLBACK_FAULTS = {
   not_absolute: 'is not an absolute URL, such as https://app.example.com/callback',
@@ -16,7 +16,7 @@ export type CallbackFault = keyof typeof CALLBACK_FAULTS;
 
 const LOOPBACK_HOSTS = new Set(['127.0.0.1', '[::1]', 'localhost']);
 
-/** Returns the faults of each URL. The list of a URL that may be registered is empty. */
+/** Returns the faults of each URL. A URL that may be registered has an empty list. */
 export function callbackFaults(urls: readonly string[]): CallbackFault[][] {
   return urls.map((url, index) => [...faultsOf(url), ...(urls.indexOf(url) < index ? ['duplicate' as const] : [])]);
 }
@@ -38,7 +38,7 @@ function faultsOf(text: string): CallbackFault[] {
   return faults;
 }
 
-/** Includes `..;` and encoded dots, which some servers behind proxies treat as the parent folder. */
+/** Returns true also for `..;` and encoded dots, which some servers behind proxies read as the parent folder. */
 function hasDotSegment(text: string): boolean {
   const path = text.replace(/^[^:]*:\/\/[^/?#]*/, '').split(/[?#]/)[0] ?? '';
   return path.split(/[/\\]|%2f|%5c/i).some((segment) => /^(\.|%2e){1,2}(;.*)?$/i.test(segment));

@@ -36,11 +36,11 @@ export interface SandboxClient {
   backchannelLogoutUri?: string;
   /** Whether logout tokens name the session (`sid`). Default true. */
   backchannelLogoutSessionRequired?: boolean;
-  /** Overrides of the sandbox's settings. */
+  /** Settings that override those of the sandbox. */
   settings?: AppOverrides;
 }
 
-/** Client metadata of OpenID Connect Dynamic Client Registration 1.0 section 2. */
+/** Returns client metadata (OpenID Connect Dynamic Client Registration 1.0 section 2). */
 export function clientMetadata(client: SandboxClient): Record<string, unknown> {
   const { clientSecret, jwksUri, backchannelLogoutUri, settings = {} } = client;
   return {
@@ -66,7 +66,7 @@ export function clientMetadata(client: SandboxClient): Record<string, unknown> {
   };
 }
 
-/** The platform's client: may introspect, but cannot obtain tokens. */
+/** Returns the metadata of the platform's client, which may introspect tokens, but cannot obtain them. */
 export function resourceServerMetadata(clientId: string, clientSecret: string): Record<string, unknown> {
   return {
     client_id: clientId,
@@ -79,7 +79,7 @@ export function resourceServerMetadata(clientId: string, clientSecret: string): 
   };
 }
 
-/** The client of the sandbox's own pages: a target for sign-in, which never requests a token. */
+/** Returns the metadata of the client of the sandbox's own pages, which needs sign-ins, but no tokens. */
 export function ownPagesMetadata(clientId: string, redirectUri: string): Record<string, unknown> {
   return {
     client_id: clientId,

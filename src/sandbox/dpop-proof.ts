@@ -1,5 +1,5 @@
 /**
- * Checks DPoP proofs at the platform (RFC 9449 section 4.3): for this request, token and key, and used only once.
+ * Checks DPoP proofs at the platform (RFC 9449 section 4.3): a proof is for one request, token and key, and valid once.
  * jose verifies the signature. No package checks a proof for an opaque access token: oauth4webapi 3.8.8 checks proofs
  * only in `validateJwtAccessToken`, and does not detect replays; oidc-provider checks them only at its own endpoints.
  */
@@ -18,10 +18,10 @@ export interface ProofClaim {
 }
 
 const WINDOW_SECONDS = 60;
-const MAX_SEEN = 10_000;
+const MAX_USED_PROOFS = 10_000;
 
 export function createProofCheck({ now }: { now: () => number }): (claim: ProofClaim) => Promise<boolean> {
-  const seen = new Set<string>();
+  const usedProofs = new Set<string>();
 
   return async ({ proof, method, url, token, keyThumbprint }) => {
     const verified = await jwtVerify(proof, EmbeddedJWK, { algorithms: DPOP_ALGORITHMS, typ: 'dpop+jwt' }).catch(
@@ -38,10 +38,10 @@ export function createProofCheck({ now }: { now: () => number }): (claim: ProofC
     if (!isForThisRequest || !isRecent || typeof jti !== 'string' || jti === '') return false;
     if ((await calculateJwkThumbprint(verified.protectedHeader.jwk)) !== keyThumbprint) return false;
     const proofId = `${keyThumbprint} ${jti}`;
-    if (seen.has(proofId)) return false;
-    seen.add(proofId);
-    const [oldest] = seen;
-    if (seen.size > MAX_SEEN && oldest !== undefined) seen.delete(oldest);
+    if (usedProofs.has(proofId)) return false;
+    usedProofs.add(proofId);
+    const [oldestProof] = usedProofs;
+    if (usedProofs.size > MAX_USED_PROOFS && oldestProof !== undefined) usedProofs.delete(oldestProof);
     return true;
   };
 }

@@ -20,7 +20,7 @@ export async function sendFault(res: ServerResponse, fault: FaultKind): Promise<
     case 'garbage':
       return send(res, 200, 'application/json', randomBytes(512));
     case 'response':
-      return scripted(res, fault);
+      return sendScripted(res, fault);
     case 'drip':
       return stream(res, drip(fault.intervalMs ?? 1000));
     case 'huge':
@@ -39,7 +39,7 @@ function send(res: ServerResponse, status: number, type: string, body: string | 
   return true;
 }
 
-function scripted(res: ServerResponse, fault: Extract<FaultKind, { kind: 'response' }>): true {
+function sendScripted(res: ServerResponse, fault: Extract<FaultKind, { kind: 'response' }>): true {
   const { status, body = '', headers = {} } = fault;
   for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
   const type = String(res.getHeader('content-type') ?? (typeof body === 'string' ? 'text/plain' : 'application/json'));

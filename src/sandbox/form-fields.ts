@@ -1,4 +1,4 @@
-/** Reads the sandbox's short forms. */
+/** Reads the forms of the sandbox that have no schema. */
 import type { Request } from 'express';
 
 /** Returns the fields that were sent exactly once. */

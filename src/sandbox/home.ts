@@ -1,4 +1,4 @@
-/** The home page of the identity provider: accounts with current codes, and links. */
+/** The home page of the identity provider: accounts with their current codes, and links. */
 import type { RequestListener } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Account, Accounts } from './accounts.ts';
@@ -14,7 +14,7 @@ interface Parts {
   tour: RequestListener | undefined;
 }
 
-/** An account as shown to every visitor. Nothing in the sandbox is secret, because none of it is real. */
+/** An account as every browser sees it. No account of the sandbox is secret, because none is real. */
 export interface ShownAccount extends Account {
   readonly ownPassword: boolean;
   readonly currentCode: CurrentCode | undefined;

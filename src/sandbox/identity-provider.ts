@@ -25,7 +25,7 @@ import { createThreadPages } from './thread-pages.ts';
 import type { Threads } from './threads.ts';
 import { createTokenResponses } from './token-responses.ts';
 
-/** The events of oidc-provider for errors whose response goes to a program. */
+/** The events of oidc-provider for errors in responses to programs. */
 const ERROR_EVENTS = [
   'grant.error',
   'pushed_authorization_request.error',
@@ -39,7 +39,7 @@ export interface IdentityProviderParts extends ProviderSettingsParts {
   secondFactor: SecondFactor;
   apiTokens: ApiTokens;
   threads: Threads;
-  /** Maximum of approvals of one app by one account. */
+  /** Maximum number of approvals of one app by one account. */
   maxApprovals: number;
   platformUrl: string;
   tour: RequestListener | undefined;
@@ -49,7 +49,7 @@ export interface IdentityProviderParts extends ProviderSettingsParts {
 
 export interface IdentityProvider {
   app: express.Express;
-  /** For dynamic registration. @param value the token; default: a random one */
+  /** Creates a token for dynamic registration. @param value the token; default: a random one */
   createInitialAccessToken(value?: string): Promise<string>;
   switches: Switches;
 }
@@ -81,19 +81,19 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
   const approvals = createApprovals({ records, apps, maxApprovals: parts.maxApprovals, ownClientId: PAGES_CLIENT_ID });
   const ownSignIn = createOwnSignIn({ provider, accounts, pages, issuer });
   const initialAccessToken = (value?: string) => createInitialAccessToken(provider, value);
-  const forPages = { ...parts, provider, approvals, ownSignIn, initialAccessToken };
+  const pageParts = { ...parts, provider, approvals, ownSignIn, initialAccessToken };
 
   const app = express();
   app.disable('x-powered-by');
   app.use('/assets', pages.assets);
   app.get('/', createHome(parts));
-  app.use('/interaction', createInteractions(forPages));
+  app.use('/interaction', createInteractions(pageParts));
   app.get('/signed-in', ownSignIn.finish);
-  app.use('/account', createAccountPages(forPages));
-  app.use('/threads', createThreadPages(forPages));
+  app.use('/account', createAccountPages(pageParts));
+  app.use('/threads', createThreadPages(pageParts));
   app.use(
     '/console',
-    createConsole({ ...forPages, endSessionsOf: createSessionEnding({ provider, records, report }) }),
+    createConsole({ ...pageParts, endSessionsOf: createSessionEnding({ provider, records, report }) }),
   );
   if (parts.tour) app.use('/tour', parts.tour);
   app.use(provider.callback());

@@ -23,7 +23,7 @@ interface Parts {
 
 type OwnParts = Parts & { pendingCodes: PendingCodes };
 
-const GONE = 'This sign-in has been completed or has expired. Go back to the app and start again.';
+const SIGN_IN_GONE = 'This sign-in has been completed or has expired. Go back to the app and start again.';
 const WRONG_ADDRESS = 'This account may sign in only from certain networks, and this browser is not in one of them.';
 
 export function createInteractions(publicParts: Parts): express.Router {
@@ -83,7 +83,7 @@ async function checkCode(parts: OwnParts, req: Request, res: Response): Promise<
   await deny(parts, req, res, 'Too many wrong codes.');
 }
 
-/** The password has been accepted, or a session needs step-up. */
+/** Returns whether only the code is missing: the password was accepted, or a session needs step-up. */
 function needsCode({ pendingCodes }: OwnParts, { uid, prompt }: InteractionDetails): boolean {
   const isStepUp = prompt.reasons.length === 1 && prompt.reasons[0] === STEP_UP_REASON;
   return isStepUp || pendingCodes.accountId(uid) !== undefined;
@@ -113,7 +113,7 @@ async function deny({ provider }: Parts, req: Request, res: Response, descriptio
 async function findDetails({ provider, pages }: Parts, req: Request, res: Response, prompt?: string) {
   const details = await provider.interactionDetails(req, res).catch(() => undefined);
   if (details?.uid === req.params.uid && (prompt === undefined || details?.prompt.name === prompt)) return details;
-  pages.send(res.status(400), 'message', { title: 'Start again', text: GONE });
+  pages.send(res.status(400), 'message', { title: 'Start again', text: SIGN_IN_GONE });
   return undefined;
 }
 
@@ -132,8 +132,8 @@ async function askCode(parts: OwnParts, res: Response, details: InteractionDetai
   const { uid, params } = details;
   const client = await parts.provider.Client.find(params.client_id);
   const account = accountOf(parts, details);
-  const current = account && parts.secondFactor.currentCode(account);
-  parts.pages.send(res, 'code', { title: 'Second factor', uid, client, account, current, wrong });
+  const currentCode = account && parts.secondFactor.currentCode(account);
+  parts.pages.send(res, 'code', { title: 'Second factor', uid, client, account, current: currentCode, wrong });
 }
 
 async function askConsent({ provider, accounts, pages }: Parts, res: Response, details: InteractionDetails) {

@@ -11,7 +11,7 @@ export interface ActiveToken {
   keyThumbprint?: string;
 }
 
-/** Undefined if the token is not active. Rejects if there is no response. */
+/** Resolves to undefined if the token is not active. Rejects if there is no response. */
 export type Introspect = (token: string) => Promise<ActiveToken | undefined>;
 
 const TIMEOUT_MS = 5_000;
@@ -36,7 +36,7 @@ export function createIntrospection(parts: { endpoint: string; clientId: string;
 }
 
 function factsOf(body: Record<string, unknown>): ActiveToken | undefined {
-  // Refresh tokens are active too, but have no type. They are not accepted here.
+  // A refresh token is active too, but has no type. It must not be accepted as an access token.
   const isAccessToken = body.token_type === 'Bearer' || body.token_type === 'DPoP';
   if (body.active !== true || !isAccessToken || typeof body.sub !== 'string') return undefined;
   const scopes = new Set(typeof body.scope === 'string' ? body.scope.split(' ') : []);

@@ -7,9 +7,9 @@ const LISTENER_NAMES = ['identity-provider', 'platform', 'bin-lookup-service'] a
 export type ListenerName = (typeof LISTENER_NAMES)[number];
 
 export interface Listeners {
-  /** Origin of each, such as `http://127.0.0.1:3001`. */
+  /** The origin of each listener, such as `http://127.0.0.1:3001`. */
   readonly urls: Readonly<Record<ListenerName, string>>;
-  /** URL at which the sandbox itself reaches the identity provider. */
+  /** The URL at which the sandbox itself reaches the identity provider. */
   readonly innerIssuer: string;
   /** Starts to handle requests, beginning with those that arrived since the ports opened. */
   serve(handlers: Readonly<Record<ListenerName, RequestListener>>): void;
@@ -61,7 +61,7 @@ export async function openListeners({ host, port, beyondLoopback = false, public
   };
 }
 
-/** The sandbox has known passwords and shows codes, so every client that reaches it can use it. */
+/** Refuses other hosts: the sandbox has known passwords and shows codes, so that every client can use it. */
 function assertLoopback(host: string): void {
   if (isLoopback(host)) return;
   throw new StartRefused([
@@ -91,8 +91,8 @@ function listen(server: Server, host: string, port: number): Promise<string | un
 
 function reasonOf(failures: readonly { port: number; code: string }[]): string {
   const usedPorts = failures.filter(({ code }) => code === 'EADDRINUSE').map(({ port }) => `Port ${port} is in use.`);
-  const other = failures.find(({ code }) => code !== 'EADDRINUSE');
-  if (other) return `The sandbox cannot listen on port ${other.port}: ${other.code}`;
+  const otherFailure = failures.find(({ code }) => code !== 'EADDRINUSE');
+  if (otherFailure) return `The sandbox cannot listen on port ${otherFailure.port}: ${otherFailure.code}`;
   return [
     ...usedPorts,
     'The sandbox needs three consecutive ports: set the first of three free ports',

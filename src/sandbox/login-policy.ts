@@ -1,4 +1,4 @@
-/** Requires sign-in despite a session, for step-up, address limits and disabled accounts. */
+/** Decides when a user with a session must sign in again: for step-up, other networks, and disabled accounts. */
 import { base, Check, Prompt } from 'oidc-provider/lib/helpers/interaction_policy/index.js';
 import type { AuthorizationContext } from 'oidc-provider/lib/provider.js';
 import { isAllowedFrom } from '../shared/config/networks.ts';
@@ -11,10 +11,10 @@ const SELECT_ACCOUNT = 'select_account';
 /** The values of `prompt` in discovery. */
 export const PROMPTS = ['none', 'login', 'consent', SELECT_ACCOUNT];
 
-/** The prompt reason that asks only for a code. */
+/** The reason of a prompt that asks only for a code. */
 export const STEP_UP_REASON = 'second_factor';
 
-/** An account without a second factor signs in without one, and its `acr` says so. */
+/** Returns whether a sign-in needs a code. An account without a second factor signs in without one, as `acr` states. */
 export function needsSecondFactor(
   account: Account,
   acrValues: string | undefined,

@@ -1,4 +1,4 @@
-/** The types of the part of oidc-provider that the sandbox uses; the package itself ships none. */
+/** The types of the parts of oidc-provider that the sandbox uses, because the package has none. */
 declare module 'oidc-provider/lib/provider.js' {
   import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 
@@ -17,7 +17,7 @@ declare module 'oidc-provider/lib/provider.js' {
     grantTypeAllowed(grantType: string): boolean;
     responseTypeAllowed(this: Client, responseType: string): boolean;
     readonly backchannelLogoutUri?: string;
-    /** Rejects unless the app takes the logout token. */
+    /** Sends a logout token. Rejects unless the app accepts it. */
     backchannelLogout(accountId: string, sid: string | undefined): Promise<void>;
   }
 

@@ -1,4 +1,4 @@
-/** The complete BIN lookup service in the sandbox, whose users register with the accounts of the sandbox. */
+/** Runs the complete BIN lookup service in the sandbox. Its users register with the accounts of the sandbox. */
 import { randomBytes } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import { isIPv6 } from 'node:net';
@@ -15,7 +15,7 @@ type OpenParts = Omit<BinServiceParts, 'settings' | 'store'> & {
 export interface OwnBinService {
   /** The client that the sandbox must register. */
   client: SandboxClient;
-  /** Requests wait until the service is open. */
+  /** Handles requests, which wait until the service is open. */
   listener: RequestListener;
   /** Opens the service with its storage. Call this after the sandbox has bound the ports. */
   open(sandbox: Pick<Sandbox, 'issuer' | 'binServiceUrl'>, parts: OpenParts): Promise<void>;

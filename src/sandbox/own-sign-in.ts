@@ -1,4 +1,4 @@
-/** Sign-in to the sandbox's own pages, by the session of the identity provider. */
+/** Signs users in to the sandbox's own pages, by the session of the identity provider. */
 import { createHmac, randomBytes } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { AuthorizationContext, Provider } from 'oidc-provider/lib/provider.js';
@@ -15,14 +15,14 @@ export const OWN_CALLBACK_PATH = '/signed-in';
 /** The signed-in user of a page. */
 export interface Visitor {
   account: Account;
-  /** For the form field `xsrf`. */
+  /** The value of the form field `xsrf`. */
   xsrf: string;
 }
 
 export interface OwnSignIn {
   /** Redirects to sign-in if there is no session. */
   readonly requireUser: RequestHandler;
-  /** Also requires an administrator and the second factor. */
+  /** Requires an administrator who has signed in with the second factor. */
   readonly requireAdministrator: RequestHandler;
   /** Handles the redirect after sign-in. */
   readonly finish: RequestHandler;
@@ -51,10 +51,16 @@ export function createOwnSignIn({ provider, accounts, pages, issuer }: Parts): O
     return { account, acr: session.acr, xsrf: xsrfOf(session.uid) };
   }
 
-  function guard(isEnough: (account: Account, acr: string | undefined) => boolean, acrValues?: string): RequestHandler {
+  function guard(
+    hasRequiredAcr: (account: Account, acr: string | undefined) => boolean,
+    acrValues?: string,
+  ): RequestHandler {
     return async (req: Request, res: Response, next: NextFunction) => {
       const session = await sessionOf(req, res);
-      if (session === undefined || (isAllowed(session.account, acrValues) && !isEnough(session.account, session.acr))) {
+      if (
+        session === undefined ||
+        (isAllowed(session.account, acrValues) && !hasRequiredAcr(session.account, session.acr))
+      ) {
         if (req.method !== 'GET') return refuse(res, 'Signed out', 'Your session has ended. Sign in and try again.');
         return res.redirect(303, signInPath(redirectUri, req.originalUrl, acrValues));
       }
@@ -81,7 +87,7 @@ export function createOwnSignIn({ provider, accounts, pages, issuer }: Parts): O
   };
 }
 
-/** oidc-provider's `loadExistingGrant`: the grant of this session. The sandbox's own pages need no consent. */
+/** Loads the grant of this session (oidc-provider's `loadExistingGrant`). The sandbox's own pages need no consent. */
 export async function ownGrant({ oidc }: AuthorizationContext & { oidc: { provider: Provider } }) {
   const { provider, client, session, result } = oidc;
   const grantId = result?.consent?.grantId ?? session?.grantIdFor(client?.clientId ?? '');
@@ -98,7 +104,7 @@ function isAllowed(account: Account, acrValues: string | undefined): boolean {
   return acrValues === undefined || (account.groups.includes(ADMIN_GROUP) && account.totpSecret !== undefined);
 }
 
-/** The code is never exchanged, because these pages need only the session. */
+/** Returns the path of the authorization request. Its code is never exchanged: these pages need only the session. */
 function signInPath(redirectUri: string, path: string, acrValues: string | undefined): string {
   const query = new URLSearchParams({
     client_id: PAGES_CLIENT_ID,

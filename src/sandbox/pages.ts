@@ -7,11 +7,11 @@ import express, { type Response } from 'express';
 import { SHARED_VIEWS } from '../shared/pages/views.ts';
 
 export interface Pages {
-  /** @param name of a template in views/sandbox, without its extension */
+  /** Renders a page. @param name the name of a template in views/sandbox, without its extension */
   render(name: string, data: Record<string, unknown>): string;
   /** Renders and sends the page with `headers`. */
   send(res: Response, name: string, data: Record<string, unknown>): void;
-  /** The path of a file in views/sandbox. */
+  /** Returns the path of a file in views/sandbox. */
   fileOf(name: string): string;
   /** There is no `form-action`, because browsers apply it to every redirect after a form, including that to the app. */
   readonly headers: Readonly<Record<string, string>>;

@@ -1,4 +1,4 @@
-/** Sign-ins that wait for the second factor, with the number of wrong codes. */
+/** Remembers the sign-ins that wait for the second factor, and counts their wrong codes. */
 
 export interface PendingCodes {
   begin(uid: string, accountId: string): void;
@@ -11,22 +11,27 @@ export interface PendingCodes {
 const MAX_WRONG_CODES = 5;
 const MAX_PENDING = 1_000;
 
+interface PendingSignIn {
+  accountId?: string;
+  wrongCodes: number;
+}
+
 export function createPendingCodes(): PendingCodes {
-  const pending = new Map<string, { accountId?: string; wrong: number }>();
-  const save = (uid: string, entry: { accountId?: string; wrong: number }) => {
+  const pending = new Map<string, PendingSignIn>();
+  const save = (uid: string, entry: PendingSignIn) => {
     pending.set(uid, entry);
     const [oldest] = pending.keys();
     if (pending.size > MAX_PENDING && oldest !== undefined) pending.delete(oldest);
   };
 
   return {
-    begin: (uid, accountId) => save(uid, { accountId, wrong: 0 }),
+    begin: (uid, accountId) => save(uid, { accountId, wrongCodes: 0 }),
     accountId: (uid) => pending.get(uid)?.accountId,
     countWrong(uid) {
-      const entry = pending.get(uid) ?? { wrong: 0 };
-      entry.wrong += 1;
+      const entry = pending.get(uid) ?? { wrongCodes: 0 };
+      entry.wrongCodes += 1;
       save(uid, entry);
-      if (entry.wrong < MAX_WRONG_CODES) return true;
+      if (entry.wrongCodes < MAX_WRONG_CODES) return true;
       pending.delete(uid);
       return false;
     },

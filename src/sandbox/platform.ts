@@ -1,4 +1,4 @@
-/** The platform's API. */
+/** Serves the API of the platform: the current user, and threads. */
 import { randomUUID } from 'node:crypto';
 import express, { type NextFunction, type Request, type Response } from 'express';
 import { z } from 'zod';
@@ -20,7 +20,7 @@ type Handler = (req: Request, res: Response, account: Account) => void;
 
 const MAX_RECENT = 50;
 
-/** Descriptions by Express's error type. */
+/** Descriptions of unreadable requests, by the error type of Express. */
 const UNREADABLE: Readonly<Record<string, string>> = {
   'entity.parse.failed': 'The body is not JSON.',
   'entity.too.large': 'The body is larger than 200 kB, or a form larger than 10 kB.',

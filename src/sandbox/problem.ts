@@ -1,4 +1,4 @@
-/** Adds to OAuth errors the cause, which oidc-provider hides, because developers who use the sandbox need it. */
+/** Adds the cause to OAuth errors. oidc-provider hides it, but developers who use the sandbox need it. */
 
 export interface Problem {
   error: string;

@@ -1,4 +1,4 @@
-/** The records of oidc-provider, in memory. */
+/** Stores the records of oidc-provider in memory. */
 
 export type Payload = Record<string, unknown> & {
   uid?: string;
@@ -6,7 +6,7 @@ export type Payload = Record<string, unknown> & {
   consumed?: number;
   clientId?: string;
   accountId?: string;
-  /** When the first refresh token of the grant was issued. */
+  /** The time at which the first refresh token of the grant was issued. */
   iiat?: number;
 };
 
@@ -29,7 +29,7 @@ export interface RecordAdapter {
 
 export interface ProviderRecords {
   adapterFor(model: string): RecordAdapter;
-  /** Copies of all unexpired records of a kind, oldest first. */
+  /** Returns copies of all unexpired records of a kind, oldest first. */
   all(model: string): { id: string; payload: Payload }[];
   /** Deletes a grant with all its tokens and codes. */
   endGrant(grantId: string): void;
@@ -37,13 +37,13 @@ export interface ProviderRecords {
   endAccessTokens(accountId: string, clientId: string): void;
   /**
    * Extends the lifetime of a used refresh token.
-   * @param secondsFrom the new lifetime, given the time of sign-in (seconds since 1970)
+   * @param secondsFrom returns the new lifetime for the time of the sign-in (seconds since 1970)
    */
   prolong(refreshToken: string, secondsFrom: (signedInAtSeconds: number) => number): void;
 }
 
 /**
- * Replaces the library's memory store, which silently drops live grants if there are more than 1,000 records. This
+ * Replaces the library's memory store, which silently drops valid grants if there are more than 1,000 records. This
  * store drops expired records first, and the oldest only if there are more than `maxRecords`.
  * @param parts `graceSeconds`: how long after its first use a refresh token of an app may be used again
  */
@@ -62,7 +62,7 @@ export function createProviderRecords(parts: {
     if (uid !== undefined && keyByUid.get(uid) === key) keyByUid.delete(uid);
   }
 
-  function live(key: string | undefined): Payload | undefined {
+  function readUnexpired(key: string | undefined): Payload | undefined {
     const record = key === undefined ? undefined : records.get(key);
     if (key === undefined || record === undefined) return undefined;
     if (record.expiresAtMs > now()) return record.payload;
@@ -79,14 +79,15 @@ export function createProviderRecords(parts: {
   }
 
   function evict(): void {
-    for (const key of [...records.keys()]) live(key);
+    // Reading drops expired records.
+    for (const key of [...records.keys()]) readUnexpired(key);
     const tenth = Math.ceil(maxRecords / 10);
     for (const key of [...records.keys()].slice(0, Math.max(0, records.size - maxRecords + tenth))) drop(key);
   }
 
-  /** Within the grace period, returns a used refresh token to the library as unused. */
+  /** Returns the record for the library, to which a used refresh token appears unused within the grace period. */
   function visible(key: string, model: string): Payload | undefined {
-    const payload = structuredClone(live(key));
+    const payload = structuredClone(readUnexpired(key));
     const consumedAtMs = records.get(key)?.consumedAtMs;
     if (payload === undefined || consumedAtMs === undefined || model !== 'RefreshToken') return payload;
     if (now() >= consumedAtMs + graceSeconds(payload.clientId ?? '') * 1000) return payload;
@@ -101,9 +102,9 @@ export function createProviderRecords(parts: {
         save(keyOf(id), payload, expiresIn === undefined ? Number.POSITIVE_INFINITY : now() + expiresIn * 1000);
       },
       find: async (id) => visible(keyOf(id), model),
-      findByUid: async (uid) => structuredClone(live(keyByUid.get(uid))),
+      findByUid: async (uid) => structuredClone(readUnexpired(keyByUid.get(uid))),
       async consume(id) {
-        const payload = live(keyOf(id));
+        const payload = readUnexpired(keyOf(id));
         const record = records.get(keyOf(id));
         if (!payload || !record) return;
         record.consumedAtMs ??= now();
@@ -127,7 +128,7 @@ export function createProviderRecords(parts: {
         .filter((key) => key.startsWith(`${model}:`))
         .map((key) => key.slice(model.length + 1));
       return ids.flatMap((id) => {
-        const payload = structuredClone(live(`${model}:${id}`));
+        const payload = structuredClone(readUnexpired(`${model}:${id}`));
         return payload === undefined ? [] : [{ id, payload }];
       });
     },

@@ -1,11 +1,11 @@
-/** The platform's rate limits: calls of each user and of all users, stated in headers and optionally enforced. */
+/** The platform's rate limits for each user and for all users. Headers state them, and an option enforces them. */
 
 export interface RateLimits {
-  /** Default 50. */
+  /** Calls of each user in a minute. Default 50. */
   perUserPerMinute: number;
-  /** Default 750. */
+  /** Calls of each user in an hour. Default 750. */
   perUserPerHour: number;
-  /** Default 600. */
+  /** Calls of all users in a minute. Default 600. */
   perCompanyPerMinute: number;
   /** The response to a call over the limit; `none`: the call is allowed, and only the headers show the limit. */
   response: 'none' | '503' | '429';
@@ -20,7 +20,7 @@ export const USUAL_LIMITS: RateLimits = {
 
 export interface CountedCall {
   headers: Record<string, string>;
-  /** The status to refuse with. */
+  /** The status of the refusal; absent if the call is allowed. */
   refusedWith?: 429 | 503;
 }
 
@@ -31,11 +31,12 @@ interface Window {
 
 const MINUTE_MS = 60_000;
 
-/** Reset times are UTC timestamps in seconds. There are three windows for each account, so the map stays small. */
+/** Creates the function that counts calls. Reset times are UTC timestamps in seconds. */
 export function createRateLimits({ now, limits }: { now: () => number; limits: RateLimits }) {
+  /** Two windows for each account and one for all, so the map stays small. */
   const windows = new Map<string, Window>();
 
-  /** The remaining calls before this one, which counts only if it is allowed. */
+  /** Returns the remaining calls before this one, which counts only if it is allowed. */
   function read(key: string, limit: number, lengthMs: number) {
     const latest = windows.get(key);
     const window = latest && now() - latest.startedAtMs < lengthMs ? latest : { startedAtMs: now(), calls: 0 };
@@ -49,19 +50,19 @@ export function createRateLimits({ now, limits }: { now: () => number; limits: R
     const company = read('company', limits.perCompanyPerMinute, MINUTE_MS);
     const user = hour.remaining < minute.remaining ? hour : minute;
     const isRefused = limits.response !== 'none' && Math.min(user.remaining, company.remaining) === 0;
-    const spent = isRefused ? 0 : 1;
-    for (const { window } of [minute, hour, company]) window.calls += spent;
+    const callCount = isRefused ? 0 : 1;
+    for (const { window } of [minute, hour, company]) window.calls += callCount;
     const seconds = (milliseconds: number) => String(Math.ceil(milliseconds / 1000));
     // With a 429 the reset is 0, as on some platforms, because clients must handle that.
-    const reset = (state: typeof user) => (isRefused && limits.response === '429' ? '0' : seconds(state.resetAtMs));
+    const resetOf = (state: typeof user) => (isRefused && limits.response === '429' ? '0' : seconds(state.resetAtMs));
     return {
       headers: {
         'X-Ratelimit-Limit': String(user.limit),
-        'X-Ratelimit-Remaining': String(Math.max(0, user.remaining - spent)),
-        'X-Ratelimit-Reset': reset(user),
+        'X-Ratelimit-Remaining': String(Math.max(0, user.remaining - callCount)),
+        'X-Ratelimit-Reset': resetOf(user),
         'X-Company-RateLimit-Limit': String(company.limit),
-        'X-Company-RateLimit-Remaining': String(Math.max(0, company.remaining - spent)),
-        'X-Company-RateLimit-Reset': reset(company),
+        'X-Company-RateLimit-Remaining': String(Math.max(0, company.remaining - callCount)),
+        'X-Company-RateLimit-Reset': resetOf(company),
         ...(isRefused && company.remaining === 0
           ? { 'X-Company-Retry-After': seconds(company.resetAtMs - now()) }
           : {}),

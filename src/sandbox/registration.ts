@@ -5,11 +5,11 @@ import { CALLBACK_FAULTS, callbackFaults } from './callback-rules.ts';
 
 const POLICY = 'sandbox';
 
-/** oidc-provider's registration policies. Every initial access token names the only one. */
+/** The registration policies for oidc-provider. There is one, which every initial access token names. */
 export const registrationPolicies = {
   [POLICY]: (_ctx: unknown, metadata: Record<string, unknown>): void => {
     const { redirect_uris: uris } = metadata;
-    // The library refuses anything but a list of strings.
+    // The library refuses all values except a list of strings.
     if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) return;
     const faults = callbackFaults(uris).flatMap((found, index) =>
       found.map((fault) => `redirect_uris: number ${index + 1} ${CALLBACK_FAULTS[fault]} (${fault})`),
@@ -18,7 +18,7 @@ export const registrationPolicies = {
   },
 };
 
-/** Valid until the sandbox stops. @param value the token; default: a random one */
+/** Creates a token that is valid until the sandbox stops. @param value the token; default: a random one */
 export function createInitialAccessToken(provider: Provider, value?: string): Promise<string> {
   const id = value === undefined ? {} : { jti: value };
   return new provider.InitialAccessToken({ ...id, policies: [POLICY] }).save();

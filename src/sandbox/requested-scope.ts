@@ -1,4 +1,4 @@
-/** The scope of an authorization request. Default: the scopes of the app. Any `prompt` allows `offline_access`. */
+/** Completes the scope of an authorization request. The default is the scope of the app. */
 import { decodeJwt } from 'jose';
 import { InvalidScope } from 'oidc-provider/lib/helpers/errors.js';
 import { type AuthorizationContext, type Client, Provider } from 'oidc-provider/lib/provider.js';
@@ -7,8 +7,8 @@ import { SCOPES } from './scopes.ts';
 const OFFLINE = 'offline_access';
 
 /**
- * A request without `scope` gets that of its app (RFC 6749 section 3.3). oidc-provider refuses `nonce`, `acr_values`
- * and `max_age` without `openid` before it calls `completeScope`, so this uses the earlier check of the response type.
+ * Gives a request without `scope` the scope of its app (RFC 6749 section 3.3). oidc-provider refuses `nonce`,
+ * `acr_values` and `max_age` without `openid` before it calls `completeScope`, so this uses the earlier check of the response type.
  */
 export function defaultScopes({ Client: { prototype } }: Provider): void {
   const { responseTypeAllowed } = prototype;
@@ -20,8 +20,8 @@ export function defaultScopes({ Client: { prototype } }: Provider): void {
 }
 
 /**
- * A check in oidc-provider's `extraParams`. The library has already removed `offline_access` from a request without
- * `prompt=consent`. OpenID Connect Core 1.0 section 11 allows other conditions; here the consent page lists this scope.
+ * Restores `offline_access`, as a check in oidc-provider's `extraParams`: the library has removed it from a request
+ * without `prompt=consent`. OpenID Connect Core 1.0 section 11 allows other conditions: here the consent page lists it.
  */
 export function completeScope({ oidc, query }: AuthorizationContext, _value: unknown, client: Client): void {
   const pushed = oidc.entities.PushedAuthorizationRequest;

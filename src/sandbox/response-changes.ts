@@ -1,4 +1,4 @@
-/** Faults that change or drop the response after the request took effect. */
+/** Applies the faults that change or drop the response after the request took effect. */
 import type { ServerResponse } from 'node:http';
 import type { FaultKind } from './faults.ts';
 import type { SigningKeys } from './signing-keys.ts';
@@ -43,7 +43,7 @@ async function withIdToken(body: Json, change: (idToken: string) => Promise<stri
   return typeof body.id_token === 'string' ? { ...body, id_token: await change(body.id_token) } : body;
 }
 
-/** RFC 9207: the authorization response names its issuer in the redirect. */
+/** Changes the issuer that the authorization response names in the redirect (RFC 9207). */
 function changeIssuerInLocation(res: ServerResponse, issuer: string): void {
   const location = String(res.getHeader('location') ?? '');
   const url = URL.parse(location);
@@ -53,20 +53,21 @@ function changeIssuerInLocation(res: ServerResponse, issuer: string): void {
 }
 
 /**
- * Collects the handler's body. `finish` returns the body to send instead, or undefined if it handled the socket itself.
+ * Collects the body of the handler's response. `finish` returns the body to send instead, or undefined if it has closed
+ * the socket.
  */
 function intercept(res: ServerResponse, finish: (body: Buffer) => Promise<Buffer | undefined>): void {
   const chunks: Buffer[] = [];
   const end = res.end.bind(res);
-  const keep = (chunk: unknown) => {
+  const collect = (chunk: unknown) => {
     if (typeof chunk === 'string' || chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk));
   };
   res.write = ((chunk: unknown) => {
-    keep(chunk);
+    collect(chunk);
     return true;
   }) as typeof res.write;
   res.end = ((chunk?: unknown) => {
-    keep(chunk);
+    collect(chunk);
     finish(Buffer.concat(chunks)).then(
       (body) => body && end(body),
       (error: unknown) => res.destroy(error instanceof Error ? error : new Error(String(error))),

@@ -1,4 +1,4 @@
-/** The scopes of the sandbox: the claims of each, and its description for the consent page. */
+/** The scopes of the sandbox: their claims, and their descriptions for the consent page. */
 
 export const READ_SCOPE = 'platform_read_only';
 export const FULL_SCOPE = 'platform_full_access';
@@ -23,7 +23,7 @@ export const CLAIMS: Readonly<Record<string, readonly string[]>> = {
   groups: ['groups'],
 };
 
-/** The descriptions of the requested scopes that exist. */
+/** Returns the descriptions of the requested scopes that exist. */
 export function meaningsOf(scope: string): string[] {
   const requested = new Set(scope.split(' '));
   return Object.entries(MEANINGS)

@@ -1,4 +1,4 @@
-/** The second factor: current codes, each accepted only once (RFC 6238 section 5.2). */
+/** Creates and checks the codes of the second factor. Each code is accepted only once (RFC 6238 section 5.2). */
 import type { Account } from './accounts.ts';
 import { codeAt, STEP_SECONDS, stepAt } from './totp.ts';
 
@@ -12,15 +12,15 @@ export interface CurrentCode {
 }
 
 export interface SecondFactor {
-  /** An unused code; undefined for an account without a second factor. */
+  /** Returns an unused code; undefined for an account without a second factor. */
   currentCode(account: Account): CurrentCode | undefined;
-  /** Accepts each code once. */
+  /** Returns whether the code is valid, which it is only once. */
   accept(account: Account, code: string): boolean;
 }
 
 /**
- * Allows for clock differences. Many steps ahead are accepted, so that several sign-ins within a step find unused
- * codes.
+ * Codes of earlier and later steps are accepted, because clocks differ. Many later steps are accepted, so that several
+ * sign-ins within one step find unused codes.
  */
 const STEPS_BEHIND = 1;
 const STEPS_AHEAD = 20;
@@ -28,7 +28,7 @@ const STEPS_AHEAD = 20;
 export function createSecondFactor({ now }: { now: () => number }): SecondFactor {
   const usedSteps = new Map<string, Set<number>>();
 
-  function freeSteps(account: Account): number[] {
+  function unusedSteps(account: Account): number[] {
     const first = stepAt(now()) - STEPS_BEHIND;
     const used = usedSteps.get(account.id);
     for (const step of used ?? []) if (step < first) used?.delete(step);
@@ -38,7 +38,7 @@ export function createSecondFactor({ now }: { now: () => number }): SecondFactor
 
   return {
     currentCode(account) {
-      const step = freeSteps(account).find((free) => free >= stepAt(now()));
+      const step = unusedSteps(account).find((candidate) => candidate >= stepAt(now()));
       if (account.totpSecret === undefined || step === undefined) return undefined;
       const endsAtMs = (step + 1) * STEP_SECONDS * 1000;
       return { code: codeAt(account.totpSecret, step), validForSeconds: Math.ceil((endsAtMs - now()) / 1000) };
@@ -47,7 +47,7 @@ export function createSecondFactor({ now }: { now: () => number }): SecondFactor
       const { totpSecret } = account;
       if (totpSecret === undefined) return false;
       const digits = code.replaceAll(/\s/g, '');
-      const step = freeSteps(account).find((free) => codeAt(totpSecret, free) === digits);
+      const step = unusedSteps(account).find((candidate) => codeAt(totpSecret, candidate) === digits);
       if (step === undefined) return false;
       usedSteps.set(account.id, (usedSteps.get(account.id) ?? new Set()).add(step));
       return true;

@@ -1,4 +1,4 @@
-/** The seed file: users, apps, API tokens and threads that exist at every start, validated as a whole. */
+/** Parses the seed file: users, apps, API tokens and threads that exist at every start. Reports all faults at once. */
 import { z } from 'zod';
 import { networkFault } from '../shared/config/networks.ts';
 import { createAccounts } from './accounts.ts';
@@ -121,7 +121,7 @@ export function readSeed(json: string): ReadSeed {
   return faults.length > 0 ? { faults } : { seed: parsed.data };
 }
 
-/** Faults between entries: duplicate or undefined names. */
+/** Returns the faults between entries: duplicates, and references to users that do not exist. */
 function contradictions({ builtInUsers, users, apps, tokens, threads }: Seed): string[] {
   const { all } = createAccounts({ builtIn: builtInUsers, more: users });
   const logins = new Set(all.map(({ login }) => login));
@@ -158,7 +158,7 @@ const KINDS: Readonly<Record<string, string>> = {
   string: 'text',
 };
 
-/** Replaces the messages of zod, which are written for programmers. */
+/** Returns a plain sentence in place of a message of zod, which is written for programmers. */
 function inWords(issue: z.core.$ZodIssue): string {
   if (issue.code === 'unrecognized_keys') return `has no field ${issue.keys.join(', ')}: check the spelling`;
   if (issue.code !== 'invalid_type' || !issue.message.startsWith('Invalid input')) return issue.message;

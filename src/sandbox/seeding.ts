@@ -22,8 +22,8 @@ export function addSeedTokens(seed: Seed | undefined, accounts: Accounts, apiTok
 }
 
 export function addSeedThreads(seed: Seed | undefined, accounts: Accounts, threads: Threads): void {
-  for (const [index, declared] of (seed?.threads ?? []).entries()) {
-    const { id, author, title, html, sharedWith = [], createdAt, updatedAt, current } = declared;
+  for (const [index, seedThread] of (seed?.threads ?? []).entries()) {
+    const { id, author, title, html, sharedWith = [], createdAt, updatedAt, current } = seedThread;
     const thread = threads.add({
       id: id ?? stableId(`${index} ${author} ${title}`),
       title,
@@ -37,12 +37,12 @@ export function addSeedThreads(seed: Seed | undefined, accounts: Accounts, threa
   }
 }
 
-/** The same at every start, so that links stay valid. */
+/** Returns an id that is the same at every start, so that links stay valid. */
 function stableId(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12);
 }
 
-/** `readSeed` has checked that the account exists. */
+/** Returns the account, which exists: `readSeed` has checked that. */
 function accountOf(accounts: Accounts, login: string): Account {
   const account = accounts.byLogin(login);
   if (account === undefined) throw new Error(`The seed names the unknown user ${login}.`);

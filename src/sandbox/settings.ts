@@ -10,7 +10,7 @@ interface NamedOption {
   description: string;
 }
 
-const whole = (min: number, max: number) =>
+const wholeNumber = (min: number, max: number) =>
   z
     .string()
     .transform((text) => (/^\d+$/.test(text) ? Number(text) : Number.NaN))
@@ -21,7 +21,7 @@ const whole = (min: number, max: number) =>
         .max(max, `must be ${max} or less`),
     );
 const oneOf = <const T extends readonly string[]>(values: T) => z.enum(values, `must be one of ${values.join(', ')}`);
-const yes = z
+const yesFlag = z
   .union([z.boolean(), z.string()])
   .transform((value) => value === true || /^(1|yes|true)$/i.test(String(value)));
 const text = z.string().min(1, 'must not be empty');
@@ -29,28 +29,28 @@ const YEAR_SECONDS = 365 * 24 * 60 * 60;
 
 const shape = {
   host: text,
-  beyondLoopback: yes.optional(),
+  beyondLoopback: yesFlag.optional(),
   publicHost: text.optional(),
-  port: whole(1, 65_533),
+  port: wholeNumber(1, 65_533),
   seed: text.optional(),
   callbackUrl: z.string().superRefine((url, ctx) => {
     for (const fault of callbackFaults([url]).flat()) {
       ctx.addIssue({ code: 'custom', message: `${CALLBACK_FAULTS[fault]} (${fault})` });
     }
   }),
-  accessTokenSeconds: whole(1, YEAR_SECONDS),
-  refreshIdleSeconds: whole(1, YEAR_SECONDS),
-  refreshMaxSeconds: whole(1, YEAR_SECONDS).optional(),
+  accessTokenSeconds: wholeNumber(1, YEAR_SECONDS),
+  refreshIdleSeconds: wholeNumber(1, YEAR_SECONDS),
+  refreshMaxSeconds: wholeNumber(1, YEAR_SECONDS).optional(),
   refreshPolicy: oneOf(['rotating', 'reusable', 'grace']),
-  graceSeconds: whole(1, 86_400),
-  tokenDelayMilliseconds: whole(0, 60_000),
+  graceSeconds: wholeNumber(1, 86_400),
+  tokenDelayMilliseconds: wholeNumber(0, 60_000),
   secondFactor: oneOf(['on_request', 'always']),
-  leanIdToken: yes.optional(),
-  maxApprovals: whole(1, 1_000),
+  leanIdToken: yesFlag.optional(),
+  maxApprovals: wholeNumber(1, 1_000),
   overLimit: oneOf(['503', '429', 'none']),
-  userCallsPerMinute: whole(1, 1_000_000),
-  userCallsPerHour: whole(1, 1_000_000),
-  companyCallsPerMinute: whole(1, 1_000_000),
+  userCallsPerMinute: wholeNumber(1, 1_000_000),
+  userCallsPerHour: wholeNumber(1, 1_000_000),
+  companyCallsPerMinute: wholeNumber(1, 1_000_000),
 };
 
 const OPTIONS: Record<keyof typeof shape, NamedOption> = {
@@ -167,7 +167,7 @@ export type Settings = z.infer<typeof schema>;
 
 export type ReadSettings = { settings: Settings; faults?: never } | { settings?: never; faults: string[] };
 
-/** Its `opts()` are for `readSettings`. @param helpText added below the list of settings */
+/** Creates the command, whose `opts()` are for `readSettings`. @param helpText added below the list of settings */
 export function createCommand(helpText: string): Command {
   const command = new Command('npm run sandbox --')
     .description(

@@ -1,4 +1,4 @@
-/** Sign-out at the identity provider (OpenID Connect RP-Initiated Logout 1.0). */
+/** Signs users out at the identity provider (OpenID Connect RP-Initiated Logout 1.0). */
 import type { ProviderContext } from 'oidc-provider/lib/provider.js';
 import type { Accounts } from './accounts.ts';
 import type { Pages } from './pages.ts';
@@ -11,7 +11,7 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
   };
 
   return {
-    /** oidc-provider's `rpInitiatedLogout` settings. */
+    /** The setting `rpInitiatedLogout` of oidc-provider. */
     feature: {
       enabled: true,
       logoutSource: async (ctx: ProviderContext) => {
@@ -34,8 +34,8 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
     },
 
     /**
-     * For a user who signs in while another user is signed in. Replaces the library's page, whose script signs the
-     * other user out, with a page that has a button.
+     * Replaces the page for a user who signs in while another user is signed in. The script of the library's page signs
+     * the other user out; this page has a button.
      */
     async askBeforeSwitching(ctx: ProviderContext, next: () => Promise<void>): Promise<void> {
       await next();
@@ -56,15 +56,15 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
       await next();
       const { oidc } = ctx;
       if (oidc?.route !== 'end_session' || ctx.status !== 200 || oidc.session?.accountId !== undefined) return;
-      const back = new URL(oidc.params.post_logout_redirect_uri ?? oidc.urlFor('end_session_success'));
-      if (oidc.params.state !== undefined) back.searchParams.set('state', oidc.params.state);
-      ctx.redirect(back.href);
+      const returnUrl = new URL(oidc.params.post_logout_redirect_uri ?? oidc.urlFor('end_session_success'));
+      if (oidc.params.state !== undefined) returnUrl.searchParams.set('state', oidc.params.state);
+      ctx.redirect(returnUrl.href);
       ctx.status = 303;
     },
   };
 }
 
-/** The library's context of this request, with `urlFor` bound to it. */
+/** Returns the library's context of this request, with `urlFor` bound to it. */
 function requireOidc(ctx: ProviderContext) {
   const { oidc } = ctx;
   if (oidc === undefined) throw new Error('The sign-out page needs a request of the identity provider.');

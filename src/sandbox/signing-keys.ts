@@ -1,15 +1,15 @@
-/** The keys that sign ID tokens, in memory. New keys are generated at each rotation. */
+/** Keeps the keys that sign ID tokens in memory. Each rotation generates new keys. */
 import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 
 const ALGORITHMS = ['RS256', 'ES256'] as const;
 
 export interface SigningKeys {
-  /** Private keys, for oidc-provider. */
+  /** The private keys, for oidc-provider. */
   readonly jwks: { keys: JWK[] };
   /** Publishes new keys in addition to those that sign. */
   publishNext(): Promise<void>;
-  /** Signs with the published new keys, and publishes only these. */
+  /** Signs with the published new keys from now on, and publishes only these. */
   useNext(): void;
   /** Changes claims and signs the token validly, so that only a check of the claims fails. */
   changeClaims(idToken: string, changes: Record<string, unknown>): Promise<string>;
@@ -22,25 +22,25 @@ export interface SigningKey {
   privateKey: CryptoKey;
 }
 
-/** @param first the keys that sign until the first rotation, from `generateKeys` */
-export function createSigningKeys(first: readonly SigningKey[]): SigningKeys {
-  let current = first;
-  let next: readonly SigningKey[] = [];
+/** @param initialKeys the keys, from `generateKeys`, that sign until the first rotation */
+export function createSigningKeys(initialKeys: readonly SigningKey[]): SigningKeys {
+  let currentKeys = initialKeys;
+  let nextKeys: readonly SigningKey[] = [];
 
   return {
     get jwks() {
-      return { keys: [...current, ...next].map(({ jwk }) => jwk) };
+      return { keys: [...currentKeys, ...nextKeys].map(({ jwk }) => jwk) };
     },
     async publishNext() {
-      next = await generateKeys();
+      nextKeys = await generateKeys();
     },
     useNext() {
-      if (next.length > 0) current = next;
-      next = [];
+      if (nextKeys.length > 0) currentKeys = nextKeys;
+      nextKeys = [];
     },
     async changeClaims(idToken, changes) {
       const { kid } = decodeProtectedHeader(idToken);
-      const key = current.find(({ jwk }) => jwk.kid === kid);
+      const key = currentKeys.find(({ jwk }) => jwk.kid === kid);
       if (key === undefined) throw new Error('The ID token names an unknown key.');
       return sign(idToken, changes, key.privateKey);
     },

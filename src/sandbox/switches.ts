@@ -1,4 +1,4 @@
-/** Switches for a demo, which change a user's tokens and the provider's keys without a sign-in or a request. */
+/** Switches for a demo, which change the tokens of a user and the keys of the provider without a request. */
 import initializeKeystore from 'oidc-provider/lib/helpers/initialize_keystore.js';
 import type { Provider } from 'oidc-provider/lib/provider.js';
 import type { Accounts } from './accounts.ts';
@@ -16,7 +16,7 @@ export interface Switches {
   /** Grants the app access as if the user had consented. @param resource RFC 8707 @returns the refresh token */
   allow(access: Access, scopes: readonly string[], resource?: string): Promise<string>;
   isAllowed(access: Access): boolean;
-  /** Ends the access tokens; the refresh token remains. */
+  /** Ends the access tokens. The refresh token remains valid. */
   expireAccessTokens(access: Access): void;
   /** Ends every token, as if the user had withdrawn the consent. */
   revoke(access: Access): void;

@@ -37,13 +37,13 @@ export interface NewThread {
 
 export interface Threads {
   currentOf(accountId: string): ThreadDocument | undefined;
-  /** Undefined if this account may not see the thread. */
+  /** Returns the thread; undefined if this account may not see it. */
   find(id: string, accountId: string): ThreadDocument | undefined;
-  /** The threads that this account may see, latest change first. */
+  /** Returns the threads that this account may see, latest change first. */
   recentOf(accountId: string): ThreadDocument[];
-  /** Does not make it the current thread of any user. */
+  /** Adds a thread, which does not become the current thread of any user. */
   add(thread: NewThread): ThreadDocument;
-  /** Makes it the current thread of its author. */
+  /** Makes the thread the current one of its author. */
   makeCurrent(thread: ThreadDocument): void;
 }
 
@@ -56,7 +56,7 @@ interface Parts {
 
 const HOUR_MS = 60 * 60 * 1000;
 
-/** The times of the built-in threads are fixed intervals before `startedAtMs`. */
+/** Creates the threads. The times of the built-in ones are fixed intervals before `startedAtMs`. */
 export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): Threads {
   const threads = new Map<string, ThreadDocument>();
   const currentIds = new Map<string, string>();
@@ -84,7 +84,7 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
     return document;
   }
 
-  /** Adds the threads of an account at its first call, because accounts can be added at any time. */
+  /** Returns the current thread of an account. The first call adds its threads, because accounts can be added later. */
   function currentOf(accountId: string): ThreadDocument | undefined {
     const existing = threads.get(currentIds.get(accountId) ?? '');
     const index = accounts.all.findIndex((account) => account.id === accountId);

@@ -1,4 +1,4 @@
-/** Applies an app's settings to responses of the token endpoint. */
+/** Applies the settings of an app to the responses of the token endpoint. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProviderContext } from 'oidc-provider/lib/provider.js';
 import { refreshTokenSeconds } from './app-settings.ts';
@@ -25,9 +25,9 @@ export function createTokenResponses({ apps, records, platformUrl }: Parts) {
     const settings = apps.settingsOf(oidc.client.clientId);
     const response = ctx.body as TokenResponse;
     if (response.access_token !== undefined) {
-      const { expires_in, ...without } = response;
-      // Such providers state the API's base URL in each token response.
-      ctx.body = { ...without, ...(settings.sendExpiresIn ? { expires_in } : {}), instance_url: platformUrl };
+      const { expires_in, ...members } = response;
+      // Like some providers, the sandbox states the base URL of the API in each token response.
+      ctx.body = { ...members, ...(settings.sendExpiresIn ? { expires_in } : {}), instance_url: platformUrl };
       const isReused = response.refresh_token !== undefined && response.refresh_token === oidc.params.refresh_token;
       const seconds = (since: number) => refreshTokenSeconds(settings, since, Math.floor(Date.now() / 1000));
       if (isReused) records.prolong(response.refresh_token ?? '', seconds);

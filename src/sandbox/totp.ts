@@ -4,7 +4,7 @@ import { HOTP, Secret, TOTP } from 'otpauth';
 export const STEP_SECONDS = 30;
 const SECRET_BYTES = 20;
 
-/** In base32, for authenticator apps. */
+/** Creates a secret in base32, for authenticator apps. */
 export function newTotpSecret(): string {
   return new Secret({ size: SECRET_BYTES }).base32;
 }
@@ -17,12 +17,12 @@ export function stepAt(milliseconds: number): number {
   return TOTP.counter({ period: STEP_SECONDS, timestamp: milliseconds });
 }
 
-/** The code of a time step. */
+/** Returns the code of a time step. */
 export function codeAt(secret: string, step: number): string {
   return HOTP.generate({ secret: Secret.fromBase32(secret), counter: step });
 }
 
-/** The link or QR code for authenticator apps. */
+/** Returns the URL for the link or the QR code that sets up an authenticator app. */
 export function otpauthUrl(secret: string, login: string): string {
   return `otpauth://totp/Sandbox:${encodeURIComponent(login)}?secret=${secret}&issuer=Sandbox`;
 }

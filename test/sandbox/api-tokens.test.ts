@@ -32,7 +32,7 @@ describe('API tokens', () => {
   });
 });
 
-it('a secret is shown once, within ten minutes', () => {
+it('a new secret can be shown once, within ten minutes', () => {
   const clock = { ms: 0 };
   const oneTimeSecrets = createOneTimeSecrets({ now: () => clock.ms });
   oneTimeSecrets.put('a', 'secret');

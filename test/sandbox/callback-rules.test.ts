@@ -1,4 +1,4 @@
-/** Which callback URLs may be registered, and the name of each fault. */
+/** The callback URLs that may be registered, and the name of each fault. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { callbackFaults } from '../../src/sandbox/callback-rules.ts';

@@ -19,25 +19,25 @@ afterEach(() => {
 const anyPlatformPath = () => fetch(`${client.sandbox.platformUrl}/1/threads/current`);
 
 describe('faults that replace the response', () => {
-  it('500 with HTML', async () => {
+  it('send a 500 with HTML', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'error' });
     const response = await anyPlatformPath();
     expect([response.status, response.headers.get('content-type')]).toEqual([500, 'text/html']);
   });
 
-  it('503 with Retry-After', async () => {
+  it('send a 503 with Retry-After', async () => {
     client.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'unavailable', retryAfterSeconds: 7 });
     const response = await fetch(`${client.sandbox.binServiceUrl}/45717360`);
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '7']);
     expect(await response.json()).toEqual({ error: 'temporarily_unavailable' });
   });
 
-  it('random bytes with a JSON content type', async () => {
+  it('send random bytes with a JSON content type', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'garbage' });
     await expect((await anyPlatformPath()).json()).rejects.toThrow();
   });
 
-  it('a body that drips', async () => {
+  it('send an endless body byte by byte', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'drip', intervalMs: 10 });
     const abort = new AbortController();
     const response = await fetch(client.sandbox.platformUrl, { signal: abort.signal });
@@ -50,7 +50,7 @@ describe('faults that replace the response', () => {
     expect(Math.max(...sizes)).toBeLessThan(5);
   });
 
-  it('a huge body', async () => {
+  it('send a huge body', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'huge' });
     const response = await anyPlatformPath();
     let bytes = 0;
@@ -58,7 +58,7 @@ describe('faults that replace the response', () => {
     expect(bytes).toBe(200 * 1024 * 1024);
   });
 
-  it('a connection that is cut before or during the response', async () => {
+  it('cut the connection before or during the response', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'reset', times: 1 });
     await expect(anyPlatformPath()).rejects.toThrow('fetch failed');
     client.sandbox.faults.set({ listener: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
@@ -67,14 +67,14 @@ describe('faults that replace the response', () => {
     await expect(response.text()).rejects.toThrow('terminated');
   });
 
-  it('a body that is shorter than its Content-Length', async () => {
+  it('send a body that is shorter than its Content-Length', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'truncated' });
     const response = await anyPlatformPath();
     expect(response.headers.get('content-length')).toBe('4096');
     await expect(response.text()).rejects.toThrow('terminated');
   });
 
-  it('a scripted response of the token endpoint, once', async () => {
+  it('send a given response of the token endpoint once', async () => {
     const { refresh_token = '' } = await client.signIn();
     const scripted = { listener: 'identity-provider', path: '/token', kind: 'response', times: 1 } as const;
     client.sandbox.faults.set({ ...scripted, status: 400, body: { error: 'invalid_grant' } });
@@ -88,7 +88,7 @@ describe('faults that replace the response', () => {
 });
 
 describe('faults that change a response', () => {
-  it('a delay, and a hold until a promise settles', async () => {
+  it('delay it, or hold it until a promise settles', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'slow', ms: 150, times: 1 });
     const started = performance.now();
     expect((await anyPlatformPath()).status).toBe(401);
@@ -106,7 +106,7 @@ describe('faults that change a response', () => {
     expect(await pending).toBe(401);
   });
 
-  it('a real token response with missing members', async () => {
+  it('remove members from a real token response', async () => {
     const { refresh_token = '' } = await client.signIn();
     client.sandbox.faults.set({
       listener: 'identity-provider',
@@ -119,7 +119,7 @@ describe('faults that change a response', () => {
     expect((await client.thread(tokens.access_token)).status).toBe(200);
   });
 
-  it('a refresh that took effect but whose response was lost', async () => {
+  it('lose the response to a refresh that took effect', async () => {
     const { refresh_token = '' } = await client.signIn();
     client.sandbox.faults.set({
       listener: 'identity-provider',
@@ -133,13 +133,13 @@ describe('faults that change a response', () => {
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject(refused);
   });
 
-  it('another issuer in discovery', async () => {
+  it('name another issuer in discovery', async () => {
     const path = '/.well-known/openid-configuration';
     client.sandbox.faults.set({ listener: 'identity-provider', path, kind: 'wrong_issuer' });
     await expect(client.discover()).rejects.toThrow();
   });
 
-  it('another issuer in the callback', async () => {
+  it('name another issuer in the callback', async () => {
     client.sandbox.faults.set({ listener: 'identity-provider', path: '/authorize', kind: 'wrong_issuer' });
     const browser = createBrowser();
     const { url, finish } = await client.begin();
@@ -149,7 +149,7 @@ describe('faults that change a response', () => {
     await expect(finish(back)).rejects.toMatchObject({ cause: { message: expect.stringContaining('"iss"') } });
   });
 
-  it('another issuer in a validly signed ID token', async () => {
+  it('name another issuer in a validly signed ID token', async () => {
     client.sandbox.faults.set({
       listener: 'identity-provider',
       path: '/token',
@@ -159,7 +159,7 @@ describe('faults that change a response', () => {
     await expect(client.signIn()).rejects.toMatchObject({ cause: { cause: { claim: 'iss' } } });
   });
 
-  it('an ID token that is signed with an unknown key', async () => {
+  it('sign an ID token with an unknown key', async () => {
     client.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'wrong_signature' });
     const failure = await client.signIn().catch((error: unknown) => error as { cause?: Error });
     expect(String('cause' in failure ? failure.cause : '')).toContain('signature');

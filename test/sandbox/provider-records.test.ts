@@ -41,7 +41,7 @@ describe('provider records', () => {
     expect(await codes.find('c')).toEqual({ grantId: 'g', consumed: 5 });
   });
 
-  it('over the maximum, expired records are dropped first, then the oldest', async () => {
+  it('over the maximum are dropped: expired records first, then the oldest', async () => {
     const { clock, adapterFor } = recordsAt(0, 10);
     const tokens = adapterFor('AccessToken');
     await tokens.upsert('brief', {}, 1);

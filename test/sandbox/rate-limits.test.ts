@@ -11,7 +11,7 @@ function limitsAt(limits: Partial<RateLimits>) {
   return { clock, count };
 }
 
-describe('counting', () => {
+describe('the count of calls', () => {
   it('by default limits each user to 50 a minute and 750 an hour, and all users to 600 a minute', () => {
     const { headers } = limitsAt({}).count('u');
     expect(headers).toMatchObject({
@@ -48,7 +48,7 @@ describe('counting', () => {
     expect(count('b').refusedWith).toBeUndefined();
   });
 
-  it('with 429 has no reset time; with none refuses nothing', () => {
+  it('with the response 429 has no reset time, and with none refuses no call', () => {
     const { count } = limitsAt({ response: '429', perUserPerMinute: 1 });
     count('a');
     const { refusedWith, headers } = count('a');

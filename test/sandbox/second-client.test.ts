@@ -1,4 +1,4 @@
-/** Another client than Gatehouse registers, signs in, refreshes, revokes, and reads with both kinds of token. */
+/** A client other than Gatehouse registers, signs in, refreshes, revokes, and reads with both kinds of token. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {

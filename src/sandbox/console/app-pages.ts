@@ -1,4 +1,4 @@
-/** Console pages for connected apps: list, register, change, new secret, remove. */
+/** The console pages for connected apps: list, register, change, replace the secret, remove. */
 import express, { type Request, type Response } from 'express';
 import { type FormView, formHandler } from '../../shared/pages/form.ts';
 import type { RegisteredApp } from '../apps.ts';
@@ -13,7 +13,7 @@ import type { ResourceParts } from './parts.ts';
 type Form = FormView<typeof appForm>;
 
 const HOUR_MS = 60 * 60 * 1000;
-/** When the old secret ends after it is replaced. */
+/** The times for which the old secret stays valid after it is replaced. */
 const OVERLAPS = [
   { value: '', text: 'at once', hours: 0 },
   { value: 'hour', text: 'in 1 hour', hours: 1 },
@@ -74,7 +74,7 @@ export function createAppPages({ apps, approvals, oneTimeSecrets, show, issuer }
   });
   router.post('/:id/remove', (req, res) => {
     apps.remove(req.params.id);
-    // Also ends its tokens.
+    // Also ends the tokens of the app.
     approvals.endApp(req.params.id);
     res.redirect(303, '/console/apps');
   });

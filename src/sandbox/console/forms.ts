@@ -1,4 +1,4 @@
-/** Helpers for the console's forms: redirects without a flash, and faults of a field. */
+/** Functions for the forms of the console: redirects without a flash, and faults of a field. */
 import type { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import type { FormParts } from '../../shared/pages/form.ts';

@@ -27,6 +27,6 @@ export interface ConsoleParts {
 export interface ResourceParts extends ConsoleParts {
   oneTimeSecrets: OneTimeSecrets;
   visitor(res: Response): Visitor;
-  /** Sends a page. @param name of a template in views/sandbox/console */
+  /** Sends a page. @param name the name of a template in views/sandbox/console */
   show(res: Response, name: string, data: Record<string, unknown> & { title: string }): void;
 }

@@ -1,4 +1,4 @@
-/** Console pages for API tokens: list, create, show once, revoke. */
+/** The console pages for API tokens: list, create, show once, revoke. */
 import express, { type Request, type Response } from 'express';
 import { z } from 'zod';
 import { type FormView, formHandler } from '../../shared/pages/form.ts';

@@ -1,4 +1,4 @@
-/** Console pages for users: list, add, change, second factor, disable, sign out everywhere. */
+/** The console pages for users: list, add, change, set a second factor, disable, sign out everywhere. */
 import express, { type Request, type Response } from 'express';
 import { z } from 'zod';
 import { type FormView, formHandler, lines, ticked } from '../../shared/pages/form.ts';
@@ -59,15 +59,15 @@ export function createUserPages(parts: ResourceParts): express.Router {
   router.get('/:id', (req, res) => showUser(parts, req, res));
   router.post('/:id', change);
 
-  const action = (path: string, act: (id: string) => unknown) =>
+  const addAction = (path: string, act: (id: string) => unknown) =>
     router.post(`/:id/${path}`, async (req, res) => {
       await act(req.params.id);
       res.redirect(303, `/console/users/${req.params.id}`);
     });
-  action('second-factor', (id) => accounts.change(id, { totpSecret: newTotpSecret() }));
-  action('sign-out', endSessionsOf);
-  action('enable', (id) => accounts.change(id, { disabled: false }));
-  action('disable', async (id) => {
+  addAction('second-factor', (id) => accounts.change(id, { totpSecret: newTotpSecret() }));
+  addAction('sign-out', endSessionsOf);
+  addAction('enable', (id) => accounts.change(id, { disabled: false }));
+  addAction('disable', async (id) => {
     accounts.change(id, { disabled: true });
     approvals.revokeAll(id);
     for (const { id: tokenId, accountId } of apiTokens.all) if (accountId === id) apiTokens.revoke(tokenId);
