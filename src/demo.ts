@@ -114,7 +114,7 @@ function refuse(error: unknown): never {
 
 /** Creates an empty folder for the demo. @returns the settings of its Gatehouse */
 function prepare(sandbox: Sandbox): Environment {
-  // The sandbox forgets its accounts when it stops, so the grants of an earlier demo are useless.
+  // The sandbox loses its grants when it stops, so the connections of an earlier demo are useless.
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
   const appsFile = join(directory, 'connected-apps.json');

@@ -18,7 +18,7 @@ const ADMIN_TOKENS = [
   { name: 'metrics-export', scope: 'read', days: 25, validDays: 30 },
 ] as const;
 const BACKUP_DAYS_AGO = [22, 15, 8, 1];
-/** The latest time of each delivery attempt, since a pause may be up to a tenth longer. */
+/** The latest time of each delivery attempt after the event: a pause may be up to a tenth longer than planned. */
 const DELIVERIES_MS = PAUSES_SECONDS.map((_pause, at) =>
   PAUSES_SECONDS.slice(0, at + 1).reduce<number>((sum, pause) => sum + pause * 1_100, 0),
 );

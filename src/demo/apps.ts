@@ -25,7 +25,7 @@ export interface DemoApps {
   staff: DemoApp;
 }
 
-/** @param publicUrl of the demo's Gatehouse */
+/** @param publicUrl the public URL of the demo's Gatehouse */
 export function demoApps(publicUrl: string): DemoApps {
   const scopes = ['openid', 'profile', 'email', 'offline_access'];
   const app = (id: string, details: Pick<DemoApp, 'name' | 'clientId' | 'signIn' | 'hasPlatform'>): DemoApp => ({
@@ -52,7 +52,7 @@ export function demoApps(publicUrl: string): DemoApps {
   };
 }
 
-/** The registration at the sandbox. */
+/** Returns the registration of the app at the sandbox. */
 export function clientOf({ name, clientId, clientSecret, callbackUrl }: DemoApp): SandboxClient {
   return {
     clientId,
@@ -65,7 +65,7 @@ export function clientOf({ name, clientId, clientSecret, callbackUrl }: DemoApp)
   };
 }
 
-/** The registration in Gatehouse. */
+/** Returns the registration of the app in Gatehouse. */
 export function registrationOf(
   { id, name, clientId, scopes, signIn, hasPlatform, callbackUrl }: DemoApp,
   { issuer, platformUrl }: Pick<Sandbox, 'issuer' | 'platformUrl'>,
@@ -75,7 +75,7 @@ export function registrationOf(
   return connectedAppSchema.parse({ ...base, ...platform });
 }
 
-/** The entry of CONNECTED_APPS_FILE. @param secretVariable the environment variable of the client secret */
+/** Returns the entry in CONNECTED_APPS_FILE. @param secretVariable the environment variable of the client secret */
 export function entryOf(app: DemoApp, sandbox: Pick<Sandbox, 'issuer' | 'platformUrl'>, secretVariable: string) {
   return { ...registrationOf(app, sandbox), clientSecret: { env: secretVariable } };
 }

@@ -1,4 +1,4 @@
-/** The command line and the environment variables of `npm run demo`. */
+/** Reads the command line and the environment variables of `npm run demo`. */
 import { Command } from 'commander';
 import { isLoopbackHost, parsePublicUrl } from '../shared/config/rules.ts';
 import type { ConfigSource } from '../shared/config/setting.ts';
@@ -12,7 +12,7 @@ const HELP = `There are no options. It reads these environment variables:
                    such as http://localhost:5173/gatehouse (docs/your-front-end.md)
   LOG_LEVEL        level of the log file (default: info)`;
 
-/** For `--help` prints the help, for anything else an error. Both end the process. */
+/** Prints the help for `--help`, and an error for any other argument. Both end the process. */
 export function readCommandLine(args: readonly string[]): void {
   new Command('npm run demo --')
     .description('Starts Gatehouse with the sandbox and 30 days of history. It deletes everything when it stops.')
@@ -22,8 +22,8 @@ export function readCommandLine(args: readonly string[]): void {
 }
 
 /**
- * Reads no other variables, because settings of a real Gatehouse in the same shell would give the demo real storage.
- * @returns `publicUrl`: the URL of its Gatehouse for browsers; `localUrl`: the one for programs on this machine
+ * Reads the variables in the help, and no others: with settings of a real Gatehouse, the demo would use its storage.
+ * @returns `publicUrl`: the URL of the demo's Gatehouse for browsers; `localUrl`: its URL for programs on this machine
  * @throws StartRefused with every fault
  */
 export function readEnvironment(env: ConfigSource['env']) {
@@ -34,14 +34,14 @@ export function readEnvironment(env: ConfigSource['env']) {
   ];
   const localUrl = `http://127.0.0.1:${port}`;
   const { publicUrl, fault } = parsePublicUrl(env.PUBLIC_URL || localUrl);
-  const isElsewhere = publicUrl && !isLoopbackHost(new URL(publicUrl.href).hostname);
+  const isOtherMachine = publicUrl && !isLoopbackHost(new URL(publicUrl.href).hostname);
   const faults = [
     ...portFaults('PORT', port, 65_535),
     ...portFaults('MANAGEMENT_PORT', managementPort, 65_535),
     ...portFaults('SANDBOX_PORT', sandboxPort, 65_533),
   ];
   if (env.PUBLIC_URL && fault) faults.push(`PUBLIC_URL ${fault}`);
-  if (isElsewhere) {
+  if (isOtherMachine) {
     const advice = 'set it to an address of this machine, such as http://localhost:5173/gatehouse, or unset it';
     faults.push(`PUBLIC_URL: the accounts of the demo have a known password: ${advice}.`);
   }

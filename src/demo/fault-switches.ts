@@ -4,8 +4,8 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Access } from '../sandbox/switches.ts';
 
 /**
- * `users`: the first of these who is connected shows the effect. After an outage Gatehouse waits before it refreshes
- * a connection again, so the other switches have other users.
+ * The switches. The first connected user of `users` shows the effect. After an outage, Gatehouse waits before it
+ * refreshes a connection again, so the other switches have other users.
  */
 export const SWITCHES = {
   expire: {
@@ -49,7 +49,7 @@ export const RELEASE = 'Let the provider work again';
 
 /** The endpoints that Gatehouse calls. Pages for users, including the tour, still work. */
 const ENDPOINTS = ['/authorize', '/token', '/jwks', '/userinfo', '/revoke', '/par', '/.well-known'];
-/** Longer than the time for which Gatehouse caches keys. */
+/** The new keys are published for this long before they sign, which is longer than Gatehouse caches keys. */
 const PUBLISHED_MS = 11_000;
 
 export interface FaultSwitches {
@@ -86,7 +86,7 @@ export function createFaultSwitches({ switches, faults }: Pick<Sandbox, 'switche
         switches.revoke(access);
         return say('ends every token of this consent');
       }
-      // Without this, the next call would not need the provider.
+      // With a valid access token, the next call would not need the provider.
       switches.expireAccessTokens(access);
       say('ends the access token');
     },

@@ -2,7 +2,6 @@
  * The demo's history: 30 days of users, services and administration, written by the modules of Gatehouse with a clock
  * that moves through these days. It is the same at every start, except for random keys and ids.
  */
-
 import type { Config } from '../shared/config/config.ts';
 import { createSqliteStore } from '../shared/storage/sqlite/store.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
@@ -23,7 +22,7 @@ export async function writeHistory(
   parts: Pick<Scene, 'sandbox' | 'apps' | 'receivers' | 'now'> & { storage: OpenedStorage; config: Config },
 ): Promise<void> {
   const { config, sandbox, apps, receivers, now } = parts;
-  // Otherwise each of several thousand writes would wait for the disk.
+  // Not durable, because otherwise each of several thousand writes would wait for the disk.
   const store = await createSqliteStore({ directory: config.dataDirectory, durable: false });
   const storage = { ...parts.storage, store };
   const random = createRandom(SEED);
@@ -43,7 +42,7 @@ export async function writeHistory(
   await store.close();
 }
 
-/** Returns an outage in the morning of a working day. */
+/** Returns the times of an outage in the morning of a working day. */
 function outageBefore(now: number): Scene['outage'] {
   let day = startOfDay(now) - 9 * DAY_MS;
   while (isWeekend(day)) day -= DAY_MS;
@@ -51,7 +50,7 @@ function outageBefore(now: number): Scene['outage'] {
   return { from, to: from + 0.7 * HOUR_MS };
 }
 
-/** Each check of a connection is a refresh. Services cause some more in working hours. */
+/** Plans the refreshes. Each check of a connection is one, and services cause more in working hours. */
 function planRefreshes(
   scene: Scene,
   { connected, idOf }: Pick<PlannedVisits, 'connected' | 'idOf'>,

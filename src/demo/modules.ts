@@ -1,4 +1,4 @@
-/** The modules of Gatehouse that write the demo's history, with the clock of that history. */
+/** Creates the modules of Gatehouse that write the demo's history, with the clock of that history. */
 import { type AdminTokens, createAdminTokens } from '../gatehouse/admin-tokens/admin-tokens.ts';
 import { auditedEvents } from '../gatehouse/audit/audited-events.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
@@ -48,7 +48,7 @@ export interface Modules {
   sessions: SessionRecords;
   signIns: SignInRecords['recorder'];
   grants: GrantStore;
-  /** Also writes queued entries. */
+  /** Writes the entries that are in queues, and closes the modules. */
   close(): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export async function openModules(parts: {
   const events = createEvents({ logger, metrics: createMetrics() });
   const trail = createAuditTrail({ store, clock, days: config.auditDays });
   const tallies = createTallies({ store, clock });
-  // Does not use the queue of a running Gatehouse, which drops entries if the storage is slow.
+  // Not with the queue of a running Gatehouse, which drops entries if the storage is slow.
   const appends: Promise<void>[] = [];
   const note = (entry: AuditEntry) => void appends.push(trail.append(entry));
   const audit = { trail, tallies, note };

@@ -1,4 +1,4 @@
-/** The people in the demo's history. Each has an account at the sandbox, with its shared password. */
+/** The users in the demo's history. Each has an account at the sandbox, with the shared password. */
 import type { Seed } from '../sandbox/seed.ts';
 import { DAYS } from './timeline.ts';
 
@@ -35,7 +35,7 @@ const person = (
   team,
 });
 
-/** Receives a connect link for the second app. */
+/** The person who receives a connect link for the second app. */
 export const QUENTIN = person('Quentin Dubois', 'Microsoft Edge on Windows', BRANCH, 1.1, 3);
 
 export const PEOPLE: readonly Person[] = [
@@ -59,13 +59,13 @@ export const PEOPLE: readonly Person[] = [
   person('Rosa Delgado', 'Chrome on macOS', OFFICE, 1.6, 1, true),
 ];
 
-/** The built-in administrator. Her first visit is a day before the others', because she registers their app. */
+/** The built-in administrator. Her first visit is a day before the other users', because she registers their app. */
 export const ADMINISTRATOR: Person = {
   ...person('Ada Moreau', 'Firefox on Linux', OFFICE, 1.1, DAYS + 1),
   login: 'admin@example.test',
 };
 
-/** Left the company. The user is disabled, and the last sign-in was refused. */
+/** A person who has left the company. The user is disabled, and the last sign-in was refused. */
 export const DISABLED = person('Tomas Novak', 'Chrome on Windows', '192.0.2.201', 1.3, 30);
 
 /** The back-end service whose platform API token is a service account of Gatehouse. */

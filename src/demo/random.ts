@@ -1,12 +1,12 @@
-/** Random numbers that are the same at every start (mulberry32), so that the demo's history does not change. */
+/** Generates random numbers that are the same at every start (mulberry32), so that the history does not change. */
 
 export interface Random {
-  /** At least 0, less than 1. */
+  /** Returns a number of at least 0 and less than 1. */
   next(): number;
   between(from: number, to: number): number;
   whole(from: number, to: number): number;
   chance(probability: number): boolean;
-  /** @param items with the weight of each */
+  /** Picks an item. @param items each item with its weight */
   pick<T>(items: readonly (readonly [T, number])[]): T;
   hex(digits: number): string;
 }

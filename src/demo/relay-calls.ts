@@ -16,15 +16,15 @@ interface Service
     Partial<Pick<NewRelayToken, 'assertUser' | 'networks'>> {
   name: string;
   address: string;
-  /** The age of its token; `validDays`: the lifetime of the token. */
+  /** `days`: the age of the token of the service. `validDays`: the lifetime of the token. */
   days: number;
   validDays: number;
-  /** The first hour of its calls, and the hour before which they end (UTC). */
+  /** The hour at which the calls of a day begin, and the hour before which they end (UTC). */
   hours: readonly [number, number];
   weekend: boolean;
   /** Average number of calls in an hour. */
   calls: number;
-  /** The range of `PEOPLE` whose threads it reads. If empty, it reads those of the service account. */
+  /** The range of `PEOPLE` whose threads the service reads. If it is empty, it reads those of the service account. */
   people: readonly [number, number];
 }
 
@@ -113,7 +113,7 @@ function planCalls(
       note('answered', Math.round(calls * random.between(0.6, 1.4)));
       note('failed', isDown ? random.whole(8, 30) : random.chance(0.12) ? random.whole(1, 3) : 0);
       if (random.chance(0.04)) note('users', random.whole(1, 4));
-      // Earlier uses would be overwritten.
+      // Only the latest uses are noted, because they overwrite earlier ones.
       return now - hour < 4 * DAY_MS ? modules.relayTokens.noteUse(token.id, address) : undefined;
     });
   }

@@ -1,4 +1,4 @@
-/** The text that the demo prints: its URL, the accounts, and a tour in a few steps. */
+/** Composes the text that the demo prints: its URL, the accounts, and a few steps to try. */
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { DemoApps } from './apps.ts';
 import { SEED } from './people.ts';

@@ -1,7 +1,7 @@
-/** The time in the demo's history: days and working hours in UTC, and a clock that moves from event to event. */
+/** The days and working hours of the demo's history in UTC, and a clock that moves from event to event. */
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 
-/** The length of the history. */
+/** The length of the history in days. */
 export const DAYS = 30;
 
 export const startOfDay = (time: number): number => Math.floor(time / DAY_MS) * DAY_MS;
@@ -17,11 +17,11 @@ export interface Timeline {
   clock(): number;
   moveTo(time: number): void;
   at(time: number, run: Task['run']): void;
-  /** Also runs tasks that a task adds, unless they are earlier than that task. */
+  /** Runs every task, including tasks that another task adds for a later time. */
   play(): Promise<void>;
 }
 
-/** @param end later tasks are ignored, because they are in the future; milliseconds since the epoch */
+/** @param end the present, in milliseconds since the epoch: later tasks are ignored */
 export function createTimeline(end: number): Timeline {
   const tasks: Task[] = [];
   let now = end;

@@ -1,4 +1,4 @@
-/** The tour: a page of fault switches, each with the events after it was pressed. */
+/** The tour: a page of fault switches, which shows the events after the press of each switch. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import express, { type Request, type Response } from 'express';
 import { userIdOf } from '../gatehouse/users/user-id.ts';
@@ -46,9 +46,9 @@ interface RunningTour {
   userOf(name: SwitchName): string;
   /** Reads the user's thread as a back-end service would. Returns a line about the request and the response. */
   call(login: string): Promise<string>;
-  /** Makes Gatehouse get a valid access token, and waits until that is old enough to be refreshed. */
+  /** Makes Gatehouse get a valid access token, and waits until the token is old enough to be refreshed. */
   warmUp(login: string): Promise<void>;
-  /** Returns the events from the press until then, in order. @param tour its lines, and the times of its calls */
+  /** Returns the events from the press to `until`, in order. @param tour the lines and the calls of the tour */
   linesSince(
     press: Press,
     until: number,
@@ -111,7 +111,7 @@ export function createTour() {
     if (!isRepeat) tour.switches.restore(sayProvider);
     if (!isContinued && !isRelease) await tour.warmUp(user);
     const press = isContinued ? latest : { name, at: Date.now(), user };
-    presses = [...presses.filter((other) => other.name !== name), press];
+    presses = [...presses.filter((earlierPress) => earlierPress.name !== name), press];
     const work = async () => {
       if (!isRepeat && !isRelease) await tour.switches.press(name, tour.accessOf(press.user), sayProvider);
       const from = Date.now();
@@ -128,8 +128,8 @@ export function createTour() {
   const show = (template: string) => async (_req: Request, res: Response) => {
     const policy = `${pages.headers['Content-Security-Policy']}; ${SCRIPT_POLICY}`;
     // Under `no-referrer`, forms are sent with `Origin: null`.
-    const own = { 'Content-Security-Policy': policy, 'Referrer-Policy': 'same-origin' };
-    res.set({ ...pages.headers, ...own }).send(pages.render(template, await viewOf()));
+    const tourHeaders = { 'Content-Security-Policy': policy, 'Referrer-Policy': 'same-origin' };
+    res.set({ ...pages.headers, ...tourHeaders }).send(pages.render(template, await viewOf()));
   };
   const router = express().disable('x-powered-by');
   router.get('/', show('tour'));
@@ -138,9 +138,9 @@ export function createTour() {
   router.use('/hooks', receivers.router);
   router.post('/:name{/:again}', act);
   return {
-    /** Requests for the page wait until the tour is open. */
+    /** Handles requests. Those for the page wait until the tour is open. */
     listener: router,
-    /** @param origin of the sandbox's identity provider */
+    /** Returns the URLs of the webhook receivers. @param origin the origin of the sandbox's identity provider */
     receivers: (origin: string) => receivers.urls(`${origin}${TOUR_PATH}/hooks`),
     open: (parts: OpenedTour) => opened.resolve(openTour(parts)),
   };
@@ -188,7 +188,7 @@ function openTour(parts: OpenedTour): RunningTour {
       ]
         .filter((line) => line.at >= at && line.at < until)
         .sort((a, b) => a.at - b.at);
-      // The first lines show what happened, the last the current state.
+      // The first lines show the effect of the switch, and the last lines the current state.
       return lines.length > 2 * MAX_LINES ? [...lines.slice(0, MAX_LINES), ...lines.slice(-MAX_LINES)] : lines;
     },
   };
@@ -197,7 +197,7 @@ function openTour(parts: OpenedTour): RunningTour {
 const RECEIVERS = { crm: 204, billing: 503 };
 
 /**
- * Two receivers of webhook messages: one that accepts them, and one that is unavailable.
+ * Creates two receivers of webhook messages: one that accepts them, and one that is unavailable.
  * @param onMessage called for each message, with the status of the response
  */
 function createReceivers(onMessage: (receiver: string, event: string, status: number) => void) {

@@ -1,4 +1,4 @@
-/** Plans the sign-ins in the demo's history, some of which fail, and stores the resulting connections. */
+/** Plans the sign-ins of the demo's history, some of which fail, and stores the resulting connections. */
 import type { SessionData } from 'express-session';
 import { registrationOf as issuedFor } from '../gatehouse/connected-apps/registration.ts';
 import { newConnectionId } from '../gatehouse/grants/connection-ids.ts';
@@ -51,7 +51,7 @@ const WEEKEND_SHARE = 0.12;
 /** How long a session lasts. */
 const SESSION_HOURS = 8;
 
-/** Connections that the provider has ended, with the time since then. */
+/** The users whose connections the provider has ended, and how long ago. */
 export const BROKEN: readonly { login: string; hoursAgo: number }[] = [
   { login: 'grace.adeyemi@example.test', hoursAgo: 44 },
   { login: 'liam.byrne@example.test', hoursAgo: 5 },
@@ -75,9 +75,9 @@ interface Connected {
 }
 
 export interface PlannedVisits {
-  /** By person and app. */
+  /** The connections by person and app. */
   connected: ReadonlyMap<string, Connected>;
-  /** The id of a person's connection. */
+  /** Returns the id of the connection of a person to an app. */
   idOf(login: string, app: DemoApp): string;
   /** Stores the current connections with expired access tokens, so that Gatehouse refreshes each in turn. */
   storeConnections(): Promise<void>;
@@ -158,9 +158,9 @@ export function planVisits(scene: Scene): PlannedVisits {
   const connect = (person: Person, app: DemoApp, user: SessionUser, origin: { address: string; requestId: string }) => {
     const key = `${person.login} ${app.id}`;
     const at = timeline.clock();
-    const earlier = connected.get(key);
-    connected.set(key, { person, app, first: earlier?.first ?? at, last: at });
-    if (earlier) return;
+    const previous = connected.get(key);
+    connected.set(key, { person, app, first: previous?.first ?? at, last: at });
+    if (previous) return;
     const connection = idOf(person.login, app);
     modules.events.connectionCreated({ userId: user.id, app: app.id, connection, scopes: app.scopes, origin });
   };
@@ -237,8 +237,8 @@ export function planVisits(scene: Scene): PlannedVisits {
           refresh: undefined,
           rotates: true,
         };
-        const ended = { now: obtainedAt, random: random.next(), reason: 'invalid_grant' };
-        await modules.grants.save(broken ? withFailure(grant, 'reconnect_needed', 'grant_refused', ended) : grant, 0);
+        const refusal = { now: obtainedAt, random: random.next(), reason: 'invalid_grant' };
+        await modules.grants.save(broken ? withFailure(grant, 'reconnect_needed', 'grant_refused', refusal) : grant, 0);
         timeline.moveTo(obtainedAt);
         await modules.grants.noteUse(user.id, app.id);
       }

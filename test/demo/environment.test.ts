@@ -12,13 +12,13 @@ const faultsOf = (env: Record<string, string>): readonly string[] => {
   }
 };
 
-test('without variables, Gatehouse is at its own port', () => {
+test('without variables, the public URL is that of the default port', () => {
   const url = 'http://127.0.0.1:3000';
   expect(readEnvironment({})).toMatchObject({ publicUrl: url, localUrl: url, isProxied: false, port: '3000' });
   expect(readEnvironment({ PORT: '', SANDBOX_PORT: '' })).toMatchObject({ publicUrl: url, sandboxPort: '3001' });
 });
 
-test('a front end on this machine can serve it at another address and path', () => {
+test('a front end on this machine can serve Gatehouse at another address and path', () => {
   expect(readEnvironment({ PORT: '3100', PUBLIC_URL: 'http://localhost:5173/gatehouse/' })).toMatchObject({
     publicUrl: 'http://localhost:5173/gatehouse',
     localUrl: 'http://127.0.0.1:3100/gatehouse',

@@ -17,7 +17,7 @@ afterAll(endDemos);
 
 const NO_MOTION = { reducedMotion: 'reduce' } as const;
 
-test('an access token that expires early: Gatehouse refreshes and repeats the call', async () => {
+test('after an access token expires early, Gatehouse refreshes it and repeats the call', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
   await leaveBy(page, () => page.getByRole('button', { name: 'Expire this token' }).click());
@@ -37,7 +37,7 @@ test('the overview of the administration links to the tour', async () => {
   expect(page.url()).toBe(tour);
 });
 
-test('an outage: the connection stays, and works again after the outage', async () => {
+test('a connection stays during an outage, and works again afterwards', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
   const section = page.locator('#outage');
@@ -63,7 +63,7 @@ test('an outage: the connection stays, and works again after the outage', async 
     .toMatch(/GET \/relay\/threads\/current: 200/);
 });
 
-test('new keys: no call fails, and the script shows events after the response', async () => {
+test('no call fails after a rotation of keys, and the script shows events after the response', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
   await leaveBy(page, () => page.getByRole('button', { name: 'Rotate its keys' }).click());
@@ -72,7 +72,7 @@ test('new keys: no call fails, and the script shows events after the response', 
   expect(await text()).toContain('GET /jwks');
 });
 
-test('a revoked grant: the visitor’s connection needs reconnecting, and webhooks receive a message', async () => {
+test('after a revocation, the connection of the user needs reconnecting, and webhooks receive a message', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(`${demo.url}/sign-in?app=platform`);
   await throughProvider(page, demo);
@@ -86,7 +86,7 @@ test('a revoked grant: the visitor’s connection needs reconnecting, and webhoo
   expect(await page.locator('main').innerText()).toContain('The provider has ended this connection');
 });
 
-test('works without scripts, and refuses requests from other sites', async () => {
+test('the tour works without scripts, and refuses requests from other sites', async () => {
   const agent = createUserAgent();
   const page = await agent.submit(await agent.get(tour), {}, { button: 'Expire this token' });
   expect(page.body).toContain('GET /relay/threads/current: 200');
