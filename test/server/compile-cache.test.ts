@@ -38,7 +38,7 @@ const SUCCESS = { status: 0, stderr: '' };
 const cachedIn = (cache: string) =>
   readdirSync(cache).flatMap((name) => readdirSync(join(cache, name)).map((file) => join(cache, name, file)));
 
-test('is in node_modules, and damaged files are compiled again', () => {
+test('the cache is in node_modules, and damaged files are compiled again', () => {
   const folder = programFolder();
   const cache = join(folder, CACHE);
   expect(runIn(folder)).toEqual(SUCCESS);
@@ -50,7 +50,7 @@ test('is in node_modules, and damaged files are compiled again', () => {
   expect(files.filter((file) => statSync(file).size <= 80)).toEqual([]);
 });
 
-test('is in NODE_COMPILE_CACHE, and disabled if that is empty', () => {
+test('the cache is in NODE_COMPILE_CACHE, and disabled if that is empty', () => {
   const folder = programFolder();
   const elsewhere = join(folder, 'elsewhere');
   expect(runIn(folder, { NODE_COMPILE_CACHE: elsewhere })).toEqual(SUCCESS);
@@ -58,13 +58,13 @@ test('is in NODE_COMPILE_CACHE, and disabled if that is empty', () => {
   expect([existsSync(join(folder, 'node_modules/.cache')), cachedIn(elsewhere).length > 10]).toEqual([false, true]);
 });
 
-test('is optional: a start without a writable cache prints nothing', () => {
+test('the cache is optional: a start without a writable cache prints nothing', () => {
   const folder = programFolder();
   writeFileSync(join(folder, 'node_modules/.cache'), '');
   expect(runIn(folder)).toEqual(SUCCESS);
 });
 
-test('of the service is in a folder of its user, which commands also use', () => {
+test('the cache of the service is in a folder of its user, which commands also use', () => {
   const text = readFileSync(join(root, 'docs/deploy.md'), 'utf8');
   const unit = writtenTo(text, '/etc/systemd/system/gatehouse@.service');
   const [, name = ''] = /^CacheDirectory=(\w+)\nCacheDirectoryMode=0700$/m.exec(unit) ?? [];

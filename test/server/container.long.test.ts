@@ -68,7 +68,7 @@ function checkHealth(port: string): Promise<number | null> {
 }
 
 describe('R90 the Dockerfile', () => {
-  test('runs as somebody without rights, as process 1, with production packages alone and no install script', () => {
+  test('runs Gatehouse as process 1 of an unprivileged user, with production packages only and no install scripts', () => {
     expect(of('USER')).toEqual(['node']);
     // By what it holds, and not by a tag that somebody can move.
     const bases = new Set(of('FROM').map((image) => image.replace(' AS dependencies', '')));
@@ -80,12 +80,12 @@ describe('R90 the Dockerfile', () => {
     expect(of('ENV')[0]).toContain('HOST=0.0.0.0 MANAGEMENT_HOST=0.0.0.0');
   });
 
-  test('keeps compiled code in a folder of the image that is closed to other users, and in no volume', () => {
+  test('stores compiled code in a folder of the image that other users cannot access, not in a volume', () => {
     expect(of('RUN')).toContain(`install -d -o node -g node -m 700 /data ${imageEnv.NODE_COMPILE_CACHE}`);
     expect(of('VOLUME')).toEqual(['/data']);
   });
 
-  test('copies what is there, and .dockerignore lets exactly that through', () => {
+  test('copies files that exist, and .dockerignore excludes all others', () => {
     for (const path of copied) expect(existsSync(join(root, path)), path).toBe(true);
     const kept = [...read('.dockerignore').matchAll(/^!(.+)$/gm)].map(([, path]) => path);
     expect(kept.toSorted()).toEqual([...new Set(copied)].toSorted());
@@ -95,7 +95,7 @@ describe('R90 the Dockerfile', () => {
     expect(isLeftOut('src/server.ts')).toBe(false);
   });
 
-  test('leaves out no package that the sources import', () => {
+  test('installs every package that the sources import', () => {
     const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
     const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });
     const imported = files
@@ -107,14 +107,14 @@ describe('R90 the Dockerfile', () => {
   });
 });
 
-describe('R90 its health check', () => {
+describe('R90 the health check of the image', () => {
   let site: TestGatehouse;
   beforeAll(async () => {
     site = await startAlone({ apps: [] });
   });
   afterAll(() => site?.close());
 
-  test('is 0 while Gatehouse lives, and 1 where nothing does', async () => {
+  test('ends with 0 while Gatehouse runs, and with 1 if it does not', async () => {
     expect(await checkHealth(site.env.MANAGEMENT_PORT ?? '')).toBe(0);
     expect(await checkHealth(String(await freePort()))).toBe(1);
   });
@@ -123,7 +123,7 @@ describe('R90 its health check', () => {
 describe('compose.yaml', () => {
   const compose = read('compose.yaml');
 
-  test('has a Redis that keeps what it answered, two replicas, and secrets as files', () => {
+  test('has a Redis that keeps every confirmed write, two replicas, and secrets in files', () => {
     expect(compose).toContain('redis-server - --appendonly yes --appendfsync always --maxmemory-policy noeviction');
     expect(compose).toMatch(/replicas: 2/);
     expect(compose).toMatch(/read_only: true\n\s+cap_drop: \[ALL\]/);
@@ -134,7 +134,7 @@ describe('compose.yaml', () => {
     expect(read('.gitignore')).toContain('secrets/');
   });
 
-  test('R90 gives each service no more than it needs: limits, no rights, a read-only root, logs that end', (context) => {
+  test('R90 restricts each service: limits, no privileges, a read-only root, and logs of limited size', (context) => {
     const script = 'import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))';
     const { status, stdout } = spawnSync('/usr/bin/python3', ['-c', script], { input: compose, encoding: 'utf8' });
     skipWithout(context, status === 0 ? undefined : 'python3-yaml');
@@ -154,7 +154,7 @@ describe('compose.yaml', () => {
     for (const file of made) expect(compose).toMatch(new RegExp(`^#.* ${file}\\b`, 'm'));
   });
 
-  test('has a Redis that lets in only those who know its password', async (context) => {
+  test('has a Redis that requires its password', async (context) => {
     skipWithout(context, missingRedis);
     const folder = emptyFolder();
     const [, lines = ''] = /^ {6}- \|\n((?: {8}.*\n)+)/m.exec(compose) ?? [];
@@ -181,7 +181,7 @@ describe('compose.yaml', () => {
     }
   });
 
-  test('R73 trusts its proxy alone, at an address that no other container is given', () => {
+  test('R73 trusts only its proxy, at an address that no other container gets', () => {
     const one = (pattern: RegExp) => pattern.exec(compose)?.[1] ?? '';
     const proxy = one(/^ {6}TRUSTED_PROXIES: (\S+)$/m);
     expect(one(/^ {2}proxy:\n(?: {4}.*\n)*? {8}ipv4_address: (\S+)$/m)).toBe(proxy);
@@ -194,7 +194,7 @@ describe('compose.yaml', () => {
     expect(gateway).not.toBe(proxy);
   });
 
-  test('R73 tells Gatehouse the address of who asks, or what one proxy before it says, and nobody else’s word', async (context) => {
+  test('R73 sends Gatehouse the address of the client, or the one from the proxy before it, and ignores other headers', async (context) => {
     skipWithout(context, missingNginx);
     const heard: unknown[] = [];
     const replica = createServer((req, res) => {
@@ -233,7 +233,7 @@ describe('compose.yaml', () => {
 describe('docs/deploy.md on containers', () => {
   const text = read('docs/deploy.md');
 
-  test('replaces replicas only by new ones that are healthy, and leaves no volume behind', () => {
+  test('replaces replicas only with healthy new ones, and leaves no volume behind', () => {
     const [steps = ''] = stepsOf(sectionOf(text, '### Two behind a proxy'));
     const run = (failing: string) => {
       const docker = `case "$*" in "${failing}"*) exit 1 ;; *ps\\ -q*) echo first; echo second ;; esac`;
@@ -258,14 +258,14 @@ describe('docs/deploy.md on containers', () => {
       [...(command ?? '').matchAll(new RegExp(` ${name} "?([^" ]+)"?`, 'g'))].map(([, value = '']) => value);
     const mounted = optionsOf('-v').map((volume) => volume.split(':'));
 
-    test('without rights, on a read-only file system, its data in a volume with a name, its ports for this machine alone', () => {
+    test('without privileges, on a read-only file system, with data in a named volume, and ports only for this machine', () => {
       expect(command).toMatch(/ --read-only --cap-drop ALL --security-opt no-new-privileges /);
       expect(mounted.filter(([, , mode]) => mode !== 'ro')).toEqual([['gatehouse', of('VOLUME')[0]]]);
       const ports = (of('EXPOSE')[0] ?? '').split(' ').map((port) => `127.0.0.1:${port}:${port}`);
       expect(optionsOf('-p')).toEqual(ports);
     });
 
-    test('with settings that are understood, and secrets in files that are there', () => {
+    test('with valid settings, and secrets in files that exist', () => {
       const file = writtenTo(section, optionsOf('--env-file')[0] ?? '');
       const env = Object.fromEntries(
         file
@@ -319,7 +319,7 @@ describe('docs/deploy.md on containers', () => {
   });
 });
 
-describe('R90 the Dockerfile’s steps by hand, in an empty folder', () => {
+describe('R90 the steps of the Dockerfile, run in an empty folder', () => {
   /** Stands for the image's root. */
   let image: string;
   let app: string;

@@ -1,4 +1,4 @@
-/** `npm run demo`: the first minutes with Gatehouse, and its three uses by what the screen says. */
+/** `npm run demo`: the first minutes with Gatehouse, and its three uses as the terminal describes them. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -49,7 +49,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
       .find((line) => line.includes(text)) ?? '';
   const address = (text: string) => /http:\S+/.exec(said(text))?.[0].replace(/[,.]$/, '') ?? '';
 
-  test('is ready within 10 s, and shows a screenful', () => {
+  test('is ready within 10 s, and prints a text that fits the terminal', () => {
     expect(milliseconds).toBeLessThan(READY_MILLISECONDS);
     const lines = demo.program.stdout().trimEnd().split('\n');
     // npm says first what it runs.
@@ -59,13 +59,13 @@ describe('a demo in the shell of a real Gatehouse', () => {
       expect(demo.program.stdout()).toContain(text);
   });
 
-  test('reads only its own settings: everything else stays with the real one', async () => {
+  test('reads only its own settings, and none of the real Gatehouse', async () => {
     expect(readdirSync(elsewhere)).toEqual([]);
     const { agent } = await signIn(demo, 'user@example.test', AS_USER);
     expect((await getJson(agent, `${demo.url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
   });
 
-  test('writes its log to the file that the screen names, and nothing of it on the screen', async () => {
+  test('writes its log to the file that the terminal names, and not to the terminal', async () => {
     const file = join(ROOT, said('Log  ').replace('Log', '').trim());
     expect(file).toBe(join(demo.directory, 'demo.log'));
     await getJson((await signIn(demo, 'user@example.test', AS_USER)).agent, `${demo.url}/threads/current?app=nobody`);
@@ -76,7 +76,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
   describe('in Chromium', () => {
     const openPage = useBrowser();
 
-    test('shows the three uses, step by step as the screen and the tour say', async () => {
+    test('shows the three uses, by the steps of the terminal and the tour', async () => {
       const guide = await openPage();
       await guide.goto(address('/tour'));
       const told = await guide.locator('main').innerText();
@@ -136,7 +136,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
       ]);
     });
 
-    test('the refused sign-in leads to the administration, by what the screen names', async () => {
+    test('the administration finds the refused sign-in by the reference on the terminal', async () => {
       const window = await openPage({}, /Failed to load resource: the server responded with a status of 403/);
       await window.goto(demo.url);
       await leaveBy(window, () => window.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
@@ -163,7 +163,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
     });
   });
 
-  test('a second one on the same ports says what to do, and does the first no harm', async () => {
+  test('a second demo on the same ports says what to do, and does not affect the first', async () => {
     const { agent } = await signIn(demo, 'user@example.test', AS_USER);
     const [second, third] = await Promise.all([
       startDemo({ SANDBOX_PORT: demo.env.SANDBOX_PORT }),
@@ -178,7 +178,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
     expect(existsSync(third.directory)).toBe(false);
   });
 
-  test('SIGTERM to npm ends all of it with 0, and nothing is left', async () => {
+  test('SIGTERM to npm ends every process with 0, and deletes the folder of the demo', async () => {
     const children = demo.program.children();
     expect(children.length).toBeGreaterThan(0);
     demo.program.signal('SIGTERM');
@@ -193,7 +193,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
 describe('on its own', () => {
   afterEach(endDemos);
 
-  test('the service is refused until its user has signed in, and the response says so', async () => {
+  test('a service call is refused until its user has signed in, and the response says so', async () => {
     const { program, url } = await startDemo();
     await program.printed('Ctrl+C');
     const [, token = ''] = /Bearer (gthr_[\w-]+)/.exec(program.stdout()) ?? [];
@@ -214,7 +214,7 @@ describe('on its own', () => {
     expect((await program.ended).status).toBe(0);
   });
 
-  test('refuses NODE_ENV=production, and says why', async () => {
+  test('the demo refuses NODE_ENV=production, and says why', async () => {
     const { program, directory } = await startDemo({ NODE_ENV: 'production' });
     expect((await program.ended).status).toBe(1);
     expect(program.stderr()).toContain('NODE_ENV is production');

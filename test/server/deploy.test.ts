@@ -78,7 +78,7 @@ describe('the programs that the documents call', () => {
   const ownScripts = [...text.matchAll(/^cat > (\/usr\/local\/sbin\/(\S+)) /gm)];
   const steps = (part: string) => stepsOf(part).flatMap(programsOf);
 
-  test('come with its packages, or with a bare Debian', () => {
+  test('come with the packages of the documents, or with a minimal Debian', () => {
     expect(installed.filter((name) => !(name in PACKAGES))).toEqual([]);
     const brought = [
       ...BARE,
@@ -92,14 +92,14 @@ describe('the programs that the documents call', () => {
     expect(called.filter((name) => !brought.includes(name))).toEqual([]);
   });
 
-  test('for containers are Docker’s, those of a bare Debian, and openssl', () => {
+  test('for containers are those of Docker and of a minimal Debian, and openssl', () => {
     const called = inContainers.flatMap(steps);
     expect(called).toContain('docker');
     expect(called.filter((name) => ![...BARE, 'docker', 'openssl'].includes(name))).toEqual([]);
     expect(partsOf('docs/deploy.md')[1]).toContain('You need `openssl`');
   });
 
-  test('and the repository’s address is left to whoever follows', () => {
+  test('and the address of the repository is a placeholder', () => {
     expect(text).toMatch(/^REPOSITORY=https:\/\/git\.example\.com\//m);
     for (const part of [text, read('docs/upgrading.md')])
       expect([...part.matchAll(/\bgit .*clone .+$/gm)].map(([line]) => line)).toEqual([
@@ -139,13 +139,13 @@ describe('step 1', () => {
     expect(called).toContain(`curl -fsSO https://nodejs.org/dist/latest-v26.x/node-v26.99.1-${kind}.tar.gz`);
   });
 
-  test('unpacks no archive that has another hash', () => {
+  test('does not unpack an archive with another hash', () => {
     // The program itself, with a hash that the archive does not have.
     const { status, node: installed } = install('x86_64', 'exec /usr/bin/sha256sum "$@"');
     expect([status === 0, existsSync(installed)]).toEqual([false, false]);
   });
 
-  test('installs what runs in production and no second Node, as the image does', () => {
+  test('installs only production packages and no second Node, like the image', () => {
     const [command = ''] = /^npm ci .*$/m.exec(program) ?? [];
     expect(command).toBe('npm ci --omit=dev --omit=optional');
     expect(read('Dockerfile')).toContain(`RUN ${command}\n`);
@@ -207,7 +207,7 @@ describe('step 3', () => {
     return Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value]));
   };
 
-  test('leaves files that only root and the service can read, at no moment anybody else', () => {
+  test('creates files that only root and the service can ever read', () => {
     const { folder } = followSettings();
     const modes = ['etc', 'etc/env', 'etc/client-secret', 'etc/connected-apps.json', ...SECRET_FILES].map((path) =>
       modeOf(join(folder, path)),
@@ -225,7 +225,7 @@ describe('step 3', () => {
     ]);
   });
 
-  test('stops where no key is made, so that none of its files is empty unnoticed', () => {
+  test('stops if a key cannot be generated, so that no file stays empty unnoticed', () => {
     const folder = emptyFolder();
     mkdirSync(join(folder, 'opt'));
     const { status, called } = follow(settingsSteps, folder, { npm: 'exit 254', openssl: 'echo secret' });
@@ -235,7 +235,7 @@ describe('step 3', () => {
     expect(settingsSteps).toMatch(/^cd \/opt\/gatehouse$/m);
   });
 
-  test('writes settings that are understood, and has the client secret in a file', () => {
+  test('writes valid settings, and the client secret to a file', () => {
     const { folder, env } = followSettings();
     const source = { env: serviceEnv(folder, env), readFile: (path: string) => readFileSync(path, 'utf8') };
     const { values, faults } = loadConfig(source);
@@ -252,7 +252,7 @@ describe('step 3', () => {
     expect(apps[0]?.clientSecret).toBe('the-secret-that-the-provider-gave');
   });
 
-  test('writes values that a shell reads as they stand, and names the characters for which that is so', () => {
+  test('writes values that a shell reads unchanged, and names the characters for which that is true', () => {
     const { folder, env } = followSettings();
     const lines = readFileSync(env, 'utf8').trimEnd().split('\n');
     const read = sourced(folder, env);
@@ -267,7 +267,7 @@ describe('step 3', () => {
     expect(sourced(folder, env)).toMatchObject({ X: value, Y: 'a $b; "c" & \\d #e' });
   });
 
-  test('makes a command that runs others as the service: its user, its settings, its folder', () => {
+  test('creates a command that runs others with the user, the settings and the folder of the service', () => {
     const { folder } = followSettings();
     const secrets = SECRET_FILES.map((path) => readFileSync(join(folder, path), 'utf8').trim());
     const runuser =
@@ -288,7 +288,7 @@ describe('step 3', () => {
     expect(modeOf(join(folder, 'bin', 'as-gatehouse'))).toBe('755');
   });
 
-  test('a command of it finds its programs from cron, too, and asks the first process unless told otherwise', () => {
+  test('its command finds programs under cron, too, and by default calls the first process', () => {
     const { folder } = followSettings();
     expect(follow(commandSteps, folder, { runuser: '', npm: '' }).status).toBe(0);
     // Where Debian and nodejs.org have them. The PATH of cron has neither folder.
@@ -309,8 +309,8 @@ describe('step 3', () => {
   });
 });
 
-describe('commands for what it sets up', () => {
-  test('run as the user of the service and with its settings', () => {
+describe('the commands for the service that step 3 sets up', () => {
+  test('run as the user of the service and with the settings of the service', () => {
     const calls = onMachine.flatMap((part) => [
       ...part.matchAll(/(as-gatehouse (?:\$\w+ )?)?npm run (?:-s )?gatehouse -- ([a-z][a-z -]*)/g),
     ]);
@@ -321,7 +321,7 @@ describe('commands for what it sets up', () => {
     expect(onMachine.join('')).toContain('[deploy.md](deploy.md#3-settings)');
   });
 
-  test('make backups where root and the service alone can read them', () => {
+  test('write backups that only root and the service can read', () => {
     const [part = ''] = partsOf('docs/backup.md');
     const [, folder = ''] = /^install -d -o gatehouse -g gatehouse -m 700 (\S+)$/m.exec(part) ?? [];
     const files = [...part.matchAll(/(?:gatehouse -- (?:backup(?: verify)?|restore)|&& find) (\S+)/g)].map(
@@ -331,7 +331,7 @@ describe('commands for what it sets up', () => {
     expect(files.filter((path) => folder === '' || !`${path}/`.startsWith(`${folder}/`))).toEqual([]);
   });
 
-  test('make one each night, and delete the old ones only after a new one is there', () => {
+  test('write a backup each night, and delete old ones only after a new one exists', () => {
     const line = writtenTo(read('docs/backup.md'), '/etc/cron.d/gatehouse-backup');
     const [, command = ''] = /^15 3 \* \* \* root (.+)\n$/.exec(line) ?? [];
     // Cron's own rule: % is a new line where it has no backslash.
@@ -349,13 +349,13 @@ describe('commands for what it sets up', () => {
 describe('the unit', () => {
   const unit = written('/etc/systemd/system/gatehouse@.service');
 
-  test('starts files that are there', () => {
+  test('starts files that exist', () => {
     const [, script = '', program = ''] = /^ExecStart=\/bin\/sh (\S+) node (\S+)$/m.exec(unit) ?? [];
     expect(read(script)).toContain('exec "$@"');
     expect(read('package.json')).toContain(`"start": "exec sh ${script} node ${program}"`);
   });
 
-  test('R90 is understood by systemd, which finds little that it could still close', (context) => {
+  test('R90 is valid for systemd, whose security analysis finds little that is still exposed', (context) => {
     skipWithout(context, missingSystemd);
     const folder = emptyFolder();
     const path = join(folder, 'gatehouse@3000.service');
@@ -369,7 +369,7 @@ describe('the unit', () => {
     expect(unit).not.toMatch(/^MemoryDenyWriteExecute=/m);
   });
 
-  test('R90 leaves a stop the time that it may take at worst, as every container does', () => {
+  test('R90 allows the longest possible stop, as every container does', () => {
     /** In seconds, as the source states it. */
     const stated = (path: string, name: string) =>
       Number(new RegExp(`\\b${name}(?::| =) ([\\d_]+)\\b`).exec(read(path))?.[1]?.replaceAll('_', '')) / 1000;
@@ -397,13 +397,13 @@ describe('the unit', () => {
     expect(Number(/ --stop-timeout (\d+) /.exec(text)?.[1])).toBeGreaterThan(worst);
   });
 
-  test('R44 leaves no core file, wherever it runs', () => {
+  test('R44 writes no core file, like every other way to run Gatehouse', () => {
     expect(unit).toMatch(/^LimitCORE=0$/m);
     expect(read('compose.yaml')).toMatch(/^ {4}ulimits: \{ core: 0 \}$/m);
     expect(text).toMatch(/ --ulimit core=0 /);
   });
 
-  test('is restarted one process after the other, and not the next where one is not ready', () => {
+  test('is restarted one process after the other, and the restart stops if a process does not become ready', () => {
     const [loop = ''] = stepsOf(sectionOf(text, '## Later'));
     const run = (curl: string) =>
       runSteps(loop, { folder: emptyFolder(), stands: { systemctl: '', curl, sleep: '' } }).called;
@@ -441,7 +441,7 @@ describe('the nginx of step 5', () => {
     return { run, done, folder, settings: readFileSync(join(folder, 'etc/nginx/conf.d/gatehouse.conf'), 'utf8') };
   };
 
-  test('finds certificate and key where the steps put them, for root alone', () => {
+  test('finds certificate and key where the steps put them, readable only by root', () => {
     const { run, done, folder, settings } = follow();
     const named = [...settings.matchAll(/^ *ssl_certificate(?:_key)? (\S+);$/gm)].map(([, path = '']) => path);
     expect(named.map((path) => readFileSync(path, 'utf8'))).toEqual([cert, key]);
@@ -453,7 +453,7 @@ describe('the nginx of step 5', () => {
     expect(readdirSync(join(folder, 'etc/nginx/sites-enabled'))).toEqual(['other']);
   });
 
-  test('R74 compresses no page of a signed-in user, also not where it compresses', async () => {
+  test('R74 never compresses a page of a signed-in user', async () => {
     const site = await startSite();
     try {
       const { agent } = await signIn(site);
@@ -492,7 +492,7 @@ describe('the nginx of step 5', () => {
       return { nginx, port, plainPort, asked };
     };
 
-    test('speaks HTTP/2, compresses styles and scripts alone, and leads from port 80 to https', async (context) => {
+    test('speaks HTTP/2, compresses only styles and scripts, and redirects port 80 to https', async (context) => {
       skipWithout(context, missingNginx);
       const { nginx, port, plainPort } = await start();
       const ask2 = (path: string) =>
@@ -519,7 +519,7 @@ describe('the nginx of step 5', () => {
       }
     });
 
-    test('speaks TLS, leaves out a process that is gone, and browsers get cookies for https alone', async (context) => {
+    test('speaks TLS, skips a dead process, and sets cookies only for https', async (context) => {
       skipWithout(context, missingNginx);
       const { nginx, asked } = await start();
       try {

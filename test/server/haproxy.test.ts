@@ -44,7 +44,7 @@ function onThisMachine(settings: string, { port, plainPort }: { port: number; pl
     .replace('bind :443,[::]:443 ', `bind 127.0.0.1:${port},[::1]:${port} `);
 }
 
-test('R73 its HAProxy sends Gatehouse the address of the client, and ignores what the client sends', async (context) => {
+test('R73 HAProxy sends Gatehouse the address of the client, and ignores what the client sends', async (context) => {
   skipWithout(context, missingHaproxy);
   const receivedHeaders: IncomingHttpHeaders[] = [];
   const process = createServer((req, res) => {
@@ -76,12 +76,12 @@ test('R73 its HAProxy sends Gatehouse the address of the client, and ignores wha
   expect([address, scheme, host]).toEqual(['127.0.0.1', 'https', HOST]);
 });
 
-test('its steps check the settings before HAProxy reads them', () => {
+test('the steps of the document check the settings before HAProxy reads them', () => {
   expect(follow().called.slice(1)).toEqual([expect.stringMatching(/^haproxy -c -f /), 'systemctl reload haproxy']);
   expect(follow('exit 1').called.slice(1)).toEqual([expect.stringMatching(/^haproxy -c -f /)]);
 });
 
-describe('R74 with Gatehouse behind it', () => {
+describe('R74 HAProxy with Gatehouse behind it', () => {
   let site: TestSite;
   beforeAll(async () => {
     const env = { PUBLIC_URL: `https://${HOST}`, TRUSTED_PROXIES: '127.0.0.1', PORT: String(await freePort()) };

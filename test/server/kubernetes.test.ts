@@ -33,7 +33,7 @@ const container = (): Resource => pod().spec.containers[0];
 
 beforeEach((context) => skipWithout(context, missingYaml));
 
-test('has each resource once, all in one namespace', () => {
+test('the manifest has each resource once, all in one namespace', () => {
   const kinds = yaml?.map((resource) => resource.kind);
   expect(kinds).toEqual([
     ...['Namespace', 'ConfigMap', 'Deployment', 'Service', 'PodDisruptionBudget', 'NetworkPolicy'],
@@ -42,7 +42,7 @@ test('has each resource once, all in one namespace', () => {
   expect(new Set(namespaces)).toEqual(new Set([kind('Namespace').metadata.name]));
 });
 
-describe('its settings', () => {
+describe('the settings in the manifest', () => {
   test('exist, are valid, and find each secret in a file that docs/kubernetes.md creates', () => {
     const data: Record<string, string> = kind('ConfigMap').data;
     expect(container().envFrom).toEqual([{ configMapRef: { name: kind('ConfigMap').metadata.name } }]);
@@ -73,7 +73,7 @@ describe('its settings', () => {
     for (const name of ['connected-apps.json', 'client-secret']) expect(createdFiles).toContain(name);
   });
 
-  test('hold no secret, and neither do environment variables', () => {
+  test('contain no secret, and neither do environment variables', () => {
     const secret = Object.entries(SETTINGS).flatMap(([name, setting]) => ('secret' in setting ? [name] : []));
     expect(Object.keys(kind('ConfigMap').data).filter((name) => secret.includes(name))).toEqual([]);
     expect(container().env).toBeUndefined();
@@ -84,7 +84,7 @@ describe('its settings', () => {
   });
 });
 
-test('R90 its pod meets the restricted profile of the pod security standards', () => {
+test('R90 the pod meets the restricted profile of the pod security standards', () => {
   expect(kind('Namespace').metadata.labels['pod-security.kubernetes.io/enforce']).toBe('restricted');
   expect(pod().spec.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
   expect(container().securityContext).toEqual({
@@ -105,7 +105,7 @@ test('R90 the grace period covers the longest stop and the delay before it', () 
   expect(kind('Deployment').spec.strategy.rollingUpdate).toEqual({ maxSurge: 1, maxUnavailable: 0 });
 });
 
-test('every selector matches the pod, and every port name one of its ports', () => {
+test('every selector matches the pod, and every port name refers to a port of the pod', () => {
   const { labels } = pod().metadata;
   const spread = pod().spec.topologySpreadConstraints[0].labelSelector.matchLabels;
   const selected = ['Deployment', 'PodDisruptionBudget'].map((name) => kind(name).spec.selector.matchLabels);
@@ -117,7 +117,7 @@ test('every selector matches the pod, and every port name one of its ports', () 
   expect(kind('Service').spec.ports).toEqual([{ name: 'http', port: 80, targetPort: 'http' }]);
 });
 
-test('its policy opens the management port only to the namespace of the monitoring', () => {
+test('the network policy opens the management port only to the namespace of the monitoring', () => {
   const [requests, metrics] = kind('NetworkPolicy').spec.ingress;
   expect(requests).toEqual({ ports: [{ port: 'http', protocol: 'TCP' }] });
   expect(metrics.ports).toEqual([{ port: 'management', protocol: 'TCP' }]);
@@ -125,7 +125,7 @@ test('its policy opens the management port only to the namespace of the monitori
   expect(kind('NetworkPolicy').spec.policyTypes).toEqual(['Ingress']);
 });
 
-describe('its probes', () => {
+describe('the probes of the pod', () => {
   let site: TestGatehouse;
   beforeAll(async () => {
     site = await startAlone({ apps: [] });

@@ -35,7 +35,7 @@ const run = (file: string, args: string[], env: Record<string, string>) =>
   startProgram(['node', '--import', './test/support/loaded-packages.ts', file, ...args], env);
 const loadedBy = ({ stderr }: Program): string[] => JSON.parse(stderr());
 
-test('an ordinary start loads no package that it does not need', async () => {
+test('an ordinary start loads only the packages that it needs', async () => {
   const port = await freePort();
   const program = run('src/server.ts', [], {
     PUBLIC_URL: `http://127.0.0.1:${port}`,
@@ -57,7 +57,7 @@ test('an ordinary start loads no package that it does not need', async () => {
   expect(named.filter((name) => loaded.includes(name))).toEqual([]);
 });
 
-test('the help of the command line, and of every command, loads no package that only the work needs', async () => {
+test('the help of the command line, and of every command, loads no package that only the action needs', async () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
   const { commands } = await createProgram({ ...nowhere, setExitStatus: () => undefined }, []);
   // With names of commands after it, `--help` still shows the list, and the file of each command is loaded.

@@ -1,4 +1,4 @@
-/** Requests that hold secrets, for tests of the logs of proxies. */
+/** Requests with secrets, for tests of the logs of proxies. */
 
 export const CARD = [
   '4571736012345678',

@@ -27,7 +27,7 @@ function linesFor(apps: readonly object[], settings: Record<string, string> = {}
 
 const signIn = { allow: 'everyone' };
 
-test('names the addresses, the storage and the number of apps', () => {
+test('the text names the addresses, the storage and the number of apps', () => {
   expect(linesFor([{ signIn }])).toEqual([
     `Gatehouse is ready at ${PUBLIC_URL}`,
     `It listens on 127.0.0.1:3000, for health and metrics on 127.0.0.1:3009. Version: ${VERSION}. Storage: SQLite in ${resolve('data')}. 1 connected app.`,
@@ -51,7 +51,7 @@ test.each([
   expect(linesFor(apps)[2]).toContain(advice);
 });
 
-test('is text on a terminal, and otherwise a JSON line of the log', async () => {
+test('the output is text on a terminal, and otherwise a JSON line of the log', async () => {
   const ready = { text: 'Ready at a.\nIt listens.\n', msg: 'Ready at a.', facts: { apps: 2, advice: undefined } };
   const printed: string[] = [];
   const logged: string[] = [];

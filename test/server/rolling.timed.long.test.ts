@@ -61,7 +61,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
       ...(body && { body: JSON.stringify(body) }),
     });
 
-  test('its rules for a dead replica are those of docs/deploy.md', () => {
+  test('the nginx has the rules of docs/deploy.md for a dead replica', () => {
     const rulesOf = (text: string) => text.match(/\b(?:proxy_next_upstream|proxy_connect|max_fails)[^;#:]*(?=;)/g);
     const deploy = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'deploy.md'), 'utf8');
     expect(rulesOf(compose)).toHaveLength(4);

@@ -64,7 +64,7 @@ const ready = (program: Program) => program.printed('Gatehouse is ready at');
 const startAndStop = async () => (await startGatehouse(env, { write: () => undefined })).close();
 const manage = (path: string) => ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
 
-describe('bad settings', () => {
+describe('invalid settings', () => {
   beforeEach(makePlace);
   afterEach(clearPlace);
 
@@ -102,7 +102,7 @@ describe('bad settings', () => {
     await expect(manage('/healthz')).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  describe('what settings point at is checked although others are wrong, and told once', () => {
+  describe('the files and apps that settings name are checked despite other faults, and each fault is reported once', () => {
     const told = async (changes: Record<string, string>) => {
       const fault: unknown = await startGatehouse(
         { ...env, SESSION_SECRETS: 'short', ...changes },
@@ -134,7 +134,7 @@ describe('bad settings', () => {
       expect(await told(changes)).toEqual(['SESSION_SECRETS', ...Object.keys(changes)]);
     });
 
-    test('an app that has faults itself is not told again as ADMIN_APP', async () => {
+    test('an app with faults is not reported again as ADMIN_APP', async () => {
       const file = join(directory, 'apps.json');
       writeFileSync(file, JSON.stringify([{ id: 'platform' }]));
       expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'platform' })).not.toContain('ADMIN_APP');
@@ -142,7 +142,7 @@ describe('bad settings', () => {
       expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_ACR: 'mfa' })).not.toContain('ADMIN_ACR');
     });
 
-    test('ADMIN_ACR with two apps to sign in with needs ADMIN_APP', async () => {
+    test('ADMIN_ACR with two apps for sign-ins needs ADMIN_APP', async () => {
       const file = join(directory, 'two-apps.json');
       const app = (id: string) => ({
         ...{ id, name: id, issuer: 'https://idp.example.com', clientId: id, scopes: ['openid'] },
@@ -165,13 +165,13 @@ describe('bad settings', () => {
     return fault.faults.map((one) => `- ${one}\n`).join('');
   };
 
-  test('no setting at all', async () => {
+  test('without any setting, the start is refused', async () => {
     const told = await refusal({}, {});
     for (const name of ['PUBLIC_URL', 'SESSION_SECRETS', 'ENCRYPTION_KEYS'])
       expect(told).toContain(`${name} is required`);
   });
 
-  test.each(['SESSION_SECRETS', 'ENCRYPTION_KEYS'])('%s without an entry: nothing is opened', async (name) => {
+  test.each(['SESSION_SECRETS', 'ENCRYPTION_KEYS'])('with an empty list in %s, nothing is opened', async (name) => {
     expect(await refusal({ [name]: ',' })).toContain(`- ${name} `);
     expect(existsSync(join(directory, 'data'))).toBe(false);
   });
@@ -213,7 +213,7 @@ describe('bad settings', () => {
     },
   );
 
-  test('R49 keys that do not fit the data: 78, what is wrong, and the data is untouched', async () => {
+  test('R49 with keys that do not fit the data, the start ends with 78, says what is wrong, and leaves the data untouched', async () => {
     await startAndStop();
     const wrong = start(NODE, { ENCRYPTION_KEYS: generateEncryptionKey(new Date(0)) });
     expect((await wrong.ended).status).toBe(78);
@@ -222,7 +222,7 @@ describe('bad settings', () => {
     await startAndStop();
   });
 
-  test('a file that is no database: refused, and no new one in its place', async () => {
+  test('a file that is not a database is refused, and not replaced', async () => {
     await startAndStop();
     const file = join(directory, 'data', DATABASE_FILE);
     const text = 'not a database at all '.repeat(400);
@@ -232,11 +232,11 @@ describe('bad settings', () => {
   });
 });
 
-describe('good settings', () => {
+describe('valid settings', () => {
   beforeEach(makePlace);
   afterEach(clearPlace);
 
-  test('a start that fails after the storage was opened leaves it closed, and no timer running', async () => {
+  test('a start that fails after the storage was opened closes it, and leaves no timer', async () => {
     const write = () => {
       throw new Error('There is no room for logs.');
     };
@@ -256,7 +256,7 @@ describe('good settings', () => {
     expect([existsSync(database), existsSync(`${database}-wal`)]).toEqual([true, false]);
   });
 
-  test('is ready, and responds on the management port', async () => {
+  test('Gatehouse is ready, and responds on the management port', async () => {
     const program = start(NPM_START);
     await ready(program);
     // Standard output is no terminal here, so it has lines of JSON alone.
@@ -296,7 +296,7 @@ describe('good settings', () => {
   });
 
   // The first process of a container would not even hear it without a handler, and be killed after the grace.
-  test('R90 a SIGTERM while the storage is opened is heard, and what was opened is closed in order', async () => {
+  test('R90 a SIGTERM while the storage is opened ends the process, after it has closed everything in order', async () => {
     const { program, unlock } = await startBeforeLockedStorage();
     try {
       const starting = { status: 503, body: '{"ready":false,"reason":"starting"}\n' };
@@ -331,7 +331,7 @@ describe('a process that starts before its storage is open', () => {
     await clearPlace();
   });
 
-  describe('R90 before it is open', () => {
+  describe('R90 before the storage is open', () => {
     beforeEach(() =>
       expect
         .poll(() => manage('/readyz').catch(() => ({ status: 0 })))
@@ -355,7 +355,7 @@ describe('a process that starts before its storage is open', () => {
     });
   });
 
-  describe('once it is ready', () => {
+  describe('once the process is ready', () => {
     beforeAll(async () => {
       started.unlock();
       await ready(started.program);
@@ -382,7 +382,7 @@ describe('a process that starts before its storage is open', () => {
     });
 
     // SIGTERM ends most of the programs here.
-    test('SIGINT: node ends with 0', async () => {
+    test('SIGINT ends the process with 0', async () => {
       started.program.signal('SIGINT');
       expect(await started.program.ended).toEqual({ status: 0, signal: null });
     });
