@@ -39,8 +39,8 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
     const signInUrl = (query: Record<string, string>) => urlOf('/sign-in', query);
     const label = 'Use another account';
     const chooseAccount = { label, url: signInUrl({ app: String(appId), prompt: 'select_account' }) };
-    const other = app && failure === 'other_user_signed_in' ? chooseAccount : undefined;
-    if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true, other };
+    const alternative = app && failure === 'other_user_signed_in' ? chooseAccount : undefined;
+    if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true, alternative };
     if (!app || failure === 'link_ended') return { label: 'Go to the start page', url: `${publicHref}/` };
     if (linkPath !== undefined) {
       const { href } = new URL(linkPath, publicHref);
