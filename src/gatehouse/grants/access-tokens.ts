@@ -18,7 +18,7 @@ import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
 import type { Refresher } from './refresh.ts';
 
-/** Expected failures are returned. Only storage errors are thrown. */
+/** Expected failures are results; only errors of the storage are thrown. */
 export type TokenResult =
   | {
       kind: 'token';
@@ -53,7 +53,7 @@ export interface AccessTokens {
    * Returns an access token, and refreshes it first if that is due. If the provider is slow, returns a token that has
    * not expired, and the refresh continues in the background.
    * @param options `prefetched`: a read of the grant that was started with the request. `service`: the id of the relay
-   *   token that the access token is for
+   *   token of the service that requests the access token
    */
   get(userId: string, app: ConnectedApp, options?: TokenOptions): Promise<TokenResult>;
 
@@ -92,12 +92,12 @@ export function createAccessTokens(parts: {
       .refresh({ userId, app, rejected, service })
       .then((newStored) => toResult(newStored, clock(), rejected));
     if (current.kind !== 'token') return refreshed.catch(unavailableIfBusy);
-    // Without the store or a slot no refresh can start, but a token that has not expired still works (F16).
-    const unlessNoneStarts = (error: unknown): Result => {
+    // Without the store or a slot, no refresh can start, but a token that has not expired still works (F16).
+    const currentIfNotStarted = (error: unknown): Result => {
       if (isBusy(error) || (error instanceof AppError && error.code === 'storage_unavailable')) return current;
       throw error;
     };
-    return within(refreshed.catch(unlessNoneStarts), current);
+    return resultWithinWait(refreshed.catch(currentIfNotStarted), current);
   };
 
   return {
@@ -132,7 +132,7 @@ export function needsNoRefresh(
   return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
 }
 
-/** As for a call to a host that is at its limits. */
+/** The same as for a call to a host that is at its limits. */
 export const BUSY_RETRY_SECONDS = 2;
 
 /** True for the error of a service that gets no slot of the provider in time (R134). */
@@ -150,8 +150,8 @@ function unavailableIfBusy(error: unknown): Unavailable {
   };
 }
 
-/** The result, or the fallback if the result takes too long. */
-function within<Result>(result: Promise<Result>, fallback: Result): Promise<Result> {
+/** Resolves with the result, or with the fallback if the result takes too long. */
+function resultWithinWait<Result>(result: Promise<Result>, fallback: Result): Promise<Result> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve(fallback), MAX_WAIT_MS);
     result.then(resolve, reject).finally(() => clearTimeout(timer));
@@ -163,7 +163,7 @@ function isTokenRefused({ failure }: Grant): boolean {
   return failure?.cause === 'access_token_refused' || failure?.tokenRefused === true;
 }
 
-/** Keeps a failure with another cause, so that the provider is not called before its `retryAt`. */
+/** Removes the refusal of the token. A failure with another cause stays, so that the provider is not called before its `retryAt`. */
 function withoutTokenRefusal(grant: Grant): Grant {
   const { failure } = grant;
   const otherFailure = failure?.cause === 'access_token_refused' ? undefined : failure;
@@ -175,7 +175,7 @@ function resultOf(stored: StoredGrant | undefined, now: number): TokenResult {
   if ('unreadable' in stored) return { kind: 'reconnect_needed', cause: 'unreadable' };
   const { grant } = stored;
   if (grant.failure?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.failure.cause };
-  // A token that has not expired is used although its refresh failed (R42).
+  // A token that has not expired is used even if its refresh failed (R42).
   if (hasUsableToken(grant, now)) {
     const { accessToken, dpopKey, scopes, apiBaseUrl } = grant;
     return { kind: 'token', accessToken, dpopKey, scopes, apiBaseUrl, wasRefused: isTokenRefused(grant) };

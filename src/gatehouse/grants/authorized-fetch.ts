@@ -13,9 +13,9 @@ export interface AuthorizedRequest {
   app: ConnectedApp;
   /**
    * Returns an absolute URL from settings and the grant, never from a request (R74).
-   * @param granted the grant's API base URL
+   * @param apiBaseUrl the grant's API base URL, if it has one
    */
-  urlFor: (granted?: string) => string;
+  urlFor: (apiBaseUrl?: string) => string;
   /** Alternating names and values. */
   headers: readonly string[];
   /** Ends the call and its body. A refresh that was started for it continues (F22). */
@@ -24,7 +24,7 @@ export interface AuthorizedRequest {
   beforeSending?: (() => Promise<void> | undefined) | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
-  /** Id of the relay token of the service that the call is for. */
+  /** The id of the relay token of the service that the call is for. */
   service?: string | undefined;
 }
 
@@ -34,7 +34,7 @@ export type AuthorizedResponse =
 
 export interface AuthorizedFetch {
   /**
-   * GETs the URL. If it is stopped before there is a token, the result is `unavailable`.
+   * Sends a GET request to the URL. If it is stopped before there is a token, the result is `unavailable`.
    * @throws OutboundError if the address is refused; errors of undici; errors of `beforeSending`
    */
   get(request: AuthorizedRequest): Promise<AuthorizedResponse>;
@@ -80,17 +80,18 @@ export function createAuthorizedFetch(parts: {
       const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
         apiBaseUrl === undefined ? defaultTarget : outbound.target(request.urlFor(apiBaseUrl));
       const { userId, app, stop, prefetched, service } = request;
-      const first = await unlessStopped(accessTokens.get(userId, app, { prefetched, service }), stop);
-      if (first.kind !== 'token') return first;
-      const response = await send(request, targetOf(first), first);
-      if (response.statusCode !== 401) return accepted(request, first, response);
+      const token = await unlessStopped(accessTokens.get(userId, app, { prefetched, service }), stop);
+      if (token.kind !== 'token') return token;
+      const response = await send(request, targetOf(token), token);
+      if (response.statusCode !== 401) return accepted(request, token, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
-      const second = await unlessStopped(accessTokens.getAnother(userId, app, first.accessToken, { service }), stop);
+      const newToken = await unlessStopped(accessTokens.getAnother(userId, app, token.accessToken, { service }), stop);
       // The response says why the platform refuses a fresh token.
-      if (second.kind === 'still_refused') return { kind: 'response', response };
-      if (second.kind !== 'token') return second;
-      const retried = await send(request, targetOf(second), second);
-      return retried.statusCode === 401 ? { kind: 'response', response: retried } : accepted(request, second, retried);
+      if (newToken.kind === 'still_refused') return { kind: 'response', response };
+      if (newToken.kind !== 'token') return newToken;
+      const secondResponse = await send(request, targetOf(newToken), newToken);
+      if (secondResponse.statusCode === 401) return { kind: 'response', response: secondResponse };
+      return accepted(request, newToken, secondResponse);
     },
   };
 }

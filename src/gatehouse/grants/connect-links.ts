@@ -19,7 +19,7 @@ export interface ConnectLink {
   scopes: readonly string[];
   /** One of the return URLs that the app had when the link was created. */
   returnUrl: string | undefined;
-  /** The relay token that created it. */
+  /** The relay token of the service that created the link. */
   relayToken: { id: string; name: string };
   /** Milliseconds since the epoch. */
   createdAt: number;
@@ -30,20 +30,21 @@ type StoredLink = ConnectLink & { hash: string };
 
 export const CONNECT_LINK_PREFIX = 'gthl_';
 const LIFETIME_SECONDS = 1_800;
-/** Expired links removed from the list on each creation. */
+/** How many expired links each creation removes from the list. */
 const MAX_PRUNED = 100;
 
 export interface ConnectLinks {
-  /** Newest first. */
+  /** Returns a page of the links, newest first. */
   page(options: MatchingOptions<ConnectLink>): Promise<MatchingPage<ConnectLink>>;
   find(id: string): Promise<ConnectLink | undefined>;
 
-  /** False for a link that was used, was revoked or has expired. */
+  /** Returns false for a link that was used, was revoked or has expired. */
   isOpen(userId: string, id: string): Promise<boolean>;
 
   /**
-   * @param conditionsOfUser `UserStore.conditionsForImport`, called before each write; undefined if nothing may be
-   *   stored for the user. A user who is disabled or deleted meanwhile has no link afterwards.
+   * Creates a link, unless the user is disabled or deleted in the meantime.
+   * @param conditionsOfUser `UserStore.conditionsForImport`: called before each write; returns undefined if nothing may
+   *   be stored for the user
    * @returns the link with its URL, which is shown only once; undefined if no link was created
    */
   create(
@@ -52,8 +53,8 @@ export interface ConnectLinks {
   ): Promise<{ link: ConnectLink; url: string } | undefined>;
 
   /**
-   * The open link with this text, for its own user.
-   * @throws AppError `not_found` for one that is unknown, used, revoked or expired; `not_allowed` for another user
+   * Returns the open link with this text, if it is for this user.
+   * @throws AppError `not_found` if it is unknown, used, revoked or expired; `not_allowed` if it is for another user
    */
   openFor(userId: string, text: string): Promise<ConnectLink>;
 
@@ -63,7 +64,7 @@ export interface ConnectLinks {
    */
   revoke(id: string): Promise<boolean>;
 
-  /** Reads all links of the last 30 minutes. */
+  /** Revokes all links of a user, an app or a relay token. Reads all links of the last 30 minutes. */
   revokeAll(owner: Partial<Pick<ConnectLink, 'userId' | 'app'>> & { relayTokenId?: string }): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** Checks idle connections: refreshes each grant that was not refreshed for an interval, to find revoked ones. */
+/** Checks idle connections: refreshes each grant that was not refreshed for an interval, to find revoked grants. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../shared/errors.ts';
 import { createFairPool } from '../../shared/fair-pool.ts';
@@ -27,7 +27,7 @@ interface ReadProgress {
   at: number;
   /** How many connections should have been read by then, but were not. */
   backlog: number;
-  /** Connections that were read, but not checked because the app's budget was spent. They are checked first. */
+  /** Connections that were not checked because the app's budget was spent. They are checked first. */
   deferred: readonly string[];
   /** The length of the list, which was counted at `countedAt`. */
   size: number;
@@ -39,14 +39,14 @@ interface Turn extends TaskTurn {
 }
 
 /**
- * `deferred`: the app's budget is spent. `failed`: the provider is unavailable, limits calls or refuses the app
- * (`ofApp`).
+ * `deferred`: the app's budget is spent. `failed`: the provider is unavailable, limits calls or refuses the app.
+ * `ofApp`: the failure applies to every connection of the app.
  */
 type Result = 'not_due' | 'deferred' | 'checked' | { failed: Grant; ofApp: boolean };
 
 /**
- * A grant is due after this share of the interval. The whole list is read six times per interval; the rest is for
- * delays.
+ * A grant is due after this share of the interval. The whole list is read six times per interval; the rest of the
+ * interval is for delays.
  */
 const DUE_SHARE = 0.75;
 const ROUNDS = 6;
@@ -56,7 +56,7 @@ const MAX_CONCURRENT = 16;
 /** Apps that are checked concurrently, independently of each other. */
 const MAX_CONCURRENT_APPS = 16;
 const MAX_BATCH = 1_000;
-/** The progress of an app is stored at least this often. */
+/** How long one app is checked before its progress is stored. */
 const MAX_WORK_MS = 5_000;
 /** A connection that was unused for longer is not checked, and expires. */
 const MAX_UNUSED_MS = 90 * DAY_MS;
@@ -79,10 +79,10 @@ export function createConnectionCheck(parts: {
   const pauseMs = Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, roundMs / 4));
 
   /** By app: a grant whose refresh failed while no other succeeded. Its back-off applies to the whole app. */
-  const failed = new Map<string, Grant>();
+  const failedGrants = new Map<string, Grant>();
   const isUnavailable = (appId: string): boolean => {
-    const last = failed.get(appId);
-    return last !== undefined && isBackingOff(last, clock());
+    const failedGrant = failedGrants.get(appId);
+    return failedGrant !== undefined && isBackingOff(failedGrant, clock());
   };
 
   const check = async (
@@ -109,7 +109,10 @@ export function createConnectionCheck(parts: {
     return { failed: refreshed.grant, ofApp: isLimit || outcome.kind === 'app_fault' };
   };
 
-  /** A check that throws is repeated in the next round. If the storage is unavailable, the same part is repeated. */
+  /**
+   * If a check throws, the connection is checked in the next round; if the storage is unavailable, the part is
+   * repeated.
+   */
   const checkOrSkip = (...parameters: Parameters<typeof check>): Promise<Result> =>
     check(...parameters).catch((error: unknown) => {
       if (error instanceof AppError && error.code === 'storage_unavailable') throw error;
@@ -133,7 +136,8 @@ export function createConnectionCheck(parts: {
     for (const { connection, result } of results) {
       const { appId } = connection;
       // If the provider accepts other grants, only this one fails.
-      if (typeof result === 'object' && (result.ofApp || !workingApps.has(appId))) failed.set(appId, result.failed);
+      if (typeof result === 'object' && (result.ofApp || !workingApps.has(appId)))
+        failedGrants.set(appId, result.failed);
     }
     return results.filter(({ result }) => result === 'deferred').map(({ connection }) => connection);
   };
@@ -143,7 +147,7 @@ export function createConnectionCheck(parts: {
     const progress: ReadProgress = stored
       ? JSON.parse(stored.value)
       : { at: clock() - pauseMs, backlog: 0, deferred: [], size: 0, countedAt: 0 };
-    // An embedded database takes long to count a long list, so it is counted once per round.
+    // SQLite takes long to count a long list, so the list is counted once per round.
     const isCounted = progress.after !== undefined && clock() - progress.countedAt < roundMs;
     return isCounted
       ? progress
@@ -151,7 +155,7 @@ export function createConnectionCheck(parts: {
   };
 
   /**
-   * Up to `limit` members of an app's list, in order.
+   * Reads up to `limit` members of an app's list, in order.
    * @param after the `next` of the last page; undefined for the first page
    */
   const readList = async (appId: string, after: string | undefined, limit: number) => {
@@ -208,8 +212,8 @@ export function createConnectionCheck(parts: {
   let unverifiedAfter: string | undefined;
 
   /**
-   * The next part of the connections whose refresh failed, by app. Those that are not checked now come in the next
-   * round.
+   * Reads the next part of the connections whose refresh failed, by app. Connections that are not checked now come in
+   * the next round.
    */
   const nextFailed = async (): Promise<Map<string, ListedConnection[]>> => {
     const index = keys.connections('state', 'unverified');
@@ -265,5 +269,5 @@ export function createConnectionCheck(parts: {
       : [{ name: 'check-connections', everyMilliseconds: pauseMs, work: (turn) => work(options, turn) }];
 }
 
-/** Doubles the batch from one on, so that a provider that is unavailable gets one call. */
+/** Returns the double of the last batch. The first batch is one, so that an unavailable provider gets only one call. */
 const nextLimit = (limit: number): number => Math.min(MAX_CONCURRENT, 2 * limit);

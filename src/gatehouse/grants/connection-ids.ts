@@ -1,4 +1,4 @@
-/** The ids of connections, and the records by which an id finds its connection. */
+/** Creates connection ids, and stores for each id which user and app its connection belongs to. */
 import { keys } from '../../shared/storage/keys.ts';
 import { isOpaqueTokenId, newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
 import type { Store } from '../../shared/storage/store.ts';
@@ -8,9 +8,9 @@ import type { Grant } from './grant.ts';
 const PREFIX = 'cn';
 export const newConnectionId = (): string => PREFIX + newOpaqueTokenId();
 
-/** A record may outlive its connection, so a result is valid only if the grant has the same id. */
+/** A record may outlive its connection: a caller must check that the grant still has the id. */
 export interface ConnectionIds {
-  /** Stores the record by which the id finds the grant. */
+  /** Stores the user and app of the grant under its id. */
   save(grant: Grant): Promise<void>;
 
   drop(id: string): Promise<void>;

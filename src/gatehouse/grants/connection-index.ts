@@ -1,4 +1,4 @@
-/** Lists of connections: all, by app and by state. They are written after the grants, and may lag behind them. */
+/** Lists connections: all, by app and by state. The lists are written after the grants, and may lag behind them. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { remembered } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
@@ -19,11 +19,11 @@ export interface ListedConnection {
  */
 type ConnectionState = 'active' | 'unverified' | 'reconnect_needed' | 'unrenewable';
 const STATES: readonly ConnectionState[] = ['active', 'unverified', 'reconnect_needed', 'unrenewable'];
-/** One more list next to the states: connections that may lack scopes of their app. */
+/** The list of connections that may lack scopes of their app, whatever their state is. */
 const LACKING = 'lacking';
 
 const BATCH = 500;
-/** Bounds the work for one page: few connections in a state may belong to the app. */
+/** Bounds the work for one page of an app and a state: few connections in the state may belong to the app. */
 const MAX_READ = 10_000;
 const MAX_REMEMBERED = 20_000;
 
@@ -33,15 +33,16 @@ interface IndexFilter {
 }
 
 export interface ConnectionIndex {
-  /** Adds a saved grant to its lists, or moves it to others. */
+  /** Adds the connection of a saved grant to its lists, or moves it to others. */
   update(grant: Grant, saved?: Saved): Promise<void>;
 
   /** Removes a connection from every list. */
   drop(connection: ListedConnection): Promise<void>;
 
   /**
-   * Newest first. The first of `userId`, `state` and `appId` chooses the index; `appId` then filters it, so a page may
-   * have fewer items than the limit. A cursor never names a connection of an app that is not in `apps`.
+   * Returns a page of connections, newest first. The first of `userId`, `state` and `appId` that is given chooses the
+   * index; `appId` then filters it, so a page may have fewer items than the limit. A cursor never names a connection of
+   * an app that is not in `apps`.
    */
   page(
     request: IndexFilter & {
@@ -53,17 +54,20 @@ export interface ConnectionIndex {
   ): Promise<MatchingPage<ListedConnection>>;
 
   /**
-   * How many connections `page` lists; undefined for one app in one state, since counting them would mean reading them.
+   * Counts the connections that `page` lists; undefined for one app in one state, since they could only be counted by
+   * reading them.
    */
   total(request: IndexFilter): Promise<number | undefined>;
 
-  /** The oldest connections of an app that were created by that time. */
+  /** Returns the oldest connections of an app, if they were created by `until`. */
   oldest(appId: string, limit: number, until: number): Promise<ListedConnection[]>;
 
   count(appId?: string): Promise<number>;
   countByHealth(): Promise<Record<Health, number>>;
 
-  /** Removes connections that no longer exist, and moves expired ones to `reconnect_needed`. */
+  /**
+   * Moves connections that have expired and cannot be renewed to `reconnect_needed`. Removes those that do not exist.
+   */
   updateExpired(load: (userId: string, appId: string) => Promise<StoredGrant | undefined>): Promise<void>;
 }
 
@@ -79,9 +83,9 @@ export function createConnectionIndex(parts: {
     return entryOf(app ? grantForApp(app, grant) : grant);
   };
 
-  // The last entry that this process wrote, so that a refresh which does not change it costs no write. If another
-  // process wrote a version in between, it may have moved the connection, so the entry is written again.
-  const written = remembered<{ entry: string; version: number | undefined }>(MAX_REMEMBERED);
+  // The last entries that this process wrote, so that a refresh that does not change its entry costs no write. If
+  // another process wrote a version in between, it may have moved the connection, so the entry is written again.
+  const lastEntries = remembered<{ entry: string; version: number | undefined }>(MAX_REMEMBERED);
   const lacking = keys.connections('state', LACKING);
 
   const update = async (
@@ -91,10 +95,10 @@ export function createConnectionIndex(parts: {
   ): Promise<void> => {
     const member = memberOf(connection);
     const entry = `${state} ${score} ${connectedAt} ${lacksScopes}`;
-    const last = written.get(member);
+    const lastEntry = lastEntries.get(member);
     const next = { entry, version: saved?.version };
-    if (saved && last?.entry === entry && last.version === saved.replacedVersion) {
-      written.set(member, next);
+    if (saved && lastEntry?.entry === entry && lastEntry.version === saved.replacedVersion) {
+      lastEntries.set(member, next);
       return;
     }
     await store.write([
@@ -106,12 +110,12 @@ export function createConnectionIndex(parts: {
       }),
       lacksScopes ? { index: lacking, add: member, score: connectedAt } : { index: lacking, remove: member },
     ]);
-    written.set(member, next);
+    lastEntries.set(member, next);
   };
 
   const drop = async (connection: ListedConnection): Promise<void> => {
     const member = memberOf(connection);
-    written.delete(member);
+    lastEntries.delete(member);
     await store.write([
       { index: keys.connections('all'), remove: member },
       { index: keys.connections('app', connection.appId), remove: member },
@@ -119,7 +123,7 @@ export function createConnectionIndex(parts: {
     ]);
   };
 
-  /** Unrenewable connections that expire by that time. */
+  /** Returns the unrenewable connections that expire by that time. */
   const expiringBy = async (time: number) => {
     const expiring: { member: string; score: number }[] = [];
     const index = keys.connections('state', 'unrenewable');
@@ -133,8 +137,8 @@ export function createConnectionIndex(parts: {
 
   const countIn = (state: ConnectionState, upTo?: number) => store.count(keys.connections('state', state), upTo);
 
-  /** Excludes connections that become unverified later, when their access token expires. */
-  const untilNow = () => encodeCursor({ score: clock() + 1, member: '' });
+  /** Returns a cursor that excludes connections that become unverified later, when their access token expires. */
+  const cursorOfNow = () => encodeCursor({ score: clock() + 1, member: '' });
 
   return {
     update: (grant, saved) => update(grant, entryFor(grant), saved),
@@ -150,11 +154,11 @@ export function createConnectionIndex(parts: {
           appId: app,
         }));
       }
-      const from = after ?? (state === 'unverified' ? untilNow() : undefined);
+      const cursor = after ?? (state === 'unverified' ? cursorOfNow() : undefined);
       return matchingPage(
         store,
         indexOf({ appId, state }),
-        { after: from, limit, filter, maxRead: MAX_READ },
+        { after: cursor, limit, filter, maxRead: MAX_READ },
         async (member) => connectionOf(member),
       );
     },
@@ -216,7 +220,7 @@ function indexOf({ appId, state }: IndexFilter): string {
   return appId === undefined ? keys.connections('all') : keys.connections('app', appId);
 }
 
-/** Where the lists have a connection. */
+/** The position of a connection in the lists. */
 interface Entry {
   state: ConnectionState;
   score: number;
@@ -239,7 +243,7 @@ function stateOf({ failure, refreshToken, expiresAt, connectedAt }: Grant): Pick
   return { state: 'active', score: connectedAt };
 }
 
-/** The member of an index that stands for a connection. */
+/** Returns the member of an index that stands for a connection. */
 export function memberOf({ userId, appId }: ListedConnection): string {
   return JSON.stringify([userId, appId]);
 }

@@ -1,4 +1,4 @@
-/** A connection as JSON and as a view for pages. */
+/** Converts a connection to JSON, and to a view for pages. */
 import { z } from 'zod';
 import type { ConnectionView } from '../../shared/pages/page-data.ts';
 import { allowedApiBaseUrl } from '../../shared/provider/api-base-url.ts';
@@ -94,7 +94,8 @@ export function connectionJson(
 }
 
 /**
- * A connection for pages; without a connection, the scopes that connecting would request.
+ * Returns the view of a connection for pages; without a connection, the scopes that connecting would request.
+ * @param pendingSince when the user disconnected, if the revocation is still pending
  * @param neededScopes scopes that the user must allow, even if they were requested before
  */
 export function connectionView(
@@ -145,7 +146,8 @@ const DISABLED = 'An administrator has disabled this app. It cannot be used for 
 const NOT_REGISTERED = 'The callback URL of this app is not in its registration. An administrator must add it.';
 
 /**
- * Ticks the scopes requested before: the provider may grant them under other names, or leave them out of its response.
+ * Returns the scopes to choose from. Those requested before are ticked, even if they were not granted: the provider may
+ * grant them under other names, or leave them out of its response.
  */
 function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined): ConnectionView['choices'] {
   const requested = connection ? requestedScopes(scopes, connection) : scopes;
@@ -159,8 +161,8 @@ function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined)
 }
 
 /**
- * The needed scopes, or else the missing ones that the user did not decline, and the scopes of a request that adds
- * them.
+ * Returns the needed scopes, or else the missing ones that the user did not decline, and the scopes of a request that
+ * adds them.
  */
 function moreScopes(
   { scopes }: ConnectedApp,
@@ -176,7 +178,7 @@ function moreScopes(
   return { scopes: more, request: scopes.filter((scope) => requested.includes(scope) || more.includes(scope)) };
 }
 
-/** Views of every app that the user may connect or has connected. */
+/** Returns a view for each app that the user may connect or has connected. */
 export async function connectionViews(
   apps: CurrentApps,
   connections: Connections,

@@ -20,7 +20,7 @@ export interface Connection {
   /** For administrators: the provider's error code, or a fixed word. */
   reason?: string | undefined;
   scopes: readonly string[];
-  /** Undefined if it is not known. */
+  /** Undefined if they are not known. */
   requestedScopes: readonly string[] | undefined;
   /** Scopes of the app that the user did not choose. */
   declinedScopes?: readonly string[] | undefined;
@@ -34,14 +34,15 @@ export interface Connection {
   /** When the provider last issued tokens, or ended the grant. */
   checkedAt?: number | undefined;
   /**
-   * For the health `active` or `expiring`: when the connection last worked, if that is more than two check intervals
-   * ago.
+   * When the connection last worked, if that is more than two check intervals ago and its health is `active` or
+   * `expiring`.
    */
   notCheckedSince?: number | undefined;
   lastUsedAt: number | undefined;
 }
 
 /**
+ * Returns the connection of a grant.
  * @param context `app`: undefined if it no longer exists. `now`: in ms since the epoch. `checkSeconds`: the check
  *   interval
  */
@@ -90,18 +91,18 @@ export function connectionOfGrant(
   };
 }
 
-/** When the provider last issued tokens for the grant, or ended it; undefined before the first time. */
+/** Returns when the provider last issued tokens for the grant, or ended it; undefined before the first time. */
 export function checkedAtOf(grant: Grant): number | undefined {
   const { failure } = grant;
-  // Both causes are found without a call to the provider.
+  // Gatehouse finds both causes without a call to the provider.
   const isFoundHere = failure?.cause === 'access_ended' || failure?.cause === 'registration_changed';
   if (failure?.kind === 'reconnect_needed' && !isFoundHere) return failure.since;
   return isUnchecked(grant) ? undefined : grant.obtainedAt;
 }
 
 /**
- * When the connection was last known to work, if that is more than two check intervals ago; otherwise undefined. The
- * provider may have ended it since.
+ * Returns when the connection was last known to work, if that is more than two check intervals ago; otherwise
+ * undefined. The provider may have ended it since.
  * @param checkSeconds the check interval; if checks are off (0), a day is used
  */
 export function notCheckedSince(

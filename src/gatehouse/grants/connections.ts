@@ -1,4 +1,4 @@
-/** Connections of users: created by a consent, listed with their health, and ended by a revocation at the provider. */
+/** Creates the connections of users after a consent, lists them with their health, and ends them. */
 
 import type { By, Events, Origin } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -30,19 +30,19 @@ export interface Disconnected {
   reply?: ProviderReply | undefined;
 }
 
-/** How a connection was ended. `by`: undefined if its own user ended it. */
+/** How a connection is ended. `by`: undefined if its own user ends it. */
 export interface EndedBy {
   by?: By | undefined;
-  /** The audit trail already has an entry for it. */
+  /** True if the audit trail already has an entry for it. */
   audited?: boolean | undefined;
   origin?: Origin | undefined;
-  /** Ends only the connection with this id; `id` undefined: only a connection that cannot be read. */
+  /** Ends only the connection with this id. If `id` is undefined, ends only a connection that cannot be read. */
   only?: { id: string | undefined } | undefined;
 }
 
 /**
- * `steps` refuse the write if nothing may be stored for the user any longer (`UserStore.conditionFor`). `beside`: a
- * parallel write, as for `GrantStore.save`.
+ * `steps`: conditions that refuse the write once nothing may be stored for the user any longer
+ * (`UserStore.conditionFor`), and further writes. `beside`: a parallel write, as for `GrantStore.save`.
  */
 interface StepsOfUser {
   steps: readonly Write[];
@@ -53,7 +53,7 @@ interface ConnectRequest extends Consent {
   origin?: Origin | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
-  /** The id of the connect link that this uses up. */
+  /** The id of the connect link that the connection uses up. */
   link?: string | undefined;
   /**
    * Called before each write. Returns the steps that the write must contain, or why nothing may be stored for the user.
@@ -61,7 +61,7 @@ interface ConnectRequest extends Consent {
   stepsOfUser: (isFirst: boolean) => Promise<StepsOfUser | 'disabled' | 'gone'>;
 }
 
-/** `app_gone`: the app was deleted meanwhile. */
+/** `app_gone`: the app was deleted, or changed its registration, in the meantime. */
 export type ConnectResult = 'connected' | 'link_ended' | 'user_disabled' | 'user_gone' | 'app_gone';
 
 const PENDING: { outcome: DisconnectResult; reply?: ProviderReply | undefined } = { outcome: 'pending' };
@@ -73,7 +73,7 @@ export interface Connections {
   find(userId: string, appId: string): Promise<Connection | undefined>;
   findById(id: string): Promise<{ userId: string; connection: Connection } | undefined>;
 
-  /** The connections stay, but are then found only by user and app. */
+  /** Deletes the ids of connections. The connections stay, but are found only by user and app. */
   dropIds(connections: readonly Connection[]): Promise<void>;
 
   list(userId: string): Promise<Connection[]>;
@@ -96,9 +96,9 @@ export interface Connections {
    * Revokes tokens that were not stored, without waiting for the provider. If the user has a connection to the same
    * app, the tokens are left to expire, since revoking one token of a user and client ends all of them at most
    * providers (RFC 7009 section 2.1).
-   * @param account the account that the tokens are for, if it is known. `id`: its user, whose connection must not end
-   *   either
-   * @param options `isErased`: the user is being deleted, along with the connection
+   * @param account the account that the tokens are for, if it is known. `id`: the user of that account, whose
+   *   connection must not end either
+   * @param options `isErased`: true if the user is being deleted, along with the connection
    */
   discard(
     userId: string,
@@ -110,7 +110,7 @@ export interface Connections {
 
   /**
    * Deletes the grant and revokes it at the provider, if its app is still registered there. Returns undefined if there
-   * was no grant, or another connection than the named one.
+   * was no grant, or if it was of another connection than `by.only` names.
    * @param signal as for `revocations.attempt`
    * @param app the app that revokes; pass it if it was just deleted
    */
@@ -122,7 +122,7 @@ export interface Connections {
     app?: ConnectedApp,
   ): Promise<Disconnected | undefined>;
 
-  /** Revocations of this user that the provider has not confirmed yet. */
+  /** Returns the revocations of this user that the provider has not confirmed yet. */
   pendingRevocations(userId: string): Promise<PendingRevocation[]>;
 }
 
@@ -153,15 +153,15 @@ export function createConnections(parts: {
     const { id: connection, registration } = replaced;
     const { token, hint } = revocationToken(replaced);
     const request = { userId, appId: app.id, connection, registration, token, hint };
-    const planned = await retryWhileUnavailable(() => revocations.plan(request), CONFIRM_TIMEOUT_MS).catch(
+    const revocation = await retryWhileUnavailable(() => revocations.plan(request), CONFIRM_TIMEOUT_MS).catch(
       () => undefined,
     );
     // The new connection does not depend on this revocation.
-    if (planned !== undefined) await revocations.attempt(app, userId, planned).catch(() => undefined);
+    if (revocation !== undefined) await revocations.attempt(app, userId, revocation).catch(() => undefined);
     else await revocations.revokeUnowned(app, token, hint).catch(() => undefined);
   };
 
-  /** Like `GrantStore.remove`. If the delete rejects, checks whether the grant was deleted all the same. */
+  /** Deletes the grant like `GrantStore.remove`. If that rejects, checks whether the grant was deleted all the same. */
   const removeConfirmed = (userId: string, appId: string, version: number): Promise<boolean> =>
     grants.remove(userId, appId, version).catch(async (error: unknown) => {
       const stored = await retryWhileUnavailable(() => grants.loadStored(userId, appId), CONFIRM_TIMEOUT_MS);
@@ -200,26 +200,26 @@ export function createConnections(parts: {
 
     async connect({ origin, prefetched, link, stepsOfUser, ...consent }) {
       const { userId, app, response, scopes, account } = consent;
-      const ticket = link === undefined ? [] : [keys.connectTicket(userId, link)];
+      const ticketKeys = link === undefined ? [] : [keys.connectTicket(userId, link)];
       const newId = newConnectionId();
       let connection = newId;
       let replaced: Grant | undefined;
       let isFirst = true;
       let stored = await grants.loadStored(userId, app.id, prefetched);
       for (;;) {
-        const before = stored && 'grant' in stored ? stored.grant : undefined;
+        const storedGrant = stored && 'grant' in stored ? stored.grant : undefined;
         // A grant of another registration passes nothing on, and the present provider is not called to revoke its
         // tokens.
-        replaced = before && isIssuedFor(before.registration, app) ? before : undefined;
-        // The app may have moved while the user was at its earlier provider, and the user may have connected it again
-        // since.
-        if (before && !replaced && !(await isRegistered(app))) return 'app_gone';
+        replaced = storedGrant && isIssuedFor(storedGrant.registration, app) ? storedGrant : undefined;
+        // The app may have moved while the user was at the earlier provider, and the user may have connected the moved
+        // app since.
+        if (storedGrant && !replaced && !(await isRegistered(app))) return 'app_gone';
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         const ifVersion = stored?.version ?? 0;
-        const ofUser = await stepsOfUser(isFirst);
-        if (typeof ofUser === 'string') return `user_${ofUser}`;
-        const { beside = [] } = ofUser;
-        const steps = [...ofUser.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
+        const userSteps = await stepsOfUser(isFirst);
+        if (typeof userSteps === 'string') return `user_${userSteps}`;
+        const { beside = [] } = userSteps;
+        const steps = [...userSteps.steps, ...ticketKeys.flatMap((key) => [{ exists: key }, { delete: key }])];
         const grant = consentedGrant(consent, earlier, newId, clock());
         connection = grant.id;
         const version = await saveConfirmed(grants, grant, ifVersion, { steps, beside });
@@ -229,8 +229,8 @@ export function createConnections(parts: {
           if (await retryWhileUnavailable(() => isRegistered(app), CONFIRM_TIMEOUT_MS)) break;
           // The earlier grant is restored: an app that returns to the apps file has its connections back.
           await retryWhileUnavailable(async () => {
-            const current = await stepsOfUser(false);
-            const conditions = typeof current === 'string' ? undefined : current.steps;
+            const currentSteps = await stepsOfUser(false);
+            const conditions = typeof currentSteps === 'string' ? undefined : currentSteps.steps;
             await undoWrite(grants, grant, stored, version, conditions);
           }, CONFIRM_TIMEOUT_MS);
           return 'app_gone';
@@ -258,14 +258,15 @@ export function createConnections(parts: {
         if (isIssuedFor(grant.registration, app) && !isOtherAccount(app, grant, account)) return;
       }
       const request = { userId, appId: app.id, registration: registrationOf(app), ...revocationToken(response) };
-      const planned = await revocations.plan(request);
+      const revocation = await revocations.plan(request);
       // Not awaited: a planned revocation is retried later.
-      void revocations.attempt(app, userId, planned).catch(() => undefined);
+      void revocations.attempt(app, userId, revocation).catch(() => undefined);
     },
 
     async end(userId, appId, { only, ...context } = {}, signal, app = findApp(appId)) {
-      // Deleted first, so that a refresh in flight cannot restore the grant. Only a delete of the version that was read
-      // goes on to revoke: a refresh in between would have stored newer tokens, and those must be revoked (R43).
+      // The grant is deleted first, so that a refresh in flight cannot restore it. The token is revoked only if the
+      // version that was read was deleted: otherwise a refresh has stored newer tokens, and those must be revoked
+      // (R43).
       for (;;) {
         const stored = await grants.loadStored(userId, appId);
         if (!stored) return undefined;
@@ -273,7 +274,7 @@ export function createConnections(parts: {
         const grant = 'grant' in stored ? stored.grant : undefined;
         // The user has connected again in the meantime.
         if (only && only.id !== grant?.id) return undefined;
-        const planned =
+        const plannedId =
           app && grant && isIssuedFor(grant.registration, app)
             ? await revocations.plan({
                 userId,
@@ -286,16 +287,16 @@ export function createConnections(parts: {
             : undefined;
         if (await removeConfirmed(userId, appId, grantVersion)) {
           // The connection has ended, whether or not the revocation succeeds.
-          const attempted =
-            app && planned !== undefined
-              ? await revocations.attempt(app, userId, planned, signal).catch(() => PENDING)
+          const result =
+            app && plannedId !== undefined
+              ? await revocations.attempt(app, userId, plannedId, signal).catch(() => PENDING)
               : undefined;
-          const { outcome: revocation = 'unconfirmed', reply } = attempted ?? {};
+          const { outcome: revocation = 'unconfirmed', reply } = result ?? {};
           const id = grant?.id;
           events.connectionRemoved({ userId, app: appId, connection: id, revocation, reply, ...context });
           return { id, revocation, reply };
         }
-        if (planned !== undefined) await revocations.cancel(userId, planned);
+        if (plannedId !== undefined) await revocations.cancel(userId, plannedId);
       }
     },
 

@@ -1,4 +1,7 @@
-/** The grant that a consent creates: its scopes, and the refresh token that it keeps from an earlier grant. Pure. */
+/**
+ * Computes the grant that a consent creates: its scopes, and the refresh token that it keeps from an earlier grant.
+ * Pure.
+ */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../../shared/provider/issuer.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
@@ -12,35 +15,36 @@ export interface Consent {
   /** The requested scopes, which are granted if the response names none. */
   scopes: readonly string[];
   account: Grant['account'];
-  /** The user chose the scopes; a sign-in requests all of them. */
+  /** True if the user chose the scopes. A sign-in requests all of them. */
   chosen?: boolean | undefined;
 }
 
 export const OFFLINE = 'offline_access';
 
 /**
+ * Returns the grant to store after a consent.
  * @param earlier the stored grant of the same user, registration and account
- * @param id the id of the connection if there is no earlier grant
+ * @param newId the id of the connection if there is no earlier grant
  * @param now milliseconds since the epoch
  */
-export function consentedGrant(consent: Consent, earlier: Grant | undefined, id: string, now: number): Grant {
+export function consentedGrant(consent: Consent, earlier: Grant | undefined, newId: string, now: number): Grant {
   const { userId, app, response, scopes, account, chosen = false } = consent;
-  const granted = grantedBy(response, scopes, earlier);
+  const granted = grantedScopes(response, scopes, earlier);
   if (earlier && !chosen && isNarrower(earlier, granted)) {
     return { ...earlier, consentedAt: now };
   }
-  const reusable = earlier && canLast(earlier, granted, scopes) ? earlier : undefined;
+  const reusable = earlier && canKeepToken(earlier, granted, scopes) ? earlier : undefined;
   // A sign-in requests every scope. If no more scopes were granted, the user's choice stays.
   const keepsChoice = !chosen && earlier?.chosen === true && covers(earlier.scopes, granted);
   const base: Grant = {
     ...earlier,
-    id: earlier?.id ?? id,
+    id: earlier?.id ?? newId,
     userId,
     appId: app.id,
     registration: registrationOf(app),
     accessToken: response.accessToken,
     // A provider may issue no refresh token for a second consent, so the earlier one is kept. After an interrupted
-    // refresh that is the token in the journal.
+    // refresh, that is the token in the journal.
     refreshToken: reusable?.refresh?.received ?? reusable?.refreshToken,
     refreshExpiresAt: reusable?.refresh?.received === undefined ? reusable?.refreshExpiresAt : undefined,
     scopes: [...scopes],
@@ -61,40 +65,44 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, id:
   return withTokens(base, { ...response, scopes: granted }, now, app.accessTokenLifetimeSeconds);
 }
 
-/** The requested scopes; for an imported grant, the granted ones. */
+/** Returns the requested scopes; for an imported grant, the granted ones. */
 const requestedScopesOf = ({ requestedScopes, scopes }: Grant): readonly string[] => requestedScopes ?? scopes;
 
 const covers = (scopes: readonly string[], others: readonly string[]) =>
   others.every((scope) => scopes.includes(scope));
 
-/** True if the refresh token can be kept with new tokens: it was not refused, and has no scope that was dropped. */
-function canLast(grant: Grant, granted: readonly string[], requested: readonly string[]): boolean {
+/** True if the refresh token can be kept after this consent: it was not refused, and has no scope that was dropped. */
+function canKeepToken(grant: Grant, granted: readonly string[], requested: readonly string[]): boolean {
   // A provider may leave `offline_access` out of its responses, so only the requests show whether it was dropped.
   const dropsOffline = requestedScopesOf(grant).includes(OFFLINE) && !requested.includes(OFFLINE);
   return !hasEnded(grant) && !dropsOffline && covers([...granted, OFFLINE], grant.scopes);
 }
 
 /**
- * True if the user must consent again, since a stored refresh token cannot be kept after this request. Only after a new
- * consent must a provider issue another refresh token.
- * @param isConnecting the user requested exactly these scopes, and may choose another account at the provider
+ * True if the provider must ask the user for consent again, since no stored refresh token can be kept after this
+ * request: a provider need not issue another one without a new consent.
+ * @param isConnecting true if the user requested exactly these scopes, and may choose another account at the provider
  */
 export function needsConsent(grant: Grant | undefined, scopes: readonly string[], isConnecting: boolean): boolean {
   // Some providers issue refresh tokens without `offline_access`.
   const hadToken = grant?.refreshToken !== undefined && !requestedScopesOf(grant).includes(OFFLINE);
   if (!scopes.includes(OFFLINE) && !(isConnecting && hadToken)) return false;
   if (grant?.refreshToken === undefined || hasEnded(grant) || !covers(scopes, requestedScopesOf(grant))) return true;
-  const isKnown = ACCOUNT_IDS.some((id) => grant.account[id] !== undefined);
-  return isConnecting && !(isKnown && covers([...grant.scopes, OFFLINE], scopes));
+  const isAccountKnown = ACCOUNT_IDS.some((id) => grant.account[id] !== undefined);
+  return isConnecting && !(isAccountKnown && covers([...grant.scopes, OFFLINE], scopes));
 }
 
 const hasEnded = ({ failure }: Grant) => failure?.kind === 'reconnect_needed';
 
 /**
- * The granted scopes. A provider that does not show the consent page again leaves `offline_access` out of its response
- * (OpenID Connect Core section 11), but the earlier refresh token stays valid.
+ * Returns the granted scopes. A provider that does not show the consent page again leaves `offline_access` out of its
+ * response (OpenID Connect Core section 11), but the earlier refresh token stays valid.
  */
-function grantedBy({ scopes, refreshToken }: TokenResponse, requested: readonly string[], earlier: Grant | undefined) {
+function grantedScopes(
+  { scopes, refreshToken }: TokenResponse,
+  requested: readonly string[],
+  earlier: Grant | undefined,
+) {
   const granted = scopes ?? requested;
   const isReusable = earlier?.refreshToken !== undefined && !hasEnded(earlier);
   return isReusable && earlier.scopes.includes(OFFLINE) && refreshToken === undefined && requested.includes(OFFLINE)
@@ -121,7 +129,7 @@ export function sameAccount(app: ConnectedApp, { account: earlier }: Grant, acco
   return isSameId && isSameIssuer(app, earlier, account);
 }
 
-/** The account of a refreshed grant; if an import named none, the account of the ID token. */
+/** Returns the account of a refreshed grant; if its import named none, the account of the ID token. */
 export function accountAfter(app: ConnectedApp, grant: Grant, { claims }: TokenResponse): Grant['account'] {
   const { account } = grant;
   if (claims === undefined || account.subject !== undefined || !isUnchecked(grant)) return account;

@@ -1,4 +1,4 @@
-/** Disconnects every user from an app: one process does it in the background, another resumes it after a restart. */
+/** Disconnects every user from an app, in the background: if the process ends, another one resumes the job. */
 import type { By } from '../../shared/observability/events.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { createLeases } from '../../shared/storage/lease.ts';
@@ -14,8 +14,9 @@ export interface DisconnectProgress {
   app: string;
   startedAt: number;
   finishedAt?: number | undefined;
-  /** Connections at the start. */
+  /** The number of connections at the start. */
   total: number;
+  /** The number of connections that have ended. */
   done: number;
   /** How many connections ended in each way. */
   results: Partial<Record<DisconnectResult, number>>;
@@ -30,7 +31,7 @@ const LEASE_MS = 15_000;
 const JOB_LIFETIME_SECONDS = 30 * DAY_SECONDS;
 
 export interface DisconnectEveryone {
-  /** Starts a job, or returns the progress of the running one. Connections created later stay. */
+  /** Starts a job, or returns the progress of the running one. Connections that are created later stay. */
   start(appId: string, by: By): Promise<DisconnectProgress>;
 
   progress(appId: string): Promise<DisconnectProgress | undefined>;
@@ -69,35 +70,33 @@ export function createDisconnectEveryone(parts: {
     return ended?.revocation;
   };
 
-  /** Ends a batch. Returns whether connections remain. */
+  /** Ends a batch of connections. Returns true if the next batch can follow at once. */
   const endBatch = async (appId: string): Promise<boolean> => {
     const { job, version } = await load(appId);
     if (!job || job.finishedAt !== undefined) return false;
     const batch = await index.oldest(appId, BATCH, job.startedAt);
-    const settled = await Promise.allSettled(batch.map(({ userId }) => endOne(userId, job)));
-    const fulfilled = settled.filter((result) => result.status === 'fulfilled').map(({ value }) => value);
-    const ended = fulfilled.filter((result) => result !== undefined);
+    const attempts = await Promise.allSettled(batch.map(({ userId }) => endOne(userId, job)));
+    const outcomes = attempts.filter((attempt) => attempt.status === 'fulfilled').map(({ value }) => value);
+    const revocations = outcomes.filter((outcome) => outcome !== undefined);
     const results = { ...job.results };
-    for (const result of ended) results[result] = (results[result] ?? 0) + 1;
-    const done = job.done + ended.length;
-    const finished = batch.length === 0 ? { finishedAt: clock() } : {};
+    for (const result of revocations) results[result] = (results[result] ?? 0) + 1;
+    const done = job.done + revocations.length;
+    const end = batch.length === 0 ? { finishedAt: clock() } : {};
     // Undefined if another process took the job over while this one was suspended. The other process continues.
-    const saved = await save({ ...job, ...finished, done, total: Math.max(job.total, done), results }, version);
+    const savedVersion = await save({ ...job, ...end, done, total: Math.max(job.total, done), results }, version);
     // If no connection could be ended, the store is unavailable: the next scheduled task resumes the job.
-    return saved !== undefined && fulfilled.length > 0;
+    return savedVersion !== undefined && outcomes.length > 0;
   };
 
   const endAll = async (appId: string): Promise<void> => {
-    let hasMore = true;
-    while (hasMore && !isStopping) hasMore = await endBatch(appId);
+    let continues = true;
+    while (continues && !isStopping) continues = await endBatch(appId);
   };
 
   const work = (appId: string): Promise<unknown> => {
-    const turn = leases
-      .hold(keys.taskLease(`disconnect-everyone:${appId}`), () => endAll(appId))
-      .catch(() => undefined);
-    inFlight.add(turn);
-    return turn.finally(() => inFlight.delete(turn));
+    const job = leases.hold(keys.taskLease(`disconnect-everyone:${appId}`), () => endAll(appId)).catch(() => undefined);
+    inFlight.add(job);
+    return job.finally(() => inFlight.delete(job));
   };
 
   return {

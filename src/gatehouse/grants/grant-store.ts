@@ -32,50 +32,52 @@ export type GrantReading = RecordReading<OpenedGrant>;
 
 /** Share of the heap for opened grants. */
 const GRANTS_SHARE = 1 / 16;
-/** A write costs more than the rest of a request, and pages show the time of use in days. */
+/**
+ * Uses are saved rarely: a write costs more than the rest of a request, and pages show only the day of the last use.
+ */
 const USE_INTERVAL_MS = 300_000;
-/** How much one refresh writes: in SQLite, each write takes several whole pages. */
+/** The storage that one refresh needs: in SQLite, each write takes several whole pages. */
 const REFRESH_BYTES = 64 * 1024;
-/** How long a caller waits to read whether an uncertain write was made. */
+/** After a write with an unknown result, how long to try to read whether it was made. */
 export const CONFIRM_TIMEOUT_MS = 5_000;
-/** A larger number of concurrent refreshes shares pages. */
+/** More concurrent refreshes than this need no more space, since their writes share pages. */
 const MAX_CHECKED_REFRESHES = 100;
 
 export interface GrantStore {
   /**
-   * The grant as this app may use it (`grantForApp`), for code that sends its tokens.
-   * @param prefetched used only if it is a read of this grant
+   * Returns the grant as this app may use it (`grantForApp`), for code that sends its tokens.
+   * @param prefetched a read from `prefetch`; ignored if it is of another grant
    */
   load(userId: string, app: ConnectedApp, prefetched?: GrantReading): Promise<StoredGrant | undefined>;
 
-  /** The grant as it is stored, for code that ends or rewrites it. */
+  /** Returns the grant as it is stored, for code that ends or rewrites it. */
   loadStored(userId: string, appId: string, prefetched?: GrantReading): Promise<StoredGrant | undefined>;
 
-  /** Starts the read that `load` will probably need, so that the store reads the grant together with the session. */
+  /** Starts a read for `load` early, so that the store reads the grant together with the session. */
   prefetch(userId: string, appId: string): GrantReading;
 
-  /** The stored grants of a user with their last use, oldest connection first. */
+  /** Returns the stored grants of a user with the time of their last use, oldest connection first. */
   list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]>;
 
-  /** User and app of the connection with this id. The connection still exists only if their grant has this id. */
+  /** Returns user and app of the connection with this id. It still exists only if their grant has this id. */
   findById(id: string): Promise<ListedConnection | undefined>;
 
   dropId(id: string): Promise<void>;
 
   /**
-   * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process has taken the lease of
-   * the fence since. Returns the new version, or undefined if it did not write.
+   * Saves the grant if the stored version is still `ifVersion` (0: none is stored), and no other process has taken the
+   * lease of the fence since. Returns the new version, or undefined if nothing was saved.
    * @param options `steps`: further steps of the same write, on keys of the user. `beside`: a parallel write to
-   *   another slot, which may be made even if this one is refused
+   *   another slot, which may be made even if the grant is not saved
    */
   save(grant: Grant, ifVersion: number, options?: SaveOptions): Promise<number | undefined>;
 
-  /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns whether it did. */
+  /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns false if it is not. */
   remove(userId: string, appId: string, ifVersion: number): Promise<boolean>;
 
   /**
-   * Adds the grant to the list of open refreshes, which is read after a restart. Only the grant shows whether one is
-   * open.
+   * Adds the grant to the list of grants that may have an open refresh, which is read after a restart. Only the journal
+   * entry of the grant shows whether one is open.
    */
   addOpenRefresh(userId: string, appId: string): Promise<void>;
 
@@ -83,20 +85,20 @@ export interface GrantStore {
   listOpenRefreshes(): Promise<ListedConnection[]>;
 
   /**
-   * Rejects if the store could not save the responses of this many concurrent refreshes; the provider must not be
-   * called then (F16, F23). Calls in one turn of the event loop share one check.
+   * Checks that the store can save the responses of this many concurrent refreshes. If this rejects, the provider must
+   * not be called (F16, F23). Calls in one turn of the event loop share one check.
    */
   assertWritable(refreshes: number): Promise<void>;
 
   lastUse(userId: string, appId: string): Promise<number | undefined>;
 
-  /** Saves the time of use, at most once in five minutes per grant and process. Never rejects. */
+  /** Saves the time of the last use, at most once in five minutes per grant and process. Never rejects. */
   noteUse(userId: string, appId: string): Promise<void>;
 }
 
 /**
- * @param parts `connectionIndex`: updated after each save and removal. It must not reject, which would hide that the
- *   grant is stored. It may lag behind; the next save or reader corrects it.
+ * @param parts `connectionIndex`: updated after each save and removal. It must not reject: the caller would not learn
+ *   that the grant is stored. It may lag behind; the next save or reader corrects it
  */
 export function createGrantStore(parts: {
   store: Store;
@@ -143,8 +145,10 @@ export function createGrantStore(parts: {
     return storedGrantForApp(app, stored);
   };
 
-  /** Cleans up after a refused write, unless an earlier attempt that timed out has stored this very grant. */
-  const dropUnused = async ({ id, userId, appId }: Grant): Promise<void> => {
+  /**
+   * Deletes the id of a grant whose write was refused, unless an earlier attempt that timed out has stored the grant.
+   */
+  const dropUnusedId = async ({ id, userId, appId }: Grant): Promise<void> => {
     const stored = await open(userId, appId);
     if (!stored || 'unreadable' in stored || stored.grant.id !== id) await ids.drop(id);
     if (!stored) await connectionIndex?.drop({ userId, appId });
@@ -187,7 +191,8 @@ export function createGrantStore(parts: {
       const cached = opened.peek(key);
       const replacedId = cached?.version === ifVersion ? cached.grant.id : undefined;
       const isSame = replacedId === grant.id;
-      // Saved first: a kill in between may leave a record without a connection, but no connection without a record.
+      // The id is saved first: a kill in between may leave an id without a connection, but no connection without its
+      // id.
       if (!isSame) await ids.save(grant);
       const index = keys.grants(grant.userId);
       const writes = [{ put: key, value, ifVersion }, { index, add: grant.appId, score: grant.connectedAt }, ...steps];
@@ -198,7 +203,7 @@ export function createGrantStore(parts: {
         isNew && connectionIndex?.update(grant),
       ]);
       if (version === undefined) {
-        if (!isSame) await dropUnused(grant).catch(() => undefined);
+        if (!isSame) await dropUnusedId(grant).catch(() => undefined);
         return undefined;
       }
       remember(key, value, grant, version);
@@ -210,14 +215,14 @@ export function createGrantStore(parts: {
     async remove(userId, appId, ifVersion) {
       const key = keys.grant(userId, appId);
       const stored = await open(userId, appId);
-      const removed = await store.write([
+      const removedVersion = await store.write([
         { delete: key, ifVersion },
         { delete: keys.lastUse(userId, appId) },
         { delete: keys.relayUsesOf(userId, appId) },
         { index: keys.grants(userId), remove: appId },
       ]);
       opened.delete(key);
-      if (removed === undefined) return false;
+      if (removedVersion === undefined) return false;
       if (stored && 'grant' in stored) await ids.drop(stored.grant.id).catch(() => undefined);
       await connectionIndex?.drop({ userId, appId });
       return true;
@@ -252,32 +257,32 @@ export function createGrantStore(parts: {
   };
 }
 
-/** The stored grant as this app may use it (`grantForApp`). */
+/** Returns the stored grant as this app may use it (`grantForApp`). */
 export function storedGrantForApp(app: ConnectedApp, stored: StoredGrant | undefined): StoredGrant | undefined {
   if (!stored || 'unreadable' in stored) return stored;
   const grant = grantForApp(app, stored.grant);
   return grant === stored.grant ? stored : { grant, version: stored.version };
 }
 
-/** Asks the store once for all calls of one turn of the event loop. */
+/** Checks the store once for all calls of one turn of the event loop. */
 function createWritableCheck(store: Store): GrantStore['assertWritable'] {
-  let next: { refreshes: number; result: Promise<void> } | undefined;
+  let pending: { refreshes: number; result: Promise<void> } | undefined;
   const check = async () => {
     await endOfTurn();
-    const refreshes = Math.min(next?.refreshes ?? 0, MAX_CHECKED_REFRESHES);
-    next = undefined;
+    const refreshes = Math.min(pending?.refreshes ?? 0, MAX_CHECKED_REFRESHES);
+    pending = undefined;
     await store.ready(refreshes * REFRESH_BYTES);
   };
   return (refreshes) => {
-    next ??= { refreshes: 0, result: check() };
-    next.refreshes = Math.max(next.refreshes, refreshes);
-    return next.result;
+    pending ??= { refreshes: 0, result: check() };
+    pending.refreshes = Math.max(pending.refreshes, refreshes);
+    return pending.result;
   };
 }
 
 /**
- * Saves like `GrantStore.save`. A write that rejects may still have been made, so the grant is read again. If it is
- * stored, it is written once more, so that the `beside` write is made as well.
+ * Saves the grant like `GrantStore.save`. A write that rejects may still have been made, so the grant is read again. If
+ * it is stored, it is written once more, so that the `beside` write is made as well.
  * @throws AppError `storage_unavailable` if the grant is not stored, or the storage does not respond within five more
  *   seconds
  */
@@ -305,22 +310,24 @@ const hasSameTokens = (a: Grant, b: Grant): boolean =>
 /**
  * Restores the grant that a write replaced. If there was none, deletes the written grant, even if it was rewritten
  * since.
- * @param conditions the conditions under which a grant of the user may be stored; undefined if none may
+ * @param replaced the grant before the write
+ * @param version the version that the write returned
+ * @param conditions the conditions under which a grant of the user may be stored; undefined if no grant may be stored
  */
 export async function undoWrite(
   grants: Pick<GrantStore, 'loadStored' | 'save' | 'remove'>,
   { userId, appId }: Pick<Grant, 'userId' | 'appId'>,
-  before: StoredGrant | undefined,
+  replaced: StoredGrant | undefined,
   version: number,
   conditions: readonly Write[] | undefined,
 ): Promise<void> {
-  const canStay = conditions && before && 'grant' in before;
-  if (canStay && (await grants.save(before.grant, version, { steps: conditions }))) return;
-  let current: number | undefined = version;
-  while (current !== undefined && !(await grants.remove(userId, appId, current))) {
+  const canRestore = conditions && replaced && 'grant' in replaced;
+  if (canRestore && (await grants.save(replaced.grant, version, { steps: conditions }))) return;
+  let currentVersion: number | undefined = version;
+  while (currentVersion !== undefined && !(await grants.remove(userId, appId, currentVersion))) {
     const stored = await grants.loadStored(userId, appId);
-    // An earlier attempt whose result is unknown has restored it.
-    if (canStay && stored && 'grant' in stored && hasSameTokens(stored.grant, before.grant)) return;
-    current = stored?.version;
+    // An earlier attempt to restore it, whose result was unknown, has succeeded.
+    if (canRestore && stored && 'grant' in stored && hasSameTokens(stored.grant, replaced.grant)) return;
+    currentVersion = stored?.version;
   }
 }

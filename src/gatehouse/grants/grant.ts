@@ -8,17 +8,17 @@ import { DAY_MS } from '../../shared/time.ts';
 import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
 
 /**
- * Why a refresh failed or the grant ended. `kind` decides what happens next; `cause` is a fixed word for pages and
- * logs.
+ * Why a refresh failed or the grant ended. `kind` decides what Gatehouse does next; `cause` is a fixed word for pages
+ * and logs.
  */
 export interface RefreshFailure {
   /**
-   * `passing`: will be retried. `unverified`: refused, but not proof that the grant ended. `reconnect_needed`: ended
-   * for good.
+   * `passing`: the refresh is retried. `unverified`: the refresh was refused, which does not prove that the grant has
+   * ended. `reconnect_needed`: the grant has ended for good.
    */
   kind: 'passing' | 'unverified' | 'reconnect_needed';
   cause: FailureCause;
-  /** Milliseconds since the epoch, like every time in this file. */
+  /** The first failure of this kind, in milliseconds since the epoch, like every time in this file. */
   since: number;
   /** Consecutive failures. */
   failures: number;
@@ -45,7 +45,7 @@ export type FailureCause =
   | 'registration_changed'
   | 'unreadable';
 
-/** The causes in words. */
+/** The causes as sentences for pages. */
 export const FAILURE_WORDS: Record<FailureCause, string> = {
   grant_refused: 'The provider has ended this connection.',
   lost_in_failover: 'The storage failed over, and probably lost the last renewal of the access.',
@@ -80,7 +80,7 @@ const FAILURE_ADVICE: Record<FailureCause, string> = {
   unreadable: RECONNECT,
 };
 
-/** The cause in words for the user, with what to do next. */
+/** Returns the cause as a sentence for the user, with advice on what to do next. */
 export const failureText = (cause: FailureCause): string => `${FAILURE_WORDS[cause]} ${FAILURE_ADVICE[cause]}`;
 
 export interface Grant {
@@ -99,16 +99,17 @@ export interface Grant {
   scopes: string[];
   /** The requested scopes; absent from an imported grant, which another system requested. */
   requestedScopes?: string[] | undefined;
-  /** The app's scopes that this request left out, because the user chose fewer. */
+  /** The app's scopes that the request left out, because the user chose fewer. */
   declinedScopes?: string[] | undefined;
-  /** Scopes that the app got later, and that were announced as missing. */
+  /** Scopes that were added to the app later, and that were announced as missing. */
   announcedScopes?: string[] | undefined;
   /** The account at the provider. `accountId`: for an app without ID tokens, as its setting `account` finds it. */
   account: Partial<Record<'issuer' | 'subject' | 'name' | 'email' | 'accountId', string | undefined>>;
   /** The API base URL for this account, from the last token response that named one. */
   apiBaseUrl?: string | undefined;
+  /** When the provider issued the access token. */
   obtainedAt: number;
-  /** Undefined if the provider does not say: then only a 401 shows that the access token has expired. */
+  /** When the access token expires; undefined if the provider does not say. Then only a 401 shows that it has. */
   expiresAt: number | undefined;
   connectedAt: number;
   /** When the user last signed in or consented. */
@@ -142,7 +143,7 @@ export interface ReadableGrant {
 
 /**
  * True if a refresh token may work only once: then a refresh whose response never arrived may have spent it.
- * @param setting the app's `refresh`, which overrides what earlier refreshes showed
+ * @param setting the app's setting `refresh`, which overrides the behavior that earlier refreshes showed
  */
 export function isSpentByUse(grant: Grant, setting: 'rotating' | 'reusable' | undefined): boolean {
   return setting === undefined ? grant.rotates !== false : setting === 'rotating';
@@ -158,13 +159,15 @@ export interface JournalEntry {
 export type Health = 'active' | 'expiring' | 'unverified' | 'reconnect_needed';
 
 const MARGIN_MS = 60_000;
-/** An access token without a refresh token counts as `expiring` for this long. */
+/** Without a refresh token, `expiring` begins this long before the access token expires. */
 export const EXPIRING_MS = 600_000;
-/** Early enough for a user who visits every few days. */
+/** `expiring` begins this long before the refresh token expires: early enough for a user who visits every few days. */
 const REFRESH_EXPIRING_MS = 3 * DAY_MS;
 const BACK_OFF = {
   minMs: 30_000,
-  /** Short for an unavailable provider, so that its return is noticed soon; longer for refusals without a reason. */
+  /**
+   * Short for an unavailable provider, so that its return is noticed soon; longer for refusals without a clear reason.
+   */
   maxMs: { passing: 60_000, unverified: 600_000, reconnect_needed: 600_000 },
   maxRetryAfterMs: 600_000,
 };
@@ -175,8 +178,8 @@ export function isUnchecked({ accessToken }: Grant): boolean {
 }
 
 /**
- * The grant as this app may use it. A grant of another registration gets a failure that is never stored, so an app that
- * is changed back has its connections again.
+ * Returns the grant as this app may use it. A grant of another registration gets a failure that is never stored, so an
+ * app that is changed back has its connections again.
  */
 export function grantForApp(app: ConnectedApp, grant: Grant): Grant {
   if (isIssuedFor(grant.registration, app)) return grant;
@@ -195,7 +198,7 @@ export function hasUsableToken(grant: Grant, now: number): boolean {
 /**
  * True once less than 60 s of the lifetime remain, or less than a tenth of it if that is shorter. The spread (up to a
  * quarter earlier) keeps grants that were created together from being refreshed together.
- * @param spread 0 to 1, the same for one grant at each call
+ * @param spread 0 to 1, always the same for one grant
  */
 export function isRefreshDue(grant: Grant, now: number, spread: number): boolean {
   if (grant.expiresAt === undefined) return false;
@@ -230,8 +233,8 @@ export function healthOf(grant: Grant, now: number): Health {
 }
 
 /**
- * The grant after a token response. A refresh token, scopes (RFC 6749 section 6) or an API base URL that the response
- * leaves out stay as they were.
+ * Returns the grant after a token response. A refresh token, scopes (RFC 6749 section 6) or an API base URL that the
+ * response leaves out stay as they were.
  * @param lifetimeSeconds the app's setting for providers that send no `expires_in`
  */
 export function withTokens(
@@ -262,9 +265,9 @@ function refreshExpiryOf(grant: Grant, response: TokenResponse, now: number): nu
 }
 
 /**
- * The grant after a failed refresh. The next call waits about 30 s, then 60 s; up to 10 minutes after a refusal without
- * a reason (R41).
- * @param random 0 to 1
+ * Returns the grant after a failed refresh. The next call waits about 30 s, then 60 s; after a refusal without a clear
+ * reason, up to 10 minutes (R41).
+ * @param details `random`: 0 to 1, spreads the retries
  */
 export function withFailure(
   grant: Grant,
@@ -288,8 +291,8 @@ export function withFailure(
 }
 
 /**
- * The token to revoke in order to end a grant: the newest refresh token, whose revocation ends the whole grant at most
- * providers; without a refresh token, the access token.
+ * Returns the token to revoke in order to end a grant: the newest refresh token, whose revocation ends the whole grant
+ * at most providers; without a refresh token, the access token.
  */
 export function revocationToken(tokens: Pick<Grant, 'accessToken' | 'refreshToken'> & Partial<Pick<Grant, 'refresh'>>) {
   const refreshToken = tokens.refresh?.received ?? tokens.refreshToken;
@@ -298,7 +301,7 @@ export function revocationToken(tokens: Pick<Grant, 'accessToken' | 'refreshToke
     : ({ token: refreshToken, hint: 'refresh_token' } as const);
 }
 
-/** A number between 0 and 1 that is constant for a user. */
+/** Returns a number between 0 and 1 that is constant for a user. */
 export function spreadOf(userId: string): number {
   let hash = 0;
   for (const character of userId) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 65_536;

@@ -25,18 +25,18 @@ import { createNarrowedTokens, type NarrowedTokens } from './narrowed-token.ts';
 import { createRefresher, refreshTimes } from './refresh.ts';
 import { createRevocations, type Revocations } from './revocations.ts';
 
-/** No more callbacks than this run at one time. */
+/** The most connections to end: fewer callbacks than this run at one time. */
 const MAX_REMAINING = 1_000;
 
 export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'> {
   /**
-   * Ends connections that callbacks stored while their app was being deleted. Later callbacks find that the app no
-   * longer exists.
+   * Ends connections that callbacks stored while their app was being deleted. Callbacks that start later find that the
+   * app no longer exists.
    */
   endRemaining(app: ConnectedApp, by: EndedBy): Promise<void>;
 
-  /** How many connections a changed registration would set aside. @returns at most 1,000 */
-  countSetAside(after: ConnectedAppRegistration, before?: ConnectedApp): Promise<number>;
+  /** Counts the connections that a changed registration would set aside. @returns at most 1,000 */
+  countSetAside(changed: ConnectedAppRegistration, present?: ConnectedApp): Promise<number>;
 
   connections: Connections;
   links: ConnectLinks;
@@ -59,8 +59,8 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
 }
 
 /**
- * Also starts, in the background, to refresh all grants whose refresh was interrupted by a kill. Processes that already
- * run refresh such a grant when it is next due.
+ * Creates the parts, and starts to refresh in the background all grants whose refresh was interrupted by a kill.
+ * Processes that are already running refresh such a grant when it is next due.
  */
 export function createGrants(parts: {
   storage: { store: Store; sealedJson: SealedJson; deadlineMilliseconds: number } & Partial<
@@ -84,7 +84,7 @@ export function createGrants(parts: {
   const listing = createListing({
     index,
     load: (userId, appId) => grants.loadStored(userId, appId),
-    lost: (connections) => events.listingsLost({ connections }),
+    onLost: (connections) => events.listingsLost({ connections }),
   });
   const grants = createGrantStore({ store, sealedJson, clock, connectionIndex: listing });
   const revocations = createRevocations({ store, sealedJson, grants, provider, findApp, events, clock, random });
@@ -133,7 +133,7 @@ export function createGrants(parts: {
       const { items } = await index.page({ appId: app.id, limit: MAX_REMAINING });
       await Promise.all(items.map(({ userId }) => connections.end(userId, app.id, by, undefined, app)));
     },
-    countSetAside: (after, before) => countSetAside(store, grants, after, before),
+    countSetAside: (changed, present) => countSetAside(store, grants, changed, present),
     prefetch: grants.prefetch,
     noteUse: grants.noteUse,
     connections,

@@ -1,6 +1,6 @@
 /**
- * Imports refresh tokens from another system: each is sealed in a grant without an access token, then checked by one
- * refresh.
+ * Imports refresh tokens from another system. Each is stored in a grant without an access token, and then checked by
+ * one refresh.
  */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
@@ -25,7 +25,7 @@ export interface ImportedGrant {
 }
 
 /**
- * `unchecked`: sealed, but no refresh has succeeded yet; the provider is not called for this grant before `retryAt`.
+ * `unchecked`: stored, but no refresh has succeeded yet. The provider is not called for this grant before `retryAt`.
  */
 export type ImportOutcome =
   | { kind: 'imported' }
@@ -38,13 +38,13 @@ export type ImportOutcome =
 export interface GrantImports {
   /**
    * Stores the refresh token, unless the user has a connection that may work (even by another registration of the app),
-   * or one that cannot be read because its key is missing. An interrupted import finds the grant that it stored.
-   * @param onNew called once before the write, with the id of the connection
+   * or one that cannot be read because its key is missing. After an interruption, finds the grant that it stored.
+   * @param onNew called once before the first write, with the id of the connection
    * @returns undefined if the grant is stored and must be checked
    */
   seal(imported: ImportedGrant, onNew: (id: string) => Promise<void>): Promise<ImportOutcome | undefined>;
 
-  /** Refreshes a sealed grant, or waits for the process that refreshes it. */
+  /** Refreshes a stored grant, or waits for the process that refreshes it. */
   check(imported: Pick<ImportedGrant, 'userId' | 'app'>): Promise<ImportOutcome>;
 }
 
@@ -69,7 +69,7 @@ export function createGrantImports(parts: {
         const id = reusedId(stored, imported) ?? newId;
         if (!isAnnounced) {
           await onNew(id);
-          // If the process ends before the check, the next start makes it, as for an open refresh.
+          // If the process ends before the check, the next start checks the grant, as for an open refresh.
           await grants.addOpenRefresh(userId, app.id);
           isAnnounced = true;
         }
@@ -78,7 +78,7 @@ export function createGrantImports(parts: {
         const unchecked = uncheckedGrant(imported, id, clock());
         const version = await saveConfirmed(grants, unchecked, stored?.version ?? 0, { steps });
         if (version === undefined) continue;
-        // As for a connection that a user creates (`connections.connect`).
+        // The app is looked for after the write, as in `connections.connect`.
         if (await retryWhileUnavailable(() => isRegistered(app), CONFIRM_TIMEOUT_MS)) return undefined;
         await retryWhileUnavailable(
           async () => undoWrite(grants, unchecked, stored, version, await imported.conditions()),
@@ -98,7 +98,7 @@ export function createGrantImports(parts: {
   };
 }
 
-/** Undefined if the import must replace the stored grant. */
+/** Returns undefined if the import must replace the stored grant, and `sealed` if the grant must only be checked. */
 function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): ImportOutcome | 'sealed' | undefined {
   if ('unreadable' in stored) return { kind: 'invalid', cause: 'unreadable' };
   const { grant } = stored;
@@ -110,7 +110,7 @@ function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): I
   return isUnchecked(grant) && grant.refreshToken === imported.refreshToken ? failureOf(grant) : undefined;
 }
 
-/** The id of the stored connection, if the import has the same account and registration. */
+/** Returns the id of the stored connection, if the import has the same account and registration. */
 function reusedId(stored: StoredGrant | undefined, { app, account }: ImportedGrant): string | undefined {
   if (!stored || 'unreadable' in stored) return undefined;
   const { grant } = stored;
@@ -126,7 +126,7 @@ function isOtherSubject(outcome: Refreshed['outcome']): boolean {
   return outcome?.kind === 'unusable' && outcome.reason === OTHER_SUBJECT;
 }
 
-/** The grant is expired since 1970, so that it stays unusable even if the clock is set back. */
+/** Creates a grant that expired in 1970, so that it stays unusable even if the clock is set back. */
 function uncheckedGrant(
   { userId, app, refreshToken, scopes, account }: Omit<ImportedGrant, 'conditions'>,
   id: string,

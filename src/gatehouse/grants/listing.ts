@@ -1,4 +1,4 @@
-/** Writes the lists of connections after each write of a grant; if the storage fails, later. */
+/** Updates the lists of connections after each write of a grant. If the storage fails, updates them later. */
 import { createWriteQueue } from '../../shared/storage/write-queue.ts';
 import type { ConnectionIndex, ListedConnection } from './connection-index.ts';
 import type { StoredGrant } from './grant.ts';
@@ -9,16 +9,16 @@ export interface Listing extends Pick<ConnectionIndex, 'update' | 'drop'> {
   close(): Promise<void>;
 }
 
-/** @param parts `lost`: called with the number of connections whose lists could not be updated */
+/** @param parts `onLost`: called with the number of connections whose lists could not be updated */
 export function createListing(parts: {
   index: Pick<ConnectionIndex, 'update' | 'drop'>;
   load: (userId: string, appId: string) => Promise<StoredGrant | undefined>;
-  lost: (connections: number) => void;
+  onLost: (connections: number) => void;
 }): Listing {
-  const { index, load, lost } = parts;
-  const queue = createWriteQueue({ onLost: lost });
+  const { index, load, onLost } = parts;
+  const queue = createWriteQueue({ onLost });
 
-  /** Lists the grant as it is stored now: it may have been rewritten or removed. */
+  /** Updates the lists to the grant as it is stored now: it may have been rewritten or removed since. */
   const relist = async ({ userId, appId }: ListedConnection): Promise<void> => {
     let stored = await load(userId, appId);
     let listedVersion: number | undefined;

@@ -1,4 +1,4 @@
-/** Finds the scopes of its app that a connection lacks, and announces them once. */
+/** Finds the scopes of the app that a connection lacks, and announces them once. */
 
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -17,7 +17,10 @@ interface Scopes {
   requestedScopes?: readonly string[] | undefined;
 }
 
-/** The requested scopes; for an imported grant, the granted ones if the provider uses the app's own names. */
+/**
+ * Returns the requested scopes. For an imported grant, returns the granted ones if the provider names scopes as the app
+ * does, otherwise those of the app.
+ */
 export function requestedScopes(
   registered: readonly string[],
   { requestedScopes: requested, scopes: granted }: Scopes,
@@ -26,18 +29,25 @@ export function requestedScopes(
   return granted.length > 0 && granted.every((scope) => registered.includes(scope)) ? granted : registered;
 }
 
-/** The scopes of the app that were neither requested nor granted: the app added them later, or the user chose fewer. */
+/**
+ * Returns the scopes of the app that were neither requested nor granted: they were added to the app later, or the user
+ * chose fewer.
+ */
 export function missingScopes(app: Pick<ConnectedApp, 'scopes'> | undefined, connection: Scopes): string[] {
   const { scopes: granted, requestedScopes: requested } = connection;
   const { scopes = [] } = app ?? {};
-  const present = new Set([...requestedScopes(scopes, connection), ...granted, ...(requested ? [] : OFTEN_UNNAMED)]);
-  return scopes.filter((scope) => !present.has(scope));
+  const presentScopes = new Set([
+    ...requestedScopes(scopes, connection),
+    ...granted,
+    ...(requested ? [] : OFTEN_UNNAMED),
+  ]);
+  return scopes.filter((scope) => !presentScopes.has(scope));
 }
 
 /** True if a working grant lacks a scope that its user did not decline and that was not announced. */
 function lacksUnannouncedScope({ scopes }: ConnectedApp, grant: Grant): boolean {
   const { requestedScopes: requested = [], declinedScopes = [], announcedScopes = [], failure } = grant;
-  // Every use comes here, and almost every connection has all scopes, so this check comes first.
+  // This runs at every use, and almost every connection has all scopes, so the cheapest check comes first.
   if (scopes.every((scope) => requested.includes(scope))) return false;
   if (failure?.kind === 'reconnect_needed' || isUnchecked(grant)) return false;
   return missingScopes({ scopes }, grant).some(
@@ -45,7 +55,7 @@ function lacksUnannouncedScope({ scopes }: ConnectedApp, grant: Grant): boolean 
   );
 }
 
-/** A larger count could delay other requests. */
+/** Counting more connections could delay other requests. */
 const MAX_COUNTED = 1_000;
 const BATCH = 100;
 

@@ -1,6 +1,6 @@
 /**
- * Updates the lists of an app's connections when its registration changes: those of another registration must
- * reconnect.
+ * Updates the lists of an app's connections when its registration changes: connections of the earlier registration are
+ * then listed as `reconnect_needed`.
  */
 
 import type { Events } from '../../shared/observability/events.ts';
@@ -24,17 +24,17 @@ export interface MovedAppsParts {
   events: Pick<Events, 'connectionsSetAside'>;
 }
 
-/** The scheduled task. Health is derived whenever a grant is read; only lists and counts depend on it. */
+/** Creates the scheduled task. Only lists and counts depend on it: health is derived whenever a grant is read. */
 export function createMovedApps({ store, grants, index, apps, events }: MovedAppsParts): ScheduledTask {
   const upToDate = new WeakSet<Registration>();
 
-  /** @param before the registration by which they are listed; connections that it set aside are already announced */
-  const relist = async (app: ConnectedApp, before: Registration | undefined): Promise<void> => {
+  /** @param listedBy the registration by which they are listed; connections that it set aside are already announced */
+  const relist = async (app: ConnectedApp, listedBy: Registration | undefined): Promise<void> => {
     let count = 0;
     for await (const grant of grantsOf(store, grants, app.id)) {
       await index.update(grant);
       const { registration } = grant;
-      if (!isIssuedFor(registration, app) && (!before || covers(registration, before))) count += 1;
+      if (!isIssuedFor(registration, app) && (!listedBy || covers(registration, listedBy))) count += 1;
     }
     if (count > 0) events.connectionsSetAside({ app: app.id, name: app.name, count });
   };
@@ -49,10 +49,10 @@ export function createMovedApps({ store, grants, index, apps, events }: MovedApp
         if (upToDate.has(registration)) continue;
         const key = keys.appRegistration(app.id);
         const value = JSON.stringify(registration);
-        const before = (await store.get(key))?.value;
-        if (before !== value) {
-          await relist(app, before === undefined ? undefined : JSON.parse(before));
-          // Stored last: if this process ends before, another one repeats the work.
+        const storedValue = (await store.get(key))?.value;
+        if (storedValue !== value) {
+          await relist(app, storedValue === undefined ? undefined : JSON.parse(storedValue));
+          // Stored last: if this process ends earlier, another one repeats the work.
           await store.write([{ put: key, value }]);
         }
         upToDate.add(registration);
@@ -61,31 +61,32 @@ export function createMovedApps({ store, grants, index, apps, events }: MovedApp
   };
 }
 
-/** Counting stops here: an administrator needs to know that there are many. */
+/** Counting stops here: an administrator only needs to know that there are many. */
 const MAX_COUNTED = 1_000;
 
 /**
- * How many connections of an app a registration would set aside, since their tokens must not be sent to its hosts.
- * Connections that the present app cannot use either do not count.
- * @param before the app as it is now; undefined for a new one
+ * Counts the connections of an app that a changed registration would set aside, since their tokens must not be sent to
+ * its hosts. Connections that the present app cannot use either do not count.
+ * @param changed the app as it would be
+ * @param present the app as it is now; undefined for a new one
  * @returns at most 1,000
  */
 export async function countSetAside(
   store: Store,
   grants: Pick<GrantStore, 'loadStored'>,
-  after: Parameters<typeof registrationOf>[0] & { id: string },
-  before: ConnectedApp | undefined,
+  changed: Parameters<typeof registrationOf>[0] & { id: string },
+  present: ConnectedApp | undefined,
 ): Promise<number> {
   let count = 0;
-  for await (const { registration } of grantsOf(store, grants, after.id)) {
-    if (isIssuedFor(registration, after) || (before && !isIssuedFor(registration, before))) continue;
+  for await (const { registration } of grantsOf(store, grants, changed.id)) {
+    if (isIssuedFor(registration, changed) || (present && !isIssuedFor(registration, present))) continue;
     count += 1;
     if (count === MAX_COUNTED) break;
   }
   return count;
 }
 
-/** Grants that cannot be read are left out. */
+/** Yields the grants of an app, without those that cannot be read. */
 async function* grantsOf(store: Store, grants: Pick<GrantStore, 'loadStored'>, appId: string): AsyncGenerator<Grant> {
   for await (const items of allPages((options) => store.page(keys.connections('app', appId), options), BATCH)) {
     const loaded = await Promise.all(items.map(({ member }) => grants.loadStored(connectionOf(member).userId, appId)));

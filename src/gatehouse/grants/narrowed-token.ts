@@ -1,6 +1,6 @@
 /**
- * Narrowed access tokens, by a refresh: fewer scopes than the grant (RFC 6749 section 6), or one resource (RFC 8707).
- * Cached.
+ * Gets narrowed access tokens by a refresh: for fewer scopes than the grant has (RFC 6749 section 6), or for one
+ * resource (RFC 8707). Caches them.
  */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
@@ -15,7 +15,7 @@ import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { isNarrowingRefusal } from './refresh-outcome.ts';
 
-/** What is left out is not narrowed: all granted scopes, all resources of the app. */
+/** Without `scopes`, the token has all granted scopes; without `resource`, it is for all resources of the app. */
 export interface Narrowing {
   /** A subset of the granted scopes. */
   scopes?: readonly string[] | undefined;
@@ -37,27 +37,33 @@ export type NarrowedResult =
 
 interface CachedToken {
   result: Extract<NarrowedResult, { kind: 'narrowed' }>;
-  /** A refresh with it, or with a later one, may have ended the access token. */
+  /**
+   * The refresh token of the grant at that time. A refresh with this one or a later one may have ended the access
+   * token.
+   */
   refreshToken: string;
-  /** A later consent may have withdrawn a scope. */
+  /** The consent of the grant at that time. A later consent may have withdrawn a scope. */
   consentedAt: number;
 }
 
 const MAX_CACHED = 1_000;
-/** A caller needs some time to use the token. */
+/** A cached token with less time left is not returned: the caller needs some time to use it. */
 const MIN_LIFETIME_MS = 30_000;
-/** Between two refreshes of one grant that one service causes, where each refresh ends the access tokens before it. */
+/** The pause between two refreshes of one grant by one service, if each refresh ends the earlier access tokens. */
 const PAUSE_SECONDS = 30;
 
 export interface NarrowedTokens {
-  /** @param service id of the relay token that it is for */
+  /**
+   * Returns a cached access token, or gets one.
+   * @param service id of the relay token of the service that requests it
+   */
   accessToken(userId: string, app: ConnectedApp, narrowing: Narrowing, service: string): Promise<NarrowedResult>;
 }
 
 /**
  * A cached token is returned until it expires. If the provider ends earlier access tokens with each refresh
- * (`endsEarlierTokens`), it counts only until the next refresh, and one service causes at most one refresh of one grant in
- * 30 s (R135): two services with different scopes would otherwise refresh with every call.
+ * (`endsEarlierTokens`), a cached token is valid only until the next refresh, and one service may cause one refresh of
+ * a grant in 30 s (R135): otherwise two services with different scopes would refresh with every call.
  */
 export function createNarrowedTokens(parts: {
   grants: GrantStore;
@@ -67,22 +73,22 @@ export function createNarrowedTokens(parts: {
 }): NarrowedTokens {
   const { grants, refresher, store, clock } = parts;
   const cached = remembered<CachedToken>(MAX_CACHED);
-  /** By service and narrowing: the same calls at the same time are one. */
-  const inFlight = new Map<string, ReturnType<typeof fromRefresh>>();
+  /** By service and narrowing: equal requests at the same time share one call. */
+  const inFlight = new Map<string, ReturnType<typeof refreshFor>>();
 
-  /** The seconds until this service may cause another refresh of this grant; 0 if it may now. */
+  /** Returns the seconds until this service may cause another refresh of this grant; 0 if it may now. */
   const secondsLeft = async (key: string): Promise<number> => {
-    const since = await store.get(key);
-    return since ? Math.max(1, Math.ceil(PAUSE_SECONDS - (clock() - Number(since.value)) / 1000)) : 0;
+    const pause = await store.get(key);
+    return pause ? Math.max(1, Math.ceil(PAUSE_SECONDS - (clock() - Number(pause.value)) / 1000)) : 0;
   };
 
-  /** Notes that the service causes a refresh. False if it has caused one within the pause. */
+  /** Records that the service causes a refresh. Returns false if it has caused one within the pause. */
   const beginPause = async (key: string): Promise<boolean> => {
-    const note = { put: key, value: String(clock()), ifVersion: 0, lifetimeSeconds: PAUSE_SECONDS };
-    return (await store.write([note])) !== undefined;
+    const put = { put: key, value: String(clock()), ifVersion: 0, lifetimeSeconds: PAUSE_SECONDS };
+    return (await store.write([put])) !== undefined;
   };
 
-  const fromRefresh = async (
+  const refreshFor = async (
     userId: string,
     app: ConnectedApp,
     { scopes, resource }: Narrowing,
@@ -93,22 +99,22 @@ export function createNarrowedTokens(parts: {
       const refreshed = await refresher.attempt(request);
       return { result: resultOf(refreshed, scopes, app, clock()), stored: refreshed.stored };
     }
-    const pause = keys.narrowing(userId, app.id, service);
+    const pauseKey = keys.narrowing(userId, app.id, service);
     const grant = workingGrant(await grants.load(userId, app));
     const canRefresh = grant?.refreshToken !== undefined && !isBackingOff(grant, clock());
-    if (canRefresh && !(await beginPause(pause))) {
-      return { result: { kind: 'too_many', retryAfterSeconds: await secondsLeft(pause) } };
+    if (canRefresh && !(await beginPause(pauseKey))) {
+      return { result: { kind: 'too_many', retryAfterSeconds: await secondsLeft(pauseKey) } };
     }
     try {
       const refreshed = await refresher.attempt(request);
       const result = resultOf(refreshed, scopes, app, clock());
-      // The provider's own limit is the one to name, and the longer wait the one to keep.
-      const retryAfterSeconds = result.kind === 'unavailable' ? await secondsLeft(pause) : 0;
+      // The response stays `unavailable`, with the longer of the two waits.
+      const retryAfterSeconds = result.kind === 'unavailable' ? await secondsLeft(pauseKey) : 0;
       return result.kind === 'unavailable' && retryAfterSeconds > result.retryAfterSeconds
         ? { result: { ...result, retryAfterSeconds } }
         : { result, stored: refreshed.stored };
     } catch (error) {
-      if (canRefresh && isBusy(error)) await store.write([{ delete: pause }]);
+      if (canRefresh && isBusy(error)) await store.write([{ delete: pauseKey }]);
       throw error;
     }
   };
@@ -117,13 +123,13 @@ export function createNarrowedTokens(parts: {
     async accessToken(userId, app, narrowing, service) {
       const { scopes, resource } = narrowing;
       const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
-      const current = workingGrant(await grants.load(userId, app));
+      const grant = workingGrant(await grants.load(userId, app));
       const cachedToken = cached.get(key);
       const isFresh =
         cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;
-      if (isFresh && current && isTokenOf(current, cachedToken, app)) return cachedToken.result;
+      if (isFresh && grant && isTokenOf(grant, cachedToken, app)) return cachedToken.result;
       const callKey = `${service} ${key}`;
-      const call = inFlight.get(callKey) ?? fromRefresh(userId, app, narrowing, service);
+      const call = inFlight.get(callKey) ?? refreshFor(userId, app, narrowing, service);
       inFlight.set(callKey, call);
       try {
         const { result, stored } = await call;
@@ -141,7 +147,7 @@ export function createNarrowedTokens(parts: {
   };
 }
 
-/** Undefined if there is no grant, or a broken one, whose cached access tokens must not be returned. */
+/** Returns undefined if there is no grant, or if it has ended: its cached access tokens must not be returned. */
 function workingGrant(stored: StoredGrant | undefined): Grant | undefined {
   const grant = stored && 'grant' in stored ? stored.grant : undefined;
   return grant?.failure?.kind === 'reconnect_needed' ? undefined : grant;

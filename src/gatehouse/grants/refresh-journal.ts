@@ -1,6 +1,6 @@
 /**
- * The journal of refreshes: writes an entry to the grant before the call to the provider, so that a kill leaves a
- * trace.
+ * The journal of refreshes. Before each call to the provider, writes an entry to the grant, so that a kill during the
+ * call leaves a trace.
  */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
@@ -15,15 +15,15 @@ export interface RefreshCall {
   grant: Grant;
   version: number;
   fence: Fence | undefined;
-  /** The entry of an earlier call with the same refresh token, whose response was lost: it may have spent the token. */
+  /** The entry of an earlier call whose response was lost: that call may have spent the same refresh token. */
   lostEntry: JournalEntry | undefined;
   /** The access token that the platform refused before the call. */
   rejected?: string | undefined;
   /** Why the call failed: the provider's error code, or a fixed word. */
   reason?: string | undefined;
-  /** The scopes of a narrowed access token, which is returned and not stored. */
+  /** The scopes of the narrowed access token to get. It is returned and not stored. */
   scopes?: readonly string[] | undefined;
-  /** The resource of a narrowed access token. */
+  /** The resource of the narrowed access token to get. */
   resource?: string | undefined;
 }
 
@@ -38,7 +38,7 @@ const REMOVE_PAUSE_MS = 100;
 type CallRequest = Pick<RefreshCall, 'app' | 'rejected' | 'scopes' | 'resource'>;
 
 export interface RefreshJournal {
-  /** Opens the entry of a call; undefined if another write changed the grant first. */
+  /** Opens the entry of a call. Returns undefined if another write changed the grant first. */
   openEntry(request: CallRequest, stored: ReadableGrant, fence: Fence): Promise<RefreshCall | undefined>;
 }
 
@@ -51,15 +51,15 @@ export function createRefreshJournal(grants: GrantStore, clock: () => number): R
   ): Promise<RefreshCall | undefined> => {
     const { userId, appId, refreshToken, refresh: earlierEntry } = stored.grant;
     // A refresh token that an earlier, interrupted refresh received is now the one to send.
-    const received =
+    const receivedTokens =
       earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
-    const written = { ...stored.grant, ...received, refresh: { startedAt, received: undefined } };
+    const updatedGrant = { ...stored.grant, ...receivedTokens, refresh: { startedAt, received: undefined } };
     await grants.addOpenRefresh(userId, appId);
-    if (!(await grants.save(written, stored.version, { fence }))) return undefined;
+    if (!(await grants.save(updatedGrant, stored.version, { fence }))) return undefined;
     // Loaded again, since the holder of an expired lease may have stored newer tokens and left this entry open.
-    const opened = await grants.loadStored(userId, appId);
-    if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;
-    const { grant, version } = opened;
+    const current = await grants.loadStored(userId, appId);
+    if (!current || 'unreadable' in current || current.grant.refresh?.startedAt !== startedAt) return undefined;
+    const { grant, version } = current;
     const isSameToken = earlierEntry?.received === undefined && grant.refreshToken === refreshToken;
     const lostEntry = isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined;
     return { app, grant, version, fence, lostEntry, rejected, scopes, resource };
@@ -69,11 +69,11 @@ export function createRefreshJournal(grants: GrantStore, clock: () => number): R
    * Removes the entry of a call that was never sent, so that no process waits for its response. The entry of an earlier
    * call is restored, since that call may have got a response.
    */
-  const removeEntry = async (before: Grant, startedAt: number): Promise<void> => {
+  const removeEntry = async (originalGrant: Grant, startedAt: number): Promise<void> => {
     const restore = async () => {
-      const stored = await grants.loadStored(before.userId, before.appId);
+      const stored = await grants.loadStored(originalGrant.userId, originalGrant.appId);
       if (!stored || 'unreadable' in stored || stored.grant.refresh?.startedAt !== startedAt) return;
-      const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
+      const refresh = stored.grant.refreshToken === originalGrant.refreshToken ? originalGrant.refresh : undefined;
       await grants.save({ ...stored.grant, refresh }, stored.version);
     };
     await retryWhileUnavailable(restore, REMOVE_TIMEOUT_MS, REMOVE_PAUSE_MS).catch(() => undefined);

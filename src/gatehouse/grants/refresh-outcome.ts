@@ -29,16 +29,16 @@ const NO_RESPONSE: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_
 /** Error codes for refused scopes (RFC 6749 section 5.2) or a refused resource (RFC 8707 section 2). */
 const NARROWING_REFUSALS: ReadonlySet<string> = new Set(['invalid_scope', 'invalid_target', 'invalid_request']);
 
-/** The reason of a response whose ID token names another subject than the grant. */
+/** The `reason` of an outcome whose ID token names another subject than the grant. */
 export const OTHER_SUBJECT = 'other_subject';
 
-/** How long to retry while the store is unavailable: the provider issues these tokens only once. */
+/** How long to retry saving while the store is unavailable: the provider issues these tokens only once. */
 const SAVE_RETRY_TIMEOUT_MS = 20_000;
 const SAVE_RETRY_PAUSE_MS = 200;
 
 /**
- * For this long, a refusal after a failover of the storage is attributed to it. By then, connections in use were
- * refreshed.
+ * For this long after a failover of the storage, a refusal is attributed to it. Connections in use are refreshed within
+ * this time.
  */
 const FAILOVER_MS = 15 * 60_000;
 
@@ -54,8 +54,11 @@ export interface RefreshOutcomes {
   /** Saves the outcome and returns the grant as stored afterwards. */
   saveOutcome(opened: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
 
-  /** Records why a grant without a refresh token no longer works. @param usable the access token has not expired */
-  withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined>;
+  /**
+   * Saves why a grant without a refresh token no longer works.
+   * @param usable true if the access token has not expired
+   */
+  saveNotRefreshable(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined>;
 }
 
 export function createRefreshOutcomes(parts: {
@@ -81,17 +84,17 @@ export function createRefreshOutcomes(parts: {
     return withFailure(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds, tokenRefused, reason });
   };
 
-  const announce = (before: Grant, next: Grant): void => {
+  const announce = (previous: Grant, next: Grant): void => {
     const { scopes, failure } = next;
     const ids = { userId: next.userId, app: next.appId, connection: next.id };
-    const hasEnded = failure?.kind === 'reconnect_needed' && before.failure?.kind !== 'reconnect_needed';
+    const hasEnded = failure?.kind === 'reconnect_needed' && previous.failure?.kind !== 'reconnect_needed';
     if (hasEnded) events.reconnectNeeded({ ...ids, cause: failure.cause });
-    // `audited`: the import has written an audit entry. It may have ended before its refresh token was tried.
-    if (isUnchecked(before) && !isUnchecked(next)) events.connectionCreated({ ...ids, scopes, audited: true });
-    else if (!failure && mayNeedReconnect(before)) events.connectionRecovered(ids);
+    // `audited`: the import wrote the audit entry when it stored the grant.
+    if (isUnchecked(previous) && !isUnchecked(next)) events.connectionCreated({ ...ids, scopes, audited: true });
+    else if (!failure && mayNeedReconnect(previous)) events.connectionRecovered(ids);
   };
 
-  /** Replaces the version that was read, or loads the grant that another process wrote first. */
+  /** Replaces the version that was read. If another process wrote first, returns the grant that it wrote. */
   const saveOrLoad = async (read: ReadableGrant, next: Grant, fence: Fence | undefined): Promise<SaveResult> => {
     const saved = (version: number): SaveResult => {
       announce(read.grant, next);
@@ -112,7 +115,7 @@ export function createRefreshOutcomes(parts: {
   };
 
   /**
-   * Saves received tokens. If another process wrote in between, they replace its grant only if that has the tokens that
+   * Saves received tokens. If another process wrote a grant in between, they replace it only if it has the tokens that
    * this call sent, or tokens of an earlier call: newer tokens of another call stay (R36). If the user disconnected in
    * the meantime, or connected another account or client, the received tokens are revoked (R43). If the user connected
    * the same account again, they are left to expire: revoking one token of a user and client ends all of them at most
@@ -128,10 +131,10 @@ export function createRefreshOutcomes(parts: {
     let { saved, stored } = await save(call, change(call.grant), call.fence);
     while (!saved && stored && 'grant' in stored && isOlder(stored.grant, call)) {
       const current = stored.grant;
-      const sameAccess = current.accessToken === call.grant.accessToken || isOfEarlierCall(current, call);
+      const isSameAccess = current.accessToken === call.grant.accessToken || isOfEarlierCall(current, call);
       // After a new consent that kept the refresh token, the access token is newer, but the refresh token is spent.
-      if (!sameAccess && received.refreshToken === undefined) break;
-      const next = sameAccess
+      if (!isSameAccess && received.refreshToken === undefined) break;
+      const next = isSameAccess
         ? change(current)
         : { ...withEntryClosed(call, current), refreshToken: received.refreshToken, rotates: true };
       // Without the fence: another process may hold the lease by now, but its tokens are older.
@@ -154,7 +157,7 @@ export function createRefreshOutcomes(parts: {
     });
   };
 
-  /** Saves a new refresh token and leaves the access token as it is. */
+  /** Saves a new refresh token, and leaves the access token as it is. */
   const saveRefreshToken = (call: RefreshCall, received: ReceivedTokens) => {
     const { refreshToken } = received;
     const update = refreshToken === undefined ? {} : { refreshToken, rotates: true, refreshedBy: call.fence?.number };
@@ -191,10 +194,10 @@ export function createRefreshOutcomes(parts: {
     const isReplaced = refreshToken !== call.grant.refreshToken || accessToken !== call.grant.accessToken;
     // If two calls are refused, the first one has already marked the grant and sent the event.
     if (isReplaced || failure?.kind === 'reconnect_needed') return closeEntry(call, stored);
-    const lost = isLostInFailover(stored.grant, failedOverAt(), clock()) ? 'lost_in_failover' : undefined;
-    const cause = call.lostEntry ? 'response_lost' : (lost ?? 'grant_refused');
-    const ended = failedGrant(call, withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
-    return (await saveOrLoad(stored, ended, call.fence)).stored;
+    const isLost = isLostInFailover(stored.grant, failedOverAt(), clock());
+    const cause = call.lostEntry ? 'response_lost' : isLost ? 'lost_in_failover' : 'grant_refused';
+    const endedGrant = failedGrant(call, withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
+    return (await saveOrLoad(stored, endedGrant, call.fence)).stored;
   };
 
   const saveFailure = async (
@@ -211,8 +214,8 @@ export function createRefreshOutcomes(parts: {
   /** Closes the journal entry of a call that got a response, and changes nothing else of the stored grant. */
   const closeEntry = async (call: RefreshCall, stored: StoredGrant | undefined): Promise<StoredGrant | undefined> => {
     if (!stored || 'unreadable' in stored) return stored;
-    const closed = withEntryClosed(call, stored.grant);
-    return closed === stored.grant ? stored : (await saveOrLoad(stored, closed, call.fence)).stored;
+    const closedGrant = withEntryClosed(call, stored.grant);
+    return closedGrant === stored.grant ? stored : (await saveOrLoad(stored, closedGrant, call.fence)).stored;
   };
 
   return {
@@ -250,7 +253,7 @@ export function createRefreshOutcomes(parts: {
       }
     },
 
-    withoutRefreshToken(call, usable) {
+    saveNotRefreshable(call, usable) {
       if (!usable) return saveFailure(call, 'reconnect_needed', 'access_ended');
       // Only the platform refused the token, which does not prove that the provider ended the grant.
       return saveFailure(call, 'unverified', 'access_token_refused');
@@ -285,7 +288,7 @@ function isOtherGrant(stored: StoredGrant, { app, grant }: RefreshCall): boolean
   return !isSameClient || isOtherAccount(app, stored.grant, grant.account);
 }
 
-/** A process that lost its lease may save its response after the next holder has sent the same refresh token. */
+/** True if the tokens are of an earlier call: a process that lost its lease may save its response late. */
 function isOfEarlierCall({ refreshedBy }: Grant, { fence }: RefreshCall): boolean {
   return refreshedBy !== undefined && fence !== undefined && refreshedBy < fence.number;
 }

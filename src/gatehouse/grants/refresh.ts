@@ -1,4 +1,6 @@
-/** Refreshes grants: one call to the provider across all processes, with a journal entry that survives a kill. */
+/**
+ * Refreshes grants: one call to the provider at a time across all processes, with a journal entry that survives a kill.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { workByKey } from '../../shared/fair-pool.ts';
 import type { Events } from '../../shared/observability/events.ts';
@@ -29,16 +31,17 @@ export interface RefreshRequest {
   userId: string;
   app: ConnectedApp;
   /**
-   * The access token that the platform refused (401): refresh even if none is due, unless the token was replaced since.
+   * The access token that the platform refused (401). Refreshes even if none is due, unless the token was replaced
+   * since.
    */
   rejected?: string | undefined;
-  /** Refresh if the journal has an open entry, even if none is due, so that the entry is closed. */
+  /** Refreshes a grant with an open journal entry even if none is due, so that the entry is closed. */
   closesJournal?: boolean;
-  /** Refresh if the grant has been idle since before this time, even if none is due. */
+  /** Refreshes a grant that has been idle since before this time, even if none is due. */
   idleSince?: number | undefined;
-  /** Request an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
+  /** Gets an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
   scopes?: readonly string[] | undefined;
-  /** Request an access token for only this resource (RFC 8707 section 2.2). It is returned and never stored. */
+  /** Gets an access token for only this resource (RFC 8707 section 2.2). It is returned and never stored. */
   resource?: string | undefined;
   /** The id of the relay token whose service causes the refresh. */
   service?: string | undefined;
@@ -64,16 +67,16 @@ const RELOAD_PAUSE_MS = 100;
 const MAX_CONCURRENT_INTERRUPTED = 8;
 /** A process that waited longer than this for the lease checks again that the store can save the response. */
 const WRITABLE_CHECK_VALID_MS = 500;
-/** How often a refresh is attempted if other writes change the grant first. */
+/** How often to attempt a refresh if other writes change the grant first. */
 const MAX_ATTEMPTS = 3;
 /**
- * While another process refreshes: how often to load its result (a read) and to try for its lease (a write), and how
- * long.
+ * While another process refreshes: the interval of loading its result (a read), the interval of trying to get its lease
+ * (a write), and the longest wait.
  */
 const WAIT = { minPollMs: 5, maxPollMs: 40, leaseAttemptMs: 25, maxMs: 30_000 };
 /** If the platform refuses an access token younger than this, another refresh would not help. */
 const JUST_REFRESHED_MS = 2_000;
-/** No process has an unsaved response for longer: the provider's deadline and the retries of the store. */
+/** No process has an unsaved response for longer than the provider's deadline and the retries of the store together. */
 const MAX_UNSAVED_MS = 90_000;
 
 /** A process that lost the store reconnects within this time and saves its response. */
@@ -89,8 +92,8 @@ export interface RefreshTimes {
 }
 
 /**
- * Even if its writes take the full deadline, a process keeps its lease, and saves its response before another one
- * calls.
+ * Returns times with which a process whose writes take the full deadline still keeps its lease, and saves its response
+ * before another process calls the provider.
  */
 export function refreshTimes(storageDeadlineMilliseconds: number): RefreshTimes {
   const reconnectMilliseconds = storageDeadlineMilliseconds + RECONNECT_MS;
@@ -102,9 +105,9 @@ export interface Refresher {
   /**
    * Refreshes the grant if that is due, and returns it; its `failure` says what went wrong.
    * Concurrent requests for the same user and app share one refresh, in this process and across processes.
-   * A request of a service first waits for the services' share of the provider's slots (R134): a user's request for the same
-   * grant does not wait with it.
-   * @throws OutboundError `busy` for a service whose turn does not come
+   * A request of a service first waits for a slot of the services' share (R134). A user's request for the same grant
+   * does not wait for that slot.
+   * @throws OutboundError `busy` for a service that gets no slot in time
    */
   refresh(request: RefreshRequest): Promise<StoredGrant | undefined>;
 
@@ -136,11 +139,11 @@ export function createRefresher(parts: {
   const { grants, provider, outbound, leases, times, events, clock, random } = parts;
   const journal = createRefreshJournal(grants, clock);
   const outcomes = createRefreshOutcomes(parts);
-  // Keyed by user, app, registration, scopes and resource, so that no caller gets another user's grant (R33), or a
-  // grant of an earlier registration.
+  // By user, app, registration, scopes and resource, so that no caller gets another user's grant (R33), or a grant of
+  // an earlier registration.
   const inFlight = new Map<string, InFlight>();
 
-  const inShare = <T>({ app, service }: RefreshRequest, work: () => Promise<T>): Promise<T> =>
+  const withinShare = <T>({ app, service }: RefreshRequest, work: () => Promise<T>): Promise<T> =>
     service === undefined ? work() : outbound.serve(providerHostOf(app) ?? app.issuer, service, work);
 
   const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
@@ -157,13 +160,13 @@ export function createRefresher(parts: {
     const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
     const existing = inFlight.get(key);
     if (existing) return existing;
-    // In the meantime, the user may have connected the app under another registration.
+    // During the refresh, the user may connect the app under another registration.
     const result = refreshOrWait(request)
       .then((refreshed) => ({ ...refreshed, stored: storedGrantForApp(app, refreshed.stored) }))
       .finally(() => inFlight.delete(key));
-    const started = { rejected: request.rejected, result };
-    inFlight.set(key, started);
-    return started;
+    const refreshInFlight = { rejected: request.rejected, result };
+    inFlight.set(key, refreshInFlight);
+    return refreshInFlight;
   };
 
   /** Refreshes the grant, or waits for the process that refreshes it. */
@@ -192,24 +195,24 @@ export function createRefresher(parts: {
   const refreshUnderLease = async (request: RefreshRequest, fence: Fence, checkedAt: number): Promise<Refreshed> => {
     const { userId, app, rejected } = request;
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-      const stored = await loadOnceSaved(request);
+      const stored = await loadAfterUnsaved(request);
       const due = ifDue(stored, request, clock());
       if (!due) return { stored };
       if (due.grant.refreshToken === undefined) {
         const usable = hasUsableToken(due.grant, clock());
         if (usable && !isRefused(due.grant, rejected, clock())) return { stored };
-        return { stored: await outcomes.withoutRefreshToken({ app, ...due, fence, lostEntry: undefined }, usable) };
+        return { stored: await outcomes.saveNotRefreshable({ app, ...due, fence, lostEntry: undefined }, usable) };
       }
       if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
       const call = await journal.openEntry(request, due, fence);
       if (call) return callProvider(call);
-      // Another write came first, such as a key rotation that sealed the grant again: start over with the stored grant.
+      // Another write changed the grant first, such as a key rotation that sealed it again: start over with that grant.
     }
     return { stored: await grants.load(userId, app) };
   };
 
-  /** Loads the grant, and waits while an earlier holder of the lease may still save its response. */
-  const loadOnceSaved = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+  /** Loads the grant once no earlier holder of the lease can still save its response, or the wait is over. */
+  const loadAfterUnsaved = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const waitUntil = performance.now() + times.reconnectMilliseconds;
     for (;;) {
       const stored = await grants.load(request.userId, request.app);
@@ -221,7 +224,7 @@ export function createRefresher(parts: {
 
   const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
     const { app, grant, scopes, resource } = opened;
-    // Saving a new refresh token gives the grant another version, so the call is replaced then.
+    // Saving a new refresh token gives the grant another version, which the later writes of this call need.
     let call = opened;
     const startedAt = performance.now();
     const response = await provider.refresh(app, {
@@ -251,23 +254,23 @@ export function createRefresher(parts: {
   let interrupted: Promise<void> = Promise.resolve();
 
   const refreshInterrupted = async (findApp: (appId: string) => ConnectedApp | undefined): Promise<void> => {
-    const open = await grants.listOpenRefreshes();
+    const openRefreshes = await grants.listOpenRefreshes();
     const refreshOne = async ({ userId, appId }: { userId: string; appId: string }) => {
       const app = findApp(appId);
       const stored = app && (await refresh({ userId, app, closesJournal: true }));
       if (hasNoOpenEntry(stored)) await grants.removeOpenRefresh(userId, appId);
     };
-    // A grant whose lease is taken, or whose refresh fails, must not keep the others waiting.
-    const keyed = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_INTERRUPTED };
-    await workByKey(open, keyed, (connection) =>
+    // A grant whose lease is taken, or whose refresh fails, must not delay the others.
+    const options = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_INTERRUPTED };
+    await workByKey(openRefreshes, options, (connection) =>
       isStopping ? undefined : refreshOne(connection).catch(() => undefined),
     );
   };
 
   return {
-    refresh: (request) => inShare(request, () => refresh(request)),
+    refresh: (request) => withinShare(request, () => refresh(request)),
 
-    attempt: (request) => inShare(request, () => joinOrStart(request).result),
+    attempt: (request) => withinShare(request, () => joinOrStart(request).result),
 
     refreshInterrupted(findApp) {
       interrupted = refreshInterrupted(findApp);
@@ -282,7 +285,7 @@ export function createRefresher(parts: {
   };
 }
 
-/** The stored grant if the request needs a call to the provider now; otherwise undefined. */
+/** Returns the stored grant if the request needs a call to the provider now; otherwise undefined. */
 export function ifDue(
   stored: StoredGrant | undefined,
   request: RefreshRequest,
@@ -302,7 +305,7 @@ export function ifDue(
   return needsToken || hasEntryToClose || needsCheck ? stored : undefined;
 }
 
-/** True if the refresh token was last used before that time. An imported one counts as used when it was imported. */
+/** True if the refresh token was last used before that time. Importing a token counts as a use. */
 export function isIdle(grant: Grant, since: number): boolean {
   return grant.refreshToken !== undefined && (isUnchecked(grant) ? grant.connectedAt : grant.obtainedAt) < since;
 }
@@ -318,8 +321,8 @@ export function isRefused(grant: Grant, rejected: string | undefined, now: numbe
 /** True if the journal does not say how the last call ended: another process may have an unsaved response. */
 export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number): boolean {
   if (!refresh || refresh.received !== undefined) return false;
-  // A failure with a `retryAt` after the start of the call was saved since, and means that there was no response. An
-  // older failure has an earlier `retryAt`, since no call starts before it.
+  // A failure whose `retryAt` is after the start of the call is the failure of this call, which got no response. An
+  // older failure has an earlier `retryAt`, since no call starts before that time.
   const hasEnded = failure !== undefined && failure.retryAt > refresh.startedAt;
   return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }
@@ -330,7 +333,8 @@ function hasNoOpenEntry(stored: StoredGrant | undefined): boolean {
 }
 
 /**
- * True if the user has connected or consented again since the call began, so that its tokens are of the earlier grant.
+ * True if the user has connected or consented again since the call began, so that the call's tokens are of the earlier
+ * grant.
  */
 function isReplaced({ id, consentedAt }: Grant, stored: StoredGrant | undefined): boolean {
   if (!stored || 'unreadable' in stored) return false;

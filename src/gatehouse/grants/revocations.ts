@@ -1,4 +1,4 @@
-/** Revocations that the provider has not confirmed yet: stored sealed, and retried with growing pauses for a week. */
+/** Revokes tokens at the provider. A revocation is stored sealed, and retried with growing pauses for a week. */
 import { randomUUID } from 'node:crypto';
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -20,7 +20,7 @@ interface RevocationRequest {
   appId: string;
   /** The id of the connection that had the token; undefined if none had it. */
   connection?: string | undefined;
-  /** The registration that the token may be sent to. */
+  /** The registration that the token was issued for. */
   registration: Registration;
   token: string;
   hint: 'refresh_token' | 'access_token';
@@ -58,17 +58,19 @@ interface AttemptResult {
 const MIN_PAUSE_MS = 30_000;
 const MAX_PAUSE_MS = HOUR_MS;
 const MAX_AGE_MS = 7 * DAY_MS;
-/** Each revocation must be opened to know its app. */
+/** Bounds the work of `countOf`: each revocation must be opened to find its app. */
 const MAX_COUNTED = 1_000;
 const NO_USER = 'nobody';
 
 export interface Revocations {
-  /** Stores the request before anything else happens, so that a kill loses no revocation. Returns its id. */
+  /**
+   * Stores a request before the grant is deleted, so that a kill loses no revocation. Returns the id of the revocation.
+   */
   plan(request: RevocationRequest): Promise<string>;
 
   /**
    * Calls the provider now.
-   * @param signal once it is aborted, the call continues in the background and counts as pending
+   * @param signal when aborted, the result is `pending`, and the call continues in the background
    */
   attempt(app: ConnectedApp, userId: string, id: string, signal?: AbortSignal): Promise<AttemptResult>;
 
@@ -78,19 +80,19 @@ export interface Revocations {
    */
   revokeUnowned: ProviderClient['revoke'];
 
-  /** Drops a planned revocation. */
+  /** Deletes a planned revocation. */
   cancel(userId: string, id: string): Promise<void>;
 
-  /** Oldest first. */
+  /** Returns the pending revocations of a user, oldest first. */
   pendingOf(userId: string): Promise<PendingRevocation[]>;
 
   /**
-   * How many are pending for this app. `exact` is false if more than 1,000 are pending: only the next 1,000 are
-   * counted.
+   * Counts the pending revocations of an app. `exact` is false if more than 1,000 are pending for all apps together:
+   * only the 1,000 that are due first are read.
    */
   countOf(appId: string): Promise<{ count: number; exact: boolean }>;
 
-  /** Oldest first. */
+  /** Returns a page of all pending revocations, those that are due first coming first. */
   page(options: {
     after?: string | undefined;
     limit: number;
@@ -112,7 +114,7 @@ export function createRevocations(parts: {
 }): Revocations {
   const { store, sealedJson, grants, provider, findApp, events, clock, random } = parts;
 
-  /** `revocation` is undefined if the record cannot be opened. */
+  /** Loads a record. `revocation` is undefined if the record cannot be opened. */
   const load = async (userId: string, id: string) => {
     const key = keys.revocation(userId, id);
     const record = await store.get(key);
@@ -125,7 +127,8 @@ export function createRevocations(parts: {
     const { userId, since, nextAt } = revocation;
     const key = keys.revocation(userId, id);
     const value = await sealedJson.seal(revocation, key);
-    // The list first: an entry without a record is found and dropped, but a record without an entry is never found.
+    // The list is written first: an entry without a record is found and dropped, but a record without an entry is never
+    // found.
     await store.write([{ index: keys.revocations, add: memberOf(userId, id), score: nextAt }]);
     await store.write([
       { put: key, value, ifVersion },
@@ -167,9 +170,9 @@ export function createRevocations(parts: {
 
   const attempt = async (app: ConnectedApp, userId: string, id: string, signal?: AbortSignal) => {
     const calling = call(app, userId, id);
-    const result = await (signal ? Promise.race([calling, aborted(signal)]) : calling);
+    const result = await (signal ? Promise.race([calling, whenAborted(signal)]) : calling);
     if (result) return result;
-    void calling.then((ended) => announceEnd(userId, app, ended)).catch(() => undefined);
+    void calling.then((lateResult) => announceEnd(userId, app, lateResult)).catch(() => undefined);
     return { outcome: 'pending' } satisfies AttemptResult;
   };
 
@@ -178,24 +181,22 @@ export function createRevocations(parts: {
   };
 
   const revokeUnowned: ProviderClient['revoke'] = async (app, token, hint) => {
-    const planned = await plan({
+    const id = await plan({
       userId: NO_USER,
       appId: app.id,
       registration: registrationOf(app),
       token,
       hint,
     }).catch(() => undefined);
-    // Without the store the revocation is attempted once.
-    if (planned === undefined) return provider.revoke(app, token, hint);
-    const { outcome, reply } = await attempt(app, NO_USER, planned).catch(
-      (): AttemptResult => ({ outcome: 'pending' }),
-    );
+    // Without the store, the revocation is attempted only once.
+    if (id === undefined) return provider.revoke(app, token, hint);
+    const { outcome, reply } = await attempt(app, NO_USER, id).catch((): AttemptResult => ({ outcome: 'pending' }));
     return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, reply };
   };
 
   /**
-   * Deletes the grant if a kill or an unavailable store left it with a planned revocation, even if a refresh has
-   * changed it since. Returns false if the user has connected again: then the token must not be revoked.
+   * Deletes the grant if a kill or an unavailable store left it although its revocation was planned, even if a refresh
+   * has changed it since. Returns false if the user has connected again: then the token must not be revoked.
    */
   const finishRemoval = async (userId: string, id: string): Promise<boolean> => {
     for (;;) {
@@ -206,17 +207,17 @@ export function createRevocations(parts: {
       if (!stored) return true;
       if ('grant' in stored) {
         const { connectedAt, consentedAt } = stored.grant;
-        // A new connection shares no tokens with the ended one, whose tokens are still revoked.
+        // A new connection shares no tokens with the ended one, so the old tokens are revoked.
         if (consentedAt > revocation.since) return connectedAt > revocation.since;
       }
       // The newest token is stored before its grant is deleted.
-      const newest =
+      const newestToken =
         'grant' in stored ? { registration: stored.grant.registration, ...revocationToken(stored.grant) } : {};
-      await save(id, { ...revocation, ...newest, grantVersion: stored.version }, version);
+      await save(id, { ...revocation, ...newestToken, grantVersion: stored.version }, version);
     }
   };
 
-  /** Resolves with false if the provider was called and did not confirm the revocation. */
+  /** Retries a due revocation. Resolves with false if the provider was called and did not confirm it. */
   const retry = async (userId: string, id: string): Promise<boolean> => {
     const finish = () => drop(userId, id).then(() => true);
     const stored = await load(userId, id);
@@ -280,7 +281,7 @@ export function createRevocations(parts: {
   };
 }
 
-function aborted(signal: AbortSignal): Promise<undefined> {
+function whenAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);
     signal.addEventListener('abort', () => resolve(undefined), { once: true });

@@ -1,4 +1,4 @@
-/** Pages and JSON of a user's connections: list, one, disconnect. */
+/** Serves a user's connections as pages and JSON: the list, one connection, a connect link, and disconnecting. */
 import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
@@ -45,13 +45,13 @@ const DISCONNECT: Operation = {
 };
 
 export interface ConnectionRoutes {
-  /** The connections of the user, as JSON or as a page. */
+  /** Sends the connections of the user, as JSON or as a page. */
   list: RequestHandler;
 
-  /** The page of one connection. */
+  /** Sends the page of one connection. */
   one: RequestHandler;
 
-  /** The page of a connect link, before the user consents. */
+  /** Sends the page of a connect link, before the user consents. */
   link: RequestHandler;
 
   disconnect: RequestHandler;
@@ -61,7 +61,7 @@ export function connectionRoutes(parts: {
   apps: CurrentApps;
   connections: Connections;
   links: Pick<ConnectLinks, 'openFor'>;
-  /** The services that used this connection, most recent first. */
+  /** Returns the services that used this connection, most recent first. */
   servicesOf: (userId: string, appId: string) => Promise<{ name: string; lastAt: number; count: number }[]>;
   pages: Pages;
   publicHref: string;

@@ -7,11 +7,11 @@ import { remembered } from '../../shared/remembered.ts';
 
 export interface CarriedToken {
   accessToken: string;
-  /** Undefined for a bearer token. */
+  /** The private key for DPoP proofs; undefined for a bearer token. */
   dpopKey: DpopKey | undefined;
 }
 
-/** GETs the target. @param headers alternating names and values */
+/** Sends a GET request to the target. @param headers alternating names and values */
 type Send = (headers: readonly string[]) => Promise<StreamedResponse>;
 
 const MAX_ORIGINS = 1_000;

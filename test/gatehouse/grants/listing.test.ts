@@ -18,7 +18,7 @@ function listingOf({ failing, current }: { failing: number; current: () => Store
   const listing = createListing({
     index: { update: (grant) => write(grant.id), drop: () => write('dropped') },
     load: async () => current(),
-    lost: (connections) => (lost += connections),
+    onLost: (connections) => (lost += connections),
   });
   return { listing, listed, lost: () => lost };
 }

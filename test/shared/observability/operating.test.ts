@@ -334,8 +334,8 @@ async function failingRefreshes(): Promise<{ failure: RefreshFailure; counted: s
     failureAfter(({ saveOutcome }, call) =>
       saveOutcome({ ...call, lostEntry: { startedAt: 1, received: undefined } }, { kind: 'refused' }),
     ),
-    failureAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, false)),
-    failureAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, true)),
+    failureAfter(({ saveNotRefreshable }, call) => saveNotRefreshable(call, false)),
+    failureAfter(({ saveNotRefreshable }, call) => saveNotRefreshable(call, true)),
   ]);
 }
 
