@@ -1,6 +1,6 @@
 /**
- * The provider's rate limits as one budget for all processes: from the settings and its responses, with a share for
- * browsers.
+ * Enforces the provider's rate limits for all processes, as the settings and the provider's responses state them, and
+ * reserves a share of them for browsers.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -9,7 +9,7 @@ import type { Store } from '../../shared/storage/store.ts';
 import type { CallWindows } from './call-windows.ts';
 import { createStatedWindows, type StatedLimit } from './stated-windows.ts';
 
-/** Services leave a share of every limit to users who wait for a page. */
+/** A `service` leaves a share of every limit to browsers, whose users wait for a page. */
 export type Caller = 'browser' | 'service';
 
 export interface BudgetedCall {
@@ -24,15 +24,15 @@ export interface BudgetedCall {
 type Counted = Readonly<Record<'owner' | 'company', boolean>>;
 
 const BROWSER_SHARE = 0.2;
-/** The share of checks, within the share of services. */
+/** The share of connection checks in the share of services. */
 const CHECK_SHARE = 0.25;
 /** Stands for the owner's id in a limit that all users of a company share. */
 const ALL_OWNERS = '*';
-/** The callers that a hold applies to, as messages between processes name them. */
+/** The callers to whom a hold applies, as messages between processes name them. */
 const ALL_CALLERS = 'everybody';
 const SERVICES = 'services';
 /** A refusal holds back all callers; a nearly spent limit holds back only services. */
-type Held = typeof ALL_CALLERS | typeof SERVICES;
+type HeldCallers = typeof ALL_CALLERS | typeof SERVICES;
 const CHANNEL = 'provider-budget';
 const MAX_SECONDS = 3_600;
 const MAX_HOLDS = 10_000;
@@ -43,18 +43,18 @@ export interface ProviderBudget {
 
   /**
    * Charges a call that checks a connection: checks get at most a quarter of services' share of `perAppPerMinute`. They
-   * do not count in the user's limit, since there is only one per user and interval.
+   * do not count toward the user's limit, since each user has only one check per interval.
    */
   takeCheck(app: BudgetedCall['app']): Promise<number | undefined>;
 
-  /** Updates the limits that a response of the provider states. */
+  /** Updates the limits from the headers of a response. */
   update(call: BudgetedCall, headers: IncomingHttpHeaders): void;
 
   /**
-   * The provider has refused this call because of its rate limit.
-   * @param stated whether it said how long to wait. An assumed time holds back only services, not users
+   * Holds back calls after the provider refused this one because of its rate limit.
+   * @param isStated true if the provider said how long to wait. An assumed time holds back only services, not users
    */
-  refused(call: BudgetedCall, retryAfterSeconds: number, stated: boolean): void;
+  refused(call: BudgetedCall, retryAfterSeconds: number, isStated: boolean): void;
 
   /** Ends the subscription to the messages of other processes. */
   close(): Promise<void>;
@@ -68,8 +68,9 @@ export async function createProviderBudget(parts: {
   const { store, windows, clock } = parts;
   /** When each hold ends, in milliseconds since the epoch. */
   const holds = remembered<number>(MAX_HOLDS);
+  /** The latest of these times. */
   let lastEnd = 0;
-  const stated = createStatedWindows({ store, clock, shareOf: (limit) => shareOf(limit, 'service') });
+  const statedWindows = createStatedWindows({ store, clock, shareOf: (limit) => shareOf(limit, 'service') });
 
   const extend = (name: string, until: number): boolean => {
     // Concurrent responses repeat each other.
@@ -94,8 +95,8 @@ export async function createProviderBudget(parts: {
   const heldFor = ({ app, ownerId, caller }: BudgetedCall): number => {
     const now = clock();
     if (now >= lastEnd) return 0;
-    const held: readonly Held[] = caller === 'service' ? [ALL_CALLERS, SERVICES] : [ALL_CALLERS];
-    const names = held.flatMap((callers) => [nameOf(callers, app.id, ALL_OWNERS), nameOf(callers, app.id, ownerId)]);
+    const groups: readonly HeldCallers[] = caller === 'service' ? [ALL_CALLERS, SERVICES] : [ALL_CALLERS];
+    const names = groups.flatMap((callers) => [nameOf(callers, app.id, ALL_OWNERS), nameOf(callers, app.id, ownerId)]);
     const seconds = names.map((name) => Math.ceil(((holds.get(name) ?? 0) - now) / 1000));
     // Caps the wait in case the clock was set back.
     return Math.min(MAX_SECONDS, Math.max(0, ...seconds));
@@ -108,23 +109,23 @@ export async function createProviderBudget(parts: {
     counted: boolean,
   ) => {
     if (!limit) return;
-    stated.update(app.id, ownerId, limit, counted || caller === 'browser');
+    statedWindows.update(app.id, ownerId, limit, counted || caller === 'browser');
     if (limit.remaining > reserveOf(limit.limit)) return;
     const seconds = limit.resetAt === undefined ? DEFAULT_RESET_SECONDS : Math.ceil((limit.resetAt - clock()) / 1000);
-    // The rest is for users. They may call until the provider refuses, since some providers do not enforce their stated
-    // limits.
+    // The remaining calls are for users, who may call until the provider refuses: some providers do not enforce the
+    // limits that they state.
     hold(nameOf(SERVICES, app.id, ownerId), seconds);
   };
 
-  /** Services get tickets for their share of each stated limit, so concurrent calls cannot exceed it. */
+  /** Takes tickets within services' share of each stated limit, so that concurrent calls cannot exceed it. */
   const takeStated = async (call: BudgetedCall): Promise<number | undefined> => {
-    const owner = await stated.take(call.app.id, call.ownerId);
-    if (owner?.wait !== undefined) return owner.wait;
-    return orRelease(owner, async () => {
-      const company = await stated.take(call.app.id, ALL_OWNERS);
-      if (company?.wait !== undefined) return company.wait;
-      const wait = call.app.rateLimit ? await orRelease(company, () => reserve(call)) : undefined;
-      if (wait === undefined) call.counted = { owner: owner !== undefined, company: company !== undefined };
+    const ownerTicket = await statedWindows.take(call.app.id, call.ownerId);
+    if (ownerTicket?.wait !== undefined) return ownerTicket.wait;
+    return orRelease(ownerTicket, async () => {
+      const companyTicket = await statedWindows.take(call.app.id, ALL_OWNERS);
+      if (companyTicket?.wait !== undefined) return companyTicket.wait;
+      const wait = call.app.rateLimit ? await orRelease(companyTicket, () => reserve(call)) : undefined;
+      if (wait === undefined) call.counted = { owner: ownerTicket !== undefined, company: companyTicket !== undefined };
       return wait;
     });
   };
@@ -176,15 +177,15 @@ export async function createProviderBudget(parts: {
       if (companySeconds > 0) hold(nameOf(ALL_CALLERS, app.id, ALL_OWNERS), companySeconds);
     },
 
-    refused({ app, ownerId }, retryAfterSeconds, stated) {
-      hold(nameOf(stated ? ALL_CALLERS : SERVICES, app.id, ownerId), retryAfterSeconds);
+    refused({ app, ownerId }, retryAfterSeconds, isStated) {
+      hold(nameOf(isStated ? ALL_CALLERS : SERVICES, app.id, ownerId), retryAfterSeconds);
     },
 
     close: unsubscribe,
   };
 }
 
-/** Returns the result of `work`. Releases the reservation if that is a wait, or fails. */
+/** Returns the result of `work`. If that is a wait, or if `work` fails, releases the reservation. */
 async function orRelease(
   reservation: { release(): void | Promise<void> } | undefined,
   work: () => Promise<number | undefined>,
@@ -198,11 +199,11 @@ async function orRelease(
   }
 }
 
-function nameOf(held: Held, appId: string, ownerId: string): string {
-  return `${held} ${appId} ${ownerId}`;
+function nameOf(callers: HeldCallers, appId: string, ownerId: string): string {
+  return `${callers} ${appId} ${ownerId}`;
 }
 
-/** Calls of a limit that services leave to browsers. A limit of one call cannot be shared. */
+/** Returns how many calls of a limit services leave to browsers. A limit of one call cannot be shared. */
 function reserveOf(limit: number): number {
   return limit <= 1 ? 0 : Math.max(1, Math.floor(limit * BROWSER_SHARE));
 }
@@ -213,7 +214,9 @@ function shareOf(limit: number, caller: Caller): number {
 
 const DEFAULT_RESET_SECONDS = 60;
 
-/** `…-Reset` is a UTC timestamp in seconds. Some providers send the remaining seconds, or 0 once the limit is spent. */
+/**
+ * Reads a limit. `…-Reset` is a UTC timestamp in seconds; some providers send the remaining seconds, or 0 at the limit.
+ */
 function readLimit(headers: IncomingHttpHeaders, prefix: string, now: number): StatedLimit | undefined {
   const limit = wholeNumber(headers[`${prefix}-limit`]);
   const remaining = wholeNumber(headers[`${prefix}-remaining`]);

@@ -31,7 +31,7 @@ const CURRENT: Operation = {
 };
 
 export interface ThreadRoutes {
-  /** `prefetch` is called before the guard, so that grant and session are read in one round trip to the store. */
+  /** `prefetch` runs before the guard, so that grant and session are read in one round trip to the store. */
   current: RelayedHandler & { prefetch(req: IncomingMessage): RelayedHandler };
 }
 
@@ -50,9 +50,8 @@ export function threadRoutes(parts: {
   };
 
   /**
-   * Starts to read the grant of the user to whom the session belonged when this process last read or wrote it, so that
-   * grant and session are read in one round trip to the store. The reading is used only if the session still belongs to
-   * that user.
+   * Starts to read the grant of the user to whom the session belonged when this process last read or wrote it. The read
+   * is used only if the session still belongs to that user.
    */
   const prefetch = (req: IncomingMessage): RelayedHandler => {
     // The query may name an app that does not exist, and only a signed-in caller may learn that.

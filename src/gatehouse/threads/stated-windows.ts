@@ -1,4 +1,4 @@
-/** Counts services' calls within the limits that a provider states. Processes fetch tickets in batches. */
+/** Keeps services' calls within the limits that a provider states. Processes fetch tickets for calls in batches. */
 import { remembered } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
@@ -14,19 +14,19 @@ export interface StatedLimit {
 
 interface Ticket {
   wait: undefined;
-  /** Returns the ticket of a call that was not made. */
+  /** Gives the ticket back; for a call that was not made. */
   release(): void;
 }
 
 interface Window {
-  /** Two counters in the store: both must permit each call, and both count it. */
+  /** The keys of two counters: both must permit each call, and both count it. */
   cells: readonly [string, string];
   endsAt: number;
   /** Services' share of the limit, for all processes. */
   limit: number;
-  /** Fetched from the store, but not used yet. */
+  /** How many tickets were fetched from the store, but not used yet. */
   tickets: number;
-  /** Calls that wait for a ticket. */
+  /** How many calls wait for a ticket. */
   waiting: number;
   /**
    * The batch being fetched. Only one is fetched at a time, so that a burst of calls does not use up the tickets of
@@ -37,8 +37,8 @@ interface Window {
 
 const MAX_WINDOWS = 20_000;
 /**
- * A batch is a sixteenth of the limit: this needs fewer writes than calls, and an idle process keeps few unused
- * tickets.
+ * A batch is a sixteenth of the limit: this needs fewer writes than one for each call, and an idle process holds few
+ * unused tickets.
  */
 const BATCHES = 16;
 /** Reset times of one window differ slightly between responses, since some providers send the remaining seconds. */
@@ -52,13 +52,13 @@ const MAX_WINDOW_MS = DAY_MS;
 
 export interface StatedWindows {
   /**
-   * Takes a ticket for one call of a service. Undefined if there is no current window: the call may be made, and its
-   * response states the limit.
+   * Takes a ticket for one call of a service. Returns undefined if there is no current window: the call may be made,
+   * and its response states the limit.
    * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
    */
   take(appId: string, ownerId: string): Promise<Ticket | { wait: number }> | undefined;
 
-  /** @param wasCounted false for a service's call that had no ticket */
+  /** Updates the window from a response. @param wasCounted false for a service's call that had no ticket */
   update(appId: string, ownerId: string, stated: StatedLimit, wasCounted: boolean): void;
 }
 
@@ -71,7 +71,7 @@ export function createStatedWindows(parts: {
   const { store, clock, shareOf } = parts;
   const windows = remembered<Window>(MAX_WINDOWS);
 
-  /** Returns false if a cell permits fewer calls. */
+  /** Counts calls in both cells. Returns false, and counts none, if a cell does not permit that many. */
   const count = async ({ cells: [first, second], endsAt }: Window, calls: number, limit?: number): Promise<boolean> => {
     const lifetimeSeconds = Math.ceil(Math.max(0, endsAt - clock()) / 1000) + 60;
     const options = { ...(limit === undefined ? {} : { limit }), lifetimeSeconds };
@@ -93,7 +93,7 @@ export function createStatedWindows(parts: {
   });
 
   /**
-   * Fetches a batch, or a ticket for each waiting call if that is more. Halves the number while too few tickets remain.
+   * Fetches a batch, or a ticket for each waiting call if that is more. Halves the number until enough tickets remain.
    * Returns false if none remains.
    */
   const fill = async (window: Window): Promise<boolean> => {
@@ -133,10 +133,10 @@ export function createStatedWindows(parts: {
       if (resetAt === undefined || resetAt - clock() > MAX_WINDOW_MS) return;
       const name = `${appId} ${ownerId}`;
       const share = shareOf(limit);
-      const last = windows.get(name);
-      const isSame = last?.limit === share && Math.abs(last.endsAt - resetAt) < SAME_WINDOW_MS;
-      const window = isSame && last ? last : windowOf(appId, ownerId, resetAt, share);
-      if (window !== last) windows.set(name, window);
+      const currentWindow = windows.get(name);
+      const isSame = currentWindow?.limit === share && Math.abs(currentWindow.endsAt - resetAt) < SAME_WINDOW_MS;
+      const window = isSame && currentWindow ? currentWindow : windowOf(appId, ownerId, resetAt, share);
+      if (window !== currentWindow) windows.set(name, window);
       // The call has been made, so it counts even beyond the limit.
       if (!wasCounted) void count(window, 1).catch(() => undefined);
     },

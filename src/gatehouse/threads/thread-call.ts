@@ -30,7 +30,7 @@ interface ThreadRequest {
   app: ThreadApp;
   /** A read of the grant that was started early. */
   prefetched?: GrantReading | undefined;
-  /** Id of the relay token of the service that calls; left out for a browser. */
+  /** The id of the relay token of the service that calls; undefined for a browser. */
   service?: string | undefined;
 }
 
@@ -62,8 +62,8 @@ export const THREAD_LIMITS: ThreadLimits = {
 
 export interface ThreadCall {
   /**
-   * GETs `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions: each further promise
-   * costs measurable time in a relayed call.
+   * Sends a GET request to `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions:
+   * each further promise costs measurable time in a relayed call.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
    * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`,
    *   `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
@@ -82,26 +82,26 @@ export function createThreadCall(parts: {
   publicHref: string;
   limits: ThreadLimits;
   clock: () => number;
-  /** The owners are users, who can grant more scopes. */
+  /** True if the owners are users, who can grant more scopes. */
   canConsent: boolean;
 }): ThreadCall {
   const { authorizedFetch, budget, caller, publicHref, limits, clock, canConsent } = parts;
 
   /** @throws AppError `upstream_rate_limited` once the budget is spent; then nothing is sent */
-  const charge = (charged: BudgetedCall): Promise<void> | undefined => {
-    const wait = budget.take(charged);
+  const charge = (budgetedCall: BudgetedCall): Promise<void> | undefined => {
+    const wait = budget.take(budgetedCall);
     if (wait instanceof Promise) return wait.then(assertNoWait);
     assertNoWait(wait);
     return undefined;
   };
 
   /**
-   * The error for a response that is not passed on. 4xx responses other than 401, 429, missing scopes and claims
-   * challenges pass through with their bodies.
+   * Returns the error for a response that is not passed on; undefined if it is. 4xx responses other than 401, 429,
+   * missing scopes and claims challenges pass through with their bodies.
    */
   const refusalOf = async (
     app: ThreadApp,
-    charged: BudgetedCall,
+    budgetedCall: BudgetedCall,
     response: StreamedResponse,
   ): Promise<AppError | undefined> => {
     const { statusCode, headers } = response;
@@ -110,7 +110,7 @@ export function createThreadCall(parts: {
     if (canConsent && demanded.length > 0) return scopesError(app, demanded, statusCode, publicHref);
     const limit = await rateLimitOf(response, clock());
     if (limit) {
-      budget.refused(charged, limit.seconds, limit.stated);
+      budget.refused(budgetedCall, limit.seconds, limit.isStated);
       return limitError(statusCode, limit.seconds);
     }
     if (isEncoded(headers))
@@ -119,8 +119,12 @@ export function createThreadCall(parts: {
     return isPassedOn ? undefined : upstreamError('upstream_error', `the platform responded with ${statusCode}`);
   };
 
-  const assertPassedOn = async (app: ThreadApp, charged: BudgetedCall, response: StreamedResponse): Promise<void> => {
-    const refusal = await refusalOf(app, charged, response);
+  const assertPassedOn = async (
+    app: ThreadApp,
+    budgetedCall: BudgetedCall,
+    response: StreamedResponse,
+  ): Promise<void> => {
+    const refusal = await refusalOf(app, budgetedCall, response);
     if (!refusal) return;
     response.body.destroy(refusal);
     throw refusal;
@@ -134,17 +138,17 @@ export function createThreadCall(parts: {
       apiBaseUrl = granted;
       return threadUrlOf(app, granted);
     };
-    const charged: BudgetedCall = { app, ownerId, caller };
-    const beforeSending = () => charge(charged);
+    const budgetedCall: BudgetedCall = { app, ownerId, caller };
+    const beforeSending = () => charge(budgetedCall);
     try {
       const call = { userId: ownerId, app, urlFor, headers: REQUEST_HEADERS, stop, beforeSending, prefetched, service };
       const result = await authorizedFetch.get(call);
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
-      budget.update(charged, response.headers);
-      if (response.statusCode >= 300 || isEncoded(response.headers)) await assertPassedOn(app, charged, response);
+      budget.update(budgetedCall, response.headers);
+      if (response.statusCode >= 300 || isEncoded(response.headers)) await assertPassedOn(app, budgetedCall, response);
       const { statusCode, body } = response;
-      // Refused now, since a response that has begun can only be cut off.
+      // Refused before the response to the caller begins: after that, it could only be cut off.
       if (announcesMore(response, limits.maxBytes)) throw tooLarge(response);
       return {
         status: statusCode,

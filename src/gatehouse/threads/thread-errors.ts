@@ -12,7 +12,8 @@ export function platformCall(app: ThreadApp, apiBaseUrl: string | undefined): Fa
 }
 
 /**
- * The call that ended with this error: the call to the platform, or the refresh before it; undefined if neither did.
+ * Returns the call that ended with this error: the call to the platform, or the refresh before it; undefined if neither
+ * did.
  */
 export function failedCall({ code }: AppError, app: ThreadApp, apiBaseUrl: string | undefined): FailedCall | undefined {
   if (code === 'provider_unavailable' || code === 'reconnect_needed') return { app: app.id, host: providerHostOf(app) };
@@ -60,7 +61,7 @@ export function grantError(
   }
 }
 
-/** Neither a refresh nor the caller can meet the challenge: the user must sign in at the provider again. */
+/** Returns the error for a claims challenge. Only the user can meet it, by signing in at the provider again. */
 export function claimsError({ id, name }: ConnectedApp, status: number, publicHref: string): AppError {
   return new AppError('upstream_error', {
     detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). Connect ${name} again; if it still refuses, its administrator must change what it requires of this app.`,
@@ -71,7 +72,7 @@ export function claimsError({ id, name }: ConnectedApp, status: number, publicHr
   });
 }
 
-/** @param scopes of the app: a scope that it does not have, no user could allow */
+/** Returns the error for missing scopes. @param scopes scopes of the app: a user cannot grant others */
 export function scopesError(
   { id, name }: ConnectedApp,
   scopes: string[],
@@ -95,11 +96,11 @@ export function tooLarge({ body }: StreamedResponse): AppError {
   return error;
 }
 
-/** True for an AppError, or a bug of this program: a TypeError without the `code` that errors of Node have. */
+/** True for an AppError, and for a bug of Gatehouse: a TypeError without the `code` that errors of Node have. */
 export const isOurs = (error: unknown) =>
   error instanceof AppError || (error instanceof TypeError && !('code' in error));
 
-/** Most calls that wait now are made within this time. */
+/** Most calls that are waiting when a call is refused are made within this time. */
 const BUSY_RETRY_SECONDS = 2;
 
 export function callError(error: unknown, url: string, tooLate: boolean): AppError {
@@ -120,7 +121,7 @@ export function upstreamError(
   return new AppError(code, { logDetail, cause, headers: proxyStatus(`error=${error}`) });
 }
 
-/** The provider's budget is spent, and nothing was sent. */
+/** Returns the error for a call that was not sent because the provider's budget is spent. */
 export function budgetError(retryAfterSeconds: number): AppError {
   return new AppError('upstream_rate_limited', {
     detail: 'The platform’s rate limit is used up for now. Wait as long as Retry-After says.',
@@ -129,7 +130,7 @@ export function budgetError(retryAfterSeconds: number): AppError {
   });
 }
 
-/** The platform has refused the call because of its rate limit. */
+/** Returns the error for a call that the platform refused because of its rate limit. */
 export function limitError(status: number, retryAfterSeconds: number): AppError {
   return new AppError('upstream_rate_limited', {
     retryAfterSeconds,
@@ -137,7 +138,7 @@ export function limitError(status: number, retryAfterSeconds: number): AppError 
   });
 }
 
-/** Shows that Gatehouse refused the call, not the platform (RFC 9209). */
+/** Returns a header that shows that Gatehouse responded, not the platform (RFC 9209). */
 function proxyStatus(parameter: string): Record<string, string> {
   return { 'Proxy-Status': `gatehouse; ${parameter}` };
 }

@@ -20,7 +20,7 @@ export interface Threads {
   /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
   charge(app: BudgetedCall['app'], ownerId: string): Promise<number | undefined>;
 
-  /** Charges the budget with a check of a connection, in the same way. */
+  /** Charges the budget with a check of a connection. Returns the whole seconds to wait first, if any. */
   chargeCheck: ProviderBudget['takeCheck'];
 
   close(): Promise<void>;

@@ -1,13 +1,15 @@
-/** Reads the platform's responses: which headers are passed on, and what counts as a rate limit. */
+/**
+ * Reads the platform's responses: their headers to pass on, the scopes they demand, and the rate limits they report.
+ */
 import type { IncomingHttpHeaders } from 'node:http';
 import { readableOf, type StreamedResponse } from '../../shared/outbound/streamed-response.ts';
 
 /** Other headers are dropped: cookies, CORS, server names, redirects (R76). */
-const PASSED = ['content-type', 'content-length', 'content-language', 'etag', 'last-modified'] as const;
+const PASSED_NAMES = ['content-type', 'content-length', 'content-language', 'etag', 'last-modified'] as const;
 
 export function passedHeaders({ statusCode, headers }: StreamedResponse): Record<string, string> {
   const passed: Record<string, string> = {};
-  for (const name of PASSED) {
+  for (const name of PASSED_NAMES) {
     const value = headers[name];
     if (typeof value === 'string') passed[name] = value;
   }
@@ -29,7 +31,7 @@ export function isClaimsChallenge({ statusCode, headers }: StreamedResponse): bo
   return isRefusal && /\berror="?insufficient_claims\b/.test(String(headers['www-authenticate']));
 }
 
-/** The scopes that the platform names when it refuses a token without them (RFC 6750 section 3.1). */
+/** Returns the scopes that the platform names when it refuses a token without them (RFC 6750 section 3.1). */
 export function demandedScopes({ statusCode, headers }: StreamedResponse): string[] {
   const challenge = String(headers['www-authenticate']);
   const isRefusal = statusCode === 401 || statusCode === 403;
@@ -44,8 +46,8 @@ const MAX_SECONDS = 3600;
 interface RateLimit {
   /** Whole seconds to wait before the next call. */
   seconds: number;
-  /** False if the platform did not say how long, so the seconds are a default. */
-  stated: boolean;
+  /** False if the platform did not say how long to wait, so the seconds are a default. */
+  isStated: boolean;
 }
 
 /**
@@ -56,17 +58,19 @@ export async function rateLimitOf(response: StreamedResponse, now: number): Prom
   const { statusCode, headers } = response;
   if (statusCode !== 429 && statusCode !== 503) return undefined;
   if (statusCode === 503 && !(saysLimit(headers) || (await bodySaysLimit(readableOf(response.body))))) return undefined;
-  const stated =
+  const statedSeconds =
     secondsOf(headers['retry-after'], now) ??
     secondsOf(headers['x-company-retry-after'], now) ??
     resetSeconds(headers[headers['x-company-ratelimit-remaining'] === '0' ? COMPANY_RESET : 'x-ratelimit-reset'], now);
-  const seconds = Math.min(MAX_SECONDS, Math.max(1, Math.ceil(stated ?? DEFAULT_SECONDS)));
-  return { seconds, stated: stated !== undefined };
+  const seconds = Math.min(MAX_SECONDS, Math.max(1, Math.ceil(statedSeconds ?? DEFAULT_SECONDS)));
+  return { seconds, isStated: statedSeconds !== undefined };
 }
 
 const COMPANY_RESET = 'x-company-ratelimit-reset';
 
-/** The header is a UTC timestamp in seconds. Some platforms send the remaining seconds. */
+/**
+ * Returns the seconds until the reset. The header is a UTC timestamp in seconds; some platforms send the seconds left.
+ */
 function resetSeconds(value: string | string[] | undefined, now: number): number | undefined {
   const reset = Number(value);
   const secondsLeft = reset > 1_000_000_000 ? reset - now / 1000 : reset;
@@ -74,8 +78,8 @@ function resetSeconds(value: string | string[] | undefined, now: number): number
 }
 
 function saysLimit(headers: IncomingHttpHeaders): boolean {
-  const spent = headers['x-ratelimit-remaining'] === '0' || headers['x-company-ratelimit-remaining'] === '0';
-  return spent || headers['x-company-retry-after'] !== undefined;
+  const isSpent = headers['x-ratelimit-remaining'] === '0' || headers['x-company-ratelimit-remaining'] === '0';
+  return isSpent || headers['x-company-retry-after'] !== undefined;
 }
 
 const INSPECTED_BYTES = 2048;
@@ -92,12 +96,12 @@ async function bodySaysLimit(body: AsyncIterable<Buffer>): Promise<boolean> {
       if (text.length >= INSPECTED_BYTES) break;
     }
   } catch {
-    // The body broke off: judge by the part that arrived.
+    // The body was cut off: the part that arrived decides.
   }
   return /over\s+rate\s+limit|rate\s+limit\s+exceeded/i.test(text.slice(0, INSPECTED_BYTES));
 }
 
-/** Seconds or an HTTP date (RFC 9110 section 10.2.3). */
+/** Returns the seconds to wait; the value is a number of seconds or an HTTP date (RFC 9110 section 10.2.3). */
 function secondsOf(value: string | string[] | undefined, now: number): number | undefined {
   if (typeof value !== 'string' || value === '') return undefined;
   const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - now) / 1000;
