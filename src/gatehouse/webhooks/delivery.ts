@@ -9,11 +9,11 @@ import type { WebhookStore, WebhookTarget } from './webhook-store.ts';
 
 /** Any 2xx delivers a message, whatever its body is. */
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024, statusDecides: true };
-/** Enough for an error message of the receiver. */
+/** How much of a response is stored: enough for an error message of the receiver. */
 const MAX_BODY_CHARACTERS = 1_000;
 /**
- * How much is searched for secrets: one may begin near the end of the stored text and be recognised only by what
- * follows.
+ * How much of a response is searched for secrets. A secret may begin near the end of the stored text, and be recognised
+ * only by the characters after it.
  */
 const MAX_SEARCHED_CHARACTERS = 4_096;
 /** The longest beginning of a secret that is not recognised: 18 digits of a card number, each with a separator. */
@@ -33,7 +33,7 @@ export function createDelivery(parts: {
       'user-agent': 'Gatehouse',
       'webhook-id': id,
       'webhook-timestamp': timestamp,
-      // One signature per valid secret, separated by spaces: the receiver accepts the message if any of them is right.
+      // One signature per valid secret, separated by spaces: the receiver accepts the message if any of them is valid.
       'webhook-signature': secrets.map((secret) => signatureOf(secret, id, timestamp, body)).join(' '),
     };
     try {
@@ -51,7 +51,7 @@ export function createDelivery(parts: {
     }
   };
 
-  /** @param manual sends the message even if the webhook is disabled */
+  // A manual delivery is sent even if the webhook is disabled.
   return async (message: WebhookMessage, { manual }: { manual: boolean }): Promise<Outcome> => {
     const target = await webhooks.target(message.webhook).catch(unreadable);
     if (target === 'unreadable') return { result: 'the webhook cannot be opened', isUnsent: true };
@@ -62,23 +62,25 @@ export function createDelivery(parts: {
   };
 }
 
-/** The beginning of the response, without secrets, tokens and card numbers, since administrators read it. */
+/** Returns the beginning of the response without secrets, tokens and card numbers, since administrators read it. */
 function beginningOf(text: string): string | undefined {
-  const scrubbed = scrubSecrets(text.slice(0, MAX_SEARCHED_CHARACTERS));
-  const whole = text.length > MAX_SEARCHED_CHARACTERS ? scrubbed.slice(0, -MAX_CUT_OFF_CHARACTERS) : scrubbed;
-  return whole.slice(0, MAX_BODY_CHARACTERS).toWellFormed() || undefined;
+  const scrubbedText = scrubSecrets(text.slice(0, MAX_SEARCHED_CHARACTERS));
+  // A longer text may have been cut off within a secret.
+  const isCutOff = text.length > MAX_SEARCHED_CHARACTERS;
+  const safeText = isCutOff ? scrubbedText.slice(0, -MAX_CUT_OFF_CHARACTERS) : scrubbedText;
+  return safeText.slice(0, MAX_BODY_CHARACTERS).toWellFormed() || undefined;
 }
 
 /**
- * A webhook sealed with a lost key must not stop the messages of other webhooks. Its own messages are retried until
- * they fail.
+ * Handles a webhook that is sealed with a lost key: it must not stop the messages of other webhooks. Its own messages
+ * are retried until they fail.
  */
 function unreadable(error: unknown): 'unreadable' {
   if (error instanceof AppError && error.code === 'internal') return 'unreadable';
   throw error;
 }
 
-/** Standard Webhooks: HMAC-SHA256 over id, timestamp and body; the key is the base64 after `whsec_`. */
+/** Returns the signature of Standard Webhooks: HMAC-SHA256 over id, timestamp and body, with the key after `whsec_`. */
 export function signatureOf(secret: string, id: string, timestamp: string, body: string): string {
   const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
   return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;

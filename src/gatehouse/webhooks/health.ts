@@ -1,4 +1,4 @@
-/** The health of webhooks: the latest result of each, and since when every attempt has failed. */
+/** Stores the health of webhooks: the latest result of each, and since when every attempt has failed. */
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 
@@ -9,12 +9,15 @@ export interface WebhookHealth {
 }
 
 export interface WebhookHealths {
-  /** Writes without reading first, so that attempts that end together in several processes cannot undo each other. */
+  /**
+   * Stores the result of an attempt. It reads nothing first, so attempts that end at the same time cannot undo each
+   * other.
+   */
   note(webhook: string, at: number, attempt: { result: string; isDelivered: boolean }): Promise<void>;
 
   of(webhook: string): Promise<WebhookHealth>;
 
-  /** For a webhook whose URL changes. */
+  /** Deletes the health of a webhook whose URL changes. */
   forget(webhook: string): Promise<void>;
 }
 
@@ -26,14 +29,14 @@ export function createWebhookHealths({ store }: { store: Store }): WebhookHealth
 
   return {
     async note(webhook, at, { result, isDelivered }) {
-      const [last, failing] = [keys.webhookResponse(webhook), keys.webhookFailing(webhook)];
+      const [lastKey, failingKey] = [keys.webhookResponse(webhook), keys.webhookFailing(webhook)];
       // Writes nothing if the webhook was deleted in the meantime.
       const ifExists = { exists: keys.webhook(webhook) };
-      const put = { put: last, value: JSON.stringify({ at, result }) };
-      await store.write(isDelivered ? [ifExists, put, { delete: failing }] : [ifExists, put]);
+      const put = { put: lastKey, value: JSON.stringify({ at, result }) };
+      await store.write(isDelivered ? [ifExists, put, { delete: failingKey }] : [ifExists, put]);
       if (isDelivered) return;
-      // Refused if an earlier attempt has already failed.
-      await store.write([ifExists, { put: failing, value: JSON.stringify({ since: at }), ifVersion: 0 }]);
+      // This write is refused if an earlier attempt has already failed.
+      await store.write([ifExists, { put: failingKey, value: JSON.stringify({ since: at }), ifVersion: 0 }]);
     },
 
     async of(webhook) {

@@ -1,7 +1,7 @@
 /** A message to one webhook, and how an attempt to deliver it changes it. Pure. */
 import type { WebhookEvent } from './webhook-store.ts';
 
-/** The type of test messages, which administrators send one at a time. Webhooks do not choose it. */
+/** The event of test messages, which administrators send. Webhooks cannot subscribe to it. */
 export const TEST_EVENT = 'webhook.test';
 export type MessageEvent = WebhookEvent | typeof TEST_EVENT;
 
@@ -15,7 +15,7 @@ export interface DeliveryAttempt {
   result: string;
   /** The beginning of the response's body, if there was one. */
   responseBody?: string | undefined;
-  /** Made by an administrator, in addition to Gatehouse's own attempts. */
+  /** True if an administrator made this attempt, in addition to the automatic ones. */
   manual?: true;
 }
 
@@ -27,16 +27,16 @@ export interface WebhookMessage {
   body: string;
   createdAt: number;
   state: MessageState;
-  /** When it is sent next; only while it is pending. */
+  /** When the message is sent next; undefined unless it is pending. */
   nextAt: number | undefined;
   attempts: readonly DeliveryAttempt[];
 }
 
 export interface Outcome extends Pick<DeliveryAttempt, 'result' | 'responseBody'> {
   isDelivered?: boolean;
-  /** No further attempt is made. */
+  /** True if no further attempt is made. */
   isFinal?: boolean;
-  /** Nothing was sent, so the attempt does not count for the health of the webhook. */
+  /** True if nothing was sent, so that the attempt does not count for the health of the webhook. */
   isUnsent?: boolean;
 }
 
@@ -45,14 +45,15 @@ export const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as c
 /** Older manual attempts are dropped, so that the record cannot grow without bound. */
 const MAX_MANUAL_ATTEMPTS = 20;
 
-/** @param random 0 to 1, spreads the next attempts by a tenth */
+/** Returns the message after an attempt. @param context `random`: 0 to 1, spreads the next attempts by a tenth */
 export function afterAttempt(
   message: WebhookMessage,
   { result, responseBody, isDelivered, isFinal }: Outcome,
-  { now, random, manual }: { now: number; random: number; manual: boolean },
+  context: { now: number; random: number; manual: boolean },
 ): WebhookMessage {
+  const { now, random, manual } = context;
   const attempt: DeliveryAttempt = { at: now, result, responseBody, ...(manual && { manual }) };
-  const attempts = withoutOldest([...message.attempts, attempt]);
+  const attempts = withoutOldManual([...message.attempts, attempt]);
   if (isDelivered) return { ...message, attempts, state: 'delivered', nextAt: undefined };
   // A manual attempt does not reduce the number of automatic attempts.
   if (manual || message.state !== 'pending') return { ...message, attempts };
@@ -61,7 +62,7 @@ export function afterAttempt(
   return { ...message, attempts, nextAt: now + pause * 1000 * (0.9 + random / 5) };
 }
 
-function withoutOldest(attempts: readonly DeliveryAttempt[]): DeliveryAttempt[] {
-  const oldest = attempts.filter(({ manual }) => manual).at(-MAX_MANUAL_ATTEMPTS);
-  return attempts.filter(({ manual, at }) => !manual || oldest === undefined || at >= oldest.at);
+function withoutOldManual(attempts: readonly DeliveryAttempt[]): DeliveryAttempt[] {
+  const oldestKept = attempts.filter(({ manual }) => manual).at(-MAX_MANUAL_ATTEMPTS);
+  return attempts.filter(({ manual, at }) => !manual || oldestKept === undefined || at >= oldestKept.at);
 }

@@ -1,4 +1,4 @@
-/** Messages to webhooks: stored, sent up to 8 times with growing pauses, and sent again by administrators. */
+/** Stores messages to webhooks, sends each up to 8 times with growing pauses, and sends it again for administrators. */
 
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { createDueWork, type DueWork } from '../../shared/storage/due-work.ts';
@@ -30,7 +30,7 @@ const LIFETIME_SECONDS = 30 * DAY_SECONDS;
 const MAX_LISTED = 200;
 
 export interface WebhookMessages {
-  /** Queues the messages in the background; never throws. */
+  /** Creates the messages about an event in the background; never throws. */
   announce(event: WebhookEvent, data: Data): void;
 
   isDue: DueWork['isDue'];
@@ -38,15 +38,15 @@ export interface WebhookMessages {
   /** Sends due messages. Must run in one process at a time. */
   deliver: DueWork['work'];
 
-  /** Sends a test message once, even to a disabled webhook. The returned message has the attempt. */
+  /** Sends a test message once, even to a disabled webhook, and returns it with the attempt. */
   test(webhook: string): Promise<WebhookMessage>;
 
-  /** Sends a message once more, with the same id and content. Undefined if the webhook has no such message. */
+  /** Sends a message once more, with the same id and content. Returns undefined if the webhook has no such message. */
   resend(webhook: string, id: string): Promise<WebhookMessage | undefined>;
 
   find(webhook: string, id: string): Promise<WebhookMessage | undefined>;
 
-  /** The latest messages of one webhook, newest first. */
+  /** Returns a page of the latest messages of one webhook, newest first. */
   page(
     webhook: string,
     options: { after?: string | undefined; limit: number; state?: MessageState | undefined },
@@ -58,7 +58,7 @@ export interface WebhookMessages {
   /** Resolves once the messages of all announced events are stored. */
   settle(): Promise<void>;
 
-  /** Stores the messages of announced events, in at most a few seconds. */
+  /** Stores the messages of announced events. Gives up after a few seconds. */
   close(): Promise<void>;
 }
 
@@ -71,11 +71,11 @@ export function createWebhookMessages(parts: {
   clock: () => number;
   random: () => number;
   /** Called with the number of announcements that could not be stored. */
-  lost: (announcements: number) => void;
+  onLost: (announcements: number) => void;
 }): WebhookMessages {
-  const { store, webhooks, outbound, healths, audit, clock, random, lost } = parts;
+  const { store, webhooks, outbound, healths, audit, clock, random, onLost } = parts;
   const deliver = createDelivery({ webhooks, outbound, clock });
-  const queue = createWriteQueue({ onLost: lost });
+  const queue = createWriteQueue({ onLost });
 
   const load = async (id: string): Promise<WebhookMessage | undefined> => {
     const record = await store.get(keys.webhookMessage(id));
@@ -103,7 +103,7 @@ export function createWebhookMessages(parts: {
     await store.write(items.map(({ member }) => ({ index, remove: member })));
   };
 
-  /** One message for each webhook that chose the event and existed when it happened, since this may run later. */
+  /** Returns a message for each webhook that subscribes to the event and existed then, since this may run later. */
   const messagesFor = async (event: WebhookEvent, data: Data, now: number): Promise<WebhookMessage[]> => {
     const isReceiver = ({ enabled, events, createdAt }: Webhook) =>
       enabled && events.includes(event) && createdAt <= now;
@@ -130,7 +130,7 @@ export function createWebhookMessages(parts: {
     return updated?.after;
   };
 
-  /** Resolves with false if the message was sent and not delivered. */
+  /** Sends a message that is due. Resolves with false if it was sent and not delivered. */
   const attempt = async (id: string): Promise<boolean> => {
     const message = await load(id);
     if (message?.state !== 'pending') {
@@ -140,8 +140,8 @@ export function createWebhookMessages(parts: {
     if ((message.nextAt ?? 0) > clock()) return true;
     const outcome = await send(message, false);
     const { isDelivered = false, isUnsent = false } = outcome;
-    const next = await record(id, outcome, false);
-    if (next?.state === 'failed') auditFailure(next, outcome);
+    const updated = await record(id, outcome, false);
+    if (updated?.state === 'failed') auditFailure(updated, outcome);
     return isDelivered || isUnsent;
   };
 
@@ -185,12 +185,12 @@ export function createWebhookMessages(parts: {
     async test(webhook) {
       const message = newMessage(webhook, TEST_EVENT, { webhook }, clock());
       const outcome = await send(message, true);
-      const attempted = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
+      const messageAfter = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
       // Stored after the attempt, so that nothing stays pending if the process ends in between. The attempt is not
       // repeated.
-      const tested: WebhookMessage = outcome.isDelivered ? attempted : { ...attempted, state: 'failed' };
-      await create(tested);
-      return tested;
+      const testMessage: WebhookMessage = outcome.isDelivered ? messageAfter : { ...messageAfter, state: 'failed' };
+      await create(testMessage);
+      return testMessage;
     },
 
     async resend(webhook, id) {

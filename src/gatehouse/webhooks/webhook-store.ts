@@ -1,4 +1,4 @@
-/** Webhooks: the URLs that receive events of connections, and the secrets that sign the messages. */
+/** Stores webhooks: the URLs that receive events of connections, and the secrets that sign the messages. */
 import { randomBytes } from 'node:crypto';
 import { keys } from '../../shared/storage/keys.ts';
 import type { MatchingOptions, MatchingPage } from '../../shared/storage/matching-page.ts';
@@ -23,7 +23,7 @@ export interface Webhook {
   enabled: boolean;
   /** Milliseconds since the epoch. */
   createdAt: number;
-  /** Until when the previous secret signs as well. */
+  /** Until when the previous secret also signs messages. */
   overlapEndsAt: number | undefined;
   version: number;
 }
@@ -38,18 +38,18 @@ type StoredWebhook = Omit<Webhook, 'version' | 'overlapEndsAt'> & {
 export interface WebhookTarget {
   url: string;
   enabled: boolean;
-  /** Every secret signs the messages: the current one, and during an overlap the previous one. */
+  /** Each of them signs every message: the current secret, and during an overlap the previous one. */
   secrets: readonly string[];
 }
 
 const PREFIX = 'wh';
-/** Created before the webhook, so that the audit entry, which is written first, can name it. */
+/** Creates an id before the webhook is stored, so that the audit entry, which is written first, can name it. */
 export const newWebhookId = (): string => PREFIX + newOpaqueTokenId();
 
 export interface WebhookStore {
   find(id: string): Promise<Webhook | undefined>;
 
-  /** Newest first. */
+  /** Returns a page of webhooks, newest first. */
   page(options: MatchingOptions<Webhook>): Promise<MatchingPage<Webhook>>;
 
   count(): Promise<number>;
@@ -57,19 +57,19 @@ export interface WebhookStore {
   /** Returns false if there was no such webhook. */
   remove(id: string): Promise<boolean>;
 
-  /** `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
+  /** Creates a webhook. `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
   create(id: string, settings: WebhookSettings): Promise<{ webhook: Webhook; secret: string }>;
 
-  /** Undefined if there is no such webhook. @throws AppError `version_conflict` */
+  /** Changes a webhook. Returns undefined if there is no such webhook. @throws AppError `version_conflict` */
   change(id: string, version: number, settings: WebhookSettings): Promise<Webhook | undefined>;
 
   /**
-   * Creates a new secret. The previous secret also signs for `overlapSeconds`; an older one ends now. Undefined if
-   * there is no such webhook.
+   * Creates a new secret. The previous secret also signs for `overlapSeconds`; an older one no longer does. Returns
+   * undefined if there is no such webhook.
    */
   rotate(id: string, overlapSeconds: number): Promise<{ webhook: Webhook; secret: string } | undefined>;
 
-  /** The URL and the signing secrets of a webhook; undefined if it does not exist. */
+  /** Returns the URL and the signing secrets of a webhook; undefined if it does not exist. */
   target(id: string): Promise<WebhookTarget | undefined>;
 }
 

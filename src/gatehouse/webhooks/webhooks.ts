@@ -1,4 +1,4 @@
-/** Creates the parts of webhooks: their records, their health, and the messages about changes of connections. */
+/** Creates the stores of webhooks, their health and their messages, and announces changes of connections. */
 
 import type { EventListener, EventSource } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
@@ -16,7 +16,7 @@ export interface Webhooks {
   healths: WebhookHealths;
   messages: WebhookMessages;
   scheduledTasks: readonly ScheduledTask[];
-  /** Stores the messages of announced events, in at most a few seconds. */
+  /** Stores the messages of announced events. Gives up after a few seconds. */
   close(): Promise<void>;
 }
 
@@ -40,9 +40,9 @@ export function createWebhooks(parts: {
     audit,
     clock,
     random,
-    lost: (announcements) => events.announcementsLost({ announcements }),
+    onLost: (announcements) => events.announcementsLost({ announcements }),
   });
-  events.listen(announcedEvents(messages.announce));
+  events.listen(connectionEvents(messages.announce));
   const sendTask: ScheduledTask = {
     name: 'send-webhooks',
     everyMilliseconds: 1_000,
@@ -58,8 +58,8 @@ export function createWebhooks(parts: {
   };
 }
 
-/** Announces the events of connections. */
-function announcedEvents(announce: WebhookMessages['announce']): EventListener {
+/** Returns a listener that announces the events of connections to webhooks. */
+function connectionEvents(announce: WebhookMessages['announce']): EventListener {
   return {
     connectionCreated(facts) {
       announce('connection.created', { ...idsOf(facts), ...(facts.link && { linkId: facts.link }) });

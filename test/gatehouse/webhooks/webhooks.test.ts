@@ -183,7 +183,7 @@ describe('a message that is not delivered', () => {
       outbound,
       random: () => 0.5,
       audit: { note: () => undefined },
-      lost: () => undefined,
+      onLost: () => undefined,
     });
     earlier.announce('connection.recovered', { user: 'u1', app: 'platform' });
     await earlier.settle();
@@ -195,7 +195,7 @@ describe('a message that is not delivered', () => {
       outbound,
       random: () => 0.5,
       audit: { note: () => undefined },
-      lost: () => undefined,
+      onLost: () => undefined,
     });
     messages.announce('connection.recovered', { user: 'u2', app: 'platform' });
     await messages.settle();
@@ -231,7 +231,7 @@ describe('a message that is not delivered', () => {
       ...{ store: desk.store, webhooks, outbound, healths: createWebhookHealths(desk) },
       ...{ clock: () => now, random: () => 0.5 },
       audit: { note },
-      lost: () => undefined,
+      onLost: () => undefined,
     });
     const { webhook } = await webhooks.create(newWebhookId(), {
       url: address,

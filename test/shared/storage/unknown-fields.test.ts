@@ -124,7 +124,7 @@ const messagesOf = (desk: StoreAndClock) =>
   createWebhookMessages({
     ...desk,
     ...{ webhooks: webhooksOf(desk), healths: createWebhookHealths(desk), audit: silent, random: () => 0.5 },
-    lost: () => undefined,
+    onLost: () => undefined,
     outbound: { fetch: async () => new Response('', { status: 500 }) },
   });
 const planAccountsOf = (desk: StoreAndClock) => createAccounts({ ...desk, randomBytes });
