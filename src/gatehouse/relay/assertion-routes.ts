@@ -24,7 +24,7 @@ const KEY_SET: Operation = {
 };
 
 export interface AssertionRoutes {
-  /** Must run behind a guard that requires a user. */
+  /** Sends the user assertion. Must run behind a guard that requires a user. */
   verify: RequestHandler;
   keySet: RequestHandler;
 }

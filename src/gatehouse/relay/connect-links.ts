@@ -32,10 +32,10 @@ const response = z.object({
 export function relayConnectLinks(parts: {
   gate: RelayGate;
   apps: Pick<CurrentApps, 'find'>;
-  /** Whether the app still exists and has not changed. */
+  /** Returns whether the app still exists and has not changed. */
   isRegistered: (app: ConnectedApp) => Promise<boolean>;
   links: ConnectLinks;
-  /** Makes the write require that the user may have a link, and was not signed out after the given time. */
+  /** Returns the conditions under which the user may have a link and was not signed out after the given time. */
   conditionsFor: UserStore['conditionsForImport'];
   audit: Pick<Audit, 'note'>;
   clock: () => number;
@@ -68,7 +68,7 @@ export function relayConnectLinks(parts: {
       const scopes = scopesOf(app, request.scopes);
       const { returnUrl } = request;
       if (returnUrl !== undefined && !app.returnUrls.includes(returnUrl)) {
-        throw new AppError('invalid_request', { detail: 'Give one of the return URLs of the app as "returnUrl".' });
+        throw new AppError('invalid_request', { detail: 'Send one of the return URLs of the app as "returnUrl".' });
       }
       const { token, address, requestId } = caller;
       const relayToken = { id: token.id, name: token.name };
@@ -76,12 +76,12 @@ export function relayConnectLinks(parts: {
         conditionsFor(subject.id, startedAt),
       );
       if (!created) {
-        // Gives the reason if the policy now refuses the call.
+        // If the policy now refuses the call, this throws with the reason.
         await authorize();
         throw new AppError('not_allowed', { detail: USER_CHANGED });
       }
       const { link, url } = created;
-      // Deleting the app revokes the links that exist at that moment. This one may have been created afterwards.
+      // Deleting the app revokes the links that exist at that moment. This link may have been created afterwards.
       if (!(await isRegistered(app))) {
         await links.revoke(link.id);
         throw unknownApp();
@@ -106,7 +106,7 @@ const USER_CHANGED =
 
 const unknownApp = () => new AppError('not_found', { detail: 'There is no connected app with this id.' });
 
-/** The requested scopes, with `openid` added if it is registered. */
+/** Returns the requested scopes, with `openid` if the app has it. @throws AppError `invalid_request` */
 function scopesOf({ scopes }: ConnectedApp, requested: readonly string[] = scopes): string[] {
   if (!requested.every((scope) => scopes.includes(scope))) {
     throw new AppError('invalid_request', { detail: 'Choose among the scopes that are registered for this app.' });

@@ -1,4 +1,4 @@
-/** Serves `GET /relay/connections`: the state, without tokens, of the connections that a relay token may see. */
+/** Serves `GET /relay/connections`: the state of the connections that a relay token may see, without their tokens. */
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { listOf, pageQuery } from '../../shared/http/list-schema.ts';
@@ -77,8 +77,8 @@ export function relayConnections(parts: {
       const caller = callerOf(req);
       const scope = 'connections:read';
       const namedUser = await gate.readUser(req, caller, request.user, scope);
-      const [onlyApp, ...others] = caller.token.apps;
-      const app = request.app ?? (namedUser || others.length > 0 ? undefined : onlyApp);
+      const [firstApp, ...otherApps] = caller.token.apps;
+      const app = request.app ?? (namedUser || otherApps.length > 0 ? undefined : firstApp);
       if (!namedUser && app === undefined)
         throw new AppError('invalid_request', { detail: 'Name a user, an app, or both.' });
       const subject = namedUser && (await gate.loadSubject(namedUser));
@@ -97,14 +97,14 @@ export function relayConnections(parts: {
   );
 }
 
-/** A page of the users that the relay token lists. Their connections to the app may not exist. */
+/** Returns a page of the users whom the relay token lists, as connections to the app, which may not exist. */
 function pageOfListed(
   users: readonly string[],
   appId: string,
   { after, limit }: { after: string | undefined; limit: number },
 ) {
-  const last = after === undefined ? '' : decodeCursor(after).member;
-  const remaining = [...new Set(users)].filter((id) => id > last).toSorted();
+  const lastUserId = after === undefined ? '' : decodeCursor(after).member;
+  const remaining = [...new Set(users)].filter((id) => id > lastUserId).toSorted();
   const { items, ...paging } = pageOf(remaining, limit, (member) => encodeCursor({ score: 0, member }));
   return { items: items.map((userId) => ({ userId, appId })), ...paging };
 }

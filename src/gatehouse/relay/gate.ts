@@ -32,7 +32,10 @@ export interface RelayGate {
    * @throws AppError `relay_token_invalid`, `rate_limited`
    */
   authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller>;
-  /** Like `authenticate`, for the text of a token; undefined if it is not valid. @throws AppError `rate_limited` */
+  /**
+   * Authenticates a service by the text of a token; returns undefined if it is invalid.
+   * @throws AppError `rate_limited`
+   */
   authenticateToken(
     text: string | undefined,
     req: IncomingMessage,
@@ -40,15 +43,23 @@ export interface RelayGate {
   ): Promise<RelayCaller | undefined>;
   /** Counts a call by its result. */
   count(caller: RelayCaller, access: RelayAccess, result: UseResult): void;
-  /** Counts and returns the refusal; undefined if the policy allows the call. */
+  /** Returns undefined if the policy allows the call; otherwise counts the refusal and returns it. */
   applyPolicy(caller: RelayCaller, access: RelayAccess): RelayRefusal | undefined;
-  /** @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
+  /**
+   * Applies the policy, and counts a refusal.
+   * @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` if the policy refuses the
+   *   call
+   */
   authorize(caller: RelayCaller, access: RelayAccess): void;
   /** True if the policy allows the call. Counts nothing. */
   allows(caller: RelayCaller, access: RelayAccess): boolean;
   /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
   readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject>;
-  /** The user that the request names or an assertion proves, if any. @throws AppError `invalid_request`, `not_allowed` */
+  /**
+   * Returns the user whom the request names or an assertion proves, if there is one.
+   * @param id the user id in the request
+   * @throws AppError `invalid_request`, `not_allowed`
+   */
   readUser(
     req: IncomingMessage,
     caller: RelayCaller,
@@ -104,7 +115,9 @@ export function createRelayGate(parts: {
     return decision;
   };
 
-  /** Counts an invalid assertion as `userAssertion`, not as a rule, because the policy has not been applied yet. */
+  /**
+   * Returns the user of an assertion. An invalid one is counted as `userAssertion`: no rule of the policy refused it.
+   */
   const provenUser = async (assertion: string, caller: RelayCaller, scope: RelayScope): Promise<NamedSubject> => {
     const id = await assertions.verify(assertion, caller.token.id);
     if (id !== undefined) return { kind: 'user', id, proven: true };
@@ -134,7 +147,7 @@ export function createRelayGate(parts: {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       const user = headerOf(req, 'gatehouse-user');
       const account = headerOf(req, 'gatehouse-service-account');
-      if ([assertion, user, account].filter((value) => value !== undefined).length !== 1) throw oneSubject();
+      if ([assertion, user, account].filter((value) => value !== undefined).length !== 1) throw subjectError();
       if (assertion !== undefined) return provenUser(assertion, caller, 'threads:read');
       const id = user ?? account ?? '';
       if (!SUBJECT_ID.test(id)) {
@@ -153,8 +166,8 @@ export function createRelayGate(parts: {
       if (kind === 'user') return { ...named, state: SUBJECT_ID.test(id) ? await users.stateOf(id) : 'unknown' };
       const account = await accounts.find(id);
       const apiBaseUrl = account && apps.find(account.app)?.apiBaseUrl;
-      const moved = apiBaseUrl !== undefined && new URL(apiBaseUrl).origin !== account?.platform;
-      return { kind, id, app: account?.app, moved };
+      const hasMoved = apiBaseUrl !== undefined && new URL(apiBaseUrl).origin !== account?.platform;
+      return { kind, id, app: account?.app, moved: hasMoved };
     },
   };
 }
@@ -163,7 +176,9 @@ const NO_USER_ID =
   'Gatehouse-User is not a user id. Send the id from the page of the user or GET /session, not a name or an address. An administrator can look it up by e-mail address under "Test a call".';
 const NO_ACCOUNT_ID = 'Gatehouse-Service-Account is not the id of a service account. Send the id from its page.';
 
-/** A request with a token in its URL is refused even if its header is valid, because URLs end up in logs. */
+/**
+ * True if the URL contains a relay token. Such a request is refused even if its header is valid: URLs end up in logs.
+ */
 export function hasTokenInUrl({ url = '' }: IncomingMessage): boolean {
   return decodedForms(url).some((form) => form.includes(RELAY_TOKEN_PREFIX));
 }
@@ -171,11 +186,11 @@ export function hasTokenInUrl({ url = '' }: IncomingMessage): boolean {
 function headerOf(req: IncomingMessage, name: string): string | undefined {
   const values = req.headersDistinct[name];
   if (values === undefined) return undefined;
-  if (values.length > 1) throw oneSubject();
+  if (values.length > 1) throw subjectError();
   return values[0];
 }
 
-/** Unknown, expired, revoked and malformed tokens get the same response (R84). */
+/** Returns the error for unknown, expired, revoked and malformed tokens, which is the same for all (R84). */
 function invalidToken(isSent: boolean): AppError {
   return new AppError('relay_token_invalid', {
     detail: isSent
@@ -185,14 +200,14 @@ function invalidToken(isSent: boolean): AppError {
   });
 }
 
-function oneSubject(): AppError {
+function subjectError(): AppError {
   return new AppError('invalid_request', {
     detail:
       'Name the subject: send exactly one of Gatehouse-User-Assertion, Gatehouse-User and Gatehouse-Service-Account.',
   });
 }
 
-/** The error for a refusal. An expired token gets the same response as an unknown one. */
+/** Returns the error for a refusal. An expired token gets the same response as an unknown one. */
 function errorOf({ rule, detail, unknown }: RelayRefusal, scope: RelayScope): AppError {
   if (rule === 'expiresAt') return invalidToken(true);
   if (unknown) return new AppError('not_found', { detail });

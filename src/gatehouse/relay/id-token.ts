@@ -1,4 +1,7 @@
-/** Verifies ID tokens that services present: the token must have begun a session that is still valid (R99). */
+/**
+ * Verifies ID tokens that services present: a sign-in with the token must have begun a session that is still valid
+ * (R99).
+ */
 import { decodeJwt } from 'jose';
 import { JWT_TOLERANCE_SECONDS, MAX_IAT_AHEAD_SECONDS } from '../../shared/provider/provider-jwt.ts';
 import type { UserSessions } from '../../shared/sessions/user-sessions.ts';
@@ -8,7 +11,7 @@ const MAX_CHARACTERS = 16_384;
 const MAX_AGE_SECONDS = 600;
 
 export interface IdTokens {
-  /** The user's id; undefined if the token does not prove one now. */
+  /** Returns the user's id; undefined if the token does not prove a user now. */
   userOf(token: string): Promise<string | undefined>;
 }
 
@@ -25,7 +28,8 @@ export function createIdTokens(parts: {
       if (now - iat > MAX_AGE_SECONDS || iat - now > MAX_IAT_AHEAD_SECONDS) return undefined;
       if (now - exp > JWT_TOLERANCE_SECONDS) return undefined;
       const userId = userIdOf(iss, sub);
-      // The sign-in verified the token, and the session holds the hash of the whole token, so its claims can be trusted.
+      // The sign-in verified the token, and the session holds the hash of the whole token, so its claims can be
+      // trusted.
       return (await userSessions.hasBegunWith(userId, token)) ? userId : undefined;
     },
   };

@@ -1,8 +1,8 @@
-/** Relay policy: decides whether a relay token may make a call, and names the rule that refuses it. Pure. */
+/** Decides by its relay policy whether a relay token may make a call, and names the rule that refuses it. Pure. */
 import { z } from 'zod';
 import { isAllowedFrom, networkFault } from '../../shared/config/networks.ts';
 
-/** The scopes of relay tokens, with their words on pages. */
+/** The scopes of relay tokens, with their texts on pages. */
 const scopeWords = {
   'threads:read': 'Read the current thread',
   'bin:read': 'Look up BINs',
@@ -16,7 +16,7 @@ export const RELAY_SCOPES = Object.keys(scopeWords) as readonly RelayScope[];
 /** The form of the ids of users and service accounts. */
 export const SUBJECT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-const userId = z.string().regex(SUBJECT_ID, 'Give user ids, as the page of users and GET /session show them.');
+const userId = z.string().regex(SUBJECT_ID, 'Enter user ids as the page of the user and GET /session show them.');
 const listedUsers = z.array(userId).max(10_000);
 
 const network = z.string().superRefine((text, context) => {
@@ -43,8 +43,8 @@ const flags = {
 };
 
 /**
- * What an administrator allows one relay token. Its type, its stored form, the JSON of the API and the fields of the form
- * all come from here.
+ * What an administrator allows one relay token. This schema defines the type, the stored form, the JSON of the API and
+ * the fields of the form.
  */
 export const relayPolicySchema = z.object({
   scopes: z.array(z.enum(RELAY_SCOPES)).min(1, 'Choose at least one scope.').readonly(),
@@ -56,7 +56,7 @@ export const relayPolicySchema = z.object({
     .describe('ids of the connected apps that it may use'),
   users: z
     .union([z.enum(['all', 'none']), listedUsers.min(1).readonly()], {
-      error: 'Give "all", "none", or a list of user ids.',
+      error: 'Use "all", "none", or a list of user ids.',
     })
     .describe('"none": only service accounts and BIN look-ups'),
   networks: z.array(network).max(200).readonly().default([]).describe('CIDRs; an empty list allows every address'),
@@ -67,13 +67,13 @@ export const relayPolicySchema = z.object({
 
 export type RelayPolicy = z.output<typeof relayPolicySchema>;
 
-/** For tokens that were stored before a flag existed. */
+/** The flags of tokens that were stored before a flag existed. */
 export const FLAG_DEFAULTS = z.object(flags).parse({});
 
 export type RelayFlag = keyof typeof flags;
 export const RELAY_FLAGS = Object.keys(flags) as readonly RelayFlag[];
 
-/** For pages. */
+/** The texts of scopes and flags on pages. */
 export const RELAY_WORDS = {
   scopes: scopeWords,
   flags: Object.entries(flags).map(([name, schema]) => {
@@ -97,25 +97,25 @@ export type RelaySubject =
 export interface RelayCall {
   /** The scope that the call needs. */
   scope: RelayScope;
-  /** Undefined for BIN look-ups, as is the subject. */
+  /** The id of the connected app; undefined for BIN look-ups, as is the subject. */
   app?: string | undefined;
   subject?: RelaySubject | undefined;
-  /** The call lists the connections of every user that the token may act for, without proof of any. */
+  /** True if the call lists the connections of every user that the token may act for, without proof of any user. */
   everyUser?: boolean;
   /** The client's address, from the TCP connection or a trusted proxy. */
   address: string;
   /** Milliseconds since the epoch. */
   now: number;
-  /** Token exchange: the provider could not narrow the token, so only one with every granted scope is available. */
+  /** True for a token exchange in which the provider could not narrow the token: only the whole one is available. */
   unnarrowed?: boolean;
-  /** Token exchange: the user is proven by an ID token. */
+  /** True for a token exchange in which an ID token proves the user. */
   idToken?: boolean;
 }
 
 /**
- * The rule that refuses, named after the member of the policy that it reads. `serviceAccount` reads none: the account does
- * not exist, or its platform has moved. An invalid proof of a user is refused before the policy is applied, so it is not a
- * rule (`UseResult` in `stored-uses.ts`).
+ * The rule that refuses, named after the member of the policy that it reads. `serviceAccount` reads none: it refuses if
+ * the account does not exist or its platform has moved. An invalid proof of a user is refused before the policy is
+ * applied, so it is not a rule (`UseResult` in `stored-uses.ts`).
  */
 export type RelayRule = keyof RelayPolicy | 'serviceAccount';
 
@@ -123,7 +123,7 @@ export type RelayRule = keyof RelayPolicy | 'serviceAccount';
 export type RelayRefusal = { allowed: false; rule: RelayRule; detail: string; unknown?: boolean };
 export type RelayDecision = { allowed: true } | RelayRefusal;
 
-/** Applies `RULES` in order; the first that refuses decides. */
+/** Applies `RULES` in order. The first rule that refuses decides. */
 export function decide(policy: RelayPolicy, call: RelayCall): RelayDecision {
   const refusing = RULES.find(({ allows }) => allows(policy, call) === false);
   if (!refusing) return { allowed: true };
@@ -136,10 +136,10 @@ export type Verdict = 'passed' | 'failed' | 'not_applicable';
 
 export interface RuleVerdict {
   rule: RelayRule;
-  /** What the rule demands, as a sentence. */
+  /** The requirement of the rule, as a sentence. */
   check: string;
   verdict: Verdict;
-  /** What to change; only if the verdict is `failed`. */
+  /** What to change; undefined unless the verdict is `failed`. */
   detail?: string;
 }
 
@@ -167,7 +167,7 @@ const RULES: readonly {
   {
     rule: 'expiresAt',
     check: 'The relay token has not expired.',
-    detail: 'Rule expiresAt: the relay token has expired. Give it a later expiry.',
+    detail: 'Rule expiresAt: the relay token has expired. Set a later expiry.',
     allows: ({ expiresAt }, { now }) => now < expiresAt,
   },
   {

@@ -1,4 +1,7 @@
-/** Relay tokens: shown once, stored as a hash, rotated with an overlap, and revoked in every process within a second. */
+/**
+ * Creates, verifies, rotates and revokes relay tokens. A token is shown once and stored as a hash. A revocation takes
+ * effect in every process within a second.
+ */
 import { remembered } from '../../shared/remembered.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
 import { createLastUses } from '../../shared/storage/last-uses.ts';
@@ -14,12 +17,12 @@ export const RELAY_TOKEN_PREFIX = 'gthr_';
 export interface RelayToken extends RelayPolicy {
   id: string;
   name: string;
-  /** Calls to the BIN lookup service per month (UTC); null for all that are not reserved for users. */
+  /** How many BIN lookup calls are allowed per month (UTC); null for all that are not reserved for users. */
   binCallsPerMonth: number | null;
   createdAt: number;
   /** When the current secret was created. */
   rotatedAt: number;
-  /** Until when the previous secret is valid. */
+  /** Until when the previous secret is valid; undefined if it no longer is. */
   overlapEndsAt: number | undefined;
   /** The version of the stored record. A change must name the version that it replaces. */
   version: number;
@@ -37,30 +40,30 @@ type StoredSecret = { hash: string; until?: number };
 type StoredToken = Omit<RelayToken, 'version' | 'overlapEndsAt'> & { secrets: readonly StoredSecret[] };
 /** A parsed token: the id of its record, and the hash that the record must hold. */
 type ParsedToken = { id: string; hash: Buffer };
-/** Hashes are bytes here, for the comparison. `readAt`: by `performance.now`. */
+/** A record as it was read, with hashes as bytes for the comparison. `readAt`: by `performance.now()`. */
 type ReadToken = { secrets: readonly { hash: Buffer; until?: number }[]; token: RelayToken; readAt: number };
 
-/** How long a record is cached. A revocation takes effect after this at the latest, even if the process missed the notice. */
+/** How long a record is cached: a process that misses the notice of a revocation accepts the token for this long. */
 const MAX_CACHE_AGE_MS = 400;
 const MAX_CACHED = 10_000;
 const CHANNEL = 'relay-tokens';
 
 export interface RelayTokens extends Pick<Records<StoredToken, RelayToken>, 'find' | 'page' | 'count'> {
-  /** `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
+  /** Creates a token. `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
   create(id: string, input: RelayTokenInput): Promise<{ token: RelayToken; text: string }>;
-  /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
+  /** Returns the token if it is valid now; undefined for unknown, wrong, expired and revoked tokens alike (R84). */
   verify(text: string): Promise<RelayToken | undefined>;
   /** Records a use, at most once a minute. Never rejects; callers need not await it. */
   noteUse(id: string, address: string): Promise<void>;
   lastUse(id: string): Promise<RelayTokenUse | undefined>;
-  /** Undefined if there is no such token. @throws AppError `version_conflict` */
+  /** Changes a token. Returns undefined if there is no such token. @throws AppError `version_conflict` */
   change(id: string, version: number, input: RelayTokenInput): Promise<RelayToken | undefined>;
   /**
-   * Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones end now. Undefined if there is no
-   * such token.
+   * Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones are no longer valid. Returns
+   * undefined if there is no such token.
    */
   rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined>;
-  /** @returns false if there is no such token */
+  /** Revokes a token. @returns false if there is no such token */
   revoke(id: string): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -84,7 +87,8 @@ export async function createRelayTokens(parts: {
   const cache = remembered<ReadToken>(MAX_CACHED);
   const unsubscribe = await store.subscribe(CHANNEL, (id) => void cache.delete(id));
 
-  // Saves hashing the secret on each call. Only valid tokens are cached, so that guesses cannot evict them.
+  // Parsed tokens are cached so that the secret is not hashed on each call: only valid ones, so that guesses cannot
+  // evict them.
   const parsedTokens = remembered<ParsedToken>(MAX_CACHED);
   const parse = (text: string): ParsedToken | undefined => {
     const cached = parsedTokens.get(text);
@@ -105,12 +109,12 @@ export async function createRelayTokens(parts: {
       return undefined;
     }
     const secrets = record.value.secrets.map((secret) => ({ ...secret, hash: Buffer.from(secret.hash) }));
-    const token = { secrets, token: tokenOf(record, clock()), readAt };
-    cache.set(id, token);
-    return token;
+    const readToken = { secrets, token: tokenOf(record, clock()), readAt };
+    cache.set(id, readToken);
+    return readToken;
   };
 
-  /** The token, if the hash is that of a valid secret and the token has not expired. */
+  /** Returns the token if the hash is that of a valid secret and the token has not expired. */
   const validToken = (read: ReadToken | undefined, hash: Buffer): RelayToken | undefined => {
     if (!read) return undefined;
     const now = clock();
@@ -120,7 +124,9 @@ export async function createRelayTokens(parts: {
     return hasSecret && now < read.token.expiresAt ? read.token : undefined;
   };
 
-  /** Makes other processes drop their cached record. One that misses the notice uses it for up to `MAX_CACHE_AGE_MS`. */
+  /**
+   * Makes every process drop its cached record. A process that misses the notice uses it for up to `MAX_CACHE_AGE_MS`.
+   */
   const announce = async (id: string): Promise<void> => {
     cache.delete(id);
     await store.publish(CHANNEL, id).catch(() => undefined);

@@ -37,7 +37,7 @@ export interface Relay {
   accounts: ServiceAccounts;
   uses: RelayUses;
   gate: RelayGate;
-  /** Tries a token on the app's platform. */
+  /** Tries an API token on the app's platform. */
   checkApiToken(app: ThreadApp, apiToken: string): Promise<TokenCheck>;
   routes: RelayRoutes;
   connections: DescribedHandler;

@@ -1,7 +1,7 @@
 /** Matches the `resource` of a token exchange (RFC 8693 section 2.1, RFC 8707) to a connected app. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 
-/** True if the app declares the resource; for an app that declares none, if it is its API base URL or a URL below it. */
+/** True if the app declares the resource. If the app declares none, true for its API base URL and the URLs below it. */
 export function isResourceOf(app: ConnectedApp, resource: string): boolean {
   if (app.resources) return app.resources.includes(resource);
   if (app.apiBaseUrl === undefined) return false;

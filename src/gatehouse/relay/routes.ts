@@ -1,4 +1,4 @@
-/** The relay's routes for services: the thread of a user or a service account, and BIN look-ups. */
+/** Serves the current thread to services, and guards the other routes of the relay. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
@@ -15,7 +15,7 @@ import type { RelayScope } from './policy.ts';
 
 declare module '../../shared/http/request-context.ts' {
   interface RequestContext {
-    /** The service whose relay token the guard has authorized. */
+    /** The service that the guard has authorized. */
     relayCaller?: RelayCaller | undefined;
   }
 }
@@ -23,14 +23,14 @@ declare module '../../shared/http/request-context.ts' {
 export interface RelayRoutes {
   /** Refuses a token without the scope before the user or service account is read. */
   authorizeThread: RelayedGuard;
-  /** Works with and without Express, like `authorizeThread` and `authorizeBin`. */
+  /** Sends the thread. Works with and without Express, like `authorizeThread` and `authorizeBin`. */
   currentThread: RelayedHandler;
   authorizeBin: RelayedGuard;
   /** `authorizeBin` as Express middleware. */
   binGuard: RequestHandler;
   connectionsGuard: RequestHandler;
   connectLinksGuard: RequestHandler;
-  /** Refuses forms, which the handler accepts from pages. */
+  /** Refuses forms: the handlers accept them, since pages send them. */
   jsonOnly: RequestHandler;
 }
 
@@ -47,8 +47,8 @@ export function relayRoutes(parts: {
 
   const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
     if (id !== undefined) return apps.threadApp(id);
-    const allowed = apps.threadApps().filter((app) => token.apps.includes(app.id));
-    return allowed.length === 1 && allowed[0] ? allowed[0] : apps.threadApp(undefined);
+    const [firstApp, ...otherApps] = apps.threadApps().filter((app) => token.apps.includes(app.id));
+    return firstApp && otherApps.length === 0 ? firstApp : apps.threadApp(undefined);
   };
 
   const subjectOf = async (req: IncomingMessage, named: NamedSubject, caller: RelayCaller) => {
@@ -76,8 +76,8 @@ export function relayRoutes(parts: {
   };
 
   /**
-   * Counts the call once the response is sent or the caller has disconnected, because the handler, which also serves browsers,
-   * does not count.
+   * Authorizes a BIN look-up, and counts it once the response is sent or the caller has disconnected: the handler also
+   * serves browsers, and does not count.
    */
   const authorizeBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     const access: RelayAccess = { scope: 'bin:read' };
@@ -161,7 +161,7 @@ const CURRENT_THREAD: Operation = {
 
 const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];
 
-/** The service that a guard of the relay has authenticated. @throws AppError `relay_token_invalid` */
+/** Returns the service that a guard of the relay has authorized. @throws AppError `relay_token_invalid` */
 export function callerOf(req: IncomingMessage): RelayCaller {
   const { relayCaller } = req.context;
   if (!relayCaller) throw new AppError('relay_token_invalid');

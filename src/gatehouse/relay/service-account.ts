@@ -1,4 +1,6 @@
-/** Service accounts: platform API tokens without a user; entered once, stored sealed, and never shown again. */
+/**
+ * Stores service accounts: platform API tokens without a user, which are entered once, stored sealed and never shown.
+ */
 import { AppError } from '../../shared/errors.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { stopError } from '../../shared/outbound/stop.ts';
@@ -15,12 +17,12 @@ import { SERVICE_ACCOUNT_MOVED } from './policy.ts';
 export interface ServiceAccount {
   id: string;
   name: string;
-  /** Id of the connected app whose platform accepts the token. */
+  /** The id of the connected app whose platform accepts the API token. */
   app: string;
   createdAt: number;
-  /** When this API token was entered. */
+  /** When the current API token was entered. */
   tokenSetAt: number;
-  /** Origin of the platform that the token was entered for, and to which alone it is sent. */
+  /** The origin of the platform that the API token was entered for. It is sent to no other. */
   platform: string;
   version: number;
 }
@@ -30,15 +32,15 @@ interface StoredAccount extends Omit<ServiceAccount, 'version'> {
 }
 
 const PREFIX = 'sa';
-/** Created before the account, so that the audit entry written first can name it. */
+/** Creates an id before the account is stored, so that the audit entry, which is written first, can name it. */
 export const newServiceAccountId = (): string => PREFIX + newOpaqueTokenId();
 
 export interface ServiceAccounts
   extends Pick<Records<StoredAccount, ServiceAccount>, 'find' | 'page' | 'count' | 'remove'> {
-  /** @param account `id`: from `newServiceAccountId` */
+  /** Creates a service account. @param account `id`: from `newServiceAccountId` */
   create(account: Omit<StoredAccount, 'createdAt' | 'tokenSetAt'>): Promise<ServiceAccount>;
   /**
-   * Undefined if there is no such account.
+   * Changes a service account. Returns undefined if there is no such account.
    * @param changes `credential`: a new API token; undefined to leave it unchanged
    * @throws AppError `version_conflict`
    */
@@ -47,7 +49,7 @@ export interface ServiceAccounts
     version: number,
     changes: { name: string; credential?: Pick<StoredAccount, 'apiToken' | 'platform'> | undefined },
   ): Promise<ServiceAccount | undefined>;
-  /** The API token, for calls only. @throws AppError `not_allowed` if it was entered for another platform */
+  /** Returns the API token for a call. @throws AppError `not_allowed` if it was entered for another platform */
   apiToken(id: string, platform: string): Promise<string | undefined>;
 }
 
@@ -89,7 +91,7 @@ export function createServiceAccounts(parts: {
   };
 }
 
-/** Calls with a service account's API token. The account's id takes the place of the user's. */
+/** Returns a fetch that calls with the API token of a service account, whose id is passed as `userId`. */
 export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outbound): AuthorizedFetch {
   return {
     async get({ userId: id, app, urlFor, headers, stop, beforeSending, service }) {
@@ -111,7 +113,7 @@ export type TokenCheck = 'accepted' | 'refused' | 'unreachable';
 
 const CHECK_TIMEOUT_MS = 10_000;
 
-/** Tries a token on the platform. Also `accepted` if the account has no thread (404) or has reached its rate limit (429). */
+/** Tries an API token. It is also `accepted` if the account has no thread (404) or has reached its rate limit (429). */
 export async function checkApiToken(app: ThreadApp, apiToken: string, outbound: Outbound): Promise<TokenCheck> {
   let timer: NodeJS.Timeout | undefined;
   try {

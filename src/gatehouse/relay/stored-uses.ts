@@ -1,4 +1,4 @@
-/** The stored counts of services' calls: totals by the hour, and the services of a connection. Pure. */
+/** Updates the stored counts of services' calls: totals by the hour, and the services of a connection. Pure. */
 import { DAY_MS, isoTime } from '../../shared/time.ts';
 import type { RelayRule, RelayScope } from './policy.ts';
 
@@ -23,7 +23,10 @@ export interface RelayUse {
 export interface UseCount {
   scope: RelayScope;
   result: UseResult;
-  /** The app for calls with a token, the token for calls to an app. Undefined if there is none, or the hour has too many. */
+  /**
+   * The app, in the totals of a relay token; the relay token, in those of an app. Undefined if the call has no app, or
+   * if the hour has too many different counts.
+   */
   other: string | undefined;
   count: number;
 }
@@ -44,9 +47,9 @@ export type CountedUse = { use: RelayUse; at: number; count: number };
 
 /** Days for which the totals by the hour are stored. */
 export const USE_DAYS = 30;
-/** For each hour. Calls with further names are counted without the app or token. */
+/** The most different counts of an hour. Further calls are counted without the app or token. */
 const MAX_NAMES = 200;
-/** The latest hours with calls that are stored for a service and a connection. */
+/** How many hours with calls are stored for a service and a connection: the latest. */
 const MAX_HOURS_OF_SERVICE = 240;
 const MAX_SERVICES = 50;
 
@@ -95,7 +98,7 @@ function withHour(stored: Record<string, number>, at: number, count: number): Re
 export const dayOf = (at: number) => isoTime(at).slice(0, 10);
 const hourOf = (at: number) => isoTime(at).slice(0, 13);
 
-/** The start of an hour of the stored form, in milliseconds since the epoch. */
+/** Returns the start of an hour, which is stored as `2026-11-21T10`, in milliseconds since the epoch. */
 export const hourAt = (hour: string): number => Date.parse(`${hour}:00Z`);
 
 export function countOf([name, count]: [string, number]): UseCount {

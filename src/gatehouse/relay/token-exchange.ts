@@ -20,18 +20,18 @@ export const SUBJECT_TOKEN_TYPES = {
   user: 'urn:gatehouse:token-type:user',
 } as const;
 
-/** RFC 8693 section 2.1. The messages are for `error_description`. */
+/** The parameters of RFC 8693 section 2.1. The messages are sent as `error_description`. */
 export const exchangeRequestSchema = z.object({
   grant_type: z.literal(EXCHANGE_GRANT_TYPE, {
     error: ({ input }) =>
-      input === undefined ? 'Give the grant_type.' : `The grant_type must be ${EXCHANGE_GRANT_TYPE}.`,
+      input === undefined ? 'Send the grant_type.' : `The grant_type must be ${EXCHANGE_GRANT_TYPE}.`,
   }),
   subject_token: z
-    .string('Give subject_token and subject_token_type.')
+    .string('Send subject_token and subject_token_type.')
     .describe('a user assertion, an ID token of the provider, or a user id'),
   subject_token_type: z.enum(
     SUBJECT_TOKEN_TYPES,
-    `Give one of these as subject_token_type: ${Object.values(SUBJECT_TOKEN_TYPES).join(', ')}.`,
+    `Send one of these as subject_token_type: ${Object.values(SUBJECT_TOKEN_TYPES).join(', ')}.`,
   ),
   audience: z
     .string()
@@ -51,7 +51,7 @@ export const exchangeRequestSchema = z.object({
 
 export type ExchangeRequest = z.output<typeof exchangeRequestSchema>;
 
-/** `error` as in RFC 6749 section 5.2 and RFC 8693 section 2.2.2. Expected failures are values. */
+/** Expected failures are results. `error` is a code of RFC 6749 section 5.2 and RFC 8693 section 2.2.2. */
 type ExchangeResult =
   | {
       kind: 'token';
@@ -63,7 +63,7 @@ type ExchangeResult =
       /** The only resource that the access token is valid for, if it is restricted to one. */
       resource?: string | undefined;
     }
-  /** `connectUrl`: where the user connects or reconnects, if that helps. */
+  /** `connectUrl`: where the user can connect or reconnect, if that helps. */
   | { kind: 'refused'; error: ExchangeError; description: string; connectUrl?: string | undefined }
   | { kind: 'too_many'; retryAfterSeconds: number }
   | { kind: 'unavailable'; retryAfterSeconds: number; connectUrl?: string | undefined };
@@ -81,7 +81,7 @@ const RULE_ERRORS: Partial<Record<RelayRule, ExchangeError>> = {
 };
 
 export interface TokenExchange {
-  /** Counts every outcome at the gate. */
+  /** Exchanges a subject token for an access token, and counts the call by its result. */
   exchange(caller: RelayCaller, request: ExchangeRequest): Promise<ExchangeResult>;
 }
 
@@ -103,7 +103,7 @@ export function createTokenExchange(parts: {
     return refusal && refuse(RULE_ERRORS[refusal.rule] ?? 'unauthorized_client', refusal.detail);
   };
 
-  /** Undefined if the subject token is not valid, which is counted as a refusal. */
+  /** Returns the subject. If the subject token is not valid, counts a refusal and returns undefined. */
   const subjectOf = async (
     caller: RelayCaller,
     { subject_token: token, subject_token_type: type }: ExchangeRequest,
@@ -116,7 +116,7 @@ export function createTokenExchange(parts: {
     return undefined;
   };
 
-  /** Undefined unless the request and the relay token identify exactly one app. */
+  /** Returns the app, if the request and the relay token identify exactly one. */
   const appOf = ({ audience, resource }: ExchangeRequest, { token }: RelayCaller): ConnectedApp | undefined => {
     const matching = apps
       .list()
@@ -145,7 +145,7 @@ export function createTokenExchange(parts: {
 
   const connectUrlOf = ({ id }: ConnectedApp) => `${publicHref}/connections/${id}`;
 
-  /** The access token with every granted scope. */
+  /** Returns the access token with every granted scope. */
   const wholeToken = async (service: string, userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
     const result = await accessTokens.get(userId, app, { service });
     const connectUrl = connectUrlOf(app);
@@ -219,17 +219,17 @@ export function createTokenExchange(parts: {
     if (!scopes.every((scope) => grant.scopes.includes(scope))) {
       return refuse('invalid_scope', 'Request only scopes that the user has granted.');
     }
-    const isWhole = grant.scopes.every((granted) => scopes.includes(granted));
-    if (isWhole && resource === undefined) return wholeToken(caller.token.id, subject.id, app);
+    const hasAllScopes = grant.scopes.every((granted) => scopes.includes(granted));
+    if (hasAllScopes && resource === undefined) return wholeToken(caller.token.id, subject.id, app);
     return narrowerToken(caller, subject, app, narrowing);
   };
 
   return {
     async exchange(caller, request) {
-      const idToken = request.subject_token_type === SUBJECT_TOKEN_TYPES.idToken;
-      const access = { scope: 'token:exchange' as const, idToken };
-      const refusedBeforeSubject = refusedByPolicy(caller, access);
-      if (refusedBeforeSubject) return refusedBeforeSubject;
+      const isIdToken = request.subject_token_type === SUBJECT_TOKEN_TYPES.idToken;
+      const access = { scope: 'token:exchange' as const, idToken: isIdToken };
+      const earlyRefusal = refusedByPolicy(caller, access);
+      if (earlyRefusal) return earlyRefusal;
       const subject = await subjectOf(caller, request);
       if (!subject) {
         return refuse('invalid_request', 'The subject_token is not valid, has expired, or has another audience.');
@@ -238,12 +238,12 @@ export function createTokenExchange(parts: {
       if (!app) {
         return refuse(
           'invalid_target',
-          'Name one connected app: send its id as audience, or send as resource one that it declares or, if it declares none, its API base URL.',
+          'Name one connected app: send its id as audience, or one of its resources as resource. If the app declares no resources, send its API base URL as resource.',
         );
       }
       const accessToApp = { ...access, app: app.id, subject };
-      const refused = refusedByPolicy(caller, accessToApp);
-      if (refused) return refused;
+      const refusal = refusedByPolicy(caller, accessToApp);
+      if (refusal) return refusal;
       const result = await tokenFor(caller, subject, app, request);
       gate.count(caller, accessToApp, result.kind === 'token' ? 'answered' : 'failed');
       // Not awaited, and never rejects.
@@ -255,7 +255,7 @@ export function createTokenExchange(parts: {
 
 /** A token bound to our key (RFC 9449) is of no use to the service. */
 const TOKENS_ARE_BOUND =
-  'The provider binds the access tokens of this app to Gatehouse. Let the relay make the call instead.';
+  'The provider binds the access tokens of this app to Gatehouse. Call the platform through the relay instead.';
 const NO_TOKEN_FOR_RESOURCE =
   'The provider does not issue an access token for only this resource, or not with these scopes.';
 

@@ -1,4 +1,7 @@
-/** Serves `POST /relay/token`: client authentication, parameters and responses of token exchange (RFC 8693, RFC 6749 section 5). */
+/**
+ * Serves `POST /relay/token`: client authentication, parameters and responses of token exchange (RFC 8693, RFC 6749
+ * section 5).
+ */
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
@@ -14,7 +17,7 @@ import {
   type TokenExchange,
 } from './token-exchange.ts';
 
-/** RFC 8693 section 2.2.1. */
+/** The response of RFC 8693 section 2.2.1. */
 const responseSchema = z.object({
   access_token: z.string(),
   issued_token_type: z.literal(ACCESS_TOKEN_TYPE),
@@ -23,7 +26,7 @@ const responseSchema = z.object({
   scope: z.string(),
 });
 
-/** RFC 6749 section 5.2 and RFC 8693 section 2.2.2. */
+/** The error response of RFC 6749 section 5.2 and RFC 8693 section 2.2.2. */
 const errorSchema = z.object({
   error: z.enum([...EXCHANGE_ERRORS, 'unsupported_grant_type', 'invalid_client', 'temporarily_unavailable']),
   error_description: z.string(),
@@ -103,7 +106,7 @@ interface ClientCredentials {
   /** `WWW-Authenticate` in the response to invalid credentials. */
   challenge: string;
   token: string | undefined;
-  /** With Basic: the user name, which must be the token's id. */
+  /** The user name of Basic authentication, which must be the token's id. */
   id?: string;
 }
 
@@ -117,7 +120,7 @@ function credentialsOf(req: Request): ClientCredentials {
   return { challenge: 'Basic realm="relay"', token: formDecoded(password), id: formDecoded(id) };
 }
 
-/** RFC 6749 section 2.3.1: user name and password are form-encoded. */
+/** Decodes a user name or a password, which are form-encoded (RFC 6749 section 2.3.1). */
 function formDecoded(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '));
@@ -133,7 +136,7 @@ function requestOf(req: Request): ExchangeRequest | BadRequest {
   // RFC 6749 section 3.2: a parameter without a value counts as omitted.
   const parameters = new Map(Object.entries<unknown>(req.body).filter(([, value]) => value !== ''));
   if ([...parameters.values()].some((value) => typeof value !== 'string')) {
-    return badRequest('Give each parameter once.');
+    return badRequest('Send each parameter only once.');
   }
   if (parameters.has('actor_token') || parameters.has('actor_token_type')) {
     return badRequest('Leave actor_token out: the relay token identifies the actor.');

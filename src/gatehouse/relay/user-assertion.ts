@@ -1,16 +1,18 @@
-/** User assertions: short-lived JWTs by which a service proves to the relay which signed-in user it acts for. */
+/**
+ * Issues and verifies user assertions: short-lived JWTs with which a service proves which signed-in user it acts for.
+ */
 import type { OwnKeys } from '../connected-apps/own-keys.ts';
 
 const LIFETIME_SECONDS = 60;
-/** An explicit type (RFC 8725 section 3.11), so that no other JWT that we sign is accepted as an assertion. */
+/** An explicit type (RFC 8725 section 3.11), so that no other JWT that Gatehouse signs is accepted as an assertion. */
 const TYPE = 'gatehouse-user+jwt';
 
 export interface UserAssertions {
-  /** @param audience the service that may use it; default the relay itself */
+  /** Issues an assertion. @param audience the service that may use it; by default the relay itself */
   issue(userId: string, audience?: string): Promise<string>;
   /**
-   * The user's id; undefined unless we signed the assertion, it has not expired, and its audience is the relay or the id
-   * of this token. A token's name is no audience, because names are not unique.
+   * Returns the user's id; undefined unless Gatehouse signed the assertion, it has not expired, and its audience is the
+   * relay or the id of this token. A token's name is not accepted as audience, because names are not unique.
    */
   verify(assertion: string, tokenId: string): Promise<string | undefined>;
 }

@@ -1,4 +1,4 @@
-/** Counts calls of services by the hour: for each relay token, app and connection, without a write per call. */
+/** Counts calls of services by the hour, for each relay token, app and connection. Many calls share one write. */
 
 import { remembered } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
@@ -22,7 +22,7 @@ import {
   withService,
 } from './stored-uses.ts';
 
-/** Calls of one hour. */
+/** The calls of one hour. */
 export interface HourOfUse {
   /** The start of the hour, in milliseconds since the epoch. */
   at: number;
@@ -30,8 +30,8 @@ export interface HourOfUse {
 }
 
 const WRITE_INTERVAL_MS = 2_000;
-/** Records written at the same time: on SQLite they share a transaction. */
-const WRITTEN_AT_ONCE = 50;
+/** How many records are written concurrently: on SQLite, their writes share a transaction. */
+const MAX_CONCURRENT_WRITES = 50;
 const HOURS_LIFETIME_SECONDS = (USE_DAYS + 1) * DAY_SECONDS;
 const SERVICES_LIFETIME_SECONDS = 400 * DAY_SECONDS;
 /** While the store is unavailable, counts beyond these limits are lost, so that memory stays bounded. */
@@ -39,23 +39,24 @@ const MAX_PENDING = 10_000;
 const MAX_UNWRITTEN = 30_000;
 const MAX_AUDITED = 20_000;
 
-/** The uses, by name, that still have to be added to one record. */
+/** The uses that are not yet added to one record. */
 interface UnwrittenRecord {
+  /** By the name that `note` makes of a use. */
   uses: Map<string, CountedUse>;
   write: (counted: readonly CountedUse[]) => Promise<unknown>;
 }
 
 export interface RelayUses {
-  /** Counts a call in memory, and writes an audit entry for each kind of use or refusal once an hour; never throws. */
+  /** Counts a call in memory, and writes an audit entry for each kind of use or refusal once an hour. Never throws. */
   note(call: RelayUse): void;
   /**
-   * The calls with one relay token or to one app, newest hour first.
-   * @param before returns only hours that began earlier, in milliseconds since the epoch; by default all of the last 30 days
+   * Returns the calls with one relay token or to one app in the last 30 days, newest hour first.
+   * @param before in milliseconds since the epoch: only hours that began earlier are returned
    */
   hoursOf(owner: 'token' | 'app', id: string, before?: number): Promise<HourOfUse[]>;
-  /** The answered calls of each service with one connection, by the hour. `at`: its start, in ms since the epoch */
+  /** Returns the answered calls of each service with one connection. `at`: start of the hour, in ms since the epoch */
   hoursOfConnection(userId: string, appId: string): Promise<{ at: number; token: string; count: number }[]>;
-  /** The services that used this connection, last used first. */
+  /** Returns the services that used this connection, the latest use first. */
   servicesOf(userId: string, appId: string): Promise<ServiceUse[]>;
   /** Writes the pending counts now. Counts whose write fails are written later. */
   write(): Promise<void>;
@@ -66,9 +67,9 @@ export function createRelayUses(parts: {
   store: Store;
   audit: Pick<AuditNotes, 'note'>;
   clock: () => number;
-  /** Whether there is an app with this id: a service may send any text in its place. */
+  /** Returns whether there is an app with this id: a service may send any text in its place. */
   isApp: (id: string) => boolean;
-  /** Called for each call. */
+  /** Called for each call that is counted. */
   count?: (outcome: 'answered' | 'failed' | 'refused', app: string | undefined) => void;
   /** Called with the number of counts that could not be added to a record. */
   onLost?: (counts: number) => void;
@@ -76,13 +77,16 @@ export function createRelayUses(parts: {
   const { store, audit, clock, isApp, count, onLost } = parts;
   const audited = remembered<string>(MAX_AUDITED);
   let pending = new Map<string, CountedUse>();
-  /** By key of the record. A record whose write failed stays until a later one succeeds. */
+  /** By the key of the record. A record whose write failed stays until a later write succeeds. */
   const unwritten = new Map<string, UnwrittenRecord>();
   let unwrittenUses = 0;
   let lostCounts = 0;
   let writing: Promise<void> = Promise.resolve();
 
-  /** Adds calls to the totals of a relay token or an app for one day. @param otherOf returns the app, or the token */
+  /**
+   * Returns a function that adds calls to the totals of a relay token or an app for one day.
+   * @param otherOf returns the app of a call for a relay token's totals, and the relay token for an app's totals
+   */
   const addHours =
     (key: string, otherOf: (use: RelayUse) => string | undefined): UnwrittenRecord['write'] =>
     (counted) =>
@@ -98,22 +102,22 @@ export function createRelayUses(parts: {
         lifetimeSeconds: SERVICES_LIFETIME_SECONDS,
       });
 
-  const appIn = ({ app }: RelayUse) => (app !== undefined && isApp(app) ? app : undefined);
+  const appOf = ({ app }: RelayUse) => (app !== undefined && isApp(app) ? app : undefined);
 
-  /** The records that a use is added to. */
+  /** Returns the records that a use is added to, each with the function that writes it. */
   const recordsOf = ({ use, at }: CountedUse): [key: string, write: UnwrittenRecord['write']][] => {
     const day = dayOf(at);
-    const app = appIn(use);
-    const ofToken = keys.relayUses('token', use.token.id, day);
-    const records: [string, UnwrittenRecord['write']][] = [[ofToken, addHours(ofToken, appIn)]];
+    const app = appOf(use);
+    const tokenKey = keys.relayUses('token', use.token.id, day);
+    const records: [string, UnwrittenRecord['write']][] = [[tokenKey, addHours(tokenKey, appOf)]];
     if (app !== undefined) {
-      const ofApp = keys.relayUses('app', app, day);
-      records.push([ofApp, addHours(ofApp, ({ token }) => token.id)]);
+      const appKey = keys.relayUses('app', app, day);
+      records.push([appKey, addHours(appKey, ({ token }) => token.id)]);
     }
     if (isUseOfConnection(use)) {
-      const { userId = '', app: connected = '' } = use;
-      const ofConnection = keys.relayUsesOf(userId, connected);
-      records.push([ofConnection, addServices(ofConnection, keys.grant(userId, connected))]);
+      const { userId = '', app: appId = '' } = use;
+      const connectionKey = keys.relayUsesOf(userId, appId);
+      records.push([connectionKey, addServices(connectionKey, keys.grant(userId, appId))]);
     }
     return records;
   };
@@ -121,18 +125,18 @@ export function createRelayUses(parts: {
   const addUnwritten = (name: string, counted: CountedUse): void => {
     for (const [key, write] of recordsOf(counted)) {
       const record = unwritten.get(key) ?? { uses: new Map<string, CountedUse>(), write };
-      const earlier = record.uses.get(name);
-      if (!earlier && unwrittenUses >= MAX_UNWRITTEN) {
+      const countedBefore = record.uses.get(name);
+      if (!countedBefore && unwrittenUses >= MAX_UNWRITTEN) {
         lostCounts += counted.count;
         continue;
       }
-      if (!earlier) unwrittenUses += 1;
-      record.uses.set(name, { ...counted, count: counted.count + (earlier?.count ?? 0) });
+      if (!countedBefore) unwrittenUses += 1;
+      record.uses.set(name, { ...counted, count: counted.count + (countedBefore?.count ?? 0) });
       unwritten.set(key, record);
     }
   };
 
-  /** Writes one record. If the write fails, the record moves to the end of the unwritten ones. */
+  /** Writes one record. If the write fails, the record moves to the end of the unwritten records. */
   const writeRecord = async (key: string, record: UnwrittenRecord): Promise<boolean> => {
     unwritten.delete(key);
     try {
@@ -156,7 +160,7 @@ export function createRelayUses(parts: {
     reportLost();
     const records = [...unwritten];
     while (records.length > 0) {
-      const batch = records.splice(0, WRITTEN_AT_ONCE);
+      const batch = records.splice(0, MAX_CONCURRENT_WRITES);
       const results = await Promise.all(batch.map(([key, record]) => writeRecord(key, record)));
       // The store is unavailable: further writes would only wait until they time out.
       if (!results.includes(true)) return;
@@ -176,7 +180,7 @@ export function createRelayUses(parts: {
 
   return {
     note(call) {
-      // A text that is not the id of an app is neither counted nor recorded.
+      // A text that is not the id of an app is dropped: it must not reach the counts or the audit trail.
       const use = call.app !== undefined && isApp(call.app) ? call : { ...call, app: undefined };
       const at = clock();
       const hour = Math.floor(at / HOUR_MS);
@@ -242,7 +246,7 @@ function entryOf({ token, scope, app, userId, serviceAccount, result, address, r
   };
 }
 
-/** Reading the state of a connection, or creating a connect link, is not a use. */
+/** True for a use of a connection. Reading its state or creating a connect link is not a use. */
 function isUseOfConnection({ scope, userId, app, result }: RelayUse): boolean {
   const isCall = scope !== 'connections:read' && scope !== 'connect_links:create';
   return isCall && userId !== undefined && app !== undefined && result === 'answered';

@@ -72,7 +72,7 @@ const REFUSED = `
 POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/id #/issuer #/clientId: Enter a string. #/name: Enter a name. #/callbackUrls: Enter an array. #: Remove unknown properties: "events", "url".
 POST relay-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scopes/0: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Give "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown properties: "events", "url".
+  #/name: Enter a name. #/scopes/0: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown properties: "events", "url".
 POST service-accounts {}
   #/name #/app #/apiToken: Enter a string.
 POST service-accounts {"name":"","events":[],"scopes":["x"],"url":"x"}
@@ -92,7 +92,7 @@ POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
 PUT connected-apps/platform {}
   #/name #/issuer #/clientId: Enter a string. #/scopes #/callbackUrls: Enter an array. #/version: Enter a number.
 PUT relay-tokens/{nightly} {}
-  #/name: Enter a string. #/scopes: Enter an array. #/users: Give "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #/version: Enter a number.
+  #/name: Enter a string. #/scopes: Enter an array. #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #/version: Enter a number.
 PUT webhooks/{webhook} {}
   #/url: Enter a string. #/events: Enter an array. #/version: Enter a number.
 POST relay-tokens/{nightly}/rotate {"overlapSeconds":2592001}

@@ -240,7 +240,7 @@ test('R81 services can read with a bound token, but never receive it', async () 
   for (const more of [{}, { scope: 'platform_read_only' }]) {
     const { status, body } = await exchanged('bound', more);
     expect([status, JSON.parse(body)]).toMatchObject([400, { error: 'invalid_target' }]);
-    expect(JSON.parse(body).error_description).toContain('Let the relay make the call');
+    expect(JSON.parse(body).error_description).toContain('Call the platform through the relay');
   }
   const relayed = await relayThread(site, token, { 'gatehouse-user-assertion': await assertion() }, '?app=bound');
   expect(relayed.status).toBe(200);

@@ -259,7 +259,7 @@ describe('refusals', () => {
     expect(await refusal({ ...good, subject_token: '' })).toBe('invalid_request');
     expect(await refusal({ ...good, subject_token_type: ACCESS_TOKEN })).toBe('invalid_request');
     expect(json(await exchange(site, token, { ...good, subject_token_type: ACCESS_TOKEN })).error_description).toBe(
-      `Give one of these as subject_token_type: ${JWT}, urn:ietf:params:oauth:token-type:id_token, ${USER}.`,
+      `Send one of these as subject_token_type: ${JWT}, urn:ietf:params:oauth:token-type:id_token, ${USER}.`,
     );
     expect(await refusal({ ...good, actor_token: 'x', actor_token_type: JWT })).toBe('invalid_request');
     expect(await refusal({ ...good, requested_token_type: JWT })).toBe('invalid_request');
@@ -276,16 +276,16 @@ describe('refusals', () => {
   test('describe what to send', async () => {
     // RFC 6749 section 3.2: a parameter without a value counts as omitted.
     for (const [form, description] of [
-      [{ grant_type: '' }, 'Give the grant_type.'],
+      [{ grant_type: '' }, 'Send the grant_type.'],
       [{ grant_type: 'password' }, `The grant_type must be ${GRANT}.`],
-      [{ subject_token: '' }, 'Give subject_token and subject_token_type.'],
+      [{ subject_token: '' }, 'Send subject_token and subject_token_type.'],
       [{ requested_token_type: JWT }, `The requested_token_type must be ${ACCESS_TOKEN}.`],
       [{ actor_token: 'x' }, 'Leave actor_token out: the relay token identifies the actor.'],
       [{ actor_token_type: JWT }, 'Leave actor_token out: the relay token identifies the actor.'],
       [{ subject_token: 'x' }, 'The subject_token is not valid, has expired, or has another audience.'],
       [
         { audience: 'nowhere' },
-        'Name one connected app: send its id as audience, or send as resource one that it declares or, if it declares none, its API base URL.',
+        'Name one connected app: send its id as audience, or one of its resources as resource. If the app declares no resources, send its API base URL as resource.',
       ],
       [{ scope: 'everything' }, 'Request only scopes that the user has granted.'],
     ] as const) {
@@ -343,7 +343,7 @@ describe('refusals', () => {
     const headers = { ...DATA, authorization: `Bearer ${token}` };
     const twice = `grant_type=${GRANT}&audience=platform&audience=platform&subject_token=x&subject_token_type=${JWT}`;
     for (const [type, body, description] of [
-      [FORM['content-type'], twice, 'Give each parameter once.'],
+      [FORM['content-type'], twice, 'Send each parameter only once.'],
       ['application/json', '{}', 'Send the parameters as a form (application/x-www-form-urlencoded).'],
     ] as const) {
       const response = await ask(`${site.url}/relay/token`, {
