@@ -1,6 +1,6 @@
 /**
- * Imports connections from another system: checks entries, seals them in batches, and tries each with one paced
- * refresh.
+ * Imports connections from another system: validates entries, stores their refresh tokens in batches, and checks each
+ * token with one refresh, at a limited rate.
  */
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,7 +24,7 @@ import type { UserStore } from './user-store.ts';
 
 export interface ImportItem {
   line: number;
-  /** Undefined if the line is not JSON. */
+  /** The parsed JSON of the line; undefined if it is not JSON. */
   entry: unknown;
 }
 
@@ -45,15 +45,16 @@ interface SealedEntry extends ImportedGrant {
   line: number;
 }
 
-/** Entries that are sealed concurrently, and tokens of one app that are tried concurrently. */
+/** How many entries are sealed concurrently, and how many tokens of one app are checked concurrently. */
 const CONCURRENCY = 8;
-/** Calls for one token, while others of its app may succeed. */
+/** The most calls for one token while the provider is unavailable: other tokens of its app may succeed. */
 const MAX_CALLS = 5;
 
-/** One import; its entries come in one or more batches. */
+/** Starts an import, whose entries come in one or more batches. */
 export function startImport(parts: ImportParts) {
   const { apps, users, imports, charge, audit, clock, patience } = parts;
-  const seen = new Set<string>();
+  /** The connections and the hashed tokens of the entries so far. */
+  const earlierEntries = new Set<string>();
   const report: ImportReport = { imported: 0, alreadyConnected: 0, refused: 0, unchecked: 0, invalid: 0, failures: [] };
   /** By app: when the wait for its provider began, and until when the provider must not be called. */
   const waits = new Map<string, { since: number; until: number; isLimit: boolean }>();
@@ -75,8 +76,8 @@ export function startImport(parts: ImportParts) {
     user,
   }: ImportEntry): Promise<{ id: string; issuer: string; subject: string } | ImportCause> => {
     const issuers = new Set(apps.signInApps().flatMap(acceptedIssuers));
-    const [only, ...others] = issuers;
-    const issuer = user.issuer ?? (others.length === 0 ? only : undefined);
+    const [firstIssuer, ...otherIssuers] = issuers;
+    const issuer = user.issuer ?? (otherIssuers.length === 0 ? firstIssuer : undefined);
     if (user.subject !== undefined && issuer === undefined) return 'issuer_missing';
     if (user.issuer !== undefined && !issuers.has(user.issuer)) return 'unknown_issuer';
     const id = user.id ?? userIdOf(issuer ?? '', user.subject ?? '');
@@ -101,8 +102,8 @@ export function startImport(parts: ImportParts) {
   };
 
   const validate = async ({ line, entry: input }: ImportItem): Promise<SealedEntry | undefined> => {
-    const invalid = (cause: ImportCause, more: Partial<ImportFailure> = {}) =>
-      void fail(line, { result: 'invalid', cause, ...more });
+    const invalid = (cause: ImportCause, details: Partial<ImportFailure> = {}) =>
+      void fail(line, { result: 'invalid', cause, ...details });
     if (typeof input !== 'object' || input === null || Array.isArray(input)) return invalid('malformed_json');
     const parsed = importEntry.safeParse(input, ADVICE);
     if (!parsed.success) {
@@ -116,12 +117,12 @@ export function startImport(parts: ImportParts) {
     const user = await userOf(entry);
     if (typeof user === 'string') return invalid(user, { app: app.id, user: entry.user.id ?? null });
     const key = JSON.stringify([user.id, app.id]);
-    if (seen.has(key)) return invalid('duplicate', { app: app.id, user: user.id });
+    if (earlierEntries.has(key)) return invalid('duplicate', { app: app.id, user: user.id });
     const { refreshToken, scopes = app.scopes } = entry;
     // At a provider that rotates refresh tokens, a second use would end the first connection.
-    const token = hash('sha256', refreshToken, 'base64url');
-    if (seen.has(token)) return invalid('same_token', { app: app.id, user: user.id });
-    seen.add(key).add(token);
+    const tokenHash = hash('sha256', refreshToken, 'base64url');
+    if (earlierEntries.has(tokenHash)) return invalid('same_token', { app: app.id, user: user.id });
+    earlierEntries.add(key).add(tokenHash);
     const conditions = () => users.conditionsForImport(user.id, startedAt);
     return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user), conditions };
   };
@@ -138,8 +139,8 @@ export function startImport(parts: ImportParts) {
   };
 
   /**
-   * Waits for the provider of the app. Returns false if that has lasted too long.
-   * @param isLast no call follows for this token, so only other tokens wait
+   * Waits until the provider of the app may be called. Returns false if the import does not wait that long.
+   * @param isLast true if no call follows for this token, so that only other tokens wait
    */
   const waitUntil = async (appId: string, until: number, isLimit = false, isLast = false): Promise<boolean> => {
     const since = waits.get(appId)?.since ?? (patience.sinceSuccess ? clock() : startedAt);
@@ -175,21 +176,24 @@ export function startImport(parts: ImportParts) {
   return {
     report,
 
-    /** Seals all entries of a batch, then checks them. @throws AppError `storage_unavailable`; sealed entries stay */
+    /**
+     * Seals all entries of a batch, then checks them.
+     * @throws AppError `storage_unavailable`: sealed entries stay stored
+     */
     async take(items: readonly ImportItem[]): Promise<void> {
-      const sealed: SealedEntry[] = [];
+      const sealedEntries: SealedEntry[] = [];
       await workByKey(items, { keyOf: () => 'storage', atOnce: CONCURRENCY }, async (item) => {
         const entry = await seal(item);
-        if (entry) sealed.push(entry);
+        if (entry) sealedEntries.push(entry);
       });
       // A provider that hangs or limits its calls delays only the tokens of its own app.
-      await workByKey(sealed, { keyOf: ({ app }) => app.id, atOnce: CONCURRENCY }, check);
+      await workByKey(sealedEntries, { keyOf: ({ app }) => app.id, atOnce: CONCURRENCY }, check);
       report.failures.sort((a, b) => a.line - b.line);
     },
   };
 }
 
-/** Until when no token of the app can succeed; undefined if only this token failed. */
+/** Returns the time until which no token of the app can succeed; undefined if only this token failed. */
 function pauseOf({ cause, retryAt }: ImportOutcome & { kind: 'unchecked' }): number | undefined {
   if (cause === 'app_refused') return Number.POSITIVE_INFINITY;
   return cause === 'provider_unavailable' || cause === 'provider_limited' ? retryAt : undefined;

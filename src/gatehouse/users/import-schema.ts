@@ -1,9 +1,9 @@
-/** The entries of an import, the causes of their failures, and the report. */
+/** Describes the entries of an import, the causes of their failures, and the report. */
 import { z } from 'zod';
 import { SUBJECT } from '../../shared/provider/provider-jwt.ts';
 import { FAILURE_WORDS } from '../grants/grant.ts';
 
-const subject = z.string().regex(SUBJECT, 'Give 1 to 255 visible ASCII characters.').optional();
+const subject = z.string().regex(SUBJECT, 'Use 1 to 255 visible ASCII characters.').optional();
 
 const importedUser = z
   .strictObject(
@@ -24,22 +24,22 @@ const importedUser = z
     {
       error: ({ code }) =>
         code === 'unrecognized_keys'
-          ? 'Name a user by "id", or by "subject" and "issuer": an e-mail address identifies no user.'
+          ? 'Identify a user by "id", or by "subject" and "issuer". An e-mail address does not identify a user.'
           : undefined,
     },
   )
   .refine(({ id, subject, issuer }) => (id === undefined ? subject !== undefined : !(subject ?? issuer)), {
-    message: 'Give either "id" or "subject".',
+    message: 'Use either "id" or "subject".',
   });
 
 export const importEntry = z.strictObject({
   user: importedUser,
   app: z
     .string()
-    .regex(/^[a-z0-9-]{1,40}$/, 'This is not an id of a connected app.')
+    .regex(/^[a-z0-9-]{1,40}$/, 'This is not the id of a connected app.')
     .describe('the id of a connected app'),
   // RFC 6749 appendix A.17.
-  refreshToken: z.string().regex(/^[\x20-\x7e]{1,16384}$/, 'Give 1 to 16,384 visible ASCII characters.'),
+  refreshToken: z.string().regex(/^[\x20-\x7e]{1,16384}$/, 'Use 1 to 16,384 visible ASCII characters.'),
   scopes: z
     .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'This is not a scope.'))
     .max(100)
@@ -61,9 +61,9 @@ export const IMPORT_CAUSES = {
   invalid_entry: 'The entry is not valid.',
   unknown_app: 'There is no connected app with this id.',
   app_disabled: 'The connected app is disabled.',
-  unknown_user: 'No user with this id has signed in. Name the user by subject.',
+  unknown_user: 'No user with this id has signed in. Identify the user by "subject".',
   user_disabled: 'The user is disabled.',
-  issuer_missing: 'Users sign in at several providers, or at none: give the issuer.',
+  issuer_missing: 'Users sign in at several providers, or at none: add the issuer.',
   unknown_issuer: 'No connected app signs users in at this issuer.',
   duplicate: 'An earlier entry is for the same user and app.',
   same_token: 'An earlier entry has the same refresh token.',

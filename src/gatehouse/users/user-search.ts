@@ -1,4 +1,4 @@
-/** Finds users whose name, word of a name, e-mail address, id or subject starts with a text. */
+/** Finds users by the beginning of their name, of a word in it, or of their e-mail address, id or subject. */
 import { keys } from '../../shared/storage/keys.ts';
 import { encodeCursor } from '../../shared/storage/paging.ts';
 import type { Store, Write } from '../../shared/storage/store.ts';
@@ -17,9 +17,9 @@ export interface PageRequest {
   q?: string | undefined;
 }
 
-/** May have fewer items than the limit, or none, even if there is a `next`. */
+/** A page of users. It may have fewer items than the limit, or none, even if there is a `next`. */
 export interface MatchingUsers<U> {
-  /** `cursor`: continues after this user. */
+  /** `cursor`: a page after it begins with the next user. */
   items: { user: U; cursor: string }[];
   next?: string;
 }
@@ -32,7 +32,10 @@ const MAX_TERMS_READ = 1_000;
 /** Separates the term from the user id. Terms cannot contain it, and it sorts before every character that they can. */
 const END = '\t';
 
-/** @param find reads a user, who may have been deleted since the index was written */
+/**
+ * Creates the search.
+ * @param find reads a user; returns undefined for one who was deleted after the index was written
+ */
 export function createUserSearch<U extends Searchable>(
   store: Pick<Store, 'page'>,
   find: (id: string) => Promise<U | undefined>,
@@ -60,9 +63,9 @@ export function createUserSearch<U extends Searchable>(
   };
 }
 
-/** The steps that update the index after a change of a user. @param after undefined for a deleted user */
-export function termChanges(before: Searchable | undefined, after: Searchable | undefined): Write[] {
-  const [oldTerms, newTerms] = [before ? termsOf(before) : [], after ? termsOf(after) : []];
+/** Returns the steps that update the index after a change of a user. @param newUser undefined for a deleted user */
+export function termChanges(oldUser: Searchable | undefined, newUser: Searchable | undefined): Write[] {
+  const [oldTerms, newTerms] = [oldUser ? termsOf(oldUser) : [], newUser ? termsOf(newUser) : []];
   return [
     ...newTerms
       .filter((term) => !oldTerms.includes(term))
@@ -71,7 +74,7 @@ export function termChanges(before: Searchable | undefined, after: Searchable | 
   ];
 }
 
-/** The search terms of a user, sorted, each followed by the user's id. */
+/** Returns the search terms of a user, sorted, each followed by the user's id. */
 function termsOf({ id, name = '', email = '', subject }: Searchable): string[] {
   const words = name.split(/\s+/).slice(1);
   const texts = [name, email, id, subject, ...words].map(normalised).filter((text) => text !== '');

@@ -17,7 +17,7 @@ export interface User {
   firstSignInAt: number;
   lastSignInAt: number;
   disabledAt?: number | undefined;
-  /** When the user last signed out everywhere. Requests that began before store nothing. */
+  /** When the user last signed out everywhere. Requests that began earlier store nothing. */
   signedOutAt?: number | undefined;
   /** Since when the user is being deleted. */
   erasingAt?: number | undefined;
@@ -26,8 +26,8 @@ export interface User {
 type Identity = Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>;
 
 /**
- * `writes` are in the user's slot. `lists` are in other slots and may be written early: readers skip entries without a
- * user.
+ * `writes`: steps in the user's slot. `lists`: steps in other slots. They may be written early, since readers skip
+ * entries without a user.
  */
 export interface SignInSteps {
   writes: readonly Write[];
@@ -47,7 +47,7 @@ interface UserPage {
   next?: string;
 }
 
-/** A read that was started early and that several calls of one request share. */
+/** A read of a user that was started early, and that several calls of one request share. */
 interface UserReading {
   id: string;
   record: Promise<StoredRecord | undefined>;
@@ -55,7 +55,7 @@ interface UserReading {
 
 /** Share of the heap for cached states. */
 const USERS_SHARE = 1 / 64;
-/** Longer than an authorization request may be pending (10 minutes) and its callback may take. */
+/** How long a deletion is recorded: longer than an authorization request and its callback together can last. */
 const ERASED_SECONDS = 900;
 const MAX_ERASURES = 100;
 
@@ -68,10 +68,10 @@ export interface UserStore {
   prefetch(id: string): UserReading;
 
   /**
-   * The writes that a sign-in makes for the user. If a write is refused, the caller must call this again.
+   * Returns the writes that a sign-in makes for the user. If a write is refused, the caller must call this again.
    * @param identity as the provider reports it
    * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is `gone`
-   * @param prefetched used only if it is a reading of this user
+   * @param prefetched ignored if it is a read of another user
    */
   signInSteps(identity: Identity, since: number, prefetched?: UserReading): Promise<SignInSteps | 'disabled' | 'gone'>;
 
@@ -79,16 +79,16 @@ export interface UserStore {
   noteSignIn(identity: Identity): Promise<'noted' | 'disabled' | 'gone'>;
 
   /**
-   * The condition of every write for this user: the user's record has not changed since it was read.
+   * Returns the condition for every write for this user: the user's record has not changed since it was read.
    * @param since when the request began
    * @returns undefined if nothing may be stored: the user is unknown, disabled or being deleted, or was deleted or
-   *   signed out everywhere since then
+   *   signed out everywhere after `since`
    */
   conditionFor(id: string, since: number): Promise<Write | undefined>;
 
   /**
-   * Like `conditionFor`, for imports and connect links, whose users may never have signed in: if the user signs in
-   * meanwhile, the write is refused.
+   * Returns conditions like `conditionFor`, for imports and connect links, whose users may never have signed in. If the
+   * user signs in before the write, the write is refused.
    */
   conditionsForImport(id: string, since: number): Promise<readonly Write[] | undefined>;
 
@@ -101,28 +101,28 @@ export interface UserStore {
   /** Marks the user as being deleted: nothing is stored for this user from then on. */
   beginErasure(id: string): Promise<void>;
 
-  /** Deletions that began by that time and are not finished, oldest first. */
-  erasures(by: number): Promise<Erasure[]>;
+  /** Returns deletions that began by that time and are not finished, oldest first. */
+  erasures(begunBy: number): Promise<Erasure[]>;
 
   /** Returns the changed user, or undefined if there is no user with this id. */
   setDisabled(id: string, disabled: boolean): Promise<User | undefined>;
 
   /**
-   * Deletes the record. The record of a disabled user stays, without name and address, so that the user cannot sign in
-   * again as a new one. For other users, the time stays for 15 minutes, so that a sign-in that began before stores
-   * nothing.
+   * Deletes the user's record. That of a disabled user stays, without name and address, so that the user cannot sign in
+   * again as a new user. For other users, the time of the deletion is stored for 15 minutes, so that a sign-in that
+   * began earlier stores nothing.
    * @param mark the mark of the deletion
    * @returns false if the user exists and is not being deleted by this deletion
    */
   remove(id: string, mark: number | undefined): Promise<boolean>;
 
-  /** Ends an erasure. Called last, so that an interrupted erasure is repeated. The mark of a later erasure stays. */
+  /** Ends a deletion. Called last, so that an interrupted deletion is repeated. The mark of a later deletion stays. */
   endErasure(erasure: Erasure): Promise<void>;
 
-  /** Users whose name, word of a name, address, id or subject starts with `q`, in alphabetical order of that text. */
+  /** Returns users of whom a name, a word of it, address, id or subject starts with `q`, in the order of that text. */
   search(request: PageRequest & { q: string }): Promise<MatchingUsers<User>>;
 
-  /** Sorted by the last sign-in, newest first; with `q`, the results of `search`. */
+  /** Returns a page of users, the latest sign-in first; with `q`, the results of `search`. */
   page(request: PageRequest): Promise<UserPage>;
 
   count(): Promise<number>;
@@ -152,16 +152,16 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   });
   const stateOf = async (id: string): Promise<UserState> => (await records.find(keys.user(id)))?.state ?? 'unknown';
 
-  /** @returns undefined if `next` changes nothing */
-  const change = async (id: string, next: (user: User | undefined) => User | undefined): Promise<User | undefined> =>
-    (await updateRecord(store, keys.user(id), next))?.after;
+  /** Changes a user. @returns undefined if `update` returns undefined, and nothing changes */
+  const change = async (id: string, update: (user: User | undefined) => User | undefined): Promise<User | undefined> =>
+    (await updateRecord(store, keys.user(id), update))?.after;
 
   /**
-   * Returns `gone` if the user was deleted since then (within the last 15 minutes), even if the user has signed in
-   * again. Otherwise returns the condition that the user is not deleted meanwhile.
+   * Returns `gone` if the user was deleted after `since` (within the last 15 minutes), even if the user has signed in
+   * again. Otherwise returns the condition that the user is not deleted before the write.
    */
   const erasureSince = async (user: User | undefined, id: string, since: number): Promise<'gone' | Write[]> => {
-    // After a deletion, the user would have signed in first at a later time.
+    // If the user had been deleted since, the first sign-in would be later.
     if (user && user.firstSignInAt <= since) return [];
     const key = keys.erasedUser(id);
     const stored = await store.get(key);
@@ -169,9 +169,9 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     return [stored ? { exists: key, version: stored.version } : { delete: key, ifVersion: 0 }];
   };
 
-  const listSteps = (user: User, before: User | undefined): Write[] => [
+  const listSteps = (user: User, oldUser: User | undefined): Write[] => [
     { index: keys.users, add: user.id, score: user.lastSignInAt },
-    ...termChanges(before, user),
+    ...termChanges(oldUser, user),
   ];
 
   const signInSteps = async (
@@ -187,10 +187,10 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     if (notErased === 'gone') return 'gone';
     const now = clock();
     const { firstSignInAt = now } = user ?? {};
-    const signedIn = { ...user, name: undefined, email: undefined, ...identity, firstSignInAt, lastSignInAt: now };
+    const signedInUser = { ...user, name: undefined, email: undefined, ...identity, firstSignInAt, lastSignInAt: now };
     return {
-      writes: [{ put: keys.user(id), value: JSON.stringify(signedIn), ifVersion }, ...notErased],
-      lists: listSteps(signedIn, user),
+      writes: [{ put: keys.user(id), value: JSON.stringify(signedInUser), ifVersion }, ...notErased],
+      lists: listSteps(signedInUser, user),
     };
   };
 
@@ -251,16 +251,16 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       if (!isMarked) await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
     },
 
-    async erasures(by) {
+    async erasures(begunBy) {
       const { items } = await store.page(keys.erasures, { limit: MAX_ERASURES });
-      return items.filter(({ score }) => score <= by).map(({ member }) => JSON.parse(member) as Erasure);
+      return items.filter(({ score }) => score <= begunBy).map(({ member }) => JSON.parse(member) as Erasure);
     },
 
     async setDisabled(id, disabled) {
       return change(id, (user) => {
         if (!user) return undefined;
         const { disabledAt, ...rest } = user;
-        // Once the user is enabled again, requests that began before still store nothing.
+        // Even after the user is enabled again, requests that began earlier store nothing.
         return disabled ? { ...rest, disabledAt: disabledAt ?? clock(), signedOutAt: clock() } : rest;
       });
     },
@@ -280,7 +280,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await store.write(listSteps(anonymous, user));
-          // Requests that began before the deletion store nothing, even if the user is enabled again.
+          // Even after the user is enabled again, requests that began before the deletion store nothing.
           const value = JSON.stringify({ ...anonymous, signedOutAt: clock() });
           if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;
           continue;
@@ -328,7 +328,7 @@ function stateIn(record: StoredRecord | undefined): UserState {
 
 const memberOf = ({ id, mark }: Erasure): string => JSON.stringify({ id, mark });
 
-/** Why a request that began at that time may store nothing for this user. */
+/** Returns why a request that began at that time may store nothing for this user; undefined if it may. */
 function refusalOf({ disabledAt, erasingAt, signedOutAt }: User, since: number): 'disabled' | 'gone' | undefined {
   if (disabledAt !== undefined) return 'disabled';
   return erasingAt !== undefined || (signedOutAt !== undefined && signedOutAt >= since) ? 'gone' : undefined;

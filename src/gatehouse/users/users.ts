@@ -1,4 +1,4 @@
-/** The users: their store, and the actions on a whole user: sign out everywhere, disable, enable and delete. */
+/** Creates the store of users, and the actions on a whole user: sign out everywhere, disable, enable and delete. */
 import { AppError } from '../../shared/errors.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
@@ -49,7 +49,7 @@ export function createUsers(parts: {
 
 type EndedConnection = { app: string } & Disconnected;
 
-/** How long a deletion waits for all providers. Revocations that are not confirmed by then are pending. */
+/** How long a deletion waits for all providers together. Revocations that are not confirmed by then are pending. */
 const MAX_WAIT_MS = 10_000;
 /** A deletion that takes longer than this was interrupted. */
 const RESUME_AFTER_MS = 60_000;
@@ -61,7 +61,7 @@ interface LifecycleParts {
   links: Pick<ConnectLinks, 'revokeAll'>;
   /** Ends all sessions of a user. */
   sessions: { endAll(userId: string, isDue?: () => Promise<boolean>): Promise<void> };
-  /** Deletes the records of the user's sign-ins: all, or those that began by that time. */
+  /** Deletes the records of the user's sign-ins: all, or those that began by `begunBy`. */
   signIns: { forgetUser(user: { id: string; email?: string | undefined }, begunBy?: number): Promise<void> };
   events: Pick<Events, 'userErased'>;
   clock: () => number;
@@ -69,18 +69,21 @@ interface LifecycleParts {
 
 export interface UserLifecycle {
   /**
-   * Ends the sessions before and after it marks the user: a kill in between leaves no disabled user with a session, and
-   * a sign-in in progress either sees the mark or has its session ended.
+   * Disables the user. Sessions are ended before and after the user is marked: a kill in between leaves no disabled
+   * user with a session, and a sign-in in progress either sees the mark or loses its session.
    */
   disable(userId: string): Promise<User | undefined>;
 
   enable(userId: string): Promise<User | undefined>;
 
-  /** Records the time first, so that a connection or sign-in in progress stores nothing afterwards. */
+  /**
+   * Ends all sessions. Records the time first, so that a connection or sign-in in progress stores nothing afterwards.
+   */
   signOut(userId: string): Promise<void>;
 
   /**
-   * From now on, nothing is stored for the user. `erase` must follow; otherwise a scheduled task finishes the deletion.
+   * Marks the user as being deleted: nothing is stored for the user from now on. Call `erase` next; otherwise a
+   * scheduled task finishes the deletion.
    */
   beginErasure(userId: string): Promise<void>;
 
@@ -102,8 +105,8 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
   /**
    * Ends and deletes, by id, only data that was read while this deletion was in progress. It stops if another process
    * has finished the deletion and the user has signed in again: new data stays, even if another deletion follows.
-   * @param mark undefined if the user was no longer being deleted
-   * @param remaining what must still be deleted; updated by this function
+   * @param mark the mark of the deletion; undefined if the user is not marked
+   * @param remaining the stages that are not finished; updated by this function
    * @param signal as for `Connections.end`
    */
   const erase = async (
@@ -118,16 +121,16 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
       return user === undefined || (mark !== undefined && user.erasingAt === mark);
     };
     const ended: EndedConnection[] = [];
-    // First, since the rest may take as long as the providers.
+    // Sessions end first, since the rest may take as long as the providers.
     await sessions.endAll(userId, isDue);
     remaining.shift();
-    const connected = await connections.list(userId);
-    const countRemaining = () => remaining.splice(0, 1, connectionsOf(connected.length - ended.length));
+    const userConnections = await connections.list(userId);
+    const countRemaining = () => remaining.splice(0, 1, connectionsOf(userConnections.length - ended.length));
     countRemaining();
     if (!(await isDue())) return ended;
-    // Before the grants: without them, nothing shows which ids remain.
-    await connections.dropIds(connected);
-    for (const { id, app } of connected) {
+    // Ids are deleted before the grants: without the grants, nothing shows which ids remain.
+    await connections.dropIds(userConnections);
+    for (const { id, app } of userConnections) {
       countRemaining();
       if (!(await isDue())) return ended;
       const disconnected = await connections.end(userId, app, { ...by, only: { id } }, signal);
@@ -136,9 +139,9 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
     remaining.shift();
     const user = await users.find(userId);
     if (!(await isDue())) return ended;
-    const forgotten = { id: userId, email: user?.email };
+    const identifiers = { id: userId, email: user?.email };
     const removedAfter = clock();
-    await signIns.forgetUser(forgotten);
+    await signIns.forgetUser(identifiers);
     remaining.shift();
     if (!(await isDue())) return ended;
     await links.revokeAll({ userId });
@@ -149,7 +152,7 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
     if (!(await users.remove(userId, mark))) return ended;
     // Deletes the records of sign-ins that ended in the meantime.
     remaining.splice(0, 1, SIGN_IN_RECORDS);
-    await signIns.forgetUser(forgotten, removedAfter);
+    await signIns.forgetUser(identifiers, removedAfter);
     remaining.shift();
     events.userErased({ userId, by: by.by, origin: by.origin });
     // Everything is deleted. If this fails, a scheduled task repeats it.
@@ -169,7 +172,7 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
 
     async signOut(userId) {
       await users.noteSignOutEverywhere(userId);
-      // The session of this request may already have ended, and then the user could not repeat the request.
+      // Retried here: the session of this request may have ended already, so the user could not repeat the request.
       await retryWhileUnavailable(() => sessions.endAll(userId), 5_000);
     },
 
@@ -190,8 +193,8 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
         const { id: userId, mark } = erasure;
         const user = await users.find(userId);
         if (user && user.erasingAt !== mark) {
-          // The record was deleted, and the user has signed in again since. Otherwise the deletion never marked the
-          // user.
+          // If the first sign-in is later, the user was deleted and has signed in again. Otherwise the deletion never
+          // marked the user.
           if (user.firstSignInAt > mark) events.userErased({ userId, by });
           await users.endErasure(erasure);
         } else {
