@@ -1,6 +1,6 @@
 /**
- * Admin tokens: shown once, stored as a hash, and read from the store on each call, so that a revocation takes effect
- * at once.
+ * Creates and verifies admin tokens. A token is shown once, stored as a hash, and read from the store on each call, so
+ * that a revocation takes effect at once.
  */
 import { hashOf, keys } from '../../shared/storage/keys.ts';
 import { createLastUses } from '../../shared/storage/last-uses.ts';
@@ -29,12 +29,15 @@ interface StoredToken extends AdminToken {
 }
 
 export interface AdminTokens extends Pick<Records<StoredToken, AdminToken>, 'find' | 'page' | 'count'> {
-  /** `text` is the token itself, which is shown only once. @param details `id`: from `newOpaqueTokenId` */
+  /**
+   * Creates a token. `text` is the token itself, which is shown only once.
+   * @param details `id`: from `newOpaqueTokenId`
+   */
   create(details: Omit<AdminToken, 'createdAt'>): Promise<{ token: AdminToken; text: string }>;
-  /** Returns the token and records its use. Undefined for unknown, wrong, expired and revoked tokens (R84). */
+  /** Returns the token and records its use. Returns undefined for unknown, wrong, expired and revoked tokens (R84). */
   verify(text: string): Promise<AdminToken | undefined>;
   lastUse(id: string): Promise<number | undefined>;
-  /** @returns false if there is no such token */
+  /** Revokes a token. @returns false if there is no such token */
   revoke(id: string): Promise<boolean>;
 }
 

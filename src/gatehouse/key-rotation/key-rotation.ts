@@ -1,6 +1,6 @@
 /**
- * Seals every record with the first key, in the background: one process works on it, and another resumes it after a
- * kill.
+ * Seals every record with the first key, in the background. One process does the work; if it is killed, another one
+ * resumes it.
  */
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
@@ -44,17 +44,17 @@ const SAVE_MS = 1_000;
 const RESUME_MS = 5_000;
 
 export interface KeyRotation {
-  /** The key that a rotation would seal with. */
+  /** Returns the id of the key that a rotation would seal with. */
   kid(): string;
-  /** The progress of the last rotation, for 30 days. */
+  /** Returns the progress of the last rotation, for 30 days after its last change. */
   progress(): Promise<RotationProgress | undefined>;
-  /** @throws AppError `version_conflict` if a process still seals with another key */
+  /** Checks that a rotation can start. @throws AppError `version_conflict` if a process still seals with another key */
   assertReady(): Promise<void>;
   /** Starts a rotation, or returns the progress of the running one. */
   start(by: StartedBy): Promise<RotationProgress>;
-  /** Resumes a rotation of a process that ended. */
+  /** A task that resumes the rotation of a process that ended. */
   scheduledTasks: readonly ScheduledTask[];
-  /** Stops after the records in progress; another process resumes the rotation. */
+  /** Stops once the records in progress are sealed; another process resumes the rotation. */
   close(): Promise<void>;
 }
 
@@ -74,7 +74,7 @@ export function createKeyRotation(parts: {
     const stored = await store.get(keys.keyRotation);
     return { job: stored && (JSON.parse(stored.value) as Job), version: stored?.version ?? 0 };
   };
-  /** Changes nothing if another process changes the job at the same time: then that process works on it. */
+  /** Updates the job, unless another process updates it at the same time: then that process works on it. */
   const update = async (change: (job: Job) => Partial<Job>): Promise<void> => {
     const { job, version: ifVersion } = await load();
     if (!job || !isOpen(job)) return;
@@ -86,9 +86,9 @@ export function createKeyRotation(parts: {
     await update((job) => ({ ...result, total: result.done ?? job.done, finishedAt: isoTime(clock()) }));
   };
 
-  /** Saves the progress at most once a second, and stops the work when the process ends. */
-  const counter = (before: number) => {
-    let done = before;
+  /** Counts the progress, saves it at most once a second, and stops the work when the process ends. */
+  const counter = (initialCount: number) => {
+    let done = initialCount;
     let savedAt = clock();
     let saving: Promise<unknown> = Promise.resolve();
     return {
@@ -110,15 +110,15 @@ export function createKeyRotation(parts: {
     const kid = sealer.sealingKid;
     const counts = await countSealed(store, sealer);
     counts.delete(kid);
-    const due = counts.values().reduce((sum, ofKid) => sum + sumOf(ofKid), 0);
-    await update(({ done }) => ({ total: done + due }));
+    const remaining = counts.values().reduce((sum, ofKid) => sum + sumOf(ofKid), 0);
+    await update(({ done }) => ({ total: done + remaining }));
     const progress = counter(job.done);
     const assertReady = () => assertAllSealWith(store, kid);
     const result = await rotateKeys(store, sealer, progress.advance, assertReady);
     const unreadable = Object.fromEntries(result.unreadable);
     const resealed = progress.done() - sumOf(result.unreadable);
     await audit.trail.append({ event: 'key.rotated', ...job.by, facts: { kid, resealed } });
-    // A late save of the progress would make the last save fail.
+    // If the progress were saved at the same time, the last save would fail.
     await progress.saved();
     await finish({ done: progress.done(), unreadable, droppable: [...result.retired], failure: null });
   };
@@ -145,9 +145,9 @@ export function createKeyRotation(parts: {
   };
 
   const run = (): void => {
-    const turn = leases.hold(keys.keyRotationLease, work).catch(() => undefined);
-    inFlight.add(turn);
-    void turn.finally(() => inFlight.delete(turn));
+    const running = leases.hold(keys.keyRotationLease, work).catch(() => undefined);
+    inFlight.add(running);
+    void running.finally(() => inFlight.delete(running));
   };
 
   return {
