@@ -163,7 +163,7 @@ function isTokenRefused({ failure }: Grant): boolean {
   return failure?.cause === 'access_token_refused' || failure?.tokenRefused === true;
 }
 
-/** Removes the refusal of the token. A failure with another cause stays, so that the provider is not called before its `retryAt`. */
+/** Removes the refusal. A failure with another cause stays, so that the provider is not called before its `retryAt`. */
 function withoutTokenRefusal(grant: Grant): Grant {
   const { failure } = grant;
   const otherFailure = failure?.cause === 'access_token_refused' ? undefined : failure;
