@@ -77,11 +77,11 @@ test('clears the recorded refusal after a response that is not a refusal', async
 
 test('sends nothing before beforeSending resolves, or if it rejects', async () => {
   const leave = Promise.withResolvers<void>();
-  const answer = get({ beforeSending: () => leave.promise });
+  const result = get({ beforeSending: () => leave.promise });
   await new Promise((resolve) => setImmediate(resolve));
   expect(sent).toEqual([]);
   leave.resolve();
-  await answer;
+  await result;
   expect(sent).toHaveLength(1);
   tokens = [TOKEN];
   const refusal = new Error('over the limit');
@@ -167,10 +167,10 @@ test('gets no token for a refused address', async () => {
 test('returns at once when the caller stops while waiting for the token', async () => {
   tokens = [new Promise(() => undefined)];
   const whenStopped = vi.fn();
-  const answer = get({ stop: { whenStopped } as unknown as AuthorizedRequest['stop'] });
+  const result = get({ stop: { whenStopped } as unknown as AuthorizedRequest['stop'] });
   whenStopped.mock.calls[0]?.[0]();
   const late = { kind: 'unavailable', cause: 'provider_unavailable', isUnverified: false, retryAfterSeconds: 5 };
-  expect(await answer).toEqual(late);
+  expect(await result).toEqual(late);
   expect(sent).toEqual([]);
 });
 

@@ -14,17 +14,17 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let fleet: Fleet;
   let admin: Awaited<ReturnType<typeof administratorOf>>;
-  let people: Person[] = [];
+  let users: Person[] = [];
   beforeAll(async () => {
     if (missing) return;
     fleet = await startFleet({ kind, processes: 2, env: { CONNECTION_CHECK_SECONDS: '2' } });
     admin = await administratorOf(fleet, fleet.vault);
-    people = await Promise.all(LOGINS.map((login) => fleet.signIn(login)));
+    users = await Promise.all(LOGINS.map((login) => fleet.signIn(login)));
   });
   afterAll(() => fleet?.close());
 
   const failures = async () =>
-    (await Promise.all(people.map(({ userId }) => fleet.vault.read(userId)))).map(({ failure }) => failure?.kind);
+    (await Promise.all(users.map(({ userId }) => fleet.vault.read(userId)))).map(({ failure }) => failure?.kind);
   /** Resolves once the grants of these were refreshed twice more. */
   const checked = async (these: readonly Person[]) => {
     const before = new Map(these.map(({ userId }) => [userId, fleet.tokens.usesBy(userId)]));
@@ -33,11 +33,11 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R113 each refresh token is used once, by one of two processes', { concurrent: false }, async (context) => {
     skipWithout(context, missing);
-    await checked(people);
+    await checked(users);
     const sent = fleet.tokens.uses.map(({ refreshToken }) => refreshToken);
     expect(new Set(sent).size).toBe(sent.length);
     // A refused refresh token would have ended its connection.
-    expect(await failures()).toEqual(people.map(() => undefined));
+    expect(await failures()).toEqual(users.map(() => undefined));
   });
 
   test('R113, F1: after a kill during a check, the other process checks the rest', {
@@ -53,8 +53,8 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     await first.start();
     await second.kill();
     held.release();
-    await checked(people);
-    expect(await failures()).toEqual(people.map(() => undefined));
+    await checked(users);
+    expect(await failures()).toEqual(users.map(() => undefined));
   });
 
   test('R115 announces a new scope of an app in the file once per connection, even over a restart', {
@@ -76,12 +76,12 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const [app] = JSON.parse(readFileSync(file, 'utf8'));
     writeFileSync(file, JSON.stringify([{ ...app, scopes: [...app.scopes, 'platform_full_access'] }]));
     await restart();
-    await until(async () => (await messages()).length >= people.length);
+    await until(async () => (await messages()).length >= users.length);
     await restart();
-    await checked(people);
-    expect(await messages()).toEqual(people.map(() => expect.objectContaining({ event: events[0] })));
+    await checked(users);
+    expect(await messages()).toEqual(users.map(() => expect.objectContaining({ event: events[0] })));
     const { json } = await admin.call('GET', '/connections?scopes=missing');
-    expect(json.items).toEqual(people.map(() => expect.objectContaining({ missingScopes: ['platform_full_access'] })));
+    expect(json.items).toEqual(users.map(() => expect.objectContaining({ missingScopes: ['platform_full_access'] })));
   });
 
   test('R113 finds and announces a revoked connection', { concurrent: false }, async (context) => {

@@ -366,14 +366,14 @@ describe('R113', () => {
     expect(used.filter((token) => token === 'rt-slow')).toHaveLength(1);
   });
 
-  test('checks with the next part what a slow provider left of the last one', async () => {
+  test('checks connections that a slow provider left unchecked together with the next part', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
     const { now: elapsed } = performance;
     let waited = 0;
     const spy = vi.spyOn(performance, 'now').mockImplementation(() => elapsed.call(performance) + waited);
-    const page: Store['page'] = (index, ...given) => {
+    const page: Store['page'] = (index, ...parameters) => {
       if (index === OF_APP) waited += 3_000;
-      return store.page(index, ...given);
+      return store.page(index, ...parameters);
     };
     await pass(SECONDS * 400, [processOf({ ...store, page })]).finally(() => spy.mockRestore());
     expect(used.toSorted()).toEqual(firstTokens(users(30)));
@@ -382,9 +382,9 @@ describe('R113', () => {
   test('repeats the part of a process that was killed, and refreshes no connection twice', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
     let pages = 0;
-    const page: Store['page'] = async (index, ...given) => {
+    const page: Store['page'] = async (index, ...parameters) => {
       if (index === OF_APP && ++pages > 1) throw new Error('killed');
-      return store.page(index, ...given);
+      return store.page(index, ...parameters);
     };
     const killed = { ...store, page, write: () => Promise.reject(new Error('killed')) };
     await processOf()();
@@ -419,7 +419,7 @@ describe('R113', () => {
     expect(read).toBeLessThanOrEqual(1_210);
   });
 
-  test('0 s switches it off', () => {
+  test('an interval of 0 s switches the checks off', () => {
     const none = {} as Parameters<typeof createConnectionCheck>[0];
     const options = { isDisabled: async () => false, charge: async () => undefined };
     expect(createConnectionCheck({ ...none, seconds: 0 })(options)).toEqual([]);

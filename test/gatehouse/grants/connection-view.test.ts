@@ -28,7 +28,7 @@ const connectionOf = (app: string, changes: Partial<Connection> = {}): Connectio
   ...changes,
 });
 
-const WHO = [
+const ACCOUNTS = [
   [{ email: 'ada@example.test', name: 'Ada', subject: 's1' }, 'ada@example.test'],
   [{ name: 'Ada', subject: 's1' }, 'Ada'],
   [{ subject: 's1', accountId: '7' }, 's1'],
@@ -36,9 +36,9 @@ const WHO = [
 ] as const;
 
 describe('as JSON', () => {
-  test.each(WHO)('shows the account by its most readable name: %j is %s', (account, told) => {
-    expect(connectionJson(connectionOf('a', { account }), appOf('a'), HREF).account).toBe(told);
-    expect(connectionView(appOf('a'), connectionOf('a', { account }), HREF).account).toBe(told);
+  test.each(ACCOUNTS)('shows the account by its most readable name: %j is %s', (account, name) => {
+    expect(connectionJson(connectionOf('a', { account }), appOf('a'), HREF).account).toBe(name);
+    expect(connectionView(appOf('a'), connectionOf('a', { account }), HREF).account).toBe(name);
   });
 
   test('unknown facts are null, and an app that no longer exists is shown by its id', () => {
@@ -61,15 +61,15 @@ describe('as JSON', () => {
     const apiBaseUrl = 'https://api.test';
     const from = { apiBaseUrl, apiBaseUrlFrom: { member: 'api_url', hosts: ['.api.test'] } };
     const granted = (url: string) => connectionOf('a', { apiBaseUrl: url });
-    const told = (app: object, connection: Connection) => {
+    const urlOf = (app: object, connection: Connection) => {
       const { apiBaseUrl: shown } = connectionView(appOf('a', app), connection, HREF);
       expect(connectionJson(connection, appOf('a', app), HREF).apiBaseUrl).toBe(shown ?? null);
       return shown;
     };
-    expect(told(from, granted('https://eu.api.test'))).toBe('https://eu.api.test');
-    expect(told(from, granted('https://eu.elsewhere.test'))).toBe(apiBaseUrl);
-    expect(told({ apiBaseUrl }, granted('https://eu.api.test'))).toBe(apiBaseUrl);
-    expect(told({}, connectionOf('a'))).toBeUndefined();
+    expect(urlOf(from, granted('https://eu.api.test'))).toBe('https://eu.api.test');
+    expect(urlOf(from, granted('https://eu.elsewhere.test'))).toBe(apiBaseUrl);
+    expect(urlOf({ apiBaseUrl }, granted('https://eu.api.test'))).toBe(apiBaseUrl);
+    expect(urlOf({}, connectionOf('a'))).toBeUndefined();
   });
 
   test('has the cause and the last use, if there are any', () => {
@@ -86,10 +86,10 @@ describe('as JSON', () => {
   test('R113 a connection that was not checked for long has its times in JSON and on the page, and a cause on the page', () => {
     const times = { checkedAt: AT - 1_000, notCheckedSince: AT - 2_000, connectedAt: AT - 3_000, lastUsedAt: AT };
     const stale = connectionOf('a', { ...times, cause: 'grant_refused' });
-    const told = { checkedAt: '2026-01-02T03:04:04.000Z', notCheckedSince: '2026-01-02T03:04:03.000Z' };
-    expect(connectionJson(stale, appOf('a'), HREF)).toMatchObject(told);
+    const expectedTimes = { checkedAt: '2026-01-02T03:04:04.000Z', notCheckedSince: '2026-01-02T03:04:03.000Z' };
+    expect(connectionJson(stale, appOf('a'), HREF)).toMatchObject(expectedTimes);
     expect(connectionView(appOf('a'), stale, HREF)).toMatchObject({
-      ...{ ...told, connectedAt: '2026-01-02T03:04:02.000Z', lastUsedAt: '2026-01-02T03:04:05.000Z' },
+      ...{ ...expectedTimes, connectedAt: '2026-01-02T03:04:02.000Z', lastUsedAt: '2026-01-02T03:04:05.000Z' },
       cause: 'It has not been used or checked for a while, so it may no longer work. The next use will check it.',
     });
   });
@@ -155,8 +155,8 @@ describe('missing scopes', () => {
 describe('on a page', () => {
   const choices = (connection?: Connection, scopes = ['openid', 'profile', 'mail']) =>
     connectionView(appOf('a', { scopes }), connection, HREF).choices;
-  const tickedIn = (...given: Parameters<typeof choices>) =>
-    choices(...given)?.flatMap(({ scope, ticked }) => (ticked ? [scope] : []));
+  const tickedIn = (...parameters: Parameters<typeof choices>) =>
+    choices(...parameters)?.flatMap(({ scope, ticked }) => (ticked ? [scope] : []));
 
   test('R4 offers every scope except openid, and ticks the requested ones, or all before the first connection', () => {
     const requested = (...scopes: string[]) => connectionOf('a', { requestedScopes: ['openid', ...scopes] });

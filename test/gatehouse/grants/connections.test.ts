@@ -67,12 +67,12 @@ const grants = {
   loadStored: async () => stored,
   lastUse: async () => lastUsedAt,
   list: async () => (stored ? [{ appId: 'platform', stored, lastUsedAt }] : []),
-  async save(...given: unknown[]) {
-    saved.push(given);
+  async save(...parameters: unknown[]) {
+    saved.push(parameters);
     return (writes.shift() ?? true) ? 9 : undefined;
   },
-  async remove(...given: unknown[]) {
-    removed.push(given);
+  async remove(...parameters: unknown[]) {
+    removed.push(parameters);
     return writes.shift() ?? true;
   },
 } as unknown as GrantStore;
@@ -183,19 +183,19 @@ describe('connecting', () => {
       ...changes,
     });
   const CONDITION = { exists: 'user' };
-  const made = (connection: unknown, changes: object = {}) => [
+  const createdEvents = (connection: unknown, changes: object = {}) => [
     'connectionCreated',
     {
       ...{ userId: 'u1', app: 'platform', connection, scopes: ['openid'], link: undefined },
       ...{ origin: { ip: '192.0.2.1' }, ...changes },
     },
   ];
-  const MADE = made(expect.stringMatching(/^cn\w{11}$/));
+  const NEWLY_CREATED = createdEvents(expect.stringMatching(/^cn\w{11}$/));
 
   test('sends an event with the granted scopes, or else the requested ones', async () => {
     expect(await make()).toBe('connected');
     await make({ response: { ...response, scopes: ['mail'] } });
-    expect(events).toEqual([MADE, made(expect.anything(), { scopes: ['mail'] })]);
+    expect(events).toEqual([NEWLY_CREATED, createdEvents(expect.anything(), { scopes: ['mail'] })]);
     expect(saved[0]?.slice(1)).toEqual([0, { steps: [CONDITION], beside: [] }]);
   });
 
@@ -206,7 +206,7 @@ describe('connecting', () => {
     await make();
     const of = { userId: 'u1', app: 'platform', connection: 'c1' };
     const recovered = ['connectionRecovered', { ...of, origin: { ip: '192.0.2.1' } }];
-    expect(events).toEqual([made('c1'), recovered, made('c1')]);
+    expect(events).toEqual([createdEvents('c1'), recovered, createdEvents('c1')]);
     expect(planned).toEqual([]);
   });
 
@@ -214,7 +214,7 @@ describe('connecting', () => {
     store({ account: { subject: 's2' } });
     await make();
     expect(planned).toEqual([REVOCATION]);
-    expect(events).toEqual([MADE]);
+    expect(events).toEqual([NEWLY_CREATED]);
   });
 
   test('R118 keeps the id of an earlier connection of the same account, even if another write comes first', async () => {
@@ -241,7 +241,7 @@ describe('connecting', () => {
     expect(await make({ link: 'l1' })).toBe('connected');
     const ticket = keys.connectTicket('u1', 'l1');
     expect(saved[0]?.[2]).toEqual({ steps: [CONDITION, { exists: ticket }, { delete: ticket }], beside: [] });
-    expect(events).toEqual([made(expect.anything(), { link: 'l1' })]);
+    expect(events).toEqual([createdEvents(expect.anything(), { link: 'l1' })]);
     [writes, isOpen] = [[false], false];
     expect(await make({ link: 'l1' })).toBe('link_ended');
     expect(events).toHaveLength(1);
@@ -258,13 +258,13 @@ describe('connecting', () => {
     expect([saved.length, events]).toEqual([1, []]);
   });
 
-  test('R119 sends its event if the grant is stored although the storage responded too late', async () => {
+  test('R119 sends the event if the grant is stored although the storage responded too late', async () => {
     vi.spyOn(grants, 'save').mockImplementationOnce(async (grant) => {
       stored = { grant, version: 7 };
       return unavailable();
     });
     expect(await make()).toBe('connected');
-    expect([events, saved.map(([, ifVersion]) => ifVersion)]).toEqual([[MADE], [7]]);
+    expect([events, saved.map(([, ifVersion]) => ifVersion)]).toEqual([[NEWLY_CREATED], [7]]);
     vi.spyOn(grants, 'save').mockImplementationOnce(unavailable);
     await expect(make({ response: { ...response, accessToken: 'at3' } })).rejects.toMatchObject({
       code: 'storage_unavailable',
@@ -278,7 +278,7 @@ describe('connecting', () => {
     isRegistered = false;
     expect([await make(), removed, events]).toEqual(['app_gone', [['u1', 'platform', 9]], []]);
     [lookUps, isRegistered] = [[unavailable], true];
-    expect([await make(), events]).toEqual(['connected', [MADE]]);
+    expect([await make(), events]).toEqual(['connected', [NEWLY_CREATED]]);
   });
 
   test('R117 restores the earlier connection of a deleted app, even if the storage responds too late', async () => {
@@ -361,7 +361,7 @@ describe('disconnecting', () => {
     expect(planned).toEqual([{ ...REVOCATION, grantVersion: 3 }]);
   });
 
-  test('R119 sends its event even if the storage fails after the grant is deleted', async () => {
+  test('R119 sends the event even if the storage fails after the grant is deleted', async () => {
     store();
     attempts = [unavailable];
     const pending = { id: 'c1', revocation: 'pending', reply: undefined };

@@ -46,7 +46,7 @@ const earlierOf = (changes: Partial<Grant> = {}): Grant => ({
 const failure = (kind: 'passing' | 'unverified' | 'reconnect_needed') =>
   ({ failure: { kind, cause: 'grant_refused', since: BEFORE, failures: 1, retryAt: BEFORE } }) as const;
 
-const made = (earlier?: Grant, changes: Partial<Consent> = {}) =>
+const consented = (earlier?: Grant, changes: Partial<Consent> = {}) =>
   consentedGrant(
     { userId: 'u1', app: APP, response: responseOf(), scopes: ALL, account: { subject: 's1' }, ...changes },
     earlier,
@@ -55,14 +55,18 @@ const made = (earlier?: Grant, changes: Partial<Consent> = {}) =>
   );
 
 test('R118 a consent for an earlier grant keeps the id of its connection; without one, the connection gets a new id', () => {
-  expect([made(earlierOf()).id, made(earlierOf(), { chosen: true }).id, made().id]).toEqual(['c1', 'c1', 'c2']);
+  expect([consented(earlierOf()).id, consented(earlierOf(), { chosen: true }).id, consented().id]).toEqual([
+    'c1',
+    'c1',
+    'c2',
+  ]);
   const narrower = earlierOf({ chosen: true, scopes: ['openid'] });
-  expect(made(narrower)).toEqual({ ...narrower, consentedAt: NOW });
+  expect(consented(narrower)).toEqual({ ...narrower, consentedAt: NOW });
 });
 
 describe('a consent', () => {
   test('grants the requested scopes if the response names none', () => {
-    expect(made(undefined, { response: responseOf({ refreshToken: 'rt2' }) })).toMatchObject({
+    expect(consented(undefined, { response: responseOf({ refreshToken: 'rt2' }) })).toMatchObject({
       ...{ userId: 'u1', appId: 'platform', accessToken: 'at2', refreshToken: 'rt2', account: { subject: 's1' } },
       ...{ scopes: ALL, requestedScopes: ALL, declinedScopes: [], chosen: false },
       ...{ obtainedAt: NOW, connectedAt: NOW, consentedAt: NOW, expiresAt: NOW + 60_000 },
@@ -71,13 +75,13 @@ describe('a consent', () => {
 
   test('has the lifetime that the app sets if the response states none', () => {
     const app = { ...APP, accessTokenLifetimeSeconds: 30 } as ConnectedApp;
-    expect(made(undefined, { app, response: responseOf({ expiresInSeconds: undefined }) }).expiresAt).toBe(
+    expect(consented(undefined, { app, response: responseOf({ expiresInSeconds: undefined }) }).expiresAt).toBe(
       NOW + 30_000,
     );
   });
 
   test('to fewer scopes stores the declined ones', () => {
-    const chosen = made(undefined, { scopes: ['openid', 'mail'], chosen: true });
+    const chosen = consented(undefined, { scopes: ['openid', 'mail'], chosen: true });
     expect(chosen).toMatchObject({
       chosen: true,
       requestedScopes: ['openid', 'mail'],
@@ -87,7 +91,7 @@ describe('a consent', () => {
 
   test('renews an earlier connection, and drops its failure and its journal entry', () => {
     const earlier = earlierOf({ ...failure('unverified'), refresh: { startedAt: BEFORE, received: undefined } });
-    const { failure: left, refresh, rotates, refreshedBy, connectedAt, refreshToken } = made(earlier);
+    const { failure: left, refresh, rotates, refreshedBy, connectedAt, refreshToken } = consented(earlier);
     expect([left, refresh, rotates, refreshedBy]).toEqual([undefined, undefined, undefined, undefined]);
     expect([connectedAt, refreshToken]).toEqual([BEFORE, 'rt1']);
   });
@@ -100,11 +104,11 @@ describe('a consent', () => {
     ['for more than was granted now', undefined, {}, { response: responseOf({ scopes: ['openid', 'mail'] }) }],
     ['which was for staying connected, where that was dropped', undefined, {}, { scopes: ['openid', 'mail', 'files'] }],
   ])('keeps the refresh token %s: %s', (_words, kept, changes, consent) => {
-    expect(made(earlierOf(changes), consent).refreshToken).toBe(kept);
+    expect(consented(earlierOf(changes), consent).refreshToken).toBe(kept);
   });
 
   test('prefers the refresh token of its response', () => {
-    expect(made(earlierOf(), { response: responseOf({ refreshToken: 'rt2' }) }).refreshToken).toBe('rt2');
+    expect(consented(earlierOf(), { response: responseOf({ refreshToken: 'rt2' }) }).refreshToken).toBe('rt2');
   });
 
   describe('of a user who chose fewer scopes before', () => {
@@ -119,7 +123,7 @@ describe('a consent', () => {
       });
 
     test('by a sign-in, which requests all scopes, adds none', () => {
-      expect(made(chosen())).toEqual({ ...chosen(), consentedAt: NOW });
+      expect(consented(chosen())).toEqual({ ...chosen(), consentedAt: NOW });
     });
 
     test.each<[string, Partial<Grant>, Partial<Consent>]>([
@@ -128,11 +132,11 @@ describe('a consent', () => {
       ['has a connection that may have ended', failure('unverified'), {}],
       ['did not choose', { chosen: false }, {}],
     ])('adds scopes if the user %s', (_words, changes, consent) => {
-      expect(made(chosen(changes), consent).scopes).toEqual(ALL);
+      expect(consented(chosen(changes), consent).scopes).toEqual(ALL);
     });
 
     test('by a sign-in that grants no more scopes stores the new tokens, and keeps the choice', () => {
-      const { accessToken, ...rest } = made(chosen(), { response: responseOf({ scopes: ['openid', 'mail'] }) });
+      const { accessToken, ...rest } = consented(chosen(), { response: responseOf({ scopes: ['openid', 'mail'] }) });
       expect(accessToken).toBe('at2');
       expect(rest).toMatchObject({
         chosen: true,
@@ -143,7 +147,7 @@ describe('a consent', () => {
     });
 
     test('by another choice drops the declined and announced scopes', () => {
-      const again = made(chosen(), {
+      const again = consented(chosen(), {
         chosen: true,
         scopes: ['openid', 'files'],
         response: responseOf({ scopes: ['openid'] }),
@@ -219,7 +223,7 @@ describe('the account of a grant', () => {
 
   test.each<[string, Partial<Grant>, object | undefined, Grant['account']]>([
     [
-      'is that of the ID token, where an import named none',
+      'is that of the ID token, if an import named none',
       { accessToken: '', account: { email: 'e' } },
       { sub: 's9' },
       { email: 'e', issuer: 'https://idp.test', subject: 's9' },

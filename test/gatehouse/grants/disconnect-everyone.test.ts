@@ -116,12 +116,12 @@ test('the progress does not name the administrator, and a second start returns t
 
 test('ends the connections that were listed at the start, each in the name of the administrator', async () => {
   const calls: unknown[] = [];
-  const made = { app: '', until: 0 };
+  const listRequest = { app: '', until: 0 };
   const job = createDisconnectEveryone({
     store,
     index: {
       async oldest(app: string, limit: number, until: number) {
-        Object.assign(made, { app, until });
+        Object.assign(listRequest, { app, until });
         return listed.slice(0, limit);
       },
       count: async () => 1,
@@ -139,7 +139,7 @@ test('ends the connections that were listed at the start, each in the name of th
   listed = listed.slice(0, 3);
   await job.start('platform', BY);
   await until(() => isFinished(job));
-  expect(made).toEqual({ app: 'platform', until: NOW });
+  expect(listRequest).toEqual({ app: 'platform', until: NOW });
   expect(calls).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: BY }]));
   // More were ended than were counted at the start.
   expect(await job.progress('platform')).toMatchObject({ total: 3, done: 3, results: { pending: 1, unsupported: 2 } });

@@ -29,7 +29,7 @@ const failing = (fault: FaultKind) =>
   site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', ...fault });
 const healthOf = async (agent: Agent) => (await sessionOf(site, agent)).connections[0]?.health;
 
-const answer = (status: number, body: string | object, headers = {}): FaultKind => ({
+const faultOf = (status: number, body: string | object, headers = {}): FaultKind => ({
   kind: 'response',
   status,
   body,
@@ -39,43 +39,43 @@ const HTML = { 'Content-Type': 'text/html' };
 
 /** Name, response of the token endpoint, and the cause while the connection is unverified. */
 const NOT_TERMINAL: [string, FaultKind, string][] = [
-  ['401 invalid_client', answer(401, { error: 'invalid_client' }), 'app_refused'],
-  ['401 unauthorized_client', answer(401, { error: 'unauthorized_client' }), 'app_refused'],
-  ['400 unauthorized_client', answer(400, { error: 'unauthorized_client' }), 'unclear_refusal'],
-  ['400 unsupported_grant_type', answer(400, { error: 'unsupported_grant_type' }), 'app_refused'],
+  ['401 invalid_client', faultOf(401, { error: 'invalid_client' }), 'app_refused'],
+  ['401 unauthorized_client', faultOf(401, { error: 'unauthorized_client' }), 'app_refused'],
+  ['400 unauthorized_client', faultOf(400, { error: 'unauthorized_client' }), 'unclear_refusal'],
+  ['400 unsupported_grant_type', faultOf(400, { error: 'unsupported_grant_type' }), 'app_refused'],
   ['500 with HTML', { kind: 'error' }, 'provider_unavailable'],
   ['503 with JSON', { kind: 'unavailable' }, 'provider_unavailable'],
-  ['500 that says invalid_grant', answer(500, { error: 'invalid_grant' }), 'provider_unavailable'],
-  ['502 that says invalid_grant', answer(502, { error: 'invalid_grant' }), 'provider_unavailable'],
-  ['429', answer(429, { error: 'slow_down' }, { 'Retry-After': '40' }), 'provider_limited'],
-  ['429 that says invalid_grant', answer(429, { error: 'invalid_grant' }), 'provider_limited'],
-  ['408 that says invalid_grant', answer(408, { error: 'invalid_grant' }), 'provider_unavailable'],
-  ['400 with HTML', answer(400, '<h1>Bad request</h1>', HTML), 'provider_unavailable'],
+  ['500 that says invalid_grant', faultOf(500, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['502 that says invalid_grant', faultOf(502, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['429', faultOf(429, { error: 'slow_down' }, { 'Retry-After': '40' }), 'provider_limited'],
+  ['429 that says invalid_grant', faultOf(429, { error: 'invalid_grant' }), 'provider_limited'],
+  ['408 that says invalid_grant', faultOf(408, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['400 with HTML', faultOf(400, '<h1>Bad request</h1>', HTML), 'provider_unavailable'],
   [
     '400 with HTML that mentions invalid_grant',
-    answer(400, '<p>"error":"invalid_grant"</p>', HTML),
+    faultOf(400, '<p>"error":"invalid_grant"</p>', HTML),
     'provider_unavailable',
   ],
-  ['403 of a firewall', answer(403, '<h1>Blocked</h1>', HTML), 'provider_unavailable'],
+  ['403 of a firewall', faultOf(403, '<h1>Blocked</h1>', HTML), 'provider_unavailable'],
   ['a reset before the headers', { kind: 'reset', when: 'before_headers' }, 'provider_unavailable'],
   ['a reset amid the body', { kind: 'reset', when: 'after_headers' }, 'provider_unavailable'],
   ['a truncated body', { kind: 'truncated' }, 'provider_unavailable'],
   ['noise', { kind: 'garbage' }, 'unusable_response'],
   ['200 MB', { kind: 'huge' }, 'provider_unavailable'],
-  ['200 with HTML', answer(200, '<h1>Maintenance</h1>', HTML), 'unusable_response'],
-  ['200 with a list', answer(200, '[]', { 'Content-Type': 'application/json' }), 'unusable_response'],
-  ['200 with an empty object', answer(200, {}), 'unusable_response'],
-  ['200 that says invalid_grant', answer(200, { error: 'invalid_grant' }), 'unclear_refusal'],
-  ['a redirect', answer(302, '', { Location: 'https://elsewhere.example/' }), 'provider_unavailable'],
-  ['400 without a body', answer(400, ''), 'unclear_refusal'],
-  ['400 invalid_request', answer(400, { error: 'invalid_request' }), 'unclear_refusal'],
-  ['401 invalid_request', answer(401, { error: 'invalid_request' }), 'unclear_refusal'],
-  ['403 invalid_code', answer(403, { error: 'invalid_code' }), 'unclear_refusal'],
-  ['400 invalid_scope', answer(400, { error: 'invalid_scope' }), 'unclear_refusal'],
-  ['400 with an error that is no text', answer(400, { error: { code: 'invalid_grant' } }), 'unclear_refusal'],
+  ['200 with HTML', faultOf(200, '<h1>Maintenance</h1>', HTML), 'unusable_response'],
+  ['200 with a list', faultOf(200, '[]', { 'Content-Type': 'application/json' }), 'unusable_response'],
+  ['200 with an empty object', faultOf(200, {}), 'unusable_response'],
+  ['200 that says invalid_grant', faultOf(200, { error: 'invalid_grant' }), 'unclear_refusal'],
+  ['a redirect', faultOf(302, '', { Location: 'https://elsewhere.example/' }), 'provider_unavailable'],
+  ['400 without a body', faultOf(400, ''), 'unclear_refusal'],
+  ['400 invalid_request', faultOf(400, { error: 'invalid_request' }), 'unclear_refusal'],
+  ['401 invalid_request', faultOf(401, { error: 'invalid_request' }), 'unclear_refusal'],
+  ['403 invalid_code', faultOf(403, { error: 'invalid_code' }), 'unclear_refusal'],
+  ['400 invalid_scope', faultOf(400, { error: 'invalid_scope' }), 'unclear_refusal'],
+  ['400 with an error that is no text', faultOf(400, { error: { code: 'invalid_grant' } }), 'unclear_refusal'],
 ];
 
-describe('R40: what ends a connection', () => {
+describe('R40: the end of a connection', () => {
   test.each(NOT_TERMINAL)(
     '%s does not: it is unverified, says what to do, and recovers by itself',
     async (_name, fault, cause) => {
@@ -100,10 +100,10 @@ describe('R40: what ends a connection', () => {
     },
   );
 
-  test('a JSON 400 invalid_grant ends it permanently, with the cause and where to reconnect', async () => {
+  test('a JSON 400 invalid_grant ends the connection for good, and the response has the cause and the URL to reconnect', async () => {
     const { agent } = await signIn(site);
     site.sandbox.requests.reset();
-    failing(answer(400, { error: 'invalid_grant' }));
+    failing(faultOf(400, { error: 'invalid_grant' }));
     pass(ENDED);
     const { status, json } = await thread(agent);
     expect({ status, ...json }).toMatchObject({
@@ -123,11 +123,11 @@ describe('R40: what ends a connection', () => {
   });
 
   test.each<[string, FaultKind, string]>([
-    ['a 200', answer(200, { error: 'bad_refresh_token' }), 'bad_refresh_token'],
-    ['a 403', answer(403, { error: 'unauthorized_client' }), 'unauthorized_client'],
-    ['a wrong secret', answer(200, { ok: false, error: 'bad_client_secret' }), 'bad_client_secret'],
+    ['a 200', faultOf(200, { error: 'bad_refresh_token' }), 'bad_refresh_token'],
+    ['a 403', faultOf(403, { error: 'unauthorized_client' }), 'unauthorized_client'],
+    ['a wrong secret', faultOf(200, { ok: false, error: 'bad_client_secret' }), 'bad_client_secret'],
     ['a 503', { kind: 'unavailable' }, 'status_503 temporarily_unavailable'],
-    ['no code', answer(400, ''), 'status_400'],
+    ['no code', faultOf(400, ''), 'status_400'],
   ])('administrators see the provider’s own error code: %s', async (_words, fault, reason) => {
     const { agent } = await signIn(site);
     const admin = await administratorOf(site, desk);
@@ -147,9 +147,9 @@ describe('R40: what ends a connection', () => {
     expect(JSON.stringify((await sessionOf(site, agent)).connections)).not.toContain(reason);
   });
 
-  test('reconnecting restores it', async () => {
+  test('reconnecting restores the connection', async () => {
     const { agent } = await signIn(site);
-    failing(answer(400, { error: 'invalid_grant' }));
+    failing(faultOf(400, { error: 'invalid_grant' }));
     pass(ENDED);
     expect((await thread(agent)).status).toBe(403);
     site.sandbox.faults.clear();
@@ -160,14 +160,14 @@ describe('R40: what ends a connection', () => {
 
   test('a refusal of the app itself ends no connection: all of them work once the app is corrected', async () => {
     const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
-    const people = await Promise.all(logins.map(async (login) => (await signIn(site, login)).agent));
-    failing(answer(401, { error: 'invalid_client' }));
+    const agents = await Promise.all(logins.map(async (login) => (await signIn(site, login)).agent));
+    failing(faultOf(401, { error: 'invalid_client' }));
     pass(ENDED);
-    const refused = await Promise.all(people.map(thread));
+    const refused = await Promise.all(agents.map(thread));
     expect(refused.map(({ status }) => status)).toEqual([503, 503, 503]);
     site.sandbox.faults.clear();
     pass(40);
-    const healed = await Promise.all(people.map(thread));
+    const healed = await Promise.all(agents.map(thread));
     expect(healed.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 });
@@ -177,7 +177,7 @@ test('R40: an unverified connection is nowhere shown as working, and names where
   const { userId } = await sessionOf(site, agent);
   const administrator = await administratorOf(site, desk);
   const { token } = await administrator.makeToken({ assertUser: true });
-  failing(answer(200, { error: 'bad_refresh_token' }));
+  failing(faultOf(200, { error: 'bad_refresh_token' }));
   pass(ENDED);
   const relayed = JSON.parse((await relayThread(site, token, { 'gatehouse-user': userId })).body);
   const connectUrl = `${site.url}/connections/platform`;
@@ -216,8 +216,8 @@ describe('R41: a provider that is down', () => {
     pass(ENDED);
     const seen = new Set<number>();
     for (let second = 0; second < 60; second += 1) {
-      const answers = await Promise.all(Array.from({ length: 10 }, () => thread(agent)));
-      for (const { status } of answers) seen.add(status);
+      const responses = await Promise.all(Array.from({ length: 10 }, () => thread(agent)));
+      for (const { status } of responses) seen.add(status);
       pass(1);
     }
     expect([...seen]).toEqual([503]);
@@ -250,13 +250,13 @@ describe('R41: a provider that is down', () => {
     site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, body: {} });
     pass(5);
     for (let round = 0; round < 3; round += 1) {
-      const answers = await Promise.all(Array.from({ length: 20 }, () => thread(agent)));
-      expect(new Set(answers.map(({ json }) => json.code))).toEqual(new Set(['provider_unavailable']));
+      const responses = await Promise.all(Array.from({ length: 20 }, () => thread(agent)));
+      expect(new Set(responses.map(({ json }) => json.code))).toEqual(new Set(['provider_unavailable']));
     }
     expect(tokenCalls()).toBe(1);
   });
 
-  test('and a clock that is set back afterwards does not lengthen the wait (F12)', async () => {
+  test('is called again in time even if the clock is set back (F12)', async () => {
     const { agent } = await signIn(site);
     failing({ kind: 'error' });
     pass(ENDED);

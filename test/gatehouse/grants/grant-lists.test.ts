@@ -129,9 +129,9 @@ test('corrects a list that lags behind the grants: removed connections leave it,
   const unlisted = createGrantStore({ store, sealedJson, clock: () => now });
   const { version = 0 } = (await unlisted.loadStored('gone', 'platform')) ?? {};
   await unlisted.remove('gone', 'platform', version);
-  const known = await unlisted.loadStored('renewed', 'platform');
-  if (!known || 'unreadable' in known) throw new Error('There is no grant.');
-  await unlisted.save({ ...known.grant, refreshToken: 'rt' }, known.version);
+  const storedGrant = await unlisted.loadStored('renewed', 'platform');
+  if (!storedGrant || 'unreadable' in storedGrant) throw new Error('There is no grant.');
+  await unlisted.save({ ...storedGrant.grant, refreshToken: 'rt' }, storedGrant.version);
   now += HOUR;
   await index.updateExpired(unlisted.loadStored);
   expect((await usersOf('unrenewable')).toSorted()).toEqual(['later', 'renewed']);
@@ -161,7 +161,7 @@ describe('the list of each state', () => {
     expect(await index.count()).toBe(6);
   });
 
-  test('is left when the state changes, and when the grant is removed', async () => {
+  test('loses a connection when its state changes, and when the grant is removed', async () => {
     await stored('u1');
     await stored('u1', failure('unverified'));
     expect([await usersOf('active'), await usersOf('unverified')]).toEqual([[], ['u1']]);
@@ -172,13 +172,13 @@ describe('the list of each state', () => {
     expect([await usersOf('active'), await usersOf(), await index.count('platform')]).toEqual([[], [], 0]);
   });
 
-  test('is left even if another process moved the connection there', async () => {
+  test('loses a connection that changes its state, even if another process listed it there', async () => {
     const other = createConnectionIndex({ store, clock: () => now });
     const moved = createGrantStore({ store, sealedJson, clock: () => now, connectionIndex: other });
     const move = async (by: GrantStore, changes: Partial<Grant>) => {
-      const known = await by.loadStored('u1', 'platform');
-      if (!known || 'unreadable' in known) throw new Error('There is no grant.');
-      expect(await by.save({ ...known.grant, ...changes }, known.version)).toBeDefined();
+      const storedGrant = await by.loadStored('u1', 'platform');
+      if (!storedGrant || 'unreadable' in storedGrant) throw new Error('There is no grant.');
+      expect(await by.save({ ...storedGrant.grant, ...changes }, storedGrant.version)).toBeDefined();
     };
     await stored('u1');
     await move(moved, failure('reconnect_needed'));

@@ -50,15 +50,15 @@ async function expectUnreadable(agent: Agent): Promise<void> {
 
 test('R44: no token and no secret is readable on disk or in the log', async () => {
   const canaries = new Map<string, string>([['client secret', CLIENT_SECRET]]);
-  let answers = 0;
+  let tokenResponses = 0;
   const off = site.sandbox.faults.set({
     listener: 'identity-provider',
     path: '/token',
     kind: 'rewrite',
     change(body) {
-      answers += 1;
+      tokenResponses += 1;
       for (const name of ['access_token', 'refresh_token', 'id_token']) {
-        if (typeof body[name] === 'string') canaries.set(`${name} ${answers}`, body[name]);
+        if (typeof body[name] === 'string') canaries.set(`${name} ${tokenResponses}`, body[name]);
       }
       return body;
     },
@@ -68,7 +68,7 @@ test('R44: no token and no secret is readable on disk or in the log', async () =
   pass(61);
   expect((await thread(agent)).status).toBe(200);
   off();
-  expect(answers).toBe(2);
+  expect(tokenResponses).toBe(2);
   expect(canaries.size).toBe(7);
   const { userId } = await sessionOf(site, agent);
   expect([...canaries.values()]).toContain((await desk.read(userId)).refreshToken);
@@ -138,7 +138,7 @@ describe('a record that cannot be opened', () => {
   });
 });
 
-test('a write of another process is seen at once: no cached grant is used after its version', async () => {
+test('a write of another process is seen at once: a cached grant of an older version is not used', async () => {
   const { agent } = await person('user@example.test');
   expect((await thread(agent)).status).toBe(200);
   const { userId } = await sessionOf(site, agent);

@@ -69,7 +69,7 @@ describe('isRefreshDue', () => {
     expect(isRefreshDue(grant, NOW + dueAfter, 0)).toBe(true);
   });
 
-  test('a spread moves it earlier by a quarter of the margin at most', () => {
+  test('is true earlier with a spread, by at most a quarter of the margin', () => {
     expect(isRefreshDue(grantOf(), NOW + HOUR - 75_000, 1)).toBe(true);
     expect(isRefreshDue(grantOf(), NOW + HOUR - 75_001, 1)).toBe(false);
   });
@@ -110,8 +110,8 @@ describe('withTokens', () => {
   });
 
   test('stores what the response has', () => {
-    const given = { ...ANSWER, refreshToken: 'rt2', scopes: ['a'], expiresInSeconds: 10 };
-    expect(withTokens(grantOf(), given, NOW, 99)).toEqual({
+    const response = { ...ANSWER, refreshToken: 'rt2', scopes: ['a'], expiresInSeconds: 10 };
+    expect(withTokens(grantOf(), response, NOW, 99)).toEqual({
       ...grantOf(),
       accessToken: 'at2',
       refreshToken: 'rt2',
@@ -126,8 +126,8 @@ describe('withTokens', () => {
     expect(withTokens(before, ANSWER, NOW, undefined)).toMatchObject({ apiBaseUrl: 'https://a.api.test' });
     expect(withTokens(before, ANSWER, NOW, undefined).dpopKey).toBeUndefined();
     const dpopKey = { kty: 'EC', x: '2' };
-    const given = { ...ANSWER, dpopKey, apiBaseUrl: 'https://b.api.test' };
-    expect(withTokens(before, given, NOW, undefined)).toMatchObject({ dpopKey, apiBaseUrl: 'https://b.api.test' });
+    const response = { ...ANSWER, dpopKey, apiBaseUrl: 'https://b.api.test' };
+    expect(withTokens(before, response, NOW, undefined)).toMatchObject({ dpopKey, apiBaseUrl: 'https://b.api.test' });
   });
 
   test('without expires_in, uses the lifetime that the app sets, or else none', () => {

@@ -126,8 +126,8 @@ describe('a refresh token', () => {
   );
 
   test('is compared again if another write comes first, and announced once', async () => {
-    const lost = imports([undefined, stored()], [false]);
-    expect(await lost.seal()).toEqual({ kind: 'already_connected' });
+    const overtaken = imports([undefined, stored()], [false]);
+    expect(await overtaken.seal()).toEqual({ kind: 'already_connected' });
     const won = imports([undefined, stored({ failure: ended })], [false, true]);
     expect(await won.seal()).toBeUndefined();
     expect([won.onNew.mock.calls.length, won.addOpenRefresh.mock.calls.length]).toEqual([1, 1]);
@@ -144,9 +144,9 @@ describe('a refresh token', () => {
     const { seal, remove } = imports([undefined], [true], { isRegistered: false });
     expect(await seal()).toEqual({ kind: 'refused', cause: 'removed' });
     expect(remove.mock.calls).toEqual([['u1', 'platform', 1]]);
-    const kept = imports([undefined]);
-    await kept.seal();
-    expect(kept.remove).not.toHaveBeenCalled();
+    const refused = imports([undefined]);
+    await refused.seal();
+    expect(refused.remove).not.toHaveBeenCalled();
   });
 });
 

@@ -67,13 +67,13 @@ const expired = () => ({ obtainedAt: Date.now() - 3_600_000, expiresAt: Date.now
 /** Calls every route that could send a token of the app. */
 async function useEverything(): Promise<unknown[]> {
   const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user' };
-  const answers = [
+  const responses = [
     await getJson(agent, `${site.url}/threads/current?app=files`),
     await relayThread(site, relayToken, { 'gatehouse-user': userId }, '?app=files'),
     await exchange(site, relayToken, { ...subject, audience: 'files' }),
     await exchange(site, relayToken, { ...subject, audience: 'files', scope: 'profile' }),
   ];
-  return answers.map(({ status }) => status);
+  return responses.map(({ status }) => status);
 }
 
 beforeAll(async () => {

@@ -242,7 +242,7 @@ describe('R135 from a provider that ends earlier access tokens', () => {
   const scopeSets = [['read'], ['write'], ['read', 'write']];
   const of = (scopes: readonly string[], service = 'flood') => narrowed.accessToken('u1', app, { scopes }, service);
 
-  test('the service that floods causes one refresh in 30 seconds, and the one beside it gets its token', async () => {
+  test('a service that sends many requests causes one refresh in 30 seconds, and another service still gets a token', async () => {
     await stored();
     respond = async () => tokens(`narrow ${calls.length}`, `rt${calls.length + 1}`);
     const kinds: string[] = [];
@@ -258,7 +258,7 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     expect(calls).toHaveLength(3);
   });
 
-  test('the same calls of one service at the same time share the refresh', async () => {
+  test('equal requests of one service at the same time share one refresh', async () => {
     await stored();
     respond = async () => tokens('narrow');
     const results = await Promise.all(Array.from({ length: 20 }, () => of(['read'])));
@@ -266,7 +266,7 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     expect(calls).toHaveLength(1);
   });
 
-  test('where the provider refuses as well, its refusal is named, with the longer wait', async () => {
+  test('if the provider is unavailable as well, the result says so, with the longer wait', async () => {
     await stored();
     respond = async () =>
       ({ kind: 'unavailable', reason: 'status', sent: true, retryAfterSeconds: 7 }) as RefreshOutcome;
@@ -290,7 +290,7 @@ describe('R135 from a provider that ends earlier access tokens', () => {
   });
 });
 
-describe('there is none', () => {
+describe('no narrower token is issued', () => {
   const AWAY = { kind: 'unavailable', isUnverified: false, retryAfterSeconds: 30 };
 
   test.each([

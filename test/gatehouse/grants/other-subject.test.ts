@@ -45,7 +45,7 @@ test('R101 an ID token of another subject in a refresh response is refused, and 
   expect(failure?.cause).toBe('unusable_response');
 });
 
-test('R101 it is also refused for a request of fewer scopes: no service gets the token', async () => {
+test('R101 an ID token of another subject is also refused in a request for fewer scopes: no service gets the token', async () => {
   const { agent } = await attempt(site);
   const { userId } = await sessionOf(site, agent);
   const { token } = await (await administratorOf(site, desk)).makeToken({ apps: [APP] });

@@ -42,30 +42,30 @@ function withheldAnswer() {
     path: '/token',
     times: 1,
     kind: 'rewrite',
-    change: async (answer) => {
-      body = answer as Record<string, string>;
+    change: async (response) => {
+      body = response as Record<string, string>;
       await released;
-      return answer;
+      return response;
     },
   });
   return { made: () => until(() => body !== undefined), release, body: () => body ?? {} };
 }
 
 async function isActive(token: string | undefined): Promise<boolean> {
-  const answer = await fetch(`${site.sandbox.issuer}/introspect`, {
+  const response = await fetch(`${site.sandbox.issuer}/introspect`, {
     method: 'POST',
     headers: { authorization: `Basic ${Buffer.from(`test-platform:${CLIENT_SECRET}`).toString('base64')}` },
     body: new URLSearchParams({ token: token ?? '' }),
   });
-  return ((await answer.json()) as { active: boolean }).active;
+  return ((await response.json()) as { active: boolean }).active;
 }
 
 describe('one refresh for all', () => {
   test('R31: 50 parallel requests on an expired token make 1 token call and get 50 successful responses', async () => {
     const { agent } = await signedIn();
     pass(ENDED);
-    const answers = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
-    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
+    const responses = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
+    expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(200));
     expect(tokenCalls()).toBe(1);
     expect(platformCalls()).toBe(50);
   });
@@ -74,21 +74,21 @@ describe('one refresh for all', () => {
     const { agent, userId } = await signedIn();
     pass(10);
     await desk.change(userId, () => ({ accessToken: 'revoked-by-the-platform' }));
-    const answers = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
-    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
+    const responses = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
+    expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(200));
     expect(tokenCalls()).toBe(1);
   });
 
   test('R33: of 200 requests of several users on expired tokens, none returns the thread of another user', async () => {
     const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
-    const people = await Promise.all(logins.map((login) => signedIn(login)));
-    const own = await Promise.all(people.map(async ({ agent }) => JSON.stringify((await thread(agent)).json)));
+    const users = await Promise.all(logins.map((login) => signedIn(login)));
+    const own = await Promise.all(users.map(async ({ agent }) => JSON.stringify((await thread(agent)).json)));
     expect(new Set(own).size).toBe(3);
     site.sandbox.requests.reset();
     pass(ENDED);
     const mixed = await Promise.all(
       Array.from({ length: 200 }, async (_, at) => {
-        const { agent } = people[at % 3] ?? { agent: undefined };
+        const { agent } = users[at % 3] ?? { agent: undefined };
         return agent && JSON.stringify((await thread(agent)).json);
       }),
     );
@@ -121,21 +121,21 @@ describe('incomplete and broken responses', () => {
     ['an unknown token type', (body: Record<string, unknown>) => ({ ...body, token_type: 'mac' })],
   ])('R32: the new refresh token of a 200 with %s is stored and used', async (_name, change) => {
     const { agent, userId } = await signedIn();
-    let given: unknown;
+    let newRefreshToken: unknown;
     site.sandbox.faults.set({
       listener: 'identity-provider',
       path: '/token',
       times: 1,
       kind: 'rewrite',
       change(body) {
-        given = body.refresh_token;
+        newRefreshToken = body.refresh_token;
         return change(body);
       },
     });
     pass(ENDED);
     const refused = await thread(agent);
     expect([refused.status, refused.json.code]).toEqual([503, 'provider_unavailable']);
-    expect((await desk.read(userId)).refreshToken).toBe(given);
+    expect((await desk.read(userId)).refreshToken).toBe(newRefreshToken);
     // The sandbox rotates strictly: the first refresh token would end the whole grant now.
     pass(60);
     expect((await thread(agent)).status).toBe(200);
@@ -203,11 +203,11 @@ describe('a token that was used or revoked elsewhere', () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
     pass(ENDED);
-    const gone = new AbortController();
+    const caller = new AbortController();
     const cookie = agent.cookies.header(site.url);
-    const call = fetch(`${site.url}/threads/current`, { headers: { cookie }, signal: gone.signal });
+    const call = fetch(`${site.url}/threads/current`, { headers: { cookie }, signal: caller.signal });
     await withheld.made();
-    gone.abort();
+    caller.abort();
     await expect(call).rejects.toThrow();
     withheld.release();
     await until(async () => (await desk.read(userId)).refreshToken === withheld.body().refresh_token);
@@ -221,11 +221,11 @@ describe('a token that was used or revoked elsewhere', () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
     pass(ENDED);
-    const gone = new AbortController();
+    const caller = new AbortController();
     const headers = { cookie: agent.cookies.header(site.url) };
-    fetch(`${site.url}/threads/current`, { headers, signal: gone.signal }).catch(() => undefined);
+    fetch(`${site.url}/threads/current`, { headers, signal: caller.signal }).catch(() => undefined);
     await withheld.made();
-    gone.abort();
+    caller.abort();
     const restarted = site.restart();
     setTimeout(withheld.release, 300);
     await restarted;

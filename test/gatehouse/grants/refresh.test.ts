@@ -373,14 +373,14 @@ describe('concurrent writes', () => {
    */
   async function twoCalls() {
     await stored();
-    const answers = [Promise.withResolvers<RefreshOutcome>(), Promise.withResolvers<RefreshOutcome>()];
-    respond = () => answers[refreshed.length - 1]?.promise ?? Promise.reject(new Error('A third call.'));
+    const outcomes = [Promise.withResolvers<RefreshOutcome>(), Promise.withResolvers<RefreshOutcome>()];
+    respond = () => outcomes[refreshed.length - 1]?.promise ?? Promise.reject(new Error('A third call.'));
     const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
     await vi.waitUntil(() => refreshed.length === 1, PATIENTLY);
     now += 5_000;
     const second = newRefresher().refresh({ userId: 'u1', app: APP });
     await vi.waitUntil(() => refreshed.length === 2, PATIENTLY);
-    return { answers, first, second };
+    return { outcomes, first, second };
   }
 
   /** The process ends before it can renew its lease. */
@@ -398,12 +398,12 @@ describe('concurrent writes', () => {
   };
 
   test('R36: of two calls with one token, the later one wins, whichever response is written first', async () => {
-    const { answers, first, second } = await twoCalls();
-    answers[0]?.resolve(tokens('at2', 'rt2'));
+    const { outcomes, first, second } = await twoCalls();
+    outcomes[0]?.resolve(tokens('at2', 'rt2'));
     await first;
     // The token is kept in case the second response never arrives; its journal entry stays open.
     expect(await read()).toMatchObject({ refreshToken: 'rt2', refresh: { received: undefined } });
-    answers[1]?.resolve(tokens('at3', 'rt3'));
+    outcomes[1]?.resolve(tokens('at3', 'rt3'));
     await second;
     expect(await read()).toMatchObject({ accessToken: 'at3', refreshToken: 'rt3' });
     expect((await read()).refresh).toBeUndefined();
@@ -438,10 +438,10 @@ describe('concurrent writes', () => {
   });
 
   test('R36: an unusable response closes its entry, and keeps the tokens of another call', async () => {
-    const { answers, first, second } = await twoCalls();
-    answers[0]?.resolve(tokens('at2', 'rt2'));
+    const { outcomes, first, second } = await twoCalls();
+    outcomes[0]?.resolve(tokens('at2', 'rt2'));
     await first;
-    answers[1]?.resolve({ kind: 'app_fault', reason: 'invalid_client' });
+    outcomes[1]?.resolve({ kind: 'app_fault', reason: 'invalid_client' });
     await second;
     expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
     expect((await read()).refresh).toBeUndefined();
@@ -509,10 +509,10 @@ describe('concurrent writes', () => {
   });
 
   test('R36: if the later call is refused because the earlier one spent the token, the tokens of the earlier call stay', async () => {
-    const { answers, first, second } = await twoCalls();
-    answers[0]?.resolve(tokens('at2', 'rt2'));
+    const { outcomes, first, second } = await twoCalls();
+    outcomes[0]?.resolve(tokens('at2', 'rt2'));
     await first;
-    answers[1]?.resolve({ kind: 'refused' });
+    outcomes[1]?.resolve({ kind: 'refused' });
     expect(await second).toMatchObject({ grant: { accessToken: 'at2' } });
     expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
     const { failure, refresh } = await read();

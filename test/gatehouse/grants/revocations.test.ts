@@ -155,7 +155,7 @@ test('R52: the result has the provider’s response, if there was one', async ()
   expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'revoked', reply: { status: 200 } });
 });
 
-test('R52: a kill between storing the request and deleting the grant: both are finished later', async () => {
+test('R52: after a kill between storing the request and deleting the grant, a later run finishes both', async () => {
   await connect('rt1');
   const stored = await grants.loadStored('u1', APP.id);
   const request = { userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' as const };
@@ -177,7 +177,7 @@ async function planned(): Promise<void> {
   now += 1_000;
 }
 
-test('R52: the same if the grant was rewritten in between: the connection ends before the provider is called', async () => {
+test('R52: after such a kill, a grant that was rewritten since is deleted as well, before the provider is called', async () => {
   await connect('rt1');
   await planned();
   const stored = await grants.loadStored('u1', APP.id);
@@ -245,9 +245,9 @@ test('R44: the token of a pending revocation is sealed', async () => {
   await connect('rt-canary');
   await connections().end('u1', APP.id);
   const [pending] = await revocations().pendingOf('u1');
-  const kept = await store.get(`revocation:{u1}:${pending?.id}`);
-  expect(kept?.value).not.toContain('rt-canary');
-  expect(kept?.value).toMatch(/^eyJ/);
+  const record = await store.get(`revocation:{u1}:${pending?.id}`);
+  expect(record?.value).not.toContain('rt-canary');
+  expect(record?.value).toMatch(/^eyJ/);
 });
 
 test('R52: a revocation is abandoned after a week, with an event', async () => {

@@ -13,28 +13,28 @@ const ASKS = { 'www-authenticate': 'DPoP error="use_dpop_nonce"' };
 
 let dpopKey: DpopKey;
 let sent: Record<string, string>[];
-let answers: StreamedResponse[];
+let responses: StreamedResponse[];
 let carrier: ReturnType<typeof createTokenCarrier>;
 beforeEach(async () => {
   dpopKey = await makeDpopKey();
-  [sent, answers, carrier] = [[], [], createTokenCarrier()];
+  [sent, responses, carrier] = [[], [], createTokenCarrier()];
 });
 
-const answer = (statusCode: number, headers: Record<string, string> = {}) =>
+const responseOf = (statusCode: number, headers: Record<string, string> = {}) =>
   ({ statusCode, headers, body: { destroy: vi.fn() } }) as unknown as StreamedResponse;
 const call = (key: DpopKey | undefined = dpopKey, target = TARGET) =>
   carrier.send({ accessToken: 'at1', dpopKey: key }, target as Parameters<typeof carrier.send>[1], async (headers) => {
     sent.push(
       Object.fromEntries(Array.from({ length: headers.length / 2 }, (_, n) => headers.slice(2 * n, 2 * n + 2))),
     );
-    return answers.shift() ?? answer(200);
+    return responses.shift() ?? responseOf(200);
   });
 const nonces = () => sent.map(({ dpop = '' }) => decodeJwt(dpop).nonce);
 
 test('sends a bearer token without a proof', async () => {
   await carrier.send({ accessToken: 'at1', dpopKey: undefined }, TARGET as never, async (headers) => {
     expect(headers).toEqual(['authorization', 'Bearer at1']);
-    return answer(200);
+    return responseOf(200);
   });
 });
 
@@ -51,8 +51,8 @@ test('sends a bound token with a new proof for each call', async () => {
 test.each(['DPoP error="use_dpop_nonce"', 'DPoP algs="ES256", error=use_dpop_nonce'])(
   'repeats the call with a nonce that %s requires, and sends the nonce from then on',
   async (challenge) => {
-    const refused = answer(401, { 'www-authenticate': challenge, 'dpop-nonce': 'n1' });
-    answers = [refused, answer(200), answer(200)];
+    const refused = responseOf(401, { 'www-authenticate': challenge, 'dpop-nonce': 'n1' });
+    responses = [refused, responseOf(200), responseOf(200)];
     expect((await call()).statusCode).toBe(200);
     expect(refused.body.destroy).toHaveBeenCalledOnce();
     await call();
@@ -61,34 +61,42 @@ test.each(['DPoP error="use_dpop_nonce"', 'DPoP algs="ES256", error=use_dpop_non
 );
 
 test('uses the nonce of any response from then on', async () => {
-  answers = [answer(401, { ...ASKS, 'dpop-nonce': 'n1' }), answer(200, { 'dpop-nonce': 'n2' })];
+  responses = [responseOf(401, { ...ASKS, 'dpop-nonce': 'n1' }), responseOf(200, { 'dpop-nonce': 'n2' })];
   await call();
   await call();
   expect(nonces()).toEqual([undefined, 'n1', 'n2']);
 });
 
 test.each([
-  ['with the nonce that was sent, asked for once more', [answer(401, { ...ASKS, 'dpop-nonce': 'n1' })], 1],
-  ['without a nonce to send', [answer(401, ASKS)], 1],
-  ['for another reason', [answer(401, { 'www-authenticate': 'DPoP error="invalid_token"', 'dpop-nonce': 'n9' })], 1],
-  ['with another status', [answer(400, { ...ASKS, 'dpop-nonce': 'n9' })], 1],
-])('returns a refusal %s without another call', async (_what, given, calls) => {
-  answers = [answer(200, { 'dpop-nonce': 'n1' })];
+  ['with the nonce that was sent, asked for once more', [responseOf(401, { ...ASKS, 'dpop-nonce': 'n1' })], 1],
+  ['without a nonce to send', [responseOf(401, ASKS)], 1],
+  [
+    'for another reason',
+    [responseOf(401, { 'www-authenticate': 'DPoP error="invalid_token"', 'dpop-nonce': 'n9' })],
+    1,
+  ],
+  ['with another status', [responseOf(400, { ...ASKS, 'dpop-nonce': 'n9' })], 1],
+])('returns a refusal %s without another call', async (_what, platformResponses, calls) => {
+  responses = [responseOf(200, { 'dpop-nonce': 'n1' })];
   await call();
-  [sent, answers] = [[], [...given]];
+  [sent, responses] = [[], [...platformResponses]];
   const last = await call();
-  expect([sent.length, last]).toEqual([calls, given[0]]);
+  expect([sent.length, last]).toEqual([calls, platformResponses[0]]);
   expect(last.body.destroy).not.toHaveBeenCalled();
 });
 
 test('does not follow a second demand for a nonce in a row', async () => {
-  answers = [answer(401, { ...ASKS, 'dpop-nonce': 'n1' }), answer(401, { ...ASKS, 'dpop-nonce': 'n2' }), answer(200)];
+  responses = [
+    responseOf(401, { ...ASKS, 'dpop-nonce': 'n1' }),
+    responseOf(401, { ...ASKS, 'dpop-nonce': 'n2' }),
+    responseOf(200),
+  ];
   expect((await call()).statusCode).toBe(401);
   expect(nonces()).toEqual([undefined, 'n1']);
 });
 
 test('does not send the nonce of one platform to another', async () => {
-  answers = [answer(200, { 'dpop-nonce': 'n1' })];
+  responses = [responseOf(200, { 'dpop-nonce': 'n1' })];
   await call();
   await call(dpopKey, { ...TARGET, origin: 'https://other.test' });
   await call();
@@ -97,7 +105,7 @@ test('does not send the nonce of one platform to another', async () => {
 
 test('stores nonces for a bounded number of platforms', async () => {
   for (let n = 0; n < 1_001; n += 1) {
-    answers = [answer(200, { 'dpop-nonce': `n${n}` })];
+    responses = [responseOf(200, { 'dpop-nonce': `n${n}` })];
     await call(dpopKey, { ...TARGET, origin: `https://p${n}.test` });
   }
   sent = [];

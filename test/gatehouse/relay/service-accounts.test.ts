@@ -188,8 +188,8 @@ test('changes only the current version of an account, and refuses calls once it 
   expect((await admin.call('PUT', `/service-accounts/${id}`, bad)).status).toBe(400);
   expect((await relayThread(site, token, { 'gatehouse-service-account': id })).status).toBe(200);
   expect((await admin.call('DELETE', `/service-accounts/${id}`)).status).toBe(204);
-  const gone = await relayThread(site, token, { 'gatehouse-service-account': id });
-  expect([gone.status, codeOf(gone)]).toEqual([404, 'not_found']);
+  const afterDeletion = await relayThread(site, token, { 'gatehouse-service-account': id });
+  expect([afterDeletion.status, codeOf(afterDeletion)]).toEqual([404, 'not_found']);
 });
 
 test('creates relay tokens and webhooks by form, and the pages show faults', async () => {

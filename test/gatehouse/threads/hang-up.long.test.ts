@@ -34,10 +34,10 @@ test('F15: 300 callers that disconnect before the head or during the body leave 
   const logged = site.logs().length;
   for (let round = 0; round < 10; round += 1) {
     const calls = Array.from({ length: 30 }, async () => {
-      const gone = new AbortController();
-      const answer = call(gone.signal).then((one) => one.text());
-      setTimeout(() => gone.abort(), 60);
-      await expect(answer).rejects.toThrow();
+      const caller = new AbortController();
+      const response = call(caller.signal).then((one) => one.text());
+      setTimeout(() => caller.abort(), 60);
+      await expect(response).rejects.toThrow();
     });
     await Promise.all(calls);
   }
@@ -99,14 +99,14 @@ test('F15: a service that disconnects ends the call of its service account', asy
       onward = 'closed';
     });
   });
-  const gone = new AbortController();
-  const answer = fetch(`${site.url}/relay/threads/current`, {
+  const caller = new AbortController();
+  const response = fetch(`${site.url}/relay/threads/current`, {
     headers: { ...bearer(token), 'gatehouse-service-account': String(made.json.id) },
-    signal: gone.signal,
+    signal: caller.signal,
   });
   await until(() => onward === 'open');
-  gone.abort();
-  await expect(answer).rejects.toThrow();
+  caller.abort();
+  await expect(response).rejects.toThrow();
   const took = startStopwatch();
   await until(() => onward === 'closed');
   // Otherwise Gatehouse would have waited for the platform, for 15 s or longer.
@@ -116,9 +116,9 @@ test('F15: a service that disconnects ends the call of its service account', asy
 test('a body that breaks off is logged, and never ends as a complete response', async () => {
   platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
   const logged = site.logs().length;
-  const answer = await call();
-  expect(answer.status).toBe(200);
-  await expect(answer.text()).rejects.toThrow();
+  const response = await call();
+  expect(response.status).toBe(200);
+  await expect(response.text()).rejects.toThrow();
   const told = () =>
     site
       .logs()
@@ -131,8 +131,8 @@ test('a body that breaks off is logged, and never ends as a complete response', 
 test('upstream_timeout is 504 and comes within 16 s', async () => {
   platform.answer(() => undefined);
   const took = startStopwatch();
-  const answer = await call();
+  const response = await call();
   expect(took()).toBeLessThan(16_000);
-  expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([504, 'upstream_timeout']);
-  expect(answer.headers.get('proxy-status')).toBe('gatehouse; error=connection_timeout');
+  expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([504, 'upstream_timeout']);
+  expect(response.headers.get('proxy-status')).toBe('gatehouse; error=connection_timeout');
 });

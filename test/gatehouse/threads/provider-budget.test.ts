@@ -343,10 +343,10 @@ test('a released call leaves the window that counted it, and frees none in a lat
 });
 
 describe('counted calls', () => {
-  const answers: number[] = [];
+  const statusCodes: number[] = [];
   const inner: AuthorizedFetch = {
     async get({ beforeSending }) {
-      const statusCode = answers.shift();
+      const statusCode = statusCodes.shift();
       if (statusCode === undefined) return { kind: 'not_connected' };
       await beforeSending?.();
       if (statusCode === 401) await beforeSending?.();
@@ -366,9 +366,9 @@ describe('counted calls', () => {
     });
     const call = () => threads.stream({ ownerId: 'u1', app }, createStop());
     for (let count = 0; count < 9; count += 1) await expect(call()).rejects.toMatchObject({ code: 'not_connected' });
-    answers.push(401, 401, 200);
+    statusCodes.push(401, 401, 200);
     for (let count = 0; count < 3; count += 1) expect((await call()).status).toBe(200);
-    answers.push(200);
+    statusCodes.push(200);
     await expect(call()).rejects.toMatchObject({
       code: 'upstream_rate_limited',
       retryAfterSeconds: expect.any(Number),

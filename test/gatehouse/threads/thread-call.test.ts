@@ -64,9 +64,9 @@ function current(
   return threads.current({ ownerId: 'u1', app, signal: options.signal ?? new AbortController().signal });
 }
 
-async function read(answer: Awaited<ReturnType<typeof current>>): Promise<string> {
+async function read(response: Awaited<ReturnType<typeof current>>): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of answer.body) chunks.push(chunk);
+  for await (const chunk of response.body) chunks.push(chunk);
   return Buffer.concat(chunks).toString();
 }
 
@@ -84,7 +84,7 @@ async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
   return work.finally(() => expect(took()).toBeLessThan(milliseconds));
 }
 
-test('a bug of this program is not reported as an error of the platform; any connection error is', async () => {
+test('a bug of Gatehouse is not reported as an error of the platform; any connection error is', async () => {
   const failing = (error: Error) => {
     token = async () => {
       throw error;
@@ -104,7 +104,7 @@ describe('F15: deadlines', () => {
     await until(() => platform.open() === 0);
   });
 
-  test('a platform that drips its head: the same', async () => {
+  test('a platform that drips its head: upstream_timeout, and the connection is closed', async () => {
     platform.answer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n');
       drip(socket, 'X-A: b\r\n');
@@ -113,7 +113,7 @@ describe('F15: deadlines', () => {
     await until(() => platform.open() === 0);
   });
 
-  test('a platform that sends interim responses for ever: the same', async () => {
+  test('a platform that sends endless interim responses: the call fails in time, and the connection is closed', async () => {
     platform.answer((socket) => drip(socket, 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', 5));
     expect(['upstream_timeout', 'upstream_error']).toContain(await within(1_000, codeOf(current({ limits: SOON }))));
     await until(() => platform.open() === 0);
@@ -124,8 +124,8 @@ describe('F15: deadlines', () => {
       socket.write(`${HEAD}Content-Length: 5000\r\n\r\n`);
       drip(socket, 'x');
     });
-    const answer = await current({ limits: { totalMilliseconds: 600 } });
-    await expect(within(1_500, read(answer))).rejects.toThrow('took too long');
+    const response = await current({ limits: { totalMilliseconds: 600 } });
+    await expect(within(1_500, read(response))).rejects.toThrow('took too long');
     await until(() => platform.open() === 0);
   });
 
@@ -204,8 +204,8 @@ describe('F15: sizes and broken responses', () => {
       socket.on('drain', push);
       push();
     });
-    const answer = await current({ limits: { maxBytes: 1_000_000 } });
-    await expect(read(answer)).rejects.toThrow('too large');
+    const response = await current({ limits: { maxBytes: 1_000_000 } });
+    await expect(read(response)).rejects.toThrow('too large');
     await until(() => platform.open() === 0);
     expect(sent).toBeLessThan(100e6);
   });
@@ -221,10 +221,10 @@ describe('F15: sizes and broken responses', () => {
       socket.on('drain', push);
       push();
     });
-    const answer = await current({ limits: { maxBytes: 500e6, totalMilliseconds: 5_000 } });
+    const response = await current({ limits: { maxBytes: 500e6, totalMilliseconds: 5_000 } });
     await sleep(300);
     expect(sent).toBeLessThan(50e6);
-    answer.body.on('error', () => undefined).destroy();
+    response.body.on('error', () => undefined).destroy();
   });
 
   test.each<[string, string]>([
@@ -249,7 +249,7 @@ describe('F15: sizes and broken responses', () => {
     await expect(current().then(read)).rejects.toThrow();
   });
 
-  test('a reset during the body: the same', async () => {
+  test('a reset during the body: the body ends with an error', async () => {
     platform.answer((socket) => {
       socket.write(`${HEAD}Content-Length: 100\r\n\r\n{"a":`);
       setTimeout(() => socket.resetAndDestroy(), 50);
@@ -297,11 +297,11 @@ describe('F15: sizes and broken responses', () => {
 describe('a caller that disconnects', () => {
   test('before the head: the call ends', async () => {
     platform.answer(() => undefined);
-    const gone = new AbortController();
-    const answer = codeOf(current({ signal: gone.signal }));
+    const caller = new AbortController();
+    const response = codeOf(current({ signal: caller.signal }));
     await until(() => platform.requests.length === 1);
-    gone.abort();
-    await within(200, answer);
+    caller.abort();
+    await within(200, response);
     await until(() => platform.open() === 0);
   });
 
@@ -310,10 +310,10 @@ describe('a caller that disconnects', () => {
       socket.write(`${HEAD}Content-Length: 5000\r\n\r\n`);
       drip(socket, 'x');
     });
-    const gone = new AbortController();
-    const answer = await current({ signal: gone.signal, limits: { totalMilliseconds: 60_000 } });
-    const reading = read(answer);
-    setTimeout(() => gone.abort(), 50);
+    const caller = new AbortController();
+    const response = await current({ signal: caller.signal, limits: { totalMilliseconds: 60_000 } });
+    const reading = read(response);
+    setTimeout(() => caller.abort(), 50);
     await expect(within(1_000, reading)).rejects.toThrow();
     await until(() => platform.open() === 0);
   });

@@ -93,7 +93,7 @@ describe('R74: the upstream URL is fixed', () => {
   });
 
   test('R77: method overrides and forwarded URIs have no effect', async () => {
-    const answer = await sendRaw(
+    const response = await sendRaw(
       site.url,
       head(
         'GET /threads/current HTTP/1.1',
@@ -103,7 +103,7 @@ describe('R74: the upstream URL is fixed', () => {
         'X-Rewrite-URL: /1/users/current',
       ),
     );
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     expect(site.sandbox.requests.latest('platform').map(({ method, url }) => `${method} ${url}`)).toEqual([
       'GET /1/threads/current',
     ]);
@@ -124,7 +124,7 @@ describe('R74: the upstream URL is fixed', () => {
 
 describe('R75: request headers', () => {
   test('no header of the caller reaches the platform, whatever Connection names', async () => {
-    const answer = await sendRaw(
+    const response = await sendRaw(
       site.url,
       head(
         'GET /threads/current HTTP/1.1',
@@ -153,7 +153,7 @@ describe('R75: request headers', () => {
         'Expect-CT: max-age=0',
       ),
     );
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     const [hit, ...others] = site.sandbox.requests.latest('platform');
     expect(others).toEqual([]);
     const names = (hit?.rawHeaders ?? []).filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
@@ -286,7 +286,7 @@ describe('R76: response headers', () => {
 describe('responses of the platform', () => {
   const inTwoMinutes = () => String(Math.floor(Date.now() / 1000) + 120);
   type Case = [string, () => FaultKind, { status: number; code: string; received?: string; retry?: [number, number] }];
-  const answer =
+  const faultOf =
     (status: number, body: string | object = {}, headers: Record<string, string> = {}): (() => FaultKind) =>
     () => ({ kind: 'response', status, body, headers });
   const limited = (received: string, retry: [number, number]) => ({
@@ -298,54 +298,54 @@ describe('responses of the platform', () => {
   const failed = { status: 502, code: 'upstream_error' };
 
   const cases: Case[] = [
-    ['429 with seconds', answer(429, {}, { 'Retry-After': '17' }), limited('429', [17, 17])],
+    ['429 with seconds', faultOf(429, {}, { 'Retry-After': '17' }), limited('429', [17, 17])],
     [
       '429 with a date',
       () =>
-        ({ ...answer(429)(), headers: { 'Retry-After': new Date(Date.now() + 90_000).toUTCString() } }) as FaultKind,
+        ({ ...faultOf(429)(), headers: { 'Retry-After': new Date(Date.now() + 90_000).toUTCString() } }) as FaultKind,
       limited('429', [85, 91]),
     ],
     [
       '429 with a reset',
-      () => ({ ...answer(429)(), headers: { 'X-Ratelimit-Reset': inTwoMinutes() } }) as FaultKind,
+      () => ({ ...faultOf(429)(), headers: { 'X-Ratelimit-Reset': inTwoMinutes() } }) as FaultKind,
       limited('429', [115, 121]),
     ],
-    ['429 with a reset in seconds from now', answer(429, {}, { 'X-Ratelimit-Reset': '40' }), limited('429', [40, 40])],
+    ['429 with a reset in seconds from now', faultOf(429, {}, { 'X-Ratelimit-Reset': '40' }), limited('429', [40, 40])],
     [
       '429 of the company with its reset',
       () =>
         ({
-          ...answer(429)(),
+          ...faultOf(429)(),
           headers: { 'X-Company-RateLimit-Remaining': '0', 'X-Company-RateLimit-Reset': inTwoMinutes() },
         }) as FaultKind,
       limited('429', [115, 121]),
     ],
-    ['429 with a reset of 0', answer(429, {}, { 'X-Ratelimit-Reset': '0' }), limited('429', [60, 60])],
-    ['429 with nothing', answer(429), limited('429', [60, 60])],
+    ['429 with a reset of 0', faultOf(429, {}, { 'X-Ratelimit-Reset': '0' }), limited('429', [60, 60])],
+    ['429 with nothing', faultOf(429), limited('429', [60, 60])],
     [
       '429 with nonsense',
-      answer(429, {}, { 'Retry-After': '-5', 'X-Ratelimit-Reset': 'soon' }),
+      faultOf(429, {}, { 'Retry-After': '-5', 'X-Ratelimit-Reset': 'soon' }),
       limited('429', [60, 60]),
     ],
-    ['429 with a year', answer(429, {}, { 'Retry-After': '31536000' }), limited('429', [3600, 3600])],
-    ['503 "Over Rate Limit"', answer(503, { error_description: 'Over Rate Limit' }), limited('503', [60, 60])],
-    ['503 with no calls left', answer(503, '', { 'X-Ratelimit-Remaining': '0' }), limited('503', [60, 60])],
+    ['429 with a year', faultOf(429, {}, { 'Retry-After': '31536000' }), limited('429', [3600, 3600])],
+    ['503 "Over Rate Limit"', faultOf(503, { error_description: 'Over Rate Limit' }), limited('503', [60, 60])],
+    ['503 with no calls left', faultOf(503, '', { 'X-Ratelimit-Remaining': '0' }), limited('503', [60, 60])],
     [
       '503 with no calls left of the company',
-      answer(503, '', { 'X-Company-RateLimit-Remaining': '0' }),
+      faultOf(503, '', { 'X-Company-RateLimit-Remaining': '0' }),
       limited('503', [60, 60]),
     ],
-    ['503 with the company’s wait', answer(503, '', { 'X-Company-Retry-After': '33' }), limited('503', [33, 33])],
-    ['503 of any other kind', answer(503, 'Service Unavailable', { 'Retry-After': '9' }), failed],
-    ['503 with calls left', answer(503, '', { 'X-Ratelimit-Remaining': '12' }), failed],
+    ['503 with the company’s wait', faultOf(503, '', { 'X-Company-Retry-After': '33' }), limited('503', [33, 33])],
+    ['503 of any other kind', faultOf(503, 'Service Unavailable', { 'Retry-After': '9' }), failed],
+    ['503 with calls left', faultOf(503, '', { 'X-Ratelimit-Remaining': '12' }), failed],
     ['500 with HTML', () => ({ kind: 'error' }), failed],
-    ['502', answer(502), failed],
-    ['504', answer(504), failed],
-    ['301', answer(301, '', { Location: 'https://evil.example/' }), failed],
-    ['302', answer(302, '', { Location: '/elsewhere' }), failed],
-    ['304', answer(304), failed],
-    ['307', answer(307, '', { Location: 'https://evil.example/' }), failed],
-    ['a 401 that a fresh token does not mend', answer(401), failed],
+    ['502', faultOf(502), failed],
+    ['504', faultOf(504), failed],
+    ['301', faultOf(301, '', { Location: 'https://evil.example/' }), failed],
+    ['302', faultOf(302, '', { Location: '/elsewhere' }), failed],
+    ['304', faultOf(304), failed],
+    ['307', faultOf(307, '', { Location: 'https://evil.example/' }), failed],
+    ['a 401 that a fresh token does not mend', faultOf(401), failed],
     ['a reset', () => ({ kind: 'reset' }), failed],
     ['a refused connection amid the head', () => ({ kind: 'reset', when: 'before_headers' }), failed],
   ];
@@ -449,7 +449,7 @@ describe('responses of the platform', () => {
   test('does not call the platform before the time of its refusal, and returns the rest of the wait', async () => {
     const { agent: other } = await signIn(site, 'second@example.test');
     site.sandbox.requests.reset();
-    platform({ ...answer(429, {}, { 'Retry-After': '20' })(), times: 1 });
+    platform({ ...faultOf(429, {}, { 'Retry-After': '20' })(), times: 1 });
     expect((await thread()).headers.get('retry-after')).toBe('20');
     pass(8);
     const { status, json, headers } = await thread();
@@ -465,7 +465,7 @@ describe('responses of the platform', () => {
   });
 
   test('a user may call again at once if the platform named no time', async () => {
-    platform({ ...answer(429)(), times: 1 });
+    platform({ ...faultOf(429)(), times: 1 });
     expect((await thread()).status).toBe(429);
     expect((await thread()).status).toBe(200);
   });
@@ -498,9 +498,9 @@ describe('responses of the platform', () => {
     ['that is reset', { kind: 'reset', when: 'after_headers' }],
   ])('a body %s never ends as a complete response', async (_name, fault) => {
     platform(fault);
-    const answer = await fetch(`${site.url}/threads/current`, { headers: { cookie, accept: 'application/json' } });
-    expect(answer.status).toBe(200);
-    await expect(answer.text()).rejects.toThrow();
+    const response = await fetch(`${site.url}/threads/current`, { headers: { cookie, accept: 'application/json' } });
+    expect(response.status).toBe(200);
+    await expect(response.text()).rejects.toThrow();
   });
 
   test('a refusal repeats nothing of the platform’s response', async () => {
@@ -521,8 +521,8 @@ describe('responses of the platform', () => {
 
 describe('refusals by Gatehouse', () => {
   test('sign_in_required without a session, and nothing is sent', async () => {
-    const answer = await fetch(`${site.url}/threads/current`, { headers: { accept: 'application/json' } });
-    expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([401, 'sign_in_required']);
+    const response = await fetch(`${site.url}/threads/current`, { headers: { accept: 'application/json' } });
+    expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([401, 'sign_in_required']);
     expect(site.sandbox.requests.latest()).toEqual([]);
   });
 
@@ -547,8 +547,8 @@ describe('refusals by Gatehouse', () => {
     ['a name of every object', '?app=__proto__', 404, 'not_found'],
     ['the only one', '?app=platform', 200, undefined],
   ])('an app that is %s', async (_name, query, status, code) => {
-    const answer = await getJson(agent, `${site.url}/threads/current${query}`);
-    expect([answer.status, answer.json.code]).toEqual([status, code]);
+    const response = await getJson(agent, `${site.url}/threads/current${query}`);
+    expect([response.status, response.json.code]).toEqual([status, code]);
   });
 });
 

@@ -92,8 +92,8 @@ test('an imported connection works, has one audit entry without a token, and is 
   expect(grant.account).toEqual({ issuer: site.provider.issuer, subject: ADA });
 
   site.provider.hits.length = 0;
-  const again = await post(entryOf({ refreshToken: 'another-one' }));
-  expect(again.json).toMatchObject({ imported: 0, alreadyConnected: 1, failures: [] });
+  const secondImport = await post(entryOf({ refreshToken: 'another-one' }));
+  expect(secondImport.json).toMatchObject({ imported: 0, alreadyConnected: 1, failures: [] });
   expect(site.provider.hitsOf('refresh')).toEqual([]);
   expect(await desk.read(userId, APP)).toEqual(grant);
 });
@@ -131,7 +131,7 @@ test('an imported connection without a known account belongs to the one that the
   expect((await desk.read(userId, APP)).account).toEqual({ issuer: site.provider.issuer, subject: ADA });
 });
 
-test('R111: while the provider is unavailable, the token is sealed, not shown as working, and works later', async () => {
+test('R111: while the provider is unavailable, an imported token is stored, the connection is unverified, and it works later', async () => {
   site.provider.set({ answers: { refresh: (res) => void res.writeHead(503).end() } });
   expect(await failuresOf(entryOf({ refreshToken: 'sent-in-vain' }))).toMatchObject([
     { result: 'unchecked', cause: 'provider_unavailable' },
@@ -151,10 +151,10 @@ test('R111: while the provider is unavailable, the token is sealed, not shown as
 
 test('R111: a connection that cannot be read because its key is missing is reported and not replaced', async () => {
   const { store } = desk;
-  const lost = sealerOf({ ENCRYPTION_KEYS: generateEncryptionKey(new Date()) });
-  const sealed = createGrantStore({ store, sealedJson: createSealedJson(lost), clock: Date.now });
+  const lostKeySealer = sealerOf({ ENCRYPTION_KEYS: generateEncryptionKey(new Date()) });
+  const lostKeyGrants = createGrantStore({ store, sealedJson: createSealedJson(lostKeySealer), clock: Date.now });
   const grant = { id: 'c1', userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
-  expect(await sealed.save(grant, 0)).toBeDefined();
+  expect(await lostKeyGrants.save(grant, 0)).toBeDefined();
   const before = await store.get(keys.grant(userId, APP));
   const imported = (await auditOf('connection.imported')).length;
   const { json } = await post(entryOf());
@@ -163,10 +163,10 @@ test('R111: a connection that cannot be read because its key is missing is repor
   expect(await store.get(keys.grant(userId, APP))).toEqual(before);
   expect((await auditOf('connection.imported')).length).toBe(imported);
   expect(site.provider.hitsOf('refresh')).toEqual([]);
-  await sealed.remove(userId, APP, before?.version ?? 0);
+  await lostKeyGrants.remove(userId, APP, before?.version ?? 0);
 });
 
-test('R111: a sealed token that was not tried is tried at the next start', async () => {
+test('R111: a stored token that was not tried is tried at the next start', async () => {
   const app = appOfFile(site.env, APP);
   const imports = createGrantImports({
     isRegistered: async () => true,

@@ -61,17 +61,17 @@ function rooms(meanwhile?: Meanwhile) {
   const clock = () => now;
   const faulty: Store = {
     ...store,
-    async write(...given) {
-      if (!fault) return store.write(...given);
+    async write(...parameters) {
+      if (!fault) return store.write(...parameters);
       fault.writesLeft -= 1;
-      if (fault.writesLeft > 0) return store.write(...given);
-      if (fault.writesLeft === 0 && fault.isMade) await store.write(...given);
+      if (fault.writesLeft > 0) return store.write(...parameters);
+      if (fault.writesLeft === 0 && fault.isMade) await store.write(...parameters);
       throw unavailable('The disk is gone.');
     },
   };
   const events = new Proxy(
     { userErased: ({ userId }: { userId: string }) => void erased.push(userId) },
-    { get: (known, name) => Reflect.get(known, name) ?? (() => undefined) },
+    { get: (target, name) => Reflect.get(target, name) ?? (() => undefined) },
   ) as Events;
   const findApp = (id: string) => APPS.find((app) => app.id === id);
   const index = createConnectionIndex({ store: faulty, clock, findApp });
@@ -101,15 +101,15 @@ function rooms(meanwhile?: Meanwhile) {
   let isHeld = false;
   const held = <T extends object>(room: T): T =>
     new Proxy(room, {
-      get(known, name) {
-        const method = Reflect.get(known, name) as (...given: unknown[]) => unknown;
+      get(target, name) {
+        const method = Reflect.get(target, name) as (...parameters: unknown[]) => unknown;
         if (name !== meanwhile?.before) return method;
-        return async (...given: unknown[]) => {
+        return async (...parameters: unknown[]) => {
           if (!isHeld) {
             isHeld = true;
             await meanwhile.work();
           }
-          return method(...given);
+          return method(...parameters);
         };
       },
     });
@@ -185,29 +185,29 @@ test('R117 a deletion that another process finished deletes no new data, and is 
   await makeUser(USER);
   await lifecycle.erase(USER.id, {});
   expect([(await users.find(USER.id))?.name, erased]).toEqual([USER.name, [USER.id]]);
-  const kept = await connections.list(USER.id);
-  expect(kept.length).toBe(APPS.length);
-  for (const { id = '' } of kept) expect(await connections.findById(id)).toBeDefined();
+  const remainingConnections = await connections.list(USER.id);
+  expect(remainingConnections.length).toBe(APPS.length);
+  for (const { id = '' } of remainingConnections) expect(await connections.findById(id)).toBeDefined();
 });
 
 test.each(['endAll', 'list', 'end', 'remove', 'endErasure'] as const)(
   'R117 a deletion that is slow before %s deletes nothing of a user who signed in again meanwhile',
   async (before) => {
     await makeUser(USER);
-    let made: string[] = [];
+    let writtenItems: string[] = [];
     const work = async () => {
       const other = rooms();
       await other.lifecycle.beginErasure(USER.id);
       await other.lifecycle.erase(USER.id, {});
       now += 1;
       await makeUser(USER);
-      made = await itemsOf(USER);
+      writtenItems = await itemsOf(USER);
     };
     const slow = rooms({ before, work });
     await slow.lifecycle.beginErasure(USER.id);
     await slow.lifecycle.erase(USER.id, {});
     expect((await itemsOf(USER)).filter((key) => key !== keys.erasures)).toEqual(
-      made.filter((key) => key !== keys.erasures),
+      writtenItems.filter((key) => key !== keys.erasures),
     );
     const { items } = await store.page(keys.users, { limit: 10 });
     expect(items.map(({ member }) => member)).toEqual([USER.id]);
@@ -435,7 +435,7 @@ describe('R117 a deletion that the storage interrupts', () => {
     expect(await itemsOf(USER)).toEqual(before.filter((key) => key !== keys.erasures));
   });
 
-  test('of a disabled user leaves only that they are disabled', async () => {
+  test('of a disabled user leaves only the record that the user is disabled', async () => {
     // From about the write that deletes the name on.
     for (let at = 14, error: unknown = true; error; at += 1) {
       await makeUser(USER);

@@ -173,8 +173,8 @@ test('messages are paged and filtered by state; those of another webhook are not
   expect([rest.items.map((one) => one.id), rest.next]).toEqual([all.slice(2), undefined]);
   expect((await messagesOf(id, '?state=failed')).items.map((one) => one.id)).toEqual([all[1]]);
   for (const path of [`/webhooks/${other.id}/messages/${all[0]}`, `/webhooks/${id}/messages/msg_unknown`]) {
-    const answers = [await second.call('GET', path), await second.call('POST', `${path}/resend`)];
-    expect(answers.map(({ status }) => status)).toEqual([404, 404]);
+    const responses = [await second.call('GET', path), await second.call('POST', `${path}/resend`)];
+    expect(responses.map(({ status }) => status)).toEqual([404, 404]);
   }
   const leftOf = async () =>
     (await Promise.all(all.map((one) => fleet.vault.store.get(`webhook-message:{webhooks}:${one}`)))).filter(Boolean);

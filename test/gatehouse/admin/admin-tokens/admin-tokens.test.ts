@@ -29,12 +29,12 @@ async function call(
   { method = 'GET', body, by = token, from = site.url }: Partial<Record<string, string>> = {},
 ) {
   const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${by}` };
-  const answer = await ask(`${from}${URL_OF_TOKENS}${path}`, {
+  const response = await ask(`${from}${URL_OF_TOKENS}${path}`, {
     method: method ?? 'GET',
     headers,
     ...(body ? { body } : {}),
   });
-  return { ...answer, json: answer.body === '' ? {} : JSON.parse(answer.body) };
+  return { ...response, json: response.body === '' ? {} : JSON.parse(response.body) };
 }
 
 const wanted = (changes: Record<string, unknown> = {}) =>
@@ -42,24 +42,24 @@ const wanted = (changes: Record<string, unknown> = {}) =>
 
 describe('an admin token', () => {
   test('R80 has a prefix, an id and 256 bits, and is shown once', async () => {
-    const made = await call('', { method: 'POST', body: wanted() });
-    expect(made.status).toBe(201);
-    expect(made.json.token).toMatch(/^gtha_[0-9A-Za-z]{60}$/);
-    expect(made.headers.location).toBe(`${URL_OF_TOKENS}/${made.json.id}`);
-    const secret = made.json.token.slice(16);
-    for (const path of ['', `/${made.json.id}`]) expect((await call(path)).body).not.toContain(secret);
+    const created = await call('', { method: 'POST', body: wanted() });
+    expect(created.status).toBe(201);
+    expect(created.json.token).toMatch(/^gtha_[0-9A-Za-z]{60}$/);
+    expect(created.headers.location).toBe(`${URL_OF_TOKENS}/${created.json.id}`);
+    const secret = created.json.token.slice(16);
+    for (const path of ['', `/${created.json.id}`]) expect((await call(path)).body).not.toContain(secret);
     expect((await agent.get(`${site.url}/admin/admin-tokens`)).body).not.toContain(secret);
     expect(site.logs().join('')).not.toContain(secret);
     for (const ending of ['', '-wal']) {
-      const kept = readFileSync(join(site.dataDirectory, `${DATABASE_FILE}${ending}`), 'latin1');
-      expect(kept.includes(secret)).toBe(false);
+      const fileText = readFileSync(join(site.dataDirectory, `${DATABASE_FILE}${ending}`), 'latin1');
+      expect(fileText.includes(secret)).toBe(false);
     }
   });
 
   test('a new token is shown on the page once', async () => {
     const form = await agent.get(`${site.url}/admin/admin-tokens/new`);
-    const made = await agent.submit(form, { name: 'From a page', scope: 'read', days: '7' });
-    const text = /gtha_[0-9A-Za-z]{60}/.exec(made.body)?.[0] ?? '';
+    const created = await agent.submit(form, { name: 'From a page', scope: 'read', days: '7' });
+    const text = /gtha_[0-9A-Za-z]{60}/.exec(created.body)?.[0] ?? '';
     expect((await call('', { by: text })).status).toBe(200);
     expect((await agent.get(`${site.url}/admin/admin-tokens`)).body).not.toContain(text);
     const faulty = await agent.submit(form, { name: 'x', scope: 'read', days: '0' });
@@ -95,13 +95,13 @@ describe('an admin token', () => {
     const expired = await call('', { by: json.token });
     expect(expired.status).toBe(401);
     const unknown = await call('', { by: token.replace(/.$/, (last) => (last === 'x' ? 'y' : 'x')) });
-    const told = ({ status, headers, json: { detail, code } }: typeof expired) => [
+    const comparableOf = ({ status, headers, json: { detail, code } }: typeof expired) => [
       status,
       headers['www-authenticate'],
       detail,
       code,
     ];
-    expect(told(expired)).toEqual(told(unknown));
+    expect(comparableOf(expired)).toEqual(comparableOf(unknown));
     expect((await call(`/${json.id}`)).json).toMatchObject({ expired: true });
     pass(-61);
   });
