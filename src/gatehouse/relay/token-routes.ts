@@ -136,7 +136,7 @@ function requestOf(req: Request): ExchangeRequest | BadRequest {
   // RFC 6749 section 3.2: a parameter without a value counts as omitted.
   const parameters = new Map(Object.entries<unknown>(req.body).filter(([, value]) => value !== ''));
   if ([...parameters.values()].some((value) => typeof value !== 'string')) {
-    return badRequest('Send each parameter only once.');
+    return badRequest('Send each parameter once.');
   }
   if (parameters.has('actor_token') || parameters.has('actor_token_type')) {
     return badRequest('Leave actor_token out: the relay token identifies the actor.');

@@ -343,7 +343,7 @@ describe('refusals', () => {
     const headers = { ...DATA, authorization: `Bearer ${token}` };
     const twice = `grant_type=${GRANT}&audience=platform&audience=platform&subject_token=x&subject_token_type=${JWT}`;
     for (const [type, body, description] of [
-      [FORM['content-type'], twice, 'Send each parameter only once.'],
+      [FORM['content-type'], twice, 'Send each parameter once.'],
       ['application/json', '{}', 'Send the parameters as a form (application/x-www-form-urlencoded).'],
     ] as const) {
       const response = await ask(`${site.url}/relay/token`, {
