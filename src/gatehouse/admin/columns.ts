@@ -16,11 +16,11 @@ export type Cell =
   | { text: string }
   /** A short fixed text. `title` is its tooltip; `warning` is the tooltip of an icon before it. */
   | { words: string; title?: string; warning?: string | undefined; remark?: string | undefined }
-  /** A time relative to now. `otherwise` replaces a missing time; `remark` follows it. */
-  | { time: string | null | undefined; otherwise?: string; remark?: string | undefined }
+  /** A time relative to now. `fallback` replaces a missing time; `remark` follows it. */
+  | { time: string | null | undefined; fallback?: string; remark?: string | undefined }
   | { status: Tone; words: string; icon?: string; title?: string }
-  /** The first characters of an id, and a button that copies all of it. `of` names it, such as "token ID". */
-  | { id: string; of: string }
+  /** The first characters of an id, and a button that copies all of it. `label` names it, such as "token ID". */
+  | { id: string; label: string }
   /** A link to a page below `/admin`. `remark` follows it, such as "you". */
   | { path: string; text: string; title?: string; remark?: string | undefined }
   | { path: string; words: string }
@@ -34,9 +34,9 @@ export type CsvValue = string | number | boolean | null | undefined;
 /** A column without `csv` is not exported; one without `cell` is not on the page. */
 export interface Column<Item, Row extends Item = Item> {
   name: string;
-  /** Times have the same form as in JSON. */
+  /** Returns the value for the export. Times have the same form as in JSON. */
   csv?: (item: Item) => CsvValue;
-  /** An undefined cell is empty. */
+  /** Returns the cell for the page. An undefined cell is empty. */
   cell?: (row: Row) => Cell | undefined;
   /** A class in `lists.css`, without its prefix `list-`. */
   width?: 'ago' | 'cause' | 'health' | 'id' | 'state' | 'states' | 'time' | 'wide';

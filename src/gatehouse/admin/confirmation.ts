@@ -38,8 +38,8 @@ export interface Question {
   names?: readonly string[];
   /** The label of the button. */
   verb: string;
-  /** Text that must be typed to confirm an irreversible action. */
-  typed?: string | undefined;
+  /** The text that the administrator types to confirm an irreversible action. */
+  typedText?: string | undefined;
   /** The version of the item. The form posts it, and `work` can refuse a changed item. */
   version?: string | undefined;
   /** Shown if the action affects the administrator's own session or account. */
@@ -51,10 +51,10 @@ interface ConfirmationParts<T> {
   /** Finds the item that the address names. @throws AppError `not_found` */
   find(req: Request): Promise<T>;
   questionFor(item: T, req: Request): Promise<Question> | Question;
-  /** The page below `/admin` that Cancel leads to if the link named none. */
+  /** Returns the page below `/admin` that Cancel leads to if the link named no page to return to. */
   home(item: T): string;
   /**
-   * `url` is the next page if the link named none.
+   * Does the action. `url` is the next page if the link named no page to return to.
    * @throws AppError `invalid_request` or `version_conflict`: the page is shown again, with the detail above the
    *   question
    */
@@ -72,11 +72,11 @@ export function confirmation<T>(
 ): { page: RequestHandler; form: RequestHandler } {
   const { menuPath, find, questionFor, work, home } = parts;
 
-  /** Ignores addresses outside the administration. */
+  /** Returns the page that the link or the form named, unless it is outside the administration. */
   const backOf = (req: Request): string | undefined =>
     adminPath(formField(req.body, 'back') ?? queryField(req, 'back'), publicUrl);
 
-  const shown = pages.page(
+  const confirmationPage = pages.page(
     'admin/parts/confirm',
     async ({ req, form = EMPTY }: PageRequest<FormView<typeof confirmForm>>) => {
       const item = await find(req);
@@ -96,24 +96,24 @@ export function confirmation<T>(
   );
 
   return {
-    page: shown.handler,
+    page: confirmationPage.handler,
     form: formHandler({
       pages,
       schema: confirmForm,
       async work(req, { typed }) {
         const item = await find(req);
         const question = await questionFor(item, req);
-        if (question.typed !== undefined && visibleText(typed) !== visibleText(question.typed))
-          throw notTyped(question.typed);
+        if (question.typedText !== undefined && visibleText(typed) !== visibleText(question.typedText))
+          throw notTyped(question.typedText);
         const { url, flash } = await work(req, item);
         return { url: backOf(req) ?? url, flash };
       },
-      show: shown.show,
+      show: confirmationPage.show,
     }),
   };
 }
 
-/** The ids selected in a list, from the query of the page or from its form. @throws AppError `invalid_request` */
+/** Returns the ids selected in a list, from the query or the form of the page. @throws AppError `invalid_request` */
 export function idsOf(req: Request): string[] {
   const ids = [...new Set(req.method === 'POST' ? formFields(req.body, 'id') : queryFields(req, 'id'))];
   if (ids.length > MAX_IDS) throw new AppError('invalid_request', { detail: `Choose at most ${MAX_IDS} at a time.` });

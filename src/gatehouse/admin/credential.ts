@@ -22,7 +22,7 @@ export interface SecretAge {
   expiry: 'soon' | 'expired' | undefined;
 }
 
-/** @param now milliseconds since the epoch */
+/** Returns the age and the expiry of a secret. @param now milliseconds since the epoch */
 export function secretAge(
   { setAt, expiresAt = null }: { setAt: string | null; expiresAt?: string | null },
   now: number,
@@ -35,7 +35,7 @@ export function secretAge(
 
 export const TOKEN_STATES = ['active', 'expiring', 'expired'] as const;
 
-/** @param now milliseconds since the epoch */
+/** Returns the expiry state of a token. @param now milliseconds since the epoch */
 export function stateOf({ expiresAt }: { expiresAt: number }, now: number): (typeof TOKEN_STATES)[number] {
   if (expiresAt <= now) return 'expired';
   return expiresAt - now <= EXPIRY_NOTICE_DAYS * DAY_MS ? 'expiring' : 'active';
@@ -43,7 +43,7 @@ export function stateOf({ expiresAt }: { expiresAt: number }, now: number): (typ
 
 const MAX_OVERLAP_HOURS = 720;
 
-/** The body of a rotation. @param defaultSeconds used if the request names no overlap */
+/** Returns the schema of a rotation. @param defaultSeconds the overlap if the request names none */
 export const rotationOf = (defaultSeconds: number) =>
   z.strictObject({
     overlapSeconds: z
@@ -54,6 +54,6 @@ export const rotationOf = (defaultSeconds: number) =>
       .describe('how long the previous secret stays valid'),
   });
 
-const HOURS = `Enter a whole number of hours from 0 to ${MAX_OVERLAP_HOURS}.`;
+const HOURS_ADVICE = `Enter a whole number of hours from 0 to ${MAX_OVERLAP_HOURS}.`;
 
-export const rotationForm = z.object({ overlapHours: wholeNumber(0, MAX_OVERLAP_HOURS, HOURS) });
+export const rotationForm = z.object({ overlapHours: wholeNumber(0, MAX_OVERLAP_HOURS, HOURS_ADVICE) });

@@ -19,7 +19,7 @@ const ROWS_AT_ONCE = 200;
 /** Without it, spreadsheets read UTF-8 as another character set. */
 const BYTE_ORDER_MARK = '\ufeff';
 
-/** @throws AppError for the same reasons as `sendExport` */
+/** Sends all rows. @throws AppError for the same reasons as `sendExport` */
 export async function sendCsv<T>(req: Request, res: Response, parts: Export<T>): Promise<void> {
   const { trail, name, columns, values, read } = parts;
   const fields = Object.entries(values).flatMap(([key, value]) => (value === '' ? [] : [[key, value]]));

@@ -10,15 +10,16 @@ import type { AuditTrail } from '../audit/trail.ts';
 interface ExportedFile {
   trail: Pick<AuditTrail, 'append'>;
   entry: Pick<AuditEntry, 'event' | 'target' | 'facts'>;
-  /** The media type follows from its extension if `type` is missing. */
+  /** The name of the file. If `type` is missing, its extension determines the media type. */
   name: string;
   type?: string;
   lines: AsyncIterable<string>;
 }
 
 /**
+ * Writes the audit entry, then sends the file.
  * @throws AppError `method_not_allowed` for HEAD, and `csrf_failed` for links on other sites: neither may write an
- * entry
+ *   entry
  */
 export async function sendExport(req: Request, res: Response, file: ExportedFile): Promise<void> {
   const { trail, entry, name, type = name, lines } = file;

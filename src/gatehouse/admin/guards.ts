@@ -23,7 +23,7 @@ import type { AuditEntry } from '../audit/kinds.ts';
 export const MAX_UPLOAD_BYTES = 64 * 2 ** 20;
 
 export interface AdminGuards {
-  /** For pages. Without a session, redirects to the sign-in with the app for administrators. */
+  /** For pages. A browser without a session is redirected to the sign-in with the app for administrators. */
   page: Guards;
   /** For the forms of pages. */
   form: Guards;
@@ -37,7 +37,7 @@ export interface AdminGuards {
   write: Guards;
 }
 
-/** What the administration demands of a sign-in. */
+/** The sign-in that the administration requires. */
 export interface AdminSignIn {
   /** The app whose users can be administrators, if there is one. */
   adminApp: () => string | undefined;
@@ -57,9 +57,9 @@ export function createAdminGuards(parts: {
   const { sessions, tokens, limits, note, publicUrl } = parts;
   const { adminApp, stepUp } = parts.signIn;
   const { origin, href, basePath } = publicUrl;
-  const change = [...readLongBody, csrfGuard(origin)];
+  const changeGuards = [...readLongBody, csrfGuard(origin)];
 
-  /** @param returnTo the page to return to after another sign-in */
+  /** Throws unless the session may use the administration. @param returnTo the page to return to after a new sign-in */
   const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
     if (!user.admin) {
       throw new AppError('not_allowed', {
@@ -96,7 +96,7 @@ export function createAdminGuards(parts: {
       }
     };
 
-  /** Writes the refusal to the audit trail if the caller sent credentials. */
+  /** Writes the refusal to the audit trail if the caller sent credentials, and returns the error. */
   const withAuditEntry = (req: Request, error: unknown): unknown => {
     const hasCredentials = req.context.session !== undefined || req.headers.authorization !== undefined;
     if (hasCredentials && error instanceof AppError && error.status < 500)
@@ -104,7 +104,7 @@ export function createAdminGuards(parts: {
     return error;
   };
 
-  /** Ignores the cookie if there is an `Authorization` header, even if the token is refused. */
+  /** Authorizes an API call. An `Authorization` header replaces the cookie, even if its token is refused. */
   const authorize = async (req: IncomingMessage, scope: AdminTokenScope): Promise<void> => {
     const { isSent, token: text } = bearerOf(req);
     if (!isSent) {
@@ -133,11 +133,11 @@ export function createAdminGuards(parts: {
 
   return {
     page: [sessions.requireUserOfAppOrRedirect(adminApp), requireAdministrator(true)],
-    form: [sessions.requireUser, requireAdministrator(false), ...change],
+    form: [sessions.requireUser, requireAdministrator(false), ...changeGuards],
     upload: [sessions.requireUser, requireAdministrator(false), readUpload(MAX_UPLOAD_BYTES), csrfGuard(origin)],
     read: [api('read')],
-    query: [api('read'), ...change],
-    write: [api('write'), ...change],
+    query: [api('read'), ...changeGuards],
+    write: [api('write'), ...changeGuards],
   };
 }
 

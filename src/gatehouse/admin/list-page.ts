@@ -39,7 +39,7 @@ export interface ListPage<Name extends string> {
   values: Readonly<Record<Name, string>>;
   position: { after: string | undefined; limit: number };
   wantsCsv: boolean;
-  view(shown: { rows: number; next: string | undefined; total?: number | undefined }): ListView;
+  view(result: { rows: number; next: string | undefined; total?: number | undefined }): ListView;
 }
 
 const PAGE_ROWS = 50;

@@ -32,7 +32,7 @@ export interface ListSource<Item, Field extends string, Result extends { items: 
   count?(fields: Readonly<Record<Field, string>>): Promise<number | undefined> | undefined;
 }
 
-/** @returns the result of `read`, or undefined if the export was requested and sent */
+/** Reads a page of the list. @returns the result of `read`, or undefined if the export was requested and sent */
 export async function listFor<Item, Field extends string, Result extends { items: Item[]; next?: string }>(
   req: Request,
   res: Response,
@@ -45,6 +45,6 @@ export async function listFor<Item, Field extends string, Result extends { items
     return undefined;
   }
   const [result, total] = await Promise.all([read({ ...values, ...position }), count?.(values)]);
-  const shown = view({ rows: result.items.length, next: result.next, total });
-  return { ...result, list: { ...shown, columns: columns.filter(({ cell }) => cell !== undefined) } };
+  const listView = view({ rows: result.items.length, next: result.next, total });
+  return { ...result, list: { ...listView, columns: columns.filter(({ cell }) => cell !== undefined) } };
 }

@@ -39,13 +39,13 @@ export const listQuery = pageQuery.extend({
 
 export type ListQuery = z.output<typeof listQuery>;
 
-/** True if one of the texts contains `q`, ignoring case. */
+/** Returns whether one of the texts contains `q`, ignoring case. */
 export function matches(q: string | undefined, ...texts: (string | undefined)[]): boolean {
   const searched = q?.trim().toLowerCase() ?? '';
   return searched === '' || texts.some((text) => text?.toLowerCase().includes(searched));
 }
 
-/** A page of a list in memory. `after` is the last id of the previous page. @param all sorted by id */
+/** Returns a page of a list in memory. `after` is the last id of the page before. @param all the items, sorted by id */
 export function pageOf<T extends { id: string }>(
   all: readonly T[],
   { after, limit }: ListQuery,

@@ -7,8 +7,8 @@ const MAX_READ = 10;
 export type NamedUser = { id: string } | { fault: string };
 
 /**
- * An id is returned unchanged, even if there is no such user. An address must belong to exactly one user.
- * @param idOrEmail trimmed
+ * Returns an id unchanged, even if there is no such user. An address must belong to exactly one user.
+ * @param idOrEmail without spaces around it
  */
 export async function findNamedUser(users: Pick<UserStore, 'page'>, idOrEmail: string): Promise<NamedUser> {
   if (!idOrEmail.includes('@')) return { id: idOrEmail };

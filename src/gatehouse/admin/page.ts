@@ -52,17 +52,17 @@ interface AdminPage<Form> {
 export interface AdminPages {
   menu: Menu;
   redirectAfter: Pages['redirectAfter'];
-  /** @param contentOf returns undefined if it has sent the response itself */
+  /** Creates a page. @param contentOf returns undefined if it has sent the response itself */
   page<K extends PageName, Form>(
     name: K,
     contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
   ): AdminPage<Form>;
-  /** @returns the requested page of the list, or undefined if the export was requested and sent */
-  list<Item, Field extends string, Found extends { items: Item[]; next?: string }>(
+  /** Reads the requested page of the list. @returns undefined if the export was requested and sent */
+  list<Item, Field extends string, Result extends { items: Item[]; next?: string }>(
     req: Request,
     res: Response,
-    source: ListSource<Item, Field, Found>,
-  ): Promise<(Found & { list: PageList }) | undefined>;
+    source: ListSource<Item, Field, Result>,
+  ): Promise<(Result & { list: PageList }) | undefined>;
   /**
    * Handles a form without fields: does the work once, even for a double click, then redirects to `url` with the flash.
    */

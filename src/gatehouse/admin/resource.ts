@@ -28,7 +28,7 @@ interface ChangeCall<T, Body extends z.ZodType, Added extends z.ZodRawShape> {
   summary: string;
   body: Body;
   /** Members of the response in addition to those of the item. */
-  added?: Added;
+  addedMembers?: Added;
   work(req: Request, body: z.output<Body>): Promise<Changed<T, Added>>;
 }
 
@@ -45,9 +45,9 @@ interface RemovalCall {
   verb: string;
   /** Sentences before "This cannot be undone." */
   consequences: readonly string[];
-  /** The text of the notice after the removal. */
+  /** Returns the text of the notice after the removal. */
   notice(count: number): string;
-  /** @returns false if the item was already gone */
+  /** Removes an item. @returns false if the item was already gone */
   work(id: string): Promise<boolean>;
 }
 
@@ -75,7 +75,7 @@ export interface Resource<T extends { id: string }, S extends z.ZodObject> {
     res: Response,
     columns: Columns<z.output<S>, never>,
   ): Promise<{ items: z.output<S>[]; list: PageList } | undefined>;
-  /** For the search of the administration. */
+  /** Finds items for the search of the administration. */
   finder: Finder;
   list: DescribedHandler;
   read: DescribedHandler;
@@ -91,17 +91,17 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     /** Such as "relay token": `relay_token` in the audit trail, `relay-tokens` in paths. */
     name: string;
     records: Pick<Records<unknown, T>, 'find' | 'page'> & Partial<Pick<Records<unknown, T>, 'count'>>;
-    /** The name of an item in the audit trail. */
+    /** Returns the name of an item in the audit trail. */
     nameOf(item: T): string;
-    /** The name of an item in the question before its removal. Default: the name in the audit trail. */
+    /** Returns the name of an item in the question before its removal. The default is the name in the audit trail. */
     labelOf?(item: T): string;
-    /** An item in search results. Default: the name in the audit trail, and the id. */
+    /** Returns the texts of an item in search results. The default is the name in the audit trail and the id. */
     searchResultOf?(item: T): { name: string; detail?: string };
     /** The prefix of tokens, such as `gtha_`. The search accepts ids with and without it. */
     prefix?: string;
     /** Search results lead to the page of the item instead of the list. */
     hasPage?: boolean;
-    /** The texts that `q` is searched in. */
+    /** Returns the texts that are searched for `q`. */
     textsOf(item: T): readonly string[];
     filters?: Readonly<Record<string, Filter<T>>>;
     schema: S;
@@ -116,7 +116,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
 
   const find = async (req: Request): Promise<T> => (await records.find(String(req.params.id))) ?? throwUnknown(name);
 
-  const listed = async ({ after, limit, q, ...values }: ListQuery & Readonly<Record<string, unknown>>) => {
+  const readPage = async ({ after, limit, q, ...values }: ListQuery & Readonly<Record<string, unknown>>) => {
     const predicates = Object.entries(filters).flatMap(([key, { accepts }]) => {
       const value = values[key];
       return typeof value === 'string' && value !== '' ? [(item: T) => accepts(item, value)] : [];
@@ -142,10 +142,11 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     return audited(audit, req, { event, target, facts }, async () => (await change()) ?? throwUnknown(name));
   };
 
-  const schemaWith = <A extends z.ZodRawShape>(added: A | undefined) => (added ? schema.extend(added) : schema);
-  const changedJson = async <A extends z.ZodRawShape>({ item, ...added }: Changed<T, A>) => ({
+  const schemaWith = <A extends z.ZodRawShape>(addedMembers: A | undefined) =>
+    addedMembers ? schema.extend(addedMembers) : schema;
+  const changedJson = async <A extends z.ZodRawShape>({ item, ...addedMembers }: Changed<T, A>) => ({
     ...(await toJson(item)),
-    ...added,
+    ...addedMembers,
   });
 
   return {
@@ -171,29 +172,29 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
         name: path,
         fields: ['q', ...Object.keys(filters)],
         columns,
-        read: listed,
+        read: readPage,
         count: (values) => (Object.values(values).every((value) => value === '') ? records.count?.() : undefined),
       }),
 
     list: operation(
       { summary: `List ${name}s, newest first`, query: parameters, response: listOf(schema) },
-      ({ query }) => listed(query),
+      ({ query }) => readPage(query),
     ),
 
     read: operation({ summary: `Read ${withArticle(name)}`, response: schema }, async ({ req }) =>
       toJson(await find(req)),
     ),
 
-    create<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, added, work }: ChangeCall<T, B, A>) {
-      return operation({ summary, body, response: schemaWith(added), status: 201 }, async (call) => {
+    create<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, addedMembers, work }: ChangeCall<T, B, A>) {
+      return operation({ summary, body, response: schemaWith(addedMembers), status: 201 }, async (call) => {
         const changed = await work(call.req, call.body);
         call.res.set('Location', `${publicUrl.basePath}/admin/api/${path}/${changed.item.id}`);
         return changedJson(changed);
       });
     },
 
-    change<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, added, work }: ChangeCall<T, B, A>) {
-      return operation({ summary, body, response: schemaWith(added) }, async (call) =>
+    change<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, addedMembers, work }: ChangeCall<T, B, A>) {
+      return operation({ summary, body, response: schemaWith(addedMembers) }, async (call) =>
         changedJson(await work(call.req, call.body)),
       );
     },
@@ -217,7 +218,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
         home: () => path,
         async work(req, selection) {
           const result = await workOnEach(selection, (item) => removeOne(req, item));
-          const text = withGone(result, () => notice(result.done.length));
+          const text = withGone(result, () => notice(result.results.length));
           return { url: home, flash: { notice: { tone: 'success', text } } };
         },
       });

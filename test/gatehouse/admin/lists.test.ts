@@ -185,7 +185,7 @@ test.each([
   [
     'GET',
     'connected-apps/second/disconnect-everyone',
-    'Nobody has disconnected all users from this app within the last 30 days.',
+    'Disconnecting all users from this app was not started within the last 30 days.',
   ],
 ])('%s %s is 404 and says what does not exist', async (method, path, detail) => {
   const { status, json } = await admin.call(method, `/${path}`);

@@ -324,9 +324,9 @@ connected-apps/second/delete # Delete the app Collaboration second?
 connected-apps/second/disconnect-everyone # Disconnect everyone from Collaboration second?
   1 connection will be revoked at the provider and deleted here, in the background. This cannot be undone. To use the app again, every user must connect again. Type “Collaboration second” to confirm
 connections/{uma}.second/end # Disconnect Collaboration second from Uma Okafor?
-  The tokens are revoked at the provider and deleted here. This cannot be undone. Services can no longer act for the user with this app until the user connects again.
+  Disconnecting revokes the tokens at the provider and deletes them here. This cannot be undone. Services can no longer act for the user with this app until the user connects again.
 connections/end?id={uma}.second&id={uma}.platform # Disconnect 2 connections?
-  The tokens are revoked at the provider and deleted here. This cannot be undone. Services can no longer act for the user with this app until the user connects again. - Uma Okafor, Collaboration second - Uma Okafor, Collaboration platform
+  Disconnecting revokes the tokens at the provider and deletes them here. This cannot be undone. Services can no longer act for the user with this app until the user connects again. - Uma Okafor, Collaboration second - Uma Okafor, Collaboration platform
 connect-links/{link}/revoke # Revoke the connect link second for {uma}?
   The link can no longer be used. The service can create another one. This cannot be undone.
 relay-tokens/{nightly}/revoke # Revoke the relay token nightly?
@@ -336,7 +336,7 @@ relay-tokens/revoke?id={nightly}&id={reports} # Revoke 2 relay tokens?
 service-accounts/{account}/remove # Delete the service account Batch?
   Relay calls for it are refused. Its API token is deleted here and stays valid on the platform. This cannot be undone.
 webhooks/{webhook}/remove # Delete the webhook https://receiver.example ({webhook…})?
-  Nothing more is sent to it. Its messages are deleted, including pending ones. This cannot be undone.
+  Deleting the webhook also deletes its messages, including pending ones. This cannot be undone.
 admin-tokens/{terraform}/revoke # Revoke the admin token terraform?
   Every further call is refused. This cannot be undone.
 admin-tokens/revoke?id={terraform}&id={test} # Revoke 2 admin tokens?

@@ -17,8 +17,8 @@ document.addEventListener('pointerdown', ({ target }) => {
 });
 
 const search = document.querySelector('#admin-search');
-const slash = search?.parentElement.querySelector('kbd');
-if (slash) slash.hidden = false;
+const shortcutHint = search?.parentElement.querySelector('kbd');
+if (shortcutHint) shortcutHint.hidden = false;
 
 document.addEventListener('keydown', (event) => {
   const { key, target } = event;
@@ -31,17 +31,17 @@ document.addEventListener('keydown', (event) => {
   search.select();
 });
 for (const list of document.querySelectorAll('[data-bulk]')) {
-  const all = list.querySelector('[data-check-all]');
+  const selectAll = list.querySelector('[data-check-all]');
   const boxes = [...list.querySelectorAll('tbody [type="checkbox"]')];
   const show = () => {
     const count = boxes.filter(({ checked }) => checked).length;
     list.querySelector('[data-bulk-count]').textContent = `${count} selected`;
-    all.checked = count === boxes.length;
-    all.indeterminate = count > 0 && count < boxes.length;
+    selectAll.checked = count === boxes.length;
+    selectAll.indeterminate = count > 0 && count < boxes.length;
   };
-  all.hidden = false;
-  all.addEventListener('change', () => {
-    for (const box of boxes) box.checked = all.checked;
+  selectAll.hidden = false;
+  selectAll.addEventListener('change', () => {
+    for (const box of boxes) box.checked = selectAll.checked;
   });
   list.addEventListener('change', show);
   // A browser may restore the check marks when the user returns to the page.

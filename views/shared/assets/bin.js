@@ -1,4 +1,4 @@
-/* Never sends a whole card number. The server would refuse it, too. */
+/* Keeps the form from sending a whole card number, which the server would also refuse. */
 const form = document.querySelector('[data-bin-form]');
 const error = document.querySelector('[data-bin-error]');
 const input = form?.elements.namedItem('bin');

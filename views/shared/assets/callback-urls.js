@@ -37,20 +37,20 @@ if (form) {
   };
 
   const check = async () => {
-    const filled = inputs().filter((input) => input.value.trim() !== '');
+    const filledInputs = inputs().filter((input) => input.value.trim() !== '');
     const response = await fetch(form.dataset.judge, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', 'X-CSRF-Token': form.querySelector('[name="_csrf"]').value },
-      body: JSON.stringify({ urls: filled.map((input) => input.value.trim()) }),
+      body: JSON.stringify({ urls: filledInputs.map((input) => input.value.trim()) }),
     });
     // The user sees the problem when they send the form.
     if (!response.ok) return;
     const { faults, nearMisses } = await response.json();
     for (const input of inputs()) clear(input);
-    for (const { position, detail, meant } of nearMisses) show(filled[position], detail, meant);
+    for (const { position, detail, meant } of nearMisses) show(filledInputs[position], detail, meant);
     for (const { position, rule, detail } of faults) {
-      filled[position].setAttribute('aria-invalid', 'true');
-      show(filled[position], `${detail} (${rule})`);
+      filledInputs[position].setAttribute('aria-invalid', 'true');
+      show(filledInputs[position], `${detail} (${rule})`);
     }
   };
 

@@ -5,21 +5,21 @@ dialog.setAttribute('aria-labelledby', 'confirm-title');
 document.body.append(dialog);
 let opener;
 /** The number of the last request; responses to earlier ones are ignored. */
-let latest = 0;
+let latestRequest = 0;
 
 async function openDialog(url, trigger) {
-  latest += 1;
-  const current = latest;
+  latestRequest += 1;
+  const request = latestRequest;
   try {
     const response = await fetch(url, { headers: { accept: 'text/html' } });
     const text = await response.text();
-    if (current !== latest) return;
+    if (request !== latestRequest) return;
     const page = new DOMParser().parseFromString(text, 'text/html');
     const question = page.querySelector('[data-confirm]');
     if (!question) throw new Error('The page has no confirmation.');
     dialog.replaceChildren(document.importNode(question, true));
   } catch {
-    if (current !== latest) return;
+    if (request !== latestRequest) return;
     // The page itself explains the failure, for example an ended session or a deleted record.
     location.assign(url);
     return;

@@ -4,8 +4,8 @@ const PAUSE_MS = 150;
 
 let count = 0;
 
-/** Adds suggestions to an input; `pick` is called with the value of the chosen one. */
-function suggest(input, url, pick) {
+/** Adds suggestions to an input. @param onChoice is called with the chosen value */
+function suggest(input, url, onChoice) {
   const list = document.createElement('datalist');
   list.id = `users-${++count}`;
   input.after(list);
@@ -29,8 +29,8 @@ function suggest(input, url, pick) {
 
   input.addEventListener('input', () => {
     clearTimeout(timer);
-    const chosen = [...list.children].some(({ value }) => value === input.value);
-    if (chosen) pick(input.value);
+    const isChosen = [...list.children].some(({ value }) => value === input.value);
+    if (isChosen) onChoice(input.value);
     else timer = setTimeout(update, PAUSE_MS);
   });
 }

@@ -49,7 +49,7 @@ const COLUMNS: Columns<TokenView> = [
     width: 'id',
     isWideOnly: true,
     csv: ({ id }) => id,
-    cell: ({ id }) => ({ id, of: 'token ID' }),
+    cell: ({ id }) => ({ id, label: 'token ID' }),
   },
   {
     name: 'Permissions',
@@ -69,7 +69,7 @@ const COLUMNS: Columns<TokenView> = [
     width: 'time',
     label: 'Used',
     csv: ({ lastUsedAt }) => lastUsedAt,
-    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, otherwise: 'Never' }),
+    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, fallback: 'Never' }),
   },
   {
     name: 'Expires',
@@ -184,7 +184,7 @@ export function adminTokenRoutes(parts: AdminParts) {
     create: resource.create({
       summary: 'Create an admin token; only this response contains it',
       body: newToken,
-      added: { token: z.string() },
+      addedMembers: { token: z.string() },
       work: create,
     }),
     revoke: revocation.byApi,

@@ -3,12 +3,12 @@ import type { AuditFilter, NamedIds } from '../../audit/facets.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { UserStore } from '../../users/user-store.ts';
 
-/** Limits the number of indexes that one page reads. */
+/** Limits the number of indexes that are read for one page. */
 const MAX_NAMED_USERS = 25;
 
 export interface NamedFilter {
   filter: AuditFilter;
-  /** Some of the matching users are ignored. */
+  /** True if some of the matching users are ignored. */
   hasTooManyUsers: boolean;
 }
 
@@ -32,7 +32,7 @@ export async function withNamedIds(filter: AuditFilter, parts: NameParts): Promi
   return { filter: { ...filter, named }, hasTooManyUsers: who.hasTooMany || whom.hasTooMany || text.hasTooMany };
 }
 
-/** A complete id matches only its own user or app, even if other ids or names begin with it. */
+/** Finds the users that a text matches. A complete id matches only its own user or app. */
 async function usersNamed(text = '', { users, apps }: NameParts): Promise<{ ids: string[]; hasTooMany: boolean }> {
   const searched = text.replace(/\p{Cc}+/gu, ' ').trim();
   if (searched === '' || apps.find(searched) || (await users.find(searched))) return { ids: [], hasTooMany: false };

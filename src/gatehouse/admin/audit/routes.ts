@@ -23,7 +23,7 @@ declare module '../../../shared/pages/page-data.ts' {
       entries: readonly AuditRow[];
       events: readonly { name: string; words: string }[];
       searchedTo: string | undefined;
-      /** Some of the users that match a filter are ignored. */
+      /** True if some of the users that match a filter are ignored. */
       hasTooManyUsers: boolean;
     };
   }
@@ -36,7 +36,7 @@ declare module '../columns.ts' {
 }
 
 const COLUMNS: Columns<AuditRow> = [
-  // Only for the export. On the page, the time is second.
+  // This column is only exported. On the page, the time is the second column.
   { name: 'Time', csv: ({ at }) => at },
   {
     name: 'Event',
@@ -184,8 +184,8 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
       async ({ req, res, query }) => {
         const filter = filterOf({ ...query, text: query.text ?? query.q });
         if (query.format === 'ndjson') return stream(req, res, filter);
-        const named = await withNamedIds(filter, names);
-        return trail.page({ after: query.after, limit: query.limit, filter: named.filter });
+        const { filter: filterWithIds } = await withNamedIds(filter, names);
+        return trail.page({ after: query.after, limit: query.limit, filter: filterWithIds });
       },
     ),
   };
@@ -205,6 +205,13 @@ function filterOf(fields: Partial<Record<AuditField, string | undefined>>): Audi
 
 function factsOf({ from, to, named: _, ...filter }: AuditFilter): Record<string, string | undefined> {
   const { who, whom, text } = filter;
-  const clean = (entered: string | undefined) => entered && searchable(entered);
-  return { ...filter, who: clean(who), whom: clean(whom), text: clean(text), from: isoTime(from), to: isoTime(to) };
+  const searchableText = (entered: string | undefined) => entered && searchable(entered);
+  return {
+    ...filter,
+    who: searchableText(who),
+    whom: searchableText(whom),
+    text: searchableText(text),
+    from: isoTime(from),
+    to: isoTime(to),
+  };
 }

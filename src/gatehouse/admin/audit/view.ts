@@ -19,7 +19,7 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
 const EXPECTED_OUTCOMES = new Set(['signed_in', 'connected', 'answered']);
 
 export interface AuditRow {
-  /** ISO 8601 */
+  /** The time as ISO 8601. */
   at: string;
   /** The event in words. */
   words: string;
@@ -56,7 +56,7 @@ export async function auditRows(
 type NameOf = (id: string) => string | undefined;
 type Target = NonNullable<AuditRecord['target']>;
 
-/** The id of a connection is `USER/APP`, that of a session `USER.REST`. */
+/** Returns the user of a target. The id of a connection is `USER/APP`, and the id of a session is `USER.REST`. */
 function userOf({ kind, id }: Target): string | undefined {
   if (kind === 'connection') return id.split('/')[0];
   if (kind === 'session') return id.split('.')[0];

@@ -41,13 +41,13 @@ export function binRollbackRoutes(parts: AdminParts) {
     return previous;
   };
 
-  const question = confirmation(parts, {
+  const confirmationOfRollback = confirmation(parts, {
     menuPath: 'bin',
     find: versions,
     questionFor: ({ current, previous }) => ({
       action: 'Roll back to the previous BIN data',
       consequences: [
-        `Look-ups use ${described(previous)} again, instead of ${described(current)}.`,
+        `Look-ups use ${describe(previous)} again, instead of ${describe(current)}.`,
         'You can switch back in the same way.',
       ],
       verb: 'Roll back',
@@ -62,8 +62,8 @@ export function binRollbackRoutes(parts: AdminParts) {
   });
 
   return {
-    page: question.page,
-    byForm: question.form,
+    page: confirmationOfRollback.page,
+    byForm: confirmationOfRollback.form,
     byApi: operation(
       {
         summary: 'Restore the BIN data set from before the last import',
@@ -77,5 +77,5 @@ export function binRollbackRoutes(parts: AdminParts) {
 
 const CHANGED = 'The BIN data has changed since you opened this page. Check what will happen now, and confirm again.';
 
-const described = ({ source, asOf, size }: UsedDataset) =>
+const describe = ({ source, asOf, size }: UsedDataset) =>
   `${source} (${asOf}, ${size.toLocaleString('en-GB')} ${size === 1 ? 'row' : 'rows'})`;

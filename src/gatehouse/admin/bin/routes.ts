@@ -69,15 +69,15 @@ export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
   };
 }
 
-/** The longest bars, and one for the sum of the others. */
+/** Returns the longest bars, and one for the sum of the others. */
 export function barsOf(shares: readonly Share[], rows: number): Bar[] {
-  const separate = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
-  const others = shares.slice(separate);
+  const separateCount = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
+  const others = shares.slice(separateCount);
   const sum = others.reduce((total, share) => total + share.rows, 0);
   const rest = others.length === 0 ? [] : [{ key: null, name: `${others.length} others`, rows: sum }];
-  const drawn = [...shares.slice(0, separate), ...rest];
-  const longest = Math.max(...drawn.map((share) => share.rows), 1);
-  return drawn.map((share) => ({
+  const shownShares = [...shares.slice(0, separateCount), ...rest];
+  const longest = Math.max(...shownShares.map((share) => share.rows), 1);
+  return shownShares.map((share) => ({
     ...share,
     length: Math.max(1, Math.round((share.rows / longest) * 100)),
     percent: percentOf(share.rows, rows),

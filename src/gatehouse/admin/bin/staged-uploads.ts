@@ -12,7 +12,7 @@ import { checkUpload } from '../../bin/upload.ts';
 import { audited } from '../change.ts';
 import type { AdminParts } from '../parts.ts';
 
-/** Unpacking this much takes less than the 60 seconds that nginx waits (docs/deploy.md). */
+/** Unpacking a file of this size takes less than the 60 seconds that nginx waits (docs/deploy.md). */
 const MAX_UNPACKED_BYTES = 96 * 2 ** 20;
 const SHAPE_ADVICE = 'For another file, name its columns.';
 const LEASE_MS = 15_000;
@@ -30,26 +30,29 @@ interface FileDescription {
 
 export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' | 'storage' | 'audit'>) {
   const { stored } = bins;
-  // Only one upload at a time, which needs no more memory than an import by the command.
+  // Only one upload is checked at a time, so that it needs no more memory than an import by the command.
   const leases = createLeases({ store: storage.store, milliseconds: LEASE_MS });
 
-  /** @throws AppError `invalid_request` for a file that cannot be used */
+  /** Checks a file. @throws AppError `invalid_request` for a file that cannot be used */
   const check = async (req: Request, bytes: Readable, { source, date: asOf, licence, columns }: FileDescription) => {
     const about = { source, asOf, ...(licence ? { licence } : {}) };
-    // Read first: if another import finishes meanwhile, this upload names an older data set and cannot be imported.
+    // The id is read first: if another import finishes meanwhile, this upload names an older data set and is refused.
     const id = await stored.currentId();
     await bins.dataset.refresh();
-    const { packed, ...used } = bins.dataset.current() ?? bins.builtIn();
+    const { packed, ...currentDataset } = bins.dataset.current() ?? bins.builtIn();
     const inUse = bins.dataset.current() && packed;
     const upload = { about, columns, maxBytes: MAX_UNPACKED_BYTES, shapeAdvice: SHAPE_ADVICE, inUse };
     const disconnected = new AbortController();
     req.res?.once('close', () => disconnected.abort());
-    const checked = await checkUpload(bytes, upload, disconnected.signal).catch((cause: unknown) => {
+    const checkedUpload = await checkUpload(bytes, upload, disconnected.signal).catch((cause: unknown) => {
       if (req.complete && !disconnected.signal.aborted) throw cause;
       throw new AppError('invalid_request', { detail: 'The upload was interrupted. Send the file again.', cause });
     });
-    if (checked.problem !== undefined) throw new AppError('invalid_request', { detail: checked.problem });
-    return { ...checked, replaces: { id, source: used.source, asOf: used.asOf, size: used.size } };
+    if (checkedUpload.problem !== undefined) throw new AppError('invalid_request', { detail: checkedUpload.problem });
+    return {
+      ...checkedUpload,
+      replaces: { id, source: currentDataset.source, asOf: currentDataset.asOf, size: currentDataset.size },
+    };
   };
 
   const stage = async (req: Request, bytes: Readable, description: FileDescription): Promise<StagedDataset> => {
@@ -73,7 +76,7 @@ export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' 
     return staged;
   };
 
-  /** @throws AppError `version_conflict` if the data in use has changed since the upload */
+  /** Finds an upload. @throws AppError `version_conflict` if the data in use has changed since the upload */
   const find = async (req: Request): Promise<StagedDataset> => {
     const staged = await findAny(req);
     if ((await stored.currentId()) === staged.replaces.id) return staged;
@@ -104,7 +107,7 @@ export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' 
   return { stage, find, importStaged, discard };
 }
 
-/** For the audit entry. */
+/** Returns the facts for the audit entry. */
 const factsOf = (source: string, { taken, skipped }: FileReport) => ({ source, rows: taken, bad: skipped });
 
 const busy = () =>

@@ -20,7 +20,7 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/bin/upload': AdminPageData & {
       upload: UploadView;
       replaces: Replaced;
-      /** `BIN_DATASET_FILE` is set, so an imported data set is stored but not used. */
+      /** True if `BIN_DATASET_FILE` is set, so that an imported data set is stored but not used. */
       isFileInUse: boolean;
     };
   }
@@ -41,7 +41,7 @@ const uploadForm = z.object({
     .string()
     .trim()
     .transform((text, context) => (text === '' ? undefined : columnsIn(text, context))),
-  /** For faults of the file. */
+  /** The field to which faults of the file belong. */
   file: z.string(),
 });
 
@@ -86,8 +86,12 @@ export function binUploadRoutes(parts: AdminParts) {
 
   const preview = pages.page('admin/bin/upload', async ({ req }) => {
     const staged = await find(req);
-    const shown = { upload: uploadView(staged), replaces: staged.replaces, isFileInUse: isFileInUse(bins) };
-    return { title: 'Check the new BIN data', ...shown };
+    return {
+      title: 'Check the new BIN data',
+      upload: uploadView(staged),
+      replaces: staged.replaces,
+      isFileInUse: isFileInUse(bins),
+    };
   });
 
   return {

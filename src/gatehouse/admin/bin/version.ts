@@ -20,12 +20,12 @@ export const versionView = ({ id, source, asOf, licence, size: rows }: UsedDatas
   rows,
 });
 
-/** True while `BIN_DATASET_FILE` is set: stored data sets are not used. */
+/** Returns whether `BIN_DATASET_FILE` is set, in which case stored data sets are not used. */
 export function isFileInUse({ dataset }: Pick<Bins, 'dataset'>): boolean {
   return dataset.current() !== undefined && dataset.version() === undefined;
 }
 
-/** The notice after a change of the stored data set. @param change a sentence */
+/** Returns the notice after a change of the stored data set. @param change a sentence that describes the change */
 export function noticeOf(bins: Pick<Bins, 'dataset'>, change: string): Notice {
   return isFileInUse(bins)
     ? { tone: 'warning', text: `${change} BIN_DATASET_FILE takes precedence. Unset it and restart to use this data.` }

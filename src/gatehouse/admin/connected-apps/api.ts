@@ -7,8 +7,8 @@ import { entriesOf } from '../../../shared/pages/form.ts';
 import { CALLBACK_URL_ADVICE, checkCallbackUrls, intendedCallbackUrl } from '../../../shared/provider/callback-url.ts';
 import { listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
-import type { ConnectedAppFacts } from './facts.ts';
 import { appToRegister, type RegisterAtProvider } from './provider-registration.ts';
+import type { ConnectedAppReader } from './reader.ts';
 import { appJson, changedApp, newApp } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
@@ -23,16 +23,16 @@ const removedJson = z.object({
 });
 
 export function connectedAppApi(parts: {
-  facts: ConnectedAppFacts;
+  reader: ConnectedAppReader;
   changes: ConnectedAppChanges;
   registerAtProvider: RegisterAtProvider;
   publicHref: string;
 }) {
-  const { facts, changes, registerAtProvider, publicHref } = parts;
+  const { reader, changes, registerAtProvider, publicHref } = parts;
 
-  const created = async (res: Response, id: string) => {
+  const respondCreated = async (res: Response, id: string) => {
     res.set('Location', `${publicHref}/admin/api/connected-apps/${id}`);
-    return facts.read(id);
+    return reader.read(id);
   };
 
   return {
@@ -42,7 +42,7 @@ export function connectedAppApi(parts: {
         query: listQuery,
         response: listOf(appJson),
       },
-      ({ query }) => facts.page(query),
+      ({ query }) => reader.page(query),
     ),
 
     read: operation(
@@ -54,14 +54,14 @@ export function connectedAppApi(parts: {
         response: appJson,
       },
       async ({ req, query: { scopes } }) => {
-        const app = await facts.read(String(req.params.id));
-        return scopes === undefined ? app : { ...app, lacking: await facts.lacking(app, entriesOf(scopes, /\s/)) };
+        const app = await reader.read(String(req.params.id));
+        return scopes === undefined ? app : { ...app, lacking: await reader.lacking(app, entriesOf(scopes, /\s/)) };
       },
     ),
 
     create: operation(
       { summary: 'Register a connected app', body: newApp, response: appJson, status: 201 },
-      async ({ req, res, body }) => created(res, (await changes.create(req, body)).app.id),
+      async ({ req, res, body }) => respondCreated(res, (await changes.create(req, body)).app.id),
     ),
 
     registerAtProvider: operation(
@@ -71,7 +71,7 @@ export function connectedAppApi(parts: {
         response: appJson,
         status: 201,
       },
-      async ({ req, res, body }) => created(res, (await registerAtProvider(req, body)).app.id),
+      async ({ req, res, body }) => respondCreated(res, (await registerAtProvider(req, body)).app.id),
     ),
 
     replace: operation(
@@ -82,7 +82,7 @@ export function connectedAppApi(parts: {
       },
       async ({ req, body }) => {
         const { app } = await changes.replace(req, String(req.params.id), body);
-        return facts.read(app.id);
+        return reader.read(app.id);
       },
     ),
 

@@ -35,15 +35,15 @@ export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal
 
 /** All methods throw AppError `invalid_request` with faults, `not_found` or `version_conflict`. */
 export interface ConnectedAppChanges {
-  /** Throws the errors of `create`; stores nothing. */
+  /** Checks a new app as `create` does, and stores nothing. */
   checkNew(app: NewApp): Promise<void>;
-  /** Includes the ids of apps whose records cannot be opened. */
+  /** Returns whether an app has the id, even one whose record cannot be opened. */
   isTaken(id: string): Promise<boolean>;
-  /** @param extras set by the provider, if it registered the app */
+  /** Creates an app. @param extras the values of the provider, if it registered the app */
   create(req: Request, app: NewApp, extras?: RegistrationExtras): Promise<RegisteredApp>;
   replace(req: Request, id: string, app: ChangedApp): Promise<RegisteredApp>;
   /**
-   * Refuses while users are connected. A registration that Gatehouse made at the provider is deleted there, too.
+   * Deletes an app unless users are connected, and a registration that Gatehouse made at the provider there, too.
    * @param version undefined for any version
    */
   remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp>;
@@ -58,7 +58,7 @@ export function createConnectedAppChanges(parts: {
   countConnections: (appId: string) => Promise<number>;
   countSetAside: CountSetAside;
   links: Pick<ConnectLinks, 'revokeAll'>;
-  /** Ends connections that were created while the app was being deleted. */
+  /** Ends the connections that users created while the app was being deleted. */
   endRemaining: (app: ConnectedApp, by: EndedBy) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
 }): ConnectedAppChanges {
@@ -82,7 +82,7 @@ export function createConnectedAppChanges(parts: {
     throw new AppError('invalid_request', { detail, faults: [{ pointer: '#', rule: 'has_connections', detail }] });
   };
 
-  const existing = async (id: string): Promise<RegisteredApp> => {
+  const findChangeable = async (id: string): Promise<RegisteredApp> => {
     if (registry.isFromFile(id)) {
       throw new AppError('invalid_request', {
         detail: 'This app is in CONNECTED_APPS_FILE. Change it there.',
@@ -123,24 +123,24 @@ export function createConnectedAppChanges(parts: {
     },
 
     async replace(req, id, { version, clientSecret, ...fields }) {
-      const before = await existing(id);
-      if (before.version !== version) throw conflict();
+      const current = await findChangeable(id);
+      if (current.version !== version) throw conflict();
       const registration = { ...fields, id };
       await check(registration, [
         ...(fields.id === undefined || fields.id === id ? [] : [FIXED_ID]),
-        ...secretFaults(registration, clientSecret, before.app),
-        ...(await movedFaults(before.app, registration, countSetAside)),
+        ...secretFaults(registration, clientSecret, current.app),
+        ...(await movedFaults(current.app, registration, countSetAside)),
       ]);
-      const changed = changedFields(before.app, registration, clientSecret);
+      const changed = changedFields(current.app, registration, clientSecret);
       const target = { kind: 'connected_app', id, name: registration.name };
       return audited(
         audit,
         req,
         { event: eventOfChange(registration, changed), target, facts: { changed } },
         async () => {
-          const replaced = await registry.replace(before, registration, secretAfter(registration, clientSecret));
+          const replaced = await registry.replace(current, registration, secretAfter(registration, clientSecret));
           if (!replaced) throw conflict();
-          refuseIf(await takeBackMove(registry, before, registration, countSetAside));
+          refuseIf(await takeBackMove(registry, current, registration, countSetAside));
           return replaced;
         },
       );
@@ -149,22 +149,22 @@ export function createConnectedAppChanges(parts: {
     async remove(req, id, version) {
       if (!registry.isFromFile(id)) {
         if (await removeUnreadable(req, id)) return {};
-        // An earlier deletion may have removed the app without learning it.
+        // An earlier deletion may have removed the app without getting the response of the storage.
         if (!(await registry.find(id))) await forget(id);
       }
-      const { app, version: current, management } = await existing(id);
-      if (version !== undefined && version !== current) throw conflict();
+      const { app, version: currentVersion, management } = await findChangeable(id);
+      if (version !== undefined && version !== currentVersion) throw conflict();
       await refuseConnected(id);
       const target = { kind: 'connected_app', id, name: app.name };
       await audited(audit, req, { event: 'connected_app.deleted', target }, async () => {
-        if (!(await removeFromRegistry(id, current))) throw conflict();
+        if (!(await removeFromRegistry(id, currentVersion))) throw conflict();
       });
       const { actor: by, ...origin } = actorOf(req);
       let withdrawal: Withdrawal | undefined;
       try {
         await Promise.all([forget(id), endRemaining(app, { by, origin })]);
       } finally {
-        // Even if the storage failed: nothing would repeat this later.
+        // This also runs if the storage failed, because nothing would repeat it later.
         withdrawal = management && (await withdraw(req, app, management));
       }
       return withdrawal ? { withdrawal, clientId: app.clientId } : {};
@@ -177,7 +177,8 @@ export function createConnectedAppChanges(parts: {
   }
 
   /**
-   * Reads the app again if the storage did not respond in time: if it is gone, its other records must be deleted, too.
+   * Removes the app. If the storage did not respond in time, reads the app again: if the app is gone, its other records
+   * must be deleted, too.
    */
   async function removeFromRegistry(id: string, version: number): Promise<boolean> {
     try {
@@ -188,7 +189,7 @@ export function createConnectedAppChanges(parts: {
     }
   }
 
-  /** An app whose key is missing can only be deleted. It must not have connections either. */
+  /** Deletes an app whose encryption key is missing, unless users are connected. @returns false for any other app */
   async function removeUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
     await refuseConnected(id);
@@ -205,7 +206,7 @@ const READ_AGAIN_MS = 3_000;
 const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app has this id. Choose another one.' };
 const FIXED_ID: InputFault = { pointer: '#/id', rule: 'fixed', detail: 'The id of an app never changes.' };
 
-/** @param changed names of fields */
+/** Returns the audit event of a change. @param changed the names of the changed fields */
 export function eventOfChange({ disabled }: ConnectedAppRegistration, changed: readonly string[]): AuditEvent {
   const [field, ...others] = changed;
   if (others.length > 0) return 'connected_app.changed';

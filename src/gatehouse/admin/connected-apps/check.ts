@@ -10,7 +10,7 @@ import { audited } from '../change.ts';
 import type { AdminPageData, AdminPages } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';
-import type { ConnectedAppFacts } from './facts.ts';
+import type { ConnectedAppReader } from './reader.ts';
 import { type AppView, findingsJson, type LastCheckView, lastCheckView } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -32,17 +32,17 @@ export function createCheckNow({ connectedApps, audit }: Pick<AdminParts, 'conne
 }
 
 export function connectedAppCheckRoutes(parts: {
-  facts: ConnectedAppFacts;
+  reader: ConnectedAppReader;
   checkNow: CheckNow;
   apps: Pick<CurrentApps, 'find'>;
   pages: AdminPages;
   basePath: string;
 }) {
-  const { facts, checkNow, apps, pages, basePath } = parts;
+  const { reader, checkNow, apps, pages, basePath } = parts;
   const appOf = (req: Request) => apps.find(String(req.params.id)) ?? throwUnknown('connected app');
 
   const result = pages.page('admin/connected-apps/check-page', async ({ req }) => {
-    const app = await facts.read(String(req.params.id));
+    const app = await reader.read(String(req.params.id));
     return { title: `Check of ${app.name}`, app, isNew: queryField(req, 'registered') === 'yes' };
   });
 

@@ -4,11 +4,11 @@ import { createTimelines } from '../timeline/timeline.ts';
 import { connectedAppApi } from './api.ts';
 import { createConnectedAppChanges } from './changes.ts';
 import { connectedAppCheckRoutes, createCheckNow } from './check.ts';
-import { connectedAppFacts } from './facts.ts';
 import { connectedAppPages } from './pages.ts';
 import { createProviderReading } from './provider-reading.ts';
 import { createProviderRegistration } from './provider-registration.ts';
 import { connectedAppQuestions } from './questions.ts';
+import { connectedAppReader } from './reader.ts';
 import { createWithdraw } from './withdrawal.ts';
 import { connectedAppWizard } from './wizard.ts';
 
@@ -18,7 +18,7 @@ export function connectedAppRoutes(parts: AdminParts) {
   const { href: publicHref, basePath } = publicUrl;
   const { examine } = outbound;
   const countConnections = grants.index.count;
-  const facts = connectedAppFacts({
+  const reader = connectedAppReader({
     apps,
     registry,
     checks,
@@ -62,7 +62,7 @@ export function connectedAppRoutes(parts: AdminParts) {
       basePath,
     }),
     pages: connectedAppPages({
-      facts,
+      reader,
       changes,
       provider,
       timelines: createTimelines(parts),
@@ -71,8 +71,8 @@ export function connectedAppRoutes(parts: AdminParts) {
       publicHref,
       basePath,
     }),
-    questions: connectedAppQuestions({ ...parts, facts, changes, countRevocations: grants.revocations.countOf }),
-    api: connectedAppApi({ facts, changes, registerAtProvider, publicHref }),
-    check: connectedAppCheckRoutes({ facts, checkNow, pages, apps, basePath }),
+    questions: connectedAppQuestions({ ...parts, reader, changes, countRevocations: grants.revocations.countOf }),
+    api: connectedAppApi({ reader, changes, registerAtProvider, publicHref }),
+    check: connectedAppCheckRoutes({ reader, checkNow, pages, apps, basePath }),
   };
 }

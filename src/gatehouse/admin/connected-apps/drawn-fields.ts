@@ -18,22 +18,22 @@ export interface DrawnField {
 }
 
 const text = z.string().trim();
-const plain = {
+const plainText = {
   input: text.transform((entered) => entered || undefined),
   toForm: (value: unknown) => String(value ?? ''),
 };
 
 /** The input schema of each kind of field, and the conversion of a value to the form. */
 const KINDS = {
-  text: plain,
-  choice: plain,
+  text: plainText,
+  choice: plainText,
   words: {
     input: text.transform((entered) =>
       entered === '' || entered === 'off' ? entered || undefined : entered.split(/\s+/),
     ),
     toForm: (value: unknown) => [value ?? ''].flat().join(' '),
   },
-  number: { ...plain, input: text.transform(numberIn) },
+  number: { ...plainText, input: text.transform(numberIn) },
   lines: { input: lines.transform(listIn), toForm: (value: unknown) => (Array.isArray(value) ? value.join('\n') : '') },
   pairs: { input: lines.transform(pairsIn), toForm: linesOf },
   tick: { input: ticked, toForm: (value: unknown) => (value ? 'yes' : '') },
@@ -49,18 +49,18 @@ const CHOICE_WORDS: Readonly<Record<string, string>> = {
   off: 'never',
 };
 
-/** In the order of the schema and of the page. */
+/** The fields, in the order of the schema and of the page. */
 export const DRAWN_FIELDS: readonly DrawnField[] = fieldsOf(connectedAppSchema);
 
-/** Has the type `object`, because a record would allow any field name in the form. */
+/** The input schemas of the fields. Their type is `object`, because a record would allow any field name in the form. */
 export const drawnInputs: object = Object.fromEntries(DRAWN_FIELDS.map(({ name, kind }) => [name, KINDS[kind].input]));
 
-/** The values of an app for the form. */
+/** Returns the values of an app for the form. */
 export function drawnValues(app: object): object {
   return Object.fromEntries(DRAWN_FIELDS.map((field) => [field.name, shownValue(field, app)]));
 }
 
-/** Labels and values of the fields that differ from their initial values. */
+/** Returns the labels and values of the fields that differ from their initial values. */
 export function drawnSettings(app: object): [label: string, value: string][] {
   return DRAWN_FIELDS.flatMap((field) => {
     const value = shownValue(field, app);
@@ -75,7 +75,7 @@ function shownValue({ name, kind, initial }: DrawnField, app: object): string {
   return KINDS[kind].toForm(member ?? initial);
 }
 
-/** The members of a registration that the form contains. Omits groups without members. */
+/** Returns the members of a registration that the form contains, without empty groups. */
 export function drawnMembers(form: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const registration: Record<string, unknown> = {};
   for (const { name } of DRAWN_FIELDS) {
@@ -125,7 +125,7 @@ function optionsOf({ options }: z.ZodEnum): [string, string][] {
   return options.map((value) => [String(value), CHOICE_WORDS[value] ?? String(value)]);
 }
 
-/** The option without a value, for fields without an initial value. */
+/** Returns the option without a value, for a field without an initial value. */
 function emptyOption(field: z.core.$ZodType, initial: unknown): [string, string][] {
   if (initial !== undefined) return [];
   return [['', field instanceof z.ZodOptional ? 'detected automatically' : 'none']];
@@ -135,7 +135,7 @@ function listIn(entries: string[]): string[] | undefined {
   return entries.length === 0 ? undefined : entries;
 }
 
-/** Returns other text unchanged, which the schema refuses. */
+/** Returns the number, or other text unchanged, which the schema refuses. */
 function numberIn(entered: string): unknown {
   return /^\d+$/.test(entered) ? Number(entered) : entered || undefined;
 }

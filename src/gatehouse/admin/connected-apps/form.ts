@@ -10,17 +10,17 @@ import { DRAWN_FIELDS, drawnInputs, drawnMembers, drawnValues } from './drawn-fi
 
 const text = z.string().trim();
 
-/** A text field for each of the names. */
+/** Returns a text field for each of the names. */
 function texts<N extends string>(...names: N[]): Record<N, typeof text> {
   return Object.fromEntries(names.map((name) => [name, text])) as Record<N, typeof text>;
 }
 
-/** In the order of the page, in which faults are listed. */
+/** The fields, in the order of the page, in which faults are listed. */
 export const newAppForm = z.object({
   ...texts('id', 'name', 'issuer'),
-  /** `yes` while the page shows the metadata of the provider. */
+  /** This is `yes` while the page shows the metadata of the provider. */
   isRead: z.string(),
-  // Not trimmed: spaces can be part of a secret.
+  // Secrets are not trimmed, because they can contain spaces.
   initialAccessToken: z.string(),
   clientId: text,
   clientSecret: z.string(),
@@ -50,7 +50,7 @@ export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape &
 
 export const isId = (id: string): boolean => connectedAppSchema.shape.id.safeParse(id).success;
 
-/** The form of an app, or the empty form. */
+/** Returns the values of an app for the form, or those of the empty form. */
 export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormValues<typeof newAppForm> {
   const allow = app.signIn?.allow;
   const claim = typeof allow === 'object' ? allow : undefined;
@@ -82,7 +82,7 @@ export function scopesOf({ scope, moreScopes }: { scope: readonly string[]; more
   return [...new Set([...scope, ...entriesOf(moreScopes, /\s/)])];
 }
 
-/** Does not check the registration. @param callbackUrls the entered ones, or the default for an empty list */
+/** Converts the form to an unchecked registration. @param callbackUrls the entered URLs, or the default URL */
 export function registrationOf(form: EnteredForm, callbackUrls: readonly string[]): Record<string, unknown> {
   return {
     name: form.name,

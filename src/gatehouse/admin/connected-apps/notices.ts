@@ -31,7 +31,7 @@ export const NOTICES = {
   deleted: { tone: 'success', text: 'The app is deleted.' },
 } as const satisfies Record<string, Notice>;
 
-/** The effect of added scopes on existing connections. */
+/** Describes the effect of added scopes on existing connections. */
 export function lackingText({ scopes, connections, exact }: NonNullable<AppView['lacking']>): string {
   const count = `${exact ? '' : 'At least '}${connections.toLocaleString('en-GB')}`;
   const [them, part] = scopes.length === 1 ? ['it', ''] : ['them', 'some of '];

@@ -15,10 +15,10 @@ import type { Timelines } from '../timeline/timeline.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { APP_COLUMNS, type AppRow } from './columns.ts';
 import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
-import type { ConnectedAppFacts } from './facts.ts';
 import { APP_FIELDS, changedAppForm, registrationOf, scopesOf, valuesOfApp } from './form.ts';
 import { lackingText, NOTICES } from './notices.ts';
 import type { ProviderReading } from './provider-reading.ts';
+import type { ConnectedAppReader } from './reader.ts';
 import { type AppView, changedApp, registrationIn } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -30,7 +30,7 @@ declare module '../../../shared/pages/page-data.ts' {
       timeline: TimelineSection;
       form: ChangedForm;
       drawn: readonly DrawnField[];
-      /** The other settings of an app of the file. */
+      /** The settings that the page shows only for an app of the file. */
       settings: readonly (readonly [label: string, value: string | undefined])[];
       provider: ProviderFacts | undefined;
       callbackPattern: string;
@@ -41,7 +41,7 @@ declare module '../../../shared/pages/page-data.ts' {
 type ChangedForm = FormView<typeof changedAppForm>;
 
 export function connectedAppPages(parts: {
-  facts: ConnectedAppFacts;
+  reader: ConnectedAppReader;
   changes: ConnectedAppChanges;
   provider: ProviderReading;
   timelines: Pick<Timelines, 'ofApp'>;
@@ -50,7 +50,7 @@ export function connectedAppPages(parts: {
   publicHref: string;
   basePath: string;
 }) {
-  const { facts, changes, provider, timelines, pages, clock, publicHref, basePath } = parts;
+  const { reader, changes, provider, timelines, pages, clock, publicHref, basePath } = parts;
   const home = `${basePath}/admin/connected-apps`;
   const idOf = (req: Request) => String(req.params.id);
 
@@ -64,13 +64,13 @@ export function connectedAppPages(parts: {
       name: 'connected-apps',
       fields: ['q'],
       columns: APP_COLUMNS,
-      read: facts.page,
+      read: reader.page,
     });
     if (!result) return undefined;
     return {
       title: 'Connected apps',
       apps: result.items.map(rowOf),
-      unreadable: await facts.unreadable(),
+      unreadable: await reader.unreadable(),
       list: result.list,
     };
   });
@@ -78,7 +78,7 @@ export function connectedAppPages(parts: {
   const detailPage = pages.page(
     'admin/connected-apps/detail',
     async ({ req, form: submitted }: PageRequest<Partial<ChangedForm>>) => {
-      const app = await facts.read(idOf(req));
+      const app = await reader.read(idOf(req));
       const form = withConfirmed(app, {
         values: { ...valuesOfApp(app), version: '', confirmed: '' },
         faults: [],
@@ -93,7 +93,7 @@ export function connectedAppPages(parts: {
         form,
         drawn: DRAWN_FIELDS,
         settings: settingsOf(app),
-        provider: await provider.shown(form),
+        provider: await provider.readAgain(form),
         callbackPattern: app.callbackUrl,
       };
     },
@@ -101,9 +101,9 @@ export function connectedAppPages(parts: {
 
   /** Adds the metadata of the provider, and keeps the fields that the administrator has changed. */
   const withProvider = async (form: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {
-    const { facts: metadata, faults } = await provider.read(form.values);
-    if (!metadata) return { ...form, faults };
-    const method = provider.methodFor(form.values.tokenEndpointAuthMethod, metadata);
+    const { facts, faults } = await provider.read(form.values);
+    if (!facts) return { ...form, faults };
+    const method = provider.methodFor(form.values.tokenEndpointAuthMethod, facts);
     return { ...form, values: { ...form.values, isRead: 'yes', tokenEndpointAuthMethod: method }, faults };
   };
 
@@ -111,26 +111,26 @@ export function connectedAppPages(parts: {
     ...CHANGED_FORM,
     pages,
     async work(req, { version, confirmed, ...form }) {
-      const earlier = await facts.read(idOf(req));
-      const { id, disabled, callbackUrl: defaultUrl } = earlier;
+      const storedApp = await reader.read(idOf(req));
+      const { id, disabled, callbackUrl: defaultUrl } = storedApp;
       const enteredUrls = form.callbackUrl;
       const registration = registrationOf(form, enteredUrls.length > 0 ? enteredUrls : [defaultUrl]);
       const changed = parseInput(changedApp, { ...registration, disabled, version });
-      const lacking = await facts.lacking(earlier, changed.scopes);
+      const lacking = await reader.lacking(storedApp, changed.scopes);
       if (lacking.connections > 0 && lacking.scopes.join(' ') !== confirmed) throw unconfirmed(lacking);
       await changes.replace(req, id, changed);
-      const addsUrl = changed.callbackUrls.some((url) => !earlier.callbackUrls.includes(url));
+      const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
       return redirectTo(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
     },
     show: detailPage.show,
   });
 
   /** Handles the buttons next to the form. */
-  const act = formHandler({
+  const applyButton = formHandler({
     pages,
     schema: z.object({ do: z.enum(['enable', 'add_callback']), version: recordVersion }),
     async work(req, { do: action, version }) {
-      const app = await facts.read(idOf(req));
+      const app = await reader.read(idOf(req));
       const { id: _, ...registration } = registrationIn(app);
       const misspelledUrl = findSimilarUrl(app.callbackUrls, app.callbackUrl, publicHref);
       const changed =
@@ -152,7 +152,7 @@ export function connectedAppPages(parts: {
     async change(req: Request, res: Response, next: NextFunction) {
       const action = formField(req.body, 'do');
       if (action === 'save') return save(req, res, next);
-      if (action !== 'read_provider') return act(req, res, next);
+      if (action !== 'read_provider') return applyButton(req, res, next);
       const form = await withProvider(submittedValues(CHANGED_FORM, req.body));
       return detailPage.show(req, res.status(form.faults.length > 0 ? 400 : 200), form);
     },

@@ -21,20 +21,23 @@ interface ReadResult {
 }
 
 export interface ProviderReading {
-  /** Returns either `facts` or faults. */
+  /** Reads the metadata. Returns either `facts` or faults. */
   read(values: Values): Promise<ReadResult>;
   /** Checks the fields with the address of the provider, without a call. */
   addressFaults(values: Values): FieldFault[];
-  /** The chosen client authentication, or another one if the provider does not support it. */
-  methodFor(chosen: string, facts: ProviderFacts): string;
+  /** Returns the chosen client authentication, or another one if the provider does not support it. */
+  methodFor(chosenMethod: string, facts: ProviderFacts): string;
   /** Reads the metadata again if the form already shows it. */
-  shown(form: { values: Values }): Promise<ProviderFacts | undefined>;
+  readAgain(form: { values: Values }): Promise<ProviderFacts | undefined>;
 }
 
 export function createProviderReading({ readProvider }: { readProvider: ReadProviderFacts }): ProviderReading {
   const addressIn = (values: Values) => {
     const { id, ...form } = newAppForm.parse({ id: '', initialAccessToken: '', ...values });
-    return addressSchema.safeParse({ id: 'id' in values ? id : undefined, ...pick(registrationOf(form, [])) }, ADVICE);
+    return addressSchema.safeParse(
+      { id: 'id' in values ? id : undefined, ...addressFields(registrationOf(form, [])) },
+      ADVICE,
+    );
   };
 
   const addressFaults = (values: Values): FieldFault[] => {
@@ -54,16 +57,16 @@ export function createProviderReading({ readProvider }: { readProvider: ReadProv
     read,
     addressFaults,
     methodFor,
-    shown: async ({ values }) => (values.isRead === 'yes' ? (await read(values)).facts : undefined),
+    readAgain: async ({ values }) => (values.isRead === 'yes' ? (await read(values)).facts : undefined),
   };
 }
 
-function pick(registration: Record<string, unknown>) {
+function addressFields(registration: Record<string, unknown>) {
   const { name, issuer, discoveryUrl, endpoints } = registration;
   return { name, issuer, discoveryUrl, endpoints };
 }
 
-function methodFor(chosen: string, { authMethods }: ProviderFacts): string {
-  if (authMethods.length === 0 || authMethods.includes(chosen)) return chosen;
-  return ['client_secret_basic', 'client_secret_post'].find((method) => authMethods.includes(method)) ?? chosen;
+function methodFor(chosenMethod: string, { authMethods }: ProviderFacts): string {
+  if (authMethods.length === 0 || authMethods.includes(chosenMethod)) return chosenMethod;
+  return ['client_secret_basic', 'client_secret_post'].find((method) => authMethods.includes(method)) ?? chosenMethod;
 }

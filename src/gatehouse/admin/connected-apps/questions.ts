@@ -4,8 +4,8 @@ import type { Revocations } from '../../grants/revocations.ts';
 import { confirmation } from '../confirmation.ts';
 import type { AdminParts } from '../parts.ts';
 import type { ConnectedAppChanges } from './changes.ts';
-import type { ConnectedAppFacts } from './facts.ts';
 import { NOTICES, noticeOf } from './notices.ts';
+import type { ConnectedAppReader } from './reader.ts';
 import { type AppView, registrationIn } from './view.ts';
 
 const DELETION = [
@@ -23,18 +23,18 @@ function abandonedRevocations({ count, exact }: { count: number; exact: boolean 
 
 export function connectedAppQuestions(
   parts: Pick<AdminParts, 'pages' | 'publicUrl'> & {
-    facts: ConnectedAppFacts;
+    reader: ConnectedAppReader;
     changes: ConnectedAppChanges;
     countRevocations: Revocations['countOf'];
   },
 ) {
-  const { facts, changes, countRevocations, publicUrl } = parts;
+  const { reader, changes, countRevocations, publicUrl } = parts;
   const home = `${publicUrl.basePath}/admin/connected-apps`;
 
   const disabling = confirmation<AppView>(parts, {
     menuPath: 'connected-apps',
     home: ({ id }) => `connected-apps/${id}`,
-    find: (req) => facts.read(String(req.params.id)),
+    find: (req) => reader.read(String(req.params.id)),
     questionFor: ({ name }) => ({
       action: 'Disable',
       name,
@@ -51,14 +51,14 @@ export function connectedAppQuestions(
     },
   });
 
-  /** The name of an app that cannot be opened is its id. */
+  // An app that cannot be opened has its id as its name.
   const deletion = confirmation<{ id: string; name: string; connections: number }>(parts, {
     menuPath: 'connected-apps',
     home: ({ id, name }) => (id === name ? 'connected-apps' : `connected-apps/${id}`),
     async find(req) {
       const id = String(req.params.id);
-      if ((await facts.unreadable()).includes(id)) return { id, name: id, connections: 0 };
-      const { name, connections = 0 } = await facts.read(id);
+      if ((await reader.unreadable()).includes(id)) return { id, name: id, connections: 0 };
+      const { name, connections = 0 } = await reader.read(id);
       return { id, name, connections };
     },
     questionFor: async ({ id, name, connections }) => ({
@@ -70,7 +70,7 @@ export function connectedAppQuestions(
         ...DELETION,
       ],
       verb: 'Delete app',
-      typed: name,
+      typedText: name,
     }),
     async work(req, { id }) {
       return { url: home, flash: { notice: noticeOf(await changes.remove(req, id, undefined)) } };

@@ -15,7 +15,7 @@ import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-
 import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
 
 const clientSecret = z.string().min(1).max(2000).optional();
-/** Shown on pages, and sent to the provider by dynamic client registration. */
+/** The name is shown on pages, and sent to the provider by dynamic client registration. */
 const name = connectedAppSchema.shape.name.refine((text) => !containsCardNumber(text), {
   error: 'Leave the card number out.',
   params: { rule: 'card_number' },
@@ -57,20 +57,20 @@ const lastCheckJson = z.object({
 
 export type LastCheckView = z.output<typeof lastCheckJson>;
 
-const instant = z.iso.datetime().nullable();
+const nullableTime = z.iso.datetime().nullable();
 
 export const appJson = z.object({
   ...connectedAppSchema.shape,
-  // Without the rules for input, which may have become stricter since the app was stored.
+  // The rules for input do not apply here: they may have become stricter since the app was stored.
   callbackUrls: z.array(z.string()),
   returnUrls: z.array(z.string()),
   source: z.enum(['file', 'administration']).describe('apps of the file cannot be changed by the API'),
   version: z.int().nullable(),
   hasClientSecret: z.boolean(),
-  clientSecretSetAt: instant,
-  clientSecretExpiresAt: instant.describe('if the provider specified it'),
-  createdAt: instant,
-  changedAt: instant,
+  clientSecretSetAt: nullableTime,
+  clientSecretExpiresAt: nullableTime.describe('if the provider specified it'),
+  createdAt: nullableTime,
+  changedAt: nullableTime,
   callbackUrl: z.string().describe('to register at the provider'),
   postLogoutRedirectUri: z.string().describe('to register at the provider'),
   backchannelLogoutUri: z.string().describe('to register at the provider'),
@@ -92,7 +92,7 @@ export const appJson = z.object({
 
 export type AppView = z.output<typeof appJson>;
 
-/** @param registered undefined for an app of the file */
+/** Returns the JSON of an app. @param registered undefined for an app of the file */
 export function appView(
   app: ConnectedApp,
   registered: RegisteredApp | undefined,
@@ -122,7 +122,7 @@ export function appView(
   };
 }
 
-/** The registration without the members that only the view has. */
+/** Returns the registration, without the members that only the view has. */
 export function registrationIn(app: AppView): ConnectedAppRegistration {
   const names = Object.keys(connectedAppSchema.shape);
   return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;

@@ -7,7 +7,7 @@ import type { ClientManagement, DynamicRegistration, Withdrawal } from '../../co
 
 type WithdrawnApp = Pick<ConnectedApp, 'id' | 'name' | 'issuer' | 'clientId'>;
 
-/** Never throws: the app is deleted here, whatever the provider does. */
+/** Deletes the registration. It never throws, because the app is deleted here in any case. */
 export type Withdraw = (req: Request, app: WithdrawnApp, management: ClientManagement) => Promise<Withdrawal>;
 
 export function createWithdraw(parts: {
@@ -19,13 +19,13 @@ export function createWithdraw(parts: {
     const withdrawal = await registration.withdraw(management);
     const entry = { event: 'connected_app.withdrawn', target: { kind: 'connected_app', id, name } } as const;
     const outcome = withdrawal.outcome === 'deleted' ? {} : { outcome: 'not_done: provider' };
-    // Written afterwards: a failure of the audit trail must not prevent the deletion at the provider.
+    // The entry is written afterwards: a failure of the audit trail must not prevent the deletion at the provider.
     await appendOrNote(audit, { ...entry, facts: { issuer, clientId }, ...outcome, ...actorOf(req) });
     return withdrawal;
   };
 }
 
-/** The outcome, and what to do next. @param withdrawal undefined if the provider offers no way to delete */
+/** Describes the outcome and the next step. @param withdrawal undefined if the provider offers no way to delete */
 export function withdrawalWords(withdrawal: Withdrawal | undefined, clientId: string): string {
   if (withdrawal?.outcome === 'deleted') return 'The registration at the provider was deleted.';
   const byHand = `the registration with the client ID ${clientId}: delete it there by hand.`;

@@ -10,10 +10,10 @@ import { APP_FIELDS, APP_SECRETS, newAppForm, valuesOfApp } from './form.ts';
 const STEPS = ['provider', 'registration'] as const;
 export type StepName = (typeof STEPS)[number];
 
-/** Each step carries the fields of the other as hidden fields, except secrets. */
+/** The fields of both steps. Each step has the fields of the other one as hidden fields, except secrets. */
 const wizardForm = newAppForm.extend({
   step: z.string(),
-  /** Values for the remaining placeholders of the preset, in order. */
+  /** The values for the remaining placeholders of the preset, in order. */
   placeholder: z.array(z.string().trim()),
 });
 
@@ -21,7 +21,7 @@ export type WizardForm = FormView<typeof wizardForm> & {
   provider?: ProviderFacts | undefined;
   /** The issuer in the metadata, if it differs from the entered one. */
   namedIssuer?: string | undefined;
-  /** The metadata could not be read, so the endpoints can be entered by hand. */
+  /** True if the metadata could not be read, so that the endpoints can be entered by hand. */
   isUnread?: boolean;
 };
 
@@ -36,13 +36,13 @@ export const WIZARD_FORM = { schema: wizardForm, secrets: APP_SECRETS, fieldOf: 
 /** The fields of the first step. A fault of any other field shows the second. */
 const FIRST_STEP_FIELDS = ['id', 'name', 'issuer', 'discoveryUrl', 'placeholder'];
 
-/** The empty form, or the form with the values of a preset. */
+/** Returns the empty form, or the form with the values of a preset. */
 export function newForm(preset: Preset | undefined): WizardForm {
   const app = preset && { id: preset.id, name: preset.name, ...presetApp(preset) };
   return { values: { ...valuesOfApp(app), step: 'provider', placeholder: [] }, faults: [] };
 }
 
-/** @returns '' if the name has no characters that an id may have */
+/** Returns an id from the name, or '' if the name has no characters that an id may have. */
 export function idFrom(name: string): string {
   const words = name
     .normalize('NFKD')
@@ -61,7 +61,7 @@ export function stepOf({ values, faults }: WizardForm): StepName {
 
 type Values = WizardForm['values'];
 
-/** The placeholders that still occur as `{NAME}` in a field. */
+/** Returns the placeholders that still occur as `{NAME}` in a field. */
 export function openPlaceholders(preset: Preset | undefined, values: Values): Placeholder[] {
   const text = JSON.stringify(values);
   return Object.entries(preset?.placeholders ?? {})
@@ -71,16 +71,16 @@ export function openPlaceholders(preset: Preset | undefined, values: Values): Pl
 
 /** Replaces the preset's placeholders in all fields by the entered values. */
 export function withPlaceholders(preset: Preset | undefined, values: Values): { values: Values; faults: FieldFault[] } {
-  const open = openPlaceholders(preset, values);
-  const entered = new Map(open.map(({ name }, index) => [name, values.placeholder[index] ?? '']));
-  const faults = open.flatMap(({ name, title }, index) =>
+  const placeholders = openPlaceholders(preset, values);
+  const entered = new Map(placeholders.map(({ name }, index) => [name, values.placeholder[index] ?? '']));
+  const faults = placeholders.flatMap(({ name, title }, index) =>
     entered.get(name) === '' ? [{ field: `placeholder-${index}`, text: `Enter ${uncapitalised(title)}.` }] : [],
   );
   if (faults.length > 0) return { values, faults };
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => entered.get(name) ?? whole);
-  const filled = Object.entries(values).map(([field, value]) => [
+  const filledEntries = Object.entries(values).map(([field, value]) => [
     field,
     typeof value === 'string' ? fill(value) : value.map(fill),
   ]);
-  return { values: { ...(Object.fromEntries(filled) as Values), placeholder: [] }, faults };
+  return { values: { ...(Object.fromEntries(filledEntries) as Values), placeholder: [] }, faults };
 }

@@ -63,7 +63,7 @@ export function connectedAppWizard(parts: {
       const preset = presetOf(req);
       const form = submitted ?? newForm(preset);
       const step = stepOf(form);
-      const facts = form.provider ?? (step === 'registration' ? await provider.shown(form) : undefined);
+      const facts = form.provider ?? (step === 'registration' ? await provider.readAgain(form) : undefined);
       return {
         title: 'Register an app',
         faults: form.faults,
@@ -79,7 +79,7 @@ export function connectedAppWizard(parts: {
     },
   );
 
-  /** Adapts the callback URL of this Gatehouse to the id of the app, and adds it to an empty list. */
+  /** Returns the URLs with that of this Gatehouse for the id of the app, which is added only to an empty list. */
   const withGatehouseUrl = (id: string, urls: readonly string[]): readonly string[] => {
     const callbackUrl = callbackUrlOf(isId(id) ? id : 'id', publicHref);
     const isGatehouseUrl = (url: string) => url.startsWith(callbackUrlOf('', publicHref));
@@ -115,25 +115,27 @@ export function connectedAppWizard(parts: {
   /** Returns the form of the second step, or of the first step with faults. */
   const nextStep = async (req: Request, action: string | undefined): Promise<WizardForm> => {
     const submitted = submittedValues(WIZARD_FORM, req.body);
-    const filled = withPlaceholders(presetOf(req), submitted.values);
-    const id = filled.values.id || idFrom(filled.values.name);
-    const form = { ...submitted, values: { ...filled.values, id, step: 'provider', isRead: '' } };
+    const filledForm = withPlaceholders(presetOf(req), submitted.values);
+    const id = filledForm.values.id || idFrom(filledForm.values.name);
+    const form = { ...submitted, values: { ...filledForm.values, id, step: 'provider', isRead: '' } };
     const idFaults = isId(id) && (await changes.isTaken(id)) ? [TAKEN] : [];
     // The issuer is not checked while it contains a placeholder.
     const addressFaults = provider
       .addressFaults(form.values)
-      .filter(({ field }) => filled.faults.length === 0 || field !== 'issuer');
-    const faults = [...idFaults, ...addressFaults, ...filled.faults];
+      .filter(({ field }) => filledForm.faults.length === 0 || field !== 'issuer');
+    const faults = [...idFaults, ...addressFaults, ...filledForm.faults];
     const isReady = faults.length === 0;
     if (isReady && action === 'by_hand') return secondStep(form);
-    const read = isReady || idFaults.length > 0 ? await provider.read(form.values) : undefined;
-    if (isReady && action === 'use_issuer' && read?.namedIssuer !== undefined) {
-      const corrected = { ...form, values: { ...form.values, issuer: read.namedIssuer } };
-      const reread = await provider.read(corrected.values);
-      return reread.facts ? secondStep(corrected, reread.facts) : firstStep(corrected, reread);
+    const readResult = isReady || idFaults.length > 0 ? await provider.read(form.values) : undefined;
+    if (isReady && action === 'use_issuer' && readResult?.namedIssuer !== undefined) {
+      const correctedForm = { ...form, values: { ...form.values, issuer: readResult.namedIssuer } };
+      const secondResult = await provider.read(correctedForm.values);
+      return secondResult.facts
+        ? secondStep(correctedForm, secondResult.facts)
+        : firstStep(correctedForm, secondResult);
     }
-    if (isReady && read?.facts) return secondStep(form, read.facts);
-    return firstStep(form, { ...read, faults: [...faults, ...(read?.faults ?? [])] });
+    if (isReady && readResult?.facts) return secondStep(form, readResult.facts);
+    return firstStep(form, { ...readResult, faults: [...faults, ...(readResult?.faults ?? [])] });
   };
 
   const secondStep = (form: Omit<WizardForm, 'faults'>, facts?: ProviderFacts): WizardForm => {
@@ -177,7 +179,7 @@ function firstStep(
   return { ...form, faults, namedIssuer, isUnread };
 }
 
-/** The URLs to enter at the provider. @param facts shows every URL if undefined */
+/** Returns the URLs to enter at the provider. @param facts every URL is returned if it is undefined */
 function urlsFor(id: string, facts: ProviderFacts | undefined, publicHref: string) {
   const urls = providerUrls(id, publicHref);
   const mayUse = (isOffered: boolean | undefined) => isOffered !== false;

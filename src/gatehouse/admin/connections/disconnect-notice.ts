@@ -11,16 +11,16 @@ const WORDS: Record<DisconnectResult, string> = {
   pending: 'Disconnected here. The revocation at the provider is pending and will be repeated until it is confirmed',
 };
 
-/** For one connection, the response of its provider; for several, the number of confirmed revocations. */
-export function disconnectedNotice(result: { done: readonly Disconnected[]; gone: number }): Notice {
-  const { done } = result;
-  const confirmed = done.filter(({ revocation }) => revocation === 'revoked').length;
+/** Describes the response of the provider for one connection, or the number of confirmed revocations for several. */
+export function disconnectedNotice(result: { results: readonly Disconnected[]; goneCount: number }): Notice {
+  const { results } = result;
+  const confirmed = results.filter(({ revocation }) => revocation === 'revoked').length;
   const text = withGone(result, () => {
-    const [first, ...others] = done;
+    const [first, ...others] = results;
     if (first && others.length === 0) return textOf(first);
-    return `${done.length} connections ended here. The provider has confirmed ${confirmed} of the revocations.`;
+    return `${results.length} connections ended here. The provider has confirmed ${confirmed} of the revocations.`;
   });
-  return { tone: confirmed === done.length ? 'success' : 'info', text };
+  return { tone: confirmed === results.length ? 'success' : 'info', text };
 }
 
 function textOf({ revocation, reply }: Disconnected): string {

@@ -52,15 +52,15 @@ export function disconnectionRoutes(parts: AdminParts) {
     const { app: appId } = connection;
     const target = { kind: 'connection', id: `${userId}/${appId}` };
     const entry = { event: 'connection.removed', target, userId, facts: { connection: connection.id } } as const;
-    const ended = await audited(audit, req, entry, async () => {
+    const disconnected = await audited(audit, req, entry, async () => {
       const options = { by, origin, audited: true, only: connection };
       return (await connections.end(userId, appId, options, deadline)) ?? throwGone();
     });
-    const { revocation, reply } = ended;
+    const { revocation, reply } = disconnected;
     const event = REVOCATION_EVENTS[revocation];
-    const facts = { connection: ended.id, status: reply?.status, error: reply?.error };
+    const facts = { connection: disconnected.id, status: reply?.status, error: reply?.error };
     if (event) await appendOrNote(audit, { event, target, userId, outcome: revocation, facts, ...actorOf(req) });
-    return ended;
+    return disconnected;
   };
 
   const endAll = async (req: Request): Promise<DisconnectProgress> => {
@@ -73,7 +73,7 @@ export function disconnectionRoutes(parts: AdminParts) {
     return audited(audit, req, entry, () => everyone.start(appId, actorOf(req).actor));
   };
 
-  const ending = confirmation<Selection<SelectedConnection>>(parts, {
+  const disconnection = confirmation<Selection<SelectedConnection>>(parts, {
     menuPath: 'connections',
     home: () => 'connections',
     find: (req) => selectionOf(req, findSelected, throwGone),
@@ -85,7 +85,7 @@ export function disconnectionRoutes(parts: AdminParts) {
           ? { action: `Disconnect ${first.app} from`, name: first.user }
           : { action: `Disconnect ${count} connections`, names: items.map(({ user, app }) => `${user}, ${app}`) }),
         consequences: [
-          'The tokens are revoked at the provider and deleted here. This cannot be undone.',
+          'Disconnecting revokes the tokens at the provider and deletes them here. This cannot be undone.',
           'Services can no longer act for the user with this app until the user connects again.',
         ],
         verb: count === 1 ? 'Disconnect' : `Disconnect ${count} connections`,
@@ -98,7 +98,7 @@ export function disconnectionRoutes(parts: AdminParts) {
     },
   });
 
-  const endingAll = confirmation(parts, {
+  const fullDisconnection = confirmation(parts, {
     menuPath: 'connections',
     home: ({ id }) => `connections?app=${id}`,
     async find(req) {
@@ -116,7 +116,7 @@ export function disconnectionRoutes(parts: AdminParts) {
         'To use the app again, every user must connect again.',
       ],
       verb: `Disconnect all ${count}`,
-      typed: name,
+      typedText: name,
     }),
     async work(req) {
       const { app } = await endAll(req);
@@ -125,10 +125,10 @@ export function disconnectionRoutes(parts: AdminParts) {
   });
 
   return {
-    endPage: ending.page,
-    endByForm: ending.form,
-    endAllPage: endingAll.page,
-    endAllByForm: endingAll.form,
+    endPage: disconnection.page,
+    endByForm: disconnection.form,
+    endAllPage: fullDisconnection.page,
+    endAllByForm: fullDisconnection.form,
 
     end: operation(
       {
@@ -148,7 +148,7 @@ export function disconnectionRoutes(parts: AdminParts) {
         const progress = await everyone.progress(String(req.params.id));
         if (!progress)
           throw new AppError('not_found', {
-            detail: 'Nobody has disconnected all users from this app within the last 30 days.',
+            detail: 'Disconnecting all users from this app was not started within the last 30 days.',
           });
         return progressView(progress);
       },
@@ -161,7 +161,7 @@ const MAX_WAIT_MS = 5_000;
 
 const STARTED: Notice = { tone: 'info', text: 'Everyone is being disconnected. The progress is shown below the list.' };
 
-/** Audit events of the provider's response. The disconnection itself was audited before. */
+/** The audit event for each response of the provider. The disconnection itself already has an entry. */
 const REVOCATION_EVENTS: Partial<Record<DisconnectResult, AuditEvent>> = {
   revoked: 'revocation.confirmed',
   pending: 'revocation.pending',

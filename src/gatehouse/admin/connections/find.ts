@@ -9,8 +9,8 @@ interface UserConnection {
 }
 
 /**
- * Accepts the id of a connection, or `USER.APP` for the current connection of a user. Only the latter contains a dot,
- * and only it finds a connection that cannot be read.
+ * Returns a function that finds a connection by its id, or by `USER.APP`, the current connection of a user. Only the
+ * second form contains a dot, and only it finds a connection that cannot be read.
  */
 export function connectionFinder({ find, findById }: Pick<Connections, 'find' | 'findById'>) {
   return async (id: string): Promise<UserConnection | undefined> => {

@@ -7,7 +7,7 @@ import { importEntry, importReport } from '../../users/import-schema.ts';
 import type { AdminParts } from '../parts.ts';
 
 const MAX_ENTRIES = 100;
-/** Limits the time for rate limits and for providers that do not respond. */
+/** Limits how long an import waits for rate limits and for providers that do not respond. */
 const PATIENCE = { milliseconds: 20_000, sinceSuccess: false };
 
 export function connectionImportRoutes({ grants, users, connectedApps, threads, audit, clock }: AdminParts) {

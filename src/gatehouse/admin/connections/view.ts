@@ -136,14 +136,14 @@ const COMMON_COLUMNS: Columns<ConnectionRow> = [
     width: 'ago',
     label: 'Checked',
     csv: ({ checkedAt }) => checkedAt,
-    cell: ({ checkedAt }) => ({ time: checkedAt, otherwise: 'Never' }),
+    cell: ({ checkedAt }) => ({ time: checkedAt, fallback: 'Never' }),
   },
   {
     name: 'Last used',
     width: 'ago',
     label: 'Used',
     csv: ({ lastUsedAt }) => lastUsedAt,
-    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, otherwise: 'Never' }),
+    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, fallback: 'Never' }),
   },
 ];
 
@@ -155,7 +155,7 @@ export const CONNECTION_COLUMNS: Columns<ConnectionRow> = [
   ...COMMON_COLUMNS,
 ];
 
-/** For the page of a user. */
+/** The columns on the page of a user. */
 export const CONNECTION_COLUMNS_OF_USER: Columns<ConnectionRow> = [
   { name: 'App', cell: (connection) => ({ view: '/admin/connections/app', data: { connection } }) },
   ...COMMON_COLUMNS.filter(({ cell }) => cell !== undefined),
@@ -180,5 +180,5 @@ export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
   { name: 'Next attempt', width: 'time', label: 'Next', cell: ({ nextAt }) => ({ time: nextAt }) },
 ];
 
-/** For the page of a user. */
+/** The columns on the page of a user. */
 export const REVOCATION_COLUMNS_OF_USER = REVOCATION_COLUMNS.filter(({ name }) => name !== 'User');

@@ -23,9 +23,9 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/keys/page': AdminPageData & {
       /** Undefined while the first count is under way. */
       report: CountedReport | undefined;
-      /** Keys of `ENCRYPTION_KEYS`. */
+      /** The keys of `ENCRYPTION_KEYS`. */
       held: readonly { kid: string; seals: boolean }[];
-      /** Records sealed by another key than the first; undefined until they are counted. */
+      /** The number of records sealed by a key other than the first; undefined until they are counted. */
       due: number | undefined;
       rotation: RotationProgress | undefined;
       signing: readonly SigningKey[];
@@ -55,7 +55,7 @@ export const wordsOfKind = (kind: string): string => KIND_WORDS[kind] ?? `${kind
 
 type CountedReport = KeyReport & { countedAt: string };
 
-/** A count reads every record. It is cached, longer if it took long, and no request waits for it. */
+/** A count reads every record. It is cached, for longer if it took long, and no request waits for its end. */
 const MIN_COUNT_AGE_MS = 30_000;
 const AGE_FOR_DURATION = 20;
 const MAX_WAIT_MS = 30;
@@ -109,13 +109,13 @@ export function keyRoutes(parts: AdminParts) {
       return { ...report, countedAt: isoTime(startedAt) };
     },
   });
-  /** The last report, or undefined during the first count, and during the first count after a rotation. */
+  /** Returns the last report, or undefined during the first count, and during the first count after a rotation. */
   const latestReport = (rotation: RotationProgress | undefined): Promise<CountedReport | undefined> => {
     const cached = counts.peek('report', { allowStale: true });
     if (cached && cached.countedAt < (rotation?.finishedAt ?? '')) counts.delete('report');
-    const counted = counts.forceFetch('report');
-    counted.catch(() => undefined);
-    return Promise.race([counted, sleep(MAX_WAIT_MS, undefined, { ref: false })]);
+    const newReport = counts.forceFetch('report');
+    newReport.catch(() => undefined);
+    return Promise.race([newReport, sleep(MAX_WAIT_MS, undefined, { ref: false })]);
   };
 
   const signingKeys = async (): Promise<SigningKey[]> =>

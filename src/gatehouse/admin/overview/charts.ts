@@ -86,7 +86,7 @@ export function chartsOf(spans: readonly { at: string; counts: Counts }[]): Char
   });
 }
 
-/** The next number that is 1, 2, 4, 5 or 8 times a power of ten. */
+/** Returns the next number that is 1, 2, 4, 5 or 8 times a power of ten. */
 function ceiling(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
   return ([1, 2, 4, 5, 8, 10].find((factor) => factor * power >= value) ?? 10) * power;

@@ -13,9 +13,10 @@ export type Range = keyof typeof RANGES;
 export type Counts = Record<string, number>;
 
 /**
- * @param spans twice the range, oldest first; the last one is not complete yet
- * @returns `before` leaves out the same part of its last span, so an hour that has just begun does not look like a
- *   decline
+ * Sums the counts of the range, and as `before` those of an equally long time before it. The first span of `before`
+ * counts only by the share that has passed of the current span. Otherwise an hour that has just begun would look like
+ * a decline.
+ * @param spans the spans of twice the range, oldest first; the last one is not complete yet
  */
 export function figuresOf(
   spans: readonly TallySpan[],
@@ -28,7 +29,7 @@ export function figuresOf(
   const [first, second] = current;
   const length = first && second ? Date.parse(second.at) - Date.parse(first.at) : HOUR_MS;
   const elapsed = (now - Date.parse(current.at(-1)?.at ?? '')) / length;
-  return { spans: current, total: sumOf(current), before: sumOf(whole, partial && scaled(partial.counts, elapsed)) };
+  return { spans: current, total: sumOf(current), before: sumOf(whole, partial && scale(partial.counts, elapsed)) };
 }
 
 function sumOf(spans: readonly { counts: Partial<Counts> }[], start: Counts = {}): Counts {
@@ -40,7 +41,7 @@ function sumOf(spans: readonly { counts: Partial<Counts> }[], start: Counts = {}
 }
 
 /** Scales the counts of a span, assuming that they are distributed evenly. */
-function scaled(counts: Partial<Counts>, elapsed: number): Counts {
+function scale(counts: Partial<Counts>, elapsed: number): Counts {
   const share = Math.min(1, Math.max(0, elapsed));
   return Object.fromEntries(Object.entries(counts).map(([name, count = 0]) => [name, Math.round(count * share)]));
 }

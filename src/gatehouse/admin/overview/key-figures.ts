@@ -6,46 +6,46 @@ export interface KeyFigure {
   label: string;
   value: number;
   before: number;
-  /** In percent of the total that it is a part of; undefined without one. */
+  /** The share of a total, in percent; undefined if the figure is not part of a total. */
   share: number | undefined;
-  /** Below `/admin`. */
+  /** The path of the list, below `/admin`. */
   path: string;
 }
 
 const FIGURES: readonly {
   label: string;
   names: readonly Tallied[];
-  /** The counts whose sum it is a part of. */
-  of?: readonly Tallied[];
+  /** The counts whose sum is the total. */
+  totalNames?: readonly Tallied[];
   path: (from: string) => string;
 }[] = [
   { label: 'Sign-ins', names: ['sign_in.succeeded'], path: (from) => `/audit?event=sign_in.succeeded&from=${from}` },
   {
     label: 'Refused or failed sign-ins',
     names: ['sign_in.refused', 'sign_in.failed'],
-    of: ['sign_in.succeeded', 'sign_in.refused', 'sign_in.failed'],
+    totalNames: ['sign_in.succeeded', 'sign_in.refused', 'sign_in.failed'],
     path: () => '/sign-ins?failed=true',
   },
   { label: 'Refreshes', names: ['refresh.succeeded'], path: () => '/connections' },
   {
     label: 'Failed refreshes',
     names: ['refresh.failed'],
-    of: ['refresh.succeeded', 'refresh.failed'],
+    totalNames: ['refresh.succeeded', 'refresh.failed'],
     path: (from) => `/audit?event=refresh.failed&from=${from}`,
   },
   { label: 'Relay calls', names: ['relay.answered'], path: (from) => `/audit?event=relay.used&from=${from}` },
   {
     label: 'Refused relay calls',
     names: ['relay.refused'],
-    of: ['relay.answered', 'relay.refused', 'relay.failed'],
+    totalNames: ['relay.answered', 'relay.refused', 'relay.failed'],
     path: (from) => `/audit?event=relay.refused&from=${from}`,
   },
 ];
 
 export function keyFigures({ from, total, before }: { from: string; total: Counts; before: Counts }): KeyFigure[] {
-  return FIGURES.map(({ label, names, of, path }) => {
+  return FIGURES.map(({ label, names, totalNames, path }) => {
     const value = sumOf(total, names);
-    const whole = of ? sumOf(total, of) : 0;
+    const whole = totalNames ? sumOf(total, totalNames) : 0;
     const share = whole === 0 ? undefined : (100 * value) / whole;
     return { label, value, before: sumOf(before, names), share, path: path(encodeURIComponent(from)) };
   });

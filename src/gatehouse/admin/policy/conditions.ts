@@ -40,7 +40,7 @@ function appFault(app: ConnectedApp | undefined): string | false {
   return app.disabled === true && 'An administrator has disabled this app.';
 }
 
-/** @param fault `false` if there is none; undefined if the condition does not apply to the call */
+/** Returns the verdict. @param fault `false` if there is none; undefined if the condition does not apply to the call */
 function condition(check: string, fault: string | false | undefined): Condition {
   if (fault === undefined) return { check, verdict: 'not_applicable' };
   return fault === false ? { check, verdict: 'passed' } : { check, verdict: 'failed', detail: fault };

@@ -4,7 +4,7 @@ import { shellQuoted } from '../../../shared/text.ts';
 import type { RelayScope } from '../../relay/policy.ts';
 import { EXCHANGE_GRANT_TYPE, SUBJECT_TOKEN_TYPES } from '../../relay/token-exchange.ts';
 
-/** The call to write. Its texts may come from a form, so each language quotes them. */
+/** The call that the examples make. Its texts may come from a form, so each language quotes them. */
 export interface ExampleCall {
   scope: RelayScope;
   app: string | undefined;
@@ -29,7 +29,7 @@ type Fields = readonly (readonly [name: string, value: Value])[];
 interface ExampleRequest {
   url: string;
   headers: Fields;
-  /** Sent in a POST request. */
+  /** The form of a POST request. */
   form?: Fields;
   json?: Readonly<Record<string, string>>;
 }
@@ -41,12 +41,12 @@ const TOKEN_TYPES = {
   none: SUBJECT_TOKEN_TYPES.user,
 };
 
-/** @param publicHref as in `PublicUrl` */
+/** Returns the call in each language. @param publicHref as in `PublicUrl` */
 export function exampleCalls(publicHref: string, call: ExampleCall): Examples {
   const { url, headers, ...rest } = requestOf(call);
-  const token: Fields = [['Authorization', { text: 'Bearer ', env: 'RELAY_TOKEN' }]];
-  const type: Fields = rest.json ? [['Content-Type', 'application/json']] : [];
-  const request = { ...rest, url: publicHref + url, headers: [...token, ...headers, ...type] };
+  const authorization: Fields = [['Authorization', { text: 'Bearer ', env: 'RELAY_TOKEN' }]];
+  const contentType: Fields = rest.json ? [['Content-Type', 'application/json']] : [];
+  const request = { ...rest, url: publicHref + url, headers: [...authorization, ...headers, ...contentType] };
   const needsAssertion = [...headers, ...(rest.form ?? [])].some(([, value]) => value === PROOF);
   return {
     curl: curlOf(request),
@@ -61,8 +61,8 @@ function assertionCommand(publicHref: string) {
   const options = `-o /dev/null -w '%header{gatehouse-user-assertion}' -b "${cookie}=$SESSION"`;
   const call = `curl -sS ${options} ${shellQuoted(`${publicHref}/session/verify`)}`;
   // `read -s` is not in POSIX: dash, the `sh` of Debian, refuses it.
-  const read = "printf 'Session cookie: ' >&2; stty -echo; IFS= read -r SESSION; stty echo; echo >&2";
-  return { cookie, shell: `${read}; export ASSERTION="$(${call})"` };
+  const readSession = "printf 'Session cookie: ' >&2; stty -echo; IFS= read -r SESSION; stty echo; echo >&2";
+  return { cookie, shell: `${readSession}; export ASSERTION="$(${call})"` };
 }
 
 function requestOf(call: ExampleCall): ExampleRequest {
@@ -87,10 +87,10 @@ function requestOf(call: ExampleCall): ExampleRequest {
       return { url: '/relay/connect-links', headers: unprovenUser === undefined ? assertion : [], json };
     }
     case 'token:exchange': {
-      const proven: Value = proof === 'id_token' ? { text: '', env: 'ID_TOKEN' } : PROOF;
+      const provenSubject: Value = proof === 'id_token' ? { text: '', env: 'ID_TOKEN' } : PROOF;
       const form: Fields = [
         ['grant_type', EXCHANGE_GRANT_TYPE],
-        ['subject_token', unprovenUser ?? proven],
+        ['subject_token', unprovenUser ?? provenSubject],
         ['subject_token_type', TOKEN_TYPES[unprovenUser === undefined && proof === 'none' ? 'assertion' : proof]],
         ...(app === undefined ? [] : ([['audience', app]] as const)),
         ...(unnarrowed ? ([['scope', 'openid']] as const) : []),
@@ -101,13 +101,15 @@ function requestOf(call: ExampleCall): ExampleRequest {
 }
 
 function queryOf(parameters: Readonly<Record<string, string | undefined>>): string {
-  const set = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return set.length === 0 ? '' : `?${new URLSearchParams(set)}`;
+  const entries = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return entries.length === 0 ? '' : `?${new URLSearchParams(entries)}`;
 }
 
 function curlOf({ url, headers, form = [], json }: ExampleRequest): string {
-  const text = ([name, value]: Fields[number], joint: string) =>
-    typeof value === 'string' ? shellQuoted(name + joint + value) : `"${name}${joint}${value.text}$${value.env}"`;
+  const text = ([name, value]: Fields[number], separator: string) =>
+    typeof value === 'string'
+      ? shellQuoted(name + separator + value)
+      : `"${name}${separator}${value.text}$${value.env}"`;
   const options = [
     ...headers.map((header) => `-H ${text(header, ': ')}`),
     ...form.map((field) => `--data-urlencode ${text(field, '=')}`),

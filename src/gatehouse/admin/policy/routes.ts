@@ -27,7 +27,7 @@ import { exampleCalls } from './example-calls.ts';
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/policy/page': AdminPageData & {
-      /** The relay token in the address; without one, the form selects one of `tokens`. */
+      /** The relay token in the address. If the address has none, the form selects one of `tokens`. */
       token: { id: string; name: string } | undefined;
       tokens: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
@@ -160,8 +160,8 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     const explained = isComplete ? await explain(question).catch(faultOf) : undefined;
     const faults = explained && 'field' in explained ? [explained] : [];
     const { relayToken, scope, app = '', user = '', serviceAccount = '', proof, unnarrowed, address } = question;
-    const all = { limit: Number.POSITIVE_INFINITY };
-    const [{ items }, { items: serviceAccounts }] = await Promise.all([tokens.page(all), accounts.page(all)]);
+    const allItems = { limit: Number.POSITIVE_INFINITY };
+    const [{ items }, { items: serviceAccounts }] = await Promise.all([tokens.page(allItems), accounts.page(allItems)]);
     return {
       title: token ? `Test a call: ${token.name}` : 'Test a call',
       faults,
@@ -178,7 +178,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
           user,
           serviceAccount,
           proof,
-          // By default, the address of the administrator.
+          // The default is the address of the administrator.
           address: queryField(req, 'address') === undefined ? req.context.address : address,
           unnarrowed: unnarrowed ? 'yes' : '',
         },
@@ -202,15 +202,15 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   };
 }
 
-/** @throws AppError `invalid_request` for text that is not an IP address, which a rule would accept */
+/** @throws AppError `invalid_request` for text that is not an IP address, because a rule would accept it */
 function addressOf({ address }: Question): string {
-  const normal = address === UNKNOWN_ADDRESS ? address : normalAddress(address);
-  if (normal !== undefined) return normal;
+  const normalized = address === UNKNOWN_ADDRESS ? address : normalAddress(address);
+  if (normalized !== undefined) return normalized;
   const detail = 'Enter an IP address, such as 203.0.113.5.';
   throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/address', rule: 'invalid', detail }] });
 }
 
-/** @param relayToken the id in the address of the page; without one, the form contains it */
+/** Reads the question. @param relayToken the id in the address of the page; undefined if the form contains it */
 function questionOf(req: Request, relayToken: string | undefined): Question {
   const field = (name: string) => queryField(req, name)?.trim() || undefined;
   const scope = RELAY_SCOPES.find((candidate) => candidate === field('scope')) ?? ('threads:read' satisfies RelayScope);

@@ -14,24 +14,27 @@ import type { RelayToken, RelayTokenInput } from '../../relay/relay-token.ts';
 import type { rotationForm } from '../credential.ts';
 import { newRelayToken } from './view.ts';
 
-const DAYS = 'Enter a number of days from 1 to 9999.';
-const BIN_CALLS = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
+const DAYS_ADVICE = 'Enter a number of days from 1 to 9999.';
+const BIN_CALLS_ADVICE = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
 
 const { name, scopes, apps, networks } = newRelayToken.shape;
-const days = wholeNumber(1, 9_999, DAYS);
+const days = wholeNumber(1, 9_999, DAYS_ADVICE);
 const unchanged = z.literal('').transform(() => undefined);
-/** In the order of the page, in which faults are listed. */
+/** The fields, in the order of the page, in which faults are listed. */
 const fields = {
   name,
   scopes: scopes.unwrap(),
   apps: apps.unwrap().unwrap(),
   users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
-  /** E-mail addresses and ids. */
+  /** The e-mail addresses and ids of users. */
   listed: words.pipe(z.array(z.string().max(320)).max(10_000)),
   networks: words.pipe(networks.unwrap().unwrap()),
   days,
   ...forEachFlag(() => ticked),
-  binCallsPerMonth: z.union([z.literal('').transform(() => null), wholeNumber(0, 999_999_999, BIN_CALLS)], BIN_CALLS),
+  binCallsPerMonth: z.union(
+    [z.literal('').transform(() => null), wholeNumber(0, 999_999_999, BIN_CALLS_ADVICE)],
+    BIN_CALLS_ADVICE,
+  ),
 };
 
 function forEachFlag<T>(value: (flag: RelayFlag) => T) {
@@ -52,14 +55,14 @@ export const newTokenForm = z
   .refine(({ scopes, apps }) => apps.length > 0 || hasScopeOf(['bin:read'], scopes), NO_APP)
   .refine(({ scopes, users }) => users !== 'none' || hasScopeOf(['bin:read', 'threads:read'], scopes), NEEDED_USERS)
   .refine(hasUsers, NO_USERS)
-  // Otherwise the entered users would be ignored.
+  // Without this rule, the entered users would be ignored.
   .refine(({ users, listed }) => users === 'listed' || listed.length === 0, {
     path: ['listed'],
     error: 'Choose “The users listed below”, or empty this list.',
   });
-/** Without days, the expiry time does not change. */
+/** The form that changes a token. If no days are entered, the expiry time does not change. */
 export const tokenForm = z
-  .object({ ...fields, days: z.union([unchanged, days], DAYS), version: recordVersion })
+  .object({ ...fields, days: z.union([unchanged, days], DAYS_ADVICE), version: recordVersion })
   .refine(hasUsers, NO_USERS);
 
 /** Maps the fields of a token to form fields with another name. */
@@ -82,7 +85,7 @@ export const EMPTY_FORM: FormView<typeof newTokenForm> = {
 
 export const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '1' }, faults: [] };
 
-/** @param listed the users of the token, as the form shows them */
+/** Returns the values of a token for the form. @param listed the users of the token, as the form shows them */
 export function valuesOfToken(token: RelayToken, listed: readonly string[]): FormValues<typeof tokenForm> {
   const { users, networks: cidrs, binCallsPerMonth } = token;
   return {
@@ -102,6 +105,7 @@ export function valuesOfToken(token: RelayToken, listed: readonly string[]): For
 type EnteredForm = Omit<z.output<typeof tokenForm>, 'version'>;
 
 /**
+ * Converts the form to the input of a change.
  * @param now the start of the entered days, in milliseconds since the epoch
  * @param expiresAt the expiry time if no days are entered
  */

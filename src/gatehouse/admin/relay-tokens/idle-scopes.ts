@@ -27,8 +27,8 @@ export async function idleScopesOf(
 ): Promise<IdleScopes> {
   const appScopes = scopes.filter((scope) => scope !== 'bin:read');
   if (appScopes.length === 0) return [];
-  const enabled = appIds.flatMap((id) => parts.apps.find(id) ?? []).filter((app) => !app.disabled);
-  const threadApps = enabled.filter((app) => app.apiBaseUrl !== undefined).map(({ id }) => id);
+  const enabledApps = appIds.flatMap((id) => parts.apps.find(id) ?? []).filter((app) => !app.disabled);
+  const threadApps = enabledApps.filter((app) => app.apiBaseUrl !== undefined).map(({ id }) => id);
   const appReason =
     appIds.length === 0 ? 'The token may use no connected app.' : 'None of its connected apps is enabled.';
   const userReason = await userReasonOf(parts.users, users);
@@ -46,7 +46,7 @@ export async function idleScopesOf(
 
   const results = await Promise.all(
     appScopes.map(async (scope) => {
-      if (enabled.length === 0) return { scope, reason: appReason };
+      if (enabledApps.length === 0) return { scope, reason: appReason };
       return { scope, reason: scope === 'threads:read' ? await threadsReason() : userReason };
     }),
   );
@@ -68,8 +68,8 @@ async function userReasonOf(
 }
 
 /**
- * An example call for the page that shows the secret of a new token: with the first scope that is not idle, and the
- * first app and user, or a service account if the token may not act for users.
+ * Returns an example call for the page that shows the secret of a new token. The call has the first scope that is not
+ * idle, and the first app and user, or a service account if the token may not act for users.
  * @returns undefined if every scope is idle
  */
 export async function firstCallOf(
@@ -82,7 +82,7 @@ export async function firstCallOf(
   const [app] = apps;
   const user = typeof users === 'string' ? undefined : users[0];
   const call = { scope, app, user, unnarrowed: false };
-  // A named user is the simplest example: any proof would have to be fetched first.
+  // A named user makes the simplest example, because a proof would have to be fetched first.
   const proof = assertUser && user !== undefined ? 'none' : 'assertion';
   if (scope !== 'threads:read' || users !== 'none') return { ...call, proof, serviceAccount: undefined };
   const { items } = await accounts.page({ limit: 1, filter: (account) => account.app === app });

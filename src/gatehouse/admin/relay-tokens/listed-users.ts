@@ -5,9 +5,9 @@ import type { UserStore } from '../../users/user-store.ts';
 import { findNamedUser, type NamedUser } from '../named-user.ts';
 import { type Owner, ownerView } from '../users/view.ts';
 
-/** Searches that run at the same time. */
+/** The number of searches that run at the same time. */
 const BATCH = 50;
-/** Further users are shown by their ids only. */
+/** The number of users that are shown with their names. Further users are shown by their ids only. */
 const MAX_NAMED = 50;
 
 export interface ShownUser {
@@ -28,19 +28,19 @@ export async function idsOfEntries(users: Pick<UserStore, 'page'>, entries: read
     const batch = entries.slice(start, start + BATCH);
     results.push(...(await Promise.all(batch.map((entry) => findNamedUser(users, entry)))));
   }
-  const checked = results.map((result) =>
+  const checkedResults = results.map((result) =>
     'id' in result && !SUBJECT_ID.test(result.id) ? { fault: NO_USER } : result,
   );
-  const faults = checked.flatMap((result, index) =>
+  const faults = checkedResults.flatMap((result, index) =>
     'fault' in result ? [{ pointer: `#/listed/${index}`, rule: 'unknown_user', detail: result.fault }] : [],
   );
   if (faults.length > 0) throw new AppError('invalid_request', { detail: NO_USER, faults });
-  return [...new Set(checked.flatMap((result) => ('id' in result ? [result.id] : [])))];
+  return [...new Set(checkedResults.flatMap((result) => ('id' in result ? [result.id] : [])))];
 }
 
 const NO_USER = 'Enter e-mail addresses or ids of users.';
 
-/** The first users, with their names. */
+/** Reads the first users, with their names. */
 export function namedUsers(users: Pick<UserStore, 'find'>, ids: readonly string[]): Promise<ShownUser[]> {
   return Promise.all(
     ids.slice(0, MAX_NAMED).map(async (id) => {
@@ -51,9 +51,9 @@ export function namedUsers(users: Pick<UserStore, 'find'>, ids: readonly string[
   );
 }
 
-/** The entries of the form: e-mail addresses instead of ids, if no other user has the address. */
+/** Returns the entries of the form: e-mail addresses instead of ids, if no other user has the address. */
 export async function entriesOf(users: Pick<UserStore, 'find' | 'page'>, ids: readonly string[]): Promise<string[]> {
-  const first = await Promise.all(
+  const firstEntries = await Promise.all(
     ids.slice(0, MAX_NAMED).map(async (id) => {
       const email = (await users.find(id))?.email;
       if (email === undefined || !/^[^\s,]+@[^\s,]+$/.test(email)) return id;
@@ -61,5 +61,5 @@ export async function entriesOf(users: Pick<UserStore, 'find' | 'page'>, ids: re
       return 'id' in result && result.id === id ? email : id;
     }),
   );
-  return [...first, ...ids.slice(MAX_NAMED)];
+  return [...firstEntries, ...ids.slice(MAX_NAMED)];
 }

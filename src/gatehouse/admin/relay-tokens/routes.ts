@@ -34,7 +34,7 @@ declare module '../../../shared/pages/page-data.ts' {
         token: RelayTokenView;
         /** The first users of the token. */
         listed: readonly ShownUser[];
-        /** Shown with a new secret; undefined if every scope is idle. */
+        /** The example calls that are shown with a new secret; undefined if every scope is idle. */
         examples: Examples | undefined;
         timeline: TimelineSection;
       };
@@ -214,7 +214,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     create: resource.create({
       summary: 'Create a relay token; only this response contains it',
       body: newRelayToken,
-      added: secret,
+      addedMembers: secret,
       work: create,
     }),
     replace: resource.change({
@@ -225,7 +225,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     rotate: resource.change({
       summary: 'Give a relay token a new secret; only this response contains it',
       body: rotation,
-      added: secret,
+      addedMembers: secret,
       work: rotate,
     }),
     revoke: revocation.byApi,

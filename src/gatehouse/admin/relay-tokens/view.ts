@@ -34,7 +34,7 @@ export const relayTokenJson = z.object({
   name: z.string(),
   prefix: z.string().describe('the beginning of the token, to recognize it in the settings of a service'),
   ...relayPolicySchema.shape,
-  // Without the rules for input, because a newer version may have stored a scope that this one does not know.
+  // The rules for input do not apply here: a newer version may have stored a scope that this one does not know.
   scopes: z.array(z.string()).readonly(),
   apps: z.array(z.string()).readonly(),
   users: z.union([z.enum(['all', 'none']), z.array(z.string()).readonly()]),
@@ -53,7 +53,7 @@ export const relayTokenJson = z.object({
 
 export type RelayTokenView = z.output<typeof relayTokenJson>;
 
-/** Does not contain the secret. The prefix contains the token's id. */
+/** Returns the JSON of a token, without the secret. The prefix contains the token's id. */
 export function relayTokenView(
   token: RelayToken,
   { use, idleScopes, now }: { use: RelayTokenUse | undefined; idleScopes: IdleScopes; now: number },
@@ -73,7 +73,7 @@ export function relayTokenView(
   };
 }
 
-/** @param namesOf the names of the token's apps */
+/** Returns the columns of the list. @param namesOf returns the names of a token's apps */
 export const relayTokenColumns = (namesOf: (token: RelayTokenView) => readonly string[]): Columns<RelayTokenView> => [
   {
     name: 'Name',
@@ -102,7 +102,7 @@ export const relayTokenColumns = (namesOf: (token: RelayTokenView) => readonly s
     width: 'time',
     label: 'Used',
     csv: ({ lastUsedAt }) => lastUsedAt,
-    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, otherwise: 'Never' }),
+    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, fallback: 'Never' }),
   },
   { name: 'Last used from', csv: ({ lastUsedFrom }) => lastUsedFrom },
   {

@@ -3,25 +3,25 @@ import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { AdminParts } from '../parts.ts';
 import { shownReference } from '../sign-ins/view.ts';
-import { type Find, type Hit, isAddress, MAX_HITS } from './finder.ts';
+import { type Find, isAddress, MAX_RESULTS, type SearchResult } from './finder.ts';
 
-/** How long the newest audit entries are searched. The page of the audit trail searches further back. */
+/** Limits the time for searching audit entries, newest first. The page of the audit trail searches further back. */
 const AUDIT_SEARCH_MS = 20;
 
 const REFERENCE = /^[0-9a-f]{8}$/i;
 /** The end of a request id is the reference of the request. */
 const REQUEST_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** The reference in a text that is a reference or a request id. */
+/** Returns the reference in a text that is a reference or a request id. */
 export const referenceIn = (q: string) => (REQUEST_ID.test(q) ? q.slice(-8) : REFERENCE.test(q) ? q : undefined);
 
 export function findersByReference(
   parts: Pick<AdminParts, 'users' | 'connectedApps' | 'signInRecords' | 'references' | 'audit'>,
-): { bySignIn: Find; byAuditEntry: Find } {
+): { findSignIns: Find; findAuditEntries: Find } {
   const { users, connectedApps, signInRecords, references, audit } = parts;
   const { apps } = connectedApps;
 
-  const signInHit = (record: SignInRecord, exact: boolean): Hit => {
+  const signInResult = (record: SignInRecord, exact: boolean): SearchResult => {
     const { id, app, email, name } = record;
     const detail = email ?? name ?? apps.find(app)?.name ?? app;
     return {
@@ -33,26 +33,26 @@ export function findersByReference(
     };
   };
 
-  /** Finds by reference, or by an e-mail address that no user has. */
-  const bySignIn: Find = async (q) => {
+  /** Finds a sign-in or an error by reference, or sign-ins by an e-mail address that no user has. */
+  const findSignIns: Find = async (q) => {
     if (isAddress(q)) {
       const [matchingUsers, { items }] = await Promise.all([
         users.store.search({ q, after: undefined, limit: 1 }),
-        signInRecords.store.page({ email: q, limit: MAX_HITS + 1 }),
+        signInRecords.store.page({ email: q, limit: MAX_RESULTS + 1 }),
       ]);
-      return matchingUsers.items.length > 0 ? [] : items.map((record) => signInHit(record, false));
+      return matchingUsers.items.length > 0 ? [] : items.map((record) => signInResult(record, false));
     }
     const reference = referenceIn(q);
     if (reference === undefined) return [];
     const record = await signInRecords.store.find(reference);
-    if (record) return [signInHit(record, true)];
+    if (record) return [signInResult(record, true)];
     const problem = await references.find(reference);
     if (!problem) return [];
     const path = `/admin/sign-ins?q=${encodeURIComponent(problem.reference)}`;
     return [{ id: problem.reference, name: `Error ${problem.reference}`, detail: problem.code, path, exact: true }];
   };
 
-  const auditHit = ({ id, at, event, actor, target }: AuditRecord, exact: boolean): Hit => {
+  const auditResult = ({ id, at, event, actor, target }: AuditRecord, exact: boolean): SearchResult => {
     const instant = encodeURIComponent(at);
     const detail = [actor.name ?? actor.id, target?.name ?? target?.id]
       .filter((text) => text !== undefined)
@@ -61,19 +61,19 @@ export function findersByReference(
     return { id, name: AUDIT_EVENTS[event] ?? event, detail, path, exact };
   };
 
-  const byAuditEntry: Find = async (q) => {
+  const findAuditEntries: Find = async (q) => {
     const entry = await audit.trail.find(q);
-    if (entry) return [auditHit(entry, true)];
+    if (entry) return [auditResult(entry, true)];
     const reference = referenceIn(q);
     // A sign-in or an error page has more details than the audit entries of the same request.
-    if (reference === undefined || (await bySignIn(reference)).length > 0) return [];
+    if (reference === undefined || (await findSignIns(reference)).length > 0) return [];
     const { items } = await audit.trail.page({
-      limit: MAX_HITS + 1,
+      limit: MAX_RESULTS + 1,
       filter: { text: reference },
       searchMs: AUDIT_SEARCH_MS,
     });
-    return items.map((record) => auditHit(record, items.length === 1));
+    return items.map((record) => auditResult(record, items.length === 1));
   };
 
-  return { bySignIn, byAuditEntry };
+  return { findSignIns, findAuditEntries };
 }

@@ -2,28 +2,28 @@
 import type { MatchingOptions, MatchingPage } from '../../../shared/storage/matching-page.ts';
 import { matches } from '../listing.ts';
 
-export interface Hit {
+export interface SearchResult {
   id: string;
   name: string;
   detail: string | null;
-  /** The path of its page, below the public address. */
+  /** The path of the record's page, below the public address. */
   path: string;
-  /** The text equals an id, a name or an address of this record. */
+  /** True if the searched text equals an id, a name or an address of the record. */
   exact: boolean;
 }
 
-/** @param q not empty @returns `MAX_HITS` + 1 hits if there are more */
-export type Find = (q: string) => Promise<Hit[]>;
+/** Returns at most `MAX_RESULTS` + 1 results, so that the search knows whether there are more. @param q not empty */
+export type Find = (q: string) => Promise<SearchResult[]>;
 
 export interface Finder {
   kind: string;
   title: string;
   find: Find;
-  /** The path of the list, searched for the same text; undefined if the list has no such search. */
+  /** Returns the path of the list, searched for the same text; undefined if the list has no such search. */
   list: (q: string) => string | undefined;
 }
 
-export const MAX_HITS = 5;
+export const MAX_RESULTS = 5;
 /** Limits the number of records that a search reads. */
 const MAX_READ = 2_000;
 
@@ -48,7 +48,7 @@ export function findByText<T extends { id: string }>(parts: {
   return async (q) => {
     const text = prefix !== '' && q.startsWith(prefix) ? q.slice(prefix.length) : q;
     const filter = (item: T) => matches(text, item.id, searchResultOf(item).name);
-    const { items } = await records.page({ limit: MAX_HITS + 1, maxRead: MAX_READ, filter });
+    const { items } = await records.page({ limit: MAX_RESULTS + 1, maxRead: MAX_READ, filter });
     return items.map((item) => {
       const { name, detail = `${prefix}${item.id}` } = searchResultOf(item);
       return { id: item.id, name, detail, path: pathOf(item.id), exact: text === item.id || equalsOneOf(q, name) };

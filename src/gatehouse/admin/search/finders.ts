@@ -4,19 +4,19 @@ import { matches } from '../listing.ts';
 import type { AdminParts } from '../parts.ts';
 import { displayName, splitId } from '../users/view.ts';
 import { findersByReference, referenceIn } from './by-reference.ts';
-import { equalsOneOf, type Find, type Finder, isAddress, listWith, MAX_HITS } from './finder.ts';
+import { equalsOneOf, type Find, type Finder, isAddress, listWith, MAX_RESULTS } from './finder.ts';
 
-/** @param resourceFinders the finders of resources with stored records */
+/** Returns all finders. @param resourceFinders the finders of resources with stored records */
 export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): readonly Finder[] {
   const { users, sessions, grants, connectedApps } = parts;
   const { apps } = connectedApps;
   const noList = () => undefined;
-  const { bySignIn, byAuditEntry } = findersByReference(parts);
+  const { findSignIns, findAuditEntries } = findersByReference(parts);
 
-  const findConnection = connectionFinder(grants.connections);
+  const findById = connectionFinder(grants.connections);
 
-  const byUser: Find = async (q) => {
-    const { items } = await users.store.search({ q, after: undefined, limit: MAX_HITS + 1 });
+  const findUsers: Find = async (q) => {
+    const { items } = await users.store.search({ q, after: undefined, limit: MAX_RESULTS + 1 });
     return items.map(({ user: { id, name, email, subject } }) => ({
       id,
       name: displayName({ name, email }) ?? subject,
@@ -26,8 +26,8 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
     }));
   };
 
-  const byConnection: Find = async (q) => {
-    const result = isAddress(q) ? undefined : await findConnection(q);
+  const findConnections: Find = async (q) => {
+    const result = isAddress(q) ? undefined : await findById(q);
     if (!result) return [];
     const { userId, connection } = result;
     const user = await users.store.find(userId);
@@ -37,7 +37,7 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
     return [{ id: connection.id ?? q, name, detail, path, exact: true }];
   };
 
-  const bySession: Find = async (q) => {
+  const findSessions: Find = async (q) => {
     const { userId, rest: ref } = splitId(q);
     const openSessions = ref === '' || isAddress(q) ? [] : await sessions.ofUsers.list(userId);
     return openSessions
@@ -51,11 +51,11 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
       }));
   };
 
-  const byApp: Find = async (q) =>
+  const findApps: Find = async (q) =>
     apps
       .list()
       .filter(({ id, name }) => matches(q, id, name))
-      .slice(0, MAX_HITS + 1)
+      .slice(0, MAX_RESULTS + 1)
       .map(({ id, name }) => ({
         id,
         name,
@@ -64,12 +64,12 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
         exact: equalsOneOf(q, id, name),
       }));
 
-  /** The pages of the menu, by their names. */
-  const byPage: Find = async (q) =>
+  /** Finds pages of the menu by their names. */
+  const findPages: Find = async (q) =>
     parts.pages.menu
       .flatMap(({ tabs }) => tabs)
       .filter(({ label }) => matches(q, label))
-      .slice(0, MAX_HITS + 1)
+      .slice(0, MAX_RESULTS + 1)
       .map(({ path, href, label }) => ({
         id: path,
         name: label,
@@ -79,18 +79,18 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
       }));
 
   return [
-    { kind: 'sign_in', title: 'Sign-ins and errors', find: bySignIn, list: listWith('sign-ins') },
-    { kind: 'user', title: 'Users', find: byUser, list: listWith('users') },
-    { kind: 'connected_app', title: 'Connected apps', find: byApp, list: listWith('connected-apps') },
-    { kind: 'connection', title: 'Connections', find: byConnection, list: noList },
-    { kind: 'session', title: 'Sessions', find: bySession, list: noList },
+    { kind: 'sign_in', title: 'Sign-ins and errors', find: findSignIns, list: listWith('sign-ins') },
+    { kind: 'user', title: 'Users', find: findUsers, list: listWith('users') },
+    { kind: 'connected_app', title: 'Connected apps', find: findApps, list: listWith('connected-apps') },
+    { kind: 'connection', title: 'Connections', find: findConnections, list: noList },
+    { kind: 'session', title: 'Sessions', find: findSessions, list: noList },
     ...resourceFinders,
     {
       kind: 'audit_entry',
       title: 'Audit',
-      find: byAuditEntry,
+      find: findAuditEntries,
       list: (q) => `/admin/audit?text=${encodeURIComponent(referenceIn(q) ?? q)}`,
     },
-    { kind: 'page', title: 'Pages', find: byPage, list: noList },
+    { kind: 'page', title: 'Pages', find: findPages, list: noList },
   ];
 }

@@ -7,7 +7,7 @@ import { operation } from '../../../shared/http/operation.ts';
 import { adminPath } from '../admin-path.ts';
 import type { AdminPageData } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
-import { type Finder, MAX_HITS } from './finder.ts';
+import { type Finder, MAX_RESULTS } from './finder.ts';
 import { finders } from './finders.ts';
 import { searchable } from './searchable.ts';
 
@@ -48,11 +48,11 @@ const searchJson = z.object({
 
 type SearchGroup = z.output<typeof groupJson> & {
   title: string;
-  /** The path of the list with further hits. */
+  /** The path of the list with further results. */
   list: string | undefined;
 };
 
-/** @param resourceFinders the finders of resources with stored records */
+/** Creates the routes. @param resourceFinders the finders of resources with stored records */
 export function searchRoutes(parts: AdminParts, resourceFinders: readonly Finder[]) {
   const { pages, publicUrl } = parts;
   const kinds = finders(parts, resourceFinders);
@@ -62,14 +62,14 @@ export function searchRoutes(parts: AdminParts, resourceFinders: readonly Finder
     if (q === '') return [];
     const groups = await Promise.all(
       kinds.map(async ({ kind, title, find, list }) => {
-        const hits = await find(q);
-        return { kind, title, items: hits.slice(0, MAX_HITS), more: hits.length > MAX_HITS, list: list(q) };
+        const results = await find(q);
+        return { kind, title, items: results.slice(0, MAX_RESULTS), more: results.length > MAX_RESULTS, list: list(q) };
       }),
     );
     return groups.filter(({ items }) => items.length > 0);
   };
 
-  const results = pages.page('admin/search/page', async ({ req, res }) => {
+  const resultsPage = pages.page('admin/search/page', async ({ req, res }) => {
     const entered = queryField(req, 'q') ?? '';
     const q = searchable(entered);
     if (q !== entered) {
@@ -77,11 +77,11 @@ export function searchRoutes(parts: AdminParts, resourceFinders: readonly Finder
       return undefined;
     }
     const groups = await search(q);
-    const hits = groups.flatMap(({ kind, items }) => items.map((hit) => ({ ...hit, kind })));
+    const results = groups.flatMap(({ kind, items }) => items.map((result) => ({ ...result, kind })));
     // The name of a page may also occur in names and addresses of other records.
-    const [exactHit, ...others] = hits.filter(({ exact }) => exact);
-    const isPage = exactHit?.kind === 'page' && others.length === 0;
-    const target = isPage ? exactHit : hits.length === 1 ? hits[0] : undefined;
+    const [exactResult, ...others] = results.filter(({ exact }) => exact);
+    const isPage = exactResult?.kind === 'page' && others.length === 0;
+    const target = isPage ? exactResult : results.length === 1 ? results[0] : undefined;
     if (target) {
       res.redirect(303, `${publicUrl.basePath}${target.path}`);
       return undefined;
@@ -106,7 +106,7 @@ export function searchRoutes(parts: AdminParts, resourceFinders: readonly Finder
   };
 
   return {
-    page: results.handler,
+    page: resultsPage.handler,
     submit,
     submitList,
     api: operation(

@@ -11,7 +11,7 @@ const LONG_TEXT = /[A-Za-z0-9+/_=-]{41,}/g;
 /** Keeps the host and a short first path segment. The rest of a webhook's URL may contain a secret. */
 const URL_PARTS = /:\/\/(?:[^\s/\\?#]*@)?([^\s/\\?#]*)(\/[^\s/\\?#]{0,20}(?=[\s/\\?#]|$))?\S*/g;
 
-/** @returns '' if nothing remains to search for */
+/** Returns the safe part of the text, or '' if nothing remains to search for. */
 export function searchable(entered: string): string {
   const [token] = entered.matchAll(OWN_TOKEN);
   if (token?.[1] !== undefined) return token[1];

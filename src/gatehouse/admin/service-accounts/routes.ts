@@ -20,7 +20,7 @@ declare module '../../../shared/pages/page-data.ts' {
       apps: readonly { id: string; name: string }[];
     };
     'admin/service-accounts/form': AdminPageData & {
-      /** The account whose API token is replaced; undefined for a new account, for one of `apps`. */
+      /** The account whose API token is replaced; undefined if the form creates an account for one of `apps`. */
       account: AccountView | undefined;
       apps: readonly { id: string; name: string }[];
       form: AccountForm;
@@ -53,7 +53,7 @@ function accountView({ id, version, name, app, createdAt, tokenSetAt }: ServiceA
   return { id, version, name, app, createdAt: isoTime(createdAt), tokenSetAt: isoTime(tokenSetAt) };
 }
 
-/** @param appNameOf the name of the account's app */
+/** Returns the columns of the list. @param appNameOf returns the name of an account's app */
 const accountColumns = (appNameOf: (account: AccountView) => string, clock: () => number): Columns<AccountView> => [
   { name: 'Name', width: 'wide', csv: ({ name }) => name, cell: ({ name }) => ({ text: name }) },
   { name: 'App', cell: (account) => ({ text: appNameOf(account) }) },
@@ -62,7 +62,7 @@ const accountColumns = (appNameOf: (account: AccountView) => string, clock: () =
     width: 'id',
     isWideOnly: true,
     csv: ({ id }) => id,
-    cell: ({ id }) => ({ id, of: 'account ID' }),
+    cell: ({ id }) => ({ id, label: 'account ID' }),
   },
   {
     name: 'Created',
@@ -82,7 +82,7 @@ const accountColumns = (appNameOf: (account: AccountView) => string, clock: () =
       remark: secretAge({ setAt: tokenSetAt }, clock()).isOld ? 'Old' : undefined,
     }),
   },
-  // Only for the export. On the page, the app is second.
+  // This column is only exported. On the page, the app is the second column.
   { name: 'App', csv: appNameOf },
 ];
 
@@ -118,7 +118,7 @@ export function serviceAccountRoutes(parts: AdminParts) {
     throw fault('#/app', 'unknown_app', 'There is no connected app with this id that serves threads.');
   };
 
-  /** Returns the token with the platform that accepted it, the only one to which it is sent. */
+  /** Returns the token with the platform that accepted it. The token is sent only to this platform. */
   const tryToken = async (app: ThreadApp, token: string) => {
     const outcome = await relay.checkApiToken(app, token);
     if (outcome !== 'accepted') throw fault('#/apiToken', outcome, CHECK_WORDS[outcome]);
@@ -140,9 +140,9 @@ export function serviceAccountRoutes(parts: AdminParts) {
     if (input.app !== undefined && input.app !== account.app) {
       throw fault('#/app', 'fixed', 'Create another service account for another app.');
     }
-    const entered = input.apiToken === undefined ? undefined : await tryToken(appOf(account.app), input.apiToken);
-    const facts = { name, tokenReplaced: entered !== undefined };
-    const work = () => accounts.change(account.id, version, { name, credential: entered });
+    const credential = input.apiToken === undefined ? undefined : await tryToken(appOf(account.app), input.apiToken);
+    const facts = { name, tokenReplaced: credential !== undefined };
+    const work = () => accounts.change(account.id, version, { name, credential });
     return { item: await resource.audited(req, 'service_account.changed', account, work, facts) };
   };
 

@@ -98,13 +98,13 @@ export function adminSessionRoutes(parts: AdminParts) {
         verb: count === 1 ? 'End session' : `End ${count} sessions`,
       };
     },
-    async work(req, { items, gone }) {
+    async work(req, { items, goneCount }) {
       // The session of the administrator is last: without it, the form could not be sent again after a failure.
       const ordered = items.toSorted(
         (left, right) => Number(isCurrentSession(req, left)) - Number(isCurrentSession(req, right)),
       );
-      const result = await workOnEach({ items: ordered, gone }, ({ id }) => end(req, id));
-      const count = result.done.length;
+      const result = await workOnEach({ items: ordered, goneCount }, ({ id }) => end(req, id));
+      const count = result.results.length;
       const text = withGone(result, () => (count === 1 ? ENDED : `${count} sessions have ended.`));
       return { url: home, flash: { notice: { tone: 'success', text } } };
     },

@@ -28,7 +28,7 @@ export function toListedSession(req: Request, session: SessionRow, appName: stri
   return { ...session, isCurrent: isCurrentSession(req, session), appName };
 }
 
-/** @param user the current record; by default, the copy in the session */
+/** Returns a session as JSON. @param user the current record; by default, the copy in the session */
 export function sessionView(session: Session, user: Owner = session.user): SessionRow {
   const { ref, browser, address, app, createdAt, seenAt } = session;
   return {
@@ -81,11 +81,11 @@ export const sessionColumns = (
   { name: 'User ID', csv: ({ user }) => user.id },
   { name: 'Browser', csv: ({ browser }) => browser, cell: (session) => ({ text: browserOf(session) }) },
   ...COMMON_COLUMNS,
-  // Only for the export.
+  // This column is only exported.
   { name: 'App', csv: appNameOf },
 ];
 
-/** For the page of a user. */
+/** The columns on the page of a user. */
 export const SESSION_COLUMNS_OF_USER: Columns<SessionRow, ListedSession> = [
   {
     name: 'Browser',

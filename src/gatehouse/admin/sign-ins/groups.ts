@@ -13,7 +13,7 @@ export interface FailureGroup {
   id: string;
 }
 
-/** @param signIns newest first; sign-ins without a cause are ignored */
+/** Groups sign-ins, ignoring those without a cause. @param signIns newest first */
 export function failureGroups(signIns: readonly SignInView[]): FailureGroup[] {
   const groups = new Map<string, FailureGroup>();
   for (const { id, app, appName, cause, startedAt: lastAt } of signIns) {

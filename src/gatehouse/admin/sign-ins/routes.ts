@@ -42,7 +42,7 @@ const signInQuery = listQuery.extend({
   failed: z.enum(['true', 'false']).default('false').describe('only failed sign-ins'),
 });
 
-/** The number of newest failures that are grouped, and of newest attempts without a result. */
+/** The groups contain this many of the newest failures, and as many of the newest attempts without a result. */
 const MAX_GROUPED = 200;
 
 interface SignInPage {
@@ -71,16 +71,16 @@ export function adminSignInRoutes(parts: AdminParts) {
     return { items: [], problem: problem && problemView(problem) };
   };
 
-  const groups = async (): Promise<FailureGroup[]> => {
-    // If a provider does not know the callback URL, users do not come back: these attempts failed without a result.
-    const [failed, open] = await Promise.all([
+  const readGroups = async (): Promise<FailureGroup[]> => {
+    // Attempts without a result are included: if a provider does not know the callback URL, users do not come back.
+    const [failures, openAttempts] = await Promise.all([
       records.store.page({ limit: MAX_GROUPED, failedOnly: true }),
       records.store.page({ limit: MAX_GROUPED, openOnly: true }),
     ]);
-    return failureGroups([...failed.items, ...open.items].map(viewOf));
+    return failureGroups([...failures.items, ...openAttempts.items].map(viewOf));
   };
 
-  const withSteps = async (req: Request): Promise<SignInWithSteps> => {
+  const readWithSteps = async (req: Request): Promise<SignInWithSteps> => {
     const record = await records.store.find(String(req.params.id));
     if (record) return signInWithSteps(record, { records, apps });
     throw new AppError('not_found', {
@@ -106,7 +106,7 @@ export function adminSignInRoutes(parts: AdminParts) {
     }
     return {
       title: 'Sign-ins',
-      groups: q === '' && list.previous === undefined ? await groups() : [],
+      groups: q === '' && list.previous === undefined ? await readGroups() : [],
       records: items,
       problem,
       list,
@@ -114,10 +114,10 @@ export function adminSignInRoutes(parts: AdminParts) {
   });
 
   const detailPage = pages.page('admin/sign-ins/detail', async ({ req }) => {
-    const record = await withSteps(req);
+    const record = await readWithSteps(req);
     const { cause, app } = record;
     const group =
-      cause && (await groups()).find((candidate) => candidate.cause === cause.name && candidate.app === app);
+      cause && (await readGroups()).find((candidate) => candidate.cause === cause.name && candidate.app === app);
     return { title: `Sign-in ${record.reference}`, record, similar: Math.max(0, (group?.count ?? 1) - 1) };
   });
 
@@ -142,7 +142,7 @@ export function adminSignInRoutes(parts: AdminParts) {
         summary: 'Read a sign-in with its steps, by its id or the reference of an error page',
         response: signInWithStepsJson,
       },
-      ({ req }) => withSteps(req),
+      ({ req }) => readWithSteps(req),
     ),
   };
 }

@@ -81,7 +81,7 @@ export interface ViewParts {
   apps: Pick<CurrentApps, 'find'>;
 }
 
-/** The reference of the latest error page, which users quote, or of the start. */
+/** Returns the reference of the latest error page, which users quote, or the reference of the start. */
 export function shownReference({ id, failure, references }: SignInRecord): string {
   return failure === undefined ? id : (references.at(-1) ?? id);
 }
@@ -134,7 +134,7 @@ export const SIGN_IN_COLUMNS: Columns<SignInView> = [
     csv: ({ reference }) => reference,
     cell: ({ id, reference }) => ({ path: `sign-ins/${encodeURIComponent(id)}`, code: reference }),
   },
-  // Only for the export. On the page, the start is last.
+  // This column is only exported. On the page, the start is the last column.
   { name: 'Started', csv: ({ startedAt }) => startedAt },
   {
     name: 'Result',

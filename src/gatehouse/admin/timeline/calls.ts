@@ -17,7 +17,7 @@ export interface Calls {
   rules: string[];
 }
 
-/** @param dimension what the counts are divided by */
+/** Sums the calls. @param dimension `token` divides the counts by relay token, `app` by app */
 export function callsOfHours(hours: readonly HourOfUse[], dimension: 'token' | 'app'): Calls[] {
   return hours.flatMap(({ at, counts }) =>
     [...Map.groupBy(counts, (count) => `${isRefusal(count)} ${count.other ?? ''}`).values()].map((group) => ({

@@ -23,10 +23,10 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
 
   /** Reads each name once for a page. A deleted user or token has none. */
   const createNames = (): Names => {
-    const read = new Map<string, Promise<string | undefined>>();
+    const reads = new Map<string, Promise<string | undefined>>();
     const once = (key: string, load: () => Promise<string | undefined>) => {
-      const reading = read.get(key) ?? load();
-      read.set(key, reading);
+      const reading = reads.get(key) ?? load();
+      reads.set(key, reading);
       return reading;
     };
     return {
@@ -74,7 +74,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
     };
   };
 
-  /** Uses the name at the time of the entry, if the entry contains it. */
+  /** Returns the actor with the name at the time of the entry, if the entry contains it. */
   const toActor = async ({ kind, id, name }: AuditRecord['actor'], names: Names) => {
     const isUser = kind === 'user' || kind === 'administrator';
     const page = isUser ? 'users' : kind === 'relay_token' ? 'relay-tokens' : undefined;
@@ -133,7 +133,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
   const appOfPage = (subjectId: string, names: Names) =>
     connectedApps.apps.find(subjectId) ? names.app(subjectId) : undefined;
 
-  /** @param subjectId the id of the user, app or token of the timeline */
+  /** Converts records to items. @param subjectId the id of the user, app or token of the timeline */
   return async (records: readonly TimelineRecord[], subjectId: string): Promise<TimelineItem[]> => {
     const names = createNames();
     return Promise.all(
@@ -145,7 +145,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
   };
 }
 
-/** Facts that are part of the sentence. */
+/** Facts that the details omit, because the sentence contains them. */
 const IN_SENTENCE = new Set(['scopes', 'reference', 'repeated', 'onceAnHour']);
 
 function detailsOf(facts: Readonly<Record<string, unknown>>): Record<string, string> {

@@ -18,43 +18,44 @@ export interface SentenceNames {
   cause: string | undefined;
 }
 
-type Sentence = (record: AuditRecord, names: SentenceNames & { to: string }) => string;
+type Sentence = (record: AuditRecord, names: SentenceNames & { appName: string }) => string;
 
 const verbOf = (purpose: SentenceNames['purpose'], app: string) =>
   purpose === 'connect' ? `connect ${app}` : `sign in with ${app}`;
 
-const because = (words: string, reason: string | undefined) =>
+const withReason = (words: string, reason: string | undefined) =>
   reason === undefined || reason === '' ? words : `${words}: ${reason.replace(/\.$/, '')}`;
 
-const notSignedIn: Sentence = ({ facts }, { to, purpose, cause }) =>
-  because(`Could not ${verbOf(purpose, to)}`, cause ?? textOf(facts?.reason));
+const notSignedIn: Sentence = ({ facts }, { appName, purpose, cause }) =>
+  withReason(`Could not ${verbOf(purpose, appName)}`, cause ?? textOf(facts?.reason));
 
 /** Other events use the words of the audit trail. */
 const SENTENCES: Partial<Record<AuditEvent, Sentence>> = {
-  'sign_in.succeeded': (_record, { to }) => `Signed in with ${to}`,
+  'sign_in.succeeded': (_record, { appName }) => `Signed in with ${appName}`,
   'sign_in.refused': notSignedIn,
   'sign_in.failed': notSignedIn,
   'session.ended': () => 'Ended a session',
-  'session.ended_by_provider': (_record, { to }) => `Was signed out by the provider of ${to}`,
-  'session.end_refused': (_record, { to }) => `Refused a sign-out by the provider of ${to}`,
-  'admin.refused': ({ outcome }) => because('Was refused in the administration', outcome),
+  'session.ended_by_provider': (_record, { appName }) => `Was signed out by the provider of ${appName}`,
+  'session.end_refused': (_record, { appName }) => `Refused a sign-out by the provider of ${appName}`,
+  'admin.refused': ({ outcome }) => withReason('Was refused in the administration', outcome),
   'admin.stepped_up': () => 'Signed in again for the administration',
-  'connection.created': ({ facts }, { to }) => because(`Consented to ${to}`, textOf(facts?.scopes)),
-  'connection.imported': (_record, { to }) => `Imported the connection to ${to}`,
-  'connection.recovered': (_record, { to }) => `The connection to ${to} worked again`,
-  'connection.reconnect_needed': ({ facts }, { to }) =>
-    because(`The connection to ${to} needs reconnecting`, failureWords(facts?.cause)),
-  'connection.removed': ({ outcome }, { to }) => because(`Disconnected ${to}`, outcome && REVOCATION_WORDS[outcome]),
-  'connect_link.created': (_record, { to }) => `Created a link to connect ${to}`,
-  'connect_link.used': (_record, { to }) => `Connected ${to} with a link`,
-  'revocation.pending': (_record, { to }) => `The provider of ${to} did not confirm a revocation`,
-  'revocation.confirmed': (_record, { to }) => `The provider of ${to} confirmed a revocation`,
-  'revocation.abandoned': (_record, { to }) => `Abandoned a revocation at the provider of ${to}`,
-  'refresh.failed': ({ outcome }, { to }) =>
-    because(`A refresh of the connection to ${to} failed`, failureWords(outcome && REFRESH_CAUSES[outcome])),
-  'relay.used': (_record, { to, service = 'a service' }) => `A call by ${service} to ${to} failed`,
+  'connection.created': ({ facts }, { appName }) => withReason(`Consented to ${appName}`, textOf(facts?.scopes)),
+  'connection.imported': (_record, { appName }) => `Imported the connection to ${appName}`,
+  'connection.recovered': (_record, { appName }) => `The connection to ${appName} worked again`,
+  'connection.reconnect_needed': ({ facts }, { appName }) =>
+    withReason(`The connection to ${appName} needs reconnecting`, failureWords(facts?.cause)),
+  'connection.removed': ({ outcome }, { appName }) =>
+    withReason(`Disconnected ${appName}`, outcome && REVOCATION_WORDS[outcome]),
+  'connect_link.created': (_record, { appName }) => `Created a link to connect ${appName}`,
+  'connect_link.used': (_record, { appName }) => `Connected ${appName} with a link`,
+  'revocation.pending': (_record, { appName }) => `The provider of ${appName} did not confirm a revocation`,
+  'revocation.confirmed': (_record, { appName }) => `The provider of ${appName} confirmed a revocation`,
+  'revocation.abandoned': (_record, { appName }) => `Abandoned a revocation at the provider of ${appName}`,
+  'refresh.failed': ({ outcome }, { appName }) =>
+    withReason(`A refresh of the connection to ${appName} failed`, failureWords(outcome && REFRESH_CAUSES[outcome])),
+  'relay.used': (_record, { appName, service = 'a service' }) => `A call by ${service} to ${appName} failed`,
   'relay.refused': ({ outcome }, { app, service = 'a service' }) =>
-    because(
+    withReason(
       `Refused a call by ${service}${app === undefined ? '' : ` to ${app}`}`,
       outcome?.replace('rule: ', 'rule '),
     ),
@@ -67,7 +68,7 @@ const REVOCATION_WORDS: Readonly<Record<string, string>> = {
   unconfirmed: 'no revocation was sent to the provider',
 };
 
-/** The cause in the grant for each outcome of a refresh (`grants/refresh-outcome.ts`). */
+/** The cause that a grant has after each outcome of a refresh (`grants/refresh-outcome.ts`). */
 const REFRESH_CAUSES: Readonly<Record<string, FailureCause>> = {
   refused: 'grant_refused',
   unclear_refusal: 'unclear_refusal',
@@ -82,18 +83,18 @@ export function sentenceOf(record: AuditRecord, names: SentenceNames): string {
   const isByUser = actor.kind !== 'administrator' && actor.kind !== 'admin_token';
   const sentence = isByUser || event.startsWith('connection.') ? SENTENCES[event] : undefined;
   const text = sentence
-    ? sentence(record, { ...names, to: names.app ?? 'an app' })
-    : because(AUDIT_EVENTS[event] ?? event, names.target);
+    ? sentence(record, { ...names, appName: names.app ?? 'an app' })
+    : withReason(AUDIT_EVENTS[event] ?? event, names.target);
   const failed = failedWords(outcome);
   return failed === undefined ? text : `${text} (${failed})`;
 }
 
-/** The sentence of a sign-in attempt without an audit entry. */
+/** Returns the sentence of a sign-in attempt without an audit entry. */
 export function attemptSentence(
   app: string,
   { purpose, cause, ended }: Pick<SentenceNames, 'purpose' | 'cause'> & { ended: boolean },
 ): string {
-  return because(`${ended ? 'Could not' : 'Began to'} ${verbOf(purpose, app)}`, cause);
+  return withReason(`${ended ? 'Could not' : 'Began to'} ${verbOf(purpose, app)}`, cause);
 }
 
 function failureWords(cause: unknown): string | undefined {

@@ -38,13 +38,13 @@ export function createTimelines(
     return { items: await toItems(items, subjectId), ...rest, searchedTo: isoTime(searchedTo) };
   };
 
-  const entries = (
+  const entriesSource = (
     indexes: readonly string[],
     accepts: (record: AuditRecord) => boolean,
   ): MergedSource<TimelineRecord> => mapped(audit.trail.merged(indexes, accepts), (entry) => ({ entry }));
 
-  /** The calls, if the filter includes them. */
-  const calls = (
+  /** Returns the source of calls, if the filter includes them. */
+  const callsSources = (
     { kind }: TimelineQuery,
     read: (before: number) => Promise<Calls[]>,
   ): MergedSource<TimelineRecord>[] =>
@@ -54,7 +54,7 @@ export function createTimelines(
     ofUser(user, query) {
       const { kind } = query;
       const concernsUser = ({ actor, target, userId }: AuditRecord) => [actor.id, target?.id, userId].includes(user.id);
-      const services = async () => {
+      const readCalls = async () => {
         const { items } = await grants.index.page({ userId: user.id, limit: MAX_CONNECTIONS });
         const ofApps = items.map(async ({ appId: app }) => {
           const hours = await relay.uses.hoursOfConnection(user.id, app);
@@ -62,15 +62,17 @@ export function createTimelines(
         });
         return (await Promise.all(ofApps)).flat();
       };
-      const attempts = signInRecords.store.merged(user, (record) => !hasEntry(record, user));
+      const attemptsSource = signInRecords.store.merged(user, (record) => !hasEntry(record, user));
       return pageOf(
         [
-          entries(
+          entriesSource(
             userIndexes(user.id),
-            (entry) => concernsUser(entry) && isListed(entry) && isOf(kind, activityOf(entry)),
+            (entry) => concernsUser(entry) && isListed(entry) && includesKind(kind, activityOf(entry)),
           ),
-          ...(isOf(kind, 'sign_ins') ? [mapped(attempts, (attempt): TimelineRecord => ({ attempt }))] : []),
-          ...calls(query, services),
+          ...(includesKind(kind, 'sign_ins')
+            ? [mapped(attemptsSource, (attempt): TimelineRecord => ({ attempt }))]
+            : []),
+          ...callsSources(query, readCalls),
         ],
         query,
         user.id,
@@ -79,17 +81,24 @@ export function createTimelines(
 
     ofApp(app, query) {
       const { kind } = query;
-      const indexes = ACTIVITIES.filter((activity) => isOf(kind, activity)).map((activity) =>
+      const indexes = ACTIVITIES.filter((activity) => includesKind(kind, activity)).map((activity) =>
         appIndex(app.id, activity),
       );
-      const hours = async (before: number) => callsOfHours(await relay.uses.hoursOf('app', app.id, before), 'token');
-      return pageOf([entries(indexes, isListed), ...calls(query, hours)], query, app.id);
+      const readHours = async (before: number) =>
+        callsOfHours(await relay.uses.hoursOf('app', app.id, before), 'token');
+      return pageOf([entriesSource(indexes, isListed), ...callsSources(query, readHours)], query, app.id);
     },
 
     ofToken(token, query) {
-      const matchesQuery = (entry: AuditRecord) => entry.target?.id === token.id && isOf(query.kind, activityOf(entry));
-      const hours = async (before: number) => callsOfHours(await relay.uses.hoursOf('token', token.id, before), 'app');
-      return pageOf([entries([targetIndex(token.id)], matchesQuery), ...calls(query, hours)], query, token.id);
+      const matchesQuery = (entry: AuditRecord) =>
+        entry.target?.id === token.id && includesKind(query.kind, activityOf(entry));
+      const readHours = async (before: number) =>
+        callsOfHours(await relay.uses.hoursOf('token', token.id, before), 'app');
+      return pageOf(
+        [entriesSource([targetIndex(token.id)], matchesQuery), ...callsSources(query, readHours)],
+        query,
+        token.id,
+      );
     },
   };
 }
@@ -97,9 +106,9 @@ export function createTimelines(
 /** Exceeds the number of apps that administrators register. */
 const MAX_CONNECTIONS = 200;
 
-const isOf = (filter: Activity | undefined, kind: Activity) => filter === undefined || filter === kind;
+const includesKind = (filter: Activity | undefined, kind: Activity) => filter === undefined || filter === kind;
 
-/** False if another item has the same information: a consent, or an hourly sum. */
+/** Returns false if another item has the same information, such as a consent or an hourly sum. */
 function isListed({ event, outcome, facts }: AuditRecord): boolean {
   if (event === 'sign_in.succeeded') return outcome !== 'connected';
   if (event === 'relay.used') return outcome !== 'answered';
@@ -107,7 +116,7 @@ function isListed({ event, outcome, facts }: AuditRecord): boolean {
   return event !== 'relay_token.exchanged';
 }
 
-/** The audit trail has an entry for each attempt that ended with a proven user. */
+/** Returns whether the audit trail has an entry for the attempt, which is so for each that ended with a proven user. */
 function hasEntry({ userId, outcome, presumed }: SignInRecord, user: User): boolean {
   return userId === user.id && outcome !== undefined && presumed !== true;
 }
@@ -119,7 +128,7 @@ function mapped<T>(source: MergedSource<T>, toRecord: (item: T) => TimelineRecor
   };
 }
 
-/** @param read reads the calls of all hours that began before a time, in any order */
+/** Creates the source of calls. @param read reads the calls of all hours that began before a time, in any order */
 function callsSource(
   kind: Activity | undefined,
   read: (before: number) => Promise<Calls[]>,
@@ -131,7 +140,7 @@ function callsSource(
       // The hour of the cursor may have further calls.
       const all = await read(start === undefined ? Number.POSITIVE_INFINITY : start.score + 1);
       return all
-        .filter(({ refused }) => isOf(kind, refused ? 'refusals' : 'relay'))
+        .filter(({ refused }) => includesKind(kind, refused ? 'refusals' : 'relay'))
         .map((calls) => {
           const member = [calls.refused ? 'refused' : 'made', calls.token ?? '', calls.app ?? ''].join(' ');
           byMember.set(`${calls.at} ${member}`, calls);

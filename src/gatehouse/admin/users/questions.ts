@@ -13,7 +13,7 @@ const WARNINGS: Record<ConfirmedChange, string> = {
   delete: 'This is your own account: you will be signed out.',
 };
 
-/** @param connections the number of connections that a deletion revokes */
+/** Returns the question before a change. @param connections the number of connections that a deletion revokes */
 export function questionOf(
   change: ConfirmedChange,
   user: User,
@@ -41,6 +41,6 @@ export function questionOf(
     ],
     warning,
     verb: 'Delete user',
-    typed: user.email ?? name,
+    typedText: user.email ?? name,
   };
 }

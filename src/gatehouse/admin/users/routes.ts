@@ -45,7 +45,7 @@ declare module '../../../shared/pages/page-data.ts' {
       sessionColumns: typeof SESSION_COLUMNS_OF_USER;
       connections: readonly ConnectionRow[];
       connectionColumns: typeof CONNECTION_COLUMNS_OF_USER;
-      /** The address of a user's connection to an app, before the app's id. */
+      /** The address of a connection of the current user, without the app's id at its end. */
       connectionsUrl: string;
       revocations: readonly NamedRevocation[];
       revocationColumns: typeof REVOCATION_COLUMNS_OF_USER;
@@ -92,7 +92,7 @@ export function userRoutes(parts: AdminParts) {
   };
 
   const detailOf = async (user: User): Promise<z.output<typeof userDetailJson>> => {
-    const [openSessions, connected, pending] = await Promise.all([
+    const [openSessions, userConnections, pendingRevocations] = await Promise.all([
       sessions.ofUsers.list(user.id),
       connections.list(user.id),
       connections.pendingRevocations(user.id),
@@ -100,12 +100,12 @@ export function userRoutes(parts: AdminParts) {
     return {
       ...userView(user),
       sessions: openSessions.map((session) => sessionView(session, user)),
-      connections: connected.map((connection) => connectionView(connection, user, apps)),
-      pendingRevocations: pending.map(revocationView),
+      connections: userConnections.map((connection) => connectionView(connection, user, apps)),
+      pendingRevocations: pendingRevocations.map(revocationView),
     };
   };
 
-  /** Audits and makes a change of the user that the path names. */
+  /** Writes the audit entry, then changes the user that the path names. */
   const change = async <T>(req: Request, event: AuditEvent, work: (id: string) => Promise<T>) => {
     const user = await find(req);
     const target = { kind: 'user', id: user.id, name: user.email ?? user.name };
@@ -156,7 +156,7 @@ export function userRoutes(parts: AdminParts) {
     };
   });
 
-  /** Enabling needs no confirmation: it removes nothing. */
+  /** Creates the confirmation of a change. Enabling needs none, because it removes nothing. */
   const confirmed = (kind: ConfirmedChange) =>
     confirmation(parts, {
       menuPath: 'users',

@@ -56,7 +56,7 @@ export const USER_COLUMNS: Columns<UserView, UserRow> = [
     width: 'id',
     isWideOnly: true,
     csv: ({ id }) => id,
-    cell: ({ id }) => ({ id, of: 'user ID' }),
+    cell: ({ id }) => ({ id, label: 'user ID' }),
   },
   {
     name: 'State',
@@ -88,20 +88,20 @@ export function ownerView({ id, name, email }: Owner): z.output<typeof ownerJson
   return { id, name: name ?? null, email: email ?? null };
 }
 
-/** A link to the user of a row. */
+/** Returns the cell that links to the user of a row. */
 export function ownerCell({ id, name, email }: z.output<typeof ownerJson>) {
   const text = name ?? email ?? id;
   return { path: `users/${encodeURIComponent(id)}`, text, title: email ?? text };
 }
 
-/** The name of a user on pages; undefined if neither the name nor the address is known. */
+/** Returns the name of a user for pages, or undefined if neither the name nor the address is known. */
 export function displayName(
   user: { name?: string | null | undefined; email?: string | null | undefined } | undefined,
 ): string | undefined {
   return user?.name ?? user?.email ?? undefined;
 }
 
-/** The parts of `USER.REST`, the id of a session or a connection. Both are empty if it has another form. */
+/** Splits `USER.REST`, the id of a session or a connection. Both parts are empty if the id has another form. */
 export function splitId(id: string): { userId: string; rest: string } {
   const dot = id.indexOf('.');
   return dot === -1 ? { userId: '', rest: '' } : { userId: id.slice(0, dot), rest: id.slice(dot + 1) };

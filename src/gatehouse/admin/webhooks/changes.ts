@@ -54,7 +54,7 @@ export function webhookChanges(parts: {
       return { item: await withHealth(changed) };
     },
 
-    /** The returned secret is shown only once. */
+    /** Replaces the secret. The returned secret is shown only once. */
     async rotate(req: Request, { overlapSeconds }: { overlapSeconds: number }) {
       const webhook = await resource.find(req);
       const work = () => registered.rotate(webhook.id, overlapSeconds);
@@ -71,10 +71,10 @@ export function webhookChanges(parts: {
   };
 }
 
-/** The target of audit entries. */
+/** Returns the target of audit entries. */
 export const webhookTarget = (webhook: Webhook) => ({ id: webhook.id, name: originOf(webhook) });
 
 const ADDRESS_ADVICE = 'Enter a public https address, or an address listed in INTERNAL_HOSTS.';
 
-/** Path and query can contain a secret of the receiver, so the audit trail only contains the origin. */
+/** Returns the origin for the audit trail, because path and query can contain a secret of the receiver. */
 export const originOf = ({ url }: { url: string }) => new URL(url).origin;

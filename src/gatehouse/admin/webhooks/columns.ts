@@ -41,7 +41,7 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
     width: 'time',
     label: 'Last sent',
     csv: ({ lastResponse }) => lastResponse?.at,
-    cell: ({ lastResponse }) => ({ time: lastResponse?.at, otherwise: 'Never' }),
+    cell: ({ lastResponse }) => ({ time: lastResponse?.at, fallback: 'Never' }),
   },
 ];
 

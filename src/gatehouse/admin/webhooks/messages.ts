@@ -38,7 +38,7 @@ export function webhookMessageRoutes(parts: {
 }) {
   const { resource, messages, pages } = parts;
 
-  const page = async ({ id }: Pick<Webhook, 'id'>, query: z.output<typeof messageQuery>) => {
+  const readPage = async ({ id }: Pick<Webhook, 'id'>, query: z.output<typeof messageQuery>) => {
     const { items, ...rest } = await messages.page(id, query);
     return { items: items.map(messageView), ...rest };
   };
@@ -84,7 +84,7 @@ export function webhookMessageRoutes(parts: {
       });
 
   return {
-    /** Like `AdminPages.list`, for the page of the webhook. */
+    /** Reads the messages for the page of the webhook, as `AdminPages.list` does. */
     async pageFor(
       req: Request,
       res: Response,
@@ -96,7 +96,7 @@ export function webhookMessageRoutes(parts: {
         columns: MESSAGE_COLUMNS,
         path: `${resource.home}/${webhook.id}`,
         read: ({ state: stateText, ...position }) =>
-          page(webhook, { ...position, state: MESSAGE_STATES.find((state) => state === stateText) }),
+          readPage(webhook, { ...position, state: MESSAGE_STATES.find((state) => state === stateText) }),
       });
       if (!result) return undefined;
       return { messages: result.items.map((message) => ({ ...message, webhook: webhook.id })), list: result.list };
@@ -112,7 +112,7 @@ export function webhookMessageRoutes(parts: {
         query: messageQuery,
         response: listOf(messageJson),
       },
-      async ({ req, query }) => page(await resource.find(req), query),
+      async ({ req, query }) => readPage(await resource.find(req), query),
     ),
     read: operation(
       { summary: 'Read a message of a webhook, with its attempts and their responses', response: wholeMessageJson },
@@ -129,7 +129,7 @@ export function webhookMessageRoutes(parts: {
   };
 }
 
-/** The result of the attempt that the administrator has just made. */
+/** Returns the notice about the attempt that the administrator has just made. */
 function noticeOf({ attempts }: WebhookMessage, label: string): Notice {
   const result = attempts.at(-1)?.result ?? '';
   const isDelivered = /^2\d\d$/.test(result);

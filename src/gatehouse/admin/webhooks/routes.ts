@@ -35,7 +35,7 @@ declare module '../parts.ts' {
   }
 }
 
-/** The form with faults, of the two forms on a webhook's page. */
+/** The page of a webhook has two forms. The one with faults is set. */
 interface WebhookForms {
   form?: FormView<typeof changeForm>;
   rotation?: FormView<typeof rotationForm>;
@@ -79,7 +79,7 @@ export function webhookRoutes(parts: AdminParts) {
     summary: 'Delete a webhook; its pending messages are not sent',
     event: 'webhook.deleted',
     verb: 'Delete',
-    consequences: ['Nothing more is sent to it. Its messages are deleted, including pending ones.'],
+    consequences: ['Deleting the webhook also deletes its messages, including pending ones.'],
     notice: (count) => `${count === 1 ? 'Webhook' : `${count} webhooks`} deleted. Pending messages are not sent.`,
     async work(id) {
       const isRemoved = await registered.remove(id);
@@ -165,7 +165,7 @@ export function webhookRoutes(parts: AdminParts) {
 
     finder: {
       ...resource.finder,
-      // Does not read the health, which the search does not need.
+      // This reads the records without the health, which the search does not need.
       find: findByText({
         records: registered,
         searchResultOf: ({ url }) => ({ name: url }),
@@ -177,14 +177,14 @@ export function webhookRoutes(parts: AdminParts) {
     create: resource.create({
       summary: 'Create a webhook; only this response contains the secret that signs its messages',
       body: newWebhook,
-      added: secret,
+      addedMembers: secret,
       work: create,
     }),
     replace: resource.change({ summary: 'Change a webhook', body: changedWebhook, work: change }),
     rotate: resource.change({
       summary: 'Give a webhook a new secret; only this response contains it',
       body: webhookRotation,
-      added: secret,
+      addedMembers: secret,
       work: rotate,
     }),
     remove: removal.byApi,

@@ -81,8 +81,8 @@ export function messageView({ id, event, state, body, createdAt, nextAt, attempt
     body,
     createdAt: isoTime(createdAt),
     nextAt: isoOrNull(nextAt),
-    attempts: attempts.map(({ at, manual, responseBody, ...attempted }) => ({
-      ...attempted,
+    attempts: attempts.map(({ at, manual, responseBody, ...rest }) => ({
+      ...rest,
       at: isoTime(at),
       manual: manual === true,
       responseBody: responseBody ?? null,

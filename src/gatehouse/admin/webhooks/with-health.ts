@@ -27,10 +27,10 @@ export function webhooksWithHealth({ registered, healths }: Pick<Webhooks, 'regi
       const webhook = await registered.find(id);
       return webhook && withHealth(webhook);
     },
-    /** Reads the health of every webhook, because the filter may need it. There are few webhooks. */
+    /** Reads a page. The health of every webhook is read, because the filter may need it and there are few webhooks. */
     async page({ filter = () => true, ...options }: MatchingOptions<HealthyWebhook>) {
-      const { items: all } = await registered.page({ limit: Number.POSITIVE_INFINITY });
-      const byId = new Map((await Promise.all(all.map(withHealth))).map((webhook) => [webhook.id, webhook]));
+      const { items: allWebhooks } = await registered.page({ limit: Number.POSITIVE_INFINITY });
+      const byId = new Map((await Promise.all(allWebhooks.map(withHealth))).map((webhook) => [webhook.id, webhook]));
       const matches = ({ id }: Webhook) => {
         const webhook = byId.get(id);
         return webhook !== undefined && filter(webhook);

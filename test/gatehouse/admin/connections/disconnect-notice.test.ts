@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { disconnectedNotice } from '../../../../src/gatehouse/admin/connections/disconnect-notice.ts';
 
-type Done = Parameters<typeof disconnectedNotice>[0]['done'][number];
+type Done = Parameters<typeof disconnectedNotice>[0]['results'][number];
 const ended = (revocation: Done['revocation'], status?: number): Done =>
   ({ revocation, reply: status === undefined ? undefined : { status } }) as Done;
 
@@ -50,6 +50,6 @@ test.each<[string, Done[], number, string, string]>([
     '2 connections ended here. The provider has confirmed 1 of the revocations. 1 was already gone.',
   ],
   ['of none', [], 2, 'success', 'Nothing to do: 2 were already gone.'],
-])('one %s', (_name, done, gone, tone, text) => {
-  expect(disconnectedNotice({ done, gone })).toEqual({ tone, text });
+])('one %s', (_name, results, goneCount, tone, text) => {
+  expect(disconnectedNotice({ results, goneCount })).toEqual({ tone, text });
 });

@@ -14,7 +14,7 @@ export function appAttention({
 }: Pick<AdminParts, 'connectedApps' | 'publicUrl' | 'clock'>) {
   const { apps, registry, checks } = connectedApps;
 
-  const secretOf = (id: string, name: string, setAt: string | null, expiresAt: string | null): Attention[] => {
+  const secretAttention = (id: string, name: string, setAt: string | null, expiresAt: string | null): Attention[] => {
     const age = secretAge({ setAt, expiresAt }, clock());
     if (!age.expiry && !age.isOld) return [];
     const when = expiresAt === null ? '' : relativeTime(Date.parse(expiresAt), clock());
@@ -34,15 +34,15 @@ export function appAttention({
     ];
   };
 
-  const failedCheckOf = async ({ id, name }: { id: string; name: string }): Promise<Attention[]> => {
-    const last = await checks.read(id);
-    const [problem] = problemsIn(last?.findings ?? []);
-    if (!last || !problem) return [];
+  const checkAttention = async ({ id, name }: { id: string; name: string }): Promise<Attention[]> => {
+    const lastCheck = await checks.read(id);
+    const [problem] = problemsIn(lastCheck?.findings ?? []);
+    if (!lastCheck || !problem) return [];
     return [
       {
         kind: 'app_check_failed',
         severity: 'bad',
-        text: `The check of ${name} failed ${relativeTime(last.at, clock())}`,
+        text: `The check of ${name} failed ${relativeTime(lastCheck.at, clock())}`,
         detail: problem.detail,
         since: null,
         path: `/connected-apps/${encodeURIComponent(id)}/check`,
@@ -63,7 +63,7 @@ export function appAttention({
       action: 'Open',
     }));
     const usable = apps.list().filter((app) => !app.disabled && !unusable.includes(app));
-    attention.push(...(await Promise.all(usable.map(failedCheckOf))).flat());
+    attention.push(...(await Promise.all(usable.map(checkAttention))).flat());
     for (const record of await registry.list()) {
       if ('unreadable' in record) {
         attention.push({
@@ -77,7 +77,7 @@ export function appAttention({
         });
       } else if (record.app.clientSecret !== undefined && !record.app.disabled) {
         const { app, secretSetAt, secretExpiresAt } = record;
-        attention.push(...secretOf(app.id, app.name, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
+        attention.push(...secretAttention(app.id, app.name, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
       }
     }
     return attention;

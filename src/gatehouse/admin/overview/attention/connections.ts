@@ -3,15 +3,15 @@ import { FAILURE_WORDS } from '../../../grants/grant.ts';
 import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
-/** The number of connections of each state that are counted. */
+/** The largest number of connections that is counted for each state. */
 const MAX_LISTED = 1_000;
-/** The number of connections of each app that are read for the cause. */
+/** The number of connections of each app that are read to find the cause. */
 const SAMPLE = 10;
 
 export function connectionAttention({ grants, connectedApps }: Pick<AdminParts, 'grants' | 'connectedApps'>) {
   const { index } = grants;
 
-  /** The most frequent cause of the newest connections, in words. */
+  /** Finds the most frequent cause of the newest connections, in words. */
   const usualCause = async (connections: readonly { userId: string; appId: string }[]): Promise<string | null> => {
     const loaded = await Promise.all(
       connections
@@ -25,20 +25,20 @@ export function connectionAttention({ grants, connectedApps }: Pick<AdminParts, 
       if (cause === undefined) return [];
       return reason === undefined ? FAILURE_WORDS[cause] : `${FAILURE_WORDS[cause]} (${reason})`;
     });
-    const [usual] = [...Map.groupBy(causes, (cause) => cause)].sort(
+    const [largestGroup] = [...Map.groupBy(causes, (cause) => cause)].sort(
       ([, left], [, right]) => right.length - left.length,
     );
-    return usual?.[0] ?? null;
+    return largestGroup?.[0] ?? null;
   };
 
-  const inState = async (state: 'reconnect_needed' | 'unverified'): Promise<Attention[]> => {
+  const attentionFor = async (state: 'reconnect_needed' | 'unverified'): Promise<Attention[]> => {
     const { items: listed } = await index.page({ state, limit: MAX_LISTED });
-    const more = listed.length === MAX_LISTED ? 'At least ' : '';
+    const atLeast = listed.length === MAX_LISTED ? 'At least ' : '';
     return Promise.all(
       [...Map.groupBy(listed, ({ appId }) => appId)].map(async ([appId, ofApp]) => {
         const name = connectedApps.apps.find(appId)?.name ?? appId;
         const isSingle = ofApp.length === 1;
-        const count = `${more}${ofApp.length.toLocaleString('en-GB')} ${isSingle ? 'connection' : 'connections'} to ${name}`;
+        const count = `${atLeast}${ofApp.length.toLocaleString('en-GB')} ${isSingle ? 'connection' : 'connections'} to ${name}`;
         return {
           ...(state === 'reconnect_needed'
             ? {
@@ -56,5 +56,5 @@ export function connectionAttention({ grants, connectedApps }: Pick<AdminParts, 
     );
   };
 
-  return async () => [...(await inState('reconnect_needed')), ...(await inState('unverified'))];
+  return async () => [...(await attentionFor('reconnect_needed')), ...(await attentionFor('unverified'))];
 }

@@ -7,11 +7,11 @@ import type { Attention } from './view.ts';
 
 /** The number of newest tokens and webhooks that are read. */
 const MAX_READ = 500;
-/** How long an expired token is listed. A service that still needs it has failed by then. */
+/** How long an expired token is listed. A service that still needs it will have failed by then. */
 const EXPIRED_MS = 7 * DAY_MS;
 
 export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, 'relay' | 'adminTokens' | 'clock'>) {
-  const expiring = <T extends { id: string; name: string; expiresAt: number }>(
+  const expiryAttention = <T extends { id: string; name: string; expiresAt: number }>(
     items: readonly T[],
     {
       kind,
@@ -40,12 +40,12 @@ export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, '
       adminTokens.page({ limit: MAX_READ }),
     ]);
     return [
-      ...expiring(ofServices.items, {
+      ...expiryAttention(ofServices.items, {
         kind: 'relay_token_expiring',
         words: 'Relay token',
         pathOf: (id) => `/relay-tokens/${id}`,
       }),
-      ...expiring(ofAdministrators.items, {
+      ...expiryAttention(ofAdministrators.items, {
         kind: 'admin_token_expiring',
         words: 'Admin token',
         pathOf: () => '/admin-tokens',
@@ -60,14 +60,14 @@ export function webhookAttention({ webhooks }: Pick<AdminParts, 'webhooks'>) {
     const enabled = items.filter((webhook) => webhook.enabled);
     const healths = await Promise.all(enabled.map(({ id }) => webhooks.healths.of(id)));
     return enabled.flatMap(({ id, url }, index): Attention[] => {
-      const { failingSince, last } = healths[index] ?? {};
+      const { failingSince, last: lastAttempt } = healths[index] ?? {};
       if (failingSince === undefined) return [];
       return [
         {
           kind: 'webhook_failing',
           severity: 'bad',
           text: `Webhook ${new URL(url).host} is failing`,
-          detail: last ? `Last response: ${last.result}` : null,
+          detail: lastAttempt ? `Last response: ${lastAttempt.result}` : null,
           since: isoTime(failingSince),
           path: `/webhooks/${id}`,
           action: 'Open',

@@ -1,4 +1,4 @@
-/** Reads connected apps for pages and API, from `CONNECTED_APPS_FILE` and from the storage. */
+/** Reads connected apps for pages and the API, from `CONNECTED_APPS_FILE` and from the storage. */
 import { AppError } from '../../../shared/errors.ts';
 import type { AppRegistry } from '../../connected-apps/app-registry.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
@@ -8,35 +8,35 @@ import { type ListQuery, matches, pageOf } from '../listing.ts';
 import { throwUnknown } from '../resource.ts';
 import { type AppView, appView, type LastCheckView, lastCheckView } from './view.ts';
 
-export interface ConnectedAppFacts {
-  /** Sorted by id. */
+export interface ConnectedAppReader {
+  /** Returns a page of the list, sorted by id. */
   page(query: ListQuery): Promise<{ items: AppView[]; next?: string }>;
-  /** Ids of the apps whose encryption key is missing. They can only be deleted. */
+  /** Returns the ids of the apps whose encryption key is missing. These apps can only be deleted. */
   unreadable(): Promise<string[]>;
-  /** Includes the number of its connections. @throws AppError `not_found` */
+  /** Reads an app, with the number of its connections. @throws AppError `not_found` */
   read(id: string): Promise<AppView>;
   /** Counts the connections that would lack scopes if the app had the planned ones. */
   lacking(app: AppView, plannedScopes: readonly string[]): Promise<NonNullable<AppView['lacking']>>;
 }
 
-export function connectedAppFacts(parts: {
+export function connectedAppReader(parts: {
   apps: CurrentApps;
   registry: AppRegistry;
   checks: Pick<ScheduledChecks, 'read'>;
   publicHref: string;
   countConnections: (appId: string) => Promise<number>;
   countLacking: MissingScopes['count'];
-}): ConnectedAppFacts {
+}): ConnectedAppReader {
   const { apps, registry, checks, publicHref, countConnections, countLacking } = parts;
 
   const lastCheckOf = async (id: string): Promise<Required<LastCheckView> | null> => {
-    const last = await checks.read(id);
-    return last ? lastCheckView(last) : null;
+    const lastCheck = await checks.read(id);
+    return lastCheck ? lastCheckView(lastCheck) : null;
   };
 
-  const inList = async (app: Omit<AppView, 'lastCheck'>): Promise<AppView> => {
-    const last = await lastCheckOf(app.id);
-    return { ...app, lastCheck: last && { ...last, findings: undefined } };
+  const withLastCheck = async (app: Omit<AppView, 'lastCheck'>): Promise<AppView> => {
+    const lastCheck = await lastCheckOf(app.id);
+    return { ...app, lastCheck: lastCheck && { ...lastCheck, findings: undefined } };
   };
 
   return {
@@ -52,11 +52,11 @@ export function connectedAppFacts(parts: {
           .map((record) => appView(record.app, record, publicHref)),
       ];
       const matching = views.filter(({ id, name, issuer }) => matches(query.q, id, name, issuer));
-      const { items, ...more } = pageOf(
+      const { items, ...rest } = pageOf(
         matching.sort((left, right) => (left.id < right.id ? -1 : 1)),
         query,
       );
-      return { items: await Promise.all(items.map(inList)), ...more };
+      return { items: await Promise.all(items.map(withLastCheck)), ...rest };
     },
 
     async unreadable() {
