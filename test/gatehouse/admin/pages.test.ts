@@ -137,7 +137,7 @@ connections # Connections
   | User | App | Health | Account | Checked | Last used | Actions
   | Ada Moreau </admin/users/{ada}> | Collaboration platform | Active | admin@example.test | just now | just now |
 connections?app=second # Connections
-  This app has 1 connection. It is revoked at the provider and deleted here, regardless of the filters above.
+  This app has 1 connection. Disconnecting revokes it at the provider and deletes it here, regardless of the filters above.
   Disconnect everyone… </admin/connected-apps/second/disconnect-everyone>
 connect-links # Connect links
   With a connect link, one user can connect one app once, within 30 minutes. Services create them.
