@@ -51,7 +51,7 @@ export function formFields(body: unknown, name: string): string[] {
 export function queryField(req: IncomingMessage, name: string): string | undefined {
   const [value, secondValue] = queryFields(req, name);
   if (secondValue === undefined) return value;
-  throw new AppError('invalid_request', { detail: `Give "${name}" once.` });
+  throw new AppError('invalid_request', { detail: `Send "${name}" once.` });
 }
 
 /** Returns all values of a query parameter that a URL may repeat. */

@@ -118,7 +118,7 @@ function queryOf({ url = '' }: IncomingMessage): Record<string, string> {
   const parameters = [...new URLSearchParams(start < 0 ? '' : url.slice(start))];
   const query = Object.fromEntries(parameters);
   if (Object.keys(query).length === parameters.length) return query;
-  throw new AppError('invalid_request', { detail: 'Give each parameter of the URL once.' });
+  throw new AppError('invalid_request', { detail: 'Send each parameter of the URL once.' });
 }
 
 /**

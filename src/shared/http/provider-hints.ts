@@ -12,18 +12,18 @@ const hintText = (isValid: (value: string) => boolean, error: string, descriptio
 export const hintFields = {
   login_hint: hintText(
     (value) => !/[\p{Cc}\p{Cf}\p{Cs}]/u.test(value) && !holdsCardNumber(value),
-    'Give "login_hint" once: an account of at most 255 characters, without control characters and card numbers.',
+    'Send "login_hint" once: an account of at most 255 characters, without control characters and card numbers.',
     'the account at the provider, such as an e-mail address, of at most 255 characters',
   ),
   prompt: z
-    .enum(['select_account', 'login'], 'Give "prompt" once: select_account or login.')
+    .enum(['select_account', 'login'], 'Send "prompt" once: select_account or login.')
     .optional()
     .describe(
       'select_account: the provider lets the user choose an account; login: the provider asks for the password again',
     ),
   ui_locales: hintText(
     areLocales,
-    `Give "ui_locales" once: at most ${MAX_LOCALES} language tags (BCP 47) with one space between them.`,
+    `Send "ui_locales" once: at most ${MAX_LOCALES} language tags (BCP 47) with one space between them.`,
     `languages of the provider's pages: at most ${MAX_LOCALES} language tags (BCP 47) with spaces between them`,
   ),
 };

@@ -17,7 +17,7 @@ afterAll(async () => {
   await site.close();
 });
 
-test('R61 every route, every error page, through expiry, refresh and disconnect', async () => {
+test('R61 no route or error page reveals a secret, through expiry, refresh and disconnect', async () => {
   const agent = createUserAgent();
   const received: string[] = [];
   const record = (page: Page) => {

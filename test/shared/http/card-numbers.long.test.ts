@@ -166,7 +166,7 @@ function* requests(
   yield ['accept', path, { headers: { ...base, accept: `text/${CARD}` } }, WAYS];
 }
 
-describe('R85 R86 every route, every place', () => {
+describe('R85 R86 a card number in every place of a request to every route', () => {
   test.each(ROUTES.map((route, turn) => ({ ...route, turn })))(
     '$method $pattern',
     async ({ turn, ...route }) => {
@@ -196,7 +196,7 @@ describe('R85 R86 every route, every place', () => {
     60_000,
   );
 
-  test('also during sign-in and consent', async () => {
+  test('during sign-in and consent', async () => {
     for (const path of [
       `/sign-in?return_to=${encodeURIComponent(`/connections?card=${CARD}`)}`,
       `/connections?card=${CARD}`,
@@ -217,7 +217,7 @@ describe('R85 R86 every route, every place', () => {
     expect(result.url).toBe(`${site.url}/connections/platform`);
   });
 
-  test('no log line, metric, stored byte or outbound byte holds it', async () => {
+  test('is in no log line, metric, stored byte or outbound byte', async () => {
     expect(site.logs().length).toBeGreaterThan(500);
     expectNone(site.logs().join(''), 'A log line');
     expectNone((await ask(`${site.managementUrl}/metrics`)).body, 'A metric');
@@ -232,7 +232,7 @@ describe('R85 R86 every route, every place', () => {
     expectNone(JSON.stringify(site.sandbox.requests.latest()), 'What reached the sandbox');
   });
 
-  test('a BIN still works after all that', async () => {
+  test('does not keep a later BIN from being looked up', async () => {
     expect((await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } })).status).toBe(200);
   });
 });

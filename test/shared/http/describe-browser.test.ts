@@ -17,13 +17,13 @@ test.each([
   expect(describeBrowser(userAgent)).toBe(description);
 });
 
-test('reads only the beginning of a long text', () => {
+test('only the beginning of a long text is read', () => {
   const describeAt = (length: number) =>
     describeBrowser(`${'x'.repeat(length - ' Firefox/140.0'.length)} Firefox/140.0`);
   expect([describeAt(512), describeAt(560)]).toEqual(['Firefox', undefined]);
 });
 
-test('parses a repeated text once', () => {
+test('a repeated text is parsed once', () => {
   const parse = vi.spyOn(Bowser, 'parse');
   const userAgents = [FIREFOX, 'unheard-of/1.0'].map((text) => text.replace('140', '139'));
   for (let count = 0; count < 3; count += 1) {

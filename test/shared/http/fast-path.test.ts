@@ -62,7 +62,7 @@ test.each([
   expect(await createFastPath().request(url)).toEqual([path]);
 });
 
-test('only below a base path', async () => {
+test('with a base path, the fast path handles only requests below it', async () => {
   const { request } = createFastPath({ basePath: '/gate' });
   expect(await request('/gate/threads/current')).toEqual(['fast ']);
   expect(await request('/gate/bin/457173')).toEqual(['fast 457173']);
@@ -101,7 +101,7 @@ test('the fast path begins the request with the pattern of its route; Express re
   await vi.waitFor(() => expect(outcomes).toEqual(['failed by the store']), PATIENTLY);
 });
 
-test('counts each request on the fast path once; Express responds if the limit refuses it', async () => {
+test('each request on the fast path is counted once; Express responds if the limit refuses it', async () => {
   const { request, countRequest, begin } = createFastPath({ refused: 'as one too many' });
   expect(await request('/threads/current')).toEqual(['failed as one too many']);
   expect(begin.onFastPath).toHaveBeenCalledOnce();

@@ -120,7 +120,7 @@ describe('R68 on every status', () => {
     }
   });
 
-  test('https: HSTS on every answer', async () => {
+  test('https: HSTS on every response', async () => {
     const secure = await startSite({ env: { PUBLIC_URL: 'https://gatehouse.test' } });
     try {
       const listener = `http://127.0.0.1:${secure.env.PORT}`;

@@ -74,12 +74,12 @@ describe('R73 without a trusted proxy', () => {
     }
   });
 
-  test('the own host name in capitals causes no redirect', async () => {
+  test('the host name of PUBLIC_URL in capitals causes no redirect', async () => {
     const { host } = new URL(site.url);
     expect((await ask(`${site.url}/`, { headers: { ...PAGE, host: host.toUpperCase() } })).status).toBe(200);
   });
 
-  test('ignores X-Request-Id of an untrusted peer', async () => {
+  test('X-Request-Id of an untrusted peer is ignored', async () => {
     const { headers } = await ask(`${site.url}/`, { headers: { 'x-request-id': 'chosen-by-a-stranger' } });
     expect(headers['x-request-id']).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   });
@@ -94,7 +94,7 @@ describe('R73 behind a trusted proxy', () => {
   const get = (path: string, headers: Record<string, string | string[]>) =>
     ask(`http://127.0.0.1:${site.env.PORT}${path}`, { headers: { ...PAGE, ...headers } });
 
-  test('uses X-Forwarded-Host, and ignores the Host of the proxy', async () => {
+  test('X-Forwarded-Host is used, and the Host of the proxy is ignored', async () => {
     expect((await get('/', { 'x-forwarded-host': 'gatehouse.test' })).status).toBe(200);
     expect((await get('/', { host: 'internal:8080' })).status).toBe(200);
     const other = await get('/connections', { 'x-forwarded-host': 'old-name.test' });
@@ -144,7 +144,7 @@ describe('a PUBLIC_URL with a path', () => {
   });
   afterAll(() => site.close());
 
-  test('sign-in, thread, BIN, connections and sign-out work under it', async () => {
+  test('sign-in, thread, BIN, connections and sign-out work below the path', async () => {
     const { agent, page } = await signIn(site);
     expect(page.url).toBe(`${site.url}/`);
     expect(site.url).toMatch(/\/gate\/house$/);
@@ -166,7 +166,7 @@ describe('a PUBLIC_URL with a path', () => {
     expect(out.visited.at(-1)?.startsWith(site.sandbox.issuer)).toBe(true);
   });
 
-  test('every route and every link of every page is below it', async () => {
+  test('every route and every link of every page is below the path', async () => {
     const { agent } = await signIn(site);
     const origin = new URL(site.url).origin;
     for (const { method, path } of ROUTES) {
@@ -184,7 +184,7 @@ describe('a PUBLIC_URL with a path', () => {
     expect((await ask(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
   });
 
-  test('its problem types are below it', async () => {
+  test('problem types are below the path', async () => {
     const { body } = await ask(`${site.url}/threads/current`, { headers: DATA });
     const { type } = JSON.parse(body);
     expect(type).toBe(`${site.url}/problems/sign_in_required`);

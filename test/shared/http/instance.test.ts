@@ -22,7 +22,7 @@ function assertLogged({ id, instance }: ProblemIds, logs: readonly string[]): vo
 const HEX = '6bf0b9c2d1e84f5aa3c7e9d0b1f2a3c4';
 const UUID = '6bf0b9c2-d1e8-4f5a-a3c7-e9d0b1f2a3c5';
 
-describe('of Gatehouse', () => {
+describe('the problems of Gatehouse', () => {
   let site: TestSite;
   beforeAll(async () => {
     site = await startSite({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
@@ -62,7 +62,7 @@ describe('of Gatehouse', () => {
   });
 });
 
-describe('of the BIN lookup service', () => {
+describe('the problems of the BIN lookup service', () => {
   let site: BinSite;
   beforeAll(async () => {
     site = await startBinSite();

@@ -83,7 +83,7 @@ describe('the input', () => {
     const faults = [{ pointer: '#/limit', rule: 'invalid', detail: 'Use 50 or less.' }];
     const detail = 'The request is not valid: "errors" says where and why.';
     expect(await call('/things?limit=51')).toMatchObject([400, { code: 'invalid_request', detail, faults }]);
-    const once = 'Give each parameter of the URL once.';
+    const once = 'Send each parameter of the URL once.';
     expect(await call('/things?limit=1&limit=1')).toMatchObject([400, { code: 'invalid_request', detail: once }]);
   });
 

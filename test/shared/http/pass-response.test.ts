@@ -53,7 +53,7 @@ function pieces(send: (sink: BodySink) => void) {
   return { whole: () => undefined, take, resume: vi.fn<() => void>(), destroy() {} };
 }
 
-test.each([0, 1, 300, 16_384, 16_385, 50_000])('passes on a complete body of %i bytes', async (length) => {
+test.each([0, 1, 300, 16_384, 16_385, 50_000])('a complete body of %i bytes is passed on', async (length) => {
   const bytes = Buffer.from(Array.from({ length }, (_, index) => index % 256));
   open = async () => ({ ...HEAD, body: whole(bytes) });
   const { status, headers, body } = await call();
@@ -63,7 +63,7 @@ test.each([0, 1, 300, 16_384, 16_385, 50_000])('passes on a complete body of %i 
   expect(await outcome).toBe('passed');
 });
 
-test('passes on a body piece by piece, under one head', async () => {
+test('a body is passed on piece by piece, under one head', async () => {
   open = async () => ({
     ...HEAD,
     body: pieces((sink) => {
@@ -77,7 +77,7 @@ test('passes on a body piece by piece, under one head', async () => {
   expect(await outcome).toBe('passed');
 });
 
-test('sends the head of an empty body', async () => {
+test('the head of an empty body is sent', async () => {
   open = async () => ({ ...HEAD, body: pieces((sink) => sink.end()) });
   const { status, headers, body } = await call();
   expect([status, headers.etag, body.length]).toEqual([207, '"v1"', 0]);
@@ -98,7 +98,7 @@ test('a caller that reads slowly slows the platform down, and gets the whole bod
 
 const BROKEN_OFF = { code: 'upstream_error', logDetail: 'the response of the platform broke off' };
 
-test('throws before the head is sent if the body breaks off at once', async () => {
+test('a body that breaks off at once is an error before the head is sent', async () => {
   const cause = new Error('reset');
   const headsSent: boolean[] = [];
   const callWith = (body: () => StreamedBody) => {
@@ -117,7 +117,7 @@ test('throws before the head is sent if the body breaks off at once', async () =
   expect(headsSent).toEqual([false, false]);
 });
 
-test('leaves the response unfinished if the body breaks off later', async () => {
+test('the response stays unfinished if the body breaks off later', async () => {
   const cause = new Error('reset');
   open = async () => ({
     ...HEAD,
@@ -131,7 +131,7 @@ test('leaves the response unfinished if the body breaks off later', async () => 
   expect(sent.writableFinished).toBe(false);
 });
 
-test('rethrows an error of the call unchanged', async () => {
+test('an error of the call is thrown unchanged', async () => {
   const failure = new Error('not connected');
   open = () => Promise.reject(failure);
   await call().catch(() => undefined);
@@ -190,7 +190,7 @@ test('R123 a body that ends because the caller disconnected is not a failure of 
   expect(await outcome).toBe('passed');
 });
 
-test('passes nothing on if the caller disconnects while the call is opened', async () => {
+test('nothing is passed on if the caller disconnects while the call is opened', async () => {
   const opened = Promise.withResolvers<PassedResponse>();
   const called = Promise.withResolvers<StopSwitch>();
   open = (stop) => {
@@ -206,7 +206,7 @@ test('passes nothing on if the caller disconnects while the call is opened', asy
   expect(await outcome).toBe('passed');
 });
 
-test('makes no call if the caller has disconnected before', async () => {
+test('no call is made if the caller has already disconnected', async () => {
   const res = { on: vi.fn(), destroyed: true } as unknown as ServerResponse;
   await passResponse({} as IncomingMessage, res, () => expect.fail('The caller has disconnected.'));
 });

@@ -90,7 +90,7 @@ describe('R77 methods', () => {
     },
   );
 
-  test('the management port also refuses them', async () => {
+  test('the management port also refuses malformed requests and CONNECT', async () => {
     expect((await sendRaw(site.managementUrl, 'GET /healthz HTTP/1.1\r\n\r\n')).status).toBe(400);
     const head = 'GET /healthz HTTP/1.1\r\nHost: gatehouse.test\r\nConnection: close\r\n\r\n';
     expect((await sendRaw(site.managementUrl, head)).status).toBe(200);

@@ -48,6 +48,6 @@ test.each([
 ])('R110 refuses %s %j', (name, value) => {
   const refusal = () => read({ [name]: value });
   expect(refusal).toThrow(expect.objectContaining({ code: 'invalid_request' }));
-  expect(refusal).toThrow(new RegExp(`^Give "${name}" once: `));
+  expect(refusal).toThrow(new RegExp(`^Send "${name}" once: `));
   if (typeof value === 'string' && value.length > 8) expect(refusal).not.toThrow(value);
 });

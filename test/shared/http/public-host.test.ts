@@ -52,7 +52,7 @@ describe('under another host name', () => {
     expect(await targetOf('/session', { ...PAGE, host })).toBe('https://gatehouse.test/session');
   });
 
-  test('below a base path', async () => {
+  test('redirects below a base path', async () => {
     const targetOf = await serveAt('https://gatehouse.test/gate');
     expect(await targetOf('/gate/session', { host })).toBe('here');
     expect(await targetOf('/gate/sessions', { host })).toBe('https://gatehouse.test/gate/sessions');

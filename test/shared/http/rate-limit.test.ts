@@ -35,7 +35,7 @@ const take = (count: number, kind: LimitKind, caller: string) => {
   return limits.headers(kind, counted);
 };
 
-test('accepts requests up to the limit, reports the remaining ones, and refuses more until the minute is over', () => {
+test('requests up to the limit are accepted, and further ones are refused until the minute is over; the headers report the rest', () => {
   now += 12_400;
   expect(take(1, 'address', 'a')).toEqual({
     'RateLimit-Policy': '"address";q=10;w=60',
@@ -112,7 +112,7 @@ test('R97 a frequent caller is remembered among many others', () => {
   expect(limits.take('guess', '192.0.2.1')).toBe(4);
 });
 
-test('adds each request to the store once, from half of the limit on, and includes the counts of other processes', async () => {
+test('each request is added to the store once, from half of the limit on, and the counts of other processes are included', async () => {
   take(4, 'address', 'a');
   await limits.flush();
   expect(stored.size).toBe(0);
@@ -146,7 +146,7 @@ test('a session is written to the store much earlier', async () => {
   expect([...lifetimes]).toEqual([120]);
 });
 
-test('keeps the counts of other processes after the store was emptied', async () => {
+test('the counts of other processes are kept after the store was emptied', async () => {
   take(5, 'guess', 'a');
   await limits.flush();
   const key = keys.limit('guess', 'a', 30);
@@ -167,14 +167,14 @@ test('an unavailable store neither refuses callers below their limit nor lifts a
   expect(() => limits.take('address', 'a')).toThrow(REFUSED);
 });
 
-test('does not write counts of an earlier minute', async () => {
+test('counts of an earlier minute are not written', async () => {
   take(9, 'address', 'a');
   now += MINUTE;
   await limits.flush();
   expect(stored.size).toBe(0);
 });
 
-test('flushes by itself until closed', async () => {
+test('counts are flushed at intervals until the limits are closed', async () => {
   take(9, 'address', 'a');
   await expect.poll(() => [...stored.values()]).toEqual([9]);
   limits.close();

@@ -27,14 +27,14 @@ async function exportTo(lines: AsyncIterable<string>, read: (url: string) => Pro
   return promise;
 }
 
-test('throws a failure during the export, and the client notices that the response is incomplete', async () => {
+test('a failure during the export is thrown, and the client notices that the response is incomplete', async () => {
   const thrown = await exportTo(failing(), async (url) => {
     await expect(fetch(url).then((response) => response.text())).rejects.toThrow();
   });
   expect(thrown).toMatchObject({ message: 'the storage is gone' });
 });
 
-test('does not throw if the client disconnects', async () => {
+test('a disconnected client causes no error', async () => {
   const thrown = await exportTo(endless(), async (url) => {
     const client = new AbortController();
     await fetch(url, { signal: client.signal });

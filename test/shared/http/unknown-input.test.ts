@@ -46,7 +46,7 @@ function credentialsFor({ pattern }: ListedRoute): Record<string, string> {
 
 const label = (route: ListedRoute) => [`${route.method} ${route.pattern}`, route] as const;
 
-describe('R88 an unknown parameter', () => {
+describe('R88 an unknown parameter is refused by', () => {
   test.each([...ROUTES.filter(isData), ...API].map(label))('%s', async (_name, route) => {
     if (!operationOf(route)) return;
     const headers = { ...credentialsFor(route), ...(route.method === 'GET' ? {} : JSON_BODY) };
@@ -55,7 +55,7 @@ describe('R88 an unknown parameter', () => {
   });
 });
 
-describe('R88 an unknown member', () => {
+describe('R88 an unknown member is refused by', () => {
   const changes = [...ROUTES.filter(isData), ...API].filter(({ method }) => method !== 'GET');
   test.each(changes.map(label))('%s', async (_name, route) => {
     if (!operationOf(route)) return;

@@ -13,21 +13,21 @@ type Done = (error: Error | null, addresses?: object[]) => void;
 /** The names that reached the resolver. */
 let lookedUp: string[];
 /** The lookups that the resolver has not responded to. */
-let open: Map<string, Done>;
-let slow: { host: string; repeated?: true | undefined }[];
+let openLookups: Map<string, Done>;
+let slowReports: { host: string; repeated?: true | undefined }[];
 let isDead: (name: string) => boolean;
 let names: HostNames;
 const lookup = ((name: string, _options: object, done: Done) => {
   lookedUp.push(name);
-  if (isDead(name)) open.set(name, done);
+  if (isDead(name)) openLookups.set(name, done);
   else done(null, [{ address: '93.184.216.34', family: 4 }]);
 }) as unknown as typeof systemLookup;
 
 beforeEach(() => {
   vi.useFakeTimers();
-  [lookedUp, open, slow] = [[], new Map(), []];
+  [lookedUp, openLookups, slowReports] = [[], new Map(), []];
   isDead = (name) => name.endsWith('dead.example');
-  names = createHostNames({ lookup, onSlow: (report) => void slow.push(report), threads: 16 });
+  names = createHostNames({ lookup, onSlow: (report) => void slowReports.push(report), threads: 16 });
 });
 afterEach(() => void vi.useRealTimers());
 
@@ -59,7 +59,8 @@ function onThreads(count: number): typeof systemLookup {
 }
 
 /** Ends a lookup like the system after its own timeout. */
-const timeOut = (name: string) => open.get(name)?.(Object.assign(new Error('no response'), { code: 'EAI_AGAIN' }));
+const timeOut = (name: string) =>
+  openLookups.get(name)?.(Object.assign(new Error('no response'), { code: 'EAI_AGAIN' }));
 
 describe('R129 one name', () => {
   test('is looked up once at a time for any number of calls', async () => {
@@ -69,9 +70,9 @@ describe('R129 one name', () => {
     expect(lookedUp).toEqual(['dead.example']);
     expect(names.isAwaited('dead.example')).toBe(true);
     // A later call does not wait for a lookup that has already run for 3 s.
-    const later = addressOrError('dead.example');
+    const laterCall = addressOrError('dead.example');
     await pass(0.01);
-    expect(await later).toBe(TOO_LATE);
+    expect(await laterCall).toBe(TOO_LATE);
     expect(lookedUp).toEqual(['dead.example']);
   });
 
@@ -101,7 +102,7 @@ describe('R129 one name', () => {
       await slowLookup;
       await pass(15);
     }
-    expect(slow).toEqual([
+    expect(slowReports).toEqual([
       { host: 'dead.example' },
       { host: 'dead.example', repeated: true },
       { host: 'dead.example', repeated: true },
@@ -109,7 +110,7 @@ describe('R129 one name', () => {
     await pass(30);
     void addressOrError('dead.example');
     await pass(1);
-    expect(slow.at(-1)).toEqual({ host: 'dead.example' });
+    expect(slowReports.at(-1)).toEqual({ host: 'dead.example' });
   });
 });
 
@@ -130,10 +131,10 @@ describe('R129 names that do not resolve', () => {
   });
 
   test('occupy at most a quarter of the threads once they are known to be slow; further ones are refused at once', async () => {
-    const first = dead(6).map(addressOrError);
+    const firstCalls = dead(6).map(addressOrError);
     await pass(10);
     for (const name of dead(6)) timeOut(name);
-    await Promise.all(first);
+    await Promise.all(firstCalls);
     await pass(2);
     lookedUp = [];
     const second = dead(6).map(addressOrError);
@@ -145,14 +146,14 @@ describe('R129 names that do not resolve', () => {
   test('delay no name that has resolved, even if they are many', async () => {
     await addressOrError('old.example');
     await pass(6);
-    const first = dead(100).map(addressOrError);
+    const firstCalls = dead(100).map(addressOrError);
     await pass(0);
     expect(lookedUp.filter((name) => name.endsWith('dead.example'))).toHaveLength(6);
     expect(await addressOrError('old.example')).toBe('93.184.216.34');
     await pass(3);
-    await Promise.all(first);
+    await Promise.all(firstCalls);
     // Queued names are looked up as lookups end.
-    for (const name of [...open.keys()]) timeOut(name);
+    for (const name of [...openLookups.keys()]) timeOut(name);
     await pass(0);
     expect(lookedUp.filter((name) => name.endsWith('dead.example')).length).toBeGreaterThan(6);
   });
@@ -163,14 +164,14 @@ describe('R129 names that do not resolve', () => {
     isDead = (name) => name.endsWith('dead.example');
     await pass(6);
     lookedUp = [];
-    const first = dead(20).map(addressOrError);
-    const old = addressOrError('old.example');
+    const firstCalls = dead(20).map(addressOrError);
+    const oldNameCall = addressOrError('old.example');
     await pass(0);
     expect(lookedUp).toEqual(dead(6));
     expect(await addressOrError('new.example')).toBe('93.184.216.34');
     // They and the name queued behind them keep their last addresses.
     await pass(1);
-    expect(new Set(await Promise.all([...first, old]))).toEqual(new Set(['93.184.216.34']));
+    expect(new Set(await Promise.all([...firstCalls, oldNameCall]))).toEqual(new Set(['93.184.216.34']));
     const repeated = addressOrError('0.dead.example');
     await pass(0.01);
     expect([await repeated, names.isAwaited('0.dead.example')]).toEqual(['93.184.216.34', false]);
@@ -178,13 +179,13 @@ describe('R129 names that do not resolve', () => {
     await pass(9);
     for (const name of dead(6)) timeOut(name);
     await pass(2);
-    const later = dead(20).map(addressOrError);
+    const laterCalls = dead(20).map(addressOrError);
     await pass(0.01);
-    expect(new Set(await Promise.all(later))).toEqual(new Set(['93.184.216.34']));
+    expect(new Set(await Promise.all(laterCalls))).toEqual(new Set(['93.184.216.34']));
     await pass(43);
-    const late = dead(20).map(addressOrError);
+    const lateCalls = dead(20).map(addressOrError);
     await pass(3);
-    expect(new Set(await Promise.all(late))).toEqual(new Set([REFUSED, TOO_LATE]));
+    expect(new Set(await Promise.all(lateCalls))).toEqual(new Set([REFUSED, TOO_LATE]));
     expect(names.isAwaited('6.dead.example')).toBe(true);
   });
 
@@ -193,16 +194,16 @@ describe('R129 names that do not resolve', () => {
     await addressOrError('old.example');
     await pass(6);
     for (const name of dead(2)) void addressOrError(name);
-    const old = addressOrError('old.example');
+    const oldNameCall = addressOrError('old.example');
     await pass(1);
-    expect(await old).toBe('93.184.216.34');
+    expect(await oldNameCall).toBe('93.184.216.34');
   });
 
   test('are no longer limited once they resolve in time', async () => {
-    const first = dead(6).map(addressOrError);
+    const firstCalls = dead(6).map(addressOrError);
     await pass(10);
     for (const name of dead(6)) timeOut(name);
-    await Promise.all(first);
+    await Promise.all(firstCalls);
     isDead = () => false;
     await pass(2);
     expect(new Set(await Promise.all(dead(6).map(addressOrError)))).toEqual(new Set(['93.184.216.34']));
@@ -259,13 +260,13 @@ describe('R129 a call to a name that does not resolve', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']), lookup });
-    const stuck = Promise.allSettled(
+    const stuckCalls = Promise.allSettled(
       Array.from({ length: 100 }, () =>
         outbound.fetch('https://idp.dead.example/', {}, { ...LIMITS, deadlineMilliseconds: 300 }),
       ),
     );
     expect((await outbound.fetch(url, {}, LIMITS)).status).toBe(200);
-    await stuck;
+    await stuckCalls;
     expect(lookedUp).toEqual(['idp.dead.example']);
     await outbound.close();
     server.close();

@@ -37,16 +37,16 @@ async function reasonOf(call: Promise<unknown>): Promise<string> {
   return error instanceof OutboundError ? error.reason : String(error);
 }
 
-test('closes the connection to a host that is called once, even if the host requests a longer keep-alive', async () => {
-  let open = 0;
+test('the connection to a host that is called once is closed, even if the host requests a longer keep-alive', async () => {
+  let openConnections = 0;
   const server = createServer({ keepAliveTimeout: 600_000 }, (_req, res) => {
     res.setHeader('keep-alive', 'timeout=600');
     res.end('{}');
   });
   server.on('connection', (socket) => {
-    open += 1;
+    openConnections += 1;
     socket.on('close', () => {
-      open -= 1;
+      openConnections -= 1;
     });
   });
   server.listen(0, '127.0.0.1');
@@ -57,8 +57,8 @@ test('closes the connection to a host that is called once, even if the host requ
     done(null, [{ address: '127.0.0.1', family: 4 }])) as unknown as typeof systemLookup;
   const outbound = createOutbound({ policy: createAddressPolicy(hosts), lookup });
   await Promise.all(hosts.map((host) => outbound.fetch(`http://${host}:${port}/`, {}, LIMITS)));
-  expect(open).toBe(hosts.length);
-  expect(await until(() => open === 0)).toBeLessThan(30_000);
+  expect(openConnections).toBe(hosts.length);
+  expect(await until(() => openConnections === 0)).toBeLessThan(30_000);
   await outbound.close();
   server.close();
 });
@@ -94,14 +94,14 @@ describe('R28: every response has a limit in bytes and time', () => {
     expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(64);
   });
 
-  test('reads a response of exactly the limit, and refuses one byte more', async () => {
+  test('a response of exactly the limit is read, and one byte more is refused', async () => {
     const exact = Buffer.byteLength(await (await jwks()).text());
     const fetchWith = (maxBytes: number) => outbound.fetch(`${provider.issuer}/jwks`, {}, { ...LIMITS, maxBytes });
     expect((await fetchWith(exact)).status).toBe(200);
     expect(await reasonOf(fetchWith(exact - 1))).toBe('too_large');
   });
 
-  test('requests no compression', async () => {
+  test('a call requests no compression', async () => {
     await jwks();
     expect(provider.hits[0]?.headers['accept-encoding']).toBe('identity');
   });
@@ -158,7 +158,7 @@ describe('R79: addresses', () => {
     },
   );
 
-  test('resolves a name once, and connects to the address that was checked', async () => {
+  test('a call resolves a name once, and connects to the address that was checked', async () => {
     // The first address is allowed, and its server does not use TLS; all later ones are forbidden.
     const { lookedUp, lookup } = resolver(['127.0.0.1'], ['169.254.169.254']);
     expect(await callNamed(lookup)).toBe('connection');
@@ -166,7 +166,7 @@ describe('R79: addresses', () => {
     expect(await callNamed(lookup)).toBe('address');
   });
 
-  test('does not resolve a URL that breaks the policy as it stands', async () => {
+  test('the host of a URL that breaks the policy is not resolved', async () => {
     const { lookedUp, lookup } = resolver(['93.184.216.34']);
     const calls = createOutbound({ policy: createAddressPolicy([]), lookup });
     for (const url of ['http://provider.example.com/', 'https://10.0.0.1/', 'https://u:p@provider.example.com/', 'x']) {

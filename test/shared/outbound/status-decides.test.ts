@@ -40,8 +40,8 @@ Object.assign(BODIES, {
 
 let url: string;
 let outbound: Outbound;
-let open = 0;
-const ended: EndedCall[] = [];
+let openConnections = 0;
+const endedCalls: EndedCall[] = [];
 /** Paths: `/STATUS/KIND`. */
 const server = createServer((req, res) => {
   req.resume();
@@ -51,9 +51,9 @@ const server = createServer((req, res) => {
 });
 beforeAll(async () => {
   server.on('connection', (socket) => {
-    open += 1;
+    openConnections += 1;
     socket.once('close', () => {
-      open -= 1;
+      openConnections -= 1;
     });
   });
   server.listen(0, '127.0.0.1');
@@ -61,7 +61,7 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   outbound = createOutbound({
     policy: createAddressPolicy(['127.0.0.1', '127.0.0.2']),
-    onEnded: (call) => void ended.push(call),
+    onEnded: (call) => void endedCalls.push(call),
   });
 });
 afterAll(async () => {
@@ -85,7 +85,7 @@ test('R133 a partial body is kept, and does not turn the status into a failure i
     expect(response.status).toBe(200);
     expect(await response.text()).toMatch(/^(?:$|begins with this text)/);
   }
-  expect(ended.map(({ outcome }) => outcome)).toEqual(KINDS.map(() => '2xx'));
+  expect(endedCalls.map(({ outcome }) => outcome)).toEqual(KINDS.map(() => '2xx'));
 });
 
 test('R133 an invalid body does not hide an error status', async () => {
@@ -128,7 +128,7 @@ test('R133 a message is delivered by its status', async () => {
 });
 
 test('R133 a body that is not read to its end releases its connection and its slot', async () => {
-  await until(() => open <= 1 && outbound.load().running === 0);
+  await until(() => openConnections <= 1 && outbound.load().running === 0);
 });
 
 test.each([

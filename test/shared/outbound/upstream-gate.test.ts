@@ -73,7 +73,7 @@ const streamOne = async () => {
   return body;
 };
 
-test('R89 limits how many calls run and wait, and refuses further ones at once', async () => {
+test('R89 a limited number of calls run and wait, and further ones are refused at once', async () => {
   const calls = Array.from({ length: 5 }, () => fetchOne());
   await expect.poll(() => host.pending.length).toBe(3);
   expect(outbound.load()).toEqual({ running: 3, waiting: 2 });
@@ -90,23 +90,23 @@ test('R89 limits how many calls run and wait, and refuses further ones at once',
   expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
 });
 
-test('R89 counts each host separately', async () => {
-  const other = await startSlowHost();
+test('R89 the calls to each host are counted separately', async () => {
+  const otherHost = await startSlowHost();
   const calls = Array.from({ length: 5 }, () => fetchOne());
-  const elsewhere = reasonOf(outbound.fetch(`${other.url}/`, {}, LIMITS));
-  await expect.poll(() => other.pending.length).toBe(1);
-  other.respondToAll();
-  expect(await elsewhere).toBe('response');
-  await other.close();
+  const otherCall = reasonOf(outbound.fetch(`${otherHost.url}/`, {}, LIMITS));
+  await expect.poll(() => otherHost.pending.length).toBe(1);
+  otherHost.respondToAll();
+  expect(await otherCall).toBe('response');
+  await otherHost.close();
   await outbound.close();
   await Promise.all(calls);
 });
 
-test('R89 frees the slot of a call that is cut off, times out or is destroyed', async () => {
-  const broken = [fetchOne(), fetchOne(), fetchOne()];
+test('R89 a call that is cut off, times out or is destroyed frees its slot', async () => {
+  const brokenCalls = [fetchOne(), fetchOne(), fetchOne()];
   await expect.poll(() => host.pending.length).toBe(3);
   for (const res of [...host.pending]) res.destroy();
-  expect(await Promise.all(broken)).toEqual(['connection', 'connection', 'connection']);
+  expect(await Promise.all(brokenCalls)).toEqual(['connection', 'connection', 'connection']);
   expect(await Promise.all([fetchOne(200), fetchOne(200), fetchOne(200)])).toEqual(['timeout', 'timeout', 'timeout']);
   const streams = Array.from({ length: 3 }, () => outbound.stream(outbound.target(`${host.url}/`), []));
   const ends = streams.map(({ response }) => reasonOf(response));
@@ -207,7 +207,7 @@ describe('R92 calls that anonymous requests cause', () => {
   });
 });
 
-describe('R134 what services cause', () => {
+describe('R134 calls that services cause', () => {
   const limits = { concurrency: 8, waiting: 8 };
   const shared = () => createOutbound({ policy: createAddressPolicy(['127.0.0.1']), limits, onBusy: () => undefined });
   const endOf = ({ response, destroy }: ReturnType<Outbound['stream']>) => ({ ended: reasonOf(response), destroy });
@@ -218,7 +218,7 @@ describe('R134 what services cause', () => {
     return Promise.all(calls).finally(() => clearInterval(timer));
   };
 
-  test('a service that floods has three eighths of the slots, the one beside it as many, and users the rest at once', async () => {
+  test('a service that floods has three eighths of the slots, another service has as many, and users have the rest at once', async () => {
     const outbound = shared();
     const call = (service?: string) => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service }));
     const flood = Array.from({ length: 20 }, () => call('flood'));
@@ -238,7 +238,7 @@ describe('R134 what services cause', () => {
     await outbound.close();
   });
 
-  test('a call that ends while it waits for its share leaves no place taken', async () => {
+  test('a call that ends while it waits for its share occupies no slot', async () => {
     const outbound = shared();
     const call = () => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service: 'flood' }));
     const calls = Array.from({ length: 6 }, call);
@@ -246,12 +246,12 @@ describe('R134 what services cause', () => {
     for (const { destroy } of calls.toReversed()) destroy(new Error('enough'));
     await Promise.all(calls.map(({ ended }) => ended));
     await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
-    const again = [call(), call(), call()].map(({ ended }) => ended);
-    expect(await responded(again)).toEqual(['response', 'response', 'response']);
+    const newCalls = [call(), call(), call()].map(({ ended }) => ended);
+    expect(await responded(newCalls)).toEqual(['response', 'response', 'response']);
     await outbound.close();
   });
 
-  test('work of a service waits for its share, and its calls for users do not', async () => {
+  test('work of a service waits for its share, and calls of the service for users do not', async () => {
     const outbound = shared();
     const done = Promise.withResolvers<void>();
     let running = 0;

@@ -9,13 +9,13 @@ let identity: string | undefined;
 let unfit: string | undefined;
 let gone: string | undefined;
 let failedOver: boolean;
-let sent: string[];
+let sentCommands: string[];
 let failovers: number;
 /** The next reads of the identity wait for this. */
 let pause: Promise<void>;
 
 beforeEach(() => {
-  [identity, unfit, gone, failedOver, sent, failovers, pause] = [
+  [identity, unfit, gone, failedOver, sentCommands, failovers, pause] = [
     'own',
     undefined,
     undefined,
@@ -29,7 +29,7 @@ beforeEach(() => {
 const recordCall =
   <T>(name: string, result: T) =>
   async (): Promise<T> => {
-    sent.push(name);
+    sentCommands.push(name);
     return result;
   };
 
@@ -49,7 +49,7 @@ function createIdentifiedStore() {
     },
     async ready() {
       if (gone) throw new StorageReplaced(gone);
-      sent.push('ready');
+      sentCommands.push('ready');
     },
     acquireLease: recordCall('acquireLease', 1),
     increment: recordCall('increment', 1),
@@ -92,9 +92,9 @@ test.each([
     await store.ready();
     lose();
     await expect(store.ready()).rejects.toMatchObject(error);
-    sent = [];
+    sentCommands = [];
     for (const use of uses(store)) await expect(use).rejects.toMatchObject(error);
-    expect(sent).toEqual([]);
+    expect(sentCommands).toEqual([]);
     await store.close();
     [identity, unfit, gone] = ['own', undefined, undefined];
     await expect(store.get('there')).rejects.toMatchObject(error);
@@ -103,7 +103,7 @@ test.each([
   },
 );
 
-test('R126 returns that a record is missing only if the store is the same', async () => {
+test('R126 a missing record is reported only if the store is the same', async () => {
   const { store } = createIdentifiedStore();
   expect(await store.get('missing')).toBeUndefined();
   identity = undefined;
@@ -111,10 +111,10 @@ test('R126 returns that a record is missing only if the store is the same', asyn
   await expect(store.get('there')).rejects.toMatchObject(REPLACED);
 });
 
-test('R126 sends no command after a reconnect before the identity of the store is checked', async () => {
+test('R126 after a reconnect, no command is sent before the identity of the store is checked', async () => {
   const { store, reconnected } = createIdentifiedStore();
   await store.ready();
-  sent = [];
+  sentCommands = [];
   let resume = () => {};
   pause = new Promise((resolve) => {
     resume = resolve;
@@ -122,31 +122,31 @@ test('R126 sends no command after a reconnect before the identity of the store i
   reconnected();
   const read = store.get('there');
   await new Promise((resolve) => setImmediate(resolve));
-  expect(sent).toEqual([]);
+  expect(sentCommands).toEqual([]);
   // The connection is lost again, and leads to another store.
   reconnected();
   identity = 'other';
   resume();
   await expect(read).rejects.toMatchObject(REPLACED);
-  expect(sent).toEqual([]);
+  expect(sentCommands).toEqual([]);
 });
 
-test('R126 ignores the result of a check that ends after a later one', async () => {
+test('R126 the result of a check that ends after a later check is ignored', async () => {
   const { store } = createIdentifiedStore();
   let resume = () => {};
   pause = new Promise((resolve) => {
     resume = resolve;
   });
-  const early = store.ready();
+  const earlierCheck = store.ready();
   pause = Promise.resolve();
   identity = 'other';
   await expect(store.ready()).rejects.toMatchObject(REPLACED);
   resume();
-  await early;
+  await earlierCheck;
   await expect(store.get('there')).rejects.toMatchObject(REPLACED);
 });
 
-test('reports a failover once', async () => {
+test('a failover is reported once', async () => {
   const { store } = createIdentifiedStore();
   failedOver = true;
   await store.ready();

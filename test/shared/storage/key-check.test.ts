@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 describe('R49: at start', () => {
-  test('accepts any keys for a new store, and later the same keys', async () => {
+  test('any keys are accepted for a new store, and the same keys later', async () => {
     const key = makeKey('k1');
     await checkKeyRing(store, makeSealer(key));
     const version = (await store.get(keys.keyCheck))?.version;
@@ -31,20 +31,20 @@ describe('R49: at start', () => {
     expect((await store.get(keys.keyCheck))?.version).toBe(version);
   });
 
-  test('refuses a missing key, with its id and the remedy', async () => {
+  test('a missing key is refused, with its id and the remedy', async () => {
     await checkKeyRing(store, makeSealer(makeKey('k1')));
     const checking = checkKeyRing(store, makeSealer(makeKey('k2')));
     await expect(checking).rejects.toBeInstanceOf(StorageRefused);
     await expect(checking).rejects.toThrow(/"k1".*is still in use.*Put the former key back/);
   });
 
-  test('refuses another key with the same id', async () => {
+  test('another key with the same id is refused', async () => {
     await checkKeyRing(store, makeSealer(makeKey('k1')));
     const checking = checkKeyRing(store, makeSealer(makeKey('k1')));
     await expect(checking).rejects.toMatchObject({ name: 'StorageRefused', cause: { reason: 'damaged' } });
   });
 
-  test('refuses an overwritten sentinel and does not replace it', async () => {
+  test('an overwritten sentinel is refused and not replaced', async () => {
     const sealer = makeSealer();
     await checkKeyRing(store, sealer);
     await store.write([{ put: keys.keyCheck, value: 'plain' }]);
@@ -52,17 +52,20 @@ describe('R49: at start', () => {
     expect((await store.get(keys.keyCheck))?.value).toBe('plain');
   });
 
-  test('refuses one of two simultaneous first starts with different keys', async () => {
-    const other = await createSqliteStore({ directory });
-    const starts = [checkKeyRing(store, makeSealer(makeKey('k1'))), checkKeyRing(other, makeSealer(makeKey('k1')))];
+  test('one of two simultaneous first starts with different keys is refused', async () => {
+    const otherStore = await createSqliteStore({ directory });
+    const starts = [
+      checkKeyRing(store, makeSealer(makeKey('k1'))),
+      checkKeyRing(otherStore, makeSealer(makeKey('k1'))),
+    ];
     const results = await Promise.allSettled(starts);
-    await other.close();
+    await otherStore.close();
     expect(results.map((result) => result.status).toSorted()).toEqual(['fulfilled', 'rejected']);
   });
 
-  test('checks a first start against the sentinel of another start that came first', async () => {
+  test('a first start is checked against the sentinel of another start that came first', async () => {
     let isOvertaken = false;
-    const slow: Store = {
+    const slowStore: Store = {
       ...store,
       async get(key) {
         const record = await store.get(key);
@@ -73,16 +76,16 @@ describe('R49: at start', () => {
         return record;
       },
     };
-    await expect(checkKeyRing(slow, makeSealer(makeKey('k2')))).rejects.toMatchObject({
+    await expect(checkKeyRing(slowStore, makeSealer(makeKey('k2')))).rejects.toMatchObject({
       cause: { reason: 'unknown_key' },
     });
   });
 
-  test('accepts many simultaneous first starts with the same keys', async () => {
-    const other = await createSqliteStore({ directory });
+  test('many simultaneous first starts with the same keys are accepted', async () => {
+    const otherStore = await createSqliteStore({ directory });
     const sealer = makeSealer();
-    await Promise.all(Array.from({ length: 10 }, (_, n) => checkKeyRing(n % 2 ? store : other, sealer)));
-    await other.close();
+    await Promise.all(Array.from({ length: 10 }, (_, n) => checkKeyRing(n % 2 ? store : otherStore, sealer)));
+    await otherStore.close();
   });
 });
 

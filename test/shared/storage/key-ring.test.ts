@@ -74,7 +74,7 @@ describe('R49: ENCRYPTION_KEYS are refused, with the remedy and without the key,
   });
 });
 
-test('generates a valid key with its date, and a different one each time', () => {
+test('a generated key is valid, names its date, and differs from every other one', () => {
   const now = new Date('2026-11-21T23:59:59Z');
   const entry = generateEncryptionKey(now);
   expect(entry).toMatch(/^k20261121-[0-9a-f]{4}:[A-Za-z0-9_-]{43}$/);

@@ -31,7 +31,7 @@ function slowStore(delayMilliseconds: number) {
   return { store, wasLost: () => wasLost || Date.now() >= until };
 }
 
-test.each([300, 2_000, 3_000])('F25: keeps the lease of a refresh if each command takes %i ms', async (deadline) => {
+test.each([300, 2_000, 3_000])('F25: a refresh keeps its lease if each command takes %i ms', async (deadline) => {
   const { store, wasLost } = slowStore(deadline);
   const leases = createLeases({ store, milliseconds: refreshTimes(deadline).leaseMilliseconds });
   const result = leases.hold('lease', async () => {

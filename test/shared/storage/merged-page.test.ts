@@ -50,58 +50,64 @@ describe.each(KINDS)('on %s', (kind) => {
     }
   };
 
-  test.skipIf(isMissing)('returns every item once, newest first, even if sources share members and times', async () => {
-    const member = fc.tuple(fc.constantFrom(...'abcdefghij'), fc.integer({ min: 0, max: 5 }));
-    const list = fc.uniqueArray(member, { selector: ([name]) => name, maxLength: 10 });
-    await place.look((store) =>
-      fc.assert(
-        fc.asyncProperty(
-          fc.array(list, { minLength: 1, maxLength: 4 }),
-          fc.integer({ min: 1, max: 7 }),
-          async (lists, limit) => {
-            // The two indexes of a source have the same members at the same times.
-            const sources = lists.map((members) => [members, members.slice(0, 3)]);
-            const indexes = await Promise.all(
-              sources.map(async (pair) => Promise.all(pair.map((members) => fill(store, members)))),
-            );
-            const pages = await readAll(
-              indexes.map((pair) => sourceOf(store, pair)),
-              limit,
-            );
-            const expected = lists
-              .flatMap((members, source) => members.map(([name, time]) => ({ name, time, source })))
-              .sort((a, b) => b.time - a.time || a.source - b.source || (a.name < b.name ? 1 : -1))
-              .map(({ name }) => name);
-            expect(pages.flatMap(({ items }) => items)).toEqual(expected);
-            expect(pages.slice(0, -1).every(({ items }) => items.length === limit)).toBe(true);
-          },
+  test.skipIf(isMissing)(
+    'a merged list has every item once, newest first, even if sources share members and times',
+    async () => {
+      const member = fc.tuple(fc.constantFrom(...'abcdefghij'), fc.integer({ min: 0, max: 5 }));
+      const list = fc.uniqueArray(member, { selector: ([name]) => name, maxLength: 10 });
+      await place.look((store) =>
+        fc.assert(
+          fc.asyncProperty(
+            fc.array(list, { minLength: 1, maxLength: 4 }),
+            fc.integer({ min: 1, max: 7 }),
+            async (lists, limit) => {
+              // The two indexes of a source have the same members at the same times.
+              const sources = lists.map((members) => [members, members.slice(0, 3)]);
+              const indexes = await Promise.all(
+                sources.map(async (pair) => Promise.all(pair.map((members) => fill(store, members)))),
+              );
+              const pages = await readAll(
+                indexes.map((pair) => sourceOf(store, pair)),
+                limit,
+              );
+              const expected = lists
+                .flatMap((members, source) => members.map(([name, time]) => ({ name, time, source })))
+                .sort((a, b) => b.time - a.time || a.source - b.source || (a.name < b.name ? 1 : -1))
+                .map(({ name }) => name);
+              expect(pages.flatMap(({ items }) => items)).toEqual(expected);
+              expect(pages.slice(0, -1).every(({ items }) => items.length === limit)).toBe(true);
+            },
+          ),
+          { numRuns: kind === 'Redis' ? 40 : 100 },
         ),
-        { numRuns: kind === 'Redis' ? 40 : 100 },
-      ),
-    );
-  });
+      );
+    },
+  );
 
-  test.skipIf(isMissing)('searches a bounded number of positions, and reports the time that it reached', async () => {
-    await place.look(async (store) => {
-      const many = Array.from({ length: 5_000 }, (_, n): [string, number] => [`m${n}`, n]);
-      const [rare, other] = [
-        await fill(store, many),
-        await fill(store, [
-          ['old', 3],
-          ['new', 4_999.5],
-        ]),
-      ];
-      const source = sourceOf(store, [rare], (name) => name === 'm7');
-      const first = await mergedPage([source, sourceOf(store, [other])], { limit: 20 });
-      expect(first.items).toEqual(['new']);
-      expect(first.searchedTo).toBe(4_000);
-      expect(source.reads).toBe(1_000);
-      const rest = await readAll([source, sourceOf(store, [other])], 20);
-      expect(rest.flatMap(({ items }) => items)).toEqual(['new', 'm7', 'old']);
-    });
-  });
+  test.skipIf(isMissing)(
+    'a page searches a bounded number of positions, and reports the time that the search reached',
+    async () => {
+      await place.look(async (store) => {
+        const many = Array.from({ length: 5_000 }, (_, n): [string, number] => [`m${n}`, n]);
+        const [rare, other] = [
+          await fill(store, many),
+          await fill(store, [
+            ['old', 3],
+            ['new', 4_999.5],
+          ]),
+        ];
+        const source = sourceOf(store, [rare], (name) => name === 'm7');
+        const first = await mergedPage([source, sourceOf(store, [other])], { limit: 20 });
+        expect(first.items).toEqual(['new']);
+        expect(first.searchedTo).toBe(4_000);
+        expect(source.reads).toBe(1_000);
+        const rest = await readAll([source, sourceOf(store, [other])], 20);
+        expect(rest.flatMap(({ items }) => items)).toEqual(['new', 'm7', 'old']);
+      });
+    },
+  );
 
-  test.skipIf(isMissing)('refuses the cursor of another list', async () => {
+  test.skipIf(isMissing)('the cursor of another list is refused', async () => {
     await place.look(async (store) => {
       const index = await fill(store, [
         ['a', 1],

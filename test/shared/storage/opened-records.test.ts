@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { createOpenedRecords } from '../../../src/shared/storage/opened-records.ts';
 
-test('opens each version of a record once, with `find` as well as with `read` and `finish`', async () => {
+test('each version of a record is opened once, with `find` as well as with `read` and `finish`', async () => {
   let stored: { value: string; version: number } | undefined = { value: 'first', version: 1 };
   const cache = new Map<string, { text: string; version: number }>();
   let opens = 0;

@@ -42,7 +42,7 @@ const newSession = async (account: string): Promise<{ agent: UserAgent; key: str
   return { agent, key };
 };
 
-test('R105 rejects a session that was changed, written in plain text or copied to another key', async () => {
+test('R105 a session that was changed, written in plain text or copied to another key is rejected', async () => {
   const { key: adminKey } = await newSession('admin@example.test');
   const forgeries: ((key: string) => Promise<void>)[] = [
     (key) =>
@@ -64,7 +64,7 @@ test('R105 rejects a session that was changed, written in plain text or copied t
   }
 });
 
-test('R105 rejects a relay token and an admin token that were changed in the store', async () => {
+test('R105 a relay token and an admin token that were changed in the store are rejected', async () => {
   const admin = await place.look((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
   const { token } = await admin.makeToken();
   const callRelay = () =>

@@ -1,6 +1,5 @@
 /**
- * F29: what a newer version keeps in a record, and this one knows nothing of, is still there after this one has changed
- * the record.
+ * F29: a field that a newer version has written, and that this version does not know, is still there after this version has changed the record.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';

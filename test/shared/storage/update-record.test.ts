@@ -24,13 +24,13 @@ afterAll(async () => {
 const increment = (stored: Counter = { count: 0 }) => ({ ...stored, count: stored.count + 1 });
 const valueAt = async (key: string) => (await store.get(key))?.value;
 
-test('applies all concurrent changes, and returns to each the value before it', async () => {
+test('all concurrent changes are applied, and each returns the value before it', async () => {
   const updates = await Promise.all(Array.from({ length: 30 }, () => updateRecord(store, 'test:{c}:all', increment)));
   expect(await valueAt('test:{c}:all')).toBe('{"count":30}');
   expect(new Set(updates.map((updated) => updated?.before?.count ?? 0)).size).toBe(30);
 });
 
-test('writes nothing if the change returns undefined or the same object, or the owner does not exist', async () => {
+test('nothing is written if the change returns undefined or the same object, or the owner does not exist', async () => {
   const key = 'test:{c}:unchanged';
   expect(await updateRecord<Counter>(store, key, () => undefined)).toBeUndefined();
   expect(await updateRecord(store, key, increment, { owner: 'test:{c}:missing' })).toBeUndefined();
@@ -41,13 +41,13 @@ test('writes nothing if the change returns undefined or the same object, or the 
   expect(await store.get(key)).toEqual(before);
 });
 
-test('applies additional steps in the same write', async () => {
+test('additional steps are applied in the same write', async () => {
   const steps = ({ after }: { after: Counter }) => [{ index: 'test:{c}:index', add: 'one', score: after.count }];
   await updateRecord(store, 'test:{c}:steps', increment, { steps });
   expect((await store.page('test:{c}:index', { limit: 1 })).items).toEqual([{ member: 'one', score: 1 }]);
 });
 
-test('rejects a change that never succeeds', async () => {
+test('a change that never succeeds is rejected', async () => {
   const refusing = { get: store.get, write: async () => undefined };
   await expect(updateRecord(refusing, 'test:{c}:refused', increment)).rejects.toMatchObject({
     code: 'storage_unavailable',

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { createWriteQueue } from '../../../src/shared/storage/write-queue.ts';
 
-test('R119 retries a failed write before writes that were queued later', async () => {
+test('R119 a failed write is retried before writes that were queued later', async () => {
   const done: number[] = [];
   let failures = 2;
   const queue = createWriteQueue({ onLost: () => undefined });
@@ -20,7 +20,7 @@ test('R119 retries a failed write before writes that were queued later', async (
   expect(done.indexOf(0)).toBeLessThan(done.indexOf(119));
 });
 
-test('R119 counts writes that a full queue drops, and those that are unfinished at the stop', async () => {
+test('R119 writes that a full queue drops, or that are unfinished at the stop, are counted', async () => {
   let lost = 0;
   const queue = createWriteQueue({ onLost: (count) => (lost += count) });
   for (let n = 0; n < 5_010; n += 1) queue.add(() => new Promise(() => undefined));
@@ -29,7 +29,7 @@ test('R119 counts writes that a full queue drops, and those that are unfinished 
   expect(lost).toBe(5_010);
 });
 
-test('R119 counts writes that fail after the stop', async () => {
+test('R119 writes that fail after the stop are counted', async () => {
   let lost = 0;
   const queue = createWriteQueue({ onLost: (count) => (lost += count) });
   await queue.close();

@@ -40,14 +40,14 @@ describe('messages on a cluster', () => {
 
   test('published after a subscription reach each subscriber once, on any node', async () => {
     const stores = await Promise.all([1, 2, 3].map(() => createRedisStore({ cluster, durability: 'none' })));
-    const received: string[] = [];
+    const messages: string[] = [];
     for (let n = 0; n < 30; n += 1) {
-      const listening = stores.map((store) => store.subscribe(`channel ${n}`, (message) => received.push(message)));
+      const listening = stores.map((store) => store.subscribe(`channel ${n}`, (message) => messages.push(message)));
       await Promise.all(listening);
       await stores[0]?.publish(`channel ${n}`, 'after');
     }
-    await expect.poll(() => received.length).toBeGreaterThanOrEqual(90);
-    expect(received).toEqual(Array(90).fill('after'));
+    await expect.poll(() => messages.length).toBeGreaterThanOrEqual(90);
+    expect(messages).toEqual(Array(90).fill('after'));
     await Promise.all(stores.map((store) => store.close()));
   });
 });
@@ -66,8 +66,8 @@ describe('when a master of the cluster dies,', () => {
     await expect(store.ready()).resolves.toBeUndefined();
     const names = Array.from({ length: 60 }, (_, n) => `key ${n}`);
     await Promise.all(names.map((name) => store.write([{ put: name, value: name }])));
-    const received: string[] = [];
-    await store.subscribe('channel', (message) => received.push(message));
+    const messages: string[] = [];
+    await store.subscribe('channel', (message) => messages.push(message));
     // On a cluster, writes are acknowledged without waiting for replicas.
     await untilReplicated(servers);
 
@@ -78,7 +78,7 @@ describe('when a master of the cluster dies,', () => {
     expect(values).toEqual(names);
     await until(async () => {
       await store.publish('channel', 'after').catch(() => undefined);
-      return received.includes('after');
+      return messages.includes('after');
     });
     await store.close();
   });

@@ -16,25 +16,25 @@ import { startStopwatch } from '../../../support/stopwatch.ts';
 import { until } from '../../../support/until.ts';
 
 const UNAVAILABLE = { code: 'storage_unavailable', status: 503 };
-const opened: { close(): Promise<void> }[] = [];
-const started: RedisServer[] = [];
+const openedStores: { close(): Promise<void> }[] = [];
+const startedServers: RedisServer[] = [];
 
 beforeEach((context) => skipWithout(context, missingRedis));
 
 afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
-  for (const server of started.splice(0)) await server.dispose();
+  for (const store of openedStores.splice(0)) await store.close();
+  for (const server of startedServers.splice(0)) await server.dispose();
 });
 
 async function start(args?: readonly string[]): Promise<RedisServer> {
   const server = await startRedis(args);
-  started.push(server);
+  startedServers.push(server);
   return server;
 }
 
 async function open(server: RedisServer, options: Partial<RedisStoreOptions> = {}): Promise<Store> {
   const store = await createRedisStore({ url: server.url, durability: 'none', ...options });
-  opened.push(store);
+  openedStores.push(store);
   return store;
 }
 
@@ -210,7 +210,7 @@ describe('F6: a server that does not respond', () => {
   test('F8: on an idle connection is replaced before the next request', async () => {
     const server = await start();
     const proxy = await startHoldingProxy(server.port);
-    opened.push(proxy);
+    openedStores.push(proxy);
     const store = await open(server, { url: `redis://127.0.0.1:${proxy.port}` });
     const received: string[] = [];
     await store.subscribe('c', (message) => received.push(message));
@@ -237,7 +237,7 @@ describe('F6: a server that does not respond', () => {
     // A slow disk must not use the deadline up.
     const server = await start(IN_MEMORY);
     const proxy = await startHoldingProxy(server.port);
-    opened.push(proxy);
+    openedStores.push(proxy);
     const store = await open(server, { url: `redis://127.0.0.1:${proxy.port}`, deadlineMilliseconds: 300 });
     await store.write([{ put: 'a', value: 'first' }]);
     proxy.holdOpenConnections();
@@ -272,7 +272,7 @@ test('F7: after a failover behind one address, the store leaves the old master, 
   const master = await start();
   const replica = await start(['--replicaof', '127.0.0.1', String(master.port)]);
   const proxy = await startHoldingProxy(master.port);
-  opened.push(proxy);
+  openedStores.push(proxy);
   const store = await open(master, { url: `redis://127.0.0.1:${proxy.port}` });
   await store.write([{ put: 'a', value: '1' }]);
   await until(() => /:1\n$/.test(replica.ask('GET', 'a')));
@@ -320,7 +320,7 @@ describe('F5, R51: at the start', () => {
   ])('a server with %s under REDIS_DURABILITY=%s', async (_, durability, args, refusal) => {
     const server = await start(args);
     const opening = createRedisStore({ url: server.url, durability });
-    if (refusal === undefined) opened.push(await opening);
+    if (refusal === undefined) openedStores.push(await opening);
     else
       await expect(opening).rejects.toMatchObject({ name: 'StorageRefused', message: expect.stringMatching(refusal) });
     if (refusal !== undefined) await until(() => server.ask('CLIENT', 'LIST').trim().split('\n').length === 1);

@@ -22,8 +22,8 @@ test('when the master is killed under load, the store writes again within 5 s an
     sentinelName: set.name,
     durability: 'replicas',
   });
-  const received: string[] = [];
-  await store.subscribe('channel', (message) => received.push(message));
+  const messages: string[] = [];
+  await store.subscribe('channel', (message) => messages.push(message));
   const acknowledged = new Map<string, number>();
   const refusals: number[] = [];
   let running = true;
@@ -70,6 +70,6 @@ test('when the master is killed under load, the store writes again within 5 s an
   for (const [key, n] of acknowledged) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
   await until(async () => {
     await store.publish('channel', 'after').catch(() => undefined);
-    return received.includes('after');
+    return messages.includes('after');
   });
 });

@@ -35,7 +35,7 @@ storeContract(
   missing,
 );
 
-test('sends all reads of one turn as one command, and returns to each its own record', async (context) => {
+test('all reads of one turn are sent as one command, and each returns its own record', async (context) => {
   skipWithout(context, missing);
   const keyPrefix = `gatehouse-test-${randomUUID()}:`;
   const store = await createRedisStore({ url, durability: 'none', keyPrefix, deadlineMilliseconds: 5_000 });

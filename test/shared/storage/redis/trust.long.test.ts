@@ -18,7 +18,7 @@ const SERVER = join(import.meta.dirname, '../../../../src/server.ts');
 const ENCRYPTION_KEYS = generateEncryptionKey(new Date());
 
 let authority: ReturnType<typeof createAuthority>;
-let other: ReturnType<typeof createAuthority>;
+let otherAuthority: ReturnType<typeof createAuthority>;
 let client: SignedFiles;
 let foreignClient: SignedFiles;
 let server: RedisServer;
@@ -26,13 +26,20 @@ let sentinel: RedisServer;
 let [tlsPort, sentinelTlsPort] = [0, 0];
 
 beforeAll(async () => {
-  [authority, other] = [createAuthority(), createAuthority('Another authority')];
+  [authority, otherAuthority] = [createAuthority(), createAuthority('Another authority')];
   client = authority.sign('gatehouse', 'client');
-  foreignClient = other.sign('gatehouse', 'foreignClient');
+  foreignClient = otherAuthority.sign('gatehouse', 'foreignClient');
   if (missingRedis) return;
-  const own = authority.sign('localhost');
+  const serverCertificate = authority.sign('localhost');
   [tlsPort, sentinelTlsPort] = [await freePort(), await freePort()];
-  const tls = ['--tls-cert-file', own.cert, '--tls-key-file', own.key, '--tls-ca-cert-file', authority.file];
+  const tls = [
+    '--tls-cert-file',
+    serverCertificate.cert,
+    '--tls-key-file',
+    serverCertificate.key,
+    '--tls-ca-cert-file',
+    authority.file,
+  ];
   server = await startRedis(['--tls-port', String(tlsPort), ...tls, '--tls-auth-clients', 'yes']);
   sentinel = await startSentinel('gatehouse', server.port);
   await sentinel.kill();
@@ -42,7 +49,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const redis of [sentinel, server]) await redis?.dispose();
-  for (const issuer of [authority, other]) issuer.dispose();
+  for (const issuer of [authority, otherAuthority]) issuer.dispose();
 });
 beforeEach((context) => skipWithout(context, missingRedis));
 
@@ -109,7 +116,7 @@ describe.concurrent('a start is refused', () => {
     onTestFinished(() => void proxy.close());
     await once(proxy, 'listening');
     const { port } = proxy.address() as AddressInfo;
-    const env = { ...overTls(), CA_FILE: other.file, REDIS_URL: `rediss://localhost:${port}` };
+    const env = { ...overTls(), CA_FILE: otherAuthority.file, REDIS_URL: `rediss://localhost:${port}` };
     const { status, stderr } = await runServer(await settings(env));
     expect([status, stderr]).toEqual([78, expect.stringMatching(/has a certificate from an unknown authority/)]);
   });
@@ -118,7 +125,7 @@ describe.concurrent('a start is refused', () => {
   test.for<[string, () => Record<string, string>, RegExp]>([
     [
       'with another authority',
-      () => ({ ...overTls(), CA_FILE: other.file }),
+      () => ({ ...overTls(), CA_FILE: otherAuthority.file }),
       /\(REDIS_URL\) has a certificate from an unknown authority \(\w+\)\. .*CA_FILE/,
     ],
     [

@@ -32,7 +32,7 @@ import { startStopwatch } from '../../../support/stopwatch.ts';
 
 let directory: string;
 let file: string;
-const opened: Store[] = [];
+const openedStores: Store[] = [];
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
@@ -40,13 +40,13 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
+  for (const store of openedStores.splice(0)) await store.close();
   await rm(directory, { recursive: true });
 });
 
 async function open(options: Partial<SqliteStoreOptions> = {}): Promise<Store> {
   const store = await createSqliteStore({ directory, ...options });
-  opened.push(store);
+  openedStores.push(store);
   return store;
 }
 
@@ -322,7 +322,7 @@ describe('the file', () => {
   });
 });
 
-test('removes expired records, counters, notices and old leases from the file', async () => {
+test('expired records, counters, notices and old leases are removed from the file', async () => {
   let now = 1_800_000_000_000;
   const store = await open({ clock: () => now, sweepMilliseconds: 10 });
   await Promise.all(
@@ -396,13 +396,13 @@ test('a mistake in one write undoes only that write', async () => {
 test('a message reaches the other listeners if one of them throws', async () => {
   const store = await open();
   const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
-  const received: string[] = [];
+  const messages: string[] = [];
   await store.subscribe('c', () => {
     throw new Error('listener failed');
   });
-  await store.subscribe('c', (message) => received.push(message));
+  await store.subscribe('c', (message) => messages.push(message));
   await store.publish('c', '1');
-  expect(received).toEqual(['1']);
+  expect(messages).toEqual(['1']);
   expect(warn).toHaveBeenCalledOnce();
   warn.mockRestore();
 });

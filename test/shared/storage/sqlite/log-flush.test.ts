@@ -43,7 +43,7 @@ const unavailableBy = (message: RegExp) => ({
   cause: expect.objectContaining({ message: expect.stringMatching(message) }),
 });
 
-test('R51: acknowledges a write only after a flush that began after its commit, in any order of steps', async () => {
+test('R51: a write is acknowledged only after a flush that began after its commit, in any order of steps', async () => {
   const steps = fc.array(fc.constantFrom('durable', 'relaxed', 'turn', 'end'), { minLength: 5, maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(steps, async (schedule) => {

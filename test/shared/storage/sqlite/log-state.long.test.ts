@@ -14,7 +14,7 @@ import { startChild } from '../../../support/child.ts';
 let directory: string;
 let running: string;
 let copied: string;
-const opened: Store[] = [];
+const openedStores: Store[] = [];
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
@@ -22,18 +22,18 @@ beforeEach(async () => {
   mkdirSync(copied);
 });
 afterEach(async () => {
-  for (const store of opened.splice(0)) await store.close();
+  for (const store of openedStores.splice(0)) await store.close();
   await rm(directory, { recursive: true });
 });
 
 async function open(folder: string): Promise<Store> {
   const store = await createSqliteStore({ directory: folder });
-  opened.push(store);
+  openedStores.push(store);
   return store;
 }
 
 async function close(): Promise<void> {
-  for (const store of opened.splice(0)) await store.close();
+  for (const store of openedStores.splice(0)) await store.close();
 }
 
 const fileOf = (folder: string) => join(folder, DATABASE_FILE);
@@ -231,7 +231,7 @@ describe('R125 a running process notices that', () => {
     expect(error).toMatchObject({ code: 'storage_unavailable', logDetail: expect.stringContaining(fileOf(running)) });
   });
 
-  test('its files are back', async () => {
+  test('the database files are back', async () => {
     const store = await open(running);
     rmSync(copied, { recursive: true });
     renameSync(running, copied);

@@ -9,29 +9,29 @@ import { createSqliteReader, type SqliteReader } from '../../../../src/shared/st
 let directory: string;
 let database: DatabaseSync;
 /** The connection of another process. */
-let other: DatabaseSync;
+let otherConnection: DatabaseSync;
 let reader: SqliteReader;
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-reader-'));
   const file = join(directory, 'some.sqlite');
   database = new DatabaseSync(file);
   database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (1)');
-  other = new DatabaseSync(file);
+  otherConnection = new DatabaseSync(file);
   reader = createSqliteReader(database, { deadlineMilliseconds: 200, random: () => 0.5 });
 });
 afterEach(() => {
   if (database.isOpen) database.close();
-  other.close();
+  otherConnection.close();
   rmSync(directory, { recursive: true });
 });
 
 const value = () => database.prepare('SELECT n FROM t').get()?.n;
 
-test('runs all reads of one turn of the event loop in one transaction', async () => {
+test('all reads of one turn of the event loop run in one transaction', async () => {
   const reads = [
     reader.runTogether(() => [database.isTransaction, value()]),
     reader.runTogether(() => {
-      other.exec('UPDATE t SET n = 2');
+      otherConnection.exec('UPDATE t SET n = 2');
       return [database.isTransaction, value()];
     }),
   ];
@@ -43,13 +43,13 @@ test('runs all reads of one turn of the event loop in one transaction', async ()
   expect(await reader.runTogether(value)).toBe(2);
 });
 
-test('sees writes from before the end of the turn', async () => {
+test('a read sees writes from before the end of the turn', async () => {
   const reads = [reader.runTogether(value), reader.runTogether(value)];
-  other.exec('UPDATE t SET n = 3');
+  otherConnection.exec('UPDATE t SET n = 3');
   expect(await Promise.all(reads)).toEqual([3, 3]);
 });
 
-test('rejects only the read that fails, and leaves no transaction open', async () => {
+test('only the read that fails is rejected, and no transaction stays open', async () => {
   const reads = [
     reader.runTogether(value),
     reader.runTogether(() => {
@@ -65,7 +65,7 @@ test('rejects only the read that fails, and leaves no transaction open', async (
   expect(database.isTransaction).toBe(false);
 });
 
-test('retries while the database is busy, until the deadline', async () => {
+test('a read is retried while the database is busy, until the deadline', async () => {
   let attempts = 0;
   const busyTwice = () => {
     attempts += 1;
@@ -79,7 +79,7 @@ test('retries while the database is busy, until the deadline', async () => {
   await expect(reader.runTogether(always)).rejects.toMatchObject({ code: 'storage_unavailable' });
 });
 
-test('rejects as unavailable if the database is closed during a retry', async () => {
+test('a read is rejected as unavailable if the database is closed during a retry', async () => {
   let attempts = 0;
   const busyOnce = () => {
     attempts += 1;
@@ -92,7 +92,7 @@ test('rejects as unavailable if the database is closed during a retry', async ()
   await expect(read).rejects.toMatchObject({ code: 'storage_unavailable' });
 });
 
-test('rejects as unavailable if the database is closed before the end of the turn or before the call', async () => {
+test('a read is rejected as unavailable if the database is closed before the end of the turn or before the call', async () => {
   const reads = [reader.runTogether(value), reader.runTogether(value)];
   database.close();
   const settled = await Promise.allSettled([...reads, reader.runTogether(value), reader.run(value)]);
