@@ -25,7 +25,7 @@ const MAX_PASSES = 10;
  * Reseals every record with the first key, and retires the others. May be stopped at any time and run again: records
  * that the first key has sealed are skipped.
  * @param onProgress called after each batch with its number of records
- * @param assertAllUse rejects if a process may still seal with another key; called before any key is retired
+ * @param assertAllUse called before any key is retired; it rejects if a process may still seal with another key
  * @throws AppError `storage_unavailable` once the store has been unavailable for a minute
  */
 export async function rotateKeys(

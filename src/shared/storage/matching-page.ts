@@ -7,7 +7,7 @@ export interface MatchingOptions<T> {
   after?: string | undefined;
   /** Maximum number of items; Infinity for all. */
   limit: number;
-  /** By default all items match. */
+  /** Returns whether an item belongs to the list. By default all items do. */
   filter?: (item: T) => boolean;
   /** The page ends after this many members, even with fewer items than the limit. Default: no limit. */
   maxRead?: number;

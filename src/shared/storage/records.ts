@@ -26,7 +26,7 @@ export interface Records<T, View> {
   /**
    * Changes a record; returns undefined if there is no such record. `next` must keep unknown members, which a newer
    * release may have written.
-   * @param version the version that the caller has read; undefined if any version may be changed
+   * @param version the version that the caller has read; undefined to change any version
    * @throws AppError `version_conflict`
    */
   change(id: string, version: number | undefined, next: (value: T) => T): Promise<View | undefined>;

@@ -62,7 +62,7 @@ export interface OpenParts {
 }
 
 /**
- * @param options `lostKeys`: ids of keys whose records were given up; `mustExist`: refuse an empty storage
+ * @param options `lostKeys`: ids of keys whose records were given up; `mustExist`: true to refuse an empty storage
  * @throws StartRefused if an operator must act, AppError `storage_unavailable` if the storage cannot be opened now
  */
 export async function openStorage(

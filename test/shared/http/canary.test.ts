@@ -66,7 +66,7 @@ test('R61 no route or error page reveals a secret, through expiry, refresh and d
     canaries.add(value);
     canaries.add(Buffer.from(value, 'base64').toString().split(':')[1] ?? value);
   }
-  // At least two access tokens, two refresh tokens, a verifier and the secret, or the test would prove nothing.
+  // Without at least two access tokens, two refresh tokens, a verifier and the secret, the test would prove nothing.
   expect(canaries.size).toBeGreaterThanOrEqual(6);
   expect(received.length).toBeGreaterThan(100);
   const responses = received.join('\n');

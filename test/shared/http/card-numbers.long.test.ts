@@ -26,7 +26,7 @@ const SPELLINGS = [
   encodeURIComponent(WIDE),
 ];
 const QUERY_NAMES = 'app return_to scope done state code error error_description iss x'.split(' ');
-/** Covers all pairs of: own or other host, page or data, with or without a session. */
+/** Covers all pairs of these choices: own or other host, page or data, with or without a session. */
 const WAYS = [
   { ...PAGE },
   { ...DATA, cookie: '' },
@@ -47,7 +47,7 @@ const NEEDLES = [
   '%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91',
 ];
 
-// Thousands of requests: a connection for each would cost more than the responses.
+// The test sends thousands of requests: a connection for each would cost more than the responses.
 const agent = new Agent({ keepAlive: true });
 let recorder: OutboundRecorder;
 let site: TestSite;

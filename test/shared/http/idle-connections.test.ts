@@ -61,7 +61,7 @@ describe('R89 Gatehouse as shipped', () => {
     await open(port);
     await until(() => countOpen() === idlePerAddress);
     expect([first?.socket.closed, second?.socket.readableEnded]).toEqual([false, true]);
-    // Other addresses, and the same one, are still served.
+    // Other addresses and the same address are still served.
     const other = await open(port, '127.0.0.3');
     const same = await open(port);
     for (const { socket, received } of [other, same]) {

@@ -110,7 +110,7 @@ describe('R89 requests of a caller per minute', () => {
     try {
       const statuses: number[] = [];
       let last = await ask(`${site.url}/session`);
-      // A new minute may begin meanwhile.
+      // A new minute may begin during the requests.
       for (let count = 0; count < 60 && last.status !== 429; count += 1) {
         statuses.push(last.status);
         last = await ask(`${site.url}/session`);
@@ -288,7 +288,7 @@ describe('R89 the event loop is delayed', () => {
     expect(busyAfter(3, 521, 199)).toBe(false);
     expect(busyAfter(3, 521, 1)).toBe(true);
     expect(delays.reset).toHaveBeenCalledTimes(2);
-    // Too few samples: they count for the next window.
+    // The samples are too few: they count for the next window.
     expect(busyAfter(2, 20)).toBe(true);
     expect(delays.reset).toHaveBeenCalledTimes(2);
     expect(busyAfter(3, 20)).toBe(false);

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { freePort } from '../../support/ports.ts';
 
-/** Busy for most of the time, so that connections wait to be accepted when the signal arrives. */
+/** The process is busy for most of the time, so that connections wait to be accepted when the signal arrives. */
 const SERVER = `
 import { createServer } from 'node:http';
 import { closeServer } from ${JSON.stringify(new URL('../../../src/shared/http/listeners.ts', import.meta.url))};

@@ -15,7 +15,7 @@ describe('R104 the limit by address behind a proxy', () => {
   });
   afterAll(() => limited.close());
 
-  /** The number of calls before one is refused. A new minute may begin meanwhile. */
+  /** Returns the number of calls before one is refused. A new minute may begin during the calls. */
   const callsUntilRefused = async (forwarded: (n: number) => string) => {
     for (let n = 0; n < 60; n += 1) {
       const { status } = await ask(`${limited.url}/session`, { headers: { ...DATA, ...from(forwarded(n)) } });

@@ -13,7 +13,7 @@ const query = z.strictObject({ limit: z.coerce.number().max(50).default(10) });
 const body = z.strictObject({ name: z.string() });
 const response = z.object({ name: z.string() });
 
-/** Created for each test. */
+/** Created before each test. */
 function handlers() {
   const list = operation({ summary: 'Lists', query, response }, async ({ query: { limit } }) => ({
     name: `the first ${limit}`,

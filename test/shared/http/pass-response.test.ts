@@ -160,7 +160,7 @@ test('a caller that disconnects stops the call, one that has the whole response 
 
 test.each([
   ['upstream_error', 'passed'],
-  // It must be logged, although the caller has disconnected.
+  // The error must be logged, although the caller has disconnected.
   ['storage_unavailable', expect.objectContaining({ code: 'storage_unavailable' })],
 ] as const)('R123 a call that ends with %s because the caller disconnected', async (code, expected) => {
   const called = Promise.withResolvers<void>();

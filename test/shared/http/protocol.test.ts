@@ -25,7 +25,7 @@ afterAll(() => site.close());
 const PATHS = [...new Set(ROUTES.map(({ path }) => path))];
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'SEARCH', 'PURGE', 'LINK'];
 
-/** Paths on which a HEAD would use up a state or a pending request. */
+/** Paths on which a HEAD would use up a state or store a pending request. */
 const USED_UP_BY_HEAD = /^\/(sign-in|oauth\/callback\/platform)$/;
 
 describe('R77 methods', () => {
@@ -186,7 +186,7 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
     expect(response.status).toBeGreaterThanOrEqual(400);
     expect(response.status).toBeLessThan(500);
     expect(response.closed).toBe(true);
-    // One response, and none to the smuggled request.
+    // There is one response, and none to the smuggled request.
     expect(response.rest).not.toContain('HTTP/1.1');
   });
 

@@ -12,7 +12,7 @@ const REFUSED = expect.objectContaining({ code: 'rate_limited' });
 let now: number;
 /** The counts in the store, by key. */
 let stored: Map<string, number>;
-/** The lifetimes of the counts. */
+/** The lifetimes of the counts in the store. */
 let lifetimes: Set<number | undefined>;
 let storeFails: boolean;
 let limits: RateLimits;
@@ -90,7 +90,7 @@ test('R97 a caller at the limit stays refused, however many others come within t
   take(9, 'guess', '192.0.2.2');
   for (let n = 0; n < 100_000; n += 1) limits.take('guess', addressOf(n));
   expect(() => limits.take('guess', '192.0.2.1')).toThrow(REFUSED);
-  // Evicted: below the limit, and the least recently used.
+  // This caller is evicted: it is below the limit, and the least recently used.
   expect(limits.take('guess', '192.0.2.2')).toBe(1);
   now += MINUTE;
   expect(limits.take('guess', '192.0.2.1')).toBe(1);

@@ -112,7 +112,7 @@ const FORMS = STARTS.flatMap((start) => HOSTS.map((host) => start + host));
 const once = (text: string) => encodeURIComponent(text.toWellFormed());
 const ENCODED = FORMS.flatMap((form) => [form, once(form), once(once(form))]);
 
-/** The origin where a browser on a page of ORIGIN would arrive. */
+/** Returns the origin where a browser on a page of ORIGIN would arrive. */
 const landing = (location: string) => new URL(location, `${ORIGIN}/sign-in`).origin;
 
 describe('R70 the rules', () => {
@@ -122,7 +122,7 @@ describe('R70 the rules', () => {
       const target = returnTarget(form, SITE, []);
       expect(landing(target), form).toBe(ORIGIN);
       expect(target, form).toMatch(/^\/(?![/\\])/);
-      // Also for a program that decodes once more.
+      // The path also stays on the site for a program that decodes once more.
       expect(target, form).not.toMatch(/^\/(%2f|%5c|\.\/|\s)/i);
     }
   });
@@ -159,7 +159,7 @@ describe('R70 the rules', () => {
         const path = localPath(requested, SITE);
         if (path === undefined) return;
         expect(landing(path)).toBe(ORIGIN);
-        // A result is its own result: a second parser reads the same path.
+        // A result is also the result for itself: a second parser reads the same path.
         expect(localPath(path, SITE)).toBe(path);
         expect(path).toMatch(/^\/(?![/\\])[^\s\\]*$/);
       }),

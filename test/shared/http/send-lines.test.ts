@@ -1,4 +1,4 @@
-/** An export that breaks off: the client notices, and only failures of Gatehouse are errors. */
+/** An export that breaks off: the client notices it, and only failures of Gatehouse are errors. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';

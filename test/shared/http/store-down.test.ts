@@ -33,7 +33,8 @@ async function startSignIn(): Promise<{ tx: string; state: string }> {
 }
 
 describe('R65 the storage cannot be read', () => {
-  // Left out: back-channel logout, which refuses unsigned requests before it reads, and pages that need no storage.
+  // Two kinds are left out: back-channel logout, which refuses unsigned requests before it reads, and pages that need no
+  // storage.
   // Requests of services have a well-formed token, which only the storage can check.
   const bearer = { authorization: `Bearer ${createOpaqueToken(RELAY_TOKEN_PREFIX).text}` };
   test.each(ROUTES.filter(({ pattern }) => !['/problems/:code', '/openapi.json', BY_PROVIDERS].includes(pattern)))(

@@ -38,7 +38,7 @@ describe('R79: without INTERNAL_HOSTS', () => {
     ['https://[::ffff:127.0.0.1]/', 'private_address'],
     ['https://[::ffff:a00:1]/', 'private_address'],
     ['https://[0:0:0:0:0:0:0:1]/', 'private_address'],
-    // Forbidden even if INTERNAL_HOSTS names them.
+    // These addresses are forbidden even if INTERNAL_HOSTS names them.
     ['https://169.254.169.254/latest/meta-data', 'forbidden_address'],
     ['https://[::ffff:169.254.169.254]/', 'forbidden_address'],
     ['https://2852039166/', 'forbidden_address'],

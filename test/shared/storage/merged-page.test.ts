@@ -20,7 +20,7 @@ describe.each(KINDS)('on %s', (kind) => {
   afterAll(() => place?.dispose());
 
   let lists = 0;
-  /** @param members of one index, with their times */
+  /** @param members members of one index, with their times */
   const fill = async (store: Store, members: readonly (readonly [string, number])[]) => {
     lists += 1;
     const index = `list:{merged}:${lists}`;

@@ -65,7 +65,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   };
   const put = (schema: object) =>
     place.look((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
-  /** Starts in this process. One test below shows that a refused start ends its process with 78. */
+  /** Starts the program in this process. One test below shows that a refused start ends its process with 78. */
   const start = () => startGatehouse(env, { write: () => undefined });
   const startAndStop = async () => (await start()).close();
 

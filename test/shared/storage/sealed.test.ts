@@ -96,7 +96,7 @@ describe('R47: a value that is not sealed is refused, not passed through:', () =
 
 describe('R45: a hostile value is refused in less than 50 ms:', () => {
   async function refusal(value: string): Promise<string> {
-    // CPU time of all threads, because WebCrypto uses other threads and the machine may be busy.
+    // The CPU time of all threads counts, because WebCrypto uses other threads and the machine may be busy.
     expect(await cpuOf(() => reasonOf(sealer.open(value, 'owner')))).toBeLessThan(50);
     return reasonOf(sealer.open(value, 'owner'));
   }

@@ -1,5 +1,6 @@
 /**
- * F29: a field that a newer version has written, and that this version does not know, is still there after this version has changed the record.
+ * F29: a field that a newer version has written, and that this version does not know, is still there after this version
+ * has changed the record.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -166,7 +167,7 @@ async function used(desk: StoreAndClock): Promise<void> {
   await uses.close();
 }
 
-/** The record's content; undefined if it is not JSON. */
+/** Returns the record's content; undefined if it is not JSON. */
 async function opened(key: string, value: string): Promise<unknown> {
   const text = sealer.kidOf(value) === undefined ? value : await sealer.open(value, key);
   try {

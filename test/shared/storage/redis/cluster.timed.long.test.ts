@@ -84,7 +84,7 @@ describe('when a master of the cluster dies,', () => {
   });
 });
 
-/** True once the probe succeeds, and all keys can be read and written. */
+/** Returns true once the probe succeeds, and all keys can be read and written. */
 async function works(store: Store, names: readonly string[]): Promise<boolean> {
   const all = [
     store.ready(),

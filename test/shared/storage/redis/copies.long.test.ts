@@ -9,7 +9,7 @@ import { skipWithout } from '../../../support/missing.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 
 const SOURCE = join(import.meta.dirname, '..', '..', '..', '..', 'src');
-/** Half of them have one tag. With long names, few keys fill the heap. */
+/** Half of the keys have one tag. With long names, few keys fill the heap. */
 const [KEYS, NAME_LENGTH] = [70_000, 450];
 const HEAP_MEGABYTES = 40;
 

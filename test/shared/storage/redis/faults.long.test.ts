@@ -38,14 +38,14 @@ async function open(server: RedisServer, options: Partial<RedisStoreOptions> = {
   return store;
 }
 
-/** Milliseconds until the call rejected with storage_unavailable. */
+/** Returns the milliseconds until the call rejected with storage_unavailable. */
 async function refusalTime(call: Promise<unknown>): Promise<number> {
   const took = startStopwatch();
   await expect(call).rejects.toMatchObject(UNAVAILABLE);
   return took();
 }
 
-/** Milliseconds until the store accepts writes again. */
+/** Returns the milliseconds until the store accepts writes again. */
 function recoveryTime(store: Store): Promise<number> {
   return until(() =>
     store.ready().then(
@@ -109,7 +109,7 @@ describe('F4: a server that is killed under load', () => {
     await server.kill();
     await server.start();
     await until(async () => (await listeners(server)) === 1);
-    // Past the handshake, whose last command is INFO.
+    // The handshake is over: its last command is INFO.
     await until(() => {
       const lines = server.ask('CLIENT', 'LIST').trim().split('\n');
       return lines.length === connections && lines.every((line) => /cmd=(client\||subscribe|ping)/.test(line));
@@ -219,7 +219,7 @@ describe('F6: a server that does not respond', () => {
     await until(() => proxy.free() === count);
     // The server still has the subscription of the dead connection.
     await until(async () => (await listeners(server)) === 2);
-    // Refused at once during the handshake of the new connection; a request on the dead one would fail at its deadline.
+    // The request is refused at once, during the handshake of the new connection. On the dead one it would fail later.
     const isConnected = async () => {
       const error = await store.write([{ put: 'a', value: '1' }]).then(
         () => undefined,
@@ -234,7 +234,7 @@ describe('F6: a server that does not respond', () => {
   });
 
   test('does not apply a timed-out write after the next response, even if the network delivers it late', async () => {
-    // A slow disk must not use the deadline up.
+    // A slow disk must not use up the deadline.
     const server = await start(IN_MEMORY);
     const proxy = await startHoldingProxy(server.port);
     openedStores.push(proxy);
@@ -359,7 +359,7 @@ describe('REDIS_DURABILITY=replicas:', () => {
       store.ready(),
     ];
     const later = new Promise((resolve) => setTimeout(resolve, 1_200)).then(() => refusalTime(store.ready()));
-    // As on a busy machine, the master is late, too, at about the deadline of the first writes.
+    // As on a busy machine, the master also responds late, at about the deadline of the first writes.
     const late = sleep(1_800).then(async () => {
       master.signal('SIGSTOP');
       await sleep(220);
@@ -469,7 +469,7 @@ test('expired and deleted data leaves no key without a lifetime', async () => {
   await client.quit();
   expect(lives.filter(([, life]) => life === -1)).toEqual([]);
   expect(keys).toContain('l');
-  // Remembered for a day, so that a stale holder is refused.
+  // A lease is remembered for a day, so that a stale holder is refused.
   expect(new Map(lives).get('l')).toBeGreaterThan(86_000_000);
 });
 

@@ -53,7 +53,7 @@ const settings = (env: Record<string, string>) => ({
   ...env,
 });
 
-// Concurrent, because each start tries for several seconds.
+// The tests are concurrent, because each start tries for several seconds.
 describe.concurrent('a start', () => {
   const cases: [string, number, () => Record<string, string>, RegExp][] = [
     [

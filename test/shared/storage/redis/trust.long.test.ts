@@ -121,7 +121,7 @@ describe.concurrent('a start is refused', () => {
     expect([status, stderr]).toEqual([78, expect.stringMatching(/has a certificate from an unknown authority/)]);
   });
 
-  // Each in a separate process, because CA_FILE changes the authorities of the whole process.
+  // Each case runs in a separate process, because CA_FILE changes the authorities of the whole process.
   test.for<[string, () => Record<string, string>, RegExp]>([
     [
       'with another authority',

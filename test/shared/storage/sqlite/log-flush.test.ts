@@ -27,7 +27,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true });
 });
 
-/** Flushes that the test ends. */
+/** The flushes under way, which the test ends. */
 function pendingFlushes() {
   const pending: PromiseWithResolvers<void>[] = [];
   const sync = () => {

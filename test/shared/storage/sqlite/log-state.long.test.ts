@@ -43,7 +43,7 @@ const valueIn = async (folder: string) => (await (await open(folder)).get('k'))?
 const copy = (suffixes: readonly string[]) => {
   for (const suffix of suffixes) copyFileSync(fileOf(running) + suffix, fileOf(copied) + suffix);
 };
-/** Writes until the log is copied into the file and restarted. */
+/** Writes records until the log is copied into the file and restarted. */
 async function fill(store: Store): Promise<void> {
   const before = generationOf(running);
   await expect

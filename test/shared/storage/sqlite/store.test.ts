@@ -43,7 +43,7 @@ test('loading an item of a copy costs about the same in a large batch as in a sm
   // Only few of these members fit in a page, so a load changes thousands of pages.
   const index = 'm'.repeat(1_000);
   let loaded = 0;
-  /** CPU microseconds of this thread for 3,000 items. */
+  /** Returns the CPU microseconds of this thread for 3,000 items. */
   const costOf = async (batchSize: number): Promise<number> => {
     const items = Array.from({ length: 3_000 }, (): CopyItem => {
       loaded += 1;
@@ -59,7 +59,7 @@ test('loading an item of a copy costs about the same in a large batch as in a sm
   };
   try {
     let [small, large] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-    // Alternating, so that other load on the machine affects both.
+    // The sizes alternate, so that other load on the machine affects both.
     for (let round = 0; round < 3; round += 1) {
       small = Math.min(small, await costOf(200));
       large = Math.min(large, await costOf(3_000));
