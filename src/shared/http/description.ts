@@ -13,7 +13,7 @@ export interface Operation {
   body?: z.ZodType;
   /** The schema of a body in application/x-www-form-urlencoded. */
   form?: z.ZodType;
-  /** A file that is the body, which the handler reads itself. */
+  /** The file that is the body. The handler reads it itself. */
   file?: Content;
   /** The bodies by status. A response with any other status is a problem document. */
   responses: Readonly<Record<number, Content>>;
@@ -57,7 +57,7 @@ export function credentialsOf(steps: readonly object[]): Credentials {
     );
 }
 
-/** A page for browsers. */
+/** The response body of a page for browsers. */
 export const PAGE: Content = { 'text/html': z.string() };
 
 export const json = (schema: z.ZodType): Content => ({ 'application/json': schema });

@@ -26,7 +26,7 @@ export function operation<Q extends z.ZodType = typeof EMPTY_SCHEMA, B extends z
   parts: {
     summary: string;
     query?: Q;
-    /** For the documentation only. */
+    /** The schema of the headers, only for the documentation. */
     headers?: z.ZodType;
     body?: B;
     /** The body is a file, which `handle` reads from the request. */

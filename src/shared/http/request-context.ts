@@ -18,9 +18,9 @@ export interface RequestContext {
   /** The pattern of the route, never the path, which may hold user input. */
   route: string;
   address: string;
-  /** On the fast path: the headers of every response, which are sent with the head. Names and values alternate. */
+  /** The headers of every response, which the fast path sends with the head. Names and values alternate. */
   unsentHeaders?: readonly string[] | undefined;
-  /** On the fast path: additional headers of this response, in the same form. */
+  /** Additional headers of this response on the fast path, in the same form. */
   addedHeaders?: string[] | undefined;
   /** The admin token of a call to the admin API; set by its guard. */
   adminToken?: { id: string; name: string } | undefined;

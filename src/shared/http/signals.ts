@@ -28,7 +28,7 @@ export function stopOnSignals(close: (signal: NodeJS.Signals) => Promise<void>):
   process.on('SIGINT', stop);
 }
 
-/** @param reload must not reject */
+/** Reloads at each SIGHUP. @param reload does the reload, and must not reject */
 export function reloadOnSignal(reload: () => Promise<void>): void {
   process.on('SIGHUP', () => void reload());
 }

@@ -25,7 +25,10 @@ export interface CopyTally {
 }
 
 export function createCopyTally(): CopyTally {
-  /** By kind, such as `grant`, `index connections` or `log audit`, and then by the minute in which the items expire. */
+  /**
+   * Sums by kind, such as `grant`, `index connections` or `log audit`, and then by the minute in which the items
+   * expire.
+   */
   const kinds = new Map<string, Map<number, Sum>>();
   let count = 0;
 

@@ -19,7 +19,7 @@ const ID = /^[0-9A-Za-z]{11}$/;
 /**
  * Creates a token. `id` is not secret and identifies the token's record; `secret` is stored only as `hashOf(secret)`;
  * `text` is shown once, to the holder.
- * @param prefix with its underscore, such as `gthr_`
+ * @param prefix prefix with its underscore, such as `gthr_`
  * @param id id of the record: pass that of an existing token to give the token a new secret
  */
 export function createOpaqueToken(prefix: string, id = newOpaqueTokenId()) {

@@ -1,7 +1,7 @@
 /** The error for a storage that exists but must not be used in its present state. */
 import { StartRefused } from '../errors.ts';
 
-/** An operator must act; the message says how. */
+/** Thrown when an operator must act. The message says how. */
 export class StorageRefused extends StartRefused {
   /** @param cause has a default, because a refusal without a cause is reported as a fault of the settings */
   constructor(message: string, cause: unknown = new Error(message)) {
@@ -10,7 +10,9 @@ export class StorageRefused extends StartRefused {
   }
 }
 
-/** For data older than any that this release reads, which only release candidates wrote. */
+/**
+ * Returns the error for data that is older than any that this release reads. Only release candidates wrote such data.
+ */
 export function releaseCandidateRefused(): StorageRefused {
   return new StorageRefused(
     'The data is from a release candidate, and this release cannot read it. Start with an empty storage: move the database ' +

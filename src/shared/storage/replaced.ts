@@ -5,7 +5,7 @@ const RETRY_AFTER_SECONDS = 30;
 
 /** The store is not the one that this process opened, or its data is gone. */
 export class StorageReplaced extends AppError {
-  /** @param detail for the log and `/readyz` */
+  /** @param detail text for the log and `/readyz` */
   constructor(detail: string) {
     super('storage_unavailable', { logDetail: detail, retryAfterSeconds: RETRY_AFTER_SECONDS });
     this.name = 'StorageReplaced';
@@ -14,7 +14,7 @@ export class StorageReplaced extends AppError {
 
 /** The store is the same, but a start would be refused with its present settings. */
 export class StorageUnfit extends AppError {
-  /** @param detail for the log and `/readyz` */
+  /** @param detail text for the log and `/readyz` */
   constructor(detail: string) {
     super('storage_unavailable', { logDetail: detail, retryAfterSeconds: RETRY_AFTER_SECONDS });
     this.name = 'StorageUnfit';

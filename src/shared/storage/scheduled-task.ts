@@ -6,7 +6,10 @@ import type { Store } from './store.ts';
 export interface ScheduledTask {
   name: string;
   everyMilliseconds: number;
-  /** For work that is rarely due: called before the lease is acquired, since acquiring it is a write. */
+  /**
+   * Returns whether the work is due, if it rarely is. Called before the lease is acquired, since acquiring it is a
+   * write.
+   */
   isDue?: () => Promise<boolean>;
   /**
    * Does the task. If it rejects, it is repeated at the next interval.

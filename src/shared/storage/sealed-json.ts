@@ -5,7 +5,7 @@
 import { kindOf } from './keys.ts';
 import { SealError, type Sealer, type SealReason } from './sealed.ts';
 
-/** For modules that store secrets. `key`: the key of the record that holds the value. */
+/** Seals and opens the secrets of modules. `key`: the key of the record that holds the value. */
 export interface SealedJson {
   /** The ids of all keys that open values. They can change while the process runs. */
   readonly kids: readonly string[];

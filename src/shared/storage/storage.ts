@@ -30,9 +30,9 @@ const START_RETRY_MS = 5_000;
 
 export interface OpenedStorage {
   store: Store;
-  /** For code that checks, counts or replaces the encryption keys. */
+  /** The sealer for code that checks, counts or replaces the encryption keys. */
   sealer: Sealer;
-  /** For modules, which seal and open their records with it. */
+  /** Seals and opens the records of modules. */
   sealedJson: SealedJson;
   /** The id of this storage. A restored or moved storage has another id. */
   identity: string;

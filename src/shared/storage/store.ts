@@ -37,14 +37,14 @@ export interface WriteOptions {
 
 export interface IndexPage {
   items: { member: string; score: number }[];
-  /** An opaque cursor: pass it as `after` to get the next page. Absent on the last page. */
+  /** An opaque cursor: pass it as `after` to get the next page. The last page has none. */
   next?: string;
 }
 
 export interface PageOptions {
   after?: string;
   limit: number;
-  /** Default `ascending` by score, then by member. */
+  /** By default `ascending`, by score and then by member. */
   order?: 'ascending' | 'descending';
 }
 

@@ -15,7 +15,7 @@ import { createTurn } from './turn.ts';
 type RedisClient = Redis | Cluster;
 
 export interface RedisConnection {
-  /** For commands to one node, or without a deadline. */
+  /** The client itself, for commands to one node, or without a deadline. */
   client: RedisClient;
   /** Sends one command and returns the response. Rejects as the store's methods do. */
   run<T>(command: (client: RedisClient) => Promise<T>): Promise<T>;

@@ -17,7 +17,7 @@ const KEYS_PER_STEP = 64;
 const STEPS_AT_ONCE = 64;
 /** Indexes with more members, and all logs, are read in pages of this size. */
 const PAGE = 1_000;
-/** Small enough that all writes are on disk before the deadline of a command. */
+/** Writes that are sent at once: few enough that all are on disk before the deadline of a command. */
 const WRITES_AT_ONCE = 200;
 /** The first version with `PEXPIRETIME`. */
 const OLDEST_VERSION = 7;

@@ -4,7 +4,7 @@ import { AppError } from '../../errors.ts';
 import { keyTag } from '../key-tag.ts';
 import { kindOf, LISTING_KINDS } from '../keys.ts';
 
-/** Enough for the keys of about 100,000 users. */
+/** The cache in memory has room for the keys of about 100,000 users. */
 const CACHE_KIB = 65_536;
 
 interface Row {

@@ -7,7 +7,7 @@ export interface RedisNames {
   of(key: string): string;
   /** Returns the key of a name; undefined for internal names and for names of other programs. */
   keyOf(name: string): string | undefined;
-  /** For `SCAN`: matches all names of this store, including internal ones. */
+  /** A pattern for `SCAN` that matches all names of this store, including internal ones. */
   pattern: string;
   /** Returns the name of the record that keeps the versions of deleted records with the key's tag, in the same slot. */
   floorOf(key: string): string;

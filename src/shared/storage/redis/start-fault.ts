@@ -11,7 +11,7 @@ import { hostsOf, type RedisAddress } from './target.ts';
 const SETTINGS = { single: 'REDIS_URL', cluster: 'REDIS_CLUSTER', sentinel: 'REDIS_SENTINELS' } as const;
 /** The beginning of ioredis' error for sentinels, before the last error of one of them. */
 const SENTINEL_ERROR = 'All sentinels are unreachable';
-/** The maximum of `REDIS_TIMEOUT_MS`, for the first packet and the response. */
+/** The time limit for the first packet and the response: the maximum of `REDIS_TIMEOUT_MS`. */
 const MAX_RESPONSE_MS = 6_000;
 const CLIENT_CERTIFICATE = 'Set REDIS_CERT_FILE and REDIS_KEY_FILE to a certificate that it accepts.';
 
@@ -72,7 +72,10 @@ function codeAndText(error: unknown): { code: string | undefined; text: string }
   return { code: 'code' in error ? String(error.code) : undefined, text: error.message };
 }
 
-/** Describes a fault of either side's certificate, as the end of a sentence. @param code from OpenSSL or Node */
+/**
+ * Describes a fault of either side's certificate, as the end of a sentence.
+ * @param code error code of OpenSSL or Node
+ */
 function certificateFault(code: string | undefined): string | undefined {
   if (code === undefined || !/CERT|UNABLE_TO_|SELF_SIGNED|_ALERT_/.test(code)) return undefined;
   if (code.includes('ALERT_CERTIFICATE_REQUIRED'))

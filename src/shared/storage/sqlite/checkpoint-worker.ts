@@ -12,7 +12,7 @@ export type CheckpointReply = { milliseconds: number } & (
   | { message: string; errcode: number | undefined }
 );
 
-/** Long enough for a reader of the main thread to end, and short enough for the waiting writers. */
+/** The busy timeout: long enough for a reader of the main thread to end, and short enough for the waiting writers. */
 const BUSY_MS = 50;
 
 const file = String(workerData);

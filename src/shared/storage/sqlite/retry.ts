@@ -13,7 +13,7 @@ export const YIELD_MS = 4;
 
 export interface RetryOptions {
   deadlineMilliseconds: number;
-  /** Between 0 and 1. */
+  /** Returns a number between 0 and 1. */
   random: () => number;
 }
 

@@ -51,7 +51,9 @@ export interface SqliteObserver extends FlushObserver, CheckpointObserver {
 
 export const DATABASE_FILE = 'gatehouse.sqlite';
 
-/** Long enough for a busy machine, on which the process with the lock may itself wait for a processor. */
+/**
+ * The deadline is long enough for a busy machine, on which the process with the lock may itself wait for a processor.
+ */
 export const DEADLINE_MILLISECONDS = 2_000;
 const OPEN_DEADLINE_MS = 5_000;
 
