@@ -1,7 +1,4 @@
-/**
- * The container: what the Dockerfile says is done by hand in an empty folder, and what it leaves out is needed by
- * nothing.
- */
+/** The container: runs the steps of the Dockerfile in an empty folder, and checks compose.yaml and docs/deploy.md. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
@@ -41,26 +38,26 @@ const read = (path: string) => readFileSync(join(root, path), 'utf8');
 const lines = read('Dockerfile').replaceAll('\\\n', ' ').split('\n');
 const of = (instruction: string) =>
   lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1).trim());
-/** Sources of every COPY from this folder. */
+/** The source paths of every COPY from this folder. */
 const copied = of('COPY')
   .filter((copy) => !copy.startsWith('--from'))
   .flatMap((copy) => copy.split(/\s+/).slice(0, -1));
 const ignored = read('.dockerignore')
   .split('\n')
   .filter((line) => /^[^#!*]/.test(line));
-/** True for what COPY does not find, because .dockerignore names it or its folder. */
+/** Returns true for a path that COPY does not find, because .dockerignore names it or its folder. */
 const isLeftOut = (path: string) =>
   ignored.some((pattern) => matchesGlob(path, pattern) || matchesGlob(path, `${pattern}/**`));
-/** The environment that it gives. */
+/** The environment that the image sets. */
 const imageEnv = Object.fromEntries(
   of('ENV').flatMap((line) => line.split(/\s+/).map((one) => one.split('=') as [string, string])),
 );
-/** What fills the cache of compiled code: it runs as the user of the container. */
+/** The command that fills the cache of compiled code, as the user of the container. */
 const compile = /^USER .*\nRUN (.*)$/m.exec(lines.filter((line) => !line.startsWith('#')).join('\n'))?.[1] ?? '';
 const healthCheck = JSON.parse(/CMD (\[.*\])$/.exec(of('HEALTHCHECK')[0] ?? '')?.[1] ?? '[]') as string[];
 const [program = '', ...programArguments] = JSON.parse(of('CMD')[0] ?? '[]') as string[];
 
-/** Exit status of the image's health check, with this management port. */
+/** Returns the exit status of the health check of the image for this management port. */
 function checkHealth(port: string): Promise<number | null> {
   const [, ...args] = healthCheck;
   const child = spawn(process.execPath, args, { env: { MANAGEMENT_PORT: port }, stdio: 'ignore' });
@@ -70,7 +67,7 @@ function checkHealth(port: string): Promise<number | null> {
 describe('R90 the Dockerfile', () => {
   test('runs Gatehouse as process 1 of an unprivileged user, with production packages only and no install scripts', () => {
     expect(of('USER')).toEqual(['node']);
-    // By what it holds, and not by a tag that somebody can move.
+    // The image is named by its hash, because a tag can be moved.
     const bases = new Set(of('FROM').map((image) => image.replace(' AS dependencies', '')));
     expect([...bases]).toEqual([expect.stringMatching(/^node:26\.\d+\.\d+-slim@sha256:[0-9a-f]{64}$/)]);
     expect(read('.github/dependabot.yml')).toMatch(/package-ecosystem: docker$/m);
@@ -309,8 +306,7 @@ describe('docs/deploy.md on containers', () => {
         const docker = `case "$*" in *"${failing}"*) exit 1 ;; esac`;
         return runSteps(steps, { folder: emptyFolder(), stands: { docker } }).called.length;
       };
-      // Nothing starts from a storage that a restore has left half-filled, and nothing is restored beside one that
-      // runs.
+      // Gatehouse must not start with half-restored data, and a restore must not run while Gatehouse runs.
       expect(restores.map((steps) => [run(steps, 'nothing'), run(steps, ' restore '), run(steps, 'stop')])).toEqual([
         [3, 2, 1],
         [3, 2, 1],
@@ -320,7 +316,7 @@ describe('docs/deploy.md on containers', () => {
 });
 
 describe('R90 the steps of the Dockerfile, run in an empty folder', () => {
-  /** Stands for the image's root. */
+  /** The folder in place of the root of the image. */
   let image: string;
   let app: string;
   let inImage: Record<string, string>;
@@ -364,7 +360,7 @@ describe('R90 the steps of the Dockerfile, run in an empty folder', () => {
       const child = spawn(program, programArguments, { cwd: app, env, stdio: ['ignore', 'ignore', 'inherit'] });
       const ended = new Promise((resolve) => child.once('exit', resolve));
       try {
-        // Each check is a process: there is no use in one before anything listens.
+        // Each check starts a process, so the first check waits until a port is open.
         await until(() => isReached('127.0.0.1', Number(managementPort)));
         await expect.poll(() => checkHealth(managementPort), { ...PATIENTLY, interval: 500 }).toBe(0);
         const page = await fetch(`${env.PUBLIC_URL}/`, { headers: { accept: 'text/html' } });
@@ -406,7 +402,7 @@ function networkOf(cidr: string): BlockList {
   return list;
 }
 
-/** Addresses of this machine at which nothing is reached that listens at 127.0.0.1 alone. */
+/** Addresses of this machine at which a listener on 127.0.0.1 is not reached. */
 function otherAddresses(): string[] {
   const own = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
   const outer = own.filter(({ internal, family }) => !internal && family === 'IPv4').map(({ address }) => address);
@@ -425,7 +421,7 @@ function isReached(host: string, port: number): Promise<boolean> {
   });
 }
 
-/** Every path below the folder with when it was last written; those of another folder are left out. */
+/** Returns every path below the folder with the time of its last change, except the paths of another folder. */
 function everythingBut(other: string, folder: string): Map<string, number> {
   const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((path) => join(folder, path));
   const kept = paths.filter((path) => !`${path}/`.startsWith(`${other}/`));

@@ -34,14 +34,14 @@ describe('a demo in the shell of a real Gatehouse', () => {
       LOG_LEVEL: 'debug',
     });
     milliseconds = await demo.program.printed(`Gatehouse is ready at ${demo.url}`);
-    // What npm and node have waited for a processor is not the demo's.
+    // The time for which npm and node waited for a processor does not count.
     milliseconds -= waitedFor([demo.program.pid, ...demo.program.children()]);
   });
   afterAll(async () => {
     await endDemos();
     rmSync(elsewhere, { recursive: true, force: true });
   });
-  /** The line of the screen that holds the text. */
+  /** Returns the line of the terminal that contains the text. */
   const said = (text: string) =>
     demo.program
       .stdout()
@@ -52,7 +52,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
   test('is ready within 10 s, and prints a text that fits the terminal', () => {
     expect(milliseconds).toBeLessThan(READY_MILLISECONDS);
     const lines = demo.program.stdout().trimEnd().split('\n');
-    // npm says first what it runs.
+    // npm first prints the command that it runs.
     expect(lines.length).toBeLessThan(30);
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(110);
     for (const text of ['user@example.test', 'second@example.test', 'admin@example.test', 'gatehouse-demo', '45717360'])

@@ -1,6 +1,6 @@
 /**
- * docs/deploy.md, followed as far as a test can, and the commands of docs/backup.md, keys.md and upgrading.md for what
- * it sets up.
+ * Runs the steps of docs/deploy.md as far as a test can, and the commands of docs/backup.md, keys.md and upgrading.md
+ * for the resulting service.
  */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -32,7 +32,7 @@ const text = read('docs/deploy.md');
 const written = (file: string) => writtenTo(text, file);
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
 
-/** The two parts of a document: for a machine set up step by step, and for containers. */
+/** Returns the two parts of a document: for a machine that is set up step by step, and for containers. */
 const partsOf = (path: string) => read(path).split('\n## Containers\n') as [string, string?];
 const onMachine = ['docs/deploy.md', 'docs/backup.md', 'docs/keys.md', 'docs/upgrading.md'].map(
   (path) => partsOf(path)[0],
@@ -40,10 +40,7 @@ const onMachine = ['docs/deploy.md', 'docs/backup.md', 'docs/keys.md', 'docs/upg
 const inContainers = ['docs/deploy.md', 'docs/backup.md'].map((path) => partsOf(path)[1] ?? '');
 
 describe('the programs that the documents call', () => {
-  /**
-   * Of the shell, coreutils, util-linux, findutils, passwd, apt and systemd: a Debian without these is none that
-   * starts.
-   */
+  /** The programs of the shell, coreutils, util-linux, findutils, passwd, apt and systemd, which every Debian has. */
   const BARE = [
     ...['.', ':', 'break', 'cd', 'exit', 'export', 'printf', 'set', 'umask', 'unset'],
     ...[
@@ -84,7 +81,7 @@ describe('the programs that the documents call', () => {
       ...BARE,
       ...installed.flatMap((name) => PACKAGES[name] ?? []),
       ...ownScripts.map(([, , name]) => name),
-      // Of nodejs.org's archive.
+      // Part of the archive of nodejs.org.
       'npm',
     ];
     const called = [...onMachine.flatMap(steps), ...ownScripts.flatMap(([, path = '']) => programsOf(written(path)))];
@@ -110,7 +107,7 @@ describe('the programs that the documents call', () => {
 
 describe('step 1', () => {
   const [node = '', program = ''] = stepsOf(sectionOf(text, '## 1. Packages, Node and the program'));
-  /** What nodejs.org has at the address of the newest 26: archives and their hashes, of which one machine takes one. */
+  /** Serves the newest Node 26 like nodejs.org: hashes of several archives, and the archive for each machine. */
   const curl = (hash: string) => `
     for last; do :; done
     case "$last" in
@@ -140,7 +137,7 @@ describe('step 1', () => {
   });
 
   test('does not unpack an archive with another hash', () => {
-    // The program itself, with a hash that the archive does not have.
+    // The real sha256sum runs, and the archive has another hash.
     const { status, node: installed } = install('x86_64', 'exec /usr/bin/sha256sum "$@"');
     expect([status === 0, existsSync(installed)]).toEqual([false, false]);
   });
@@ -160,7 +157,7 @@ describe('step 1', () => {
 
 describe('step 3', () => {
   const [settingsSteps = '', commandSteps = ''] = stepsOf(sectionOf(text, '## 3. Settings'));
-  /** Runs it in a folder that stands for the machine's root. */
+  /** Runs the steps with a folder in place of the root of the machine. */
   const follow = (steps: string, folder: string, stands: Record<string, string>) => {
     const moved = steps
       .replaceAll(/\/(etc|opt)\/gatehouse\b/g, `${folder}/$1`)
@@ -180,7 +177,7 @@ describe('step 3', () => {
     return { folder, env: join(folder, 'etc', 'env') };
   };
   const SECRET_FILES = ['etc/session-secrets', 'etc/encryption-keys'];
-  /** What a shell makes of the file, with what the unit adds. */
+  /** Returns the variables that a shell reads from the file, with those that the unit adds. */
   const serviceEnv = (folder: string, env: string) => {
     const unit = written('/etc/systemd/system/gatehouse@.service');
     const credentials = new Map(
@@ -200,7 +197,7 @@ describe('step 3', () => {
     });
     return { ...sourced(folder, env), ...Object.fromEntries(values) };
   };
-  /** What a shell makes of the file. */
+  /** Returns the variables that a shell reads from the file. */
   const sourced = (folder: string, env: string) => {
     runSteps(`set -a; . ${env}; env > sourced`, { folder, stands: {} });
     const lines = readFileSync(join(folder, 'sourced'), 'utf8').matchAll(/^(\w+)=(.*)$/gm);
@@ -213,7 +210,7 @@ describe('step 3', () => {
       modeOf(join(folder, path)),
     );
     expect(modes).toEqual(['750', '640', '640', '640', '600', '600']);
-    // The mode is there before the text is.
+    // The mode is set before the text is written.
     expect(settingsSteps).not.toMatch(/chmod|chown/);
     const owned = settingsSteps
       .match(/^install .*$/gm)
@@ -231,7 +228,7 @@ describe('step 3', () => {
     const { status, called } = follow(settingsSteps, folder, { npm: 'exit 254', openssl: 'echo secret' });
     expect([status, called.at(-1)]).toEqual([254, 'npm run -s gatehouse -- keys generate']);
     expect(readFileSync(join(folder, 'etc', 'env'), 'utf8')).toBe('');
-    // It finds the program from any folder.
+    // The command finds the program from any folder.
     expect(settingsSteps).toMatch(/^cd \/opt\/gatehouse$/m);
   });
 
@@ -316,7 +313,7 @@ describe('the commands for the service that step 3 sets up', () => {
     ]);
     expect(calls.length).toBeGreaterThan(10);
     const bare = calls.filter(([, runner]) => runner === undefined).map(([, , command = '']) => command.trim());
-    // It reads no setting and opens no storage.
+    // The command reads no setting and opens no storage.
     expect(bare).toEqual(['keys generate']);
     expect(onMachine.join('')).toContain('[deploy.md](deploy.md#3-settings)');
   });
@@ -334,7 +331,7 @@ describe('the commands for the service that step 3 sets up', () => {
   test('write a backup each night, and delete old ones only after a new one exists', () => {
     const line = writtenTo(read('docs/backup.md'), '/etc/cron.d/gatehouse-backup');
     const [, command = ''] = /^15 3 \* \* \* root (.+)\n$/.exec(line) ?? [];
-    // Cron's own rule: % is a new line where it has no backslash.
+    // In a crontab, % without a backslash is a line break.
     expect(command.replaceAll('\\%', '')).not.toContain('%');
     const steps = command.replaceAll('\\%', '%').replace('/usr/local/sbin/', '');
     const run = (backup: string) =>
@@ -385,7 +382,7 @@ describe('the unit', () => {
       2 * stated('src/shared/provider/provider-read.ts', 'deadlineMilliseconds'),
       2 * providerCall,
       stated('src/gatehouse/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
-      // What is told of it, and the rest of src/gatehouse/gatehouse.ts' close.
+      // The events of the refresh, and the rest of `close` in src/gatehouse/gatehouse.ts.
       stated('src/gatehouse/webhooks/delivery.ts', 'deadlineMilliseconds'),
       // The announcements of webhooks, and the audit trail.
       2 * stated('src/shared/storage/write-queue.ts', 'CLOSE_MS'),
@@ -449,7 +446,7 @@ describe('the nginx of step 5', () => {
     expect(modeOf(join(folder, 'etc/ssl/gatehouse'))).toBe('700');
     expect(done.called).toEqual(['nginx -t', 'systemctl reload nginx']);
     expect(run('exit 1').called.slice(2)).toEqual(['nginx -t']);
-    // Debian's own page.
+    // The default page of Debian.
     expect(readdirSync(join(folder, 'etc/nginx/sites-enabled'))).toEqual(['other']);
   });
 
@@ -477,7 +474,7 @@ describe('the nginx of step 5', () => {
     });
     afterAll(() => site?.close());
 
-    /** It, in front of our process and of one that is gone. */
+    /** Starts nginx in front of a running process and a dead one. */
     const start = async () => {
       const [port, plainPort] = [await freePort(), await freePort()];
       const settings = follow()
@@ -529,7 +526,7 @@ describe('the nginx of step 5', () => {
         expect(started.headers.location).toContain(site.sandbox.issuer);
         expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
         expect(started.headers['strict-transport-security']).toMatch(/max-age=\d{7,}/);
-        // Both servers in turn: the one that is not there is passed over.
+        // nginx calls both servers in turn, and skips the dead one.
         const responses = await Promise.all(Array.from({ length: 8 }, () => asked('/threads/current')));
         expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));
       } finally {

@@ -9,7 +9,7 @@ import { skipWithout } from '../support/missing.ts';
 import { isStarved } from '../support/starved.ts';
 import { until } from '../support/until.ts';
 
-/** Many polls of the balancer: they may be late on a busy machine. */
+/** Time for many polls of the balancer, which may be late on a busy machine. */
 const DELAY_SECONDS = 8;
 const KINDS = ['GET /threads/current', 'POST /bin', 'GET /session'];
 
@@ -24,7 +24,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
     haproxy = await startHaproxy(
       fleet.members.map(({ env: own }) => ({ port: Number(own.PORT), managementPort: Number(own.MANAGEMENT_PORT) })),
     );
-    // Short enough for refreshes all the time.
+    // Short, so that tokens are refreshed throughout the test.
     fleet.tokens.lifetimeSeconds = 2;
     people = [];
     for (const login of LOGINS) people.push(await fleet.signIn(login));
@@ -40,7 +40,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
       (await Promise.all([haproxy.statusOf('http', at), haproxy.statusOf('tcp', at)])).every((one) => one === status),
     );
 
-  /** What one caller of one person sent over connections that it keeps, counted by outcome. */
+  /** The requests of one user's client over kept connections, counted by outcome. */
   async function call(
     person: Person,
     mode: Mode,

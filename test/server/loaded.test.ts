@@ -14,7 +14,7 @@ const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'ut
   dependencies: Record<string, string>;
 };
 
-/** By the feature that needs them. */
+/** The packages by the feature that needs them. */
 const NOT_FOR_A_START = {
   'a look-up of a BIN': ['banks-db', 'libphonenumber-js', 'world-countries'],
   'a file of BIN data': ['csv-parse'],

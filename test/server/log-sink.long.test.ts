@@ -45,7 +45,7 @@ afterAll(() => {
   rmSync(directory, { recursive: true });
 });
 
-/** Opens a file on a disk without space. */
+/** Opens a file on a full disk. */
 function openOnFullDisk(disk: string): number {
   const file = openSync(join(disk, 'log'), 'a');
   const ballast = join(disk, 'ballast');

@@ -51,7 +51,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
   let fleet: Fleet;
   const printed: (() => string)[] = [];
   let files: Record<'apps' | 'sessions' | 'keys' | 'client' | 'redis' | 'bins' | 'traces', string>;
-  /** Is the BIN lookup service and the collector of traces. */
+  /** A server in place of the BIN lookup service and of the collector of traces. */
   let receiver: Server;
   const received: { path: string; authorization: string | undefined }[] = [];
   const write = (file: keyof typeof files, text: string) => writeFileSync(files[file], text);
@@ -168,7 +168,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     expect(line.faults.join()).toMatch(/\(platform\), \/issuer: .*\(second\), .*"colour"/);
     expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
     expect((await fleet.get(fleet.member(0), '/connections', person)).body).not.toContain('Renamed');
-    // One fault in another file is enough, too.
+    // A fault in another file also refuses the reload.
     write('apps', apps);
     write('sessions', 'short');
     expect((await reload(fleet.member(0))).faults.join()).toMatch(/^SESSION_SECRETS: number 1 /);
@@ -190,7 +190,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     const after = await fleet.signIn(OTHER);
     expect((await fleet.thread(member, before)).status).toBe(200);
     expect((await fleet.thread(member, after)).status).toBe(200);
-    // The other process has not read it yet.
+    // The other process has not read the new file yet.
     expect((await fleet.thread(fleet.member(1), after)).status).toBe(401);
     await reload(fleet.member(1));
     expect((await fleet.thread(fleet.member(1), after)).status).toBe(200);

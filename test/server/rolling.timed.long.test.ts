@@ -40,7 +40,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
       proxySettings(port, fleet.members),
       async () => (await through('/session')).status === 200,
     );
-    // Short enough for refreshes all the time.
+    // Short, so that tokens are refreshed throughout the test.
     fleet.tokens.lifetimeSeconds = 2;
     people = [];
     for (const login of LOGINS) people.push(await fleet.signIn(login));
@@ -102,7 +102,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
       member.signal('SIGTERM');
       expect(await member.program.ended).toEqual({ status: 0, signal: null });
       await sleep(300);
-      // The next one as soon as this one is ready.
+      // The next replica is replaced as soon as this one is ready.
       await member.start();
     }
     isOver = true;

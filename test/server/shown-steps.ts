@@ -6,33 +6,33 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { PATIENTLY } from '../support/until.ts';
 
-/** The blocks of shell in their order, also those of a list. */
+/** Returns the shell blocks in their order, including those in lists. */
 export function stepsOf(text: string): string[] {
   return [...text.matchAll(/^( *)```sh\n([\s\S]*?)^\1```$/gm)].map(([, indent = '', steps = '']) =>
     steps.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
   );
 }
 
-/** What stands below this heading, up to the next one of its rank or above. */
+/** Returns the section below this heading, up to the next heading of the same or a higher level. */
 export function sectionOf(text: string, heading: string): string {
   const [marks = ''] = heading.split(' ');
   const [, rest = ''] = text.split(`\n${heading}\n`);
   return rest.split(new RegExp(`^#{2,${marks.length}} `, 'm'))[0] ?? '';
 }
 
-/** What the steps write into this file. */
+/** Returns the text that the steps write to this file. */
 export function writtenTo(text: string, file: string): string {
   return new RegExp(`^cat >>? ${RegExp.escape(file)} <<'?END'?\\n([\\s\\S]*?)^END$`, 'm').exec(text)?.[1] ?? '';
 }
 
 const HERE_DOCUMENT = /<<('?)(\w+)\1\n([\s\S]*?)^\2$/gm;
 const SUBSTITUTION = /\$\(([^()]*)\)/g;
-/** What may stand before a command. */
+/** Matches the text that may precede a command. */
 const LEADING = /^(?:(?:do|then|else|if|while|until|exec|!|\{|\w+=\S*)(?:\s+|$))*/;
-/** What runs the command that follows. */
+/** Programs that run the command after them. */
 const RUNNERS = /^(?:as-gatehouse|runuser -u \S+ --)\s+/;
 
-/** The first word of every command. */
+/** Returns the first word of every command. */
 export function programsOf(steps: string): string[] {
   // In a here-document whose mark is not quoted, $(…) is run.
   const texts: string[] = [];
@@ -62,7 +62,7 @@ function programsOfCommand(text: string): string[] {
     : [word, ...programsOfCommand(command.slice(runner.length).replace(/^\$\w+ /, ''))];
 }
 
-/** It is gone after the test. */
+/** Creates a folder that is deleted after the test. */
 export function emptyFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-steps-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -70,9 +70,9 @@ export function emptyFolder(): string {
 }
 
 /**
- * Runs them in this folder as root's shell on Debian would (umask 022).
- * @param stands names of programs with the shell that stands in for each; it tells every call, and may tell more into
- *   "$CALLED"
+ * Runs the steps in this folder like the shell of root on Debian (umask 022).
+ * @param stands names of programs with the shell script in place of each. Every call is recorded, and a script may add
+ *   lines to "$CALLED"
  */
 export function runSteps(
   steps: string,

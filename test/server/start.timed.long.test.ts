@@ -1,4 +1,4 @@
-/** `npm start`: refused settings, the start and the stop. */
+/** `npm start`: refused settings, the start, and the stop. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -53,14 +53,14 @@ function start(command: string[], changes: Record<string, string> = {}): Program
   return program;
 }
 
-/** Without the lines that npm prints first. */
+/** Returns the output without the lines that npm prints first. */
 const linesOf = (stdout: string) =>
   stdout
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('> '))
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 const ready = (program: Program) => program.printed('Gatehouse is ready at');
-/** Leaves a database as an earlier start would have. */
+/** Creates the database of an earlier start. */
 const startAndStop = async () => (await startGatehouse(env, { write: () => undefined })).close();
 const manage = (path: string) => ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
 
@@ -122,7 +122,7 @@ describe('invalid settings', () => {
     test.each<Record<string, string>>([
       { ENCRYPTION_KEYS: ',' },
       { ADMIN_APP: 'nope' },
-      // No app signs anybody in, so none can be asked for the stronger sign-in.
+      // No app is for sign-ins, so no app can require the stronger sign-in.
       { ADMIN_ACR: 'mfa' },
       { CONNECTED_APPS_FILE: '/nowhere' },
       { BIN_DATASET_FILE: '/nowhere' },
@@ -295,7 +295,7 @@ describe('valid settings', () => {
     expect(last?.seconds).toBeLessThan(60);
   });
 
-  // The first process of a container would not even hear it without a handler, and be killed after the grace.
+  // Process 1 of a container ignores signals without a handler, and would be killed after the grace period.
   test('R90 a SIGTERM while the storage is opened ends the process, after it has closed everything in order', async () => {
     const { program, unlock } = await startBeforeLockedStorage();
     try {
@@ -312,7 +312,7 @@ describe('valid settings', () => {
   });
 });
 
-/** Another process holds the database, so that a start goes on until it lets go. */
+/** Locks the database from another process, so that a start waits until the lock is released. */
 async function startBeforeLockedStorage(): Promise<{ program: Program; unlock: () => void }> {
   await startAndStop();
   const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
@@ -432,7 +432,7 @@ describe('R90 the end, with a request in flight', () => {
       const took = startStopwatch();
       expect((await slow).status).toBe(200);
       expect(await program.ended).toEqual({ status: 0, signal: null });
-      // Far below the grace, and below what an idle connection is kept for.
+      // Far less than the grace period, and than the time for which idle connections are kept.
       expect(took()).toBeLessThan(5_000);
     } finally {
       release();
@@ -444,7 +444,7 @@ describe('R90 the end, with a request in flight', () => {
     const program = start(NODE);
     await ready(program);
     const { connect } = await import('node:net');
-    // A request that never becomes whole keeps the server from closing.
+    // A request that never ends keeps the server from closing.
     const socket = connect(Number(env.PORT), '127.0.0.1', () =>
       socket.write('POST /bin HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n{'),
     );
