@@ -18,7 +18,7 @@ afterAll(() => filled?.close());
 const open = (path: string) => filled.agent.get(`${filled.site.url}/admin/${filled.pathOf(path)}`);
 const linesOf = (html: string) => filled.clean(outlineOf(html)).trim().split('\n');
 
-/** What a page says of a change: done, or not done and why. */
+/** The notice that a page shows after a change. */
 const NOTICE = /<div class="notice notice-(\w+)" role="\w+">(.*?)<\/(?:ul|p)>\s*<\/div>/gs;
 const noticesOn = ({ body }: Page) =>
   [...body.matchAll(NOTICE)].map(([, tone, inner = '']) => `${tone}: ${linesOf(inner).join(' ')}`);
@@ -138,7 +138,7 @@ test('each change has this notice, and this entry in the audit trail', async () 
     seen.push({ at: new Date().toISOString(), notices: noticesOn(page) });
   }
   const entries = async () => (await api.call('GET', '/audit?limit=200')).json.items as Entry[];
-  // That a user is deleted is stored a moment later, as its last entry.
+  // The entry of a deleted user is the last one, and is stored a moment later.
   await until(async () => (await entries()).some(({ event }) => event === 'user.deleted'));
   const trail = (await entries()).toReversed();
   for (const [number, [path, [typed = '', ...words]]] of changes.entries()) {
@@ -159,7 +159,7 @@ const wordsOf = ({ event, target, userId, outcome, facts }: Entry) =>
     .filter(Boolean)
     .join(' ');
 
-/** What the check of an app finds that is registered here, but not at the provider. */
+/** The findings of a check of an app that is registered here, but not at the provider. */
 const FINDINGS = `
 Problem
   Clocks agree: This clock is {seconds} off the provider's.

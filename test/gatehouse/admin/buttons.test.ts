@@ -54,7 +54,7 @@ async function press(
   return page;
 }
 
-/** A user who has just signed in, and so stands first in each list. */
+/** Signs in a user, who is then first in each list. */
 async function newest(login = 'user@example.test') {
   const { agent: other } = await signIn(site, login);
   const { userId } = await sessionOf(site, other);
@@ -178,7 +178,7 @@ test('the next signing key is published', async () => {
   await press('keys', 'Publish the next key now', {
     says: 'The next signing key is published. It starts to sign in one day, when every service has read it.',
   });
-  // It is offered again once that key signs.
+  // The button appears again once that key signs.
   const { body } = await open('keys');
   expect(body).toContain('Published');
   expect(body).not.toContain('Publish the next key now');

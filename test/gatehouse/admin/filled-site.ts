@@ -41,7 +41,7 @@ export async function startFilledSite() {
     ...{ site, desk, api, receiver, agent, apiToken },
     /** `users/{uma}` with the id of this run. */
     pathOf: (text: string) => text.replaceAll(/\{(\w+)\}/g, (_all, name) => encodeURIComponent(ids[name] ?? '')),
-    /** Names in place of what differs from run to run: ids, addresses and secrets. */
+    /** Replaces ids, addresses and secrets, which differ from run to run, by names. */
     clean: (text: string) => cleaned(text, { site, receiver, ids }),
     /**
      * Resolves up to two seconds later, once timelines have the calls of services and each key its count of records.
@@ -66,7 +66,7 @@ export async function startFilledSite() {
   };
 }
 
-/** Whatever is made a minute after the one before has its place in every list. */
+/** Moves the clock. Items that are created a minute apart have a fixed order in every list. */
 export function pass(milliseconds: number): void {
   vi.setSystemTime(Date.now() + milliseconds);
 }
@@ -130,14 +130,14 @@ async function fill({ site, desk, api, receiver }: Parts) {
   return { ids, apiToken };
 }
 
-/** Of the newest item of a list. */
+/** Returns the id of the newest item of a list. */
 async function idOf(api: Administrator, list: string): Promise<string> {
   const [newest] = (await api.call('GET', list)).json.items as { id: string }[];
   return String(newest?.id);
 }
 
 /**
- * Resolves once the sign-in is in the audit trail, a moment later: whatever is done next comes after it in the lists.
+ * Signs in, and waits until the sign-in is in the audit trail, so that later actions follow it in the lists.
  */
 async function signInAs(login: string, app: string, { site, api }: Pick<Parts, 'site' | 'api'>) {
   passMinute();

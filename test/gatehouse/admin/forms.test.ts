@@ -6,10 +6,10 @@ import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 const SECRET = /data-copy-source>([^<]+)</;
 const TOKEN = { name: 'Reports', days: '7' };
 const RELAY_TOKEN = { ...TOKEN, apps: 'platform' };
-/** Of what the list of that path lists. */
+/** Returns the path of a form. The form that creates an item is below the path of its list. */
 const formOf = (path: string) => (path.includes('/') ? path : `${path}/new`);
 
-/** Page of the form, its fields, and how many things its list shows. */
+/** The path of the list, the fields of the form, and a pattern for each row of the list. */
 const FORMS: [string, Record<string, string>, RegExp][] = [
   ['relay-tokens', { ...RELAY_TOKEN, users: 'all' }, /\/relay-tokens\/\w+\/revoke/g],
   ['admin-tokens', { ...TOKEN, scope: 'read' }, /\/admin-tokens\/\w+\/revoke/g],
@@ -28,7 +28,7 @@ afterAll(async () => {
 
 const secretOn = ({ body }: { body: string }) => SECRET.exec(body)?.[1];
 
-/** Submits the form and answers where it redirects to, unread. */
+/** Submits the form, and returns the URL of the redirect without requesting it. */
 const make = async (path: string, fields: Record<string, string>) => {
   const page = await agent.get(`${site.url}/admin/${formOf(path)}`);
   const form = page.forms.find(({ names }) => Object.keys(fields).every((name) => names.includes(name)));

@@ -40,7 +40,7 @@ async function adminToken(scope: 'read' | 'write', days = 1): Promise<string> {
 }
 
 const isApi = ({ pattern }: ListedRoute) => pattern.startsWith('/admin/api');
-/** Asks with a body and changes nothing. */
+/** API calls that have a body but change nothing. */
 const QUESTIONS = ['/admin/api/policy/explain', '/admin/api/callback-urls'];
 const isQuestion = ({ pattern }: ListedRoute) => QUESTIONS.includes(pattern);
 const visit = ({ method, path }: ListedRoute, headers: Record<string, string | string[]>) =>
@@ -95,7 +95,7 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
       const answer = await visit(route, { ...accept, cookie: user.cookie, 'x-csrf-token': user.csrf });
       expect(answer.status).toBe(403);
       if (accept === DATA) expect(JSON.parse(answer.body).code).toBe('not_allowed');
-      // Leads on to the page after signing in with another account.
+      // After signing in with another account, the user returns to the page.
       else if (!isApi(route) && route.method === 'GET')
         expect(answer.body).toContain(`/sign-out?return_to=${encodeURIComponent(route.path)}"`);
     }

@@ -122,10 +122,9 @@ test.each(PAGES)('%s is quick', async (path) => {
   const [best = 0, , middle = 0] = times.toSorted((left, right) => left - right);
   if (LONG)
     process.stdout.write(`${path}: ${middle.toFixed(0)} ms (best ${best.toFixed(0)}, first ${first.toFixed(0)})\n`);
-  // The best of five: what else runs on this machine is not the page's.
+  // The best of five rounds counts, because other programs on this machine slow down some of them.
   expect(best).toBeLessThan(MOST_MILLISECONDS);
-  // Every record is counted for this one, and every process is asked, which takes the most of a second: not even whoever
-  // looks first waits for that.
+  // The count of records takes up to a second. Not even the first request of this page waits for it.
   if (path === '/admin/keys') expect(first).toBeLessThan(LONG ? MOST_MILLISECONDS : 5 * MOST_MILLISECONDS);
 });
 

@@ -13,7 +13,7 @@ afterEach(() => site.provider.reset());
 
 const secondsAgo = (age: number) => Math.floor(Date.now() / 1000) - age;
 
-/** What the provider says of when the administrator signed in there. */
+/** Sets the time of the administrator’s authentication in the ID token. */
 function say(authTime: number | undefined): void {
   site.provider.set({
     claims: ({ auth_time: _, ...claims }) => ({

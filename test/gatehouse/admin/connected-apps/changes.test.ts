@@ -35,9 +35,9 @@ let store: Store;
 let registry: AppRegistry;
 let before: RegisteredApp;
 let outcomes: (string | undefined)[];
-/** How many connections there are, each time that they are counted. */
+/** The result of each count of the connections. */
 let counts: number[];
-/** What was done for the app that is gone, in order, each with its arguments. */
+/** The calls for a deleted app, in order, each with its arguments. */
 let rest: unknown[][];
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-changes-'));
@@ -56,7 +56,7 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** What happens while the connections are counted for the last time. */
+/** Runs while the connections are counted for the last time. */
 let meanwhile: () => Promise<unknown>;
 const count = async () => {
   if (counts.length === 1) await meanwhile();

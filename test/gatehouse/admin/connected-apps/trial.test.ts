@@ -26,7 +26,7 @@ const session = async () => {
 const connections = async () =>
   ((await getJson(agent, `${site.url}/connections`)).json.connections as { app: string }[]).map(({ app }) => app);
 
-/** From the page of the check through the provider's pages. */
+/** Starts a trial on the page of the check, and completes the pages of the provider. */
 async function tryApp(id: string, answer = 'Allow'): Promise<Page> {
   let page = await agent.submit(await open(`connected-apps/${id}/check`), {}, { button: 'Try a sign-in' });
   while (page.forms.some(({ buttons }) => buttons.some(({ text }) => text === answer)))

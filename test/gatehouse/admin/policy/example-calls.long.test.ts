@@ -49,7 +49,7 @@ const COMMANDS = {
 type Language = keyof typeof COMMANDS;
 const LANGUAGES = Object.keys(COMMANDS) as Language[];
 
-/** What the example prints, with the token and proofs in its environment only. */
+/** Runs the example with the token and proofs in its environment, and returns its output. */
 async function outputOf(language: Language, code: string, proofs: Record<string, string> = {}): Promise<string> {
   expect(code).not.toContain(relayToken.token);
   const file = join(directory, language === 'typescript' ? 'call.mts' : 'call');

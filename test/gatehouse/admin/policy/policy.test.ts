@@ -10,7 +10,7 @@ let desk: VaultDesk;
 let admin: Administrator;
 let agent: UserAgent;
 let user: string;
-/** By name: `strict` takes a proven user only, `open` whatever there is, `bins` nothing but BIN look-ups. */
+/** Ids by name: `strict` accepts only proven users, `open` has every permission, `bins` only looks up BINs. */
 const tokens: Record<string, string> = {};
 beforeAll(async () => {
   site = await startSite();

@@ -36,7 +36,7 @@ async function search(q: string): Promise<Found> {
   return json as unknown as Found;
 }
 
-/** What the header's form leads to, without the site's address. */
+/** Submits the search form of the header, and returns the resulting page. */
 async function typed(text: string): Promise<{ path: string; body: string; hops: string[] }> {
   const home = await agent.get(`${site.url}/admin`);
   const { _csrf = '' } = Object.fromEntries(
