@@ -22,8 +22,8 @@ export function activityOf({ event, actor }: AuditEntry): Activity {
 }
 
 /**
- * The connected app that the entry is about; undefined for calls of services. They would be nearly all entries of an app, and
- * `relay/uses.ts` counts them.
+ * Returns the connected app that the entry is about. Returns undefined for calls of services, which would be nearly all
+ * entries of an app: `relay/uses.ts` counts them.
  */
 export function appOf({ event, target, facts }: AuditEntry): string | undefined {
   if (RELAY.test(event)) return undefined;

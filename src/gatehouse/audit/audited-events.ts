@@ -18,7 +18,7 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
         actor: by ?? { kind: 'user', id: userId },
         target: session ? { kind: 'session', id: session } : { kind: 'user', id: userId },
         userId,
-        ...from(origin),
+        ...originFields(origin),
       });
     },
     providerSignedOut(facts) {
@@ -31,14 +31,14 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
         userId,
         outcome,
         facts: { reason, sessions },
-        ...from(origin),
+        ...originFields(origin),
       });
     },
     refreshEnded(facts) {
       const { connection, outcome, reason, repeated } = facts;
       // Successful refreshes are frequent and of no interest to an administrator.
       if (outcome === 'refreshed') return;
-      note({ event: 'refresh.failed', ...ofConnection(facts), outcome, facts: { connection, reason, repeated } });
+      note({ event: 'refresh.failed', ...connectionFields(facts), outcome, facts: { connection, reason, repeated } });
     },
     connectionCreated(facts) {
       const { userId, app, connection, scopes, link, origin, audited } = facts;
@@ -46,33 +46,43 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       const actor: AuditActor = { kind: 'user', id: userId };
       note({
         event: 'connection.created',
-        ...ofConnection(facts),
+        ...connectionFields(facts),
         actor,
         facts: { connection, scopes },
-        ...from(origin),
+        ...originFields(origin),
       });
       if (link === undefined) return;
       const target = { kind: 'connect_link', id: link };
-      note({ event: 'connect_link.used', actor, target, facts: { app }, ...from(origin) });
+      note({ event: 'connect_link.used', actor, target, facts: { app }, ...originFields(origin) });
     },
     connectionRemoved(facts) {
       const { userId, connection, revocation, reply, by, origin, audited } = facts;
       if (audited) return;
       const actor: AuditActor = by ?? { kind: 'user', id: userId };
       const result = { outcome: revocation, facts: { connection, status: reply?.status, error: reply?.error } };
-      note({ event: 'connection.removed', ...ofConnection(facts), actor, ...result, ...from(origin) });
+      note({ event: 'connection.removed', ...connectionFields(facts), actor, ...result, ...originFields(origin) });
     },
     connectionRecovered(facts) {
       const { connection, origin } = facts;
-      note({ event: 'connection.recovered', ...ofConnection(facts), facts: { connection }, ...from(origin) });
+      note({
+        event: 'connection.recovered',
+        ...connectionFields(facts),
+        facts: { connection },
+        ...originFields(origin),
+      });
     },
     revocationEnded(facts) {
       const { connection, outcome } = facts;
       const event = outcome === 'confirmed' ? 'revocation.confirmed' : 'revocation.abandoned';
-      note({ event, ...ofConnection(facts), outcome, facts: { connection } });
+      note({ event, ...connectionFields(facts), outcome, facts: { connection } });
     },
     userErased({ userId, by, origin }) {
-      note({ event: 'user.deleted', actor: by ?? SYSTEM, target: { kind: 'user', id: userId }, ...from(origin) });
+      note({
+        event: 'user.deleted',
+        actor: by ?? SYSTEM,
+        target: { kind: 'user', id: userId },
+        ...originFields(origin),
+      });
     },
     connectionsSetAside({ app: id, name, count }) {
       const target = { kind: 'connected_app', id, name };
@@ -84,13 +94,13 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       note({ event: 'connected_app.checked', actor: SYSTEM, target, outcome, facts: { problems } });
     },
     storageLost({ reason, detail }) {
-      // Written once the storage is available. An outage gets no entry.
+      // An outage gets no entry. A refusal gets one once the storage is available.
       if (STORAGE_REFUSALS.some((refusal) => refusal === reason))
         note({ event: 'storage.refused', actor: SYSTEM, outcome: reason, facts: { detail } });
     },
     reconnectNeeded(facts) {
       const { connection, cause } = facts;
-      note({ event: 'connection.reconnect_needed', ...ofConnection(facts), facts: { connection, cause } });
+      note({ event: 'connection.reconnect_needed', ...connectionFields(facts), facts: { connection, cause } });
     },
   };
 }
@@ -104,13 +114,13 @@ function signInEntry(facts: Parameters<Events['signInEnded']>[0]): AuditEntry {
     target: { kind: 'connected_app', id: app },
     outcome,
     facts: { reason, error: providerError, reference },
-    ...from(origin),
+    ...originFields(origin),
   };
 }
 
 const SYSTEM: AuditActor = { kind: 'system' };
 
-function ofConnection({
+function connectionFields({
   userId,
   app,
 }: {
@@ -120,6 +130,6 @@ function ofConnection({
   return { actor: SYSTEM, target: { kind: 'connection', id: `${userId}/${app}` }, userId };
 }
 
-function from(origin: Origin | undefined): Origin {
+function originFields(origin: Origin | undefined): Origin {
   return { address: origin?.address, requestId: origin?.requestId };
 }

@@ -12,8 +12,8 @@ const REPEATED = new Set<AuditEntry['event']>([
   'relay_token.exchanged',
 ]);
 
-/** @param store stores an entry. `at`: when it happened, in milliseconds since the epoch */
-export function createCollapse(clock: () => number, store: (entry: AuditEntry, at: number) => void) {
+/** @param storeEntry stores an entry. `at`: the time of its event, in milliseconds since the epoch */
+export function createCollapse(clock: () => number, storeEntry: (entry: AuditEntry, at: number) => void) {
   const groups = new Map<string, { stored: number; times: number; storeLast?: (times: number) => void }>();
   let minute = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -31,7 +31,7 @@ export function createCollapse(clock: () => number, store: (entry: AuditEntry, a
     note(entry: AuditEntry) {
       const at = clock();
       const rule = ruleOf(entry);
-      if (!rule) return store(entry, at);
+      if (!rule) return storeEntry(entry, at);
       const currentMinute = Math.floor(at / MINUTE_MS);
       if (currentMinute !== minute) flush();
       minute = currentMinute;
@@ -39,19 +39,19 @@ export function createCollapse(clock: () => number, store: (entry: AuditEntry, a
       groups.set(rule.name, group);
       if (group.stored < rule.max) {
         group.stored += 1;
-        return store(entry, at);
+        return storeEntry(entry, at);
       }
       group.times += 1;
       // In the async context of its request, like every other entry.
       group.storeLast = AsyncLocalStorage.bind((times: number) =>
-        store({ ...entry, facts: { ...entry.facts, times } }, at),
+        storeEntry({ ...entry, facts: { ...entry.facts, times } }, at),
       );
       timer ??= setTimeout(flush, MINUTE_MS - (at % MINUTE_MS)).unref();
     },
   };
 }
 
-/** The group that the entry is collapsed into, and how many of it are stored per minute; undefined if all are stored. */
+/** Returns the entry's group, and how many entries of it are stored per minute; undefined if every entry is stored. */
 function ruleOf({
   event,
   actor,

@@ -37,16 +37,16 @@ const indexOf = {
   whom: (whom: string) => keys.auditIndex('whom', folded(whom)),
 };
 
-/** The index with the entries about one connected app, for one part of its timeline. */
+/** Returns the index with the entries about one connected app, for one part of its timeline. */
 export const appIndex = (app: string, activity: Activity) => keys.auditIndex('app', `${app} ${activity}`);
 
-/** The indexes with the entries of one user, as actor and as the user concerned. */
+/** Returns the indexes with the entries of one user, as actor and as the user concerned. */
 export const userIndexes = (userId: string) => [indexOf.who(userId), indexOf.whom(userId)];
 
-/** The index with the entries about one object, such as a relay token. */
+/** Returns the index with the entries about one object, such as a relay token. */
 export const targetIndex = indexOf.whom;
 
-/** Every index that lists the entry. */
+/** Returns every index that lists the entry. */
 export function indexesOf(entry: AuditEntry): string[] {
   const app = appOf(entry);
   return [
@@ -79,7 +79,7 @@ export function matches(entry: AuditEntry, { event, who, whom, named }: AuditFil
   );
 }
 
-/** True if the entry is by or about one of these users, or about one of these apps. */
+/** Returns true if the entry is by or about one of these users, or about one of these apps. */
 export function concerns(entry: AuditEntry, ids: readonly string[]): boolean {
   const app = appOf(entry);
   return ids.length > 0 && isOneOf([...whoOf(entry), ...whomOf(entry), ...(app === undefined ? [] : [app])], ids);

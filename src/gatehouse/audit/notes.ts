@@ -12,7 +12,7 @@ export interface AuditNotes {
   settle(): Promise<void>;
 }
 
-/** Entries per write: those of one request, and of others at the same moment. */
+/** The maximum number of entries in one write: those of one request, and of others at the same moment. */
 const MAX_BATCH = 20;
 
 /**

@@ -24,7 +24,7 @@ export interface TallySpan {
 }
 
 const FLUSH_MS = 3_000;
-/** Each lifetime is more than twice the time that the overview shows, which it compares with the time before. */
+/** The overview compares the time that it shows with the time before, so each lifetime is more than twice that long. */
 const UNITS = {
   minutes: { milliseconds: 300_000, characters: 16, lifetimeSeconds: DAY_SECONDS },
   hour: { milliseconds: HOUR_MS, characters: 13, lifetimeSeconds: 3 * DAY_SECONDS },
@@ -40,7 +40,7 @@ type Counts = TallySpan['counts'];
 export interface Tallies {
   /** Synchronous; never throws. */
   count(event: Tallied): void;
-  /** The last spans including the current one, oldest first. */
+  /** Returns the last spans including the current one, oldest first. */
   read(unit: TallyUnit, number: number): Promise<TallySpan[]>;
   /** Writes the remaining counts and stops. */
   close(): Promise<void>;
@@ -66,8 +66,8 @@ export function createTallies(parts: {
     return isoTime(Math.floor(at / milliseconds) * milliseconds).slice(0, characters);
   };
 
-  const keep = (name: string, unit: TallyUnit, counts: Counts): void => {
-    unwritten.set(name, { unit, counts: added(unwritten.get(name)?.counts ?? {}, counts) });
+  const addUnwritten = (name: string, unit: TallyUnit, counts: Counts): void => {
+    unwritten.set(name, { unit, counts: sumOf(unwritten.get(name)?.counts ?? {}, counts) });
   };
 
   /** Adds the current counts to those of each unit. */
@@ -75,13 +75,13 @@ export function createTallies(parts: {
     const { slot, counts } = current;
     if (Object.keys(counts).length === 0) return;
     const at = slot * UNITS.minutes.milliseconds;
-    for (const unit of UNIT_NAMES) keep(nameOf(unit, at), unit, counts);
+    for (const unit of UNIT_NAMES) addUnwritten(nameOf(unit, at), unit, counts);
     current = { slot, counts: {} };
   };
 
   const add = async (name: string, unit: TallyUnit, counts: Counts): Promise<void> => {
     const { lifetimeSeconds } = UNITS[unit];
-    await updateRecord<Counts>(store, keys.tally(name), (stored = {}) => added(stored, counts), { lifetimeSeconds });
+    await updateRecord<Counts>(store, keys.tally(name), (stored = {}) => sumOf(stored, counts), { lifetimeSeconds });
   };
 
   const unwrittenOf = (unit: TallyUnit): number =>
@@ -98,14 +98,14 @@ export function createTallies(parts: {
     writing = writing.then(async () => {
       let isDown = false;
       for (const [name, { unit, counts }] of batch) {
-        // Kept for the next flush; a long outage takes memory for one span in five minutes. After the first failure, further
-        // writes would only wait until they time out, and delay a stop of the process.
+        // Counts are kept for the next flush: an outage takes memory for one span every five minutes. After the first
+        // failure, further writes would only wait until they time out, and delay a stop of the process.
         if (!isDown)
           isDown = await add(name, unit, counts).then(
             () => false,
             () => true,
           );
-        if (isDown) keep(name, unit, counts);
+        if (isDown) addUnwritten(name, unit, counts);
       }
       if (unwritten.size > 0) scheduleFlush();
     });
@@ -120,14 +120,14 @@ export function createTallies(parts: {
     const { milliseconds } = UNITS[unit];
     gather();
     const last = Math.floor(clock() / milliseconds) * milliseconds;
-    const times = Array.from({ length: number }, (_one, place) => last - (number - 1 - place) * milliseconds);
+    const times = Array.from({ length: number }, (_, index) => last - (number - 1 - index) * milliseconds);
     return Promise.all(
       times.map(async (at) => {
         const name = nameOf(unit, at);
         const stored = await store.get(keys.tally(name));
         const counts = stored ? (JSON.parse(stored.value) as Counts) : {};
         // Includes the counts that this process has not written yet.
-        return { at: isoTime(at), counts: added(counts, unwritten.get(name)?.counts ?? {}) };
+        return { at: isoTime(at), counts: sumOf(counts, unwritten.get(name)?.counts ?? {}) };
       }),
     );
   };
@@ -144,12 +144,12 @@ export function createTallies(parts: {
     },
 
     async read(unit, number) {
-      for (let reading = 1; ; reading += 1) {
+      for (let attempt = 1; ; attempt += 1) {
         const written = writing;
         await written;
         const spans = await readSpans(unit, number);
         // A write that started during the read may be counted twice or not at all.
-        if (written === writing || reading === MAX_READS) return spans;
+        if (written === writing || attempt === MAX_READS) return spans;
       }
     },
 
@@ -157,14 +157,14 @@ export function createTallies(parts: {
       closed = true;
       clearTimeout(timer);
       await flush();
-      // Each unit has every count, unless it was stored.
+      // Each unit counts every event, so the unit with the most unwritten counts has all that are lost.
       const lostCounts = Math.max(...UNIT_NAMES.map(unwrittenOf));
       if (lostCounts > 0) onLost?.(lostCounts);
     },
   };
 }
 
-function added(left: Counts, right: Counts): Counts {
+function sumOf(left: Counts, right: Counts): Counts {
   const sum: Counts = { ...left };
   for (const event of TALLIED) {
     const count = right[event];

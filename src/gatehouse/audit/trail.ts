@@ -58,7 +58,7 @@ export interface AuditTrail {
   /** @param id of the record */
   find(id: string): Promise<AuditRecord | undefined>;
   page(request: PageRequest): Promise<AuditPage>;
-  /** The entries of several indexes as one list, newest first. @param accepts true for entries to list */
+  /** Lists the entries of several indexes as one list, newest first. @param accepts returns true for the entries to list */
   merged(indexes: readonly string[], accepts: (record: AuditRecord) => boolean): MergedSource<AuditRecord>;
   /** Every matching entry, oldest first, read in batches. */
   export(filter?: AuditFilter): AsyncIterable<AuditRecord>;
@@ -70,7 +70,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
   const { store, clock, days = 365, maxEntries = 1_000_000, onStored } = parts;
   const log = keys.auditLog;
 
-  /** Entries by id. */
+  /** Loads the entries at these positions, by id. */
   const entriesAt = async (items: readonly { member: string }[]): Promise<Map<string, AuditRecord>> => {
     const entries = await store.logEntries(
       log,
@@ -79,7 +79,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
     return new Map(entries.map((entry) => [entry.id, decodeEntry(entry)]));
   };
 
-  /** The indexes of the facet with the fewest entries. */
+  /** Returns the indexes of the facet with the fewest entries. */
   const narrowest = async (filter: AuditFilter): Promise<string[]> => {
     const facets = indexesFor(filter);
     const sizeOf = async (indexes: readonly string[]) =>
@@ -125,7 +125,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
       log,
       cleaned.map(({ clean, at }) => ({ entry: JSON.stringify(clean), at, indexes: indexesOf(clean) })),
     );
-    for (const [n, { clean, at, stored }] of cleaned.entries()) stored?.(recordOf(ids[n] ?? '', at, clean));
+    for (const [index, { clean, at, stored }] of cleaned.entries()) stored?.(recordOf(ids[index] ?? '', at, clean));
   };
 
   return {
@@ -197,7 +197,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
   };
 }
 
-/** The cursor just after all entries of that time. */
+/** Returns the cursor just after all entries of that time. */
 function startOf({ to }: AuditFilter): string | undefined {
   return to === undefined ? undefined : encodeCursor({ score: to + 1, member: '' });
 }

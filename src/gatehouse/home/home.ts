@@ -31,7 +31,7 @@ export function createHome(parts: {
   const { apps } = parts.connectedApps;
   const { connections } = parts.grants;
   const panels = createThreadPanels({ threads: parts.threads.forBrowsers });
-  const reported = (req: Request, error: AppError) => {
+  const reportFailure = (req: Request, error: AppError) => {
     report(events, req, error);
     return parts.references.record(req, error);
   };
@@ -48,7 +48,7 @@ export function createHome(parts: {
       }
       const userId = session.user.id;
       const threads = await Promise.all(
-        apps.threadApps().map((app) => panels.panel(app, userId, (error) => reported(req, error))),
+        apps.threadApps().map((app) => panels.panel(app, userId, (error) => reportFailure(req, error))),
       );
       // Read after the threads, since fetching a thread may show that a connection is broken.
       const views = await connectionViews(apps, connections, userId, publicHref);

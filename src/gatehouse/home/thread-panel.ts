@@ -120,7 +120,7 @@ function lineOf(value: unknown): string | undefined {
   return textOf(value)?.slice(0, MAX_LINE_CHARACTERS);
 }
 
-/** Microseconds since the epoch. */
+/** @param microseconds since the epoch */
 function instantOf(microseconds: unknown): string | undefined {
   if (typeof microseconds !== 'number') return undefined;
   const instant = new Date(microseconds / 1000);

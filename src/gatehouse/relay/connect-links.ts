@@ -109,7 +109,7 @@ const unknownApp = () => new AppError('not_found', { detail: 'There is no connec
 /** Returns the requested scopes, with `openid` if the app has it. @throws AppError `invalid_request` */
 function scopesOf({ scopes }: ConnectedApp, requested: readonly string[] = scopes): string[] {
   if (!requested.every((scope) => scopes.includes(scope))) {
-    throw new AppError('invalid_request', { detail: 'Choose among the scopes that are registered for this app.' });
+    throw new AppError('invalid_request', { detail: 'Choose from the scopes that are registered for this app.' });
   }
   return scopes.filter((scope) => scope === 'openid' || requested.includes(scope));
 }

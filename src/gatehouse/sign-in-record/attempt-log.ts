@@ -13,7 +13,7 @@ export interface RequestInfo {
   /** Shown on the error page. */
   reference: string;
   origin?: Origin | undefined;
-  /** The browser in words. */
+  /** Name of the browser and the system, for display. */
   browser?: string | undefined;
   /** From the cookie: pending requests are stored under it, and nonces and PKCE verifiers are derived from it. */
   browserSecret?: string | undefined;
@@ -27,7 +27,7 @@ export interface AttemptFacts {
   state?: string;
   purpose?: SignInPurpose;
   user?: { id: string; name?: string | undefined; email?: string | undefined } | undefined;
-  /** An administrator tries the app. */
+  /** True if an administrator tries the app. */
   trial?: boolean | undefined;
   /** The `acr` that the administration requires and the ID token has. */
   steppedUp?: string;
@@ -51,10 +51,10 @@ export interface AttemptLog {
   /** Begins to read the record that `succeeded` will change. */
   prefetch(): void;
 
-  /** As `RecordStore.beginWrites`. @param start `startedAt` in ms since the epoch */
+  /** See `RecordStore.beginWrites`. @param start `startedAt` in ms since the epoch */
   beginWrites(start: { state: string; startedAt: number; redirectUri: string }): readonly Write[];
 
-  /** Never rejects. */
+  /** Records a success. Never rejects. */
   succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void>;
 
   /** Records a failure after which the request continues; `record` records one that ends it. Never rejects. */
@@ -62,10 +62,10 @@ export interface AttemptLog {
 }
 
 export interface AttemptRecorder {
-  /** Runs one request of a sign-in, and records its failure before it rejects. @param app its id, or `unknown` */
+  /** Runs a request of a sign-in, and records its failure before it rejects. @param app id of the app, or `unknown` */
   record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T>;
 
-  /** True if another browser started the attempt of this state. */
+  /** Returns true if another browser started the attempt of this state. */
   isOtherBrowser(request: RequestInfo, state: string): Promise<boolean>;
 }
 
@@ -111,7 +111,7 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     const last = steps.at(-1);
     for (const name of STEP_NAMES.slice(last ? positionOf(last.name) + 1 : 0, positionOf(step) + 1)) add(name, true);
   };
-  const inRecord = () => {
+  const toRecordChanges = () => {
     const { purpose, user, id, trial } = facts;
     const userFacts = { userId: user?.id, name: user?.name, email: user?.email };
     return {
@@ -119,7 +119,7 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
       attempt: id === undefined ? id : { id, reading },
     };
   };
-  const inEvents = () => ({ app, userId: facts.user?.id, userName: facts.user?.email ?? facts.user?.name, origin });
+  const toEventFacts = () => ({ app, userId: facts.user?.id, userName: facts.user?.email ?? facts.user?.name, origin });
 
   const failed = async (error: unknown): Promise<void> => {
     const reason = error instanceof SignInError ? error.failure : 'internal';
@@ -136,12 +136,12 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     const isUnsolicited = purpose === undefined && state === undefined && browserSecret === undefined;
     if (!isUnsolicited) {
       const email = user ? undefined : unprovenEmail(error);
-      const { changes, attempt } = inRecord();
+      const { changes, attempt } = toRecordChanges();
       const ending = { outcome, failure: reason, endedAt: clock(), facts: errorFacts } as const;
       await records.add(state, { ...changes, ...(email && { email, presumed: true }), ...source, ...ending }, attempt);
     }
     const ending = { outcome, reason, providerError: errorFacts.oauthError, reference } as const;
-    events.signInEnded({ ...inEvents(), ...ending, ...(isUnsolicited && { unsolicited: true }) });
+    events.signInEnded({ ...toEventFacts(), ...ending, ...(isUnsolicited && { unsolicited: true }) });
   };
 
   return {
@@ -151,8 +151,8 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
 
     passedUpTo,
 
-    learn(added) {
-      facts = { ...facts, ...added };
+    learn(newFacts) {
+      facts = { ...facts, ...newFacts };
     },
 
     prefetch() {
@@ -160,15 +160,15 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     },
 
     beginWrites({ redirectUri, ...start }) {
-      const { changes } = inRecord();
+      const { changes } = toRecordChanges();
       return records.beginWrites({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
     },
 
     async succeeded(outcome, userId) {
-      const { changes, attempt } = inRecord();
+      const { changes, attempt } = toRecordChanges();
       const ending = { outcome, failure: undefined, endedAt: clock() };
       await records.add(facts.state, { ...changes, userId, ...ending }, attempt);
-      events.signInEnded({ ...inEvents(), userId, outcome, steppedUp: facts.steppedUp });
+      events.signInEnded({ ...toEventFacts(), userId, outcome, steppedUp: facts.steppedUp });
     },
 
     failed,
@@ -176,7 +176,7 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
 }
 
 /**
- * The step that failed. The same failure of the provider client can occur before the browser is sent to the provider,
+ * Returns the step that failed. The same failure of the provider client can occur before the browser is sent to the provider,
  * in the code exchange, and at userinfo.
  */
 function failedStep(failedAt: StepName, steps: readonly Step[]): StepName {

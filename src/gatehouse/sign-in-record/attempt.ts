@@ -13,14 +13,14 @@ export interface SignInRecord {
   id: string;
   app: string;
   purpose: SignInPurpose | 'unknown';
-  /** An administrator tried the app. */
+  /** True if an administrator tried the app. */
   trial?: boolean | undefined;
   startedAt: number;
   endedAt?: number | undefined;
   outcome?: SignInOutcome | undefined;
   failure?: SignInFailure | 'internal' | undefined;
   steps: Step[];
-  /** Of its start and of its error pages. */
+  /** References of the start and of the error pages. */
   references: string[];
   userId?: string | undefined;
   name?: string | undefined;
@@ -28,14 +28,14 @@ export interface SignInRecord {
   /** The e-mail address comes from a refused ID token. */
   presumed?: boolean | undefined;
   address?: string | undefined;
-  /** In words. */
+  /** Name of the browser and the system, for display. */
   browser?: string | undefined;
   /** Hash of the browser's secret at the start: shows whether another browser opened the callback. */
   browserHash?: string | undefined;
   facts: SignInFacts;
 }
 
-/** What one request adds to a record. */
+/** The changes that one request makes to a record. */
 export type SignInChanges = Partial<Omit<SignInRecord, 'id' | 'steps' | 'references' | 'facts'>> & {
   steps: readonly Step[];
   reference: string;
@@ -45,8 +45,8 @@ export type SignInChanges = Partial<Omit<SignInRecord, 'id' | 'steps' | 'referen
 const MAX_STEPS = 60;
 const MAX_REFERENCES = 10;
 
-/** Adds a request to a record. Undefined values change nothing; steps and references are bounded. */
-export function merged(record: SignInRecord, { steps, reference, facts, ...rest }: SignInChanges): SignInRecord {
+/** Adds the changes of a request. Undefined values change nothing; steps and references are bounded. */
+export function withRequest(record: SignInRecord, { steps, reference, facts, ...rest }: SignInChanges): SignInRecord {
   const defined = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
   return {
     ...record,
@@ -79,7 +79,7 @@ function userAfter(record: SignInRecord, changes: Partial<SignInRecord>): Partia
   return { userId, name: name ?? record.name, email: email ?? record.email, presumed };
 }
 
-/** Every list that may hold the record. */
+/** Returns every list that may hold the record. */
 export function listsOf({ userId, email }: SignInRecord): string[] {
   const users = [userId, email && folded(email)].filter((user) => user !== undefined && user !== '');
   return [
@@ -90,14 +90,14 @@ export function listsOf({ userId, email }: SignInRecord): string[] {
   ];
 }
 
-/** The writes that move a record from the lists of its former version to those of the new one. */
-export function listWrites(record: SignInRecord, before: SignInRecord | undefined): Write[] {
-  const [previous, current] = [before ? currentLists(before) : [], currentLists(record)];
+/** Returns the writes that move a record from the lists of its former version to those of the new one. */
+export function listWrites(record: SignInRecord, formerRecord: SignInRecord | undefined): Write[] {
+  const [oldLists, newLists] = [formerRecord ? currentLists(formerRecord) : [], currentLists(record)];
   return [
-    ...current
-      .filter((index) => !previous.includes(index))
+    ...newLists
+      .filter((index) => !oldLists.includes(index))
       .map((index) => ({ index, add: record.id, score: record.startedAt })),
-    ...previous.filter((index) => !current.includes(index)).map((index) => ({ index, remove: record.id })),
+    ...oldLists.filter((index) => !newLists.includes(index)).map((index) => ({ index, remove: record.id })),
   ];
 }
 

@@ -10,7 +10,7 @@ export interface NamedCause {
   field?: AppField | undefined;
 }
 
-/** Users need this long at the provider; after it, the browser is unlikely to come back. */
+/** The time that users need at the provider: later, the browser is unlikely to come back. */
 const MAX_AT_PROVIDER_MS = 120_000;
 
 const NOTHING_CAME_BACK: NamedCause = {
@@ -33,13 +33,13 @@ export function causeOf(record: SignInRecord, now: number): NamedCause | undefin
   if (failure === 'internal') return INTERNAL;
   if (failure !== undefined) {
     const { name = failure, words, advice, field } = failureOf(failure, facts);
-    const inWords = (text: Text) => (typeof text === 'string' ? text : text(facts, minutesOf(record)));
+    const inWords = (text: Text) => (typeof text === 'string' ? text : text(facts, minutesText(record)));
     return { name, words: inWords(words), advice: inWords(advice), field };
   }
   return outcome === undefined && now - startedAt >= MAX_AT_PROVIDER_MS ? NOTHING_CAME_BACK : undefined;
 }
 
-function minutesOf({ startedAt, endedAt = startedAt }: SignInRecord): string {
+function minutesText({ startedAt, endedAt = startedAt }: SignInRecord): string {
   const minutes = Math.round((endedAt - startedAt) / 60_000);
   return `${minutes} minute${minutes === 1 ? '' : 's'}`;
 }

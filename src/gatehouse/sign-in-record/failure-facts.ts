@@ -13,28 +13,28 @@ export function factsOf(error: unknown): SignInFacts {
   const facts = error instanceof SignInError ? error.facts : {};
   const cause = error instanceof AppError ? error.cause : undefined;
   if (!(cause instanceof ProviderError)) return facts;
-  const { status, oauthError, member, host, cause: origin } = cause.facts;
+  const { status, oauthError, member, host, cause: callError } = cause.facts;
   const isIdTokenRefused =
     cause.failure === 'invalid' && cause.reason === 'token_response_invalid' && member === undefined;
   return {
     ...facts,
     status,
     reason: cause.reason,
-    ...(origin instanceof OutboundError ? { call: { words: origin.message, advice: origin.advice } } : {}),
+    ...(callError instanceof OutboundError ? { call: { words: callError.message, advice: callError.advice } } : {}),
     oauthError: oauthErrorOf(oauthError),
     member,
     host,
-    ...(isIdTokenRefused ? idTokenFault(origin) : {}),
+    ...(isIdTokenRefused ? idTokenFault(callError) : {}),
   };
 }
 
-/** The e-mail address in a refused ID token: it proves nothing, but administrators find the attempt by it. */
+/** Returns the e-mail address in a refused ID token: it proves nothing, but administrators find the attempt by it. */
 export function unprovenEmail(error: unknown): string | undefined {
   const cause = error instanceof AppError ? error.cause : undefined;
   return cause instanceof ProviderError ? unverifiedEmailIn(cause.facts.cause) : undefined;
 }
 
-/** The detail of the failed step. */
+/** Returns the detail of the failed step. */
 export function detailOf(
   { seen, status, oauthError, member, reason, call, secondsAhead }: SignInFacts,
   step: StepName,

@@ -16,7 +16,7 @@ export interface SignInFacts {
   host?: string | undefined;
   /** The check that the ID token failed. */
   check?: string | undefined;
-  /** By how much our clock is ahead of the provider's. */
+  /** Seconds by which our clock is ahead of the provider's. */
   secondsAhead?: number | undefined;
   otherBrowser?: boolean | undefined;
   disabled?: boolean | undefined;
@@ -47,7 +47,7 @@ export type AppField =
   | 'apiBaseUrlFrom';
 
 interface Cause {
-  /** In place of the failure's name. */
+  /** Name of the cause, in place of the failure's name. */
   name?: string;
   /** One sentence. */
   words: Text;
@@ -63,9 +63,9 @@ export interface Failure extends Cause {
   detail: string;
   /** For the user, in place of the words that belong to the code. */
   page?: PageWords;
-  /** The user or the rules for users refused: nothing is broken. */
+  /** True if the user, or the app's rule for users, refused: nothing is broken. */
   isRefusal?: true;
-  /** More specific causes: the first one that matches the facts replaces the members that it has. */
+  /** More specific causes: the first variant that matches the facts replaces the members that it defines. */
   variants?: readonly (Partial<Cause> & { when: (facts: SignInFacts) => boolean })[];
 }
 
@@ -535,7 +535,7 @@ const FAILURES = {
 export type SignInFailure = keyof typeof FAILURES;
 export const SIGN_IN_FAILURES: Readonly<Record<SignInFailure, Failure>> = FAILURES;
 
-/** The entry of a failure, with the variant that its facts match. */
+/** Returns the entry of a failure, with the variant that its facts match. */
 export function failureOf(name: SignInFailure, facts: SignInFacts): Failure {
   const failure = SIGN_IN_FAILURES[name];
   return { ...failure, ...failure.variants?.find(({ when }) => when(facts)) };

@@ -7,7 +7,7 @@ import { type MergedSource, unionPage } from '../../shared/storage/merged-page.t
 import { allPages } from '../../shared/storage/paging.ts';
 import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
 import { DAY_SECONDS } from '../../shared/time.ts';
-import { folded, listsOf, listWrites, merged, type SignInChanges, type SignInRecord } from './attempt.ts';
+import { folded, listsOf, listWrites, type SignInChanges, type SignInRecord, withRequest } from './attempt.ts';
 import { createTrim, RECORD_DAYS } from './record-trim.ts';
 
 type NewAttempt = Omit<SignInRecord, 'id' | 'references'> & { reference: string; state: string };
@@ -38,8 +38,8 @@ const LIFETIME_SECONDS = (RECORD_DAYS + 2) * DAY_SECONDS;
 /** Any client can start any number of sign-ins, so unfinished ones have a limit of their own. */
 const MAX_RECORDS = { open: 2_000, all: 50_000 };
 /**
- * How many records an address can add in a minute, in each process and of each kind. `bare`: starts, and callbacks
- * without a genuine state, which any client can send. `stale`: callbacks with a genuine state that is no longer
+ * The number of records that an address can add per minute, in each process and for each kind. `bare`: starts, and
+ * callbacks without a genuine state, which any client can send. `stale`: callbacks with a genuine state that is no longer
  * pending, of which a client can collect many.
  */
 const MAX_NEW_A_MINUTE = 300;
@@ -47,22 +47,22 @@ const FORGET_BATCH = 200;
 const MAX_ADDRESSES = 20_000;
 
 export interface RecordStore {
-  /** By its id or the reference of an error page, without regard to case. */
+  /** Finds a record by its id, or by the reference of an error page, in any case. */
   find(reference: string): Promise<SignInRecord | undefined>;
 
-  /** The attempt that began with this state. */
+  /** Finds the attempt that began with this state. */
   byState(state: string): Promise<SignInRecord | undefined>;
 
   /**
-   * The writes that store a new attempt, for the same write as the pending request. None if the address has begun too
-   * many attempts (R95).
+   * Returns the operations that store a new attempt, for the same write as the pending request; none if the address has
+   * begun too many attempts (R95).
    */
   beginWrites(attempt: NewAttempt): readonly Write[];
 
   /**
    * Adds to the attempt that began with this state, or stores a new one. Never rejects.
-   * Without a pending request, an address can store a limited number of new ones in a minute (R95).
-   * @param attempt that of the pending request; without it, the attempt is looked up by its state
+   * Without a pending request, an address can store a limited number of new attempts per minute (R95).
+   * @param attempt the attempt of the pending request; if undefined, the attempt is looked up by its state
    * @returns the id of the attempt, or undefined if nothing was stored
    */
   add(state: string | undefined, changes: SignInChanges, attempt?: PendingAttempt): Promise<string | undefined>;
@@ -70,13 +70,13 @@ export interface RecordStore {
   /** Begins to read the record that `add` will change. */
   prefetch(id: string): RecordReading;
 
-  /** Newest first: all attempts, or those of one e-mail address, the failed ones, or the unfinished ones. */
+  /** Lists, newest first, all attempts, or those of one e-mail address, the failed ones, or the unfinished ones. */
   page(request: PageRequest): Promise<MatchingPage<SignInRecord>>;
 
-  /** The attempts of a user, by id and by e-mail address, as one list, newest first. */
+  /** Lists the attempts of a user, by id and by e-mail address, newest first. */
   merged(user: UserKeys, accepts: (record: SignInRecord) => boolean): MergedSource<SignInRecord>;
 
-  /** Deletes every record of a user, or those of attempts that began by that time. */
+  /** Deletes the records of a user. @param begunBy limits this to attempts that began by then, in ms since the epoch */
   forgetUser(user: UserKeys, begunBy?: number): Promise<void>;
 
   /** Deletes records that are too old or too many. */
@@ -117,7 +117,7 @@ export function createRecordStore(parts: {
   ): Promise<boolean> => {
     let stored = await load(id, reading);
     while (stored) {
-      const next = merged(stored.record, changes);
+      const next = withRequest(stored.record, changes);
       // A callback that is opened many times stores no more references than the record has (R54).
       const newAliases = next.references.includes(changes.reference) ? aliases : [];
       if (await save(next, stored.version, newAliases, stored.record)) return true;
@@ -126,7 +126,7 @@ export function createRecordStore(parts: {
     return false;
   };
 
-  /** Deletes the records of a list with these ids. */
+  /** Deletes the records with these ids, and their entries in every list. */
   const drop = async (index: string, ids: readonly string[]): Promise<void> => {
     for (const id of ids) {
       const { record } = (await load(id)) ?? {};
@@ -162,8 +162,9 @@ export function createRecordStore(parts: {
         const aliases = [aliasOf(changes.reference)];
         if (existingId !== undefined && (await extend(existingId, changes, aliases, attempt?.reading)))
           return existingId;
-        const isPending = attempt !== undefined;
-        if (!isPending && !isWithinLimit(state === undefined ? 'bare' : 'stale', changes.address)) return undefined;
+        const hasPendingRequest = attempt !== undefined;
+        if (!hasPendingRequest && !isWithinLimit(state === undefined ? 'bare' : 'stale', changes.address))
+          return undefined;
         const { reference, steps, facts = {}, ...rest } = changes;
         const base = { app: 'unknown', purpose: 'unknown' as const, startedAt: clock(), ...rest };
         const id = attemptIdOf(reference);
@@ -236,7 +237,7 @@ function limitByAddress(clock: () => number): (kind: 'bare' | 'stale', address: 
   };
 }
 
-/** The id of the attempt that begins with this request: administrators can find it by id or by reference. */
+/** Returns the id of the attempt that begins with this request: administrators can find it by id or by reference. */
 export const attemptIdOf = (reference: string): string => reference.toLowerCase();
 
 const aliasOf = (reference: string) => `reference ${reference.trim().toLowerCase()}`;

@@ -9,38 +9,38 @@ import type { SignInRecord } from './attempt.ts';
 export const RECORD_DAYS = 30;
 const BATCH = 100;
 
-/** @param parts `maxRecords`: of unfinished attempts, and of all */
 export function createTrim(parts: {
   store: Pick<Store, 'count' | 'page' | 'write'>;
   clock: () => number;
+  /** `open`: limit of unfinished attempts. `all`: limit of all attempts. */
   maxRecords: { open: number; all: number };
   load: (id: string) => Promise<{ record: SignInRecord } | undefined>;
-  /** Deletes the records of a list with these ids. */
+  /** Deletes the records with these ids, and their entries in every list. */
   drop: (index: string, ids: readonly string[]) => Promise<void>;
 }): () => Promise<void> {
   const { store, clock, maxRecords, load, drop } = parts;
 
-  const dropOld = async (index: string): Promise<void> => {
+  const dropExpired = async (index: string): Promise<void> => {
     const horizon = clock() - RECORD_DAYS * DAY_MS;
     for (;;) {
       const { items } = await store.page(index, { limit: BATCH });
-      const old = items.filter(({ score }) => score < horizon).map(({ member }) => member);
-      await drop(index, old);
-      if (old.length < BATCH) return;
+      const expiredIds = items.filter(({ score }) => score < horizon).map(({ member }) => member);
+      await drop(index, expiredIds);
+      if (expiredIds.length < BATCH) return;
     }
   };
 
-  /** The oldest first, each with the network that it was started from. */
+  /** Returns the attempts of a list, oldest first, each with the network that started it. */
   const withNetworks = async (index: string): Promise<{ id: string; network: string }[]> => {
-    const all: { id: string; network: string }[] = [];
+    const attempts: { id: string; network: string }[] = [];
     for await (const items of allPages((options) => store.page(index, options), BATCH)) {
-      const attempts = items.map(async ({ member: id }) => {
+      const batch = items.map(async ({ member: id }) => {
         const { record } = (await load(id)) ?? {};
         return { id, network: callerNetwork(record?.address ?? 'unknown') };
       });
-      all.push(...(await Promise.all(attempts)));
+      attempts.push(...(await Promise.all(batch)));
     }
-    return all;
+    return attempts;
   };
 
   /** Deletes the oldest attempts of the networks that have the most. */
@@ -50,25 +50,25 @@ export function createTrim(parts: {
     const counts = new Map<string, number>();
     for (const { network } of attempts) counts.set(network, (counts.get(network) ?? 0) + 1);
     const share = fairShare([...counts.values()], limit);
-    const surplus: string[] = [];
+    const surplusIds: string[] = [];
     for (const { id, network } of attempts) {
       const count = counts.get(network) ?? 0;
-      if (count <= share || attempts.length - surplus.length === limit) continue;
+      if (count <= share || attempts.length - surplusIds.length === limit) continue;
       counts.set(network, count - 1);
-      surplus.push(id);
+      surplusIds.push(id);
     }
-    await drop(index, surplus);
+    await drop(index, surplusIds);
   };
 
   return async () => {
     for (const list of ['open', 'all'] as const) {
-      await dropOld(keys.signIns(list));
+      await dropExpired(keys.signIns(list));
       await dropSurplus(keys.signIns(list), maxRecords[list]);
     }
   };
 }
 
-/** How many attempts each network may keep, so that at most `limit` remain. */
+/** Returns the number of attempts that each network may keep, so that at most `limit` remain. */
 function fairShare(counts: readonly number[], limit: number): number {
   const ascending = counts.toSorted((left, right) => left - right);
   let remaining = limit;

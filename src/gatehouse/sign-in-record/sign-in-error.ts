@@ -4,7 +4,7 @@ import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from './failur
 
 export class SignInError extends AppError {
   readonly failure: SignInFailure;
-  /** For the record only. */
+  /** Facts for the sign-in record; pages do not show them. */
   readonly facts: SignInFacts;
 
   constructor(

@@ -30,7 +30,7 @@ export interface Authorization {
   accountId: string | undefined;
 }
 
-/** The failure for each reason why no connection was stored. */
+/** The sign-in failure for each result of `connect` that stored no connection. */
 const NOT_CONNECTED = {
   link_ended: 'link_ended',
   user_disabled: 'not_permitted',
@@ -54,22 +54,22 @@ export interface Completion {
 export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   const { apps, provider, connections, users, admin, clock } = parts;
 
-  /** True for a user who was deleted, or is being deleted. */
+  /** Returns true for a user who was deleted, or is being deleted. */
   const isErasedUser = async (id: string): Promise<boolean> => {
     const user = await users.find(id);
     return user === undefined || user.erasingAt !== undefined;
   };
 
-  /** The named failure if the storage is unavailable or the provider has signed the user out; otherwise the cause. */
-  const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
+  /** Returns a failure if the storage is unavailable or the provider has signed the user out; otherwise the cause. */
+  const saveFailureOf = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
     if (cause instanceof SignInError) return cause;
     const code = cause instanceof AppError ? cause.code : undefined;
-    // From saving the session: the provider has signed the user out since it issued the ID token.
+    // Saving a session fails with this code if the provider has signed the user out since it issued the ID token.
     if (code === 'sign_in_required') return fail('ended_by_provider', { cause });
     return code === 'storage_unavailable' ? fail(failure, { cause }) : cause;
   };
 
-  /** Fails rather than redirect to the provider again, which would loop. */
+  /** Throws instead of redirecting to the provider again, which could go on forever. */
   const checkStepUp = (appId: string, acr: string | undefined, authTime: number | undefined): void => {
     if (acr !== admin.acr) throw fail('step_up_refused', { appId });
     if (authTime === undefined) throw fail('auth_time_missing', { appId });
@@ -77,8 +77,8 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   };
 
   /**
-   * True if another `sub` means another account. A provider may identify a user by a different `sub` for each client
-   * (OpenID Connect Core section 8), so that is certain only for the client that the user signed in with, or if the
+   * Returns true if a different `sub` means a different account. A provider may identify a user by another `sub` for
+   * each client (OpenID Connect Core section 8), so this holds only for the client that the user signed in with, or if the
    * provider's subjects are public.
    */
   const isComparable = async (
@@ -91,7 +91,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     return isSameClient || provider.hasPublicSubjects(app).catch(() => false);
   };
 
-  /** Discards the tokens of a user who is disabled or was deleted. @returns the failure */
+  /** Discards the tokens of a user who is disabled or was deleted. @returns the failure to throw */
   const refusedUser = async (
     refusal: 'disabled' | 'gone',
     user: SessionUser,
@@ -108,8 +108,9 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   };
 
   /**
-   * Saves the user, the list of sessions and the grant in one write: disabling or deleting the user either ends both,
-   * or makes this write fail. The session is saved last, since no cookie may open one without them.
+   * Saves the user, the list of sessions and the grant in one write: disabling or deleting the user either ends the
+   * session and the grant, or makes this write fail. The session itself is saved last, so that no cookie opens it
+   * before.
    */
   const saveSignIn = async (
     authorization: Authorization,
@@ -120,9 +121,9 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     const { app, pendingRequest, browserSecret, scopes, response } = authorization;
     const { user } = session;
     const beginning = await beginSession(session, browserSecret).catch((cause: unknown) => {
-      throw unsaved('session_not_saved', cause);
+      throw saveFailureOf('session_not_saved', cause);
     });
-    let unfinished: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
+    let saveFailure: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
     try {
       const result = await connections.connect({
         userId: user.id,
@@ -150,11 +151,11 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
         await connections.discard(user.id, app, response).catch(() => undefined);
         throw fail(NOT_CONNECTED[result], { appId: app.id });
       }
-      unfinished = 'session_not_saved';
+      saveFailure = 'session_not_saved';
       await beginning.save();
     } catch (cause) {
       beginning.drop();
-      throw unsaved(unfinished, cause);
+      throw saveFailureOf(saveFailure, cause);
     }
   };
 
@@ -233,7 +234,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
           },
         })
         .catch((cause: unknown) => {
-          throw unsaved('connection_not_saved', cause);
+          throw saveFailureOf('connection_not_saved', cause);
         });
       if (result !== 'connected') {
         const isErased = result === 'user_gone' && (await isErasedUser(userId));

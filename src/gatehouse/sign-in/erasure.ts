@@ -50,17 +50,17 @@ export function erasureRoutes(parts: {
       const target = { kind: 'user', id: user.id };
       const entry = { event: 'user.deletion_started', actor: by, target, ...origin } as const;
       await auditChange(audit, entry, () => lifecycle.beginErasure(user.id));
-      const ended = await lifecycle.erase(user.id, { by, origin });
+      const disconnectResults = await lifecycle.erase(user.id, { by, origin });
       sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {
-        const disconnected = ended.map((result) => ({ app: result.app, ...disconnectedJson(result) }));
+        const disconnected = disconnectResults.map((result) => ({ app: result.app, ...disconnectedJson(result) }));
         res.json({ deleted: true, connections: disconnected } satisfies z.output<typeof erasedSchema>);
         return;
       }
       req.context.session = undefined;
       pages.send(res, 'sign-in/erased', {
         page: pages.frame(req, 'Deleted'),
-        connections: ended.map(({ app, revocation }) => ({
+        connections: disconnectResults.map(({ app, revocation }) => ({
           name: apps.find(app)?.name ?? app,
           words: REVOCATION_WORDS[revocation],
         })),

@@ -25,6 +25,8 @@ interface FailureContext {
   signOutFirst?: boolean;
 }
 
+const USE_ANOTHER_ACCOUNT = 'Use another account';
+
 export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find'>; publicHref: string }): Fail {
   const basePath = new URL(publicHref).pathname.replace(/\/$/, '');
   const nextStep = (failure: SignInFailure, context: FailureContext) => {
@@ -37,14 +39,16 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
       return `${publicHref}${path}${search.size > 0 ? `?${search}` : ''}`;
     };
     const signInUrl = (query: Record<string, string>) => urlOf('/sign-in', query);
-    const label = 'Use another account';
-    const chooseAccount = { label, url: signInUrl({ app: String(appId), prompt: 'select_account' }) };
+    const chooseAccount = {
+      label: USE_ANOTHER_ACCOUNT,
+      url: signInUrl({ app: String(appId), prompt: 'select_account' }),
+    };
     const alternative = app && failure === 'other_user_signed_in' ? chooseAccount : undefined;
     if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true, alternative };
     if (!app || failure === 'link_ended') return { label: 'Go to the start page', url: `${publicHref}/` };
     if (linkPath !== undefined) {
       const { href } = new URL(linkPath, publicHref);
-      if (failure === 'link_other_account') return { label, url: `${href}?prompt=select_account` };
+      if (failure === 'link_other_account') return { label: USE_ANOTHER_ACCOUNT, url: `${href}?prompt=select_account` };
       return { label: 'Open the link again', url: href };
     }
     if (purpose === 'connect') return { label: 'Try again', url: urlOf(`/connections/${app.id}`) };
@@ -53,7 +57,7 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
     const retry = { label: 'Try again', url: signInUrl({ app: app.id, ...stepUp }) };
     if (failure !== 'access_denied') return retry;
     // The user's account may belong to another app.
-    return { ...retry, alternative: { label, url: signInUrl({ prompt: 'select_account' }) } };
+    return { ...retry, alternative: { label: USE_ANOTHER_ACCOUNT, url: signInUrl({ prompt: 'select_account' }) } };
   };
 
   return (failure, context = {}) => {
@@ -74,7 +78,7 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
   };
 }
 
-/** The sign-in failure for an error of the provider client. */
+/** Returns the sign-in failure for an error of the provider client. */
 export function providerFailure(cause: unknown): SignInFailure {
   if (!(cause instanceof ProviderError)) return 'token_response_refused';
   if (cause.failure === 'unavailable') return cause.facts.limited ? 'provider_limited' : 'provider_unavailable';
@@ -99,8 +103,8 @@ function causeFacts(cause: unknown): { detail?: string | undefined; retryAfterSe
 function describe({ reason, facts }: ProviderError): string {
   const failedCall = facts.cause instanceof OutboundError ? `(${facts.cause.message})` : undefined;
   const { check, secondsAhead } = reason === 'token_response_invalid' ? idTokenFault(facts.cause) : {};
-  const clocks = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
-  const failedCheck = check && check !== 'form' ? `(${check}${clocks})` : undefined;
+  const clockWords = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
+  const failedCheck = check && check !== 'form' ? `(${check}${clockWords})` : undefined;
   const { status, oauthError, endpoint, member, host } = facts;
   const parts = [reason, status, oauthError, endpoint, member, host, failedCall, failedCheck];
   return parts.filter((part) => part !== undefined).join(' ');

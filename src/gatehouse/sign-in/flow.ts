@@ -20,7 +20,7 @@ interface TakenRequest {
   browserSecret: string;
 }
 
-/** Each may appear in a callback only once (R14). */
+/** Each of these parameters may appear in a callback only once (R14). */
 const CALLBACK_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description'];
 
 export interface SignInFlow {
@@ -36,8 +36,8 @@ export interface SignInFlow {
    */
   finish(request: CallbackRequest): Promise<string | undefined>;
 
-  /** The provider's end-session URL, if it has one. @param issued the ID token that the session began with */
-  endSessionUrl(appId: string, issued: IssuedIdToken | undefined): Promise<string | undefined>;
+  /** Returns the provider's end-session URL, if it has one. @param idToken the ID token that the session began with */
+  endSessionUrl(appId: string, idToken: IssuedIdToken | undefined): Promise<string | undefined>;
 }
 
 export function createSignInFlow(parts: FlowParts): SignInFlow {
@@ -73,7 +73,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     throw fail('state_used', { appId });
   };
 
-  /** The app, if neither its registration nor the user has changed since the start. @throws SignInError */
+  /** Returns the app, if neither its registration nor the user has changed since the start. @throws SignInError */
   const startedApp = (pendingRequest: PendingRequest, { appId, userId }: CallbackRequest): ConnectedApp => {
     const context = failureContextOf(pendingRequest);
     if (pendingRequest.appId !== appId) throw fail('other_app', context);
@@ -86,7 +86,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     return app;
   };
 
-  /** If the account cannot be read, nothing is connected, and the tokens are revoked. */
+  /** Reads the id of the account. If that fails, nothing is connected, and the tokens are revoked. */
   const accountOf = (app: ConnectedApp, pendingRequest: PendingRequest, response: TokenResponse) =>
     provider.accountId(app, response).catch(async (cause: unknown) => {
       if (pendingRequest.purpose === 'connect')
@@ -145,7 +145,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     const { pendingRequest } = takenRequest;
     log.passedUpTo('cookie');
     const app = startedApp(pendingRequest, request);
-    // The callback URL that was sent, with the received parameters: host and path of the request prove nothing.
+    // Uses the callback URL that was sent, with the received parameters: host and path of the request prove nothing.
     const callback = new URL(callbackUrlOf(app.id, publicHref));
     log.passed('redirect_uri', callback.href);
     callback.search = request.callback.search;
@@ -158,7 +158,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     return returnTo;
   };
 
-  /** @returns the URL of the record of the failed trial, in place of an error page. @throws the error of a bug */
+  /** @returns the URL of the record of the failed trial, in place of an error page. @throws other errors than SignInError */
   const trialFailed = async (error: unknown, attempt: string, log: AttemptLog): Promise<string> => {
     if (!(error instanceof SignInError)) throw error;
     await log.failed(error);
@@ -179,17 +179,17 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
       return recorder.record(appId, request.info, (log) => finishAttempt(request, log));
     },
 
-    async endSessionUrl(appId, issued) {
+    async endSessionUrl(appId, idToken) {
       const app = apps.find(appId);
       if (!app) return undefined;
       // An app whose provider has changed since does not get an ID token of the earlier one.
-      const isForApp = issued && isIssuedFor(issued.registration as Registration, app);
-      return provider.endSessionUrl(app, { idToken: isForApp ? issued.token : undefined, returnTo: `${publicHref}/` });
+      const isForApp = idToken && isIssuedFor(idToken.registration as Registration, app);
+      return provider.endSessionUrl(app, { idToken: isForApp ? idToken.token : undefined, returnTo: `${publicHref}/` });
     },
   };
 }
 
-/** What the pending request contributes to a failure. */
+/** Returns the members of a pending request that every failure after the callback needs. */
 function failureContextOf(pendingRequest: PendingRequest) {
   const { appId, purpose, returnTo } = pendingRequest;
   return { appId, purpose, returnTo, linkPath: purpose === 'connect' ? pendingRequest.linkPath : undefined };

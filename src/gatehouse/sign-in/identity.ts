@@ -17,19 +17,19 @@ export interface AdminRule {
   acr?: string | undefined;
 }
 
-/** One id for each issuer and `sid` (OpenID Connect Back-Channel Logout 1.0 section 2.1). */
+/** Returns one id for each issuer and `sid` (OpenID Connect Back-Channel Logout 1.0 section 2.1). */
 export function providerSessionIdOf(issuer: string, sid: string): string {
   return hashOf(JSON.stringify([issuer, sid]));
 }
 
-/** @param idToken claims of the ID token: userinfo has none of these */
+/** @param idToken claims of the ID token: userinfo has neither `sid` nor `iat` */
 export function providerSessionOf(issuer: string, idToken: Claims): ProviderSession {
   const { sid, iat } = idToken;
   const hasSid = typeof sid === 'string' && sid !== '';
   return { ...(hasSid ? { id: providerSessionIdOf(issuer, sid) } : {}), issuedAt: Number(iat) };
 }
 
-/** The claims that decide whether a user may sign in and is an administrator. A missing one counts as false. */
+/** Returns the names of the claims that decide whether a user may sign in, and whether the user is an administrator. */
 export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
   const allow = app.signIn?.allow;
   return [...(typeof allow === 'object' ? [allow.claim] : []), ...(admin.app === app.id ? [admin.claim] : [])];
@@ -38,7 +38,7 @@ export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
 /** Claims that pages show. Many ID tokens lack them, and a sign-in succeeds without them. */
 const DISPLAY_CLAIMS = ['name', 'email'];
 
-/** The claims of the ID token, completed from userinfo. @throws ProviderError */
+/** Returns the claims of the ID token, completed from userinfo. @throws ProviderError */
 export async function completeClaims(
   { provider, admin }: { provider: Pick<ProviderClient, 'userinfo'>; admin: AdminRule },
   app: ConnectedApp,
@@ -69,8 +69,8 @@ export function sessionUser(app: ConnectedApp, claims: Claims, admin: AdminRule)
     id: userIdOf(issuer, claims.sub),
     issuer,
     subject: claims.sub,
-    name: text(claims.name) ?? text(claims.preferred_username),
-    email: text(claims.email),
+    name: textOf(claims.name) ?? textOf(claims.preferred_username),
+    email: textOf(claims.email),
     admin: admin.app === app.id && hasValue(claims, admin.claim, admin.values),
   };
 }
@@ -83,15 +83,15 @@ function hasValue(claims: Claims, claim: string, values: readonly string[]): boo
 
 /** @param idToken claims of the ID token */
 export function acrOf(idToken: Claims | undefined): string | undefined {
-  return text(idToken?.acr);
+  return textOf(idToken?.acr);
 }
 
-/** @param idToken claims of the ID token. Providers that do not know the time send none, or 0. */
+/** @param idToken claims of the ID token. Providers that do not know the time send no `auth_time`, or 0. */
 export function authTimeOf(idToken: Claims | undefined): number | undefined {
   const time = Number(idToken?.auth_time);
   return time > 0 ? time : undefined;
 }
 
-function text(value: unknown): string | undefined {
+function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value.trim().slice(0, 200) : undefined;
 }

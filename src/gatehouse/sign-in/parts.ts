@@ -27,11 +27,11 @@ export interface FlowParts {
 }
 
 export interface CallbackRequest {
-  /** From the path of the callback. */
+  /** Id of the app in the path of the callback. */
   appId: string;
   /** The callback URL with all its parameters. */
   callback: URL;
-  /** Of the signed-in user. */
+  /** Id of the signed-in user. */
   userId: string | undefined;
   /** Id of the app that the session began with. */
   signInApp: string | undefined;

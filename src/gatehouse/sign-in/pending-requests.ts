@@ -38,12 +38,12 @@ export type PendingRequest = {
 export const PENDING_REQUEST_SECONDS = 600;
 const MAX_PENDING = 10;
 
-/** As stored. `sealed` has the paths that contain the secret of a connect link. */
+/** A pending request as it is stored. `sealed` has the paths that contain the secret of a connect link. */
 type StoredRequest = PendingRequest & { sealed?: string };
-type Pending = Record<string, StoredRequest>;
+type PendingByState = Record<string, StoredRequest>;
 
 interface Loaded {
-  pending: Pending;
+  pending: PendingByState;
   version: number;
 }
 
@@ -65,8 +65,8 @@ export interface PendingRequests {
 }
 
 /**
- * One record holds all pending requests of a browser, which bounds their number. It has no secret: PKCE verifier and
- * nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of a
+ * One record holds all pending requests of a browser, which bounds their number. It contains no secret: PKCE verifier
+ * and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of a
  * connect link are sealed.
  * @param parts `home`: the return path if a sealed one cannot be opened
  */
@@ -93,13 +93,13 @@ export function createPendingRequests(parts: {
   const load = async (key: string): Promise<Loaded> => {
     const record = await store.get(key);
     if (!record) return { pending: {}, version: 0 };
-    const all = JSON.parse(record.value) as Pending;
+    const all = JSON.parse(record.value) as PendingByState;
     const horizon = clock() - PENDING_REQUEST_SECONDS * 1000;
-    const unexpired = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
-    return { pending: Object.fromEntries(unexpired), version: record.version };
+    const unexpiredEntries = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
+    return { pending: Object.fromEntries(unexpiredEntries), version: record.version };
   };
 
-  const writeOf = (key: string, pending: Pending, ifVersion: number): Write =>
+  const writeOf = (key: string, pending: PendingByState, ifVersion: number): Write =>
     Object.keys(pending).length === 0
       ? { delete: key, ifVersion }
       : { put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: PENDING_REQUEST_SECONDS };
@@ -109,16 +109,16 @@ export function createPendingRequests(parts: {
       const key = keys.pendingRequests(browserSecret);
       const stored = await seal(pendingRequest, key);
       const add = async ({ pending, version }: Loaded, otherWrites: readonly Write[]) => {
-        const newest = Object.entries(pending)
+        const newestEntries = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
           .slice(0, MAX_PENDING - 1);
-        const next = { ...Object.fromEntries(newest), [nameOf(state)]: stored };
+        const next = { ...Object.fromEntries(newestEntries), [nameOf(state)]: stored };
         return (await store.write([writeOf(key, next, version), ...otherWrites])) !== undefined;
       };
       if (await add(isNewBrowser ? { pending: {}, version: 0 } : await load(key), record)) return;
       let isAdded = false;
       while (!isAdded) isAdded = await add(await load(key), []);
-      // Written separately: a record with the same reference may be the reason. This attempt then has no record.
+      // The record gets its own write: if a record with the same reference exists, this attempt has none.
       if (record.length > 0) await store.write(record);
     },
 
@@ -135,10 +135,10 @@ export function createPendingRequests(parts: {
   };
 }
 
-/** Short, because requests without a session store it (R91), and long enough to distinguish a browser's 10 requests. */
+/** Short, because requests without a session store this name (R91), and long enough for a browser's 10 requests. */
 const nameOf = (state: string): string => hashOf(state).slice(0, 8);
 
-/** A hash of registration and scopes. Its 132 bits take less space than they would (R91). */
+/** Returns a hash of registration and scopes: its 132 bits take less space than these (R91). */
 export function fingerprintOf(app: Parameters<typeof registrationOf>[0] & Pick<ConnectedApp, 'scopes'>): string {
   return hashOf(JSON.stringify([registrationOf(app), app.scopes])).slice(0, 22);
 }

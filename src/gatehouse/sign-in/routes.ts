@@ -129,22 +129,22 @@ export function signInRoutes(parts: {
     async (req, res) => {
       const { session } = req.context;
       const returnPath = localPath(queryField(req, 'return_to'), site);
-      const next = returnPath && new URLSearchParams({ prompt: 'select_account', return_to: returnPath });
-      const signInUrl = next && `${site.href}/sign-in?${next}`;
+      const signInParameters = returnPath && new URLSearchParams({ prompt: 'select_account', return_to: returnPath });
+      const signInUrl = signInParameters && `${site.href}/sign-in?${signInParameters}`;
       if (!session) {
         // The session has expired, but a pending request could still sign in. Other sites cannot clear the cookies.
         if (!isFromOtherSite(req, site.origin)) browser.clearCookies(res);
         return res.redirect(303, signInUrl ?? site.home);
       }
       const idToken = await browser.readIdToken(req);
-      const signedOut = { userId: session.user.id, everywhere, origin: originOf(req) };
+      const signOutFacts = { userId: session.user.id, everywhere, origin: originOf(req) };
       if (everywhere) {
         await lifecycle.signOut(session.user.id);
-        events.signedOut(signedOut);
+        events.signedOut(signOutFacts);
         await browser.end(req, res);
       } else {
         await browser.end(req, res);
-        events.signedOut(signedOut);
+        events.signedOut(signOutFacts);
       }
       const url = signInUrl ?? (await flow.endSessionUrl(session.app, idToken).catch(() => undefined));
       return res.redirect(303, url ?? site.home);
@@ -244,7 +244,7 @@ function chosenScopes(app: ConnectedApp, body: unknown): string[] | undefined {
     throw new AppError('invalid_request', { detail: 'Choose something that the app may do, or disconnect it.' });
   }
   if (![...chosen].every((scope) => app.scopes.includes(scope))) {
-    throw new AppError('invalid_request', { detail: 'Choose among the scopes that are registered for this app.' });
+    throw new AppError('invalid_request', { detail: 'Choose from the scopes that are registered for this app.' });
   }
   return app.scopes.filter((scope) => scope === 'openid' || chosen.has(scope));
 }

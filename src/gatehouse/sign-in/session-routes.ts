@@ -47,7 +47,7 @@ const listSchema = z.object({
 const endedSchema = z.object({ id: z.string(), ended: z.literal(true) });
 
 const CURRENT: Operation = {
-  summary: 'Who is signed in, with the CSRF token and the connections',
+  summary: 'Get the signed-in user, the CSRF token and the connections',
   responses: { 200: json(currentSchema) },
 };
 const LIST: Operation = {
@@ -98,7 +98,7 @@ export function sessionRoutes(parts: {
 
     list: described<RequestHandler>(LIST, async (req, res) => {
       const currentSession = sessionOf(req);
-      const listed = (await sessions.ofUsers.list(currentSession.user.id)).map(
+      const listedSessions = (await sessions.ofUsers.list(currentSession.user.id)).map(
         ({ ref, createdAt, seenAt, browser }) => ({
           id: ref,
           browser,
@@ -108,15 +108,15 @@ export function sessionRoutes(parts: {
         }),
       );
       // The current session comes first.
-      listed.sort((left, right) => Number(right.current) - Number(left.current));
+      listedSessions.sort((left, right) => Number(right.current) - Number(left.current));
       if (!wantsPage(req)) {
-        const jsonSessions = listed.map((session) => ({ ...session, browser: session.browser ?? null }));
+        const jsonSessions = listedSessions.map((session) => ({ ...session, browser: session.browser ?? null }));
         res.json({ sessions: jsonSessions } satisfies z.output<typeof listSchema>);
         return;
       }
       pages.send(res, 'sign-in/sessions', {
         page: pages.signedInFrame(req, 'Where you are signed in'),
-        sessions: listed,
+        sessions: listedSessions,
         notice: (await pages.flashOf(req)).notice,
       });
     }),

@@ -12,26 +12,35 @@ import { fingerprintOf, type PendingRequest } from './pending-requests.ts';
 
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
-  /** @param stepUp requests the stronger sign-in that the administration requires, if this is its app */
-  | { purpose: 'sign_in'; user: SessionUser | undefined; stepUp: boolean }
-  /**
-   * @param link the id of the connect link; `linkPath` is the local path of its page
-   * @param trial an administrator tries the app: the browser goes to the record of the attempt
-   */
-  | { purpose: 'connect'; user: SessionUser; link?: string; linkPath?: string; trial?: boolean };
+  | {
+      purpose: 'sign_in';
+      user: SessionUser | undefined;
+      /** Requests the stronger sign-in that the administration requires, if this is its app. */
+      stepUp: boolean;
+    }
+  | {
+      purpose: 'connect';
+      user: SessionUser;
+      /** Id of the connect link. */
+      link?: string;
+      /** Local path of the page of the connect link. */
+      linkPath?: string;
+      /** An administrator tries the app: the browser goes to the record of the attempt. */
+      trial?: boolean;
+    };
 
 export type StartRequest = StartPurpose & {
   app: ConnectedApp;
   returnTo: string;
   info: RequestInfo & { browserSecret: string };
-  /** The browser secret was created just now. */
+  /** True if the browser secret has just been created. */
   isNewBrowser: boolean;
   /** Registered scopes of the app; undefined for all of them. */
   scopes?: readonly string[] | undefined;
   hints: ProviderHints;
 };
 
-/** The created function resolves with the authorization URL, and throws SignInError. */
+/** Returns a function that starts an attempt. It resolves with the authorization URL, or rejects with a SignInError. */
 export function createStart(parts: FlowParts, fail: Fail) {
   const { provider, connections, pendingRequests, states, admin, events, clock, publicHref, recordUrl } = parts;
 
@@ -64,9 +73,11 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const { prompt: requestedPrompt, ...hints } = request.hints;
     // A step-up is for the account that is signed in.
     const prompt = stepUp ? undefined : requestedPrompt;
-    const needs = (owner: string | undefined) => connections.needsConsent(owner, app, scopes, purpose === 'connect');
-    // No refresh token is stored for another account.
-    const needsConsent = async () => (await needs(user?.id)) || (prompt !== undefined && needs(undefined));
+    const ownerNeedsConsent = (owner: string | undefined) =>
+      connections.needsConsent(owner, app, scopes, purpose === 'connect');
+    // With a prompt the user may choose another account, for which no refresh token is stored.
+    const needsConsent = async () =>
+      (await ownerNeedsConsent(user?.id)) || (prompt !== undefined && ownerNeedsConsent(undefined));
     const url = await provider
       .authorizationUrl(app, {
         redirectUri,
@@ -91,8 +102,8 @@ export function createStart(parts: FlowParts, fail: Fail) {
 }
 
 /**
- * The `prompt` of the app or, if it has none, `consent` if the user must consent again.
- * @param hint `login` or `select_account`, in place of those of the app
+ * Returns the `prompt` of the app or, if it has none, `consent` if the user must consent again.
+ * @param hint `login` or `select_account`, which replaces these values in the app's `prompt`
  */
 async function promptOf(
   { prompt }: ConnectedApp,
@@ -100,8 +111,8 @@ async function promptOf(
   needsConsent: () => Promise<boolean>,
 ): Promise<string | undefined> {
   const registered = prompt === 'off' ? [] : (prompt ?? ((await needsConsent()) ? ['consent'] : []));
-  const rest = registered.filter((value) => value !== 'select_account' && value !== 'login');
-  return (hint === undefined ? registered : [hint, ...rest]).join(' ');
+  const otherValues = registered.filter((value) => value !== 'select_account' && value !== 'login');
+  return (hint === undefined ? registered : [hint, ...otherValues]).join(' ');
 }
 
 /**
@@ -124,7 +135,7 @@ function differenceOf(sent: string, registered: string): string {
   return `character ${index + 1} is ${shown(left)} where the registered one has ${shown(right)}`;
 }
 
-/** In characters. */
+/** Returns the length in whole characters, not in UTF-16 units. */
 function commonPrefixLength(left: string, right: string): number {
   const characters = [...right];
   const difference = [...left].findIndex((character, index) => character !== characters[index]);

@@ -11,11 +11,11 @@ export interface StateSigner {
   /** @param now milliseconds since the epoch */
   create(now: number): string;
 
-  /** @returns when the state was created (milliseconds, to the second), or undefined if it was not created here */
+  /** @returns the creation time in ms since the epoch, to the second; undefined if the state was not created here */
   createdAt(state: string): number | undefined;
 }
 
-/** @param parts `secrets`: the first signs, all verify */
+/** @param parts `secrets`: the first one signs, and each of them verifies */
 export function createStateSigner(parts: {
   secrets: readonly string[];
   randomBytes: (size: number) => Buffer;

@@ -76,7 +76,7 @@ test('R88 audit export includes the whole day of --to', async () => {
   expect(await exported('--from', today, '--to', today)).toEqual(since);
   const wrong = await run('audit', 'export', '--to', '2026-02-31');
   expect([wrong.status, wrong.stdout]).toEqual([1, '']);
-  expect(wrong.stderr).toContain('Give a date as 2026-11-21');
+  expect(wrong.stderr).toContain('Use a date such as 2026-11-21');
 });
 
 test('admin-token revoke takes effect immediately, and is audited', async () => {

@@ -102,7 +102,7 @@ test('R4: an unregistered scope is refused, and choosing none leaves the scopes 
     return agent.request(`${site.url}/connections/platform`, { method: 'POST', headers, body, follow: false });
   };
   const wider = await start(`_csrf=${csrf}&choose=1&scope=profile&scope=admin`);
-  expect([wider.status, wider.body]).toEqual([400, expect.stringContaining('Choose among the scopes')]);
+  expect([wider.status, wider.body]).toEqual([400, expect.stringContaining('Choose from the scopes')]);
   const none = await start(`_csrf=${csrf}&choose=1`);
   expect(new URL(none.headers.get('location') ?? '').searchParams.get('scope')).toBe('openid');
   // A page without a choice sends no scope, or an empty one, which requests all.

@@ -59,7 +59,7 @@ test('R114 creates links only as the policy of the relay token, the app’s scop
     ),
   ).toEqual([
     'Name the user, or send Gatehouse-User-Assertion.',
-    'Choose among the scopes that are registered for this app.',
+    'Choose from the scopes that are registered for this app.',
     'Send one of the return URLs of the app as "returnUrl".',
   ]);
   const secondApp = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });

@@ -4,9 +4,9 @@ import {
   folded,
   listsOf,
   listWrites,
-  merged,
   type SignInChanges,
   type SignInRecord,
+  withRequest,
 } from '../../../src/gatehouse/sign-in-record/attempt.ts';
 import type { Step } from '../../../src/gatehouse/sign-in-record/steps.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
@@ -20,7 +20,7 @@ const recordWith = (changes: Partial<SignInRecord> = {}): SignInRecord => ({
   ...changes,
 });
 const extended = (changes: Partial<SignInChanges>, record = recordWith()) =>
-  merged(record, { steps: [], reference: 'R2', ...changes });
+  withRequest(record, { steps: [], reference: 'R2', ...changes });
 
 describe('a further request', () => {
   test('adds its steps, its reference and its facts to the record', () => {

@@ -110,10 +110,10 @@ test('q is the same as text, and pages continue after the previous one', async (
 
 test.each([
   ['event=nothing.like.it', '#/event', 'There is no such event.'],
-  ['from=soon', '#/from', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
-  ['from=2026-02-31', '#/from', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
-  ['to=2020-99-99', '#/to', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
-  ['to=2026-13-01', '#/to', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
+  ['from=soon', '#/from', 'Use a date such as 2026-11-21, or a time such as 2026-11-21T08:00:00Z.'],
+  ['from=2026-02-31', '#/from', 'Use a date such as 2026-11-21, or a time such as 2026-11-21T08:00:00Z.'],
+  ['to=2020-99-99', '#/to', 'Use a date such as 2026-11-21, or a time such as 2026-11-21T08:00:00Z.'],
+  ['to=2026-13-01', '#/to', 'Use a date such as 2026-11-21, or a time such as 2026-11-21T08:00:00Z.'],
 ])('%s is refused by the API, and ignored on the page', async (query, pointer, detail) => {
   const { status, json } = await admin.call('GET', `/audit?${query}`);
   expect([status, json.errors]).toMatchObject([400, [{ pointer, detail }]]);

@@ -292,6 +292,6 @@ describe('the audit trail', () => {
     expect(entries.map(({ event }) => event)).toContain('user.disabled');
     const exported = entries.findLast(({ event }) => event === 'audit.exported');
     expect(exported).toMatchObject({ actor: { kind: 'operator' } });
-    expect((await runCommand(['audit', 'export', '--from', 'soon'], site.env)).stderr).toContain('Give a date');
+    expect((await runCommand(['audit', 'export', '--from', 'soon'], site.env)).stderr).toContain('Use a date');
   });
 });
