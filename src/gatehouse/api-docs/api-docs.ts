@@ -46,14 +46,14 @@ interface DocumentedGroup {
   calls: readonly DocumentedCall[];
 }
 
-/** Both receive the route table as a function, since the table contains them. */
+/** Both receive the route table as a function, since the table contains their handlers. */
 export interface ApiDocs {
   document(routes: () => readonly Route[]): RequestHandler;
   page(routes: () => readonly Route[]): RequestHandler;
 }
 
 const DOCUMENT: Operation = {
-  summary: 'This OpenAPI document',
+  summary: 'Get this OpenAPI document',
   responses: { 200: json(z.looseObject({ openapi: z.string() })) },
 };
 
@@ -91,10 +91,10 @@ function groupsOf({ paths, servers }: ApiDocument): DocumentedGroup[] {
       call: callOf(method, path, operation, url),
     })),
   );
-  return [...Map.groupBy(calls, ({ tag }) => tag)].map(([name, ofTag]) => ({
+  return [...Map.groupBy(calls, ({ tag }) => tag)].map(([name, callsOfTag]) => ({
     id: name.toLowerCase().replace(/[^a-z]+/g, '-'),
     name,
-    calls: ofTag.map(({ call }) => call),
+    calls: callsOfTag.map(({ call }) => call),
   }));
 }
 

@@ -41,7 +41,7 @@ function bodyOf(type: string, schema: JsonSchema): string[] {
   return fields.map(([name, value]) => `--data-urlencode ${shellQuoted(`${name}=${value}`)}`);
 }
 
-/** The smallest value that has every required field. Exported for the tests. */
+/** Returns the smallest value that has every required field. Exported for the tests. */
 export function sampleOf(schema: JsonSchema): unknown {
   const { type, properties = {}, required = [], items, minItems = 0, minimum, format } = schema;
   if (schema.const !== undefined) return schema.const;

@@ -36,11 +36,11 @@ export interface SchemaField {
   description: string | undefined;
 }
 
-/** zod writes the limits of safe integers for any whole number. */
+/** Returns false for the limits of safe integers, which zod writes for any whole number. */
 const isLimit = (value: number | undefined): value is number =>
   value !== undefined && Math.abs(value) < Number.MAX_SAFE_INTEGER;
 
-/** Every field, also of nested objects, in the order of the schema. */
+/** Returns every field, including those of nested objects, in the order of the schema. */
 export function fieldsOf(schema: JsonSchema, parent = ''): SchemaField[] {
   const fields = objectsIn(schema).flatMap(({ properties = {}, required = [], additionalProperties }) => [
     ...Object.entries(properties).flatMap(([name, property]) => [
@@ -53,7 +53,7 @@ export function fieldsOf(schema: JsonSchema, parent = ''): SchemaField[] {
   return [...new Map(fields.map((field) => [`${field.parent}${field.name} ${field.type}`, field])).values()];
 }
 
-/** The type in words, such as "array of object". */
+/** Returns the type in words, such as "array of object". */
 export function typeOf(schema: JsonSchema): string {
   const { type, items, additionalProperties, format } = schema;
   if (schema.const !== undefined) return JSON.stringify(schema.const);
@@ -85,14 +85,14 @@ function fieldOf(
 
 const variantsOf = ({ anyOf, oneOf, allOf }: JsonSchema) => anyOf ?? oneOf ?? allOf ?? [];
 
-/** The object schemas that a value may match or contain. */
+/** Returns the object schemas that a value may match or contain. */
 function objectsIn(schema: JsonSchema): JsonSchema[] {
   if (schema.items) return objectsIn(schema.items);
   const variants = variantsOf(schema);
   return variants.length > 0 ? variants.flatMap(objectsIn) : [schema];
 }
 
-/** The suffix of the name of a field with an array: `[]` for each level. */
+/** Returns the suffix of the name of a field with an array: `[]` for each level. */
 function suffixOf(schema: JsonSchema): string {
   if (schema.items) return `[]${suffixOf(schema.items)}`;
   return variantsOf(schema).map(suffixOf).find(Boolean) ?? '';

@@ -58,7 +58,7 @@ export interface AuditTrail {
   /** @param id of the record */
   find(id: string): Promise<AuditRecord | undefined>;
   page(request: PageRequest): Promise<AuditPage>;
-  /** Lists the entries of several indexes as one list, newest first. @param accepts returns true for the entries to list */
+  /** Lists the entries of several indexes together, newest first. @param accepts returns true for entries to list */
   merged(indexes: readonly string[], accepts: (record: AuditRecord) => boolean): MergedSource<AuditRecord>;
   /** Every matching entry, oldest first, read in batches. */
   export(filter?: AuditFilter): AsyncIterable<AuditRecord>;

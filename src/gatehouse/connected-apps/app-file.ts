@@ -16,7 +16,7 @@ const secretSource = z.union([
 const fileEntry = connectedAppSchema.extend({
   clientSecret: z
     .custom<z.output<typeof secretSource>>((value) => secretSource.safeParse(value).success, {
-      message: 'Give {"env": "NAME"} or {"file": "PATH"}: a secret itself does not belong in this file.',
+      message: 'Use {"env": "NAME"} or {"file": "PATH"}: this file must not contain the secret itself.',
     })
     .optional(),
 });
@@ -25,7 +25,7 @@ type AnyFields = z.output<typeof anyFields>;
 
 export interface ParsedApps {
   apps: ConnectedApp[];
-  /** Each is a sentence that names the app, the field and what to do, and no secret. */
+  /** One sentence for each fault: it names the app, the field and the remedy, but no secret. */
   faults: string[];
   /** Ids of the entries with faults; undefined for an entry without a readable id. */
   faultyIds: (string | undefined)[];
@@ -97,7 +97,7 @@ function secretFaults(app: PartialRegistration, faulty: ReadonlySet<string>): st
   // If the method or the whole entry has a fault, it is unknown whether a secret is needed.
   const isUnknown = ['', 'clientSecret', 'tokenEndpointAuthMethod'].some((field) => faulty.has(field));
   const isNeeded = tokenEndpointAuthMethod?.startsWith('client_secret_');
-  return isNeeded && !isUnknown ? [`/clientSecret: ${tokenEndpointAuthMethod} requires one.`] : [];
+  return isNeeded && !isUnknown ? [`/clientSecret: ${tokenEndpointAuthMethod} requires a client secret.`] : [];
 }
 
 function addressTexts(app: PartialRegistration, policy: AddressPolicy): string[] {
@@ -161,5 +161,5 @@ export const placeholderWarnings = (apps: readonly ConnectedApp[]): string[] =>
     );
     return names.length === 0
       ? []
-      : [`the app "${id}" still has example values of the documents in ${names.join(', ')}.`];
+      : [`the app "${id}" still has example values from the documentation in ${names.join(', ')}.`];
   });

@@ -32,7 +32,7 @@ export interface RegisteredApp {
 /** What dynamic registration returns in addition to client ID and secret. */
 export type RegistrationExtras = Pick<RegisteredApp, 'secretExpiresAt' | 'management'>;
 
-/** The sealed record. */
+/** An app as it is sealed and stored. */
 type SealedApp = Omit<RegisteredApp, 'version'>;
 
 /** An app that cannot be opened, because its key is lost or its record is damaged. */
@@ -42,7 +42,7 @@ interface UnreadableApp {
 }
 
 export interface AppRegistry {
-  /** Reads the store. */
+  /** Reads all registered apps from the store. */
   list(): Promise<(RegisteredApp | UnreadableApp)[]>;
   /** @throws SealError for an app that cannot be opened */
   find(id: string): Promise<RegisteredApp | undefined>;
@@ -50,17 +50,17 @@ export interface AppRegistry {
   isFromFile(id: string): boolean;
   /** Reads from the storage whether tokens of this app may be used, since changes of other processes arrive late. */
   isRegistered(app: ConnectedApp): Promise<boolean>;
-  /** The registered apps whose client secret expires at a known time, in milliseconds since the epoch. From memory. */
+  /** Lists, from memory, when client secrets of registered apps expire, in milliseconds since the epoch. */
   secretEnds(): { app: string; endsAt: number }[];
   /** Replaces the apps of `CONNECTED_APPS_FILE`. An unchanged app must be the same object as before. */
   useFile(newApps: readonly ConnectedApp[]): void;
-  /** Undefined if the id is taken. */
+  /** Registers an app. Returns undefined if the id is taken. */
   create(
     registration: ConnectedAppRegistration,
     clientSecret: string | undefined,
     extras?: RegistrationExtras,
   ): Promise<RegisteredApp | undefined>;
-  /** Undefined if the app was changed or removed since. @param secret `kept` leaves it unchanged */
+  /** Changes an app. Returns undefined if it is not as `before` any more. @param secret `kept` leaves it unchanged */
   replace(
     before: RegisteredApp,
     registration: ConnectedAppRegistration,
@@ -71,7 +71,7 @@ export interface AppRegistry {
    * since, or the id of a new one is taken.
    */
   putAll(changes: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean>;
-  /** Returns false if the app was changed or removed since. */
+  /** Removes an app. Returns false if it no longer has this version. */
   remove(id: string, version: number): Promise<boolean>;
   /** True if the stored app cannot be opened. */
   isUnreadable(id: string): Promise<boolean>;
@@ -93,15 +93,15 @@ export async function createAppRegistry(parts: {
 }): Promise<AppRegistry> {
   const { store, sealedJson, apps, clock } = parts;
   let fromFile = apps.list();
-  let inFile = idsOf(fromFile);
+  let fileIds = idsOf(fromFile);
   /** The apps of the last load, by the keys of their records. */
-  let opened = new Map<string, RegisteredApp>();
+  let openedApps = new Map<string, RegisteredApp>();
   /** The change counter and the keys of the last load: a new key may open an app that could not be opened before. */
-  let loaded = '';
+  let loadedState = '';
 
   const records = createOpenedRecords<RegisteredApp>({
     store,
-    cache: { get: (key) => opened.get(key) },
+    cache: { get: (key) => openedApps.get(key) },
     async open(key, { value, version }) {
       const record = await sealedJson.openOrThrow<SealedApp>(value, key);
       return { ...record, app: Object.freeze(record.app), version };
@@ -132,22 +132,22 @@ export async function createAppRegistry(parts: {
   };
 
   const load = async (): Promise<void> => {
-    const change = (await store.get(keys.connectedAppsChange))?.version ?? 0;
-    const current = [change, ...sealedJson.kids].join(' ');
-    if (current === loaded) return;
+    const changeVersion = (await store.get(keys.connectedAppsChange))?.version ?? 0;
+    const state = [changeVersion, ...sealedJson.kids].join(' ');
+    if (state === loadedState) return;
     const readable = (await list()).filter((listed): listed is RegisteredApp => 'app' in listed);
-    opened = new Map(readable.map((registered) => [keys.connectedApp(registered.app.id), registered]));
+    openedApps = new Map(readable.map((registered) => [keys.connectedApp(registered.app.id), registered]));
     replaceApps();
-    loaded = current;
+    loadedState = state;
   };
 
   /** An app of the file replaces a registered one with the same id. */
   const replaceApps = (): void => {
-    const registered = [...opened.values()].map(({ app }) => app);
-    apps.replace([...fromFile, ...registered.filter(({ id }) => !inFile.has(id))]);
+    const registered = [...openedApps.values()].map(({ app }) => app);
+    apps.replace([...fromFile, ...registered.filter(({ id }) => !fileIds.has(id))]);
   };
 
-  /** One at a time, so that an older list never replaces a newer one. */
+  /** Loads run one at a time, so that an older list never replaces a newer one. */
   let loading: Promise<void> = Promise.resolve();
   const reload = (): Promise<void> => {
     loading = loading.catch(() => undefined).then(load);
@@ -191,20 +191,20 @@ export async function createAppRegistry(parts: {
   return {
     list,
     find,
-    isFromFile: (id) => inFile.has(id),
+    isFromFile: (id) => fileIds.has(id),
     async isRegistered(app) {
       const current = fromFile.find(({ id }) => id === app.id) ?? (await find(app.id))?.app;
       return current !== undefined && isIssuedFor(registrationOf(app), current);
     },
 
     secretEnds: () =>
-      [...opened.values()].flatMap(({ app, secretExpiresAt }) =>
-        secretExpiresAt === undefined || inFile.has(app.id) ? [] : [{ app: app.id, endsAt: secretExpiresAt }],
+      [...openedApps.values()].flatMap(({ app, secretExpiresAt }) =>
+        secretExpiresAt === undefined || fileIds.has(app.id) ? [] : [{ app: app.id, endsAt: secretExpiresAt }],
       ),
 
     useFile(newApps) {
       fromFile = newApps;
-      inFile = idsOf(newApps);
+      fileIds = idsOf(newApps);
       replaceApps();
       reloadInBackground();
     },
@@ -266,7 +266,7 @@ function changedRecord(
     changedAt: now,
     secretSetAt: clientSecret === undefined ? undefined : setAt,
     secretExpiresAt: secret === 'kept' ? before.secretExpiresAt : undefined,
-    // It is for the client that Gatehouse registered; a different client ID was entered by hand.
+    // The management data belongs to the client that Gatehouse registered: another client ID was entered by hand.
     management: isIssuedFor(registrationOf(before.app), registration) ? before.management : undefined,
   };
 }

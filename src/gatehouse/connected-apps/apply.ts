@@ -8,16 +8,16 @@ import {
   changedFields,
   movedFaults,
   needsSecret,
+  revertMove,
   secretAfter,
   sharedIssuerFaults,
-  takeBackMove,
 } from './change-rules.ts';
 import { addressFaults } from './registration-rules.ts';
 
 export interface AppStep {
   app: ConnectedApp;
   action: 'create' | 'change' | 'leave';
-  /** Names of fields, for a change. */
+  /** Names of the fields that a change affects. */
   changed: readonly string[];
   /** Undefined for a new app. */
   before: RegisteredApp | undefined;
@@ -25,7 +25,7 @@ export interface AppStep {
 
 export interface AppPlan {
   steps: readonly AppStep[];
-  /** Each is a sentence that names the app and the field. A plan with faults must not be applied. */
+  /** One sentence for each fault, which names the app and the field. A plan with faults must not be applied. */
   faults: readonly string[];
 }
 
@@ -44,20 +44,18 @@ export async function planApps(
   // A secret that the method does not use is not stored.
   const planned = inFile.map((app) => (needsSecret(app) ? app : { ...app, clientSecret: undefined }));
   const changeable = planned.filter(({ id }) => !registry.isFromFile(id));
-  const others = parts.apps.filter(({ id }) => changeable.every((app) => app.id !== id));
-  const after = [...others, ...changeable];
+  const otherApps = parts.apps.filter(({ id }) => changeable.every((app) => app.id !== id));
+  const appsAfter = [...otherApps, ...changeable];
 
   const planOne = async (app: ConnectedApp): Promise<{ step?: AppStep; faults: string[] }> => {
-    const refused = (detail: string) => ({ faults: [`${app.id}: ${detail}`] });
-    if (registry.isFromFile(app.id)) return refused('it is in CONNECTED_APPS_FILE. Change it there.');
+    const refuse = (detail: string) => ({ faults: [`${app.id}: ${detail}`] });
+    if (registry.isFromFile(app.id)) return refuse('it is in CONNECTED_APPS_FILE. Change it there.');
     if (await registry.isUnreadable(app.id))
-      return refused(
-        'the stored app cannot be opened, because its key is lost. Delete it in the administration first.',
-      );
+      return refuse('the stored app cannot be opened, because its key is lost. Delete it in the administration first.');
     const before = await registry.find(app.id);
     const faults = [
       ...(await addressFaults(app, examine)),
-      ...sharedIssuerFaults(app, after),
+      ...sharedIssuerFaults(app, appsAfter),
       ...(await movedFaults(before?.app, app, countSetAside)),
     ];
     const secret = before?.app.clientSecret === app.clientSecret ? undefined : app.clientSecret;
@@ -74,6 +72,7 @@ export async function planApps(
 }
 
 /**
+ * Writes the planned changes.
  * @returns the ids of apps that were changed back, because a user has connected them since the plan; all others match
  *   the file. Undefined, with nothing changed, if one of the apps was changed or removed since the plan
  */
@@ -82,17 +81,17 @@ export async function applyApps(
   steps: readonly AppStep[],
 ): Promise<string[] | undefined> {
   const { registry, countSetAside } = parts;
-  const due = steps.filter(({ action }) => action !== 'leave');
+  const changes = steps.filter(({ action }) => action !== 'leave');
   const isPut = await registry.putAll(
-    due.map(({ app: { clientSecret, ...registration }, before }) => {
-      const entered = clientSecret === before?.app.clientSecret ? undefined : clientSecret;
-      return { registration, before, secret: before ? secretAfter(registration, entered) : clientSecret };
+    changes.map(({ app: { clientSecret, ...registration }, before }) => {
+      const enteredSecret = clientSecret === before?.app.clientSecret ? undefined : clientSecret;
+      return { registration, before, secret: before ? secretAfter(registration, enteredSecret) : clientSecret };
     }),
   );
   if (!isPut) return undefined;
   const revertedIds: string[] = [];
-  for (const { app, before } of due)
-    if (before && (await takeBackMove(registry, before, app, countSetAside)).length > 0) revertedIds.push(app.id);
+  for (const { app, before } of changes)
+    if (before && (await revertMove(registry, before, app, countSetAside)).length > 0) revertedIds.push(app.id);
   return revertedIds;
 }
 

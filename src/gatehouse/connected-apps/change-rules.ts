@@ -10,25 +10,25 @@ import { discoveryUrlOf, hasDiscovery } from '../../shared/provider/provider-met
 import type { AppRegistry, RegisteredApp } from './app-registry.ts';
 import { isIssuedFor, newDestinations, registrationOf } from './registration.ts';
 
-/** A stored secret is sent only for the client and to the URLs that it was entered for. A change requires it again. */
+/** Requires the client secret again if a change would use the stored one for another client or send it elsewhere. */
 export function secretFaults(
   app: ConnectedAppRegistration,
-  entered: string | undefined,
+  enteredSecret: string | undefined,
   before: ConnectedApp | undefined,
 ): InputFault[] {
-  if (!needsSecret(app) || entered !== undefined) return [];
+  if (!needsSecret(app) || enteredSecret !== undefined) return [];
   const fault = (rule: string, detail: string) => [{ pointer: '#/clientSecret', rule, detail }];
   if (before?.clientSecret === undefined)
     return fault('missing', `${app.tokenEndpointAuthMethod} requires the client secret.`);
-  return sentTo(before) === sentTo(app)
+  return secretScopeOf(before) === secretScopeOf(app)
     ? []
     : fault(
         'give_again',
-        'The provider has changed: enter the client secret again, since it is sent only where it was entered for.',
+        'The provider has changed: enter the client secret again, since the stored one is sent only to the earlier provider.',
       );
 }
 
-const sentTo = ({ clientId, issuer, discoveryUrl, endpoints }: ConnectedAppRegistration) =>
+const secretScopeOf = ({ clientId, issuer, discoveryUrl, endpoints }: ConnectedAppRegistration) =>
   JSON.stringify([clientId, issuer, discoveryUrl, endpoints]);
 
 export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistration): boolean {
@@ -36,12 +36,15 @@ export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistratio
 }
 
 /** A secret that the method does not use is deleted. */
-export function secretAfter(app: ConnectedAppRegistration, entered: string | undefined): string | undefined | 'kept' {
+export function secretAfter(
+  app: ConnectedAppRegistration,
+  enteredSecret: string | undefined,
+): string | undefined | 'kept' {
   if (!needsSecret(app)) return undefined;
-  return entered ?? 'kept';
+  return enteredSecret ?? 'kept';
 }
 
-/** Names of the fields that differ. @param secret the new one; undefined if it stays */
+/** Returns the names of the fields that differ. @param secret the new one; undefined if it stays */
 export function changedFields(
   before: ConnectedApp,
   after: ConnectedAppRegistration,
@@ -57,8 +60,8 @@ export function changedFields(
 }
 
 /**
- * Faults of a registration that would set connections aside: their tokens must not go to another provider or host.
- * @param countSetAside as in `grants/moved-apps.ts`
+ * Returns the faults of a registration that would set connections aside: their tokens must not go elsewhere.
+ * @param countSetAside see `grants/moved-apps.ts`
  */
 export async function movedFaults(
   before: ConnectedApp | undefined,
@@ -69,18 +72,18 @@ export async function movedFaults(
   const count = await countSetAside(after, before);
   if (count === 0) return [];
   const detail = before
-    ? `${connectedUsers(count)} with the present registration: disconnect all users first, or register another app.`
+    ? `${connectedUsers(count)} with the current registration: disconnect all users first, or register another app.`
     : `${connectedUsers(count)} with an earlier app of this id: end these connections first, or register the app with the same issuer, client ID and hosts as before.`;
   const paths = before ? newDestinations(registrationOf(before), after) : [['id']];
   return paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
 }
 
 /**
- * Counts again after the write, since a callback may have stored a connection meanwhile; a later one sees the change.
- * Reverts the change if it would set connections aside, with all changes saved since.
+ * Counts again after the write, since a callback may have stored a connection meanwhile; later ones see the change.
+ * If the change would set connections aside, reverts it and all changes saved since.
  * @returns the faults; empty if the change stays
  */
-export async function takeBackMove(
+export async function revertMove(
   registry: Pick<AppRegistry, 'find' | 'replace'>,
   before: RegisteredApp,
   after: ConnectedAppRegistration,

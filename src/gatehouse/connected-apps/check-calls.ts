@@ -77,7 +77,7 @@ function authorizationFindings(response: Response, callback: string): Finding[] 
 }
 
 function refusedAtOnce(detail: string, callback: string): Finding[] {
-  const advice = `Enter ${callback} at the provider, letter by letter, and compare the client ID.`;
+  const advice = `Enter ${callback} at the provider, character by character, and compare the client ID.`;
   return [
     problem('callback_registered', detail, { advice, pointer: '#/callbackUrls' }),
     cannotTell('request', 'Not tried: fix the problem above first.'),
@@ -85,14 +85,20 @@ function refusedAtOnce(detail: string, callback: string): Finding[] {
 }
 
 /** Responses to `prompt=none` without a session at the provider (OpenID Connect Core section 3.1.2.6). */
-const EXPECTED = ['', 'login_required', 'interaction_required', 'consent_required', 'account_selection_required'];
-const PASSING = ['server_error', 'temporarily_unavailable', 'access_denied'];
+const EXPECTED_ERRORS = [
+  '',
+  'login_required',
+  'interaction_required',
+  'consent_required',
+  'account_selection_required',
+];
+const TEMPORARY_ERRORS = ['server_error', 'temporarily_unavailable', 'access_denied'];
 
 /** @param error the provider's error code in the redirect to our callback URL; its description is not repeated */
 function errorFindings(error: string): Finding[] {
-  if (EXPECTED.includes(error))
+  if (EXPECTED_ERRORS.includes(error))
     return [fine('request', 'The provider accepts the request and asks the user to sign in.')];
-  if (PASSING.includes(error)) return [cannotTell('request', `The provider responded with ${error}.`)];
+  if (TEMPORARY_ERRORS.includes(error)) return [cannotTell('request', `The provider responded with ${error}.`)];
   if (error === 'invalid_scope') {
     return [
       problem('scopes', 'The provider refuses the scopes that this app requests.', {
@@ -110,7 +116,7 @@ function errorFindings(error: string): Finding[] {
     ];
   }
   return [
-    problem('request', `The provider refuses it${/^[a-z_]{1,40}$/.test(error) ? ` with ${error}` : ''}.`, {
+    problem('request', `The provider refuses the request${/^[a-z_]{1,40}$/.test(error) ? ` with ${error}` : ''}.`, {
       advice:
         'If the provider accepts only pushed requests (PAR) from this registration, set par to "required". Otherwise compare the extra parameters with its documentation.',
       pointer: '#/par',
@@ -118,23 +124,26 @@ function errorFindings(error: string): Finding[] {
   ];
 }
 
-/** Sends a made-up code: the token endpoint authenticates the client before it refuses that with `invalid_grant`. */
+/** Sends a made-up code: the token endpoint authenticates the client before it responds with `invalid_grant`. */
 export async function checkClientAuthentication(parts: CallParts, app: ConnectedApp): Promise<Finding> {
   const { result, words } = await tryCode(parts, app);
   if (result === 'accepted') {
     return app.tokenEndpointAuthMethod === 'none'
       ? fine('client_authentication', 'The token endpoint knows the client ID; no secret is used.')
-      : fine('client_authentication', `The token endpoint accepts them by ${app.tokenEndpointAuthMethod}.`);
+      : fine(
+          'client_authentication',
+          `The token endpoint accepts the client ID and secret by ${app.tokenEndpointAuthMethod}.`,
+        );
   }
   if (result === 'unclear')
     return cannotTell('client_authentication', `The token endpoint gave no clear response: ${words}.`);
-  const other = await otherMethod(parts, app);
+  const acceptedMethod = await findOtherMethod(parts, app);
   const detail = `The token endpoint does not accept the client ID with this secret (${words}).`;
   return problem('client_authentication', detail, {
-    advice: other
-      ? `It accepts them by ${other}: set tokenEndpointAuthMethod to that.`
+    advice: acceptedMethod
+      ? `The endpoint accepts ${acceptedMethod}: set tokenEndpointAuthMethod to that.`
       : 'Compare the client ID, enter the secret again, and check whether it has expired at the provider.',
-    pointer: other ? '#/tokenEndpointAuthMethod' : '#/clientSecret',
+    pointer: acceptedMethod ? '#/tokenEndpointAuthMethod' : '#/clientSecret',
   });
 }
 
@@ -148,7 +157,7 @@ async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): 
   const request = authorizationRequest(app, publicHref);
   const callback = new URL(request.redirectUri);
   const iss = firstIssuer(app);
-  callback.search = new URLSearchParams({ code: random(), state: request.state, iss }).toString();
+  callback.search = new URLSearchParams({ code: randomText(), state: request.state, iss }).toString();
   try {
     await provider.exchangeCode(app, callback, request);
     return { result: 'unclear', words: 'it accepted a made-up code' };
@@ -162,7 +171,7 @@ async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): 
   }
 }
 
-async function otherMethod(parts: CallParts, app: ConnectedApp): Promise<string | undefined> {
+async function findOtherMethod(parts: CallParts, app: ConnectedApp): Promise<string | undefined> {
   if (!app.clientSecret) return undefined;
   const others = TOKEN_ENDPOINT_AUTH_METHODS.filter(
     (method) => method.startsWith('client_secret_') && method !== app.tokenEndpointAuthMethod,
@@ -186,13 +195,13 @@ export async function checkRevocation(
       pointer: '#/endpoints/revocation',
     });
   }
-  const { outcome, reply } = await provider.revoke(app, random(), 'refresh_token');
+  const { outcome, reply } = await provider.revoke(app, randomText(), 'refresh_token');
   if (outcome === 'revoked') return fine('revocation', 'The revocation endpoint works.');
   const { status = 500 } = reply ?? {};
   if (status >= 400 && status < 500) {
     return cannotTell(
       'revocation',
-      `The revocation endpoint did not accept a made-up token, as with some providers (${describeReply(reply)}).`,
+      `The revocation endpoint refused a made-up token, as some providers do (${describeReply(reply)}).`,
     );
   }
   return problem('revocation', `The revocation endpoint does not work (${describeReply(reply)}).`, {
@@ -201,7 +210,7 @@ export async function checkRevocation(
   });
 }
 
-/** Calls the thread path without a token: a working platform refuses that with 401 or 403. */
+/** Calls the thread path without a token: a working platform refuses the call with 401 or 403. */
 export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp): Promise<Finding[]> {
   if (app.apiBaseUrl === undefined) return [];
   if (app.apiBaseUrlFrom)
@@ -235,11 +244,11 @@ function platformFinding(status: number): Finding {
 function authorizationRequest(app: ConnectedApp, publicHref: string) {
   return {
     redirectUri: callbackUrlOf(app.id, publicHref),
-    state: random(),
-    nonce: random(),
-    codeVerifier: random(),
+    state: randomText(),
+    nonce: randomText(),
+    codeVerifier: randomText(),
     scopes: app.scopes,
   };
 }
 
-const random = () => randomBytes(32).toString('base64url');
+const randomText = () => randomBytes(32).toString('base64url');

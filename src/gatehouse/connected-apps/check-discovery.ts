@@ -20,8 +20,8 @@ export async function checkDiscovery(
   app: ConnectedApp,
 ): Promise<DiscoveryFindings> {
   if (!hasDiscovery(app)) {
-    const byHand = fine('discovery', 'The endpoints are set by hand, so discovery is not needed.');
-    return { findings: [byHand, protection(app.endpoints?.token ?? app.issuer)] };
+    const finding = fine('discovery', 'The endpoints are set by hand, so discovery is not needed.');
+    return { findings: [finding, tlsFinding(app.endpoints?.token ?? app.issuer)] };
   }
   const url = discoveryUrlOf(app);
   const pointer = app.discoveryUrl ? '#/discoveryUrl' : '#/issuer';
@@ -30,7 +30,7 @@ export async function checkDiscovery(
     const body: unknown = await response.json().catch(() => undefined);
     const issuer = isMetadata(body) ? { issuer: body.issuer } : {};
     const discovery = isLimit(response) ? LIMITED : discoveryFinding(response.status, isMetadata(body), pointer);
-    return { findings: [discovery, protection(url), clockDifference(response, clock())], ...issuer };
+    return { findings: [discovery, tlsFinding(url), clockFinding(response, clock())], ...issuer };
   } catch (error) {
     const advice = failedCall(error)?.advice ?? 'Check the issuer, and that its host can be reached from here.';
     return {
@@ -44,22 +44,22 @@ const LIMITED = cannotTell('discovery', 'The provider limits the rate of our cal
 function discoveryFinding(status: number, isProviderMetadata: boolean, pointer: string): Finding {
   if (status === 200 && isProviderMetadata) return fine('discovery', 'The provider publishes its metadata.');
   const received = status === 200 ? 'a document that is not provider metadata' : `status ${status}`;
-  const moved =
+  const redirectAdvice =
     status >= 300 && status < 400 ? ' Redirects are not followed: set discoveryUrl to the final address.' : '';
-  return problem('discovery', `Discovery responds with ${received}.${moved}`, {
+  return problem('discovery', `Discovery responds with ${received}.${redirectAdvice}`, {
     advice:
       'Check the issuer. If discovery is at another address, set discoveryUrl; if there is none, set the endpoints.',
     pointer,
   });
 }
 
-function protection(url: string): Finding {
+function tlsFinding(url: string): Finding {
   return url.startsWith('https:')
     ? fine('tls', 'The connection is protected and the certificate is valid.')
     : cannotTell('tls', 'The provider is called without TLS, which is allowed on this machine only.');
 }
 
-function clockDifference(response: Response, now: number): Finding {
+function clockFinding(response: Response, now: number): Finding {
   const providerTime = Date.parse(response.headers.get('date') ?? '');
   if (Number.isNaN(providerTime)) return cannotTell('clock', 'The response of the provider has no date.');
   // The header has whole seconds, rounded down.

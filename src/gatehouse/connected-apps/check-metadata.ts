@@ -6,16 +6,16 @@ import { cannotTell, type Finding, fine, problem } from './finding.ts';
 
 export function checkMetadata(app: ConnectedApp, metadata: ProviderMetadata): Finding[] {
   return [
-    ...(isOpenIdApp(app) ? [algorithms(metadata)] : []),
-    pkce(metadata),
-    iss(metadata),
-    scopes(app, metadata),
-    endSession(app, metadata),
-    backchannelLogout(app, metadata),
+    ...(isOpenIdApp(app) ? [algorithmsFinding(metadata)] : []),
+    pkceFinding(metadata),
+    issFinding(metadata),
+    scopesFinding(app, metadata),
+    endSessionFinding(app, metadata),
+    backchannelLogoutFinding(app, metadata),
   ];
 }
 
-function algorithms(metadata: ProviderMetadata): Finding {
+function algorithmsFinding(metadata: ProviderMetadata): Finding {
   const advertised = list(metadata.id_token_signing_alg_values_supported);
   if (!advertised) return cannotTell('algorithms', 'The provider does not say how it signs ID tokens.');
   const usable = signingAlgorithms(metadata.id_token_signing_alg_values_supported);
@@ -26,7 +26,7 @@ function algorithms(metadata: ProviderMetadata): Finding {
   });
 }
 
-function pkce(metadata: ProviderMetadata): Finding {
+function pkceFinding(metadata: ProviderMetadata): Finding {
   const methods = list(metadata.code_challenge_methods_supported);
   if (!methods) return cannotTell('pkce', 'The provider does not say whether it checks PKCE; it is sent anyway.');
   if (methods.includes('S256')) return fine('pkce', 'The provider checks PKCE with S256.');
@@ -35,13 +35,13 @@ function pkce(metadata: ProviderMetadata): Finding {
   });
 }
 
-function iss(metadata: ProviderMetadata): Finding {
+function issFinding(metadata: ProviderMetadata): Finding {
   return metadata.authorization_response_iss_parameter_supported === true
     ? fine('iss', 'The provider names itself in the callback (RFC 9207), and that is checked.')
     : cannotTell('iss', 'The provider does not promise to name itself in the callback; if it does, that is checked.');
 }
 
-function scopes(app: ConnectedApp, metadata: ProviderMetadata): Finding {
+function scopesFinding(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   const listed = list(metadata.scopes_supported);
   if (!listed) return cannotTell('scopes', 'The provider does not say which scopes it knows.');
   const unlisted = app.scopes.filter((scope) => !listed.includes(scope));
@@ -67,7 +67,7 @@ const OPENID_SCOPES: ReadonlySet<string> = new Set([
   'offline_access',
 ]);
 
-function endSession(app: ConnectedApp, metadata: ProviderMetadata): Finding {
+function endSessionFinding(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   if (!app.providerSignOut) return fine('end_session', 'Signing out at the provider is switched off for this app.');
   if (metadata.end_session_endpoint) return fine('end_session', 'Signing out here also signs out at the provider.');
   return cannotTell('end_session', 'No end-session endpoint is known: signing out here leaves users signed in there.', {
@@ -76,7 +76,7 @@ function endSession(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   });
 }
 
-function backchannelLogout(app: ConnectedApp, metadata: ProviderMetadata): Finding {
+function backchannelLogoutFinding(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   if (!app.signIn) return fine('backchannel_logout', 'The app is not used for sign-in, so there is no session to end.');
   if (metadata.backchannel_logout_supported !== true) {
     return cannotTell('backchannel_logout', 'The provider does not say that it notifies apps of sign-outs.');

@@ -3,7 +3,7 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { cannotTell, type Finding, fine } from './finding.ts';
 import { type PresetFact, type RecognisedPreset, recognisePreset } from './presets.ts';
 
-/** A difference is no problem: the administrator may know better. */
+/** Reports a difference, but not as a problem: the administrator may have a reason for it. */
 export function checkPreset(app: ConnectedApp): Finding {
   const recognised = recognisePreset(app);
   if (!recognised) return cannotTell('preset', 'No preset is known for this provider.');
@@ -17,7 +17,7 @@ export function checkPreset(app: ConnectedApp): Finding {
   });
 }
 
-/** The preset's value for each difference, and why. */
+/** Returns the preset's value for each difference, with the facts that explain it. */
 export function presetAdvice({ differences }: RecognisedPreset): string[] {
   return differences.map(({ field, advised, facts }) => [`${field}: ${advised}.`, ...facts.map(factText)].join(' '));
 }

@@ -43,31 +43,40 @@ export function createAppCheck(parts: AppCheckParts): AppCheck {
       const app = { ...registered };
       const callback = ownCallback(app, parts.publicHref);
       const discovery = await checkDiscovery(parts, app);
-      const loaded = await parts.metadata.load(app).catch((error: unknown) => ProviderError.from(error));
+      const metadataOrError = await parts.metadata.load(app).catch((error: unknown) => ProviderError.from(error));
       // Sign-ins read the metadata again, too.
       parts.metadata.markStale(registered);
       const [observation, platform] = await Promise.all([parts.observations.read(app.id), checkPlatform(parts, app)]);
       const provider =
-        loaded instanceof ProviderError
-          ? metadataFailure(app, discovery, loaded)
-          : await providerFindings(parts, { app, discovery, metadata: loaded });
-      const observations = observed(app, observation, loaded instanceof ProviderError ? undefined : loaded);
+        metadataOrError instanceof ProviderError
+          ? metadataFailure(app, discovery, metadataOrError)
+          : await providerFindings(parts, { app, discovery, metadata: metadataOrError });
+      const observations = observationFindings(
+        app,
+        observation,
+        metadataOrError instanceof ProviderError ? undefined : metadataOrError,
+      );
       const findings = [callback, checkPreset(app), ...discovery.findings, ...provider, ...observations, ...platform];
-      return inOrder(loaded instanceof ProviderError ? [...findings, ...notTried(findings)] : findings);
+      return inOrder(metadataOrError instanceof ProviderError ? [...findings, ...notTried(findings)] : findings);
     },
   };
 }
 
 function ownCallback(app: ConnectedApp, publicHref: string): Finding {
-  const own = callbackUrlOf(app.id, publicHref);
-  if (app.callbackUrls.includes(own)) return fine('callback_listed', 'Its callback URLs include that of this server.');
-  const near = findSimilarUrl(app.callbackUrls, own, publicHref);
-  return problem('callback_listed', 'Its callback URLs lack that of this server: no user is sent to the provider.', {
-    advice: near
-      ? `${near} is not exactly the same: write ${own}, here and at the provider.`
-      : `Add ${own} to the callback URLs, here and at the provider.`,
-    pointer: '#/callbackUrls',
-  });
+  const ownUrl = callbackUrlOf(app.id, publicHref);
+  if (app.callbackUrls.includes(ownUrl))
+    return fine('callback_listed', "The app's callback URLs include that of this server.");
+  const similarUrl = findSimilarUrl(app.callbackUrls, ownUrl, publicHref);
+  return problem(
+    'callback_listed',
+    "The app's callback URLs lack that of this server: no user is sent to the provider.",
+    {
+      advice: similarUrl
+        ? `${similarUrl} is not exactly the same: write ${ownUrl}, here and at the provider.`
+        : `Add ${ownUrl} to the callback URLs, here and at the provider.`,
+      pointer: '#/callbackUrls',
+    },
+  );
 }
 
 function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
@@ -76,7 +85,7 @@ function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failur
       ? `For one tenant, set its own issuer: this one with the id of the tenant in place of {tenantid}. For several, set the issuer exactly as shown, discoveryUrl to ${discoveryUrlOf(app)} and signIn to ${TENANT_RULE}.`
       : 'Set the issuer exactly as shown, including a slash at the end.';
     return [
-      problem('issuer', `The provider names the issuer ${shown(discovery.issuer)}, which is not the registered one.`, {
+      problem('issuer', `The provider names the issuer ${quoted(discovery.issuer)}, which is not the registered one.`, {
         advice,
         pointer: '#/issuer',
       }),
@@ -103,7 +112,7 @@ function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failur
 }
 
 /** Quoted and shortened, since the provider may send any text. */
-const shown = (text = 'otherwise') => JSON.stringify(text.slice(0, 200));
+const quoted = (text = 'otherwise') => JSON.stringify(text.slice(0, 200));
 
 async function providerFindings(
   parts: AppCheckParts,
@@ -172,7 +181,7 @@ async function publishedKeys(
 }
 
 /** Findings from the tokens of real users. */
-function observed(
+function observationFindings(
   app: ConnectedApp,
   observation: Observation | undefined,
   metadata: ProviderMetadata | undefined,
@@ -180,15 +189,15 @@ function observed(
   if (!observation)
     return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, NO_SIGN_IN_YET));
   return [
-    refreshToken(observation, offlineAdvice(app, metadata?.scopes_supported)),
-    rotation(app, observation),
-    lifetime(app, observation),
+    refreshTokenFinding(observation, offlineAdvice(app, metadata?.scopes_supported)),
+    rotationFinding(app, observation),
+    lifetimeFinding(app, observation),
   ];
 }
 
 const NO_SIGN_IN_YET = 'No user has signed in or connected with this app yet. Check again after that.';
 
-function refreshToken(
+function refreshTokenFinding(
   { refreshToken: isIssued, expiresIn }: Observation,
   advice: Pick<Finding, 'advice' | 'pointer'>,
 ): Finding {
@@ -213,7 +222,7 @@ function offlineAdvice({ scopes }: ConnectedApp, listed: unknown): Pick<Finding,
   return { advice, pointer: '#/parameters' };
 }
 
-function rotation({ refresh }: ConnectedApp, { rotates }: Observation): Finding {
+function rotationFinding({ refresh }: ConnectedApp, { rotates }: Observation): Finding {
   if (rotates === undefined) return cannotTell('rotation', 'Nothing has been refreshed yet.');
   const behavior = rotates ? 'Each refresh returns a new refresh token.' : 'Refresh tokens stay the same.';
   if (refresh === undefined || (refresh === 'rotating') === rotates) return fine('rotation', behavior);
@@ -223,7 +232,7 @@ function rotation({ refresh }: ConnectedApp, { rotates }: Observation): Finding 
   });
 }
 
-function lifetime({ accessTokenLifetimeSeconds: setting }: ConnectedApp, { expiresIn }: Observation): Finding {
+function lifetimeFinding({ accessTokenLifetimeSeconds: setting }: ConnectedApp, { expiresIn }: Observation): Finding {
   if (expiresIn) return fine('lifetime', 'Token responses state the lifetime of the access token.');
   if (setting !== undefined)
     return fine('lifetime', `Token responses do not state it; the setting of ${setting} s is used.`);

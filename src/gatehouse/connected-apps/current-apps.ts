@@ -6,9 +6,9 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 /** An app whose platform serves threads. */
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
-/** The URL of the current thread. @param granted the API base URL of the grant */
-export const threadUrlOf = (app: ThreadApp, granted?: string): string =>
-  (allowedApiBaseUrl(app, granted) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
+/** Returns the URL of the current thread. @param grantedUrl the API base URL of the grant */
+export const threadUrlOf = (app: ThreadApp, grantedUrl?: string): string =>
+  (allowedApiBaseUrl(app, grantedUrl) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
 
 /** Each call reads the current list: administrators change it while requests run. */
 export interface CurrentApps {
@@ -16,17 +16,17 @@ export interface CurrentApps {
   list(): readonly ConnectedApp[];
   /** Also finds a disabled app, whose connections can still be listed and ended: check before you use the app. */
   find(id: string): ConnectedApp | undefined;
-  /** Apps for every user come first. */
+  /** Lists the apps that every user may sign in with first. */
   signInApps(): ConnectedApp[];
   threadApps(): ThreadApp[];
   /**
-   * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that
-   * serves threads. Undefined if neither exists.
+   * Returns the app for a thread request that names no app: the app that the user signed in with, otherwise the only
+   * app that serves threads. Undefined if there is neither.
    */
   usualThreadApp(signInAppId: string | undefined): ThreadApp | undefined;
   /**
-   * The named app, otherwise the usual one.
-   * @throws AppError `invalid_request` without a usual one, `not_found` if the named one is unknown or disabled
+   * Returns the named app, otherwise the usual one.
+   * @throws AppError `invalid_request` if there is no usual app, `not_found` if the named app is unknown or disabled
    */
   threadApp(id: string | undefined, signInAppId?: string): ThreadApp;
 }
@@ -40,8 +40,8 @@ export function createCurrentApps(apps: readonly ConnectedApp[]): ReplaceableApp
   let current = snapshotOf(apps);
   const usualThreadApp = (signInAppId: string | undefined): ThreadApp | undefined => {
     const { threadApps } = current;
-    const only = threadApps.length === 1 ? threadApps[0] : undefined;
-    return threadApps.find(({ id }) => id === signInAppId) ?? only;
+    const onlyApp = threadApps.length === 1 ? threadApps[0] : undefined;
+    return threadApps.find(({ id }) => id === signInAppId) ?? onlyApp;
   };
   return {
     replace(changed) {
@@ -55,17 +55,17 @@ export function createCurrentApps(apps: readonly ConnectedApp[]): ReplaceableApp
     threadApp(id, signInAppId) {
       const { threadApps, byId } = current;
       if (id !== undefined) {
-        const named = threadApps.find((app) => app.id === id);
-        if (named) return named;
+        const namedApp = threadApps.find((app) => app.id === id);
+        if (namedApp) return namedApp;
         const detail = byId.get(id)?.disabled
           ? 'An administrator has disabled this connected app.'
           : 'There is no connected app with this id that serves threads.';
         throw new AppError('not_found', { detail });
       }
-      const usual = usualThreadApp(signInAppId);
-      if (usual) return usual;
-      const several = 'Several connected apps serve threads: name one with "app".';
-      const detail = threadApps.length > 0 ? several : 'No connected app serves threads.';
+      const usualApp = usualThreadApp(signInAppId);
+      if (usualApp) return usualApp;
+      const nameOne = 'Several connected apps serve threads: name one with "app".';
+      const detail = threadApps.length > 0 ? nameOne : 'No connected app serves threads.';
       throw new AppError('invalid_request', { detail });
     },
   };

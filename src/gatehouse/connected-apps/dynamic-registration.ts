@@ -76,7 +76,7 @@ export interface DynamicRegistration {
     requested: RequestedClient,
     initialAccessToken: string | undefined,
   ): Promise<RegistrationOutcome>;
-  /** RFC 7592 section 2.3. */
+  /** Deletes the registration (RFC 7592 section 2.3). */
   withdraw(management: ClientManagement): Promise<Withdrawal>;
 }
 
@@ -146,12 +146,12 @@ function registrationOutcome(
   const parsed = clientSchema.safeParse(body);
   if (!parsed.success) return { fault: 'The response of the provider is not a client registration.' };
   const { client_id: clientId, client_secret: clientSecret, token_endpoint_auth_method: method } = parsed.data;
-  const { client_secret_expires_at: expires } = parsed.data;
+  const { client_secret_expires_at: expiresAtSeconds } = parsed.data;
   const tokenEndpointAuthMethod = method ?? requested.tokenEndpointAuthMethod;
   if (tokenEndpointAuthMethod.startsWith('client_secret_') && clientSecret === undefined) {
     return { fault: 'The provider registered the app but issued no client secret: register it there by hand.' };
   }
-  const clientSecretExpiresAt = expires ? expires * 1000 : undefined;
+  const clientSecretExpiresAt = expiresAtSeconds ? expiresAtSeconds * 1000 : undefined;
   return { client: { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } };
 }
 

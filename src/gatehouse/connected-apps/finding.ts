@@ -41,7 +41,7 @@ export interface Finding {
 export const problemsIn = (findings: readonly Finding[]): Finding[] =>
   findings.filter(({ result }) => result === 'problem');
 
-/** Checks without a result that come with advice. */
+/** Returns the findings that have no clear result but an advice. */
 export const warningsIn = (findings: readonly Finding[]): Finding[] =>
   findings.filter(({ result, advice }) => result === 'cannot_tell' && advice !== undefined);
 

@@ -24,7 +24,7 @@ export interface LogoutToken {
 export type VerifiedLogoutToken = { token: LogoutToken } | { fault: string };
 
 const MAX_AGE_SECONDS = 600;
-/** How long a logout token can be accepted, from the first moment to the last. */
+/** The time from the first moment at which a logout token can be accepted to the last. */
 export const LOGOUT_TOKEN_SECONDS = MAX_IAT_AHEAD_SECONDS + MAX_AGE_SECONDS + JWT_TOLERANCE_SECONDS;
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 const RULES = { type: 'logout+jwt', requiredClaims: ['iat', 'exp'], maxAgeSeconds: MAX_AGE_SECONDS };

@@ -24,7 +24,7 @@ export interface Observations {
   record: OnTokens;
 }
 
-/** How often an unchanged observation is written again. */
+/** An unchanged observation is written again after this time. */
 const REWRITE_INTERVAL_MS = HOUR_MS;
 
 export function createObservations(parts: { store: Store; clock: () => number }): Observations {
@@ -39,20 +39,21 @@ export function createObservations(parts: { store: Store; clock: () => number })
   const save = async (appId: string, facts: Omit<Observation, 'at'>): Promise<void> => {
     const stored = latest.has(appId) ? undefined : await read(appId);
     // Another call may have recorded something during the read.
-    const before = latest.get(appId) ?? stored;
-    const next = { ...before, ...facts, at: clock() };
+    const previous = latest.get(appId) ?? stored;
+    const next = { ...previous, ...facts, at: clock() };
     latest.set(appId, next);
     const isChanged =
-      !before || Object.keys(facts).some((name) => before[name as 'rotates'] !== next[name as 'rotates']);
-    if (!isChanged && next.at - before.at < REWRITE_INTERVAL_MS)
-      return void latest.set(appId, { ...next, at: before.at });
+      !previous || Object.keys(facts).some((name) => previous[name as 'rotates'] !== next[name as 'rotates']);
+    if (!isChanged && next.at - previous.at < REWRITE_INTERVAL_MS)
+      return void latest.set(appId, { ...next, at: previous.at });
     const value = JSON.stringify({ ...(await read(appId)), ...latest.get(appId) });
     await store.write([{ put: keys.observation(appId), value }]);
   };
 
-  const record: OnTokens = ({ id }, { refreshToken, expiresInSeconds }, sent) => {
+  const record: OnTokens = ({ id }, { refreshToken, expiresInSeconds }, sentToken) => {
     const hasToken = refreshToken !== undefined;
-    const tokenFacts = sent === undefined ? { refreshToken: hasToken } : { rotates: hasToken && refreshToken !== sent };
+    const tokenFacts =
+      sentToken === undefined ? { refreshToken: hasToken } : { rotates: hasToken && refreshToken !== sentToken };
     void save(id, { ...tokenFacts, expiresIn: expiresInSeconds !== undefined }).catch(() => undefined);
   };
 

@@ -21,15 +21,15 @@ import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS, HOUR_MS } from '../../shared/time.ts';
 
 export interface OwnKeys {
-  /** The published keys, with times in milliseconds since the epoch. */
+  /** Lists the published keys, with times in milliseconds since the epoch. */
   list(): Promise<{ kid: string; signs: boolean; madeAt: number; signsFrom: number }[]>;
-  /** Signs a JWT for `seconds`: at most `afterMilliseconds`, since the key may be removed after that. */
+  /** Signs a JWT that is valid for `seconds`, at most `afterMilliseconds`: after that, the key may be removed. */
   sign(claims: JWTPayload, options: { typ: string; seconds: number }): Promise<string>;
-  /** The claims of a JWT that we signed and that passes the rules; otherwise undefined. */
+  /** Returns the claims of a JWT that we signed and that passes the rules; otherwise undefined. */
   verify(token: string, rules: JWTVerifyOptions): Promise<JWTPayload | undefined>;
-  /** The keys of `/.well-known/jwks.json`, including the next one. */
+  /** Returns the keys of `/.well-known/jwks.json`, including the next one. */
   publicKeys(): Promise<JSONWebKeySet>;
-  /** Publishes the next key now, unless one is published. It signs after `aheadMilliseconds`. */
+  /** Publishes the next key now, unless there is one already. This key signs after `aheadMilliseconds`. */
   rotate(): Promise<void>;
 }
 
@@ -80,7 +80,7 @@ export function createOwnKeys(parts: {
     }
   };
 
-  /** Reads the keys, applies the change and caches them. Starts over if another process was first. */
+  /** Reads the keys, applies the change and caches them. Starts over if another process has changed them meanwhile. */
   const load = async (change: (stored: readonly OwnKey[], now: number) => Promise<readonly OwnKey[]>) => {
     for (;;) {
       const record = await store.get(keys.ownKeys);
@@ -137,10 +137,10 @@ export function createOwnKeys(parts: {
         .sign(await privateKey(key));
     },
     async verify(token, rules) {
-      const first = await verifyWith(await current(), token, rules);
-      if (first !== 'unknown_key') return first;
-      const second = await verifyWith(await current(UNKNOWN_KEY_CACHE_MS), token, rules);
-      return second === 'unknown_key' ? undefined : second;
+      const cachedResult = await verifyWith(await current(), token, rules);
+      if (cachedResult !== 'unknown_key') return cachedResult;
+      const freshResult = await verifyWith(await current(UNKNOWN_KEY_CACHE_MS), token, rules);
+      return freshResult === 'unknown_key' ? undefined : freshResult;
     },
     publicKeys: async () => ({ keys: (await current()).map(publicJwk) }),
     async rotate() {
@@ -153,7 +153,7 @@ export function createOwnKeys(parts: {
   };
 }
 
-/** The keys to publish now: without expired ones, and with the next one once it is due. */
+/** Returns the keys to publish now: without expired ones, and with the next one once it is due. */
 async function dueKeys(stored: readonly OwnKey[], now: number): Promise<readonly OwnKey[]> {
   const { signsMilliseconds, aheadMilliseconds, afterMilliseconds } = KEY_TIMES;
   const current = stored.filter((_key, index) => {
@@ -166,7 +166,7 @@ async function dueKeys(stored: readonly OwnKey[], now: number): Promise<readonly
   return [...current, await makeKey(now, now + aheadMilliseconds)];
 }
 
-/** The newest key that may sign. */
+/** Returns the newest key that may sign. */
 function signingKeyOf(ownKeys: readonly OwnKey[], now: number): OwnKey {
   const key = ownKeys.findLast(({ signsFrom }) => signsFrom <= now) ?? ownKeys[0];
   if (!key) throw new TypeError('There is always at least one key.');

@@ -25,11 +25,11 @@ const presetSchema = z.strictObject({
   name: connectedAppSchema.shape.name,
   /** `simulation`: made from the provider's documentation, and not tried with a real server. */
   triedWith: z.enum(['simulation', 'server']),
-  /** Parts of values in `app`, written as `{NAME}`, that the administrator fills in. `pattern`: for recognising one. */
+  /** Parts of values in `app`, written as `{NAME}`, that the administrator fills in. `pattern`: recognises a value. */
   placeholders: z
     .record(z.string(), z.strictObject({ title: z.string(), example: z.string(), pattern: z.string().default('.+') }))
     .default({}),
-  /** Of a registration; without the members that differ for each app. */
+  /** Members of a registration, except those that differ for each app. */
   app: z.partialRecord(field, z.json()),
   /** The scopes without which the provider issues no refresh token. */
   offlineScopes: z.array(z.string()).default([]),
@@ -41,7 +41,7 @@ export type PresetFact = Preset['facts'][number];
 
 export const PRESETS: readonly Preset[] = z.array(presetSchema).parse(data);
 
-/** Members of a registration, with these values in place of the placeholders; without values they stay. */
+/** Returns members of a registration, with the placeholders replaced by these values. Others stay as they are. */
 export function presetApp({ app }: Preset, values: Record<string, string> = {}): Partial<ConnectedAppRegistration> {
   const fill = (value: unknown): unknown => {
     if (typeof value === 'string') return value.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
@@ -52,13 +52,13 @@ export function presetApp({ app }: Preset, values: Record<string, string> = {}):
   return fill(app) as Partial<ConnectedAppRegistration>;
 }
 
-/** Whether users can sign in with it, which needs an ID token (OpenID Connect Core section 2). */
+/** Returns true if users can sign in with the preset, which requires an ID token (OpenID Connect Core section 2). */
 export const signsIn = (preset: Preset): boolean => presetApp(preset).scopes?.includes('openid') ?? false;
 
 export const SIMULATED =
   'Simulated: tried against a simulation made from the documentation, not against a real server.';
 
-/** The limits to know before choosing it, in sentences. */
+/** Returns the limits to know before choosing the preset, in sentences. */
 export function presetLimits(preset: Preset): string[] {
   return [
     ...(signsIn(preset)
@@ -80,7 +80,7 @@ export interface RecognisedPreset {
   differences: PresetDifference[];
 }
 
-/** The preset of this app's provider; if there are several, the one with the fewest differences. */
+/** Returns the preset of this app's provider; if there are several, the one with the fewest differences. */
 export function recognisePreset(app: ConnectedAppRegistration): RecognisedPreset | undefined {
   return PRESETS.filter((preset) => isOfProvider(preset, app))
     .map((preset) => ({ preset, differences: differencesOf(preset, app) }))
@@ -97,38 +97,40 @@ function isOfProvider(preset: Preset, app: ConnectedAppRegistration): boolean {
     return host !== undefined && host !== '' && host === (right && URL.parse(right)?.host);
   };
   return (
-    suits(preset, issuer, app.issuer) ||
+    matchesPreset(preset, issuer, app.issuer) ||
     isSameHost(issuer, app.issuer) ||
     isSameHost(endpoints?.authorization, app.endpoints?.authorization)
   );
 }
 
 /** Fields that the administrator chooses. */
-const CHOSEN: ReadonlySet<string> = new Set(['scopes', 'signIn', 'apiBaseUrl', 'threadPath']);
+const CHOSEN_FIELDS: ReadonlySet<string> = new Set(['scopes', 'signIn', 'apiBaseUrl', 'threadPath']);
 
 function differencesOf(preset: Preset, app: ConnectedAppRegistration): PresetDifference[] {
   const difference = (name: Field, advised: unknown): PresetDifference => {
     const facts = preset.facts.filter(({ fields }) => fields.includes(name));
     return { field: name, advised: JSON.stringify(advised), facts };
   };
-  const missing = preset.offlineScopes.filter((scope) => !app.scopes.includes(scope));
+  const missingScopes = preset.offlineScopes.filter((scope) => !app.scopes.includes(scope));
   const { scopes = [] } = presetApp(preset);
   // An app without scopes is another kind of registration than one with scopes.
   const isOtherKind = (scopes.length === 0) !== (app.scopes.length === 0);
   return [
-    ...(missing.length > 0 ? [difference('scopes', missing)] : []),
-    ...(isOtherKind && missing.length === 0 ? [difference('scopes', scopes)] : []),
+    ...(missingScopes.length > 0 ? [difference('scopes', missingScopes)] : []),
+    ...(isOtherKind && missingScopes.length === 0 ? [difference('scopes', scopes)] : []),
     ...(Object.entries(preset.app) as [Field, unknown][])
-      .filter(([name, value]) => !CHOSEN.has(name) && !suits(preset, value, app[name]))
+      .filter(([name, value]) => !CHOSEN_FIELDS.has(name) && !matchesPreset(preset, value, app[name]))
       .map(([name, value]) => difference(name, value)),
   ];
 }
 
-/** True if the value matches the preset's, with any fitting text for its placeholders. */
-function suits(preset: Preset, advised: unknown, actual: unknown): boolean {
+/** Returns true if the value matches the preset's, with any fitting text for its placeholders. */
+function matchesPreset(preset: Preset, advised: unknown, actual: unknown): boolean {
   if (typeof advised === 'string') return typeof actual === 'string' && patternOf(preset, advised).test(actual);
   if (!isObject(advised)) return JSON.stringify(advised) === JSON.stringify(actual);
-  return Object.entries(advised).every(([name, value]) => isObject(actual) && suits(preset, value, actual[name]));
+  return Object.entries(advised).every(
+    ([name, value]) => isObject(actual) && matchesPreset(preset, value, actual[name]),
+  );
 }
 
 function patternOf({ placeholders }: Preset, text: string): RegExp {

@@ -13,11 +13,11 @@ import {
 import { capitalised } from '../../shared/text.ts';
 
 export interface ProviderFacts {
-  /** The names of its endpoints. */
+  /** Names of the provider's endpoints. */
   endpoints: string[];
   scopes: string[];
   authMethods: string[];
-  /** Whether its metadata lists each of these; undefined if it does not say. */
+  /** Whether the metadata lists PKCE with S256; undefined if it lists no methods. */
   pkce: boolean | undefined;
   par: 'offered' | 'required' | undefined;
   dpop: boolean;
@@ -33,8 +33,8 @@ export type FactsRead =
 
 const MAX_LISTED = 40;
 
-/** @param at `discoveryUrl`: only if it does not follow from the issuer. `endpoints`: those set by hand */
-export type ReadProviderFacts = (at: {
+/** @param location `discoveryUrl`: only if it differs from the usual one. `endpoints`: those set by hand */
+export type ReadProviderFacts = (location: {
   issuer: string;
   discoveryUrl: string | undefined;
   endpoints?: ConnectedApp['endpoints'];
@@ -52,8 +52,8 @@ export function createProviderFacts(parts: {
     try {
       return { facts: factsOf(await metadata.load(location)) };
     } catch (error) {
-      const failed = failedCall(error);
-      return failed ? { fault: failedCallText(failed) } : { fault: wordsFor(error), issuer: otherIssuer(error) };
+      const callError = failedCall(error);
+      return callError ? { fault: failedCallText(callError) } : { fault: faultOf(error), issuer: otherIssuer(error) };
     }
   };
 }
@@ -85,11 +85,11 @@ function textsOf(value: unknown): string[] {
   return (Array.isArray(value) ? value : []).filter((item) => typeof item === 'string').slice(0, MAX_LISTED);
 }
 
-function wordsFor(error: unknown): string {
+function faultOf(error: unknown): string {
   const { reason, facts } = ProviderError.from(error);
   const status = facts.status === undefined ? '' : ` (it responded with ${facts.status})`;
   const words: Record<string, string> = {
-    issuer_mismatch: mismatch(facts.issuer),
+    issuer_mismatch: mismatchFault(facts.issuer),
     discovery_failed: `There is no provider metadata at this address${status}. If the provider has none, enter the endpoints by hand.`,
     discovery_not_json: 'The document at this address is not provider metadata.',
     endpoint_refused: `The provider names an address that must not be called${facts.endpoint ? ` (${facts.endpoint})` : ''}.`,
@@ -98,15 +98,15 @@ function wordsFor(error: unknown): string {
   return words[reason] ?? 'The provider’s metadata cannot be read.';
 }
 
-function mismatch(issuer = ''): string {
-  const shown = issuer.slice(0, 200);
+function mismatchFault(issuer = ''): string {
+  const shortIssuer = issuer.slice(0, 200);
   if (isIssuerTemplate(issuer)) {
-    return `The metadata there is for many tenants. Enter the issuer of one tenant or, to name several below, ${shown} with this address as the discovery URL.`;
+    return `The metadata there is for many tenants. Enter the issuer of one tenant or, to name several below, ${shortIssuer} with this address as the discovery URL.`;
   }
-  return `The metadata there names another issuer${shown === '' ? '' : `: enter ${shown} if you trust it`}. A slash at the end counts.`;
+  return `The metadata there names another issuer${shortIssuer === '' ? '' : `: enter ${shortIssuer} if you trust it`}. A slash at the end counts.`;
 }
 
-/** The issuer that the provider names, if it can be entered in place of the requested one. */
+/** Returns the issuer that the provider names, if it can be entered in place of the requested one. */
 function otherIssuer(error: unknown): string | undefined {
   const { reason, facts } = ProviderError.from(error);
   const issuer = reason === 'issuer_mismatch' ? facts.issuer : undefined;

@@ -11,13 +11,13 @@ export type PartialRegistration = {
 
 const incomplete = (path: PropertyKey[], detail: string) => ({ pointer: pointerTo(path), rule: 'incomplete', detail });
 
-/** Faults that involve several fields: a sign-in app without OpenID Connect, and fields that require each other. */
+/** Returns faults of several fields: a sign-in app without OpenID Connect, and fields that require each other. */
 export function coherenceFaults(
   app: PartialRegistration,
   isFaulty: (field: string) => boolean = () => false,
 ): InputFault[] {
   const { authorization, token, jwks } = app.endpoints ?? {};
-  const byHand = authorization !== undefined || token !== undefined;
+  const hasOwnEndpoints = authorization !== undefined || token !== undefined;
   return [
     ...(isIssuerTemplate(app.issuer ?? '') ? templateFaults(app, isFaulty) : []),
     ...(app.signIn && !isFaulty('scopes') && !app.scopes?.includes('openid')
@@ -28,10 +28,10 @@ export function coherenceFaults(
       : []),
     ...(authorization && !token ? [incomplete(['endpoints', 'token'], 'enter it together with authorization.')] : []),
     ...(token && !authorization ? [incomplete(['endpoints', 'authorization'], 'enter it together with token.')] : []),
-    ...(app.signIn && byHand && !app.discoveryUrl && !jwks
+    ...(app.signIn && hasOwnEndpoints && !app.discoveryUrl && !jwks
       ? [incomplete(['endpoints', 'jwks'], 'needed to verify the ID tokens of an app for sign-in.')]
       : []),
-    ...(app.account && !app.account.url && byHand && !app.discoveryUrl && !app.endpoints?.userinfo
+    ...(app.account && !app.account.url && hasOwnEndpoints && !app.discoveryUrl && !app.endpoints?.userinfo
       ? [incomplete(['account', 'url'], 'needed if no userinfo endpoint is known.')]
       : []),
     ...(app.resources ? (['parameters', 'tokenParameters'] as const) : [])
@@ -47,7 +47,7 @@ export function coherenceFaults(
 /** The rule that names tenants, as JSON. */
 export const TENANT_RULE = '{"allow": {"claim": "tid", "values": ["TENANT ID"]}}';
 
-/** An issuer with {tenantid} stands for many: it needs named tenants, and an address of its metadata. */
+/** An issuer with {tenantid} stands for many issuers: the app must name tenants, and the address of the metadata. */
 function templateFaults(app: PartialRegistration, isFaulty: (field: string) => boolean): InputFault[] {
   const tenants = namedTenants(app);
   const lacksMetadata = !app.discoveryUrl && !app.endpoints?.authorization;
@@ -76,7 +76,7 @@ function templateFaults(app: PartialRegistration, isFaulty: (field: string) => b
   ];
 }
 
-/** Every URL that Gatehouse would call, with the path of its field. */
+/** Returns every URL that Gatehouse would call, with the path of its field. */
 export function calledUrls(app: PartialRegistration): [string[], string][] {
   const { issuer, discoveryUrl, endpoints, apiBaseUrl, account } = app;
   const inEndpoints = Object.entries(endpoints ?? {}).map(([name, url]) => [['endpoints', name], url] as const);

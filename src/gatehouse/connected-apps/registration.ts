@@ -49,15 +49,15 @@ interface Destination {
 
 /** The fields with a URL that is called, or that browsers are sent to. */
 function destinationsOf(app: RegistrationFields): Destination[] {
-  const called = calledUrls(app).map(([path, url]): Destination => {
+  const urlDestinations = calledUrls(app).map(([path, url]): Destination => {
     // This version does not call an endpoint that only a newer one knows.
     const role = ROLES[path.join('.') as keyof typeof ROLES] ?? 'otherOrigins';
     return { path, origin: new URL(url).origin, role };
   });
-  const patterns = (app.apiBaseUrlFrom?.hosts ?? []).map((host, index): Destination => {
+  const hostDestinations = (app.apiBaseUrlFrom?.hosts ?? []).map((host, index): Destination => {
     return { path: ['apiBaseUrlFrom', 'hosts', index], origin: host, role: 'accessTokenOrigins' };
   });
-  return [...called, ...patterns];
+  return [...urlDestinations, ...hostDestinations];
 }
 
 /** Cached, since each use of a grant needs it; apps are frozen. */
@@ -89,7 +89,7 @@ function isNamed({ refreshTokenOrigins }: Registration, origins: readonly string
   return refreshTokenOrigins.includes(origin) || origins.includes(origin);
 }
 
-/** Paths of the app's fields that would send tokens of this registration to where they were not issued for. */
+/** Returns paths of the app's fields that would send tokens to a place for which this registration issued none. */
 export function newDestinations(registration: Registration, app: RegistrationFields): (string | number)[][] {
   const { issuer, clientId } = registration;
   const fields = [...(issuer === app.issuer ? [] : ['issuer']), ...(clientId === app.clientId ? [] : ['clientId'])];
@@ -99,12 +99,12 @@ export function newDestinations(registration: Registration, app: RegistrationFie
     .map(({ path }) => path);
 }
 
-/** True if a token of this registration may be sent to every origin of the app. The app may name fewer than before. */
+/** Returns true if a token of this registration may go to every origin of the app, which may name fewer than before. */
 export function isIssuedFor(registration: Registration, app: RegistrationFields): boolean {
   return covers(registration, registrationOf(app));
 }
 
-/** As `isIssuedFor`, for the registration of an app. */
+/** Like `isIssuedFor`, for the registration of an app. */
 export function covers(registration: Registration, current: Registration): boolean {
   if (registration.issuer !== current.issuer || registration.clientId !== current.clientId) return false;
   // Runs at each use of a grant: a loop with `registration[role]` takes twice as long.

@@ -26,16 +26,16 @@ export interface ScheduledChecks {
 }
 
 /** An app is due after this fraction of the interval; the rest allows for delays. */
-const DUE = 0.75;
-/** Providers are not called for at most this long after a start. */
-const MAX_FIRST_MS = 600_000;
+const DUE_FRACTION = 0.75;
+/** After a start, providers are not called for a part of the interval, at most this long. */
+const MAX_START_DELAY_MS = 600_000;
 const PAUSE_MS = { min: 1_000, max: 60_000 };
-/** Apps checked at the same time. */
-const PLACES = 4;
+/** The number of apps that are checked at the same time. */
+const MAX_CONCURRENT = 4;
 /** Longer than the longest interval. */
 const RESULT_SECONDS = 60 * DAY_SECONDS;
 
-/** @param parts `seconds`: the interval; 0 for none. `changedAt`: of the registration, in ms since the epoch */
+/** @param parts `seconds`: the interval; 0 for none. `changedAt`: time of the last change of an app, in ms */
 export function createScheduledChecks(parts: {
   store: Store;
   apps: Pick<CurrentApps, 'list'>;
@@ -47,7 +47,7 @@ export function createScheduledChecks(parts: {
 }): ScheduledChecks {
   const { store, apps, check, changedAt, seconds, events, clock } = parts;
   const intervalMs = seconds * 1000;
-  const firstAt = clock() + Math.min(MAX_FIRST_MS, intervalMs / 4);
+  const firstAt = clock() + Math.min(MAX_START_DELAY_MS, intervalMs / 4);
 
   const read = async (appId: string): Promise<LastCheck | undefined> => {
     const stored = await store.get(keys.appCheck(appId));
@@ -55,25 +55,27 @@ export function createScheduledChecks(parts: {
   };
 
   const run = async (app: ConnectedApp): Promise<LastCheck> => {
-    const last = { at: clock(), findings: await check.run(app) };
-    await store.write([{ put: keys.appCheck(app.id), value: JSON.stringify(last), lifetimeSeconds: RESULT_SECONDS }]);
-    return last;
+    const lastCheck = { at: clock(), findings: await check.run(app) };
+    await store.write([
+      { put: keys.appCheck(app.id), value: JSON.stringify(lastCheck), lifetimeSeconds: RESULT_SECONDS },
+    ]);
+    return lastCheck;
   };
 
   /** Checks an app that is due, and announces a result that differs from the last one. */
   const runIfDue = async (app: ConnectedApp): Promise<void> => {
-    const last = await read(app.id);
-    const isFresh = last && clock() - last.at < intervalMs * DUE;
-    if (isFresh && (await changedAt(app.id)) <= last.at) return;
+    const lastCheck = await read(app.id);
+    const isFresh = lastCheck && clock() - lastCheck.at < intervalMs * DUE_FRACTION;
+    if (isFresh && (await changedAt(app.id)) <= lastCheck.at) return;
     const problems = problemNames(await run(app));
-    const before = problemNames(last);
-    if (problems.join() === before.join()) return;
+    const earlierProblems = problemNames(lastCheck);
+    if (problems.join() === earlierProblems.join()) return;
     events?.appCheckChanged({ app: app.id, name: app.name, problems });
   };
 
   const work = async (turn: TaskTurn): Promise<void> => {
     if (clock() < firstAt) return;
-    const pool = createFairPool({ slots: PLACES, share: 1 });
+    const pool = createFairPool({ slots: MAX_CONCURRENT, share: 1 });
     for (const app of apps.list().filter(({ disabled }) => !disabled)) {
       pool.add(app.id, async () => {
         // A shutdown waits for the scheduled task.
@@ -96,5 +98,5 @@ export function createScheduledChecks(parts: {
   };
 }
 
-const problemNames = (last: LastCheck | undefined): CheckName[] =>
-  problemsIn(last?.findings ?? []).map(({ check }) => check);
+const problemNames = (lastCheck: LastCheck | undefined): CheckName[] =>
+  problemsIn(lastCheck?.findings ?? []).map(({ check }) => check);

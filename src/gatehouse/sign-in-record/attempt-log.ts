@@ -176,8 +176,8 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
 }
 
 /**
- * Returns the step that failed. The same failure of the provider client can occur before the browser is sent to the provider,
- * in the code exchange, and at userinfo.
+ * Returns the step that failed. The same failure of the provider client can occur before the browser is sent to the
+ * provider, in the code exchange, and at userinfo.
  */
 function failedStep(failedAt: StepName, steps: readonly Step[]): StepName {
   if (positionOf(failedAt) < positionOf('authorization_response') || isAfterExchange(failedAt)) return failedAt;

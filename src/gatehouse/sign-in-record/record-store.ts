@@ -39,8 +39,8 @@ const LIFETIME_SECONDS = (RECORD_DAYS + 2) * DAY_SECONDS;
 const MAX_RECORDS = { open: 2_000, all: 50_000 };
 /**
  * The number of records that an address can add per minute, in each process and for each kind. `bare`: starts, and
- * callbacks without a genuine state, which any client can send. `stale`: callbacks with a genuine state that is no longer
- * pending, of which a client can collect many.
+ * callbacks without a genuine state, which any client can send. `stale`: callbacks with a genuine state that is no
+ * longer pending, of which a client can collect many.
  */
 const MAX_NEW_A_MINUTE = 300;
 const FORGET_BATCH = 200;

@@ -60,7 +60,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     return user === undefined || user.erasingAt !== undefined;
   };
 
-  /** Returns a failure if the storage is unavailable or the provider has signed the user out; otherwise the cause. */
+  /** Returns the failure of an unavailable storage or of a sign-out by the provider; otherwise the cause. */
   const saveFailureOf = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
     if (cause instanceof SignInError) return cause;
     const code = cause instanceof AppError ? cause.code : undefined;
@@ -78,8 +78,8 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
 
   /**
    * Returns true if a different `sub` means a different account. A provider may identify a user by another `sub` for
-   * each client (OpenID Connect Core section 8), so this holds only for the client that the user signed in with, or if the
-   * provider's subjects are public.
+   * each client (OpenID Connect Core section 8), so this holds only for the client that the user signed in with, or if
+   * the provider's subjects are public.
    */
   const isComparable = async (
     app: ConnectedApp,

@@ -158,7 +158,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     return returnTo;
   };
 
-  /** @returns the URL of the record of the failed trial, in place of an error page. @throws other errors than SignInError */
+  /** @returns the URL of the record of the failed trial, in place of an error page. @throws other errors */
   const trialFailed = async (error: unknown, attempt: string, log: AttemptLog): Promise<string> => {
     if (!(error instanceof SignInError)) throw error;
     await log.failed(error);

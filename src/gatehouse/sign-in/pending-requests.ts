@@ -66,8 +66,8 @@ export interface PendingRequests {
 
 /**
  * One record holds all pending requests of a browser, which bounds their number. It contains no secret: PKCE verifier
- * and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of a
- * connect link are sealed.
+ * and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of
+ * a connect link are sealed.
  * @param parts `home`: the return path if a sealed one cannot be opened
  */
 export function createPendingRequests(parts: {

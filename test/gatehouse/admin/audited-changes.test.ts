@@ -166,7 +166,7 @@ Problem
   Callback URL is registered at the provider: The provider refused the authorization request with status 400.
   Client ID and secret are accepted: The token endpoint does not accept the client ID with this secret (status 401, invalid_client).
 Fine
-  App lists the callback URL of this server: Its callback URLs include that of this server.
+  App lists the callback URL of this server: The app's callback URLs include that of this server.
   Discovery can be read: The provider publishes its metadata.
   Issuer is the registered one: The provider names the registered issuer.
   Endpoints may be called: Every endpoint may be called.
@@ -181,7 +181,7 @@ Unknown
   Settings suit the provider: No preset is known for this provider.
   Connection is protected (TLS): The provider is called without TLS, which is allowed on this machine only.
   Authorization request is accepted: Not tried: fix the problem above first.
-  Revocation: The revocation endpoint did not accept a made-up token, as with some providers (status 401).
+  Revocation: The revocation endpoint refused a made-up token, as some providers do (status 401).
   Refresh token is issued: No user has signed in or connected with this app yet. Check again after that.
   Refresh tokens rotate: No user has signed in or connected with this app yet. Check again after that.
   Lifetime of access tokens is stated: No user has signed in or connected with this app yet. Check again after that.
@@ -225,7 +225,7 @@ test('a registration, step by step', async () => {
     The app is registered. This is its first check. / 3 problems found, just now. / 2Registration (done)
     Users cannot sign in with this app. Connect it for yourself, and see each step. This replaces any connection of yours to it.
     Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.
-    Enter https://gatehouse.example/oauth/callback/third-app at the provider, letter by letter, and compare the client ID.
+    Enter https://gatehouse.example/oauth/callback/third-app at the provider, character by character, and compare the client ID.
     Compare the client ID, enter the secret again, and check whether it has expired at the provider.`;
   const lines = linesOf(check.body);
   expectLines(lines, factsIn(advice));

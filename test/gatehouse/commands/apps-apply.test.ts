@@ -133,7 +133,7 @@ test('sends the tokens of connected users to no other provider', async () => {
   expect(await apply()).toMatchObject({
     status: 1,
     applied: false,
-    faults: [expect.stringMatching(/^second, \/issuer: One user is connected with the present registration/)],
+    faults: [expect.stringMatching(/^second, \/issuer: One user is connected with the current registration/)],
   });
   expect((await stored('second')).issuer).toBe(site.sandbox.issuer);
 });

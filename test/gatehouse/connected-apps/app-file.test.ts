@@ -57,7 +57,7 @@ test('warns of example values from the documents', () => {
     apiBaseUrl: 'https://example.com/v1',
   };
   expect(warningsOf(changes, 'the-secret-that-the-provider-gave')).toEqual([
-    'the app "platform" still has example values of the documents in issuer, clientId, clientSecret, apiBaseUrl.',
+    'the app "platform" still has example values from the documentation in issuer, clientId, clientSecret, apiBaseUrl.',
   ]);
 });
 

@@ -83,7 +83,7 @@ describe('a plan', () => {
   test('refuses a change of the provider while users are connected', async () => {
     const moved = appOf('a', { issuer: 'https://other.test' });
     expect((await plan([moved], [appOf('a')], { connections: 1 })).faults).toEqual([
-      'a, /issuer: One user is connected with the present registration: disconnect all users first, or register another app.',
+      'a, /issuer: One user is connected with the current registration: disconnect all users first, or register another app.',
     ]);
     expect((await plan([moved], [appOf('a')])).faults).toEqual([]);
     expect((await plan([moved], [], { connections: 1 })).faults).toEqual([

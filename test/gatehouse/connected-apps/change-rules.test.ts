@@ -53,7 +53,7 @@ describe('a client secret', () => {
   ])('must be entered again with %s: %s', (_words, changes, isAsked) => {
     const faults = secretFaults(appOf(changes), undefined, appOf());
     const detail =
-      'The provider has changed: enter the client secret again, since it is sent only where it was entered for.';
+      'The provider has changed: enter the client secret again, since the stored one is sent only to the earlier provider.';
     expect(faults).toEqual(isAsked ? [{ pointer: '#/clientSecret', rule: 'give_again', detail }] : []);
     expect(secretFaults(appOf(changes), 'entered', appOf())).toEqual([]);
   });
@@ -78,7 +78,7 @@ describe('a registration with connected users', () => {
   const faultsOf = (before: object | undefined, after: object, count = 2) =>
     movedFaults(before && appOf(before), appOf(after), async ({ id }) => (id === 'platform' ? count : 0));
   const DETAIL =
-    '2 users are connected with the present registration: disconnect all users first, or register another app.';
+    '2 users are connected with the current registration: disconnect all users first, or register another app.';
 
   test.each<[string, object, object, string[]]>([
     ['nothing', {}, {}, []],

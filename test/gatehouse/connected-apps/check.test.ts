@@ -215,7 +215,7 @@ describe('each fault has its finding', () => {
     at.provider.set({ answers: { token } });
     expect(await findingOf('client_authentication')).toMatchObject({
       ...{ result: 'problem', pointer: '#/tokenEndpointAuthMethod' },
-      advice: 'It accepts them by client_secret_post: set tokenEndpointAuthMethod to that.',
+      advice: 'The endpoint accepts client_secret_post: set tokenEndpointAuthMethod to that.',
     });
     expect(at.provider.hitsOf('token')).toHaveLength(2);
   });

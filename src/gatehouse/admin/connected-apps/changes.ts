@@ -15,10 +15,10 @@ import {
   changedFields,
   connectedUsers,
   movedFaults,
+  revertMove,
   secretAfter,
   secretFaults,
   sharedIssuerFaults,
-  takeBackMove,
 } from '../../connected-apps/change-rules.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
@@ -140,7 +140,7 @@ export function createConnectedAppChanges(parts: {
         async () => {
           const replaced = await registry.replace(current, registration, secretAfter(registration, clientSecret));
           if (!replaced) throw conflict();
-          refuseIf(await takeBackMove(registry, current, registration, countSetAside));
+          refuseIf(await revertMove(registry, current, registration, countSetAside));
           return replaced;
         },
       );

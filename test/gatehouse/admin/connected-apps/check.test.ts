@@ -86,7 +86,7 @@ test('by page: each finding in words with what to do, also for other administrat
   const before = await agent.get(`${site.url}/admin/connected-apps/pushed/check`);
   const broken = await agent.submit(before, {}, { button: 'Check now' });
   expect(broken.body).toContain('1 problem found');
-  expect(broken.body).toContain('letter by letter, and compare the client ID');
+  expect(broken.body).toContain('character by character, and compare the client ID');
   expect((await agent.get(broken.url)).body).toContain('1 problem found');
   expect((await agent.get(`${site.url}/admin/connected-apps/nobody/check`)).status).toBe(404);
 });
