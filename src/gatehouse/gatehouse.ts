@@ -119,7 +119,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const users = createUsers({ storage, grants, sessions, signInRecords, charge: threads.chargeCheck, events, clock });
   const { service } = config.bin;
   const bins = adopt(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
-  // For the modules that serve requests: also the modules without HTTP.
+  // Shared by the modules that serve requests: includes the modules without HTTP.
   const core = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
   const pages = createPages({ storage, config, views: GATEHOUSE_VIEWS, clock });

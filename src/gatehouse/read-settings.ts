@@ -11,7 +11,7 @@ import type { EncryptionKey } from '../shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../shared/storage/storage.ts';
 import { type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
 
-/** What a running process can read again. */
+/** The settings and files that a running process can read again. */
 export interface ReadSettings {
   config: Config;
   /** The values of the settings that may come from files, by name, only to compare them. */
@@ -104,7 +104,7 @@ function adminFaults({ app: named, acr }: Config['admin'], parsed: ParsedApps): 
   if (acr === undefined || signInApps.length === 1) return [];
   return [
     signInApps.length === 0
-      ? 'ADMIN_ACR needs an app that administrators sign in with: give CONNECTED_APPS_FILE one that has signIn.'
+      ? 'ADMIN_ACR needs an app that administrators sign in with: add one with signIn to CONNECTED_APPS_FILE.'
       : `ADMIN_ACR needs to know which of ${signInApps.length} sign-in apps administrators come from: name it in ADMIN_APP.`,
   ];
 }

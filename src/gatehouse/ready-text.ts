@@ -5,10 +5,10 @@ import { type ConnectedApp, callbackUrlOf, isUsable } from '../shared/provider/c
 import { storageName } from '../shared/storage/name.ts';
 import { VERSION } from '../shared/version.ts';
 
-type Shown = Pick<Config, 'publicUrl' | 'listen' | 'management' | 'redis' | 'dataDirectory'>;
+type ReadyConfig = Pick<Config, 'publicUrl' | 'listen' | 'management' | 'redis' | 'dataDirectory'>;
 
 /** `text` for a terminal; `msg` and `facts` for the log. */
-export function readyText(config: Shown, apps: readonly ConnectedApp[]) {
+export function readyText(config: ReadyConfig, apps: readonly ConnectedApp[]) {
   const { publicUrl } = config;
   const [listen, management] = [hostAndPort(config.listen), hostAndPort(config.management)];
   const storage = storageName(config);
@@ -25,13 +25,13 @@ export function readyText(config: Shown, apps: readonly ConnectedApp[]) {
 }
 
 function adviceOn(apps: readonly ConnectedApp[], publicHref: string): string | undefined {
-  const forSignIn = apps.filter(({ signIn }) => signIn !== undefined);
-  if (forSignIn.some((app) => isUsable(app, publicHref))) return undefined;
-  const enabled = forSignIn.find(({ disabled }) => !disabled);
+  const signInApps = apps.filter(({ signIn }) => signIn !== undefined);
+  if (signInApps.some((app) => isUsable(app, publicHref))) return undefined;
+  const enabled = signInApps.find(({ disabled }) => !disabled);
   if (enabled) {
     return `No user can sign in yet: add ${callbackUrlOf(enabled.id, publicHref)} to the callback URLs of the app "${enabled.id}".`;
   }
-  return forSignIn.length > 0
+  return signInApps.length > 0
     ? 'No user can sign in: every app that users sign in with is disabled.'
-    : 'No user can sign in yet: give CONNECTED_APPS_FILE an app that has signIn (docs/connected-apps.md), and restart.';
+    : 'No user can sign in yet: add an app with signIn to CONNECTED_APPS_FILE (docs/connected-apps.md), and restart.';
 }

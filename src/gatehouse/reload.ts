@@ -63,7 +63,7 @@ export function createReload(parts: {
   };
 }
 
-/** Names and ids only; undefined for an empty list. */
+/** Returns names and ids only. A list is undefined if it would be empty. */
 function changesBetween(before: ReadSettings, after: ReadSettings) {
   const changed = [...after.secrets]
     .filter(([name, value]) => before.secrets.get(name) !== value)

@@ -39,8 +39,8 @@ test('the text names the addresses, the storage and the number of apps', () => {
 });
 
 test.each([
-  ['there is no app', [], 'No user can sign in yet: give CONNECTED_APPS_FILE an app that has signIn'],
-  ['no app is for sign-in', [{}], 'No user can sign in yet: give CONNECTED_APPS_FILE an app that has signIn'],
+  ['there is no app', [], 'No user can sign in yet: add an app with signIn to CONNECTED_APPS_FILE'],
+  ['no app is for sign-in', [{}], 'No user can sign in yet: add an app with signIn to CONNECTED_APPS_FILE'],
   ['it is disabled', [{ signIn, disabled: true }], 'every app that users sign in with is disabled'],
   [
     'it lacks the callback URL',

@@ -13,7 +13,7 @@ import { createBreaker } from './breaker.ts';
 import type { Reservation } from './quota.ts';
 import { recordFromResponse } from './response.ts';
 
-/** `response`: it could not be read. `paused`: nothing was sent, because too many calls in a row had failed. */
+/** `response`: the response could not be read. `paused`: nothing was sent, since too many calls in a row failed. */
 export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'response' | 'key_refused' | 'paused';
 
 /**
@@ -30,7 +30,7 @@ export type RemoteResult =
 export type RemoteFailure = Exclude<RemoteResult, { outcome: 'found' | 'not_found' }>;
 
 export interface BinClient {
-  /** Applies to later calls. */
+  /** Sets the API key for later calls. */
   useApiKey(apiKey: string | undefined): void;
   /**
    * Looks up one BIN. Nothing is sent until the service's `Retry-After` has passed, or after several failures in a row.
@@ -52,7 +52,7 @@ export interface BinClientParts {
   store: Store;
   /** Milliseconds since the epoch. */
   clock: () => number;
-  /** For the whole call; default 5,000. */
+  /** Deadline of the whole call; default 5,000. */
   deadlineMilliseconds?: number;
   /** Pauses for `openMilliseconds` (default 10,000) after `failures` (default 5) in a row. */
   breaker?: { failures: number; openMilliseconds: number };
@@ -122,8 +122,8 @@ export function createBinClient(parts: BinClientParts): BinClient {
     },
     refusal,
     async lookUp(bin, reserve) {
-      const refused = await refusal();
-      if (refused) return refused;
+      const failure = await refusal();
+      if (failure) return failure;
       const response = await breaker.run(() => callReserved(bin, reserve), pausedFor);
       if (response.outcome === 'limited') await pause.begin(response.retryAfterSeconds);
       return response;
@@ -131,7 +131,7 @@ export function createBinClient(parts: BinClientParts): BinClient {
   };
 }
 
-/** Whether no connection was made, so that the service cannot have counted the call. */
+/** Returns true if no connection was made, so that the service cannot have counted the call. */
 function isUnsent(error: unknown): boolean {
   const cause = error instanceof OutboundError ? error.cause : undefined;
   return cause instanceof Error && 'code' in cause && NOT_CONNECTED.has(String(cause.code));
@@ -153,14 +153,14 @@ function requestFor(
 }
 
 async function readResponse(response: Response, bin: Bin, now: number): Promise<RemoteResult> {
-  const wait = retryAfter(response.headers.get('retry-after'), now);
-  const retry = wait === undefined ? {} : { retryAfterSeconds: wait };
+  const waitSeconds = retryAfter(response.headers.get('retry-after'), now);
+  const retry = waitSeconds === undefined ? {} : { retryAfterSeconds: waitSeconds };
   if (response.ok) return readRecord(await response.text(), bin, response.headers, now);
   switch (response.status) {
     case 404:
       return { outcome: 'not_found' };
     case 429:
-      return { outcome: 'limited', retryAfterSeconds: wait ?? DEFAULT_PAUSE_SECONDS };
+      return { outcome: 'limited', retryAfterSeconds: waitSeconds ?? DEFAULT_PAUSE_SECONDS };
     case 401:
     case 403:
       return { outcome: 'unavailable', reason: 'key_refused', ...retry };
@@ -182,7 +182,7 @@ function readRecord(text: string, bin: Bin, headers: Headers, now: number): Remo
   return { outcome: 'found', record, digitsMatched: digits, asOf, ...(isTest && { testData: isTest }) };
 }
 
-/** The date that the service states for its facts; today if it states none, an invalid one, or one in the future. */
+/** Returns the date that the service states for its facts; today if that is missing, invalid, or in the future. */
 function dateOf(header: string | null, now: number): string {
   const today = isoTime(now).slice(0, 10);
   const { data = today } = z.iso.date().safeParse(header);

@@ -40,7 +40,7 @@ export function createBinCache({ store, clock }: { store: Store; clock: () => nu
   };
 }
 
-/** Validates like a response, because another version of Gatehouse may have written the entry. Undefined is a miss. */
+/** Validates an entry, which another version of Gatehouse may have written. Returns undefined for an invalid one. */
 function readCached(value: string, now: number): CachedResult | undefined {
   try {
     const { found, record, asOf, digitsMatched, testData, freshUntil } = JSON.parse(value);

@@ -23,7 +23,18 @@ export interface EnrichReport {
 }
 
 /** Columns that are added to each row, in this order. */
-const ADDED = ['scheme', 'type', 'brand', 'prepaid', 'country', 'bank', 'source', 'as_of', 'digits_matched', 'problem'];
+const ADDED_COLUMNS = [
+  'scheme',
+  'type',
+  'brand',
+  'prepaid',
+  'country',
+  'bank',
+  'source',
+  'as_of',
+  'digits_matched',
+  'problem',
+];
 const MAX_ROW_BYTES = 1024 * 1024;
 /** A value with more digits is taken for a card number, or part of one. */
 const MAX_DIGITS = 8;
@@ -53,14 +64,14 @@ export async function enrichCsv(parts: EnrichParts): Promise<EnrichReport> {
 
 function createBatches({ column, lookup, write }: EnrichParts) {
   const outcomes: Record<string, number> = {};
-  let columnAt: number | undefined;
+  let binColumn: number | undefined;
   let width = 0;
   let rows = 0;
   let line = 1;
   let batch: string[][] = [];
 
   const flush = async (): Promise<void> => {
-    const parsed = batch.map((cells) => parseBin(cells[columnAt ?? 0]?.trim()).bin);
+    const parsed = batch.map((cells) => parseBin(cells[binColumn ?? 0]?.trim()).bin);
     const results = await lookup.lookUpMany(
       parsed.filter((bin) => bin !== undefined),
       { kind: 'operator' },
@@ -78,40 +89,40 @@ function createBatches({ column, lookup, write }: EnrichParts) {
   };
 
   const header = async (cells: readonly string[]): Promise<void> => {
-    columnAt = columnIndex(cells, column);
+    binColumn = findColumn(cells, column);
     width = cells.length;
-    await write(lineOf([...cells, ...ADDED.map((name) => `bin_${name}`)]));
+    await write(lineOf([...cells, ...ADDED_COLUMNS.map((name) => `bin_${name}`)]));
   };
 
   return {
     line: () => line,
     async take({ record, info }: Row): Promise<void> {
       line = info.lines;
-      if (columnAt === undefined) return header(record);
-      if (digitsIn(record[columnAt] ?? '') > MAX_DIGITS) throw cardNumbers(line, column);
-      if (record.slice(width).some((cell) => cell !== '')) throw tooManyCells(line);
+      if (binColumn === undefined) return header(record);
+      if (digitsIn(record[binColumn] ?? '') > MAX_DIGITS) throw cardNumberError(line, column);
+      if (record.slice(width).some((cell) => cell !== '')) throw tooManyCellsError(line);
       batch.push(record);
       if (batch.length === MAX_BULK_BINS) await flush();
     },
     async finish(): Promise<EnrichReport> {
-      if (columnAt === undefined) throw refused('The file is empty: its first line must name the columns.');
+      if (binColumn === undefined) throw refused('The file is empty: its first line must name the columns.');
       await flush();
       return { rows, outcomes };
     },
   };
 }
 
-function columnIndex(header: readonly string[], column: string): number {
+function findColumn(header: readonly string[], column: string): number {
   // The operator gave a value instead of a name, so the message must not repeat it.
   if (digitsIn(column) > MAX_DIGITS)
-    throw refused('The --column value looks like a card number: give the name of a column in the first line.');
+    throw refused('The --column value looks like a card number: use the name of a column in the first line.');
   const names = header.map((name) => name.trim().toLowerCase());
-  if (names.some((name) => ADDED.some((added) => name === `bin_${added}`)))
+  if (names.some((name) => ADDED_COLUMNS.some((added) => name === `bin_${added}`)))
     throw refused('The file already has columns of an earlier enrichment: remove them first.');
   const matches = names.flatMap((name, index) => (name === column.trim().toLowerCase() ? [index] : []));
   if (matches.length > 1) throw refused(`Several columns are named "${column}": give them different names.`);
   if (matches[0] !== undefined) return matches[0];
-  throw refused(`No column is named "${column}": give a name from the first line with --column.`);
+  throw refused(`No column is named "${column}": use a name from the first line with --column.`);
 }
 
 /** Counts digits of any script, wherever they are in the text. */
@@ -129,7 +140,7 @@ function outcomeOf(result: LookupResult | undefined): string {
 }
 
 function factsOf(result: LookupResult | undefined): string[] {
-  if (!result || result.problem !== undefined) return [...ADDED.slice(1).map(() => ''), outcomeOf(result)];
+  if (!result || result.problem !== undefined) return [...ADDED_COLUMNS.slice(1).map(() => ''), outcomeOf(result)];
   const { record, source, asOf, digitsMatched, serviceProblem } = result;
   const { scheme, type, brand, prepaid, country, bank } = record;
   const facts = [scheme, type, brand, prepaid === undefined ? undefined : String(prepaid), country?.alpha2, bank?.name];
@@ -145,14 +156,14 @@ function lineOf(cells: readonly string[]): string {
   return `${cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)).join(',')}\n`;
 }
 
-function cardNumbers(line: number, column: string): AppError {
+function cardNumberError(line: number, column: string): AppError {
   return refused(
-    `Line ${line}, column "${column}": the value has more than 8 digits, so the column seems to hold card numbers. Reading has stopped. Give a file with only the first 6 to 8 digits.`,
+    `Line ${line}, column "${column}": the value has more than 8 digits, so the column seems to hold card numbers. Reading has stopped. Use a file with only the first 6 to 8 digits.`,
   );
 }
 
 /** Such a row would put the facts into the wrong columns, or lose cells. */
-function tooManyCells(line: number): AppError {
+function tooManyCellsError(line: number): AppError {
   return refused(`Line ${line} has more cells than the first line: correct it and start again.`);
 }
 

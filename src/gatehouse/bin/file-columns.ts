@@ -11,9 +11,9 @@ export function columnsIn(text: string, context: z.core.$RefinementCtx): FileCol
     return [field.trim(), name.join('=').trim()] as const;
   });
   const columns: FileColumns = Object.fromEntries(pairs);
-  if (containsCardNumber(text)) context.addIssue('Leave the card number out.');
+  if (containsCardNumber(text)) context.addIssue('Remove the card number.');
   else if (!pairs.every(([field, name]) => COLUMN_NAMES.includes(field) && name !== ''))
-    context.addIssue(`Give FIELD=COLUMN, comma-separated; fields: ${COLUMN_NAMES.join(', ')}.`);
-  else if (!columns.start || !columns.country) context.addIssue('Give at least the columns of start and country.');
+    context.addIssue(`Enter FIELD=COLUMN pairs, separated by commas. The fields are: ${COLUMN_NAMES.join(', ')}.`);
+  else if (!columns.start || !columns.country) context.addIssue('Name at least the columns of start and country.');
   return columns;
 }

@@ -59,8 +59,14 @@ export async function createLiveDataset(parts: LiveDatasetParts): Promise<LiveDa
 function fromFile(file: DatasetFile, events: LiveDatasetParts['events']): LiveDataset {
   const { dataset, report } = file;
   events?.binDatasetLoaded(loadedOf(dataset, report));
-  const nothing = async () => undefined;
-  return { current: () => dataset, version: () => undefined, report: () => report, refresh: nothing, close: nothing };
+  const doNothing = async () => undefined;
+  return {
+    current: () => dataset,
+    version: () => undefined,
+    report: () => report,
+    refresh: doNothing,
+    close: doNothing,
+  };
 }
 
 function loadedOf({ source, size }: Dataset, report: FileReport) {
@@ -71,7 +77,7 @@ function createLoader({ stored, events }: LiveDatasetParts) {
   let loaded: { dataset: Dataset; version: DatasetVersion } | undefined;
   let unreadableId: string | undefined;
   let running: Promise<void> | undefined;
-  let repeat = false;
+  let mustRepeat = false;
 
   const load = async (): Promise<void> => {
     const versions = await stored.versions();
@@ -93,15 +99,15 @@ function createLoader({ stored, events }: LiveDatasetParts) {
   };
   const run = async (): Promise<void> => {
     do {
-      repeat = false;
+      mustRepeat = false;
       await load();
-    } while (repeat);
+    } while (mustRepeat);
   };
   return {
     loaded: () => loaded,
     /** Runs one load at a time. A call during a load causes another one. */
     refresh(): Promise<void> {
-      repeat = running !== undefined;
+      mustRepeat = running !== undefined;
       running ??= run().finally(() => {
         running = undefined;
       });

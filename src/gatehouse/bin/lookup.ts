@@ -28,7 +28,7 @@ export interface LookupEvents extends RemoteEvents {
 export interface BinLookupParts {
   /** The imported data set in use. */
   imported?: (() => Dataset | undefined) | undefined;
-  /** Not called if a match of all digits is found elsewhere. */
+  /** Returns the built-in data set. Not called if a match of all digits is found elsewhere. */
   builtIn: () => Dataset;
   client?: BinClient | undefined;
   /** If undefined, calls are not limited. */
@@ -60,20 +60,20 @@ export function createBinLookup(parts: BinLookupParts): BinLookup {
   const service = client && createServiceSource({ ...parts, client });
   const local = createLocalSources(parts);
 
-  /** For BINs that the imported data set does not match with all digits. */
+  /** Looks up a BIN that the imported data set does not match with all digits. */
   const findWith = async (bin: Bin, findAtService: FindAtService): Promise<LookupResult> => {
     const serviceResult = await findAtService(bin);
     return local.afterService(serviceResult, bin, parts.imported?.());
   };
-  const single = service && sharing((bin, caller) => findWith(bin, service.single(caller)));
+  const lookUpShared = service && shareLookUps((bin, caller) => findWith(bin, service.single(caller)));
 
   return {
     async lookUp(bin, caller) {
-      const result = single
-        ? (local.complete(bin, parts.imported?.()) ?? (await single(bin, caller)))
+      const result = lookUpShared
+        ? (local.complete(bin, parts.imported?.()) ?? (await lookUpShared(bin, caller)))
         : local.only(bin, parts.imported?.());
       events?.lookedUp?.(outcomeOf(result), 1);
-      return aged(result, clock());
+      return addAge(result, clock());
     },
     async lookUpMany(bins, caller) {
       if (bins.length > MAX_BULK_BINS) {
@@ -83,7 +83,7 @@ export function createBinLookup(parts: BinLookupParts): BinLookup {
       const findAtService = service?.bulk(caller);
       if (findAtService) await lookUpEach(open, (bin) => findWith(bin, findAtService), results);
       report(results.values(), events);
-      return bins.map((bin) => aged(results.get(bin) ?? NOT_FOUND, clock()));
+      return bins.map((bin) => addAge(results.get(bin) ?? NOT_FOUND, clock()));
     },
   };
 }
@@ -124,22 +124,22 @@ function isBetter(local: LookupFound, remote: LookupFound): boolean {
   return local.asOf >= remote.asOf;
 }
 
-function aged(result: LookupResult, now: number): LookupResult {
+function addAge(result: LookupResult, now: number): LookupResult {
   return result.problem === undefined ? withAge(result, now) : result;
 }
 
 type Find = (bin: Bin, caller: BinCaller) => Promise<LookupResult>;
 
 /** Only concurrent requests of the same caller share a look-up, because a refusal concerns that caller's budget. */
-function sharing(find: Find): Find {
+function shareLookUps(find: Find): Find {
   const running = new Map<string, Promise<LookupResult>>();
   return (bin, caller) => {
     const key = `${bin} ${caller.kind} ${caller.kind === 'operator' ? '' : caller.id}`;
     const shared = running.get(key);
     if (shared) return shared;
-    const started = find(bin, caller).finally(() => running.delete(key));
-    running.set(key, started);
-    return started;
+    const lookUp = find(bin, caller).finally(() => running.delete(key));
+    running.set(key, lookUp);
+    return lookUp;
   };
 }
 

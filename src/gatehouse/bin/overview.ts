@@ -67,26 +67,26 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
   const previous = usedDatasets(versions, bins.builtIn)?.previous;
   const version = bins.dataset.version();
   const dataset = bins.dataset.current();
-  const shown = dataset ?? bins.builtIn();
+  const usedDataset = dataset ?? bins.builtIn();
   const report = bins.dataset.report();
   const origin = dataset ? (version ? 'import' : 'file') : 'built_in';
   const { month, outcomes, cache, service } = tally;
-  const lookUps = cache.hits + cache.misses;
+  const cacheReads = cache.hits + cache.misses;
   return {
     dataset: {
       origin,
-      ...aboutOf(shown),
+      ...aboutOf(usedDataset),
       badRows: report?.skipped ?? null,
       faults: [...(report?.faults ?? [])],
       importedAt: version?.importedAt ?? null,
     },
     // While the file is used, a rollback would have no effect.
     previous: previous && origin !== 'file' ? previousView(previous) : null,
-    ...coverageOf(shown.coverage),
+    ...coverageOf(usedDataset.coverage),
     quota,
     service: { status: quota ? serviceStatusOf(service) : 'not_configured', ...service },
     lookups: { month, outcomes },
-    cache: { ...cache, hitRate: lookUps === 0 ? null : cache.hits / lookUps },
+    cache: { ...cache, hitRate: cacheReads === 0 ? null : cache.hits / cacheReads },
   };
 }
 

@@ -19,7 +19,7 @@ export type Reservation =
 export interface BinQuota {
   /** Reserves one call in each budget of the caller before the call is made (R87, R93). */
   reserve(caller: BinCaller): Promise<Reservation>;
-  /** For pages: calls reserved this month, the limits, and when the month ends (ISO 8601). */
+  /** Returns, for pages, the calls reserved this month, the limits, and when the month ends (ISO 8601). */
   status(): Promise<QuotaStatus>;
 }
 
@@ -87,36 +87,36 @@ export function createBinQuota(parts: BinQuotaLimits & { store: Store; clock: ()
   };
 
   /**
-   * The period of `now`, and also the next one if calls were already counted in it. If the clock is set back past the
-   * start of a period, the earlier one has calls left, but the service may count them in the later one.
+   * Returns the period of `now`, and the next one as well if calls were already counted in it. After the clock was set
+   * back past the start of a period, the earlier one has calls left, but the service may count them in the later one.
    */
   const countedPeriods = async ({ key, period }: Budget, now: number): Promise<number[]> => {
     const next = period.endOf(now);
     return (await store.counter(key(period.nameOf(next)))) > 0 ? [next, now] : [now];
   };
 
-  const release = async (reserved: readonly [Budget, number][]): Promise<void> => {
-    for (const [{ key, period }, at] of reserved)
+  const release = async (reservations: readonly [Budget, number][]): Promise<void> => {
+    for (const [{ key, period }, at] of reservations)
       await store.increment(key(period.nameOf(at)), -1, { lifetimeSeconds: period.lifetimeSeconds });
   };
 
   return {
     async reserve(caller) {
       const now = clock();
-      const reserved: [Budget, number][] = [];
+      const reservations: [Budget, number][] = [];
       for (const budget of budgetsOf(caller)) {
         const { name, limit, key, period } = budget;
         for (const at of await countedPeriods(budget, now)) {
           const { lifetimeSeconds } = period;
           const used = await store.increment(key(period.nameOf(at)), 1, { lifetimeSeconds, limit });
           if (used === undefined) {
-            await release(reserved);
+            await release(reservations);
             return { granted: false, secondsLeft: Math.ceil((period.endOf(at) - now) / 1000), spent: name };
           }
-          reserved.push([budget, at]);
+          reservations.push([budget, at]);
         }
       }
-      return { granted: true, release: () => release(reserved) };
+      return { granted: true, release: () => release(reservations) };
     },
 
     async status() {

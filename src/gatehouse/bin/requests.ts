@@ -87,7 +87,7 @@ export async function lookUpBody(
 }
 
 export function invalidBin(): AppError {
-  return new AppError('invalid_bin', { detail: 'Give the first 6 to 8 digits of a card number, and nothing else.' });
+  return new AppError('invalid_bin', { detail: 'Enter the first 6 to 8 digits of a card number, and nothing else.' });
 }
 
 export function lookupError({ problem, retryAfterSeconds, spent }: LookupProblem): AppError {

@@ -25,8 +25,9 @@ const countrySchema = z.object({
 });
 
 /**
- * Parts that are absent, null, empty or of the wrong type are left out, as are unknown fields. The country is completed
- * by its alpha-2 code. A record without any fact is empty. Returns undefined for anything but a JSON object.
+ * Returns the record without parts that are absent, null, empty or of the wrong type, and without unknown fields.
+ * Missing country facts are looked up by the alpha-2 code. If no fact is usable, the record is `{}`. Returns undefined for
+ * anything but a JSON object.
  */
 export function recordFromResponse(response: unknown): BinRecord | undefined {
   if (!isObject(response)) return undefined;

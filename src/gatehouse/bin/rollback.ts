@@ -5,7 +5,7 @@ import { BUILT_IN_ID, type DatasetVersion, type DatasetVersions } from './stored
 /** An import, or the built-in data set, described without loading it. */
 export type UsedDataset = DatasetVersion | (DatasetAbout & { id: string; size: number; importedAt: null });
 
-/** Undefined if nothing was ever imported. */
+/** Returns undefined if nothing was ever imported. */
 export function usedDatasets(
   versions: DatasetVersions | undefined,
   builtIn: () => Dataset,

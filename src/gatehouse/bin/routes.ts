@@ -32,7 +32,7 @@ export interface BinRoutes {
   one: RelayedHandler;
   /** JSON `{"bins": [...]}`, or the page's form field `bin`. */
   many: RequestHandler;
-  /** Only JSON. */
+  /** Accepts only JSON. */
   manyAsJson: RequestHandler;
   /** The empty form, for a browser that reloads the URL of a result. */
   form: RequestHandler;

@@ -88,13 +88,13 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
   /** Makes one call for all processes: the others find its response in the cache. */
   const callOnce = async (bin: Bin, calls: ServiceCalls): Promise<ServiceResult> => {
     for (let waits = 0; waits < MAX_WAITS; waits++) {
-      const refused = await calls.refusal();
-      if (refused) return problemOf(refused);
-      const done = await leases.hold(keys.binCall(bin), async () => {
+      const failure = await calls.refusal();
+      if (failure) return problemOf(failure);
+      const held = await leases.hold(keys.binCall(bin), async () => {
         const cached = await cache.get(bin);
         return cached?.fresh ? fromCache(cached) : callAndCache(bin, calls);
       });
-      if (done) return done.value;
+      if (held) return held.value;
       await setTimeout(WAIT_MS);
     }
     return { problem: 'bin_service_unavailable', retryAfterSeconds: RETRY_SECONDS };
@@ -107,9 +107,9 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
       events?.cacheRead?.(cached?.fresh === true);
       if (cached?.fresh) return fromCache(cached);
       const result = await callOnce(bin, calls);
-      const failed = result !== 'unknown' && result.problem !== undefined;
+      const isFailed = result !== 'unknown' && result.problem !== undefined;
       // An outdated record is better than none.
-      return failed && cached?.found ? fromCache(cached) : result;
+      return isFailed && cached?.found ? fromCache(cached) : result;
     };
 
   return {
@@ -139,15 +139,15 @@ function problemOf(result: RemoteFailure): LookupProblem {
 /** Stops after a few failures: a thousand timeouts would delay the request for minutes and waste the month's calls. */
 function untilFailing(calls: ServiceCalls): ServiceCalls {
   let failures = 0;
-  let final: RemoteFailure | undefined;
+  let finalFailure: RemoteFailure | undefined;
   return {
-    refusal: async () => final ?? calls.refusal(),
+    refusal: async () => finalFailure ?? calls.refusal(),
     async lookUp(bin) {
-      if (final) return final;
+      if (finalFailure) return finalFailure;
       const result = await calls.lookUp(bin);
       if (result.outcome === 'unavailable') failures++;
       if (result.outcome === 'not_reserved' || (result.outcome === 'unavailable' && failures >= BULK_FAILURES))
-        final = result;
+        finalFailure = result;
       return result;
     },
   };

@@ -50,7 +50,7 @@ export interface StagedDataset {
   expiresAt: string;
 }
 
-interface Checked extends Pick<StagedDataset, 'change' | 'replaces'> {
+interface CheckedDataset extends Pick<StagedDataset, 'change' | 'replaces'> {
   dataset: EncodedDataset;
   report: FileReport;
 }
@@ -59,15 +59,15 @@ export interface StoredDatasets {
   /** The id of the current import, or `BUILT_IN_ID`. */
   currentId(): Promise<string>;
   versions(): Promise<DatasetVersions | undefined>;
-  /** Undefined if another import has removed it. Rejects if it is damaged, and with `storage_unavailable`. */
+  /** Returns undefined if another import has removed it. Rejects if it is damaged, and with `storage_unavailable`. */
   load(version: DatasetVersion): Promise<Dataset | undefined>;
   /** Stores the data set completely before it becomes the current one. The current one becomes the previous. */
   save(dataset: Dataset, report: FileReport, onPart?: (bytes: number) => void): Promise<DatasetVersion>;
   /** Stores the data set for an hour, without using it. Replaces an earlier staged one. */
-  stage(upload: Checked): Promise<StagedDataset>;
-  /** Undefined if it was imported, discarded or replaced, or has expired. */
-  staged(id: string): Promise<StagedDataset | undefined>;
-  /** Makes a staged data set the current one. Undefined as for `staged`, or if another one than `replaces` is current. */
+  stage(upload: CheckedDataset): Promise<StagedDataset>;
+  /** Returns undefined if it was imported, discarded or replaced, or has expired. */
+  findStaged(id: string): Promise<StagedDataset | undefined>;
+  /** Makes a staged data set the current one. Undefined as for `findStaged`, or if `replaces` is not current. */
   importStaged(id: string): Promise<DatasetVersion | undefined>;
   /** Returns false if there is no such staged data set. */
   discardStaged(id: string): Promise<boolean>;
@@ -98,16 +98,16 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     return record && (JSON.parse(record.value) as DatasetVersions);
   };
 
-  /** @param claim a step of the same write; undefined once it is no longer possible */
+  /** @param claim returns an operation for the same write, or undefined if that is no longer possible */
   const change = async (
-    next: (now: DatasetVersions | undefined) => DatasetVersions | undefined,
+    next: (versions: DatasetVersions | undefined) => DatasetVersions | undefined,
     claim?: () => Promise<Write | undefined>,
   ): Promise<Updated<DatasetVersions> | undefined> => {
     let steps: Write[] = [];
-    const claimAndChange = async (now: DatasetVersions | undefined) => {
+    const claimAndChange = async (versions: DatasetVersions | undefined) => {
       const claimed = await claim?.();
       steps = claimed ? [claimed] : [];
-      return claim && !claimed ? undefined : next(now);
+      return claim && !claimed ? undefined : next(versions);
     };
     const changed = await updateRecord(store, keys.binDataset, claimAndChange, { steps: () => steps });
     if (changed) await store.publish(CHANNEL, idIn(changed.after));
@@ -158,9 +158,10 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     replaces?: string,
     claim?: () => Promise<Write | undefined>,
   ): Promise<DatasetVersion | undefined> => {
-    const isExpected = (now: DatasetVersions | undefined) => replaces === undefined || idIn(now) === replaces;
+    const isExpected = (versions: DatasetVersions | undefined) => replaces === undefined || idIn(versions) === replaces;
     const changed = await change(
-      (now) => (isExpected(now) ? { ...now, current, ...(now && { previous: now.current }) } : undefined),
+      (versions) =>
+        isExpected(versions) ? { ...versions, current, ...(versions && { previous: versions.current }) } : undefined,
       claim,
     );
     if (!changed) return undefined;
@@ -183,12 +184,12 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     await store.write([{ index: keys.binDatasetVersions, remove: id }]);
   };
 
-  const removeUnused = async (dropped: string | undefined): Promise<void> => {
+  const removeUnused = async (replacedId: string | undefined): Promise<void> => {
     const versions = await read();
     const used = [versions?.current?.id, versions?.previous?.id];
     const { items } = await store.page(keys.binDatasetVersions, { limit: MAX_VERSIONS });
     for (const { member, score } of items) {
-      const isAbandoned = member === dropped || score < clock() - ABANDONED_MS;
+      const isAbandoned = member === replacedId || score < clock() - ABANDONED_MS;
       if (isAbandoned && !used.includes(member)) await removeParts(member);
     }
   };
@@ -211,7 +212,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
       if (before) await removeParts(before.version.id);
       return staged;
     },
-    staged: async (id) => (await stagedOf(id))?.value,
+    findStaged: async (id) => (await stagedOf(id))?.value,
     async importStaged(id) {
       const staged = await stagedOf(id);
       if (!staged || !(await persistParts(staged.value.version))) return undefined;
@@ -229,9 +230,9 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
       return true;
     },
     async rollback(to) {
-      const changed = await change((now) =>
-        now && (now.previous?.id ?? BUILT_IN_ID) === to
-          ? { ...now, current: now.previous, previous: now.current }
+      const changed = await change((versions) =>
+        versions && (versions.previous?.id ?? BUILT_IN_ID) === to
+          ? { ...versions, current: versions.previous, previous: versions.current }
           : undefined,
       );
       return changed?.after;

@@ -25,7 +25,7 @@ export interface BinTally {
   lookedUp(outcome: LookupOutcome, count: number): void;
   cacheRead(hit: boolean): void;
   serviceResponded(failure: string | undefined): void;
-  /** The counts of this month for all processes; up to 10 s old for the other processes. */
+  /** Returns the counts of this month for all processes; up to 10 s old for the other processes. */
   report(): Promise<TallyReport>;
   /** The last success and the last failure of the lookup service. */
   health(): Promise<ServiceHealth>;

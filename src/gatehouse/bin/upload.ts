@@ -29,8 +29,8 @@ export type CheckedUpload =
 const HEAP_MB = 320;
 
 /**
- * Works in a worker thread, so that it does not block other requests. Receives the whole file without waiting for the thread
- * to read it. Rejects if the file ends early, or the signal stops it.
+ * Checks an upload in a worker thread, so that it does not block other requests. Receives the whole file without waiting
+ * for the thread to read it. Rejects if the file ends early, or the signal stops it.
  */
 export async function checkUpload(
   chunks: AsyncIterable<Uint8Array>,

@@ -18,7 +18,7 @@ export function define(tokens: Command, terminal: Terminal): void {
   tokens
     .command('create')
     .description('create an admin token and print it; it cannot be shown again')
-    .requiredOption('--name <name>', 'its name, such as its purpose')
+    .requiredOption('--name <name>', 'name of the token, such as its purpose')
     .requiredOption('--scope <scope>', 'read, or write (which includes reading)')
     .requiredOption('--days <days>', `number of days it is valid, 1 to ${MAX_DAYS}`)
     .option('--json', 'print {"id", "name", "scope", "expiresAt", "token"} (use npm run -s)')
@@ -57,7 +57,7 @@ function addRevoke(tokens: Command, terminal: Terminal): void {
   tokens
     .command('revoke')
     .description('revoke an admin token: every process refuses it immediately')
-    .argument('<id>', 'its id from admin-token list, not the token itself')
+    .argument('<id>', 'id of the token, from admin-token list; not the token itself')
     .option('--json', 'print {"id", "name"} (use npm run -s)')
     .action(async (id: string, { json = false }: { json?: boolean }) => {
       const { revoke } = await import('./operator-tokens.ts');

@@ -20,7 +20,7 @@ import { withStorage } from './open-storage.ts';
 import { auditedByOperator, auditOperator } from './operator-trail.ts';
 import type { Terminal } from './terminal.ts';
 
-export interface Applied {
+export interface ApplyResult {
   applied: boolean;
   apps: { app: string; action: AppStep['action']; changed: readonly string[] }[];
   faults: readonly string[];
@@ -31,7 +31,7 @@ export async function applyAppFile(
   terminal: Terminal,
   file: string,
   { dryRun }: { dryRun: boolean },
-): Promise<Applied> {
+): Promise<ApplyResult> {
   const { config, faults } = loadConfig(terminal.source);
   if (!config) throw new StartRefused(faults);
   const fromFile = readFileApps(terminal, config);
@@ -43,21 +43,21 @@ export async function applyAppFile(
   const outbound = modules.adopt(createOutbound({ policy, proxy: config.proxy }), (module) => module.close());
   return withStorage(terminal.source, async (storage) => {
     const { store, sealer, sealedJson } = storage;
-    // Otherwise a key rotation at the same time would miss apps that this process seals with the old key.
+    // Without this, a key rotation at the same time would miss apps that this process seals with the old key.
     await respondToKeyRollCall(store, sealer);
     const times = { clock: Date.now, monotonicClock: () => performance.now(), random: Math.random };
     const parts = { storage, outbound, fromFile, publicHref: config.publicUrl.href, ...times };
     const { apps, registry, close } = await createConnectedApps(parts);
     try {
       const grants = createGrantStore({ store, sealedJson, clock: Date.now });
-      const moves = {
+      const applyParts = {
         registry,
         countSetAside: (...of: Parameters<CountSetAside>) => countSetAside(store, grants, ...of),
       };
-      const plan = await planApps({ ...moves, apps: apps.list(), examine: outbound.examine }, parsed.apps);
+      const plan = await planApps({ ...applyParts, apps: apps.list(), examine: outbound.examine }, parsed.apps);
       const steps = plan.steps.map(({ app: { id }, action, changed }) => ({ app: id, action, changed }));
       const applied = plan.faults.length === 0 && !dryRun;
-      if (applied) await applyAudited(store, plan.steps, (changes) => applyApps(moves, changes));
+      if (applied) await applyAudited(store, plan.steps, (changes) => applyApps(applyParts, changes));
       return { applied, apps: steps, faults: plan.faults };
     } finally {
       await close();
@@ -66,7 +66,7 @@ export async function applyAppFile(
 }
 
 /**
- * As in the administration, entries are written before the change, and second ones if it fails.
+ * Makes the changes. As in the administration, entries are written before them, and second entries if they fail.
  * @param apply see `applyApps`
  * @throws AppError `version_conflict`, which names the apps that were not changed
  */

@@ -1,6 +1,6 @@
 /** The command `apps apply`: registers and changes apps in the storage, as described in a file. */
 import type { Command } from 'commander';
-import type { Applied } from './apply-app-file.ts';
+import type { ApplyResult } from './apply-app-file.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
@@ -24,7 +24,7 @@ export function addApplyCommand(apps: Command, terminal: Terminal): void {
     });
 }
 
-function textOf({ apps, faults }: Applied, dryRun: boolean): string {
+function textOf({ apps, faults }: ApplyResult, dryRun: boolean): string {
   if (faults.length > 0) return [...faults.map((fault) => `- ${fault}`), 'Nothing was changed.'].join('\n');
   if (apps.length === 0) return 'The file has no apps. Nothing was changed.';
   const table = tableText(apps.map(({ app, action, changed }) => [action, app, changed.join(', ')]));

@@ -17,22 +17,22 @@ const MAX_LINE_BYTES = 67_108_864;
 const NEWLINE = 0x0a;
 
 const text = z.string();
-const whole = z.number().int();
+const integer = z.number().int();
 const ITEM = z.union([
-  z.strictObject({ record: text.min(1), value: text, version: whole.positive(), expiresAt: whole.optional() }),
+  z.strictObject({ record: text.min(1), value: text, version: integer.positive(), expiresAt: integer.optional() }),
   z.strictObject({ index: text.min(1), member: text, score: z.number() }),
-  z.strictObject({ counter: text.min(1), value: whole, expiresAt: whole }),
-  z.strictObject({ log: text.min(1), id: text.regex(/^[1-9]\d{0,14}$/), at: whole, entry: text }),
+  z.strictObject({ counter: text.min(1), value: integer, expiresAt: integer }),
+  z.strictObject({ log: text.min(1), id: text.regex(/^[1-9]\d{0,14}$/), at: integer, entry: text }),
 ]);
 /** `storage`: the identity of the storage, which a restored storage does not have. Earlier releases leave it out. */
 const HEAD = z.looseObject({
   format: z.literal(FORMAT),
-  version: whole,
+  version: integer,
   made: z.iso.datetime(),
   storage: text.optional(),
 });
-const KINDS = z.record(text, whole);
-const END = z.strictObject({ items: whole, kinds: KINDS, sha256: text.length(64), seal: text });
+const KINDS = z.record(text, integer);
+const END = z.strictObject({ items: integer, kinds: KINDS, sha256: text.length(64), seal: text });
 
 const END_LINE = z.strictObject({ end: END });
 

@@ -23,9 +23,9 @@ export function define(bin: Command, terminal: Terminal): void {
     .command('import')
     .description('check a data set (CSV, may be gzipped) row by row, store it, and use it in every process')
     .argument('<file>', 'the CSV file')
-    .option('--source <text>', 'its source; default: the name of the file')
+    .option('--source <text>', 'source of the data set; default: the name of the file')
     .option('--date <date>', 'the date of the facts, such as 2026-11-21; default: the date of the file', dateOf)
-    .option('--licence <text>', 'its licence, shown on pages')
+    .option('--licence <text>', 'licence of the data set, shown on pages')
     .option('--columns <list>', 'columns of a file of another shape, such as start=LOW,end=HIGH,country=ISO', columnsOf)
     .option('--bad-rows <file>', 'write line and reason of every skipped row there, never its digits')
     .option('--json', 'print {"id", "source", "rows", "badRows", …} (use npm run -s)')
@@ -64,7 +64,7 @@ function columnsOf(text: string): FileColumns {
 
 function dateOf(text: string): string {
   const { z }: typeof import('zod') = require('zod');
-  if (!z.iso.date().safeParse(text).success) throw new InvalidArgumentError('Give a date such as 2026-11-21.');
+  if (!z.iso.date().safeParse(text).success) throw new InvalidArgumentError('Use a date such as 2026-11-21.');
   return text;
 }
 

@@ -41,22 +41,26 @@ export async function fillStorage(parts: {
     if ((await outOfService(store))?.state !== 'filling') await assertFree(store, { replace, remedy });
     await takeOutOfService(store, 'filling');
     await store.clear(keys.outOfService);
-    const written = createCopyTally();
+    const expectedTally = createCopyTally();
     let expired = 0;
     await withProgress(terminal, 'Writing', count, async (advance) => {
       for await (const batch of items()) {
-        const valid = batch.filter((item) => !('expiresAt' in item) || (item.expiresAt ?? Infinity) > Date.now());
-        expired += batch.length - valid.length;
-        await copyIn(store, valid);
-        written.add(valid);
+        const unexpiredItems = batch.filter(
+          (item) => !('expiresAt' in item) || (item.expiresAt ?? Infinity) > Date.now(),
+        );
+        expired += batch.length - unexpiredItems.length;
+        await copyIn(store, unexpiredItems);
+        expectedTally.add(unexpiredItems);
         advance(batch.length);
       }
     });
-    const stored = await withProgress(terminal, 'Comparing', written.count(), (advance) => tallyOf(store, advance));
-    assertSame(written, stored);
+    const storedTally = await withProgress(terminal, 'Comparing', expectedTally.count(), (advance) =>
+      tallyOf(store, advance),
+    );
+    assertSame(expectedTally, storedTally);
     await finish();
     await putIntoService(store);
-    return { items: written.count(), expired };
+    return { items: expectedTally.count(), expired };
   });
 }
 
@@ -86,10 +90,10 @@ export async function tallyOf(store: Store, advance: (done: number) => void = ()
 /** @throws AppError with the kinds that differ in number or content */
 export function assertSame(expected: CopyTally, actual: CopyTally): void {
   const horizon = Date.now() + MARGIN_MS;
-  const different = differences(expected, actual, horizon);
-  if (different.length === 0) return;
+  const differentKinds = differences(expected, actual, horizon);
+  if (differentKinds.length === 0) return;
   throw conflict(
-    `The two storages differ (${different.join('; ')}). Another process has written to one of them. Stop every process and run this again.`,
+    `The two storages differ (${differentKinds.join('; ')}). Another process has written to one of them. Stop every process and run this again.`,
   );
 }
 

@@ -25,7 +25,7 @@ function kindsOf(kinds: Record<string, number>): string {
     .join(', ');
 }
 
-/** Such as "2 (1 seals with k1, 1 seals with k2)". */
+/** Returns a text such as "2 (1 seals with k1, 1 seals with k2)". */
 export function processesText(processes: readonly KeyHolder[]): string {
   const bySealing = Map.groupBy(processes, ({ seals }) => seals);
   const parts = [...bySealing].map(

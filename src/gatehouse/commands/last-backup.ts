@@ -15,11 +15,11 @@ export async function assertFollowsLast(
   file: string,
   { store, identity }: { store: Store; identity: string },
 ): Promise<void> {
-  const last = await lastBackup(dirname(file));
+  const last = await findLastBackup(dirname(file));
   if (!last || !holdsUsers(last)) return;
-  const isOther = last.storage !== undefined && last.storage !== identity;
-  if (!isOther && !(await isWithoutUsers(store))) return;
-  const difference = isOther ? 'is not the storage of' : 'has no users, unlike';
+  const isOtherStorage = last.storage !== undefined && last.storage !== identity;
+  if (!isOtherStorage && !(await isWithoutUsers(store))) return;
+  const difference = isOtherStorage ? 'is not the storage of' : 'has no users, unlike';
   throw new AppError('version_conflict', {
     detail:
       `The storage ${difference} the last backup, ${last.file} of ${last.made}. If its data was lost, restore that backup. If it was ` +
@@ -36,8 +36,8 @@ async function isWithoutUsers(store: Store): Promise<boolean> {
 
 type FoundBackup = BackupSummary & { file: string };
 
-/** Undefined if there is no readable backup. */
-async function lastBackup(folder: string): Promise<FoundBackup | undefined> {
+/** Returns undefined if there is no readable backup. */
+async function findLastBackup(folder: string): Promise<FoundBackup | undefined> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   const files = entries.filter((entry) => entry.isFile() && !entry.name.endsWith('.part'));
   let last: FoundBackup | undefined;

@@ -59,17 +59,17 @@ async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Pro
     await assertUnused(source, 'source storage');
     await auditOperator(source, { event: 'storage.moved', facts: { to: to.name } });
     if (terminal.err.isTTY) terminal.err.write('Reading everything once, for the comparison at the end.\n');
-    const before = await tallyOf(source);
+    const sourceTally = await tallyOf(source);
     return await fillStorage({
       store: target,
       terminal,
-      count: before.count(),
+      count: sourceTally.count(),
       replace: false,
       remedy: howToEmpty(to),
       items: () => copyOut(source),
       async finish() {
         // Writes to the old storage during the copy would be lost.
-        assertSame(before, await tallyOf(source));
+        assertSame(sourceTally, await tallyOf(source));
         clearInterval(renewal);
         // Before the new storage goes into service, so that both can never be used at the same time.
         await takeOutOfService(source, 'moved');

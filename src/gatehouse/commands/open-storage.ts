@@ -15,15 +15,15 @@ type Work<T> = (storage: OpenedStorage) => Promise<T>;
  *   AppError `storage_unavailable`
  */
 export function withStorage<T>(source: ConfigSource, work: Work<T>, lostKeys: readonly string[] = []): Promise<T> {
-  return opened(source, { lostKeys, mustExist: true }, work);
+  return withOpened(source, { lostKeys, mustExist: true }, work);
 }
 
 /** Like `withStorage`, for a storage that may be new. */
 export function withNewStorage<T>(source: ConfigSource, work: Work<T>): Promise<T> {
-  return opened(source, {}, work);
+  return withOpened(source, {}, work);
 }
 
-async function opened<T>(
+async function withOpened<T>(
   source: ConfigSource,
   options: { lostKeys?: readonly string[]; mustExist?: boolean },
   work: Work<T>,

@@ -14,7 +14,7 @@ export const readReport = ({ source }: Terminal) => withStorage(source, reportKe
 
 export const rotate = (terminal: Terminal) => withStorage(terminal.source, (storage) => rotateIn(storage, terminal));
 
-/** @param yes if false, only counts the records */
+/** Gives up a lost key. @param yes if false, only counts the records that the key seals */
 export const forget = ({ source }: Terminal, kid: string, yes: boolean) =>
   withStorage(source, (storage) => forgetIn(storage, kid, yes), [kid]);
 

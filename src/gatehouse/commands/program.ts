@@ -12,7 +12,10 @@ interface TopCommand {
 }
 
 interface CommandFile {
-  /** Adds arguments, options, an action, and subcommands. Actions import their work, so that help stays quick. */
+  /**
+   * Adds arguments, options, an action, and subcommands. An action imports its dependencies when it runs, so that `--help`
+   * stays fast.
+   */
   define(command: Command, terminal: Terminal): void;
 }
 
@@ -23,19 +26,23 @@ const COMMANDS: readonly TopCommand[] = [
     description: 'show version, storage, readiness, processes, keys, connections by health and the last backup',
     load: () => import('./status.ts'),
   },
-  { usage: 'config', description: 'settings of the server', load: () => import('./config.ts') },
-  { usage: 'keys', description: 'encryption keys of the vault', load: () => import('./keys.ts') },
-  { usage: 'audit', description: 'audit trail', load: () => import('./audit.ts') },
-  { usage: 'admin-token', description: 'tokens for the admin HTTP API', load: () => import('./admin-token.ts') },
-  { usage: 'sessions', description: 'sessions of users', load: () => import('./sessions.ts') },
-  { usage: 'bin', description: 'BIN data sets, and files of BINs', load: () => import('./bin.ts') },
-  { usage: 'connections', description: 'connections of users', load: () => import('./connections.ts') },
+  { usage: 'config', description: 'check the settings of the server', load: () => import('./config.ts') },
+  { usage: 'keys', description: 'create, list, rotate and give up encryption keys', load: () => import('./keys.ts') },
+  { usage: 'audit', description: 'export the audit trail', load: () => import('./audit.ts') },
+  {
+    usage: 'admin-token',
+    description: 'create, list and revoke tokens for the admin HTTP API',
+    load: () => import('./admin-token.ts'),
+  },
+  { usage: 'sessions', description: 'end the sessions of users', load: () => import('./sessions.ts') },
+  { usage: 'bin', description: 'import BIN data sets, and add BIN facts to a file', load: () => import('./bin.ts') },
+  { usage: 'connections', description: 'import connections of users', load: () => import('./connections.ts') },
   {
     usage: 'doctor [options] [app]',
     description: 'check a connected app (or all of them) as a sign-in would use it, and report problems',
     load: () => import('./doctor.ts'),
   },
-  { usage: 'apps', description: 'files of connected apps', load: () => import('./apps.ts') },
+  { usage: 'apps', description: 'check and apply files of connected apps', load: () => import('./apps.ts') },
   {
     usage: 'backup [options] <file>',
     description: 'write everything that is stored to a file, while Gatehouse runs',
@@ -56,12 +63,12 @@ const COMMANDS: readonly TopCommand[] = [
 const nameOf = ({ usage }: TopCommand): string => usage.replace(/ .*/, '');
 
 /**
- * @param words the arguments of the command line. Other commands than those among them only get a line in the list of
- *   commands. Default: the names of all commands
+ * @param args the arguments of the command line. Commands that they do not name are not loaded, and only appear in
+ *   the list of commands. Default: the names of all commands
  */
 export async function createProgram(
   terminal: Terminal,
-  words: readonly string[] = COMMANDS.map(nameOf),
+  args: readonly string[] = COMMANDS.map(nameOf),
 ): Promise<Command> {
   const program = new Command('npm run gatehouse --')
     .description('Gatehouse on the command line.')
@@ -76,7 +83,7 @@ export async function createProgram(
       outputError: (text, write) => write(withoutArguments(text)),
     });
   for (const entry of COMMANDS) {
-    const isNamed = words.includes(nameOf(entry));
+    const isNamed = args.includes(nameOf(entry));
     const command = program.command(isNamed ? nameOf(entry) : entry.usage).description(entry.description);
     if (isNamed) (await entry.load()).define(command, terminal);
   }

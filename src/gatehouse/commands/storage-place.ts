@@ -37,7 +37,7 @@ export function readPlace(source: ConfigSource, place?: string): StoragePlace {
   const checked = checkStorageConfig(config);
   const unset =
     place === 'redis' && !config.redis
-      ? ['REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS is required: set one of them, or give a redis:// URL.']
+      ? ['REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS is required: set one of them, or use a redis:// URL.']
       : [];
   const allFaults = [...faults, ...checked.faults, ...unset];
   if (allFaults.length > 0) throw new StartRefused(allFaults);
@@ -63,13 +63,13 @@ export function howToEmpty({ config: { redis, dataDirectory } }: StoragePlace): 
 function envOf(env: ConfigSource['env'], place: string | undefined): ConfigSource['env'] {
   if (place === undefined || place === 'redis') return env;
   const names = REDIS_PLACES.flatMap((name) => [name, `${name}_FILE`]);
-  const none = Object.fromEntries(names.map((name) => [name, undefined]));
-  if (place === 'sqlite') return { ...env, ...none };
+  const withoutRedis = Object.fromEntries(names.map((name) => [name, undefined]));
+  if (place === 'sqlite') return { ...env, ...withoutRedis };
   if (place.startsWith('sqlite:') && place.length > 'sqlite:'.length)
-    return { ...env, ...none, DATA_DIR: place.slice('sqlite:'.length) };
-  if (/^rediss:\/\//.test(place)) return { ...env, ...none, REDIS_URL: place };
+    return { ...env, ...withoutRedis, DATA_DIR: place.slice('sqlite:'.length) };
+  if (/^rediss:\/\//.test(place)) return { ...env, ...withoutRedis, REDIS_URL: place };
   // In a move to TLS, the settings have the client certificate of the other storage.
-  const plain = { REDIS_CERT_FILE: undefined, REDIS_KEY_FILE: undefined };
-  if (/^redis:\/\//.test(place)) return { ...env, ...none, ...plain, REDIS_URL: place };
+  const withoutCertificate = { REDIS_CERT_FILE: undefined, REDIS_KEY_FILE: undefined };
+  if (/^redis:\/\//.test(place)) return { ...env, ...withoutRedis, ...withoutCertificate, REDIS_URL: place };
   throw new StartRefused(['Name a storage as sqlite, redis, sqlite:FOLDER, or by a redis:// or rediss:// URL.']);
 }

@@ -8,7 +8,7 @@ export interface Terminal {
   out: NodeJS.WritableStream;
   /** For progress and refusals, so that a pipe gets only results. */
   err: NodeJS.WritableStream & { isTTY?: boolean };
-  /** For a command that ran but found problems. */
+  /** Sets the exit status of a command that ran but found problems. */
   setExitStatus(status: number): void;
 }
 

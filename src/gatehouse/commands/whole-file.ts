@@ -53,5 +53,5 @@ function throwNamed(error: unknown, file: string): never {
 }
 
 function alreadyExists(file: string): AppError {
-  return new AppError('invalid_request', { detail: `${file} already exists. Give another name, or --force.` });
+  return new AppError('invalid_request', { detail: `${file} already exists. Use another name, or --force.` });
 }

@@ -120,7 +120,7 @@ describe('bin import', () => {
     expect(err).toMatch(/This cannot be done: .*has no usable row/);
     expect((await bankOf('999900'))[0]).toBe('FIRST BANK');
     expect((await gatehouse('import', 'one.csv', '--date', '2026-02-30')).err).toContain(
-      'Give a date such as 2026-11-21.',
+      'Use a date such as 2026-11-21.',
     );
   });
 

@@ -237,7 +237,7 @@ test('every process sees an upload, which changes nothing until it is imported o
   const first = await here.save(datasetNamed('first'), REPORT);
   const running = await goLive(other);
   const { version } = await here.stage(await uploadOf(datasetNamed('second', 30_000), first.id));
-  expect(await there.staged(version.id)).toMatchObject({ version: { id: version.id }, change: CHANGE });
+  expect(await there.findStaged(version.id)).toMatchObject({ version: { id: version.id }, change: CHANGE });
   expect((await there.versions())?.current?.source).toBe('test');
   expect(bankIn(running.current())).toBe('first');
   const results = await Promise.all([here, there].map((stored) => stored.importStaged(version.id)));
@@ -253,7 +253,7 @@ test('an upload that is discarded, replaced or incomplete leaves no parts and is
   const stored = createStoredDatasets({ store, clock });
   const first = (await stored.stage(await uploadOf(datasetNamed('first')))).version;
   const second = (await stored.stage(await uploadOf(datasetNamed('second')))).version;
-  expect([await stored.staged(first.id), await stored.importStaged(first.id)]).toEqual([undefined, undefined]);
+  expect([await stored.findStaged(first.id), await stored.importStaged(first.id)]).toEqual([undefined, undefined]);
   expect(await store.get(keys.binDatasetPart(first.id, 0))).toBeUndefined();
   expect([await stored.discardStaged(first.id), await stored.discardStaged(second.id)]).toEqual([false, true]);
   expect(await store.get(keys.binDatasetPart(second.id, 0))).toBeUndefined();

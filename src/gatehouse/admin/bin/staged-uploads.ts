@@ -71,7 +71,7 @@ export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' 
 
   /** Finds an upload even if the data in use has changed since. */
   const findAny = async (req: Request): Promise<StagedDataset> => {
-    const staged = await stored.staged(String(req.params.id));
+    const staged = await stored.findStaged(String(req.params.id));
     if (!staged) throw uploadGone();
     return staged;
   };

@@ -30,7 +30,7 @@ const sourceText = z
   .string()
   .trim()
   .max(200)
-  .refine((text) => !containsCardNumber(text), { error: 'Leave the card number out.' });
+  .refine((text) => !containsCardNumber(text), { error: 'Remove the card number.' });
 const date = z.iso.date('Enter a date such as 2026-11-21.');
 
 const uploadForm = z.object({

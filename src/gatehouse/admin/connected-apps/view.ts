@@ -17,7 +17,7 @@ import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
 const clientSecret = z.string().min(1).max(2000).optional();
 /** The name is shown on pages, and sent to the provider by dynamic client registration. */
 const name = connectedAppSchema.shape.name.refine((text) => !containsCardNumber(text), {
-  error: 'Leave the card number out.',
+  error: 'Remove the card number.',
   params: { rule: 'card_number' },
 });
 

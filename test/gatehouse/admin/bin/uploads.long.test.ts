@@ -204,7 +204,7 @@ test('a form does not repeat card numbers', async () => {
   for (const name of ['source', 'licence', 'columns']) {
     const value = name === 'columns' ? `start=${CARD},country=ISO` : CARD;
     const { status, body } = await sendForm({ [name]: value, date: '' }, fileOf(rowOf('40001234', 'B')));
-    expect([status, body.includes('Leave the card number out.'), body.includes(CARD)]).toEqual([400, true, false]);
+    expect([status, body.includes('Remove the card number.'), body.includes(CARD)]).toEqual([400, true, false]);
   }
   const columns = await upload('LOW,ISO\n', `date=2026-11-01&source=x&columns=start=${CARD},country=ISO`);
   expect([columns.status, JSON.stringify(columns.json).includes(CARD)]).toEqual([400, false]);
@@ -227,7 +227,7 @@ test('refuses unusable files with the cause, without repeating a card number', a
   expect((await refused('', 'date=2026-02-31&source=x'))[0]).toBe(400);
   expect((await refused('', `date=2026-02-01&source=${CARD}`))[0]).toBe(400);
   const columns = await upload('LOW;x\n', `${about}&columns=start=LOW`);
-  expect(JSON.stringify(columns.json.errors)).toContain('Give at least the columns of start and country.');
+  expect(JSON.stringify(columns.json.errors)).toContain('Name at least the columns of start and country.');
   const large = { ...(await credentials()), 'content-type': 'text/csv', 'content-length': String(65 * 2 ** 20) };
   const { status } = await ask(`${site.url}/admin/api/bin/uploads?${about}`, { method: 'POST', headers: large });
   expect(status).toBe(413);
