@@ -34,7 +34,12 @@ test('R134 1,200 exchanges of one service at a provider that takes 3 s leave ano
   }
   const other = createUserAgent();
   const form = await other.get(`${site.url}/sign-in`);
-  const release = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'slow', ms: PROVIDER_MS });
+  const release = site.sandbox.faults.set({
+    listener: 'identity-provider',
+    path: '/token',
+    kind: 'slow',
+    ms: PROVIDER_MS,
+  });
 
   const flood = Promise.all(
     userIds.map((id) =>
