@@ -73,7 +73,7 @@ const READERS: Readonly<Record<string, string>> = {
 test('R120 no other file reads the message of an error', () => {
   const reading = globSync('src/**/*.ts').filter((file) => {
     const code = readFileSync(file, 'utf8').replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
-    return /\b(?:error|cause|failed|origin|issue|err|thrown|reason)\??\.(?:message|stack)\b|String\((?:error|cause|err)\)|issues\[0\]\?\.message/.test(
+    return /\b\w*(?:error|cause|failed|failure|origin|issue|err|thrown|reason)\??\.(?:message|stack)\b|String\(\w*(?:error|cause|err)\)|issues\[0\]\?\.message/i.test(
       code,
     );
   });

@@ -342,7 +342,7 @@ describe('faults', () => {
 test.each([{}, { allow: 'all' }, { allow: { claim: 'groups', values: 'staff' } }])(
   'a faulty rule for who may sign in gets advice: %o',
   (signIn) => {
-    expect(faultsOf({ signIn }).join()).toContain('/signIn/allow: Give "everyone", or {"claim": ');
+    expect(faultsOf({ signIn }).join()).toContain('/signIn/allow: Enter "everyone", or {"claim": ');
   },
 );
 
@@ -387,7 +387,7 @@ describe('R3: a parameter of the protocol cannot be set, in any case', () => {
   });
 
   test('a parameter with its own field is refused with the name of the field', () => {
-    expect(faultsOf({ parameters: { prompt: 'login' } })[0]).toContain('set prompt');
+    expect(faultsOf({ parameters: { prompt: 'login' } })[0]).toContain('Set the parameter "prompt"');
   });
 
   test('resource and audience can be set', () => {
