@@ -128,7 +128,7 @@ test('creates and tests a webhook, shows its response, resends, rotates its secr
   await click('link', receiver.url);
   await click('button', 'Create new secret');
   expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^whsec_/);
-  await page.getByText(/previous one signs, too/).waitFor();
+  await page.getByText(/previous secret also signs/).waitFor();
 
   await page.getByRole('link', { name: 'Delete webhook…' }).click();
   await page.getByText('This cannot be undone.').last().waitFor();

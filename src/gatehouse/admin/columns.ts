@@ -4,7 +4,7 @@ import type { Tone } from '../../shared/pages/words.ts';
 /** The views that cells can include, with their data. Each resource adds its own. */
 export interface CellViews {
   '/admin/parts/expiry': { token: { state: string; expiresAt: string | null } };
-  '/admin/parts/user-link': { id: string; name?: string | undefined };
+  '/admin/parts/user-link': { id: string; name?: string | undefined; email?: string | undefined };
 }
 type ViewCell = {
   [Name in keyof CellViews]: { view: Name; data: CellViews[Name]; isCut?: boolean };

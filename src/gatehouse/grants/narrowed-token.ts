@@ -79,7 +79,10 @@ export function createNarrowedTokens(parts: {
   /** Returns the seconds until this service may cause another refresh of this grant; 0 if it may now. */
   const secondsLeft = async (key: string): Promise<number> => {
     const pause = await store.get(key);
-    return pause ? Math.max(1, Math.ceil(PAUSE_SECONDS - (clock() - Number(pause.value)) / 1000)) : 0;
+    if (!pause) return 0;
+    const seconds = Math.ceil(PAUSE_SECONDS - (clock() - Number(pause.value)) / 1000);
+    // A clock that was set back must not make the wait longer.
+    return Math.min(PAUSE_SECONDS, Math.max(1, seconds));
   };
 
   /** Records that the service causes a refresh. Returns false if it has caused one within the pause. */

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { workByKey } from '../../shared/fair-pool.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
-import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
+import { type ConnectedApp, providerHostOf, tokenOriginOf } from '../../shared/provider/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../../shared/provider/issuer.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
 import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
@@ -144,7 +144,7 @@ export function createRefresher(parts: {
   const inFlight = new Map<string, InFlight>();
 
   const withinShare = <T>({ app, service }: RefreshRequest, work: () => Promise<T>): Promise<T> =>
-    service === undefined ? work() : outbound.serve(providerHostOf(app) ?? app.issuer, service, work);
+    service === undefined ? work() : outbound.serve(tokenOriginOf(app), service, work);
 
   const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const { rejected, result } = joinOrStart(request);

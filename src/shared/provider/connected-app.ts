@@ -260,3 +260,8 @@ export function isOpenIdApp(app: ConnectedApp): boolean {
 export function providerHostOf({ endpoints, issuer }: Pick<ConnectedApp, 'endpoints' | 'issuer'>): string | undefined {
   return URL.parse(endpoints?.token ?? issuer)?.host;
 }
+
+/** The origin of the token endpoint that the app names, or of its issuer. */
+export function tokenOriginOf({ endpoints, issuer }: Pick<ConnectedApp, 'endpoints' | 'issuer'>): string {
+  return URL.parse(endpoints?.token ?? issuer)?.origin ?? issuer;
+}

@@ -227,7 +227,7 @@ describe('R116 the administration', () => {
       400,
       [expect.objectContaining({ pointer: '#/id', rule: 'has_connections' })],
     ]);
-    expect(JSON.stringify(refused.json)).toContain('register the app as it was');
+    expect(JSON.stringify(refused.json)).toContain('register the app with the same issuer');
     const taken = await admin.call('POST', '/connected-apps', asRegistered(filesOf(home)));
     expect([taken.status, taken.json]).toEqual([201, expect.anything()]);
     expect(await connection()).toMatchObject({ health: 'active' });

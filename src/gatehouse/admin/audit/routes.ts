@@ -32,6 +32,7 @@ declare module '../../../shared/pages/page-data.ts' {
 declare module '../columns.ts' {
   interface CellViews {
     '/admin/audit/event': { entry: AuditRow };
+    '/admin/audit/details': { row: AuditRow };
   }
 }
 

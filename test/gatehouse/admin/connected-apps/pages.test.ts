@@ -225,7 +225,12 @@ describe('a new administrator', () => {
     expect(page.status).toBe(200);
     expect(new URL(page.url).pathname).toBe('/admin/connected-apps/second/check');
     const link = `${site.url}/sign-in?app=second`;
-    for (const words of ['The app is registered.', 'No problems found', 'The token endpoint accepts the client ID and secret', link])
+    for (const words of [
+      'The app is registered.',
+      'No problems found',
+      'The token endpoint accepts the client ID and secret',
+      link,
+    ])
       expect(page.body).toContain(words);
     const app = await open('connected-apps/second');
     for (const url of [
