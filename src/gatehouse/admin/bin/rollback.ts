@@ -78,4 +78,4 @@ export function binRollbackRoutes(parts: AdminParts) {
 const CHANGED = 'The BIN data has changed since you opened this page. Check what will happen now, and confirm again.';
 
 const describe = ({ source, asOf, size }: UsedDataset) =>
-  `${source} (${asOf}, ${size.toLocaleString('en-GB')} ${size === 1 ? 'row' : 'rows'})`;
+  `${source} (as of ${asOf}, ${size.toLocaleString('en-GB')} ${size === 1 ? 'row' : 'rows'})`;
