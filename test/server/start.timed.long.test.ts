@@ -196,7 +196,7 @@ describe('invalid settings', () => {
     const took = startStopwatch();
     const told = await refusal({ DATA_DIR: place() });
     expect(took()).toBeLessThan(30_000);
-    expect(told).toMatch(/- DATA_DIR names .*Choose a folder with DATA_DIR/);
+    expect(told).toMatch(/- DATA_DIR names .*Set DATA_DIR to a folder/);
     expect(told).not.toMatch(/\bE[A-Z]{4,}\b/);
   });
 

@@ -23,7 +23,7 @@ test('behind sentinels with REDIS_DURABILITY=aof, the start warns, and a lost re
   const member = crowd.member(0);
   const [person, other] = crowd.people;
   if (!person || !other) throw new Error('There are no people.');
-  await until(() => crowd.output().includes('since REDIS_DURABILITY is aof'));
+  await until(() => crowd.output().includes('because REDIS_DURABILITY is aof'));
   expect((await crowd.thread(member, other)).status).toBe(200);
   await crowd.expire(person);
   const [master, ...replicas] = set.servers;
