@@ -30,7 +30,6 @@ import {
 } from '../support/fleet.ts';
 import { CLIENT_SECRET } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
-import { NO_SHARE } from '../support/no-share.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { until } from '../support/until.ts';
@@ -223,7 +222,6 @@ function defineTests(kind: StoreKind): void {
     const parts = {
       grants,
       provider,
-      outbound: NO_SHARE,
       revokeUnowned,
       leases,
       times: TIMES,

@@ -1,7 +1,6 @@
 /** Returns an access token for a user and app, or the reason why there is none. */
 
 import { AppError } from '../../shared/errors.ts';
-import { OutboundError } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
 import {
@@ -17,6 +16,7 @@ import {
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
 import type { Refresher } from './refresh.ts';
+import { BUSY_RETRY_SECONDS, type InServiceShare } from './service-share.ts';
 
 /** Expected failures are results; only errors of the storage are thrown. */
 export type TokenResult =
@@ -72,10 +72,11 @@ export interface AccessTokens {
 export function createAccessTokens(parts: {
   grants: GrantStore;
   refresher: Refresher;
+  inServiceShare: InServiceShare;
   missing: Pick<MissingScopes, 'announce'>;
   clock: () => number;
 }): AccessTokens {
-  const { grants, refresher, missing, clock } = parts;
+  const { grants, refresher, inServiceShare, missing, clock } = parts;
 
   const load = async <Result extends { kind: string }>(
     userId: string,
@@ -88,13 +89,14 @@ export function createAccessTokens(parts: {
     await missing.announce(app, stored);
     const current = toResult(stored, clock(), rejected);
     if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
-    const refreshed = refresher
-      .refresh({ userId, app, rejected, service })
-      .then((newStored) => toResult(newStored, clock(), rejected));
-    if (current.kind !== 'token') return refreshed.catch(unavailableIfBusy);
-    // Without the store or a slot, no refresh can start, but a token that has not expired still works (F16).
+    const refreshed = inServiceShare(app, service, () => refresher.refresh({ userId, app, rejected })).then((done) => {
+      if (done) return toResult(done.value, clock(), rejected);
+      return current.kind === 'token' ? current : NO_SLOT;
+    });
+    if (current.kind !== 'token') return refreshed;
+    // Without the store no refresh can start, but a token that has not expired still works (F16).
     const currentIfNotStarted = (error: unknown): Result => {
-      if (isBusy(error) || (error instanceof AppError && error.code === 'storage_unavailable')) return current;
+      if (error instanceof AppError && error.code === 'storage_unavailable') return current;
       throw error;
     };
     return resultWithinWait(refreshed.catch(currentIfNotStarted), current);
@@ -132,23 +134,13 @@ export function needsNoRefresh(
   return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
 }
 
-/** The same as for a call to a host that is at its limits. */
-export const BUSY_RETRY_SECONDS = 2;
-
-/** True for the error of a service that gets no slot of the provider in time (R134). */
-export function isBusy(error: unknown): boolean {
-  return error instanceof OutboundError && error.reason === 'busy';
-}
-
-function unavailableIfBusy(error: unknown): Unavailable {
-  if (!isBusy(error)) throw error;
-  return {
-    kind: 'unavailable',
-    cause: 'provider_unavailable',
-    isUnverified: false,
-    retryAfterSeconds: BUSY_RETRY_SECONDS,
-  };
-}
+/** The result for a service that gets no slot of the provider in time (R134). */
+const NO_SLOT: Unavailable = {
+  kind: 'unavailable',
+  cause: 'provider_unavailable',
+  isUnverified: false,
+  retryAfterSeconds: BUSY_RETRY_SECONDS,
+};
 
 /** Resolves with the result, or with the fallback if the result takes too long. */
 function resultWithinWait<Result>(result: Promise<Result>, fallback: Result): Promise<Result> {

@@ -24,6 +24,7 @@ import { countSetAside, createMovedApps } from './moved-apps.ts';
 import { createNarrowedTokens, type NarrowedTokens } from './narrowed-token.ts';
 import { createRefresher, refreshTimes } from './refresh.ts';
 import { createRevocations, type Revocations } from './revocations.ts';
+import { createServiceShare } from './service-share.ts';
 
 /** The most connections to end: fewer callbacks than this run at one time. */
 const MAX_REMAINING = 1_000;
@@ -92,7 +93,6 @@ export function createGrants(parts: {
   const refresher = createRefresher({
     grants,
     provider,
-    outbound,
     revokeUnowned: revocations.revokeUnowned,
     leases: createLeases({ store, milliseconds: times.leaseMilliseconds }),
     times,
@@ -102,7 +102,8 @@ export function createGrants(parts: {
     failedOverAt: storage.failedOverAt,
   });
   const missing = createMissingScopes({ grants, index, events });
-  const accessTokens = createAccessTokens({ grants, refresher, missing, clock });
+  const inServiceShare = createServiceShare(outbound);
+  const accessTokens = createAccessTokens({ grants, refresher, inServiceShare, missing, clock });
   const links = createConnectLinks({ store, sealedJson, publicHref, clock });
   const { isRegistered } = connectedApps.registry;
   const connections = createConnections({
@@ -154,7 +155,7 @@ export function createGrants(parts: {
       clock,
     }),
     missing,
-    narrowed: createNarrowedTokens({ grants, refresher, store, clock }),
+    narrowed: createNarrowedTokens({ grants, refresher, inServiceShare, store, clock }),
     fetch: createAuthorizedFetch({ accessTokens, grants, outbound }),
     async close() {
       await Promise.all([refresher.close(), everyone.close()]);

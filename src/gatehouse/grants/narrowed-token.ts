@@ -8,12 +8,11 @@ import { remembered } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
-import { BUSY_RETRY_SECONDS, isBusy } from './access-tokens.ts';
-import type { StoredGrant } from './grant.ts';
-import { type Grant, healthOf, isBackingOff } from './grant.ts';
+import { healthOf, isBackingOff, type ReadableGrant, type StoredGrant } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { isNarrowingRefusal } from './refresh-outcome.ts';
+import { BUSY_RETRY_SECONDS, type InServiceShare } from './service-share.ts';
 
 /** Without `scopes`, the token has all granted scopes; without `resource`, it is for all resources of the app. */
 export interface Narrowing {
@@ -37,13 +36,10 @@ export type NarrowedResult =
 
 interface CachedToken {
   result: Extract<NarrowedResult, { kind: 'narrowed' }>;
-  /**
-   * The refresh token of the grant at that time. A refresh with this one or a later one may have ended the access
-   * token.
-   */
-  refreshToken: string;
   /** The consent of the grant at that time. A later consent may have withdrawn a scope. */
   consentedAt: number;
+  /** The version of the grant after the refresh. Each later refresh writes the grant. */
+  version: number;
 }
 
 const MAX_CACHED = 1_000;
@@ -68,100 +64,98 @@ export interface NarrowedTokens {
 export function createNarrowedTokens(parts: {
   grants: GrantStore;
   refresher: Refresher;
+  inServiceShare: InServiceShare;
   store: Pick<Store, 'get' | 'write'>;
   clock: () => number;
 }): NarrowedTokens {
-  const { grants, refresher, store, clock } = parts;
+  const { grants, refresher, inServiceShare, store, clock } = parts;
   const cached = remembered<CachedToken>(MAX_CACHED);
   /** By service and narrowing: equal requests at the same time share one call. */
-  const inFlight = new Map<string, ReturnType<typeof refreshFor>>();
+  const inFlight = new Map<string, Promise<NarrowedResult>>();
 
   /** Returns the seconds until this service may cause another refresh of this grant; 0 if it may now. */
-  const secondsLeft = async (key: string): Promise<number> => {
-    const pause = await store.get(key);
+  const secondsLeft = async (pauseKey: string): Promise<number> => {
+    const pause = await store.get(pauseKey);
     if (!pause) return 0;
     const seconds = Math.ceil(PAUSE_SECONDS - (clock() - Number(pause.value)) / 1000);
     // A clock that was set back must not make the wait longer.
     return Math.min(PAUSE_SECONDS, Math.max(1, seconds));
   };
 
-  /** Records that the service causes a refresh. Returns false if it has caused one within the pause. */
-  const beginPause = async (key: string): Promise<boolean> => {
-    const put = { put: key, value: String(clock()), ifVersion: 0, lifetimeSeconds: PAUSE_SECONDS };
+  /** Records that the service causes a refresh of this grant. Returns false if it has caused one within the pause. */
+  const beginPause = async (pauseKey: string): Promise<boolean> => {
+    const put = { put: pauseKey, value: String(clock()), ifVersion: 0, lifetimeSeconds: PAUSE_SECONDS };
     return (await store.write([put])) !== undefined;
   };
 
-  const refreshFor = async (
+  const refresh = async (
     userId: string,
     app: ConnectedApp,
     { scopes, resource }: Narrowing,
+    cacheKey: string,
+  ): Promise<NarrowedResult> => {
+    const refreshed = await refresher.attempt({ userId, app, scopes, resource });
+    const result = resultOf(refreshed, scopes, app, clock());
+    const stored = workingGrant(refreshed.stored);
+    if (result.kind === 'narrowed' && stored?.grant.refreshToken !== undefined)
+      cached.set(cacheKey, { result, consentedAt: stored.grant.consentedAt, version: stored.version });
+    return result;
+  };
+
+  /** Refreshes unless the service has caused a refresh within the pause. */
+  const refreshAfterPause = async (
+    userId: string,
+    app: ConnectedApp,
     service: string,
-  ): Promise<{ result: NarrowedResult; stored?: StoredGrant | undefined }> => {
-    const request = { userId, app, scopes, resource, service };
-    if (!app.endsEarlierTokens) {
-      const refreshed = await refresher.attempt(request);
-      return { result: resultOf(refreshed, scopes, app, clock()), stored: refreshed.stored };
-    }
+    work: () => Promise<NarrowedResult>,
+  ): Promise<NarrowedResult> => {
     const pauseKey = keys.narrowing(userId, app.id, service);
-    const grant = workingGrant(await grants.load(userId, app));
-    const canRefresh = grant?.refreshToken !== undefined && !isBackingOff(grant, clock());
-    if (canRefresh && !(await beginPause(pauseKey))) {
-      return { result: { kind: 'too_many', retryAfterSeconds: await secondsLeft(pauseKey) } };
-    }
-    try {
-      const refreshed = await refresher.attempt(request);
-      const result = resultOf(refreshed, scopes, app, clock());
-      // The response stays `unavailable`, with the longer of the two waits.
-      const retryAfterSeconds = result.kind === 'unavailable' ? await secondsLeft(pauseKey) : 0;
-      return result.kind === 'unavailable' && retryAfterSeconds > result.retryAfterSeconds
-        ? { result: { ...result, retryAfterSeconds } }
-        : { result, stored: refreshed.stored };
-    } catch (error) {
-      if (canRefresh && isBusy(error)) await store.write([{ delete: pauseKey }]);
-      throw error;
-    }
+    const grant = workingGrant(await grants.load(userId, app))?.grant;
+    const callsProvider = grant?.refreshToken !== undefined && !isBackingOff(grant, clock());
+    if (callsProvider && !(await beginPause(pauseKey)))
+      return { kind: 'too_many', retryAfterSeconds: await secondsLeft(pauseKey) };
+    const result = await work();
+    if (result.kind !== 'unavailable') return result;
+    // The response stays `unavailable`, with the longer of the two waits.
+    return { ...result, retryAfterSeconds: Math.max(result.retryAfterSeconds, await secondsLeft(pauseKey)) };
   };
 
   return {
     async accessToken(userId, app, narrowing, service) {
       const { scopes, resource } = narrowing;
-      const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
-      const grant = workingGrant(await grants.load(userId, app));
-      const cachedToken = cached.get(key);
+      const cacheKey = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
+      const stored = workingGrant(await grants.load(userId, app));
+      const cachedToken = cached.get(cacheKey);
       const isFresh =
         cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;
-      if (isFresh && grant && isTokenOf(grant, cachedToken, app)) return cachedToken.result;
-      const callKey = `${service} ${key}`;
-      const call = inFlight.get(callKey) ?? refreshFor(userId, app, narrowing, service);
-      inFlight.set(callKey, call);
-      try {
-        const { result, stored } = await call;
-        const { refreshToken, consentedAt } = workingGrant(stored) ?? {};
-        if (result.kind === 'narrowed' && refreshToken !== undefined && consentedAt !== undefined)
-          cached.set(key, { result, refreshToken, consentedAt });
-        return result;
-      } catch (error) {
-        if (!isBusy(error)) throw error;
-        return { kind: 'unavailable', isUnverified: false, retryAfterSeconds: BUSY_RETRY_SECONDS };
-      } finally {
-        inFlight.delete(callKey);
-      }
+      if (isFresh && stored && isTokenOf(stored, cachedToken, app)) return cachedToken.result;
+      const callKey = `${service} ${cacheKey}`;
+      const call = async (): Promise<NarrowedResult> => {
+        const work = () => refresh(userId, app, narrowing, cacheKey);
+        const done = await inServiceShare(app, service, () =>
+          app.endsEarlierTokens ? refreshAfterPause(userId, app, service, work) : work(),
+        );
+        return done?.value ?? { kind: 'unavailable', isUnverified: false, retryAfterSeconds: BUSY_RETRY_SECONDS };
+      };
+      const result = inFlight.get(callKey) ?? call().finally(() => inFlight.delete(callKey));
+      inFlight.set(callKey, result);
+      return result;
     },
   };
 }
 
 /** Returns undefined if there is no grant, or if it has ended: its cached access tokens must not be returned. */
-function workingGrant(stored: StoredGrant | undefined): Grant | undefined {
-  const grant = stored && 'grant' in stored ? stored.grant : undefined;
-  return grant?.failure?.kind === 'reconnect_needed' ? undefined : grant;
+function workingGrant(stored: StoredGrant | undefined): ReadableGrant | undefined {
+  if (!stored || 'unreadable' in stored) return undefined;
+  return stored.grant.failure?.kind === 'reconnect_needed' ? undefined : stored;
 }
 
 function isTokenOf(
-  grant: Grant,
-  { refreshToken, consentedAt }: CachedToken,
+  { grant, version }: ReadableGrant,
+  token: CachedToken,
   { endsEarlierTokens }: ConnectedApp,
 ): boolean {
-  return grant.consentedAt === consentedAt && (!endsEarlierTokens || grant.refreshToken === refreshToken);
+  return grant.consentedAt === token.consentedAt && (!endsEarlierTokens || version === token.version);
 }
 
 function resultOf(
@@ -170,7 +164,7 @@ function resultOf(
   app: ConnectedApp,
   now: number,
 ): NarrowedResult {
-  const grant = workingGrant(stored);
+  const grant = workingGrant(stored)?.grant;
   if (!grant) return { kind: 'no_grant' };
   const { refreshToken, failure } = grant;
   if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes ?? grant.scopes, app, now);

@@ -4,8 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { workByKey } from '../../shared/fair-pool.ts';
 import type { Events } from '../../shared/observability/events.ts';
-import type { Outbound } from '../../shared/outbound/outbound.ts';
-import { type ConnectedApp, providerHostOf, tokenOriginOf } from '../../shared/provider/connected-app.ts';
+import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../../shared/provider/issuer.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
 import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
@@ -43,8 +42,6 @@ export interface RefreshRequest {
   scopes?: readonly string[] | undefined;
   /** Gets an access token for only this resource (RFC 8707 section 2.2). It is returned and never stored. */
   resource?: string | undefined;
-  /** The id of the relay token whose service causes the refresh. */
-  service?: string | undefined;
 }
 
 export interface Refreshed {
@@ -105,9 +102,6 @@ export interface Refresher {
   /**
    * Refreshes the grant if that is due, and returns it; its `failure` says what went wrong.
    * Concurrent requests for the same user and app share one refresh, in this process and across processes.
-   * A request of a service first waits for a slot of the services' share (R134). A user's request for the same grant
-   * does not wait for that slot.
-   * @throws OutboundError `busy` for a service that gets no slot in time
    */
   refresh(request: RefreshRequest): Promise<StoredGrant | undefined>;
 
@@ -126,7 +120,6 @@ export interface Refresher {
 export function createRefresher(parts: {
   grants: GrantStore;
   provider: Pick<ProviderClient, 'refresh'>;
-  outbound: Pick<Outbound, 'serve'>;
   revokeUnowned: Revocations['revokeUnowned'];
   leases: Leases;
   times: Pick<RefreshTimes, 'reconnectMilliseconds'>;
@@ -136,15 +129,12 @@ export function createRefresher(parts: {
   /** When the storage last failed over (milliseconds since the epoch). */
   failedOverAt?: (() => number | undefined) | undefined;
 }): Refresher {
-  const { grants, provider, outbound, leases, times, events, clock, random } = parts;
+  const { grants, provider, leases, times, events, clock, random } = parts;
   const journal = createRefreshJournal(grants, clock);
   const outcomes = createRefreshOutcomes(parts);
   // By user, app, registration, scopes and resource, so that no caller gets another user's grant (R33), or a grant of
   // an earlier registration.
   const inFlight = new Map<string, InFlight>();
-
-  const withinShare = <T>({ app, service }: RefreshRequest, work: () => Promise<T>): Promise<T> =>
-    service === undefined ? work() : outbound.serve(tokenOriginOf(app), service, work);
 
   const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const { rejected, result } = joinOrStart(request);
@@ -268,9 +258,9 @@ export function createRefresher(parts: {
   };
 
   return {
-    refresh: (request) => withinShare(request, () => refresh(request)),
+    refresh,
 
-    attempt: (request) => withinShare(request, () => joinOrStart(request).result),
+    attempt: (request) => joinOrStart(request).result,
 
     refreshInterrupted(findApp) {
       interrupted = refreshInterrupted(findApp);

@@ -28,7 +28,6 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { DAY_MS } from '../../../src/shared/time.ts';
 import { PLATFORM } from '../../support/apps.ts';
-import { NO_SHARE } from '../../support/no-share.ts';
 import { TURN } from '../../support/task-turn.ts';
 import { until } from '../../support/until.ts';
 
@@ -97,7 +96,7 @@ describe('R113', () => {
   const processOf = (over: Store = store, seconds = SECONDS): (() => Promise<unknown>) => {
     const clock = () => now;
     const refresher = createRefresher({
-      ...{ grants, provider, outbound: NO_SHARE, events, clock, random: () => 0.5, times: refreshTimes(300) },
+      ...{ grants, provider, events, clock, random: () => 0.5, times: refreshTimes(300) },
       revokeUnowned: async () => ({ outcome: 'revoked' as const }),
       leases: createLeases({ store, milliseconds: 4_000 }),
     });

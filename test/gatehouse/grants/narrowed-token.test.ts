@@ -11,8 +11,9 @@ import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createNarrowedTokens, type NarrowedTokens } from '../../../src/gatehouse/grants/narrowed-token.ts';
 import { createRefresher, type Refresher, refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
+import { createServiceShare } from '../../../src/gatehouse/grants/service-share.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
-import { OutboundError } from '../../../src/shared/outbound/outbound.ts';
+import { type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { ProviderClient } from '../../../src/shared/provider/provider-client.ts';
 import type { RefreshOutcome, TokenRefresh } from '../../../src/shared/provider/token-refresh.ts';
@@ -23,7 +24,6 @@ import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
-import { NO_SHARE } from '../../support/no-share.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['read', 'write'] } as ConnectedApp;
@@ -36,9 +36,11 @@ let refresher: Refresher;
 let narrowed: NarrowedTokens;
 let now: number;
 let calls: { refreshToken: string; scopes: readonly string[] | undefined }[];
+let serve: Outbound['serve'];
 let respond: (request: TokenRefresh) => Promise<RefreshOutcome>;
 beforeEach(async () => {
   [now, calls] = [NOW, []];
+  serve = (_host, _service, work) => work();
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-narrow-'));
   store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
@@ -61,7 +63,6 @@ beforeEach(async () => {
   const shared = {
     grants,
     provider,
-    outbound: NO_SHARE,
     revokeUnowned: provider.revoke,
     events,
     clock,
@@ -69,7 +70,8 @@ beforeEach(async () => {
   };
   const leases = createLeases({ store, milliseconds: 4_000 });
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
-  narrowed = createNarrowedTokens({ grants, refresher, store, clock });
+  const inServiceShare = createServiceShare({ serve: (host, service, work) => serve(host, service, work) });
+  narrowed = createNarrowedTokens({ grants, refresher, inServiceShare, store, clock });
 });
 afterEach(async () => {
   await store.close();
@@ -274,17 +276,35 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     expect(await of(['write'])).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 30 });
   });
 
+  test('a token that a later refresh ended is not returned again, even if the refresh token stays the same', async () => {
+    await stored();
+    respond = async () => tokens(`narrow ${calls.length}`, undefined, { expiresInSeconds: 3_600 });
+    expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 1' });
+    expect(await of(['write'], 'beside')).toMatchObject({ accessToken: 'narrow 2' });
+    now += 31_000;
+    expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 3' });
+  });
+
+  test('calls that wait for a slot while the grant backs off cause one refresh', async () => {
+    await stored(failed('passing'));
+    const slot = Promise.withResolvers<void>();
+    serve = async (_host, _service, work) => {
+      await slot.promise;
+      return work();
+    };
+    respond = async () => tokens(`narrow ${calls.length}`);
+    const results = Promise.all(scopeSets.map((scopes) => of(scopes)));
+    now += 31_000;
+    slot.resolve();
+    expect((await results).map(({ kind }) => kind).toSorted()).toEqual(['narrowed', 'too_many', 'too_many']);
+    expect(calls).toHaveLength(1);
+  });
+
   test('a call that finds no slot at the provider is not counted', async () => {
     await stored();
-    const refuse = () => Promise.reject(new OutboundError('busy', 'no slot'));
-    const busy = createNarrowedTokens({
-      grants,
-      refresher: { ...refresher, attempt: refuse },
-      store,
-      clock: () => now,
-    });
-    const result = await busy.accessToken('u1', app, { scopes: ['read'] }, 'flood');
-    expect(result).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 2 });
+    serve = () => Promise.reject(new OutboundError('busy', 'no slot'));
+    expect(await of(['read'])).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 2 });
+    serve = (_host, _service, work) => work();
     respond = async () => tokens('narrow');
     expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
   });

@@ -10,6 +10,7 @@ import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createRefresher, type Refresher, refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import { createRevocations } from '../../../src/gatehouse/grants/revocations.ts';
+import { createServiceShare } from '../../../src/gatehouse/grants/service-share.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
@@ -24,7 +25,6 @@ import { createSealedJson, type SealedJson } from '../../../src/shared/storage/s
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
-import { NO_SHARE } from '../../support/no-share.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { PATIENTLY } from '../../support/until.ts';
 
@@ -58,7 +58,7 @@ const provider = {
     return { outcome: 'revoked' as const };
   },
 } as unknown as ProviderClient;
-const atProvider = { provider, outbound: NO_SHARE, revokeUnowned: provider.revoke };
+const atProvider = { provider, revokeUnowned: provider.revoke };
 
 const events = {
   refreshEnded: (facts: object) => void ended.push(facts),
@@ -78,13 +78,15 @@ beforeEach(async () => {
   sealedJson = createSealedJson(createSealer(parsed.keys));
   grants = createGrantStore({ store, sealedJson, clock });
   refresher = newRefresher();
-  accessTokens = createAccessTokens({ grants, refresher, missing, clock });
+  accessTokens = createAccessTokens({ grants, refresher, inServiceShare, missing, clock });
 });
 afterEach(async () => {
   await store.close();
   rmSync(directory, { recursive: true, force: true });
 });
 
+/** No service takes part in these tests. */
+const inServiceShare = createServiceShare({ serve: (_host, _service, work) => work() });
 const TIMES = refreshTimes(300);
 const missing = { announce: async () => undefined };
 
@@ -859,6 +861,7 @@ describe('the result of a request for a token', () => {
     const due = { obtainedAt: now - 3_500_000, expiresAt: now + 10_000 };
     const failing = (error: Error) =>
       createAccessTokens({
+        inServiceShare,
         ...{ grants, missing, clock: () => now },
         refresher: { ...refresher, refresh: () => Promise.reject(error) },
       }).get('u1', APP);

@@ -1,0 +1,30 @@
+/** Limits how much of a provider's slots services use for refreshes (R134). */
+import { type Outbound, OutboundError } from '../../shared/outbound/outbound.ts';
+import { type ConnectedApp, tokenOriginOf } from '../../shared/provider/connected-app.ts';
+
+/** The `Retry-After` of a service that gets no slot, in seconds. The same as for a call to a host that is at its limits. */
+export const BUSY_RETRY_SECONDS = 2;
+
+/**
+ * Does work that may refresh a grant once the service has a slot. The slot comes before the refresh, so a user's request for the same
+ * grant does not wait for it.
+ * @param service id of the relay token; undefined for a user, whose work starts at once
+ * @returns undefined if the service gets no slot in time
+ */
+export type InServiceShare = <T>(
+  app: ConnectedApp,
+  service: string | undefined,
+  work: () => Promise<T>,
+) => Promise<{ value: T } | undefined>;
+
+export function createServiceShare(outbound: Pick<Outbound, 'serve'>): InServiceShare {
+  return async (app, service, work) => {
+    if (service === undefined) return { value: await work() };
+    try {
+      return { value: await outbound.serve(tokenOriginOf(app), service, work) };
+    } catch (error) {
+      if (error instanceof OutboundError && error.reason === 'busy') return undefined;
+      throw error;
+    }
+  };
+}
