@@ -70,25 +70,25 @@ test('a sign-in has these steps, and one failed', async () => {
 /** Each with its faults: the pointers that a sentence is about, and the sentence. */
 const REFUSED = `
 POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/id #/issuer #/clientId: Enter a string. #/name: Enter a name. #/callbackUrls: Enter an array. #: Remove unknown properties: "events", "url".
+  #/id #/issuer #/clientId: Enter a string. #/name: Enter a name. #/callbackUrls: Enter an array. #: Remove unknown names: "events", "url".
 POST relay-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scopes/0: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown properties: "events", "url".
+  #/name: Enter a name. #/scopes/0: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "url".
 POST service-accounts {}
   #/name #/app #/apiToken: Enter a string.
 POST service-accounts {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/app #/apiToken: Enter a string. #: Remove unknown properties: "events", "scopes", "url".
+  #/name: Enter a name. #/app #/apiToken: Enter a string. #: Remove unknown names: "events", "scopes", "url".
 POST webhooks {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/events: Choose at least one event. #: Remove unknown properties: "name", "scopes".
+  #/events: Choose at least one event. #: Remove unknown names: "name", "scopes".
 POST admin-tokens {}
   #/name: Enter a string. #/scope: Use one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z.
 POST admin-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scope: Use one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown properties: "events", "scopes", "url".
+  #/name: Enter a name. #/scope: Use one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "scopes", "url".
 POST admin-tokens {"name":"late","scope":"read","expiresAt":"2031-03-05T10:00:00Z"}
   #/expiresAt: Enter a time in the future, at most ten years from now.
 POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00Z"}
   #/expiresAt: Enter a time in the future, at most ten years from now.
 POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/relayToken #/address: Enter a string. #/scope: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown properties: "name", "events", "scopes", "url".
+  #/relayToken #/address: Enter a string. #/scope: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown names: "name", "events", "scopes", "url".
 PUT connected-apps/platform {}
   #/name #/issuer #/clientId: Enter a string. #/scopes #/callbackUrls: Enter an array. #/version: Enter a number.
 PUT relay-tokens/{nightly} {}

@@ -111,7 +111,7 @@ users/{uma}/delete # typed=user@example.test
   connection.removed connection {uma}/second user {uma} revoked {"connection":"{connection}","status":200}
   user.deleted user {uma}
 keys # [Publish the next key now]
-  success: The next signing key is published. It starts to sign in one day, when every service has read it.
+  success: The next signing key is published. It is used for signing from tomorrow on, so that every service has time to read it.
   signing_key.rotated
 `;
 
@@ -177,7 +177,7 @@ Fine
   Scopes are known: The provider knows every scope of this app.
   Sign-out at the provider: Signing out here also signs out at the provider.
   Back-channel logout: The app is not used for sign-in, so there is no session to end.
-Unknown
+Cannot tell
   Settings suit the provider: No preset is known for this provider.
   Connection is protected (TLS): The provider is called without TLS, which is allowed on this machine only.
   Authorization request is accepted: Not tried: fix the problem above first.

@@ -176,7 +176,7 @@ test.each(['connections', 'users'])(
 
 test('the next signing key is published', async () => {
   await press('keys', 'Publish the next key now', {
-    says: 'The next signing key is published. It starts to sign in one day, when every service has read it.',
+    says: 'The next signing key is published. It is used for signing from tomorrow on, so that every service has time to read it.',
   });
   // The button appears again once that key signs.
   const { body } = await open('keys');

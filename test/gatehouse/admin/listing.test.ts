@@ -26,6 +26,15 @@ const RESOURCES = readdirSync(join(import.meta.dirname, '../../../src/gatehouse/
   .filter((path) => path.endsWith('/routes.ts') && source(`gatehouse/admin/${path}`).includes('createResource('))
   .map((path) => dirname(path));
 
+/** Their filters. `q` is a search in the items. */
+const RESOURCE_FILTERS: Readonly<Record<string, readonly string[]>> = {
+  'admin-tokens': ['q', 'scope', 'state'],
+  'connect-links': ['q'],
+  'relay-tokens': ['app', 'q', 'scope', 'state'],
+  'service-accounts': ['app', 'q'],
+  webhooks: ['event', 'q', 'state'],
+};
+
 interface Operation {
   parameters?: { in: string; name: string }[];
 }
@@ -36,24 +45,33 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-test('the table has every list and parameter, except those of createResource', async () => {
+/** Each list with its parameters, except those of paging. */
+async function lists(): Promise<(readonly [string, string[]])[]> {
   const { paths } = JSON.parse((await ask(`${site.url}/openapi.json`)).body) as {
     paths: Record<string, { get?: Operation }>;
   };
-  const offered = Object.entries(paths).flatMap(([path, { get }]) => {
+  return Object.entries(paths).flatMap(([path, { get }]) => {
     const names = (get?.parameters ?? []).filter((one) => one.in === 'query').map(({ name }) => name);
     const list = /^\/admin\/api\/([a-z-]+)$/.exec(path)?.[1];
     // `format` selects the format of a list, not its items.
-    return list && names.includes('after') && !RESOURCES.includes(list)
-      ? [[list, names.filter((name) => !['after', 'limit', 'format'].includes(name)).toSorted()]]
+    return list && names.includes('after')
+      ? [[list, names.filter((name) => !['after', 'limit', 'format'].includes(name)).toSorted()] as const]
       : [];
   });
-  const lists = new Set(ROWS.map(({ list }) => list));
+}
+
+test('the lists of createResource have their filters', async () => {
+  const offered = (await lists()).filter(([list]) => RESOURCES.includes(list));
+  expect(Object.fromEntries(offered)).toEqual(RESOURCE_FILTERS);
+});
+
+test('the table has every other list and parameter', async () => {
+  const offered = (await lists()).filter(([list]) => !RESOURCES.includes(list));
   const parametersOf = (list: string) =>
     new Set(
       ROWS.filter((row) => row.list === list).flatMap(({ narrowed }) => narrowed.filter((name) => name !== 'users')),
     );
-  const named = [...lists].map((list) => [list, [...parametersOf(list)].toSorted()]);
+  const named = [...new Set(ROWS.map(({ list }) => list))].map((list) => [list, [...parametersOf(list)].toSorted()]);
   expect(Object.fromEntries(named)).toEqual(Object.fromEntries(offered));
 });
 

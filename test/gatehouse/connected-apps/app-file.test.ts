@@ -387,7 +387,7 @@ describe('R3: a parameter of the protocol cannot be set, in any case', () => {
   });
 
   test('a parameter with its own field is refused with the name of the field', () => {
-    expect(faultsOf({ parameters: { prompt: 'login' } })[0]).toContain('Set the parameter "prompt"');
+    expect(faultsOf({ parameters: { prompt: 'login' } })[0]).toContain('set prompt instead');
   });
 
   test('resource and audience can be set', () => {

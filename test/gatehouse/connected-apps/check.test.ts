@@ -654,7 +654,7 @@ describe('each fault has its finding', () => {
   );
 });
 
-test('the doctor sends only made-up codes and tokens to the provider', async () => {
+test('the doctor refreshes nothing at the provider, and its authorization request shows no page', async () => {
   await check();
   const made = at.provider.hitsOf('token').map(({ body }) => new URLSearchParams(body).get('grant_type'));
   expect(made).toEqual(['authorization_code']);

@@ -281,7 +281,7 @@ const CHANGED: Readonly<
       store.write([
         {
           put: keys.disconnectJob(APP.id),
-          value: JSON.stringify({ app: APP.id, startedAt: clock(), total: 1, done: 0, answers: {} }),
+          value: JSON.stringify({ app: APP.id, startedAt: clock(), total: 1, done: 0, results: {} }),
         },
         { index: keys.disconnectJobs, add: APP.id, score: clock() },
       ]),

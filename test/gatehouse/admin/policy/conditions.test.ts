@@ -40,11 +40,7 @@ test.each<[string, object, (string | boolean)[]]>([
   [
     'reads threads where there are none, over a connection that needs reconnecting',
     { scope: 'threads:read', app: 'plain', subject: ofUser('lost') },
-    [
-      true,
-      'The app has no API base URL, where threads are read.',
-      'The connection has ended: the user must reconnect.',
-    ],
+    [true, 'The app has no API base URL, where threads are read.', 'Reconnect needed: the user must reconnect.'],
   ],
 ])('a call that %s', async (_name, call, verdicts) => {
   const conditions = await conditionsOf(parts, call as Parameters<typeof conditionsOf>[1]);
