@@ -1,4 +1,7 @@
-/** The program behind `npm run bin-lookup-service`: serves until SIGINT or SIGTERM. Its subcommands are for the operator. */
+/**
+ * The program behind `npm run bin-lookup-service`: serves until SIGINT or SIGTERM. Its subcommands are for the
+ * operator.
+ */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { Command } from 'commander';

@@ -229,7 +229,9 @@ export function createAccounts(parts: {
   };
 }
 
-/** Returns the member of the index for this order. A later order has another member, which stays at a removal. */
+/**
+ * Returns the member of the index for this order. A later order has another member, which is not removed with this one.
+ */
 function memberOf(id: string, order: string): string {
   return `${id} ${order}`;
 }

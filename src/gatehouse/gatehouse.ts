@@ -54,7 +54,10 @@ export interface Gatehouse {
   close(): Promise<void>;
 }
 
-/** Leaves nothing open if it throws. @throws StartRefused if the storage must not be used, AppError `storage_unavailable` */
+/**
+ * Leaves nothing open if it throws. @throws StartRefused if the storage must not be used, AppError
+ * `storage_unavailable`
+ */
 export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse> {
   const { config, encryptionKeys, fromFile, datasetFile, logDestination } = parts;
   const { publicUrl } = config;

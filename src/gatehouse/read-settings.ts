@@ -83,8 +83,8 @@ function readApps(source: ConfigSource, path: string | undefined, policy: Addres
 }
 
 /**
- * The app whose sign-ins can make an administrator: that of `ADMIN_APP`, or the only sign-in app of the file. An app that is
- * registered later never makes an administrator.
+ * The app whose sign-ins can make an administrator: that of `ADMIN_APP`, or the only sign-in app of the file. An app
+ * that is registered later never makes an administrator.
  */
 function adminApp(named: string | undefined, { apps }: ParsedApps): string | undefined {
   const [first, ...others] = apps.filter(({ signIn }) => signIn !== undefined);

@@ -20,7 +20,9 @@ const APPLIED_BY_RELOAD: ReadonlySet<string> = new Set([
 /** Reloads run one at a time. Never rejects. @param read throws StartRefused */
 export type Reload = (read: () => ReadSettings) => Promise<void>;
 
-/** @param parts `initial`: the settings of the start. `use`: applies settings to the modules; synchronous, never throws */
+/**
+ * @param parts `initial`: the settings of the start. `use`: applies settings to the modules; synchronous, never throws
+ */
 export function createReload(parts: {
   initial: ReadSettings;
   storage: Pick<Storage, 'store' | 'sealer'>;

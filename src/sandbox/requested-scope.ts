@@ -8,7 +8,8 @@ const OFFLINE = 'offline_access';
 
 /**
  * Gives a request without `scope` the scope of its app (RFC 6749 section 3.3). oidc-provider refuses `nonce`,
- * `acr_values` and `max_age` without `openid` before it calls `completeScope`, so this uses the earlier check of the response type.
+ * `acr_values` and `max_age` without `openid` before it calls `completeScope`, so this uses the earlier check of the
+ * response type.
  */
 export function defaultScopes({ Client: { prototype } }: Provider): void {
   const { responseTypeAllowed } = prototype;

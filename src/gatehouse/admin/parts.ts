@@ -15,7 +15,7 @@ import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
 import type { AdminPages } from './page.ts';
 
-/** Modules that several resources use. A resource declares a module that only it uses (`admin-tokens/routes.ts`). */
+/** Modules that several resources use. A resource with a module of its own declares it (`admin-tokens/routes.ts`). */
 export interface AdminModules {
   storage: Storage;
   outbound: Outbound;

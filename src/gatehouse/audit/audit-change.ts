@@ -10,8 +10,9 @@ export interface ChangeTrail {
 }
 
 /**
- * Writes the entry, then makes the change: if the entry cannot be written, nothing changes. If the change then fails, for
- * example with a version conflict, a second entry says so. If the storage failed, it says that the result is unknown.
+ * Writes the entry, then makes the change: if the entry cannot be written, nothing changes. If the change then fails,
+ * for example with a version conflict, a second entry says so. If the storage failed, it says that the result is
+ * unknown.
  * @throws the error of the change; AppError `storage_unavailable` says that the change may have been made
  */
 export async function auditChange<T>(audit: ChangeTrail, entry: AuditEntry, change: () => Promise<T>): Promise<T> {
@@ -36,7 +37,7 @@ function withUnknownResult(error: AppError): AppError {
   });
 }
 
-/** For an action that must not wait for its entry: writes it now, or queues it if the storage fails. Never rejects. */
+/** For an action that has already happened: writes its entry, or queues it if the storage fails. Never rejects. */
 export async function appendOrNote({ trail, note }: ChangeTrail, entry: AuditEntry): Promise<void> {
   await trail.append(entry).catch(() => note(entry));
 }

@@ -1,4 +1,7 @@
-/** Collapses entries that a caller can cause at any rate: stores a few per minute, and one that counts the rest (R54, R94). */
+/**
+ * Collapses entries that a caller can cause at any rate: stores a few per minute, and one that counts the rest (R54,
+ * R94).
+ */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuditEntry } from './kinds.ts';
 

@@ -1,4 +1,6 @@
-/** The indexes of the audit trail: by event, by actor, by the user or object concerned, and by app and activity. Pure. */
+/**
+ * The indexes of the audit trail: by event, by actor, by the user or object concerned, and by app and activity. Pure.
+ */
 import { keys } from '../../shared/storage/keys.ts';
 import { type Activity, activityOf, appOf } from './activity.ts';
 import { type AuditEntry, isChange } from './kinds.ts';
@@ -61,7 +63,10 @@ export function indexesOf(entry: AuditEntry): string[] {
   ];
 }
 
-/** For each facet of the filter, the indexes that together list all matching entries; by default the index of all entries. */
+/**
+ * For each facet of the filter, the indexes that together list all matching entries; by default the index of all
+ * entries.
+ */
 export function indexesFor({ event, who, whom, named }: AuditFilter): string[][] {
   const facets = [
     event ? [indexOf.event(event)] : [],

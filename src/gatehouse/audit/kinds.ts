@@ -80,7 +80,10 @@ export const AUDIT_EVENTS = {
 
 export type AuditEvent = keyof typeof AUDIT_EVENTS;
 
-/** The events that delete a record: its key by the id of the target, and the path of its resource in the admin API. */
+/**
+ * The events after which a record must not work again: its key by the id of the target, and the path of its resource in
+ * the admin API.
+ */
 export const DELETIONS = {
   'connect_link.revoked': { key: keys.connectLink, path: 'connect-links' },
   'connect_link.used': { key: keys.connectLink, path: 'connect-links' },
@@ -90,7 +93,10 @@ export const DELETIONS = {
   'webhook.deleted': { key: keys.webhook, path: 'webhooks' },
 } satisfies Partial<Record<AuditEvent, { key: (id: string) => string; path: string }>>;
 
-/** Events of everyday use by users, services and providers. They have a separate limit, so that they evict no changes (R94). */
+/**
+ * Events of everyday use by users, services and providers. They have a separate limit, so that they evict no changes
+ * (R94).
+ */
 const EVERYDAY =
   /^(?:sign_in|session|connection|connect_link|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.failed)$/;
 

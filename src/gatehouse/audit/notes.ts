@@ -1,4 +1,6 @@
-/** Audit entries that no request waits for: a bounded queue, which retries its writes while the storage is unavailable. */
+/**
+ * Audit entries that no request waits for: a bounded queue, which retries its writes while the storage is unavailable.
+ */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createWriteQueue } from '../../shared/storage/write-queue.ts';
 import { createCollapse } from './collapse.ts';
@@ -6,7 +8,9 @@ import type { AuditEntry, AuditRecord } from './kinds.ts';
 import type { AuditTrail } from './trail.ts';
 
 export interface AuditNotes {
-  /** Queues an entry. Never throws. An action that must not happen without an entry awaits `AuditTrail.append` instead. */
+  /**
+   * Queues an entry. Never throws. An action that must not happen without an entry awaits `AuditTrail.append` instead.
+   */
   note(entry: AuditEntry): void;
   /** Resolves once every entry is stored, or after a few seconds. */
   settle(): Promise<void>;
@@ -16,7 +20,8 @@ export interface AuditNotes {
 const MAX_BATCH = 20;
 
 /**
- * @param parts `onStored`: called with the record of each entry, in the async context of its request. `onLost`: called with
+ * @param parts `onStored`: called with the record of each entry, in the async context of its request. `onLost`: called
+ * with
  *   the number of entries that could not be stored
  */
 export function createAuditNotes(parts: {

@@ -34,7 +34,10 @@ export function decodeEntry({ id, at, entry }: { id: string; at: number; entry: 
   return recordOf(id, at, JSON.parse(entry) as AuditEntry);
 }
 
-/** Shortens the id of a Redis entry, which begins with as many digits as a card number and would be scrubbed in logs (R86). */
+/**
+ * Shortens the id of a Redis entry, which begins with as many digits as a card number and would be scrubbed in logs
+ * (R86).
+ */
 export function recordOf(id: string, at: number, entry: AuditEntry): AuditRecord {
   const shortId = id.replace(/^\d{12,}/, (digits) => Number(digits).toString(36));
   return { id: shortId, at: isoTime(at), ...entry };

@@ -33,9 +33,11 @@ export interface BinClient {
   /** Sets the API key for later calls. */
   useApiKey(apiKey: string | undefined): void;
   /**
-   * Looks up one BIN. Nothing is sent until the service's `Retry-After` has passed, or after several failures in a row.
+   * Looks up one BIN. Nothing is sent while the service's `Retry-After` runs, or during the pause after several
+   * failures in a row.
    * `reserve` is called right before sending. If no connection is made, the call is retried once. The reservation is
-   * released if that fails as well, or if the call was refused before it was sent. Rejects only if the store fails.
+   * released if no connection is made again, or if the call was refused before it was sent. Rejects only if the store
+   * fails.
    */
   lookUp(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult>;
   /** The failure that `lookUp` would return without sending anything, if there is one. */

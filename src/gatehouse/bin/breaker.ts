@@ -2,7 +2,9 @@
 import { BrokenCircuitError, CircuitState, ConsecutiveBreaker, circuitBreaker, handleWhenResult } from 'cockatiel';
 
 export interface Breaker<T> {
-  /** Runs the work. During a pause it returns the result of `whenOpen` instead, with the whole seconds left, at least 1. */
+  /**
+   * Runs the work. During a pause it returns the result of `whenOpen` instead, with the whole seconds left, at least 1.
+   */
   run(work: () => Promise<T>, whenOpen: (secondsLeft: number) => T): Promise<T>;
   /** Whole seconds left of the pause, at least 1; undefined if there is none. */
   secondsLeft(): number | undefined;

@@ -26,8 +26,8 @@ const countrySchema = z.object({
 
 /**
  * Returns the record without parts that are absent, null, empty or of the wrong type, and without unknown fields.
- * Missing country facts are looked up by the alpha-2 code. If no fact is usable, the record is `{}`. Returns undefined for
- * anything but a JSON object.
+ * Missing country facts are looked up by the alpha-2 code. If no fact is usable, the record is `{}`. Returns undefined
+ * for anything but a JSON object.
  */
 export function recordFromResponse(response: unknown): BinRecord | undefined {
   if (!isObject(response)) return undefined;

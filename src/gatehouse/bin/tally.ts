@@ -1,4 +1,6 @@
-/** Counts look-ups for administrators in memory, and adds the counts to the store every 10 s. */
+/**
+ * Counts look-ups for administrators in memory, and adds the counts to the store every 10 s, or once it is available.
+ */
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
@@ -42,7 +44,8 @@ const MISS = 'cache-miss';
 const LIFETIME_SECONDS = 100 * DAY_SECONDS;
 
 /**
- * @param parts `clock`: milliseconds since the epoch. `onLost`: called with the number of counts that could not be stored
+ * @param parts `clock`: milliseconds since the epoch. `onLost`: called with the number of counts that could not be
+ * stored
  *   before the process stops
  */
 export function createBinTally(parts: {

@@ -23,14 +23,14 @@ export type CheckedUpload =
   | { problem: string };
 
 /**
- * The limit of the thread's heap. A file within the limits of a data set needs less. The heap limit alone would not protect
- * the process, which V8 ends if one large allocation exceeds it.
+ * The limit of the thread's heap. A file within the limits of a data set needs less. The heap limit alone would not
+ * protect the process, which V8 ends if one large allocation exceeds it.
  */
 const HEAP_MB = 320;
 
 /**
- * Checks an upload in a worker thread, so that it does not block other requests. Receives the whole file without waiting
- * for the thread to read it. Rejects if the file ends early, or the signal stops it.
+ * Checks an upload in a worker thread, so that it does not block other requests. Receives the whole file without
+ * waiting for the thread to read it. Rejects if the file ends early, or the signal stops it.
  */
 export async function checkUpload(
   chunks: AsyncIterable<Uint8Array>,

@@ -12,7 +12,7 @@ export function addBackupVerifyCommand(backup: Command, terminal: Terminal): voi
     .command('verify')
     .description('check that a backup is complete, unaltered, and sealed with keys in ENCRYPTION_KEYS')
     .argument('<file>', 'a file written by the backup command')
-    .option('--lost-key <kid...>', 'a lost key, which may be missing in ENCRYPTION_KEYS')
+    .option('--lost-key <kid...>', 'a lost key, which need not be in ENCRYPTION_KEYS')
     .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "sealChecked"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, { lostKey: lostKeys = [], json = false }: { lostKey?: string[]; json?: boolean }) => {

@@ -1,4 +1,7 @@
-/** Reads an audit export, and writes a command for everything that was ended after a backup and that a restore brought back. */
+/**
+ * Reads an audit export, and writes a command for everything that was ended after a backup and that a restore brought
+ * back.
+ */
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { fileFault } from '../../shared/file-fault.ts';
@@ -137,7 +140,7 @@ const user = ({ target }: Entry): Step | undefined =>
     ? { about: `user ${target.id}`, find: deletion(keys.user(target.id), 'users', target.id) }
     : undefined;
 
-/** Events that need no line, because they end nothing that a restore brings back. */
+/** Events without a line: they end nothing that a restore brings back, or only reduce it (docs/backup.md). */
 type EndsNothing =
   | `${string}.${'created' | 'changed' | 'rotated' | 'refused' | 'failed' | 'imported' | 'exported'}`
   | 'sign_in.succeeded'

@@ -1,4 +1,6 @@
-/** Fills an empty storage from a copy and compares the result. The storage is out of service until that has succeeded. */
+/**
+ * Fills an empty storage from a copy and compares the result. The storage is out of service until that has succeeded.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../shared/errors.ts';
 import { copyIn, copyOut } from '../../shared/storage/copy.ts';
@@ -17,7 +19,9 @@ export interface Filled {
 }
 
 const LEASE_MS = 10_000;
-/** Items that expire this soon are not compared, because they may expire during the comparison, and clocks may differ. */
+/**
+ * Items that expire this soon are not compared, because they may expire during the comparison, and clocks may differ.
+ */
 const MARGIN_MS = 120_000;
 
 /**
@@ -64,7 +68,10 @@ export async function fillStorage(parts: {
   });
 }
 
-/** Runs the work while no other restore or migration runs on this storage. Waits for the lease of a killed one to expire. */
+/**
+ * Runs the work while no other restore or migration runs on this storage. Waits for the lease of a killed one to
+ * expire.
+ */
 export async function withCopyLease<T>(store: Store, work: () => Promise<T>): Promise<T> {
   const leases = createLeases({ store, milliseconds: LEASE_MS });
   const until = performance.now() + LEASE_MS * 1.2;

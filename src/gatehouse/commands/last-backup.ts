@@ -1,4 +1,6 @@
-/** Compares the storage with the last backup in a folder, so that a backup of a lost storage does not replace good ones. */
+/**
+ * Compares the storage with the last backup in a folder, so that a backup of a lost storage does not replace good ones.
+ */
 import { open, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError } from '../../shared/errors.ts';

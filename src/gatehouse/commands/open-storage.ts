@@ -8,8 +8,8 @@ import { assertDatabase, readPlace, type StoragePlace } from './storage-place.ts
 type Work<T> = (storage: OpenedStorage) => Promise<T>;
 
 /**
- * Opens the configured storage, runs the work, and always closes the storage. Creates no storage, because a command would
- * then report on, or write to, an empty storage that no process uses.
+ * Opens the configured storage, runs the work, and always closes the storage. Creates no storage, because a command
+ * would then report on, or write to, an empty storage that no process uses.
  * @param lostKeys ids of keys whose records are given up
  * @throws StartRefused with every fault of those settings, or for an empty storage (exit status 78);
  *   AppError `storage_unavailable`

@@ -55,7 +55,9 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
   return result as { dataset: Dataset; report: FileReport };
 }
 
-/** @throws AppError `not_found` if there is no earlier data set, `version_conflict` if another process has changed it */
+/**
+ * @throws AppError `not_found` if there is no earlier data set, `version_conflict` if another process has changed it
+ */
 export async function rollback(terminal: Terminal): Promise<UsedDataset> {
   return withStorage(terminal.source, ({ store }) => rollbackIn(store));
 }

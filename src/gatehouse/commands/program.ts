@@ -13,8 +13,8 @@ interface TopCommand {
 
 interface CommandFile {
   /**
-   * Adds arguments, options, an action, and subcommands. An action imports its dependencies when it runs, so that `--help`
-   * stays fast.
+   * Adds arguments, options, an action, and subcommands. An action imports its dependencies when it runs, so that
+   * `--help` stays fast.
    */
   define(command: Command, terminal: Terminal): void;
 }

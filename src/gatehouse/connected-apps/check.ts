@@ -81,11 +81,12 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
 
 function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
   if (failure.reason === 'issuer_mismatch') {
+    const issuerNamed = discovery.issuer === undefined ? 'another issuer' : `the issuer ${quoted(discovery.issuer)}`;
     const advice = isIssuerTemplate(discovery.issuer ?? '')
       ? `For one tenant, set its own issuer: this one with the id of the tenant in place of {tenantid}. For several, set the issuer exactly as shown, discoveryUrl to ${discoveryUrlOf(app)} and signIn to ${TENANT_RULE}.`
       : 'Set the issuer exactly as shown, including a slash at the end.';
     return [
-      problem('issuer', `The provider names the issuer ${quoted(discovery.issuer)}, which is not the registered one.`, {
+      problem('issuer', `The provider names ${issuerNamed}, which is not the registered one.`, {
         advice,
         pointer: '#/issuer',
       }),
@@ -112,7 +113,7 @@ function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failur
 }
 
 /** Quoted and shortened, since the provider may send any text. */
-const quoted = (text = 'otherwise') => JSON.stringify(text.slice(0, 200));
+const quoted = (text: string) => JSON.stringify(text.slice(0, 200));
 
 async function providerFindings(
   parts: AppCheckParts,

@@ -41,7 +41,7 @@ export interface Finding {
 export const problemsIn = (findings: readonly Finding[]): Finding[] =>
   findings.filter(({ result }) => result === 'problem');
 
-/** Returns the findings that have no clear result but an advice. */
+/** Returns the findings that have no clear result but advice. */
 export const warningsIn = (findings: readonly Finding[]): Finding[] =>
   findings.filter(({ result, advice }) => result === 'cannot_tell' && advice !== undefined);
 

@@ -8,7 +8,10 @@ import { HOUR_MS } from '../../shared/time.ts';
 export interface Observation {
   /** Milliseconds since the epoch. */
   at: number;
-  /** Whether the last sign-in returned a refresh token. Absent before the first one: imported connections have no sign-in. */
+  /**
+   * Whether the last sign-in returned a refresh token. Absent before the first one: imported connections have no
+   * sign-in.
+   */
   refreshToken?: boolean;
   /** Whether token responses have `expires_in`. */
   expiresIn: boolean;

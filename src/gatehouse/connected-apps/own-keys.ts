@@ -21,7 +21,7 @@ import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS, HOUR_MS } from '../../shared/time.ts';
 
 export interface OwnKeys {
-  /** Lists the published keys, with times in milliseconds since the epoch. */
+  /** Lists the published keys: when each was created, and from when it signs, in milliseconds since the epoch. */
   list(): Promise<{ kid: string; signs: boolean; madeAt: number; signsFrom: number }[]>;
   /** Signs a JWT that is valid for `seconds`, at most `afterMilliseconds`: after that, the key may be removed. */
   sign(claims: JWTPayload, options: { typ: string; seconds: number }): Promise<string>;

@@ -25,7 +25,9 @@ type Role = 'refreshTokenOrigins' | 'accessTokenOrigins' | 'otherOrigins';
 
 type EndpointName = keyof NonNullable<RegistrationFields['endpoints']>;
 
-/** Metadata names the token endpoint if the app lacks it. Userinfo is a protected resource (OpenID Connect Core 5.3). */
+/**
+ * Metadata names the token endpoint if the app lacks it. Userinfo is a protected resource (OpenID Connect Core 5.3).
+ */
 const ROLES: Record<'issuer' | 'discoveryUrl' | 'apiBaseUrl' | 'account.url' | `endpoints.${EndpointName}`, Role> = {
   issuer: 'refreshTokenOrigins',
   discoveryUrl: 'refreshTokenOrigins',

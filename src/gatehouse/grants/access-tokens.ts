@@ -1,6 +1,7 @@
 /** Returns an access token for a user and app, or the reason why there is none. */
 
 import { AppError } from '../../shared/errors.ts';
+import { BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
 import {
@@ -16,7 +17,7 @@ import {
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
 import type { Refresher } from './refresh.ts';
-import { BUSY_RETRY_SECONDS, type InServiceShare } from './service-share.ts';
+import type { InServiceShare } from './service-share.ts';
 
 /** Expected failures are results; only errors of the storage are thrown. */
 export type TokenResult =
@@ -36,7 +37,7 @@ export type TokenResult =
   /** `isUnverified`: the health of the connection is `unverified`. */
   | { kind: 'unavailable'; cause: FailureCause; isUnverified: boolean; retryAfterSeconds: number };
 
-type Unavailable = Extract<TokenResult, { kind: 'unavailable' }>;
+export type Unavailable = Extract<TokenResult, { kind: 'unavailable' }>;
 
 /** The platform refused a token that was just refreshed. */
 type StillRefused = { kind: 'still_refused' };

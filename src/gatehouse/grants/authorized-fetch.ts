@@ -4,7 +4,7 @@ import type { Outbound, Target } from '../../shared/outbound/outbound.ts';
 import { type Stop, stopError } from '../../shared/outbound/stop.ts';
 import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
-import type { AccessTokens, TokenResult } from './access-tokens.ts';
+import type { AccessTokens, TokenResult, Unavailable } from './access-tokens.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
 
@@ -95,8 +95,6 @@ export function createAuthorizedFetch(parts: {
     },
   };
 }
-
-type Unavailable = Extract<TokenResult, { kind: 'unavailable' }>;
 
 const TOO_SLOW: Unavailable = {
   kind: 'unavailable',

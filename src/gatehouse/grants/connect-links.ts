@@ -42,7 +42,8 @@ export interface ConnectLinks {
   isOpen(userId: string, id: string): Promise<boolean>;
 
   /**
-   * Creates a link, unless the user is disabled or deleted in the meantime.
+   * Creates a link, unless the user is disabled, deleted or signed out everywhere in the meantime. Disabling or
+   * deleting the user later ends the link.
    * @param conditionsOfUser `UserStore.conditionsForImport`: called before each write; returns undefined if nothing may
    *   be stored for the user
    * @returns the link with its URL, which is shown only once; undefined if no link was created

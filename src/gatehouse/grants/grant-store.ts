@@ -33,7 +33,7 @@ export type GrantReading = RecordReading<OpenedGrant>;
 /** Share of the heap for opened grants. */
 const GRANTS_SHARE = 1 / 16;
 /**
- * Uses are saved rarely: a write costs more than the rest of a request, and pages show only the day of the last use.
+ * Uses are saved rarely: a write costs more than the rest of a request, and five minutes are exact enough for a page.
  */
 const USE_INTERVAL_MS = 300_000;
 /** The storage that one refresh needs: in SQLite, each write takes several whole pages. */

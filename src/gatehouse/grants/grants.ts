@@ -124,7 +124,11 @@ export function createGrants(parts: {
   const scheduledTasks: readonly ScheduledTask[] = [
     { name: 'disconnect-everyone', everyMilliseconds: 30_000, work: everyone.resume },
     { name: 'retry-revocations', everyMilliseconds: 10_000, work: revocations.retryDue },
-    { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.updateExpired(grants.loadStored) },
+    {
+      name: 'update-expired-connections',
+      everyMilliseconds: 60_000,
+      work: () => index.updateExpired(grants.loadStored),
+    },
     createMovedApps({ store, grants, index, apps: connectedApps.apps, events }),
   ];
 

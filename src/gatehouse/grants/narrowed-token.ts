@@ -2,6 +2,7 @@
  * Gets narrowed access tokens by a refresh: for fewer scopes than the grant has (RFC 6749 section 6), or for one
  * resource (RFC 8707). Caches them.
  */
+import { BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { remembered } from '../../shared/remembered.ts';
@@ -12,7 +13,7 @@ import { healthOf, isBackingOff, type ReadableGrant, type StoredGrant } from './
 import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { isNarrowingRefusal } from './refresh-outcome.ts';
-import { BUSY_RETRY_SECONDS, type InServiceShare } from './service-share.ts';
+import type { InServiceShare } from './service-share.ts';
 
 /** Without `scopes`, the token has all granted scopes; without `resource`, it is for all resources of the app. */
 export interface Narrowing {

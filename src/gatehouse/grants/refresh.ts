@@ -113,7 +113,10 @@ export interface Refresher {
   /** Refreshes each grant that a killed process left with an open journal entry. */
   refreshInterrupted(findApp: (appId: string) => ConnectedApp | undefined): Promise<void>;
 
-  /** Resolves once no refresh is in flight, since a call that was sent is never aborted (R90, F22). */
+  /**
+   * Starts no further interrupted refresh. Resolves once no refresh is in flight: a call that was sent is never aborted
+   * (R90, F22).
+   */
   close(): Promise<void>;
 }
 

@@ -2,12 +2,9 @@
 import { type Outbound, OutboundError } from '../../shared/outbound/outbound.ts';
 import { type ConnectedApp, tokenOriginOf } from '../../shared/provider/connected-app.ts';
 
-/** The `Retry-After` of a service that gets no slot, in seconds. The same as for a call to a host that is at its limits. */
-export const BUSY_RETRY_SECONDS = 2;
-
 /**
- * Does work that may refresh a grant once the service has a slot. The slot comes before the refresh, so a user's request for the same
- * grant does not wait for it.
+ * Does work that may refresh a grant once the service has a slot. The slot comes before the refresh, so a user's
+ * request for the same grant does not wait for it.
  * @param service id of the relay token; undefined for a user, whose work starts at once
  * @returns undefined if the service gets no slot in time
  */

@@ -50,7 +50,7 @@ export function createHome(parts: {
       const threads = await Promise.all(
         apps.threadApps().map((app) => panels.panel(app, userId, (error) => reportFailure(req, error))),
       );
-      // Read after the threads, since fetching a thread may show that a connection is broken.
+      // Read after the threads, since fetching a thread may show that a connection needs reconnecting.
       const views = await connectionViews(apps, connections, userId, publicHref);
       pages.send(res, 'home/signed-in', {
         page: pages.signedInFrame(req, 'Home'),

@@ -19,7 +19,7 @@ import type { Audit } from '../audit/audit.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
 
 export const rotationJson = z.object({
-  kid: z.string().describe('the key that all records are sealed with'),
+  kid: z.string().describe('the key that the rotation seals all records with'),
   startedAt: z.iso.datetime(),
   finishedAt: z.iso.datetime().nullable(),
   total: z.int().nullable().describe('records to seal again; null until they are counted'),
@@ -113,8 +113,8 @@ export function createKeyRotation(parts: {
     const remaining = counts.values().reduce((sum, ofKid) => sum + sumOf(ofKid), 0);
     await update(({ done }) => ({ total: done + remaining }));
     const progress = counter(job.done);
-    const assertReady = () => assertAllSealWith(store, kid);
-    const result = await rotateKeys(store, sealer, progress.advance, assertReady);
+    const assertAllSeal = () => assertAllSealWith(store, kid);
+    const result = await rotateKeys(store, sealer, progress.advance, assertAllSeal);
     const unreadable = Object.fromEntries(result.unreadable);
     const resealed = progress.done() - sumOf(result.unreadable);
     await audit.trail.append({ event: 'key.rotated', ...job.by, facts: { kid, resealed } });

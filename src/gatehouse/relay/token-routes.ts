@@ -42,7 +42,7 @@ const EXCHANGE: Operation = {
 };
 
 const TOO_MANY_NARROWINGS =
-  'Each access token with fewer scopes ends the earlier ones of this user at the provider. Keep the token that you have, and wait as long as Retry-After says.';
+  'Each access token with fewer scopes, or for one resource, ends the earlier ones of this user at the provider. Keep the token that you have, and wait as long as Retry-After says.';
 
 /** OAuth errors have the form of RFC 6749 section 5.2; other failures (rate limit, storage) are problem documents. */
 export function tokenExchangeRoute(parts: {

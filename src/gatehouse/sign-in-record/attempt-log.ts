@@ -42,7 +42,7 @@ export interface AttemptLog {
 
   passed(step: StepName, detail?: string): void;
 
-  /** Passes all steps from the last one up to and including this one: for checks that are made together. */
+  /** Passes all steps after the last one, up to and including this one: for checks that are made together. */
   passedUpTo(step: StepName): void;
 
   /** Adds facts for the record and the events, however the request ends. */

@@ -1,4 +1,7 @@
-/** Serves `POST /oauth/backchannel-logout/{app}`: a provider ends sessions (OpenID Connect Back-Channel Logout 1.0, R58). */
+/**
+ * Serves `POST /oauth/backchannel-logout/{app}`: a provider ends sessions (OpenID Connect Back-Channel Logout 1.0,
+ * R58).
+ */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';

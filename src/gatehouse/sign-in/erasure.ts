@@ -74,5 +74,5 @@ const REVOCATION_WORDS: Record<DisconnectResult, string> = {
   unsupported:
     'deleted here; this provider offers no way to withdraw access from here, so remove it in your account there as well',
   unconfirmed: 'deleted here; we could not ask the provider, so remove our access in your account there as well',
-  pending: 'deleted here; the provider has not confirmed yet, and we keep asking until it does',
+  pending: 'deleted here; the provider has not confirmed yet, and we ask again for 7 days',
 };

@@ -25,7 +25,7 @@ const CURRENT: Operation = {
     200: {
       '*/*': z
         .unknown()
-        .describe('the platform’s JSON, unchanged: at most 32 MiB in 60 s, after at most 15 s to its head'),
+        .describe('the platform’s JSON, unchanged: at most 32 MiB in 60 s, and its headers within 15 s'),
     },
   },
 };

@@ -1,6 +1,6 @@
 /** The errors of thread calls, with their details for the caller and for the log. */
 import { AppError, type FailedCall, type ProblemCode } from '../../shared/errors.ts';
-import { asOutboundError } from '../../shared/outbound/outbound.ts';
+import { asOutboundError, BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
 import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
 import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
@@ -61,7 +61,7 @@ export function grantError(
   }
 }
 
-/** Returns the error for a claims challenge. Only the user can meet it, by signing in at the provider again. */
+/** Returns the error for a claims challenge. Neither a refresh nor the caller can meet it. */
 export function claimsError({ id, name }: ConnectedApp, status: number, publicHref: string): AppError {
   return new AppError('upstream_error', {
     detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). Connect ${name} again; if it still refuses, its administrator must change what it requires of this app.`,
@@ -99,9 +99,6 @@ export function tooLarge({ body }: StreamedResponse): AppError {
 /** True for an AppError, and for a bug of Gatehouse: a TypeError without the `code` that errors of Node have. */
 export const isOurs = (error: unknown) =>
   error instanceof AppError || (error instanceof TypeError && !('code' in error));
-
-/** Most calls that are waiting when a call is refused are made within this time. */
-const BUSY_RETRY_SECONDS = 2;
 
 export function callError(error: unknown, url: string, tooLate: boolean): AppError {
   const { reason, message } = asOutboundError(error, url, { aborted: tooLate });

@@ -22,7 +22,7 @@ const USUAL_LENGTH: Readonly<Record<string, number>> = {
   visa: 16,
 };
 
-// Numbers of UnionPay and of unknown networks need not pass the Luhn check.
+// Numbers of UnionPay need not pass the Luhn check. Nothing is said about unknown networks.
 const LUHN_SCHEMES: ReadonlySet<string> = new Set([...Object.keys(USUAL_LENGTH), 'maestro']);
 
 export type NetworkOfBin = NetworkFacts & { digitsMatched: number };

@@ -29,7 +29,7 @@ function adviceFor(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_type':
       return `Enter ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected}.`;
     case 'unrecognized_keys':
-      return `Remove unknown properties: ${namesOf(issue.keys)}.`;
+      return `Remove unknown names: ${namesOf(issue.keys)}.`;
     case 'invalid_value':
       return `Use one of: ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`;
     case 'too_small':

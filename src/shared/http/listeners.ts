@@ -9,7 +9,8 @@ import { capIdleConnections } from './idle-connections.ts';
 import { createLimitedServer, LISTENER_LIMITS } from './limits.ts';
 import { flatDataHeaders, securityHeaders } from './security-headers.ts';
 
-/** A listening server. Until `open`, the main port holds requests for up to 3 s; the management port sends 503. */
+/** A listening server. Until `open`, the main port holds requests for up to 3 s, then sends
+ * 503; the management port sends 503. */
 export interface BoundServer {
   server: Server;
   open(listener: RequestListener): void;

@@ -306,7 +306,9 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     checkpointFailed: failure('error', 'checkpoint failed'),
     settingWarned: (text) => logger.warn(text),
     redisUnprotected() {
-      logger.warn('The connection to Redis on another machine has no TLS: use rediss://, or a private network');
+      logger.warn(
+        'The connection to Redis on another machine has no TLS: use rediss://, or a network that only you use',
+      );
     },
     failoverLosesWrites(kind) {
       logger.warn(

@@ -218,7 +218,7 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
     connectLinksUsed: counter('connect_links_used', 'Connect links that a user has used to connect an app.'),
     reconnectsNeeded: counter(
       'reconnects_needed',
-      'Connections whose health became reconnect_needed, by cause.',
+      'Connections that ended by themselves and need reconnecting, by cause.',
       'cause',
       LABEL_VALUES.reconnectsNeeded,
     ),

@@ -32,7 +32,7 @@ export function createStoredGauges(registers: Registry[]): (facts: WatchedFacts)
       (facts) => {
         lastFacts = facts;
       },
-      // The last values remain, and the next call tries again.
+      // The last values remain, and a call after the next minute tries again.
       () => undefined,
     );
   };

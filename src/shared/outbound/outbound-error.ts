@@ -9,6 +9,9 @@ import { UnresolvedName } from './host-names.ts';
 /** `busy`: the limits of running and waiting calls to the host are reached. */
 type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding' | 'busy';
 
+/** Seconds after which a call that was refused as `busy` is worth repeating: most calls that wait are made by then. */
+export const BUSY_RETRY_SECONDS = 2;
+
 /** A failed call. The message is a clause that names only host and port, since the rest of the URL may hold a code. */
 export class OutboundError extends Error {
   readonly reason: OutboundFailure;

@@ -19,7 +19,7 @@ import {
 } from './upstream-gate.ts';
 import { wholeResponse } from './whole-response.ts';
 
-export { asOutboundError, OutboundError } from './outbound-error.ts';
+export { asOutboundError, BUSY_RETRY_SECONDS, OutboundError } from './outbound-error.ts';
 
 export interface CallLimits {
   /** The time limit of the whole call: connecting, headers and body. */

@@ -39,7 +39,8 @@ const FLAG_PATH = /^\/flags\/([a-z]{2})\.svg$/;
 
 /**
  * Returns the file of a flag, such as `/flags/dk.svg`, which names the alpha-2 code of the country in lower case;
- * undefined for any other path. The flags are those of world-countries (ODbL), since not every system has glyphs for flag emoji.
+ * undefined for any other path. The flags are those of world-countries (ODbL), since not every system has glyphs for
+ * flag emoji.
  */
 export function flagFile(path: string): string | undefined {
   const [, alpha2] = FLAG_PATH.exec(path) ?? [];

@@ -180,8 +180,8 @@ export interface NextStep {
 }
 
 /**
- * The data of each page, by the name of its template under `views`. Modules of higher lines declare the data of their
- * pages by extending this interface.
+ * The data of each page, by the name of its template under `views`. Modules that import this one declare the data of
+ * their pages by extending this interface.
  */
 export interface PageData {
   'home/signed-out': {

@@ -42,7 +42,7 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     meaning:
       'The form you sent does not belong to your current sign-in. It may have been open for a long time, or sent from another page. Nothing was changed.',
     whose: 'nobody',
-    nextStep: 'Reload the page and send the form again.',
+    nextStep: 'Go back to the form, reload that page, and send the form again.',
     step: HOME,
   },
   not_allowed: {
@@ -96,7 +96,7 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     step: { label: 'Look up other digits', path: '/' },
   },
   bin_quota_exhausted: {
-    title: 'No look-ups remain',
+    title: 'Our look-ups are used up',
     meaning: 'We have used all our calls to the card look-up service.',
     whose: 'ours',
     nextStep: 'You can still look up digits that are in our own data. For others, try again in {wait}.',

@@ -1,4 +1,7 @@
-/** Does the work of a form only once, even if it is sent twice, as by a double click. Both responses are the same. */
+/**
+ * Does the work of a form only once, even if it is sent twice, as by a double click. Both lead to the same page, unless
+ * the first fails.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
 import { AppError } from '../errors.ts';

@@ -59,19 +59,19 @@ const SOURCE_TEXTS: Readonly<Record<BinSource, string>> = {
 const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | 'info' | 'warning'; text: string }>> = {
   revoked: {
     tone: 'success',
-    text: 'Disconnected. The provider has confirmed that our access is withdrawn, and we have deleted our copy of it.',
+    text: 'Disconnected. The provider has confirmed that our access is withdrawn, and we have deleted the tokens.',
   },
   unsupported: {
     tone: 'info',
-    text: 'Disconnected. We have deleted our copy of the access. This provider offers no way to withdraw access from here: remove it in your account there as well.',
+    text: 'Disconnected. We have deleted the tokens. This provider offers no way to withdraw access from here: remove it in your account there as well.',
   },
   pending: {
     tone: 'warning',
-    text: 'Disconnected here: we no longer use this access. The provider has not confirmed yet that it is withdrawn there. We retry until it does.',
+    text: 'Disconnected here: we no longer use this access. The provider has not confirmed yet that it is withdrawn there. We ask again for 7 days.',
   },
   unconfirmed: {
     tone: 'warning',
-    text: 'Disconnected. We have deleted our copy of the access, but the provider did not confirm that it is withdrawn. To be certain, remove it in your account there as well.',
+    text: 'Disconnected. We have deleted the tokens, but the provider did not confirm that it is withdrawn. To be certain, remove it in your account there as well.',
   },
 };
 

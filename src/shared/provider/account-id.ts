@@ -8,7 +8,9 @@ import type { TokenResponse } from './token-response.ts';
 
 const MAX_CHARACTERS = 255;
 
-/** GETs the URL in the app's `account` setting with the access token. @throws ProviderError if the response has no id */
+/**
+ * GETs the URL in the app's `account` setting with the access token. @throws ProviderError if the response has no id
+ */
 export async function readAccountId(
   { app: { account }, server, configuration }: ProviderConnection,
   { accessToken, dpopKey }: Pick<TokenResponse, 'accessToken' | 'dpopKey'>,

@@ -1,4 +1,7 @@
-/** The authorization request (RFC 6749 section 4.1.1, OpenID Connect Core section 3.1.2.1): its parameters, and whether it is pushed. */
+/**
+ * The authorization request (RFC 6749 section 4.1.1, OpenID Connect Core section 3.1.2.1): its parameters, and whether
+ * it is pushed.
+ */
 import { hash } from 'node:crypto';
 import type { ConnectedApp } from './connected-app.ts';
 import { ProviderError } from './provider-error.ts';
@@ -44,14 +47,18 @@ export function authorizationParameters(
 /** RFC 7636 section 4.2. Synchronous: openid-client uses WebCrypto, whose thread pool takes longer than the hash. */
 const codeChallenge = (verifier: string): string => hash('sha256', verifier, 'base64url');
 
-/** Replaces `select_account` with `login` if the provider lists the values that it supports without `select_account`. */
+/**
+ * Replaces `select_account` with `login` if the provider lists the values that it supports without `select_account`.
+ */
 function supportedPrompt(prompt: string, { prompt_values_supported: supported }: ProviderMetadata): string {
   if (!Array.isArray(supported) || supported.includes('select_account')) return prompt;
   const values = prompt.split(' ').map((value) => (value === 'select_account' ? 'login' : value));
   return [...new Set(values)].join(' ');
 }
 
-/** `auto` pushes if the provider requires it (RFC 9126 section 5). @throws ProviderError if there is no endpoint for it */
+/**
+ * `auto` pushes if the provider requires it (RFC 9126 section 5). @throws ProviderError if there is no endpoint for it
+ */
 export function isPushed(app: ConnectedApp, server: ProviderMetadata): boolean {
   const isRequiredByProvider = app.par === 'auto' && server.require_pushed_authorization_requests === true;
   if (app.par !== 'required' && !isRequiredByProvider) return false;

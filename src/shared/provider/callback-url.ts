@@ -44,7 +44,7 @@ export function checkCallbackUrls(urls: readonly string[]): { position: number; 
 }
 
 /**
- * The callback URL of an app here from which `url` differs only in case, scheme, `www.`, query or slashes.
+ * The callback URL of an app here from which `url` differs only in case, scheme, `www.`, query, fragment or slashes.
  * @returns undefined for a correct callback URL, and for a URL that resembles none
  */
 export function intendedCallbackUrl(url: string, publicHref: string): string | undefined {

@@ -69,7 +69,7 @@ const parameters = z
         path: [name],
         message:
           name.toLowerCase() === 'prompt'
-            ? 'Set the parameter "prompt" in the field for prompts.'
+            ? '"prompt" has its own field: set prompt instead.'
             : `"${name}" is a protocol parameter and cannot be set.`,
       });
     }
@@ -102,7 +102,10 @@ const API_URL_MEMBERS = [
   ...(['api_url', 'api_domain', 'geolocation'] as const),
 ] as const;
 
-/** A host name; with a leading dot, every name below it. The last label begins with a letter, which excludes IP addresses. */
+/**
+ * A host name; with a leading dot, every name below it. The last label begins with a letter, which excludes IP
+ * addresses.
+ */
 const apiHost = z
   .string()
   .max(260)
@@ -141,8 +144,8 @@ export const TOKEN_ENDPOINT_AUTH_METHODS = [
 const protection = z.enum(['auto', 'required', 'off']).default('auto');
 
 /**
- * An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file says where the secret is stored. The admin
- * form draws each field that has a title; the other fields are in its template and in
+ * An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file says where the secret is stored. The
+ * admin form draws each field that has a title; the other fields are in its template and in
  * `gatehouse/admin/connected-apps/form.ts`. A field that is in neither is lost when the form is saved.
  */
 export const connectedAppSchema = z.strictObject({
@@ -240,7 +243,10 @@ export function providerUrls(appId: string, publicUrl: string) {
   };
 }
 
-/** False if the app is disabled or its `callbackUrls` lack the URL that is always sent. No requests are sent for it then. */
+/**
+ * False if the app is disabled or its `callbackUrls` lack the URL that is always sent. No requests are sent for it
+ * then.
+ */
 export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
   return !app.disabled && app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
 }

@@ -22,8 +22,9 @@ export function namedTenants({ signIn }: TenantRule): readonly string[] {
 }
 
 /**
- * The only issuers whose tokens are accepted. For a template they come from the registration, never from a token: such a
- * provider signs for all tenants with the same keys, and anyone can create a tenant and choose the names of its users.
+ * The only issuers whose tokens are accepted. For a template they come from the registration, never from a token: such
+ * a provider signs for all tenants with the same keys, and anyone can create a tenant and choose the names of its
+ * users.
  * A token of a tenant that the app does not name has a valid signature, but proves nothing.
  */
 export function acceptedIssuers({ issuer, signIn }: Pick<ConnectedApp, 'issuer'> & TenantRule): string[] {
@@ -37,7 +38,9 @@ export function firstIssuer(app: Pick<ConnectedApp, 'issuer'> & TenantRule, clai
   return issuers.find((issuer) => issuer === claimedIssuer) ?? issuers[0] ?? app.issuer;
 }
 
-/** @param claims of a verified JWT; its issuer is part of the user's identity, since two tenants may use the same `sub` */
+/**
+ * @param claims of a verified JWT; its issuer is part of the user's identity, since two tenants may use the same `sub`
+ */
 export function issuerOf({ issuer }: Pick<ConnectedApp, 'issuer'>, { iss }: Readonly<Record<string, unknown>>): string {
   return isIssuerTemplate(issuer) ? String(iss) : issuer;
 }

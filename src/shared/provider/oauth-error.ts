@@ -11,8 +11,8 @@ export function oauthErrorOf(value: unknown, secrets: readonly (string | undefin
 }
 
 /**
- * A wrong client ID or secret: RFC 6749 section 5.2, GitHub ("Troubleshooting OAuth app access token request errors") and
- * Slack (`oauth.v2.access`). The last three are similar spellings that no provider is known to document.
+ * A wrong client ID or secret: RFC 6749 section 5.2, GitHub ("Troubleshooting OAuth app access token request errors")
+ * and Slack (`oauth.v2.access`). The last three are similar spellings that no provider is known to document.
  */
 const CLIENT_REFUSALS: ReadonlySet<string | undefined> = new Set([
   'invalid_client',
@@ -28,7 +28,9 @@ export function isClientRefusal(oauthError: string | undefined): boolean {
   return CLIENT_REFUSALS.has(oauthError);
 }
 
-/** A code that is wrong, used, expired or issued for another callback URL; the sources are those of `CLIENT_REFUSALS`. */
+/**
+ * A code that is wrong, used, expired or issued for another callback URL; the sources are those of `CLIENT_REFUSALS`.
+ */
 const CODE_REFUSALS: ReadonlySet<string | undefined> = new Set([
   'invalid_grant',
   'invalid_code',

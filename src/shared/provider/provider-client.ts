@@ -1,6 +1,7 @@
 /**
- * The client for providers (OAuth 2.0, OpenID Connect), based on openid-client. Its `customFetch` captures responses before
- * the library processes them. oauth4webapi separates the two steps, but would need more code here: retries for DPoP nonces.
+ * The client for providers (OAuth 2.0, OpenID Connect), based on openid-client. Its `customFetch` captures responses
+ * before the library processes them. oauth4webapi separates the two steps, but would need more code here: retries for
+ * DPoP nonces.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as client from 'openid-client';

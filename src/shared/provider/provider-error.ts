@@ -66,8 +66,8 @@ export const limitOf = (response: Pick<Response, 'status'>): { limited?: true } 
   isLimit(response) ? { limited: true } : {};
 
 /**
- * True if an endpoint is gone: the connection fails, or the status says that there is no such endpoint. A redirect counts,
- * since none is followed. A timeout does not count: calls would wait a second time for a host that hangs.
+ * True if an endpoint is gone: the connection fails, or the status says that there is no such endpoint. A redirect
+ * counts, since none is followed. A timeout does not count: calls would wait a second time for a host that hangs.
  */
 export function isGone(error: unknown): boolean {
   const call = failedCall(error);

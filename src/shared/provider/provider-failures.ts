@@ -36,7 +36,10 @@ export function exchangeError(error: unknown, captured: CapturedResponse): Provi
   return new ProviderError('refused', 'code_refused', facts);
 }
 
-/** RFC 6749 section 5.2 uses 401 for the client only; some providers also send it for a code, with an error that says so. */
+/**
+ * RFC 6749 section 5.2 uses 401 for the client only; some providers also send it for a code, with an error that says
+ * so.
+ */
 function refusesClient({ status, error }: CapturedResponse): boolean {
   if (isClientRefusal(error) || error === 'unauthorized_client') return true;
   return status === 401 && error !== 'invalid_grant' && error !== 'invalid_request';

@@ -86,10 +86,15 @@ export function createProviderJwts(parts: {
   };
 }
 
-/** `sub` (OpenID Connect Core section 2), without control characters. If it could be empty, all users would be the same. */
+/**
+ * `sub` (OpenID Connect Core section 2), without control characters. If it could be empty, all users would be the same.
+ */
 export const SUBJECT = /^[\x20-\x7e]{1,255}$/;
 
-/** Verifies the ID token of a token response (OpenID Connect Core sections 3.1.3.7 and 12.2). @throws RefusedJwt, ProviderError */
+/**
+ * Verifies the ID token of a token response (OpenID Connect Core sections 3.1.3.7 and 12.2). @throws RefusedJwt,
+ * ProviderError
+ */
 export async function verifyIdToken(jwts: ProviderJwts, app: ConnectedApp, token: string): Promise<Claims> {
   const claims = await jwts.verify(app, token, { requiredClaims: ['sub', 'iat', 'exp'] });
   const { sub } = claims;
@@ -121,8 +126,8 @@ function refusedClaim(
 }
 
 /**
- * Checks that issuer and signing key belong to the token's tenant. A provider of many tenants may have keys that sign for
- * only one of them; the `issuer` member of such a key names it.
+ * Checks that issuer and signing key belong to the token's tenant. A provider of many tenants may have keys that sign
+ * for only one of them; the `issuer` member of such a key names it.
  */
 function matchesTenant(
   { issuer: template }: ConnectedApp,

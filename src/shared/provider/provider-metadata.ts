@@ -1,4 +1,7 @@
-/** The metadata of an app's provider, from discovery and from `endpoints`; the cache serves it while the provider is down. */
+/**
+ * The metadata of an app's provider, from discovery and from `endpoints`; the cache serves it while the provider is
+ * down.
+ */
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
@@ -30,8 +33,8 @@ export type ProviderLocation = Pick<ConnectedApp, 'issuer' | 'discoveryUrl' | 'e
 
 export interface ProviderMetadataSource {
   /**
-   * The provider's metadata: at most an hour old, or a day while reading it fails. Returns the same object until there is
-   * newer metadata.
+   * The provider's metadata: at most an hour old, or a day while reading it fails. Returns the same object until there
+   * is newer metadata.
    * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
    */
   load(app: ProviderLocation): Promise<ProviderMetadata>;

@@ -1,4 +1,6 @@
-/** The parts of a provider's response that may be shown, for calls such as a revocation: status and error code. Pure. */
+/**
+ * The parts of a provider's response that may be shown, for calls such as a revocation: status and error code. Pure.
+ */
 
 export interface ProviderReply {
   /** Undefined if there was no response. */

@@ -1,6 +1,6 @@
 /**
- * Reads token responses for an issuer template. Only the ID token names the tenant, so the library first reads the response
- * for one tenant, and then again for the right one.
+ * Reads token responses for an issuer template. Only the ID token names the tenant, so the library first reads the
+ * response for one tenant, and then again for the right one.
  */
 import { parseObject } from '../json.ts';
 import type { ConnectedApp } from './connected-app.ts';
@@ -9,8 +9,8 @@ import { type ProviderJwts, verifyIdToken } from './provider-jwt.ts';
 import type { CapturedResponse } from './token-response.ts';
 
 /**
- * Sends a token request as a client of one issuer, with which the library compares `iss`. If the response is for another
- * tenant that the app names, the library reads it again as a client of that tenant, so all of its checks apply.
+ * Sends a token request as a client of one issuer, with which the library compares `iss`. If the response is for
+ * another tenant that the app names, the library reads it again as a client of that tenant, so all of its checks apply.
  * @param send called again with the issuer of the response; must not send a second request if `isReplay` is set
  * @throws RefusedJwt if the app does not name the tenant
  */

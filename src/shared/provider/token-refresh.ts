@@ -10,7 +10,9 @@ export interface TokenRefresh {
   dpopKey?: DpopKey | undefined;
   /** Requests an access token with only these scopes (RFC 6749 section 6); by default all granted ones. */
   scopes?: readonly string[] | undefined;
-  /** Requests an access token for only this resource (RFC 8707 section 2.2); by default for all resources of the app. */
+  /**
+   * Requests an access token for only this resource (RFC 8707 section 2.2); by default for all resources of the app.
+   */
   resource?: string | undefined;
   /** Saves a new refresh token; awaited before the rest of the response is checked. Must not reject. */
   saveRefreshToken?: ((refreshToken: string) => Promise<void>) | undefined;

@@ -42,7 +42,9 @@ export async function dpopOptions(
   return key ? { DPoP: client.getDPoPHandle(configuration, await dpopKeyPair(key)) } : {};
 }
 
-/** `auto` binds tokens if the provider requires pushed requests and supports DPoP, as in the FAPI 2.0 Security Profile. */
+/**
+ * `auto` binds tokens if the provider requires pushed requests and supports DPoP, as in the FAPI 2.0 Security Profile.
+ */
 function bindsTokens({ app, server }: ProviderConnection): boolean {
   const algorithms = server.dpop_signing_alg_values_supported;
   const isFapi = server.require_pushed_authorization_requests === true && Array.isArray(algorithms);
@@ -58,7 +60,8 @@ async function tokenResponse(
   if (isBound && !key) throw new ProviderError('invalid', 'token_response_invalid', { member: 'token_type' });
   if (app.dpop === 'required' && !isBound) throw new ProviderError('invalid', 'token_not_bound');
   const apiBaseUrl = readApiBaseUrl(app, response);
-  // Without keys the ID token cannot be verified and is ignored, except for issuer templates. Sign-in apps always have keys.
+  // Without keys the ID token cannot be verified and is ignored, except for issuer templates. Sign-in apps always have
+  // keys.
   const isVerifiable = server.jwks_uri !== undefined || isIssuerTemplate(app.issuer);
   const idToken = isVerifiable ? response.id_token : undefined;
   return {

@@ -1,4 +1,6 @@
-/** Browser sessions. express-session begins and ends them; reads use the signed cookie and the session records directly. */
+/**
+ * Browser sessions. express-session begins and ends them; reads use the signed cookie and the session records directly.
+ */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
@@ -47,7 +49,7 @@ export interface BrowserSessions {
   /** express-session, for the routes that begin and end sessions. */
   middleware: RequestHandler;
 
-  /** Replaces the secrets: the first one signs, all verify. */
+  /** Replaces the secrets: the first one signs, all verify. Cookies that a removed secret signed are refused. */
   useSecrets(newSecrets: readonly string[]): void;
 
   /** The valid session of the request's cookie, without express-session; one read of the store. */

@@ -34,7 +34,9 @@ export const crossSiteGuard: RequestHandler = (req, _res, next) => {
   next(isForeign ? failed('cross-site read') : undefined);
 };
 
-/** For a GET with a side effect, such as an audit entry: not even a link may cause it. @throws AppError `csrf_failed` */
+/**
+ * For a GET with a side effect, such as an audit entry: not even a link may cause it. @throws AppError `csrf_failed`
+ */
 export function refuseOtherSites(req: Request): void {
   const site = req.get('sec-fetch-site');
   if (site === 'cross-site' || site === 'same-site') throw failed('foreign Sec-Fetch-Site');

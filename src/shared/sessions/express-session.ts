@@ -1,4 +1,6 @@
-/** Runs express-session for the routes that begin and end sessions. Its store is connect-redis, on our session records. */
+/**
+ * Runs express-session for the routes that begin and end sessions. Its store is connect-redis, on our session records.
+ */
 import { RedisStore } from 'connect-redis';
 import type { CookieOptions, Request, RequestHandler } from 'express';
 import session, { type SessionData } from 'express-session';

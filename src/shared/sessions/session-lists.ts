@@ -27,8 +27,8 @@ interface SessionList {
 
 export interface SessionLists {
   /**
-   * The write that adds a session before it begins; a full list first ends its oldest session. Call again if the write is
-   * refused.
+   * The write that adds a session before it begins; a full list first ends its oldest session. Call again if the write
+   * is refused.
    * @param issuedAt the ID token's `iat`: seconds since the epoch, by the provider's clock
    * @returns undefined if the provider has ended all sessions from tokens issued until then
    */

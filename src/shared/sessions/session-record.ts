@@ -60,8 +60,8 @@ export interface SessionRecords {
   read(sessionId: string, options: { extend: boolean }): Promise<Session | undefined>;
 
   /**
-   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write per tenth
-   * of that time.
+   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write per
+   * tenth of that time.
    */
   readHashed(hash: string, options: { extend: boolean }): Promise<Session | undefined>;
 
@@ -72,8 +72,8 @@ export interface SessionRecords {
   cached(hash: string): Session | undefined;
 
   /**
-   * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by
-   * user and by provider session.
+   * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first
+   * listed by user and by provider session.
    * @param options `isListed`: the writes of `listing` were made
    * @throws AppError `sign_in_required` like `listing`
    */

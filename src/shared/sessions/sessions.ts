@@ -1,4 +1,6 @@
-/** Creates the session records, express-session on top of them, and the guards for routes that need a signed-in user. */
+/**
+ * Creates the session records, express-session on top of them, and the guards for routes that need a signed-in user.
+ */
 import type { Config } from '../config/config.ts';
 import type { ScheduledTask } from '../storage/scheduled-task.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';

@@ -23,8 +23,8 @@
  * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
  * | `submission:{HASH}` | the result of a submitted form, by session, form and values; empty while the request runs | 60 s |
  * | `pending-requests:{sign-ins}:BROWSER_HASH` | the browser's pending authorization requests, at most 10; paths with the secret of a connect link are sealed | 600 s |
- * | `grant:{USER}:APP` | one grant (sealed whole): token set, journal of its refresh, health | until disconnected |
- * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
+ * | `grant:{USER}:APP` | one grant (sealed whole): tokens, journal of its refresh, health | until disconnected |
+ * | `last-use:{USER}:APP` | when that grant was last used, to five minutes | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last renewal |
  * | `narrowing:{USER}:APP:TOKEN` | when a service last caused a refresh of that grant for a token with fewer scopes | 30 s |
  * | index `open-refreshes` | user and app of refreshes that may be unfinished, and of imported grants that were not refreshed yet, by start | until settled |
@@ -83,7 +83,7 @@
  * | channel `relay-tokens` (`gatehouse/relay/relay-token.ts`) | the id of a relay token that changed | |
  * | `service-account:{relay}:ID` | one service account: name, app, platform API token (sealed) | until deleted |
  * | index `service-accounts:{relay}` | ids of service accounts by time of creation | with the accounts |
- * | `relay-uses:{OWNER}:YYYY-MM-DD` | calls with one relay token, or to one app, in that UTC day: by hour, route, result, and app or token | 31 days |
+ * | `relay-uses:{OWNER}:YYYY-MM-DD` | calls with one relay token, or to one app, in that UTC day: by hour, scope, result, and app or token | 31 days |
  * | `relay-uses-of:{USER}:APP` | the services that used that grant, at most 50: name, last time, count, and calls by the hour in the last 30 days | with the grant |
  * | counter `provider-calls:{APP}:OWNER:WINDOW` | calls to the app's platform in those 10 s, by all users or by one (hash) | 90 s |
  * | channel `provider-budget` (`gatehouse/threads/provider-budget.ts`) | which calls to a platform are paused, and until when | |

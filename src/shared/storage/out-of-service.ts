@@ -40,7 +40,7 @@ export function outOfServiceRefused({ state, since }: OutOfService): StorageRefu
     {
       filling: `A restore or migration into this storage started at ${since} and is not finished. Run it again; it starts over.`,
       moving: `This storage is being moved to another place. Start with that place when the move is done; if the move was stopped, wait ${MOVING_SECONDS} seconds.`,
-      moved: `This storage was moved to another place at ${since} and is out of date. Name that place in the settings.`,
+      moved: `On ${since} this storage was moved to another place. It is out of date: name that place in the settings.`,
     }[state],
   );
 }

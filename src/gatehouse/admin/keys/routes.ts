@@ -40,7 +40,7 @@ declare module '../parts.ts' {
   }
 }
 
-/** Names of record kinds on the page, if they differ from the stored ones. The API uses the stored kinds. */
+/** Names of record kinds on the page, if they are not the plural of the stored kind. The API uses the stored kinds. */
 const KIND_WORDS: Readonly<Record<string, string>> = {
   grant: 'connections',
   'session-id-token': 'ID tokens of sessions',
@@ -217,5 +217,5 @@ function throwAsInvalid(error: unknown): never {
 const STARTED: Notice = { tone: 'success', text: 'Started. This page shows the progress.' };
 const ROTATED: Notice = {
   tone: 'success',
-  text: 'The next signing key is published. It starts to sign in one day, when every service has read it.',
+  text: 'The next signing key is published. It is used for signing from tomorrow on, so that every service has time to read it.',
 };

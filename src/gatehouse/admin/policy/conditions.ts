@@ -30,7 +30,7 @@ export async function conditionsOf(
         ? undefined
         : !connection
           ? 'The user has not connected this app.'
-          : connection.health === 'reconnect_needed' && 'The connection has ended: the user must reconnect.',
+          : connection.health === 'reconnect_needed' && 'Reconnect needed: the user must reconnect.',
     ),
   ];
 }

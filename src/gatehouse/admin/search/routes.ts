@@ -43,7 +43,7 @@ const groupJson = z.object({
 
 const searchJson = z.object({
   q: z.string().describe('the searched text, without secrets'),
-  groups: z.array(groupJson).describe('the kinds with at least one hit'),
+  groups: z.array(groupJson).describe('the kinds with at least one result'),
 });
 
 type SearchGroup = z.output<typeof groupJson> & {

@@ -145,7 +145,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
   };
 }
 
-/** Facts that the details omit, because the sentence contains them. */
+/** Facts that the details omit: the sentence or its link has them, or they are internal. */
 const IN_SENTENCE = new Set(['scopes', 'reference', 'repeated', 'onceAnHour']);
 
 function detailsOf(facts: Readonly<Record<string, unknown>>): Record<string, string> {

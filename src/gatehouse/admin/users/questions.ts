@@ -37,7 +37,7 @@ export function questionOf(
     name,
     consequences: [
       `This revokes and deletes ${connections} connection${connections === 1 ? '' : 's'}, ends every session, and deletes the name, the e-mail address and the sign-in records. It cannot be undone.`,
-      'Audit entries stay until they expire. Users whom the provider still authenticates can sign in again as new users. To prevent that, disable the user instead.',
+      'Audit entries stay until they expire. If the provider still lets this user in, they can sign in again as a new user. To prevent that, disable the user instead.',
     ],
     warning,
     verb: 'Delete user',

@@ -23,7 +23,7 @@ export interface RedisNames {
 const PROBE_TAGS = 'afb adh aak abb afc adi aaj abc afd adj aai abd afa adk aah aba'.split(' ');
 
 /** Prefixes of other programs that may share a Redis with a store without a prefix. */
-const OTHER_PREFIXES = /^bin-lookup-service:/;
+const OTHER_PREFIXES = /^bin-(?:lookup-)?service:/;
 
 /** @param prefix without braces, which would change the slots */
 export function createRedisNames(prefix: string): RedisNames {

@@ -47,8 +47,8 @@ function assertNoLogNeeded(file: string): void {
   }
   throw new StorageRefused(
     `The database ${file} was in use, and its log ${file}-wal is missing. Most likely the file was copied without its log, so ` +
-      'the last writes are missing. Stop every process and copy both files, or restore a backup. To continue without the last ' +
-      `writes, which may bring back ended sessions and spent tokens: touch ${file}-wal`,
+      'the last writes are missing. Stop every process and copy both files, or restore a backup. Without the last writes, ended ' +
+      `sessions and spent tokens may be back. To continue in spite of that, run: touch ${file}-wal`,
   );
 }
 
