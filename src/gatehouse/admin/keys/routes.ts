@@ -11,6 +11,7 @@ import { operation } from '../../../shared/http/operation.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { actorOf } from '../../../shared/sessions/actor.ts';
 import { type KeyReport, listKeys, reportKeys } from '../../../shared/storage/key-report.ts';
+import { SEALED_KINDS } from '../../../shared/storage/keys.ts';
 import { isoTime } from '../../../shared/time.ts';
 import { type KeyRotation, type RotationProgress, rotationJson } from '../../key-rotation/key-rotation.ts';
 import { audited } from '../change.ts';
@@ -51,7 +52,9 @@ const KIND_WORDS: Readonly<Record<string, string>> = {
   revocation: 'unconfirmed revocations',
 };
 
-export const wordsOfKind = (kind: string): string => KIND_WORDS[kind] ?? `${kind.replaceAll('-', ' ')}s`;
+/** A kind of a later version keeps its stored name. */
+export const wordsOfKind = (kind: string): string =>
+  KIND_WORDS[kind] ?? (kind in SEALED_KINDS ? `${kind.replaceAll('-', ' ')}s` : kind);
 
 type CountedReport = KeyReport & { countedAt: string };
 
