@@ -7,11 +7,11 @@ import type { IssuedIdToken } from '../../shared/sessions/session.ts';
 import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import { type Authorization, createCompletion } from './completion.ts';
 import { createFail, providerFailure } from './fail.ts';
-import { completeClaims, sessionUser } from './identity.ts';
+import { claimsWithUserinfo, sessionUser } from './identity.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
 import { fingerprintOf, PENDING_REQUEST_SECONDS, type PendingRequest } from './pending-requests.ts';
+import { type Authorization, createAuthorizationSaver } from './save-authorization.ts';
 import { createStart, type StartRequest } from './start.ts';
 
 interface TakenRequest {
@@ -94,7 +94,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
       throw cause;
     });
 
-  /** Exchanges the code for tokens, verifies them, and completes the claims. */
+  /** Exchanges the code for tokens, verifies them, and reads the claims or the id of the account. */
   const authorize = async (
     app: ConnectedApp,
     { pendingRequest, browserSecret }: TakenRequest,
@@ -111,7 +111,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
       // The record names the user from here on, even if the userinfo request fails.
       if (context.purpose === 'sign_in' && response.claims)
         log.learn({ user: sessionUser(app, response.claims, admin) });
-      const claims = await completeClaims({ provider, admin }, app, response);
+      const claims = await claimsWithUserinfo({ provider, admin }, app, response);
       const accountId = claims ? undefined : await accountOf(app, pendingRequest, response);
       if (claims || accountId !== undefined) log.passed('claims');
       return { app, pendingRequest, browserSecret, scopes, response, claims, accountId };
@@ -120,8 +120,8 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     }
   };
 
-  /** Takes the pending request of this state, and completes it. */
-  const finishAttempt = async (request: CallbackRequest, log: AttemptLog): Promise<string | undefined> => {
+  /** Takes the pending request of this state, and saves what the provider authorized. */
+  const handleCallback = async (request: CallbackRequest, log: AttemptLog): Promise<string | undefined> => {
     log.passed('came_back');
     const state = stateOf(request.callback);
     const startedAt = states.createdAt(state);
@@ -131,12 +131,13 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     if (!takenRequest) return undefined;
     const { pendingRequest } = takenRequest;
     log.learn({ id: pendingRequest.attempt, purpose: pendingRequest.purpose });
-    const returnTo = complete(request, takenRequest, state, log);
+    const returnTo = exchangeAndSave(request, takenRequest, state, log);
     const isTrial = pendingRequest.purpose === 'connect' && pendingRequest.trial;
     return isTrial ? returnTo.catch((error) => trialFailed(error, pendingRequest.attempt, log)) : returnTo;
   };
 
-  const complete = async (
+  /** @returns the URL for the browser, once everything is stored */
+  const exchangeAndSave = async (
     request: CallbackRequest,
     takenRequest: TakenRequest,
     state: string,
@@ -152,9 +153,9 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     const authorization = await authorize(app, takenRequest, { callback, state, log });
     const { returnTo } = pendingRequest;
     // After a failure, a retry keeps the return path.
-    const completion = createCompletion(parts, (failure, context) => fail(failure, { returnTo, ...context }));
-    if (pendingRequest.purpose === 'sign_in') await completion.signIn(authorization, request, log);
-    else await completion.connection(authorization, pendingRequest, request, log);
+    const saver = createAuthorizationSaver(parts, (failure, context) => fail(failure, { returnTo, ...context }));
+    if (pendingRequest.purpose === 'sign_in') await saver.saveSignIn(authorization, request, log);
+    else await saver.saveConnection(authorization, pendingRequest, request, log);
     return returnTo;
   };
 
@@ -176,7 +177,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     finish(request) {
       // The path can hold any text, so the record names an app only if it exists.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
-      return recorder.record(appId, request.info, (log) => finishAttempt(request, log));
+      return recorder.record(appId, request.info, (log) => handleCallback(request, log));
     },
 
     async endSessionUrl(appId, idToken) {

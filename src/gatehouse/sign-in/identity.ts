@@ -38,8 +38,11 @@ export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
 /** Claims that pages show. Many ID tokens lack them, and a sign-in succeeds without them. */
 const DISPLAY_CLAIMS = ['name', 'email'];
 
-/** Returns the claims of the ID token, completed from userinfo. @throws ProviderError */
-export async function completeClaims(
+/**
+ * Returns the claims of the ID token. Those of userinfo are added if the ID token lacks one that is used.
+ * @throws ProviderError
+ */
+export async function claimsWithUserinfo(
   { provider, admin }: { provider: Pick<ProviderClient, 'userinfo'>; admin: AdminRule },
   app: ConnectedApp,
   response: TokenResponse,

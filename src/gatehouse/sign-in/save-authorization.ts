@@ -1,4 +1,4 @@
-/** Completes a sign-in or connection with the provider's tokens: checks the user, then saves session and grant. */
+/** Saves what a callback brought: checks the user, then stores the session and grant of a sign-in, or a connection. */
 
 import { AppError } from '../../shared/errors.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -38,12 +38,12 @@ const NOT_CONNECTED = {
   app_gone: 'registration_changed',
 } as const;
 
-export interface Completion {
+export interface AuthorizationSaver {
   /** @throws SignInError */
-  signIn(authorization: Authorization, request: CallbackRequest, log: AttemptLog): Promise<void>;
+  saveSignIn(authorization: Authorization, request: CallbackRequest, log: AttemptLog): Promise<void>;
 
   /** @throws SignInError */
-  connection(
+  saveConnection(
     authorization: Authorization,
     pendingRequest: Extract<PendingRequest, { purpose: 'connect' }>,
     request: Pick<CallbackRequest, 'signInApp' | 'info'>,
@@ -51,7 +51,7 @@ export interface Completion {
   ): Promise<void>;
 }
 
-export function createCompletion(parts: FlowParts, fail: Fail): Completion {
+export function createAuthorizationSaver(parts: FlowParts, fail: Fail): AuthorizationSaver {
   const { apps, provider, connections, users, admin, clock } = parts;
 
   /** Returns true for a user who was deleted, or is being deleted. */
@@ -112,7 +112,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
    * session and the grant, or makes this write fail. The session itself is saved last, so that no cookie opens it
    * before.
    */
-  const saveSignIn = async (
+  const saveSessionAndGrant = async (
     authorization: Authorization,
     { beginSession, info }: CallbackRequest,
     { session, stepsOfUser, grant }: { session: NewSession; stepsOfUser: SignInSteps; grant: GrantReading },
@@ -160,7 +160,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   };
 
   return {
-    async signIn(authorization, request, log) {
+    async saveSignIn(authorization, request, log) {
       const { app, pendingRequest, response, claims } = authorization;
       const appId = app.id;
       if (!claims) throw fail('token_response_refused', { appId });
@@ -187,13 +187,13 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
       const { idToken: token } = response;
       const idToken = token === undefined ? undefined : { token, registration: registrationOf(app) };
       const session = { user, app: appId, providerSession, acr, authTime, idToken };
-      await saveSignIn(authorization, request, { session, stepsOfUser, grant }, log);
+      await saveSessionAndGrant(authorization, request, { session, stepsOfUser, grant }, log);
       log.passed('session');
       log.passed('connection');
       await log.succeeded('signed_in', user.id);
     },
 
-    async connection(
+    async saveConnection(
       { app, scopes, response, claims, accountId },
       { userId, link, linkPath, trial, startedAt },
       { signInApp, info: { origin } },
