@@ -49,7 +49,8 @@ interface StepsOfUser {
   beside?: readonly Write[];
 }
 
-interface ConnectRequest extends Consent {
+/** `Refusal`: the reasons for which `stepsOfUser` may refuse. */
+interface ConnectRequest<Refusal extends 'disabled' | 'gone'> extends Consent {
   origin?: Origin | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
@@ -58,11 +59,15 @@ interface ConnectRequest extends Consent {
   /**
    * Called before each write. Returns the steps that the write must contain, or why nothing may be stored for the user.
    */
-  stepsOfUser: (isFirst: boolean) => Promise<StepsOfUser | 'disabled' | 'gone'>;
+  stepsOfUser: (isFirst: boolean) => Promise<StepsOfUser | Refusal>;
 }
 
 /** `app_gone`: the app was deleted, or changed its registration, in the meantime. */
-export type ConnectResult = 'connected' | 'link_ended' | 'user_disabled' | 'user_gone' | 'app_gone';
+export type ConnectResult<Refusal extends 'disabled' | 'gone' = 'disabled' | 'gone'> =
+  | 'connected'
+  | 'link_ended'
+  | 'app_gone'
+  | `user_${Refusal}`;
 
 const PENDING: { outcome: DisconnectResult; reply?: ProviderReply | undefined } = { outcome: 'pending' };
 
@@ -90,7 +95,7 @@ export interface Connections {
    * Stores the tokens of a code exchange, and replaces an earlier grant of the same user and app. Stores nothing if the
    * user, the app or the connect link no longer exists: the caller must then discard the tokens.
    */
-  connect(request: ConnectRequest): Promise<ConnectResult>;
+  connect<Refusal extends 'disabled' | 'gone'>(request: ConnectRequest<Refusal>): Promise<ConnectResult<Refusal>>;
 
   /**
    * Revokes tokens that were not stored, without waiting for the provider. If the user has a connection to the same

@@ -33,7 +33,6 @@ export interface Authorization {
 /** The sign-in failure for each result of `connect` that stored no connection. */
 const NOT_CONNECTED = {
   link_ended: 'link_ended',
-  user_disabled: 'not_permitted',
   user_gone: 'user_gone',
   app_gone: 'registration_changed',
 } as const;
@@ -219,7 +218,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
         log.passed('permitted');
       }
       const result = await connections
-        .connect({
+        .connect<'gone'>({
           userId,
           app,
           response,
