@@ -56,7 +56,7 @@ export interface AppParts {
 }
 
 export function createApp(parts: AppParts): RequestListener {
-  const { config, observability, sessions, limits, pages, references, relay } = parts;
+  const { config, observability, sessions, limits, pages, references, relay, signIn } = parts;
   const { publicUrl } = config;
   const { basePath, href: publicHref } = publicUrl;
   const { events, metrics } = observability;
@@ -64,7 +64,10 @@ export function createApp(parts: AppParts): RequestListener {
   const { connections, links } = parts.grants;
   const threads = parts.threads.forBrowsers;
   const handlers = {
-    ...parts.signIn.routes,
+    signIn: signIn.routes,
+    sessions: signIn.sessionRoutes,
+    erasure: signIn.erasureRoutes,
+    backchannelLogout: signIn.backchannelLogout,
     home: parts.home,
     apiDocs: parts.apiDocs,
     bin: binRoutes({ lookup: parts.bins.lookup, pages, events, references, publicHref }),

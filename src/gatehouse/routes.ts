@@ -7,25 +7,32 @@ import type { ApiDocs } from './api-docs/api-docs.ts';
 import type { BinRoutes } from './bin/routes.ts';
 import type { ConnectionRoutes } from './grants/routes.ts';
 import type { Home } from './home/home.ts';
-import type { Relay } from './relay/relay.ts';
-import type { SignIn } from './sign-in/sign-in.ts';
+import type { AssertionRoutes } from './relay/assertion-routes.ts';
+import type { RelayRoutes } from './relay/routes.ts';
+import type { ErasureRoutes } from './sign-in/erasure.ts';
+import type { SignInRoutes } from './sign-in/routes.ts';
+import type { SessionRoutes } from './sign-in/session-routes.ts';
 import type { ThreadRoutes } from './threads/routes.ts';
 
 /** The handlers of each module. */
-export type Handlers = SignIn['routes'] & {
+export interface Handlers {
   /** The routes of the administration. */
   admin: readonly Route[];
   apiDocs: ApiDocs;
-  assertions: Relay['assertions'];
+  assertions: AssertionRoutes;
+  backchannelLogout: RequestHandler;
   bin: BinRoutes;
   connections: ConnectionRoutes;
+  erasure: ErasureRoutes;
   home: Home;
-  relay: Relay['routes'];
+  relay: RelayRoutes;
   relayConnections: RequestHandler;
   relayConnectLinks: RequestHandler;
+  sessions: SessionRoutes;
+  signIn: SignInRoutes;
   threads: ThreadRoutes;
   tokenExchange: RequestHandler;
-};
+}
 
 export interface RouteGuards extends SessionGuards {
   /** Reads the body and checks the CSRF token, which may be a field of it. */
@@ -72,7 +79,7 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
     ['GET', '/', loadSession, handlers.home.home],
     ['GET', '/problems/:code', loadSession, handlers.home.problem],
 
-    ['GET', '/sign-in', [getOnly, loadSession], handlers.signIn.signIn],
+    ['GET', '/sign-in', [getOnly, loadSession], handlers.signIn.startSignIn],
     ['GET', '/oauth/callback/:app', [getOnly, loadSession, browserSession], handlers.signIn.callback],
     ['POST', '/sign-out', [loadSession, change, browserSession], handlers.signIn.signOut],
     ['POST', '/sign-out/everywhere', [loadSession, change, browserSession], handlers.signIn.signOutEverywhere],

@@ -30,7 +30,7 @@ export interface AdminModules {
   relay: Relay;
   references: Pick<ProblemReferences, 'find'>;
   /** `tryApp` starts a trial sign-in; its sign-in record shows the result. */
-  signIn: { routes: { signIn: { tryApp: RequestHandler } } };
+  signIn: { routes: { tryApp: RequestHandler } };
   publicUrl: PublicUrl;
   clock: () => number;
 }

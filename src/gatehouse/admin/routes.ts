@@ -96,7 +96,7 @@ export function adminResources(parts: AdminParts) {
     overview: overviewRoutes(parts),
     search: searchRoutes(parts, finders),
     connectedApps: connectedAppRoutes(parts),
-    trySignIn: parts.signIn.routes.signIn.tryApp,
+    trySignIn: parts.signIn.routes.tryApp,
     policy: policyRoutes(parts),
     keys: keyRoutes(parts),
     users: userRoutes(parts),

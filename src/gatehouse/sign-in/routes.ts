@@ -76,7 +76,8 @@ const SIGN_OUT: Operation = {
 const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
 
 export interface SignInRoutes {
-  signIn: RequestHandler;
+  /** Redirects to the authorization endpoint, or shows the apps to choose from. */
+  startSignIn: RequestHandler;
 
   /** The user connects an app, or consents again. */
   connect: RequestHandler;
@@ -104,8 +105,8 @@ export function signInRoutes(parts: {
 }): SignInRoutes {
   const { apps, flow, links, lifecycle, browser, limits, pages, events, site } = parts;
 
-  /** Redirects to the provider, and sets the cookie whose secret the browser's pending requests are stored under. */
-  const begin = async (
+  /** Starts an attempt, and sets the cookie whose secret the browser's pending requests are stored under. */
+  const redirectToProvider = async (
     req: Request,
     res: Response,
     {
@@ -151,7 +152,7 @@ export function signInRoutes(parts: {
     };
 
   return {
-    signIn: described<RequestHandler>(SIGN_IN, async (req, res) => {
+    startSignIn: described<RequestHandler>(SIGN_IN, async (req, res) => {
       const id = queryField(req, 'app');
       const candidates = apps.signInApps();
       const hints = readHints((name) => queryField(req, name));
@@ -169,7 +170,7 @@ export function signInRoutes(parts: {
       if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
       const stepUp = queryField(req, 'step_up') !== undefined;
       const { user } = req.context.session ?? {};
-      await begin(req, res, { purpose: 'sign_in', user, app, home: site.home, stepUp, hints });
+      await redirectToProvider(req, res, { purpose: 'sign_in', user, app, home: site.home, stepUp, hints });
     }),
 
     connect: described<RequestHandler>(CONNECT, async (req, res) => {
@@ -178,7 +179,14 @@ export function signInRoutes(parts: {
       const { user } = sessionOf(req);
       const home = `${site.home}connections/${app.id}`;
       const hints = readHints((name) => req.body[name]);
-      await begin(req, res, { purpose: 'connect', user, app, home, scopes: chosenScopes(app, req.body), hints });
+      await redirectToProvider(req, res, {
+        purpose: 'connect',
+        user,
+        app,
+        home,
+        scopes: chosenScopes(app, req.body),
+        hints,
+      });
     }),
 
     connectByLink: described<RequestHandler>(CONNECT_BY_LINK, async (req, res) => {
@@ -193,14 +201,14 @@ export function signInRoutes(parts: {
       const requested = returnUrl ?? home;
       const link = { link: id, linkPath: req.baseUrl + req.path };
       const hints = readHints((name) => req.body[name]);
-      await begin(req, res, { purpose: 'connect', user, ...link, app, home, requested, scopes, hints });
+      await redirectToProvider(req, res, { purpose: 'connect', user, ...link, app, home, requested, scopes, hints });
     }),
 
     async tryApp(req, res) {
       const app = apps.find(String(req.params.id));
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
       const { user } = sessionOf(req);
-      await begin(req, res, { purpose: 'connect', trial: true, user, app, home: site.home, hints: {} });
+      await redirectToProvider(req, res, { purpose: 'connect', trial: true, user, app, home: site.home, hints: {} });
     },
 
     callback: described<RequestHandler>(CALLBACK, async (req, res) => {

@@ -22,12 +22,10 @@ import { type SessionRoutes, sessionRoutes } from './session-routes.ts';
 import { createStateSigner, type StateSigner } from './state.ts';
 
 export interface SignIn {
-  routes: {
-    signIn: SignInRoutes;
-    sessions: SessionRoutes;
-    erasure: ErasureRoutes;
-    backchannelLogout: RequestHandler;
-  };
+  routes: SignInRoutes;
+  sessionRoutes: SessionRoutes;
+  erasureRoutes: ErasureRoutes;
+  backchannelLogout: RequestHandler;
 
   /** The stronger sign-in that the administration requires, if it requires one. */
   stepUp: { acr: string; href: () => string } | undefined;
@@ -79,22 +77,20 @@ export function createSignIn(parts: {
     recordUrl: (attempt) => `${href}/admin/sign-ins/${attempt}`,
   });
   return {
-    routes: {
-      signIn: signInRoutes({
-        apps,
-        flow,
-        links,
-        lifecycle,
-        browser: sessions.browser,
-        limits: parts.limits,
-        pages,
-        events,
-        site,
-      }),
-      sessions: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
-      erasure: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages }),
-      backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),
-    },
+    routes: signInRoutes({
+      apps,
+      flow,
+      links,
+      lifecycle,
+      browser: sessions.browser,
+      limits: parts.limits,
+      pages,
+      events,
+      site,
+    }),
+    sessionRoutes: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
+    erasureRoutes: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages }),
+    backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),
     stepUp:
       admin.acr === undefined
         ? undefined
