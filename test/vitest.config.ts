@@ -15,7 +15,7 @@ const RETRY_ONCE = { retry: 1 };
 
 export const shared = {
   environment: 'node',
-  setupFiles: ['./support/back-to-now.ts', './support/bin-watch.ts', './support/log-watch-setup.ts'].map(
+  setupFiles: ['./support/reset-after-file.ts', './support/bin-watch.ts', './support/log-watch-setup.ts'].map(
     (file) => new URL(file, import.meta.url).pathname,
   ),
   pool: 'forks',

@@ -6,7 +6,7 @@ import { Cookie, type SessionData } from 'express-session';
 import { createSessionLists } from '../../src/shared/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/shared/sessions/session-record.ts';
 import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
-import type { Vault } from '../support/fleet.ts';
+import type { SharedStorage } from '../support/fleet.ts';
 import { listRequests } from './admin-requests.ts';
 import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
@@ -46,7 +46,7 @@ async function timeStorage(
   { storage, users, runs }: { storage: Storage; users: number; runs: number },
 ): Promise<Timed[]> {
   let cookie = '';
-  const write = async (vault: Vault, env: Record<string, string>) => {
+  const write = async (vault: SharedStorage, env: Record<string, string>) => {
     cookie = await seatAdministrator(vault, env.SESSION_SECRETS ?? '');
   };
   const { url, env } = await prepareLargeSite({ keep, storage, users, write });
@@ -70,7 +70,7 @@ function findingOf({ path, times }: Timed, prefix: string): Finding {
 }
 
 /** Writes the session of an administrator. Returns the `Cookie` header. */
-export async function seatAdministrator({ store, sealer }: Vault, secret: string): Promise<string> {
+export async function seatAdministrator({ store, sealer }: SharedStorage, secret: string): Promise<string> {
   const clock = Date.now;
   const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });
   const sealedJson = createSealedJson(sealer);

@@ -1,6 +1,6 @@
 /** A site for benchmarks whose storage has very many users. */
 import { appOfFile } from '../support/apps.ts';
-import { openVault, type Vault } from '../support/fleet.ts';
+import { openSharedStorage, type SharedStorage } from '../support/fleet.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { say } from './effort.ts';
 import { fillLargeStorage, ISSUER, LIFETIMES } from './large-storage.ts';
@@ -24,7 +24,7 @@ export async function prepareLargeSite(parts: {
   keep: Keep;
   storage: Storage;
   users: number;
-  write?: (vault: Vault, env: Record<string, string>) => Promise<void>;
+  write?: (vault: SharedStorage, env: Record<string, string>) => Promise<void>;
 }) {
   const { keep, storage, users, write } = parts;
   const place = await reservePlace();
@@ -34,7 +34,7 @@ export async function prepareLargeSite(parts: {
   const env: Record<string, string> = { ...site.env, ...LASTING_SESSIONS };
   // The first start creates the records of an empty storage.
   await (await startGatehouseProcess(env)).stop();
-  const vault = await openVault(env);
+  const vault = await openSharedStorage(env);
   const app = appOfFile(env);
   const apps = [app, { ...app, id: 'calendar' }] as const;
   await fillLargeStorage({ ...vault, users, apps, advance: (done) => say(`\r${storage}: ${done} users`) });

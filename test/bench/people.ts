@@ -12,7 +12,7 @@ import { createSessionRecords } from '../../src/shared/sessions/session-record.t
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
 import { appOfFile } from '../support/apps.ts';
-import { openVault } from '../support/fleet.ts';
+import { openSharedStorage } from '../support/fleet.ts';
 import { type Question, questionOf } from './connection.ts';
 import type { Site } from './site.ts';
 import { threadOf } from './upstream.ts';
@@ -25,7 +25,7 @@ const TOKEN_CHARACTERS = 800;
 
 /** Returns a request of each user for their own thread, which names its owner. */
 export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count: number): Promise<Question[]> {
-  const { store, sealer, grants } = await openVault(env);
+  const { store, sealer, grants } = await openSharedStorage(env);
   const app = appOfFile(env);
   const clock = Date.now;
   const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });

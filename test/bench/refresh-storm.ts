@@ -1,5 +1,5 @@
 /** Benchmark of a refresh storm: many requests at once to several processes, for one user with an expired token. */
-import { type CrowdPerson, startCrowd } from '../support/crowd.ts';
+import { type CrowdUser, startCrowd } from '../support/crowd.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { type Question, questionOf } from './connection.ts';
 import { type Effort, say } from './effort.ts';
@@ -15,17 +15,17 @@ const PROVIDER_MILLISECONDS = 100;
 const STORE = missingRedis === undefined ? 'Redis' : 'SQLite';
 
 export async function benchRefreshStorm({ runs }: Effort): Promise<Finding[]> {
-  const crowd = await startCrowd({ kind: STORE, processes: PROCESSES, people: 1 + OTHERS });
+  const crowd = await startCrowd({ kind: STORE, processes: PROCESSES, users: 1 + OTHERS });
   try {
-    const [person, ...others] = crowd.people;
+    const [person, ...others] = crowd.users;
     if (!person) throw new Error('Nobody is signed in.');
     crowd.provider.delayMilliseconds = () => PROVIDER_MILLISECONDS;
-    const headersOf = ({ cookie }: CrowdPerson) => ({
+    const headersOf = ({ cookie }: CrowdUser) => ({
       host: new URL(crowd.env.PUBLIC_URL ?? '').host,
       accept: 'application/json',
       cookie,
     });
-    const questionsOf = (person: CrowdPerson) => {
+    const questionsOf = (person: CrowdUser) => {
       const body = Buffer.from(JSON.stringify({ owner: person.userId }));
       const questions = crowd.members.map(({ url }) =>
         questionOf(`${url}/threads/current`, { headers: headersOf(person), body }),
@@ -33,7 +33,7 @@ export async function benchRefreshStorm({ runs }: Effort): Promise<Finding[]> {
       return questions.flatMap((question) => Array<Question>(EACH).fill(question));
     };
     const sessionOf =
-      (person: CrowdPerson) =>
+      (person: CrowdUser) =>
       ({ host, port }: Question) =>
         questionOf(`http://${host}:${port}/session`, { headers: headersOf(person) });
     // A storm hits processes that are in use, so their first requests are not measured.

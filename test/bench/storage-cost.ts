@@ -41,7 +41,7 @@ export async function storageCost(redis: RedisServer, question: Question): Promi
 
 /** Total counts since the start of Redis. */
 export function counted(redis: RedisServer): StorageCost {
-  const lines = redis.ask('INFO', 'everything').split(/\r?\n/);
+  const lines = redis.sendCommand('INFO', 'everything').split(/\r?\n/);
   const field = (name: string) => Number(lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1));
   const commands = lines
     .filter((line) => line.startsWith('cmdstat_') && !OWN.test(line))

@@ -61,7 +61,7 @@ async function startAfterKill(env: Record<string, string>): Promise<Finding[]> {
 
 const bytesOf = ({ env, redis }: LargeSite): number =>
   redis
-    ? Number(/^used_memory:(\d+)/m.exec(redis.ask('INFO', 'memory'))?.[1])
+    ? Number(/^used_memory:(\d+)/m.exec(redis.sendCommand('INFO', 'memory'))?.[1])
     : statSync(join(env.DATA_DIR ?? '', DATABASE_FILE)).size;
 
 async function emptyPlace(keep: Keep, { env, redis }: LargeSite): Promise<Record<string, string>> {

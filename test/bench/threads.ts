@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { administratorOf } from '../gatehouse/relay/service.ts';
-import { openVault } from '../support/fleet.ts';
+import { openSharedStorage } from '../support/fleet.ts';
 import { missingRedis, type RedisServer } from '../support/redis-server.ts';
 import { APACHE_PEERS, apacheIsInstalled, startApache } from './apache.ts';
 import { chart } from './chart.ts';
@@ -91,7 +91,7 @@ async function bare(platform: Platform, keep: <S extends { stop(): Promise<void>
 async function gatehouse(site: Site, storage: Storage): Promise<Runner[]> {
   const { cookie, session } = await signIn(site.url);
   const user = String((session.user as { id: string }).id);
-  const vault = await openVault(site.env);
+  const vault = await openSharedStorage(site.env);
   const administrator = await administratorOf(site, vault);
   const { token } = await administrator.makeToken({ assertUser: true });
   await vault.store.close();

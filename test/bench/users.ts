@@ -87,7 +87,7 @@ export async function benchUsers(effort: Effort): Promise<Finding[]> {
 }
 
 async function seatCrowd(users: number, site: Site): Promise<Crowd> {
-  const used = () => Number(/^used_memory:(\d+)/m.exec(site.redis?.ask('INFO', 'memory') ?? '')?.[1]);
+  const used = () => Number(/^used_memory:(\d+)/m.exec(site.redis?.sendCommand('INFO', 'memory') ?? '')?.[1]);
   const before = used();
   const each = await seatPeople(site, users);
   const storageEach = (used() - before) / users;

@@ -13,8 +13,8 @@ import type { Store } from '../../src/shared/storage/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { signIn } from '../support/gatehouse.ts';
 import { watchedLog } from '../support/log-watch.ts';
-import { pass, passToNextMinute } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
+import { advanceClock, advanceToNextMinute } from '../support/test-clock.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, command, settingsFor, startBinSite, startBinSiteWithAccounts, temporaryFolder } from './site.ts';
 
@@ -401,9 +401,9 @@ describe('security', () => {
       return begun.headers.get('location') ?? '';
     };
     const early = await begin();
-    pass(500);
+    advanceClock(500);
     const late = await begin();
-    pass(101);
+    advanceClock(101);
     const { page: refused } = await signIn({ url: early }, 'user@example.test', { agent, path: '' });
     expect([refused.status, refused.body.includes('it has expired')]).toEqual([400, true]);
     const { page } = await signIn({ url: late }, 'user@example.test', { agent, path: '' });
@@ -525,7 +525,7 @@ describe('security', () => {
 test('R91 an address may start 60 sign-ins a minute; an IPv6 network of 64 bits counts as one address', async () => {
   const other = await startBinSiteWithAccounts({ TRUSTED_PROXIES: '127.0.0.1' });
   onTestFinished(() => other.close());
-  passToNextMinute();
+  advanceToNextMinute();
   const start = (address: string) =>
     fetch(`${other.url}/account/sign-in`, { redirect: 'manual', headers: { 'x-forwarded-for': address } });
   for (const [address, next] of [

@@ -7,10 +7,10 @@ import { createAccounts } from '../../src/bin-lookup-service/accounts.ts';
 import { keyHint } from '../../src/bin-lookup-service/api-key.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-lookup-service/start.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
-import { ask as send } from '../support/ask.ts';
-import { pass, passToNextMinute } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
 import { sendRaw } from '../support/raw-http.ts';
+import { sendRequest as send } from '../support/send-request.ts';
+import { advanceClock, advanceToNextMinute } from '../support/test-clock.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, startBinSite, statuses } from './site.ts';
 
@@ -199,7 +199,7 @@ describe('the rate of a plan', () => {
   test('limits plans and the free tier, and requests over the rate do not count towards the month', async () => {
     const other = await startBinSite({ ...SETTINGS, ...SIGN_IN, FREE_REQUESTS_PER_MINUTE: '5' });
     const store = await openBinServiceStore(readBinServiceSettings(other.env));
-    passToNextMinute();
+    advanceToNextMinute();
     try {
       const accounts = createAccounts({ store, clock: Date.now, randomBytes });
       const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'fast' });
@@ -225,7 +225,7 @@ describe('the rate of a plan', () => {
         const detail = expect.stringContaining(`${offer} the account page (${other.url}/account).`);
         expect(await refused.json()).toMatchObject({ status: 429, code: 'rate_limited', detail });
       }
-      pass(60);
+      advanceClock(60);
       const next = await fetch(url, { headers: bearer(key) });
       expect(next.headers.get('ratelimit-policy')).toMatch(/^"small";q=1000;w=\d+, "minute";q=9;w=60$/);
       expect(next.headers.get('ratelimit')).toMatch(/^"small";r=990;/);

@@ -1,7 +1,7 @@
 /** The account page in a real browser: narrow and wide, light and dark, without errors or accessibility faults. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
-import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
+import { checkOnAllScreens, completeProviderSignIn, navigateBy } from '../support/journey.ts';
 import { type BinSite, startBinSiteWithAccounts, statuses } from './site.ts';
 
 const openPage = useBrowser();
@@ -13,23 +13,23 @@ afterAll(() => site?.close());
 
 test('a user registers, chooses a plan and creates a key', async () => {
   const page = await openPage({}, /status of 400/);
-  const look = (name: string) => lookAround(page, `bin-lookup-service-${name}`);
+  const look = (name: string) => checkOnAllScreens(page, `bin-lookup-service-${name}`);
   await statuses(`${site.url}/45717360`, 300);
   await page.goto(site.url);
   await look('front');
-  await leaveBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
-  await throughProvider(page, site);
+  await navigateBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
+  await completeProviderSignIn(page, site);
   await look('empty');
   const choose = page.getByRole('button', { name: 'Choose' }).first();
-  await leaveBy(page, () => choose.click());
+  await navigateBy(page, () => choose.click());
   await page.getByLabel('Name').fill('Shop');
   await page.locator('#networks').fill('10.0.0.0/8\n192.0.2.1');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Create key' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Create key' }).click());
   expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^gthb_/);
   await look('key');
   await page.getByLabel('Name').fill('Other');
   await page.locator('#networks').fill('anywhere');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Create key' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Create key' }).click());
   await look('fault');
   await page.goto(`${site.url}/account`);
   await page.getByText('Works from:').first().click();

@@ -61,7 +61,7 @@ describe('R87 two processes on one store', () => {
     const services = [await open({ REDIS_URL: redis.url }), await open({ REDIS_URL: redis.url })];
     try {
       expect(granted(await Promise.all(services.map(({ send }) => send(1_500))))).toBe(LIMIT);
-      const names = redis.ask('KEYS', '*').split('\n');
+      const names = redis.sendCommand('KEYS', '*').split('\n');
       expect(names.every((name) => name === '' || name.startsWith('bin-lookup-service:'))).toBe(true);
     } finally {
       await Promise.all(services.map(({ close }) => close()));

@@ -3,11 +3,11 @@ import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { emptyFolder } from '../server/shown-steps.ts';
-import { ask } from '../support/ask.ts';
 import { endDemos, ROOT, startDemo } from '../support/demo.ts';
 import { getJson, signIn } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
 import { startProgram } from '../support/program.ts';
+import { sendRequest } from '../support/send-request.ts';
 import { until } from '../support/until.ts';
 
 afterEach(endDemos);
@@ -25,7 +25,7 @@ async function startVite(gatehousePort: string, port: string): Promise<string> {
     await vite.ended;
   });
   const url = `http://localhost:${port}`;
-  await until(async () => (await ask(`${url}/`).catch(() => undefined))?.status === 200);
+  await until(async () => (await sendRequest(`${url}/`).catch(() => undefined))?.status === 200);
   return url;
 }
 

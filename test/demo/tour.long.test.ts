@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { type Demo, endDemos, startDemo } from '../support/demo.ts';
-import { expectNoSideways, leaveBy, throughProvider } from '../support/journey.ts';
+import { completeProviderSignIn, expectFitsWindow, navigateBy } from '../support/journey.ts';
 
 const openPage = useBrowser();
 let demo: Demo;
@@ -20,20 +20,20 @@ const NO_MOTION = { reducedMotion: 'reduce' } as const;
 test('after an access token expires early, Gatehouse refreshes it and repeats the call', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Expire this token' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Expire this token' }).click());
   const text = await page.locator('#expire').innerText();
   expect(text.replaceAll(/\s+/g, ' ')).toMatch(
     /ends the access token.*GET \/1\/threads\/current.*POST \/token.*GET \/1\/threads\/current.*GET \/relay\/threads\/current: 200/,
   );
   await page.setViewportSize({ width: 360, height: 800 });
-  await expectNoSideways(page);
+  await expectFitsWindow(page);
 });
 
 test('the overview of the administration links to the tour', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(`${demo.url}/admin`);
-  await throughProvider(page, demo, 'admin@example.test');
-  await leaveBy(page, () => page.getByRole('link', { name: 'Take the tour' }).click());
+  await completeProviderSignIn(page, demo, 'admin@example.test');
+  await navigateBy(page, () => page.getByRole('link', { name: 'Take the tour' }).click());
   expect(page.url()).toBe(tour);
 });
 
@@ -41,7 +41,7 @@ test('a connection stays during an outage, and works again afterwards', async ()
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
   const section = page.locator('#outage');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Make the provider fail' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Make the provider fail' }).click());
   // The script fetches new audit entries.
   await expect
     .poll(() => section.innerText())
@@ -50,12 +50,12 @@ test('a connection stays during an outage, and works again afterwards', async ()
   const user = createUserAgent();
   expect((await user.get(`${demo.url}/sign-in?app=platform`)).status).toBe(503);
 
-  await leaveBy(page, () => page.getByRole('button', { name: 'Let the provider work again' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Let the provider work again' }).click());
   expect(await section.innerText()).toContain('works again');
   await expect
     .poll(
       async () => {
-        await leaveBy(page, () => section.getByRole('button', { name: 'Read the thread again' }).click());
+        await navigateBy(page, () => section.getByRole('button', { name: 'Read the thread again' }).click());
         return section.innerText();
       },
       { interval: 3_000 },
@@ -66,7 +66,7 @@ test('a connection stays during an outage, and works again afterwards', async ()
 test('no call fails after a rotation of keys, and the script shows events after the response', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Rotate its keys' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Rotate its keys' }).click());
   const text = () => page.locator('#keys').innerText();
   await expect.poll(text).toMatch(/signs with the new keys[\s\S]*GET \/relay\/threads\/current: 200/);
   expect(await text()).toContain('GET /jwks');
@@ -75,9 +75,9 @@ test('no call fails after a rotation of keys, and the script shows events after 
 test('after a revocation, the connection of the user needs reconnecting, and webhooks receive a message', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(`${demo.url}/sign-in?app=platform`);
-  await throughProvider(page, demo);
+  await completeProviderSignIn(page, demo);
   await page.goto(tour);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke the grant' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Revoke the grant' }).click());
   const section = page.locator('#revoke');
   expect(await section.innerText()).toMatch(/for user@example.test[\s\S]*403 reconnect_needed/);
   await expect.poll(() => section.innerText()).toContain('Reconnect needed, grant_refused');

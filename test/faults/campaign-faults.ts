@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
-import { limitFiles, limitOpenFiles, missingPrlimit } from '../support/fleet.ts';
-import { ANSWERS, type AnswerName } from '../support/hostile-answers.ts';
+import { BROKEN_RESPONSES, type BrokenResponseName } from '../support/broken-responses.ts';
+import { limitFileSize, limitOpenFiles, missingPrlimit } from '../support/fleet.ts';
 import { sendJson } from '../support/scripted-bin-lookup-service.ts';
 import { until } from '../support/until.ts';
 import type { Excused } from './campaign-journal.ts';
@@ -27,16 +27,16 @@ const PROVIDER_ANSWERS = [
   ...['status-500', 'status-503', 'status-429', 'status-404', 'invalid-client', 'html', 'array', 'null', 'empty'],
   ...['truncated', 'wrong-type', 'reset', 'reset-after-headers', 'hang', 'drip', 'huge', 'many-headers'],
   ...['redirect', 'redirect-307', 'gzip'],
-] as AnswerName[];
+] as BrokenResponseName[];
 /** Excludes most 4xx responses and invalid bodies with 200, because Gatehouse relays both unchanged. */
 const PLATFORM_ANSWERS = [
   ...['status-500', 'status-503', 'status-429', 'status-401', 'reset', 'reset-after-headers', 'hang', 'drip', 'huge'],
   ...['many-headers', 'redirect'],
-] as AnswerName[];
+] as BrokenResponseName[];
 const BIN_ANSWERS = [
   ...['status-500', 'status-503', 'status-429', 'html', 'array', 'null', 'empty', 'truncated', 'reset', 'hang'],
   ...['reset-after-headers', 'drip', 'huge', 'redirect'],
-] as AnswerName[];
+] as BrokenResponseName[];
 const PROVIDER_ENDPOINTS: Endpoint[] = ['discovery', 'jwks', 'token', 'refresh', 'refresh', 'refresh', 'revocation'];
 /** Descriptors in addition to those that are open. */
 const SPARE_DESCRIPTORS = 3;
@@ -80,9 +80,9 @@ export function machineFaults(site: CampaignSite, chance: Chance): CampaignFault
     faults.push({
       name: 'F16: no disk space for the database',
       async strike(milliseconds) {
-        await each((pid) => limitFiles(pid, 0));
+        await each((pid) => limitFileSize(pid, 0));
         await sleep(milliseconds);
-        await each((pid) => limitFiles(pid, 'unlimited'));
+        await each((pid) => limitFileSize(pid, 'unlimited'));
       },
     });
   }
@@ -134,7 +134,7 @@ function redisFaults(redis: NonNullable<CampaignSite['redis']>): CampaignFault[]
       async strike(milliseconds) {
         const endsAt = performance.now() + milliseconds;
         while (performance.now() < endsAt) {
-          redis.ask('CLIENT', 'PAUSE', String(BURST_MILLISECONDS), 'ALL');
+          redis.sendCommand('CLIENT', 'PAUSE', String(BURST_MILLISECONDS), 'ALL');
           await sleep(2 * BURST_MILLISECONDS);
         }
       },
@@ -142,25 +142,25 @@ function redisFaults(redis: NonNullable<CampaignSite['redis']>): CampaignFault[]
     {
       name: 'F7: Redis made a replica, and a master again',
       async strike(milliseconds) {
-        redis.ask('REPLICAOF', '127.0.0.1', '1');
+        redis.sendCommand('REPLICAOF', '127.0.0.1', '1');
         await sleep(milliseconds);
-        redis.ask('REPLICAOF', 'NO', 'ONE');
+        redis.sendCommand('REPLICAOF', 'NO', 'ONE');
       },
     },
     {
       name: 'F8: all connections to Redis cut',
       async strike(milliseconds) {
-        redis.ask('CLIENT', 'KILL', 'TYPE', 'normal');
+        redis.sendCommand('CLIENT', 'KILL', 'TYPE', 'normal');
         await sleep(milliseconds / 4);
-        redis.ask('CLIENT', 'KILL', 'TYPE', 'pubsub');
+        redis.sendCommand('CLIENT', 'KILL', 'TYPE', 'pubsub');
       },
     },
     {
       name: 'F16: no free memory in Redis',
       async strike(milliseconds) {
-        redis.ask('CONFIG', 'SET', 'maxmemory', '1');
+        redis.sendCommand('CONFIG', 'SET', 'maxmemory', '1');
         await sleep(milliseconds);
-        redis.ask('CONFIG', 'SET', 'maxmemory', '0');
+        redis.sendCommand('CONFIG', 'SET', 'maxmemory', '0');
       },
     },
   ];
@@ -169,9 +169,9 @@ function redisFaults(redis: NonNullable<CampaignSite['redis']>): CampaignFault[]
 /** Faults of the servers that Gatehouse calls. One occurs at a time, in addition to those of the machine. */
 export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault[] {
   const { provider, binService } = site;
-  const breakFor = async (endpoint: Endpoint, responses: readonly AnswerName[], milliseconds: number) => {
+  const breakFor = async (endpoint: Endpoint, responses: readonly BrokenResponseName[], milliseconds: number) => {
     const when = chance.pick(['before', 'after'] as const);
-    const repair = provider.break({ endpoint, when, response: ANSWERS[chance.pick(responses)] });
+    const repair = provider.break({ endpoint, when, response: BROKEN_RESPONSES[chance.pick(responses)] });
     await sleep(milliseconds);
     repair();
   };
@@ -203,7 +203,7 @@ export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault
     {
       name: 'F20: the BIN lookup service broken',
       async strike(milliseconds) {
-        const respond = ANSWERS[chance.pick(BIN_ANSWERS)];
+        const respond = BROKEN_RESPONSES[chance.pick(BIN_ANSWERS)];
         const trapUrl = `${provider.url}/trap`;
         binService.respondWith((res, { url }) =>
           respond(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }),

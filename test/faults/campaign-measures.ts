@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { median } from '../bench/load.ts';
 import { relayThread } from '../gatehouse/relay/service.ts';
-import { ask } from '../support/ask.ts';
+import { sendRequest } from '../support/send-request.ts';
 import type { Journal } from './campaign-journal.ts';
 import type { CampaignSite } from './campaign-site.ts';
 
@@ -42,7 +42,7 @@ export async function measure(parts: { site: CampaignSite; journal: Journal; use
     const { status } = await relayThread(longLived, site.relayToken, headers);
     const calledAt = performance.now();
     if (status === 200) threads.push(calledAt - begunAt);
-    await ask(site.bareUrl);
+    await sendRequest(site.bareUrl);
     bareThreads.push(performance.now() - calledAt);
   }
   const process = `/proc/${longLived.program.pid}`;
@@ -62,6 +62,6 @@ export const storedSoFar = (site: CampaignSite, journal: Journal): Stored => ({
 });
 
 function storedBytes({ redis, dataDirectory }: CampaignSite): number {
-  if (redis) return Number(/^used_memory_dataset:(\d+)/m.exec(redis.ask('INFO', 'memory'))?.[1]);
+  if (redis) return Number(/^used_memory_dataset:(\d+)/m.exec(redis.sendCommand('INFO', 'memory'))?.[1]);
   return statSync(join(dataDirectory, DATABASE_FILE)).size;
 }

@@ -1,8 +1,15 @@
 /** The users and the service of a campaign: their actions, and the promises that they check. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Asked, ask, DATA, FORM, PAGE, type Question } from '../support/ask.ts';
 import { createCookieJar } from '../support/cookie-jar.ts';
 import { sendRaw } from '../support/raw-http.ts';
+import {
+  ACCEPT_HTML,
+  ACCEPT_JSON,
+  FORM_BODY,
+  type ReceivedResponse,
+  type RequestDetails,
+  sendRequest,
+} from '../support/send-request.ts';
 import type { Journal } from './campaign-journal.ts';
 import { bankOf, type CampaignSite, isAdministrator } from './campaign-site.ts';
 import type { Chance } from './chance.ts';
@@ -76,10 +83,15 @@ export function createPeople(parts: {
   );
 
   /** Sends a request and checks the status. @returns undefined if there was no response */
-  async function call(kind: string, path: string, question: Question, allowed: number[]): Promise<Asked | undefined> {
+  async function call(
+    kind: string,
+    path: string,
+    question: RequestDetails,
+    allowed: number[],
+  ): Promise<ReceivedResponse | undefined> {
     const since = performance.now();
     const timeout = sleep(MAX_WAIT_MILLISECONDS, undefined, { ref: false });
-    const response = await Promise.race([ask(url + path, question).catch((error: Error) => error), timeout]);
+    const response = await Promise.race([sendRequest(url + path, question).catch((error: Error) => error), timeout]);
     if (response === undefined || response instanceof Error) {
       journal.count(kind, 'cut');
       if (!response) journal.addViolation(`${kind}: no response within ${MAX_WAIT_MILLISECONDS / 1_000} s`);
@@ -97,14 +109,14 @@ export function createPeople(parts: {
     return response;
   }
 
-  const headersOf = ({ session }: CampaignPerson) => ({ ...DATA, cookie: session?.cookie ?? '' });
+  const headersOf = ({ session }: CampaignPerson) => ({ ...ACCEPT_JSON, cookie: session?.cookie ?? '' });
   const post = (kind: string, path: string, person: CampaignPerson, allowed: number[]) =>
     call(
       kind,
       path,
       {
         method: 'POST',
-        headers: { ...headersOf(person), ...FORM },
+        headers: { ...headersOf(person), ...FORM_BODY },
         body: new URLSearchParams({ _csrf: person.session?.csrfToken ?? '' }).toString(),
       },
       allowed,
@@ -113,13 +125,13 @@ export function createPeople(parts: {
   /** Signs in with a new browser. */
   async function signIn(person: CampaignPerson): Promise<void> {
     const cookies = createCookieJar();
-    const begun = await call('sign-in', '/sign-in', { headers: PAGE }, [303]);
+    const begun = await call('sign-in', '/sign-in', { headers: ACCEPT_HTML }, [303]);
     const location = begun?.headers.location;
     if (begun?.status !== 303 || location === undefined) return void (await sleep(chance.between(...SIGN_IN_PAUSE)));
     cookies.store(url, begun.headers['set-cookie'] ?? []);
     const callback = new URL(site.provider.authorize(location, person.name));
     if (person.connection === 'ended') person.connection = 'unknown';
-    const headers = { ...PAGE, cookie: cookies.header(url) };
+    const headers = { ...ACCEPT_HTML, cookie: cookies.header(url) };
     const response = await call('callback', callback.pathname + callback.search, { headers }, [303]);
     if (response?.status !== 303) return void (await sleep(chance.between(...SIGN_IN_PAUSE)));
     cookies.store(url, response.headers['set-cookie'] ?? []);
@@ -153,7 +165,7 @@ export function createPeople(parts: {
     await sendRaw(url, `${head.join('\r\n')}\r\n\r\n`, chance.between(1, 30));
   }
 
-  async function checkThread(person: CampaignPerson, response: Asked): Promise<void> {
+  async function checkThread(person: CampaignPerson, response: ReceivedResponse): Promise<void> {
     if (response.status === 200) {
       checkOwner('thread', person.userId, response);
       if (person.connection === 'ended') journal.addViolation(`thread: ${person.name} had disconnected`);
@@ -166,7 +178,7 @@ export function createPeople(parts: {
     if (code === 'reconnect_needed') await signIn(person);
   }
 
-  function checkOwner(kind: string, userId: string, { body }: Asked): void {
+  function checkOwner(kind: string, userId: string, { body }: ReceivedResponse): void {
     const { owner } = JSON.parse(body) as { owner?: string };
     if (owner !== userId) journal.addViolation(`${kind}: the thread of ${owner} was shown to ${userId}`);
   }
@@ -200,7 +212,7 @@ export function createPeople(parts: {
     const kind = person ? 'BIN' : 'relayed BIN';
     const [path, headers] = person
       ? [`/bin/${digits}`, headersOf(person)]
-      : [`/relay/bin/${digits}`, { ...DATA, authorization: `Bearer ${site.relayToken}` }];
+      : [`/relay/bin/${digits}`, { ...ACCEPT_JSON, authorization: `Bearer ${site.relayToken}` }];
     const response = await call(kind, path, { headers }, [200, 404]);
     // Local sources are used if the service is unavailable.
     if (response?.status !== 200 || response.headers['gatehouse-source'] === 'dataset') return;
@@ -214,7 +226,7 @@ export function createPeople(parts: {
     if (chance.fraction() < 0.3) return bin(undefined);
     const { userId, name, session, endedSessions } = chance.pick(all);
     const hasSignedIn = session !== undefined || endedSessions.length > 0;
-    const headers = { ...DATA, authorization: `Bearer ${site.relayToken}`, 'gatehouse-user': userId };
+    const headers = { ...ACCEPT_JSON, authorization: `Bearer ${site.relayToken}`, 'gatehouse-user': userId };
     const response = await call('relayed thread', '/relay/threads/current', { headers }, [200, 403, 404]);
     if (response?.status === 404 && hasSignedIn) journal.addViolation(`relayed thread: ${name} is unknown`);
     if (response?.status === 200) checkOwner('relayed thread', userId, response);
@@ -230,7 +242,7 @@ export function createPeople(parts: {
     if (person.connection === 'ended') return choice < 0.8 ? thread(person) : signIn(person);
     if (isAdministrator(person.name) && choice < 0.6) {
       const path = `/admin${chance.pick(ADMIN_PATHS)}`;
-      return void (await call('admin page', path, { headers: { ...headersOf(person), ...PAGE } }, [200]));
+      return void (await call('admin page', path, { headers: { ...headersOf(person), ...ACCEPT_HTML } }, [200]));
     }
     if (choice < 0.5) return thread(person);
     if (choice < 0.57) return void (await Promise.all([thread(person), thread(person), checkSession(person)]));
@@ -241,7 +253,7 @@ export function createPeople(parts: {
       return void (await call(
         'page',
         chance.pick(['/', '/connections']),
-        { headers: { ...headersOf(person), ...PAGE } },
+        { headers: { ...headersOf(person), ...ACCEPT_HTML } },
         [200],
       ));
     if (choice < 0.94) return signIn(person);
@@ -273,7 +285,12 @@ export function createPeople(parts: {
       if (!person.session) return false;
       await thread(person);
       for (const cookie of person.endedSessions) {
-        const response = await call('ended session', '/threads/current', { headers: { ...DATA, cookie } }, [401]);
+        const response = await call(
+          'ended session',
+          '/threads/current',
+          { headers: { ...ACCEPT_JSON, cookie } },
+          [401],
+        );
         if (response?.status === 200) journal.addViolation(`a session that ${person.name} had ended came back`);
       }
       return true;
@@ -282,7 +299,7 @@ export function createPeople(parts: {
   };
 }
 
-function codeOf({ body }: Asked): string {
+function codeOf({ body }: ReceivedResponse): string {
   try {
     return String((JSON.parse(body) as { code?: unknown }).code);
   } catch {

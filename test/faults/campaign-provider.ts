@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { userIdOf } from '../../src/gatehouse/users/user-id.ts';
-import type { Answer } from '../support/hostile-answers.ts';
+import type { BrokenResponse } from '../support/broken-responses.ts';
 
 export const ENDPOINTS = ['discovery', 'jwks', 'token', 'refresh', 'revocation', 'platform'] as const;
 export type Endpoint = (typeof ENDPOINTS)[number];
@@ -18,7 +18,7 @@ export interface Breakage {
   endpoint: Endpoint;
   /** Whether the request takes effect before the failure. With `after`, the content of the response is lost. */
   when: 'before' | 'after';
-  response: Answer;
+  response: BrokenResponse;
 }
 
 export interface CampaignProvider {

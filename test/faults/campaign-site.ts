@@ -9,7 +9,7 @@ import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { type Measured, startProcess } from '../bench/process.ts';
 import { administratorOf } from '../gatehouse/relay/service.ts';
 import { startBalancer } from '../support/balancer.ts';
-import { createMember, type Member, openVault, type StoreKind, type Vault } from '../support/fleet.ts';
+import { createMember, type Member, openSharedStorage, type SharedStorage, type StoreKind } from '../support/fleet.ts';
 import { CLIENT_SECRET } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -26,7 +26,7 @@ export interface CampaignSite {
   binService: ScriptedBinService;
   /** The first process runs for the whole campaign. */
   members: readonly Member[];
-  vault: Vault;
+  vault: SharedStorage;
   redis: RedisServer | undefined;
   dataDirectory: string;
   userIdOf(name: string): string;
@@ -106,7 +106,7 @@ export async function startCampaignSite(options: {
       if (!expectedEnds.has(pid)) unexpectedEnds.push(`process ${members.indexOf(member)}: ${signal ?? status}`);
     });
   };
-  let vault: Vault | undefined;
+  let vault: SharedStorage | undefined;
   let bare: Measured | undefined;
   const close = async () => {
     for (const member of members) if (member.isRunning()) expectedEnds.add(member.program.pid);
@@ -119,7 +119,7 @@ export async function startCampaignSite(options: {
     await Promise.all(members.map(start));
     balance(members);
     bare = await startProcess('test/bench/bare-proxy.ts', { env: { UPSTREAM_URL: provider.url } });
-    vault = await openVault(env);
+    vault = await openSharedStorage(env);
     const administrator = await administratorOf({ url }, vault);
     const { token: relayToken } = await administrator.makeToken({ assertUser: true });
     const { id, token: revokedToken } = await administrator.makeToken({ assertUser: true });

@@ -123,7 +123,7 @@ async function recover(site: CampaignSite, people: People, journal: Journal): Pr
       missing = `responses of all processes: ${responses.map(({ status, body }) => `${status} ${body}`).join(', ')}`;
       if (!responses.every(({ status, body }) => status === 200 && JSON.parse(body).owner === person.userId))
         return false;
-      const grant = await vault.read(person.userId);
+      const grant = await vault.readGrant(person.userId);
       missing = `valid token (${grant.failure?.cause})`;
       return !grant.failure && provider.accepts(grant.refreshToken);
     };

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { keys } from '../../src/shared/storage/keys.ts';
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
-import { type Crowd, type CrowdPerson, startCrowd } from '../support/crowd.ts';
+import { type Crowd, type CrowdUser, startCrowd } from '../support/crowd.ts';
 import type { Member, StoreKind } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
@@ -28,7 +28,7 @@ export function crowdSuite(kind: StoreKind): void {
   const report = createFaultReport();
   let crowd: Crowd;
   beforeAll(async () => {
-    if (!missing) crowd = await startCrowd({ kind, processes: 2, people: PEOPLE });
+    if (!missing) crowd = await startCrowd({ kind, processes: 2, users: PEOPLE });
   });
   afterAll(async () => {
     await crowd?.close();
@@ -41,10 +41,10 @@ export function crowdSuite(kind: StoreKind): void {
     });
 
   fault('R33: 200 access tokens expire at once: each user gets their own thread, with 1 refresh each', 1, async () => {
-    const people = crowd.people.slice(0, 200);
+    const people = crowd.users.slice(0, 200);
     const before = crowd.provider.refreshes();
     let refused = 0;
-    const callTwice = async (member: Member, person: CrowdPerson) => {
+    const callTwice = async (member: Member, person: CrowdUser) => {
       const responses = await Promise.all([crowd.thread(member, person), crowd.thread(member, person)]);
       return responses.map(({ status, body }) => {
         const { owner, code } = JSON.parse(body);
@@ -72,7 +72,7 @@ export function crowdSuite(kind: StoreKind): void {
     `F18: SIGTERM under load, ${STOPS} times: requests in flight complete, no refresh is lost, exit status 0`,
     STOPS,
     async () => {
-      await Promise.all(crowd.people.map((person) => retryWhileUnavailable(() => crowd.expire(person))));
+      await Promise.all(crowd.users.map((person) => retryWhileUnavailable(() => crowd.expire(person))));
       crowd.provider.lifetimeSeconds = SHORT_SECONDS;
       crowd.provider.delayMilliseconds = () => 200;
       const refusals = crowd.provider.refusals();
@@ -100,11 +100,11 @@ export function crowdSuite(kind: StoreKind): void {
   );
 
   fault('R48: a damaged or exchanged record fails only for its owner', 1, async () => {
-    const [first, second, third] = crowd.people;
+    const [first, second, third] = crowd.users;
     if (!first || !second || !third) throw new Error('There are no users.');
-    const { store } = crowd.vault;
-    const keyOf = ({ userId }: CrowdPerson) => keys.grant(userId, 'platform');
-    const sealedOf = async (person: CrowdPerson) => (await store.get(keyOf(person)))?.value ?? '';
+    const { store } = crowd.storage;
+    const keyOf = ({ userId }: CrowdUser) => keys.grant(userId, 'platform');
+    const sealedOf = async (person: CrowdUser) => (await store.get(keyOf(person)))?.value ?? '';
     const [firstValue, secondValue, thirdValue] = [
       await sealedOf(first),
       await sealedOf(second),
@@ -131,7 +131,7 @@ export function crowdSuite(kind: StoreKind): void {
       'F17: a database locked by another program: valid tokens work, a refresh waits or is refused',
       1,
       async () => {
-        const [fresh, due] = crowd.people.slice(-2);
+        const [fresh, due] = crowd.users.slice(-2);
         if (!fresh || !due) throw new Error('There are no users.');
         const member = crowd.member(0);
         // A token of the previous test lives five seconds, and would expire while the database is locked.
@@ -188,9 +188,9 @@ export function crowdSuite(kind: StoreKind): void {
 
 /** Expects that the stored refresh token of each user is the latest one of the provider. */
 async function expectNewestTokens(crowd: Crowd): Promise<void> {
-  for (const { userId } of crowd.people) {
+  for (const { userId } of crowd.users) {
     // The test's own connection may recover a moment later.
-    const { refreshToken } = await retryWhileUnavailable(() => crowd.vault.read(userId));
+    const { refreshToken } = await retryWhileUnavailable(() => crowd.storage.readGrant(userId));
     expect(refreshToken).toBe(crowd.provider.latestOf(userId)?.refreshToken);
   }
 }

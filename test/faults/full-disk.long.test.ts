@@ -28,7 +28,7 @@ beforeAll(async () => {
   mounted = mkdtempSync(join(tmpdir(), 'gatehouse-full-disk-'));
   const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${MEGABYTES}m`, 'gatehouse-test', mounted]);
   if (status !== 0) missing = 'root, to mount a small disk';
-  else started = await startCrowd({ kind: 'SQLite', processes: 1, people: PEOPLE, env: { DATA_DIR: mounted } });
+  else started = await startCrowd({ kind: 'SQLite', processes: 1, users: PEOPLE, env: { DATA_DIR: mounted } });
 });
 
 afterEach(() => freeSpace());
@@ -70,8 +70,8 @@ function freeBytes(): number {
 
 const logBytes = () => statSync(join(mounted, `${DATABASE_FILE}-wal`)).size;
 
-async function threads({ people, member, thread }: Crowd): Promise<number[]> {
-  const responses = await Promise.all(people.map((person) => thread(member(0), person)));
+async function threads({ users, member, thread }: Crowd): Promise<number[]> {
+  const responses = await Promise.all(users.map((person) => thread(member(0), person)));
   return responses.map(({ status }) => status);
 }
 
@@ -84,10 +84,10 @@ async function restart({ member }: Crowd): Promise<void> {
 
 test('F23: the disk fills while a strict provider responds, kill -9: the log has enough space, no user must reconnect', async (context) => {
   const crowd = theCrowd(context);
-  const { people, provider } = crowd;
+  const { users, provider } = crowd;
   // The probe at the start reserved more space in the log than these refreshes need.
   expect(new Set(await threads(crowd))).toEqual(new Set([200]));
-  for (const person of people) await crowd.expire(person);
+  for (const person of users) await crowd.expire(person);
   const [refreshes, size] = [provider.refreshes(), logBytes()];
   provider.delayMilliseconds = () => 5_000;
   const statuses = threads(crowd);
@@ -105,15 +105,15 @@ test.for(FREE_KILOBYTES)(
   'F23: %i KB free, strict provider, kill -9: no user must reconnect',
   async (kilobytes, context) => {
     const crowd = theCrowd(context);
-    const { people, provider } = crowd;
-    for (const person of people) await crowd.expire(person);
+    const { users, provider } = crowd;
+    for (const person of users) await crowd.expire(person);
     await leaveFree(kilobytes);
     const before = provider.refreshes();
     const statuses = await threads(crowd);
     if (kilobytes <= 64) {
       expect(new Set(statuses)).toEqual(new Set([503]));
       expect(provider.refreshes()).toBe(before);
-      expect(JSON.parse((await crowd.manage(crowd.member(0), '/readyz')).body)).toMatchObject({
+      expect(JSON.parse((await crowd.callManagement(crowd.member(0), '/readyz')).body)).toMatchObject({
         reason: 'disk',
         storage: `SQLite in ${mounted}`,
       });
@@ -128,9 +128,9 @@ test.for(FREE_KILOBYTES_FOR_MANY)(
   'F23: %i KB free, many refreshes at once, strict and slow provider, kill -9: no user must reconnect',
   async (kilobytes, context) => {
     const crowd = theCrowd(context);
-    const { people, provider } = crowd;
-    await crowd.addPeople(people.length, MANY_PEOPLE);
-    for (const person of people) await crowd.expire(person);
+    const { users, provider } = crowd;
+    await crowd.addUsers(users.length, MANY_PEOPLE);
+    for (const person of users) await crowd.expire(person);
     await leaveFree(kilobytes);
     const before = provider.refreshes();
     // All requests are sent before the first response.

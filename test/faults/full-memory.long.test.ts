@@ -15,7 +15,7 @@ let crowd: Crowd;
 beforeAll(async () => {
   redis = await startRedis();
   const env = { REDIS_URL: redis.url, REDIS_DURABILITY: 'none' };
-  crowd = await startCrowd({ kind: 'Redis', processes: 1, people: PEOPLE, env });
+  crowd = await startCrowd({ kind: 'Redis', processes: 1, users: PEOPLE, env });
 });
 afterAll(async () => {
   await crowd?.close();
@@ -24,8 +24,8 @@ afterAll(async () => {
 
 /** Limits the memory to its current use plus this much. 0: no limit. */
 function leaveFree(kilobytes: number): void {
-  const used = Number(/used_memory:(\d+)/.exec(redis.ask('INFO', 'memory'))?.[1]);
-  redis.ask('CONFIG', 'SET', 'maxmemory', String(kilobytes === 0 ? 0 : used + kilobytes * KILOBYTE));
+  const used = Number(/used_memory:(\d+)/.exec(redis.sendCommand('INFO', 'memory'))?.[1]);
+  redis.sendCommand('CONFIG', 'SET', 'maxmemory', String(kilobytes === 0 ? 0 : used + kilobytes * KILOBYTE));
 }
 
 test.for([
@@ -34,11 +34,11 @@ test.for([
 ] as const)(
   'F23: %i KB of memory free in Redis, strict provider, kill -9: no user must reconnect',
   async ([kilobytes, status]) => {
-    const { people, provider } = crowd;
+    const { users, provider } = crowd;
     const member = crowd.member(0);
     const threads = async () =>
-      (await Promise.all(people.map((person) => crowd.thread(member, person)))).map(({ status }) => status);
-    for (const person of people) await crowd.expire(person);
+      (await Promise.all(users.map((person) => crowd.thread(member, person)))).map(({ status }) => status);
+    for (const person of users) await crowd.expire(person);
     const before = provider.refreshes();
     leaveFree(kilobytes);
     provider.delayMilliseconds = () => 1_000;
@@ -47,16 +47,19 @@ test.for([
       hasEnded = true;
     });
     await until(() => hasEnded || provider.refreshes() === before + PEOPLE);
-    redis.ask('SETRANGE', 'taken', String(USED_KILOBYTES * KILOBYTE), '1');
+    redis.sendCommand('SETRANGE', 'taken', String(USED_KILOBYTES * KILOBYTE), '1');
     expect(new Set(await pendingStatuses)).toEqual(new Set([status]));
     provider.delayMilliseconds = () => 0;
     if (status === 503) {
       expect(provider.refreshes()).toBe(before);
       const detail = 'Redis responded OOM';
-      expect(JSON.parse((await crowd.manage(member, '/readyz')).body)).toMatchObject({ reason: 'storage', detail });
+      expect(JSON.parse((await crowd.callManagement(member, '/readyz')).body)).toMatchObject({
+        reason: 'storage',
+        detail,
+      });
     }
     await member.kill();
-    redis.ask('DEL', 'taken');
+    redis.sendCommand('DEL', 'taken');
     leaveFree(0);
     await member.start();
     expect(new Set(await threads())).toEqual(new Set([200]));

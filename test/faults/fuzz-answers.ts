@@ -1,15 +1,17 @@
 /** Generates responses that no provider or platform should send: changed valid responses, and arbitrary ones. */
 import fc from 'fast-check';
-import { ANSWERS, type Answer, type AnswerName } from '../support/hostile-answers.ts';
+import { BROKEN_RESPONSES, type BrokenResponse, type BrokenResponseName } from '../support/broken-responses.ts';
 
 export interface HostileAnswer {
-  answer: Answer;
+  answer: BrokenResponse;
   /** For the message of a failure. */
   description: string;
 }
 
 /** Responses that last until a deadline have separate tests. */
-const QUICK = (Object.keys(ANSWERS) as AnswerName[]).filter((name) => !['hang', 'drip', 'huge'].includes(name));
+const QUICK = (Object.keys(BROKEN_RESPONSES) as BrokenResponseName[]).filter(
+  (name) => !['hang', 'drip', 'huge'].includes(name),
+);
 const STATUSES = [200, 200, 200, 201, 204, 206, 302, 400, 401, 403, 404, 418, 429, 500, 502, 503, 599, 999];
 const FIELDS = [
   ...['access_token', 'refresh_token', 'id_token', 'token_type', 'expires_in', 'scope', 'error', 'error_description'],
@@ -130,6 +132,8 @@ export const hostileAnswer: fc.Arbitrary<HostileAnswer> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.constantFrom(...QUICK).map((name): HostileAnswer => ({ description: name, answer: ANSWERS[name] })),
+    arbitrary: fc
+      .constantFrom(...QUICK)
+      .map((name): HostileAnswer => ({ description: name, answer: BROKEN_RESPONSES[name] })),
   },
 );

@@ -9,7 +9,7 @@ import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { administratorOf } from '../gatehouse/relay/service.ts';
 import { csrfTokenOf } from '../gatehouse/sign-in/attempt.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
-import { createMember, openVault } from '../support/fleet.ts';
+import { createMember, openSharedStorage } from '../support/fleet.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
 import { freePort } from '../support/ports.ts';
 import { alarmsIn } from './alarms.ts';
@@ -56,7 +56,7 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
   const member = createMember(env, []);
   await member.start();
   const { program } = member;
-  const vault = await openVault(env);
+  const vault = await openSharedStorage(env);
   const administrator = await administratorOf({ url }, vault);
   const { token: relayToken } = await administrator.makeToken({ assertUser: true, apps: [HOME_APP] });
   const adminToken = await administrator.call('POST', '/admin-tokens', {

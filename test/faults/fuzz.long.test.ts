@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { csrfTokenOf } from '../gatehouse/sign-in/attempt.ts';
-import { ask, DATA } from '../support/ask.ts';
-import { ANSWERED_ENDPOINTS, type AnsweredEndpoint } from '../support/hostile-modes.ts';
+import { REPLACEABLE_ENDPOINTS, type ReplaceableEndpoint } from '../support/hostile-modes.ts';
+import { ACCEPT_JSON, sendRequest } from '../support/send-request.ts';
 import { createChance } from './chance.ts';
 import { type HostileAnswer, hostileAnswer } from './fuzz-answers.ts';
 import { type Credentials, type HostileRequest, rawBytes, renewed, wholeRequest } from './fuzz-requests.ts';
@@ -46,8 +46,8 @@ describe('R89 fuzzing', () => {
 
   test('R89 afterwards a sign-in and a thread work as before', async () => {
     const { page, agent } = await site.signIn(HOME_APP);
-    const thread = await ask(`${site.url}/threads/current?app=${HOME_APP}`, {
-      headers: { ...DATA, cookie: agent.cookies.header(site.url) },
+    const thread = await sendRequest(`${site.url}/threads/current?app=${HOME_APP}`, {
+      headers: { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url) },
     });
     expect([page.status, thread.status]).toEqual([200, 200]);
   });
@@ -95,7 +95,7 @@ async function tryResponses(): Promise<string> {
   try {
     const work = fc.asyncProperty(hostileAnswer, async (answer) => {
       // The endpoints take turns, so that each is tested.
-      const endpoint = ANSWERED_ENDPOINTS[apps.length % ANSWERED_ENDPOINTS.length] ?? 'token';
+      const endpoint = REPLACEABLE_ENDPOINTS[apps.length % REPLACEABLE_ENDPOINTS.length] ?? 'token';
       const statuses = await statusesWith(fuzzSite, apps.pop() ?? HOME_APP, endpoint, answer);
       expect(statuses, `${endpoint}: ${answer.description}`).not.toContain(500);
       if (statuses.every((status) => status === 200)) harmless += 1;
@@ -104,7 +104,7 @@ async function tryResponses(): Promise<string> {
     });
     await fc.assert(work, { seed, numRuns: RESPONSES, endOnFailure: true });
     expect([fuzzSite.provider.trapped, fuzzSite.alarms()]).toEqual([[], []]);
-    expect([...calledEndpoints].sort()).toEqual([...ANSWERED_ENDPOINTS].sort());
+    expect([...calledEndpoints].sort()).toEqual([...REPLACEABLE_ENDPOINTS].sort());
     return `${harmless} of them harmless, the others refused with a response`;
   } finally {
     await fuzzSite.close();
@@ -115,19 +115,19 @@ async function tryResponses(): Promise<string> {
 async function statusesWith(
   fuzzSite: FuzzSite,
   app: string,
-  endpoint: AnsweredEndpoint,
+  endpoint: ReplaceableEndpoint,
   { answer }: HostileAnswer,
 ): Promise<number[]> {
   const { url, provider } = fuzzSite;
   const metadata = (original: object) => ({ ...original, jwks_uri: `${provider.issuer}/jwks?for=${app}` });
-  provider.set({ answers: { [endpoint]: answer }, metadata });
+  provider.setModes({ responses: { [endpoint]: answer }, metadata });
   const { agent, page } = await fuzzSite.signIn(app);
-  const headers = { ...DATA, cookie: agent.cookies.header(url) };
-  const thread = () => ask(`${url}/threads/current?app=${app}`, { headers });
+  const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(url) };
+  const thread = () => sendRequest(`${url}/threads/current?app=${app}`, { headers });
   const fresh = await thread();
   await fuzzSite.expire(app);
   const refreshed = await thread();
-  const ended = await ask(`${url}/connections/${app}/disconnect`, {
+  const ended = await sendRequest(`${url}/connections/${app}/disconnect`, {
     method: 'POST',
     headers: { ...headers, 'x-csrf-token': await csrfTokenOf(fuzzSite, agent) },
   });

@@ -1,5 +1,5 @@
 /** A steady load of thread requests on a crowd. Checks the owner, status and duration of each response. */
-import type { Crowd, CrowdPerson } from '../support/crowd.ts';
+import type { Crowd, CrowdUser } from '../support/crowd.ts';
 import type { Member } from '../support/fleet.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 
@@ -28,9 +28,9 @@ export interface Load {
  */
 export function startLoad(
   crowd: Crowd,
-  options: { perSecond: number; people?: readonly CrowdPerson[]; members?: () => readonly Member[] },
+  options: { perSecond: number; people?: readonly CrowdUser[]; members?: () => readonly Member[] },
 ): Load {
-  const { perSecond, people = crowd.people, members = () => crowd.members } = options;
+  const { perSecond, people = crowd.users, members = () => crowd.members } = options;
   const tally: LoadTally = {
     ...{ requests: 0, statuses: {}, misled: [], failures: [] },
     ...{ slowestMilliseconds: 0, slowestRefusalMilliseconds: 0 },
@@ -38,7 +38,7 @@ export function startLoad(
   const pending = new Set<Promise<void>>();
   const startedAt = performance.now();
 
-  const callOnce = async (member: Member, person: CrowdPerson): Promise<void> => {
+  const callOnce = async (member: Member, person: CrowdUser): Promise<void> => {
     const elapsed = startStopwatch();
     const response = await crowd.thread(member, person).catch((error: Error) => ({ status: 0, body: error.message }));
     const milliseconds = elapsed();

@@ -4,11 +4,11 @@ import { Agent } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
-import { ask, DATA, FORM, PAGE } from '../support/ask.ts';
-import { type Crowd, type CrowdPerson, startCrowd } from '../support/crowd.ts';
+import { type Crowd, type CrowdUser, startCrowd } from '../support/crowd.ts';
 import { limitOpenFiles, missingPrlimit, type StoreKind } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../support/send-request.ts';
 import { until } from '../support/until.ts';
 import { alarmsIn } from './alarms.ts';
 import { startLoad } from './load.ts';
@@ -38,7 +38,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   beforeAll(async () => {
     if (missingStore) return;
     const env = { NODE_OPTIONS: `--max-old-space-size=${HEAP_MEGABYTES}` };
-    crowd = await startCrowd({ kind, processes: 1, people: PEOPLE + 1, env });
+    crowd = await startCrowd({ kind, processes: 1, users: PEOPLE + 1, env });
   });
   afterEach(async () => {
     if (missing) return;
@@ -48,7 +48,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   });
   afterAll(() => crowd?.close());
   /** All users but the one who signs out. */
-  const signedInUsers = () => crowd.people.slice(1);
+  const signedInUsers = () => crowd.users.slice(1);
 
   test('F21: no free file descriptor: requests are refused or closed, never 500; the process survives and recovers', async (context: TestContext) => {
     skipWithout(context, missing);
@@ -79,10 +79,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
       const statuses = new Map<string, number>();
       // Reuse a connection: a new one would be refused at once.
-      expect((await ask(`${url}/session`, { agent, headers: { ...DATA, cookie } })).status).toBe(200);
+      expect((await sendRequest(`${url}/session`, { agent, headers: { ...ACCEPT_JSON, cookie } })).status).toBe(200);
       await limitOpenFiles(pid, firstFree(pid));
       for (const path of PAGES) {
-        const { status } = await ask(url + path, { agent, headers: { ...PAGE, cookie } });
+        const { status } = await sendRequest(url + path, { agent, headers: { ...ACCEPT_HTML, cookie } });
         statuses.set(path, status);
       }
       await limitOpenFiles(pid, 'maximum');
@@ -93,7 +93,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       expect([...statuses.values()]).toContain(503);
       expect(alarmsIn(crowd.output())).toEqual([]);
       for (const path of PAGES)
-        expect([path, (await ask(url + path, { headers: { ...PAGE, cookie } })).status]).toEqual([
+        expect([path, (await sendRequest(url + path, { headers: { ...ACCEPT_HTML, cookie } })).status]).toEqual([
           path,
           path === '/nowhere' ? 404 : path.startsWith('/admin') ? 403 : 200,
         ]);
@@ -104,17 +104,22 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   test('F21: no free file descriptor for the first form: the form still takes effect', async (context: TestContext) => {
     skipWithout(context, missing);
     await report.run(`F21: a form with no free file descriptor on ${kind}`, 1, async () => {
-      const [{ pid }, { url }, person] = [crowd.member(0).program, crowd.member(0), crowd.people[0]];
-      const headers = { ...DATA, cookie: person?.cookie ?? '' };
+      const [{ pid }, { url }, person] = [crowd.member(0).program, crowd.member(0), crowd.users[0]];
+      const headers = { ...ACCEPT_JSON, cookie: person?.cookie ?? '' };
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-      expect((await ask(`${url}/session`, { agent, headers })).status).toBe(200);
+      expect((await sendRequest(`${url}/session`, { agent, headers })).status).toBe(200);
       await limitOpenFiles(pid, firstFree(pid));
       const body = new URLSearchParams({ _csrf: person?.csrfToken ?? '' }).toString();
-      const response = await ask(`${url}/sign-out`, { agent, method: 'POST', headers: { ...headers, ...FORM }, body });
+      const response = await sendRequest(`${url}/sign-out`, {
+        agent,
+        method: 'POST',
+        headers: { ...headers, ...FORM_BODY },
+        body,
+      });
       await limitOpenFiles(pid, 'maximum');
       agent.destroy();
       expect([response.status, response.body]).toEqual([303, '']);
-      expect((await ask(`${url}/threads/current`, { headers })).status).toBe(401);
+      expect((await sendRequest(`${url}/threads/current`, { headers })).status).toBe(401);
       return 'signed out';
     });
   });
@@ -149,7 +154,7 @@ function openIdle(url: string): Socket {
   return connect(Number(port), hostname).on('error', () => undefined);
 }
 
-async function expectServed(crowd: Crowd, people: readonly CrowdPerson[]): Promise<void> {
+async function expectServed(crowd: Crowd, people: readonly CrowdUser[]): Promise<void> {
   for (const person of people) {
     await until(async () => {
       const response = await crowd.thread(crowd.member(0), person).catch(() => undefined);

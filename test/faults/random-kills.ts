@@ -1,8 +1,8 @@
 /** Kills processes at random times during constant refreshes, and counts lost responses. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import type { Fleet, Member, Person } from '../support/fleet.ts';
-import type { Use } from '../support/token-desk.ts';
+import type { Fleet, FleetUser, Member } from '../support/fleet.ts';
+import type { Use } from '../support/token-endpoint.ts';
 
 export interface KillTally {
   kills: number;
@@ -30,18 +30,23 @@ const MIN_PAUSE_MILLISECONDS = 200;
 const PAUSE_MILLISECONDS = 1_200;
 
 /** Returns undefined if a killed process sent no response. */
-const threadOf = (fleet: Fleet, member: Member, person: Person) => fleet.thread(member, person).catch(() => undefined);
+const threadOf = (fleet: Fleet, member: Member, person: FleetUser) =>
+  fleet.thread(member, person).catch(() => undefined);
 
 export async function killAtRandom(fleet: Fleet, logins: readonly string[], rounds: number): Promise<KillTally> {
-  const { tokens, members } = fleet;
-  const before = { issued: tokens.issued.length, refusals: tokens.refusals(), uses: tokens.uses.length };
+  const { tokenEndpoint, members } = fleet;
+  const before = {
+    issued: tokenEndpoint.issued.length,
+    refusals: tokenEndpoint.refusalCount(),
+    uses: tokenEndpoint.uses.length,
+  };
   const losses = logins.map((login): Losses => ({ login, lost: 0, furtherTries: [] }));
   const tally: KillTally = { kills: 0, refreshes: 0, misled: [], refusals: 0, people: losses };
   let isRunning = true;
-  tokens.lifetimeSeconds = 1;
-  tokens.delayMilliseconds = () => Math.random() * 300;
+  tokenEndpoint.lifetimeSeconds = 1;
+  tokenEndpoint.delayMilliseconds = () => Math.random() * 300;
 
-  const signInAgain = async (login: string): Promise<Person> => {
+  const signInAgain = async (login: string): Promise<FleetUser> => {
     // The browser uses only one address, whose process may have been killed.
     for (;;) {
       const person = await fleet.signIn(login).catch(() => undefined);
@@ -50,7 +55,7 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
     }
   };
 
-  const useThreads = async (first: Person) => {
+  const useThreads = async (first: FleetUser) => {
     let person = first;
     while (isRunning) {
       const running = members.filter((member) => member.isRunning());
@@ -88,19 +93,19 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
   await Promise.all(starts.values());
   isRunning = false;
   const signedIn = await Promise.all(loops);
-  await tokens.quiet();
+  await tokenEndpoint.untilIdle();
   await expectAllServed(fleet, signedIn, tally);
-  tally.refreshes = tokens.issued.length - before.issued;
-  tally.refusals = tokens.refusals() - before.refusals;
+  tally.refreshes = tokenEndpoint.issued.length - before.issued;
+  tally.refusals = tokenEndpoint.refusalCount() - before.refusals;
   for (const { login, userId } of signedIn)
-    lossesOf(tally, login).furtherTries = furtherTriesOf(userId, tokens.uses.slice(before.uses));
-  tokens.delayMilliseconds = () => 0;
-  tokens.lifetimeSeconds = 3_600;
+    lossesOf(tally, login).furtherTries = furtherTriesOf(userId, tokenEndpoint.uses.slice(before.uses));
+  tokenEndpoint.delayMilliseconds = () => 0;
+  tokenEndpoint.lifetimeSeconds = 3_600;
   return tally;
 }
 
 /** Retries while a process has just started, or the store is too slow on a busy machine. */
-async function threadWithRetries(fleet: Fleet, member: Member, person: Person) {
+async function threadWithRetries(fleet: Fleet, member: Member, person: FleetUser) {
   let response = await fleet.thread(member, person);
   for (let tries = 0; response.status === 503 && tries < 20; tries += 1) {
     await sleep(250);
@@ -110,9 +115,9 @@ async function threadWithRetries(fleet: Fleet, member: Member, person: Person) {
 }
 
 /** Expects that each process serves every user after their tokens have expired once more. */
-async function expectAllServed(fleet: Fleet, people: readonly Person[], tally: KillTally): Promise<void> {
+async function expectAllServed(fleet: Fleet, people: readonly FleetUser[], tally: KillTally): Promise<void> {
   await sleep(1_100);
-  fleet.tokens.lifetimeSeconds = 3_600;
+  fleet.tokenEndpoint.lifetimeSeconds = 3_600;
   for (const person of people) {
     for (const member of fleet.members) {
       const response = await threadWithRetries(fleet, member, person);
@@ -121,17 +126,20 @@ async function expectAllServed(fleet: Fleet, people: readonly Person[], tally: K
         break;
       }
       expect([person.login, response.status]).toEqual([person.login, 200]);
-      expect((await fleet.vault.read(person.userId)).refreshToken).toBe(
-        fleet.tokens.latestOf(person.userId)?.refreshToken,
+      expect((await fleet.storage.readGrant(person.userId)).refreshToken).toBe(
+        fleet.tokenEndpoint.latestOf(person.userId)?.refreshToken,
       );
     }
   }
 }
 
 /** Records that a user had to reconnect, which is right only if the provider's newest token is not stored. */
-async function recordLoss(fleet: Fleet, person: Person, tally: KillTally): Promise<void> {
-  const { refreshToken, failure } = await fleet.vault.read(person.userId);
-  if (refreshToken !== fleet.tokens.latestOf(person.userId)?.refreshToken && failure?.cause === 'response_lost') {
+async function recordLoss(fleet: Fleet, person: FleetUser, tally: KillTally): Promise<void> {
+  const { refreshToken, failure } = await fleet.storage.readGrant(person.userId);
+  if (
+    refreshToken !== fleet.tokenEndpoint.latestOf(person.userId)?.refreshToken &&
+    failure?.cause === 'response_lost'
+  ) {
     lossesOf(tally, person.login).lost += 1;
   } else {
     tally.misled.push(`${person.login}: ${failure?.cause}`);
@@ -151,7 +159,7 @@ function furtherTriesOf(userId: string, uses: readonly Use[]): number[] {
   );
   return [...byToken.values()]
     .filter(({ length }) => length > 1)
-    .map(([, , ...others]) => 1 + others.filter(({ afterCut }) => !afterCut).length);
+    .map(([, , ...others]) => 1 + others.filter(({ afterDisconnect: afterCut }) => !afterCut).length);
 }
 
 function codeOf(body: string): unknown {

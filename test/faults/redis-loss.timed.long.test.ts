@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
-import { type Asked, ask } from '../support/ask.ts';
-import { type Crowd, type CrowdPerson, startCrowd } from '../support/crowd.ts';
+import { type Crowd, type CrowdUser, startCrowd } from '../support/crowd.ts';
 import type { Member } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import {
@@ -17,6 +16,7 @@ import {
   untilReplicated,
 } from '../support/redis-server.ts';
 import { refusalOf } from '../support/refusal.ts';
+import { type ReceivedResponse, sendRequest } from '../support/send-request.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { until } from '../support/until.ts';
 import { startLoad } from './load.ts';
@@ -40,7 +40,7 @@ function fault(name: string, rounds: number, work: () => Promise<string | undefi
 }
 
 /** Returns the milliseconds until every process serves this user. */
-async function recoveryTime(crowd: Crowd, person: CrowdPerson): Promise<number> {
+async function recoveryTime(crowd: Crowd, person: CrowdUser): Promise<number> {
   const elapsed = startStopwatch();
   for (const member of crowd.members) {
     await until(async () => (await crowd.thread(member, person)).status === 200);
@@ -49,10 +49,10 @@ async function recoveryTime(crowd: Crowd, person: CrowdPerson): Promise<number> 
 }
 
 const watchStallsOf = (crowd: Crowd) =>
-  watchStalls(() => Promise.all(crowd.members.map((member) => crowd.manage(member, '/healthz'))));
+  watchStalls(() => Promise.all(crowd.members.map((member) => crowd.callManagement(member, '/healthz'))));
 
 /** Expects recovery within two seconds, plus the stalls of the machine. */
-async function expectRecovery(crowd: Crowd, person: CrowdPerson): Promise<number> {
+async function expectRecovery(crowd: Crowd, person: CrowdUser): Promise<number> {
   const stalls = watchStallsOf(crowd);
   const milliseconds = await recoveryTime(crowd, person);
   expect(milliseconds).toBeLessThan(2_000 + (await stalls.stop()));
@@ -60,19 +60,19 @@ async function expectRecovery(crowd: Crowd, person: CrowdPerson): Promise<number
 }
 
 const health = async (crowd: Crowd, member: Member) => {
-  const [alive, ready] = await Promise.all(['/healthz', '/readyz'].map((path) => crowd.manage(member, path)));
+  const [alive, ready] = await Promise.all(['/healthz', '/readyz'].map((path) => crowd.callManagement(member, path)));
   return [alive?.status, ready?.status];
 };
 
 /** Users who disconnected: with an acknowledgement, or without one, so that either state is right. */
 interface Disconnects {
-  acknowledged: Set<CrowdPerson>;
-  unknown: Set<CrowdPerson>;
+  acknowledged: Set<CrowdUser>;
+  unknown: Set<CrowdUser>;
 }
 
 /** Expects that every user who has not disconnected is served, with the newest token of the provider. */
 async function expectNothingLost(crowd: Crowd, { acknowledged, unknown }: Disconnects): Promise<void> {
-  for (const [n, person] of crowd.people.entries()) {
+  for (const [n, person] of crowd.users.entries()) {
     const response = await threadWithRetries(crowd, crowd.member(n % crowd.members.length), person);
     const { owner, code } = JSON.parse(response.body) as { owner?: string; code?: string };
     if (unknown.has(person) && code === 'not_connected') continue;
@@ -82,14 +82,14 @@ async function expectNothingLost(crowd: Crowd, { acknowledged, unknown }: Discon
     ]);
     if (acknowledged.has(person)) continue;
     // The test's own connection may recover a moment later.
-    const { refreshToken } = await retryWhileUnavailable(() => crowd.vault.read(person.userId));
+    const { refreshToken } = await retryWhileUnavailable(() => crowd.storage.readGrant(person.userId));
     expect(refreshToken).toBe(crowd.provider.latestOf(person.userId)?.refreshToken);
   }
   expect(crowd.provider.refusals()).toBe(0);
 }
 
 /** Retries refusals, because a replica of a new master may confirm a write late. */
-async function threadWithRetries(crowd: Crowd, member: Member, person: CrowdPerson): Promise<Asked> {
+async function threadWithRetries(crowd: Crowd, member: Member, person: CrowdUser): Promise<ReceivedResponse> {
   let response = await crowd.thread(member, person);
   for (let again = 0; again < 10 && response.status === 503; again += 1) {
     await sleep(300);
@@ -100,8 +100,8 @@ async function threadWithRetries(crowd: Crowd, member: Member, person: CrowdPers
 
 /** Sends constant refreshes and disconnects during a fault, and records the disconnects. */
 async function loadDuring(crowd: Crowd, { acknowledged, unknown }: Disconnects, fault: () => Promise<void>) {
-  const disconnecting = crowd.people.slice(-10);
-  const staying = crowd.people.slice(0, -10);
+  const disconnecting = crowd.users.slice(-10);
+  const staying = crowd.users.slice(0, -10);
   crowd.provider.lifetimeSeconds = 1;
   crowd.provider.delayMilliseconds = () => Math.random() * 100;
   const load = startLoad(crowd, { perSecond: RATE, people: staying });
@@ -131,7 +131,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
   const disconnects: Disconnects = { acknowledged: new Set(), unknown: new Set() };
   beforeAll(async () => {
     if (missingRedis) return;
-    crowd = await startCrowd({ kind: 'Redis', processes: 2, people: PEOPLE });
+    crowd = await startCrowd({ kind: 'Redis', processes: 2, users: PEOPLE });
     if (crowd.redis) redis = crowd.redis;
   });
   afterAll(() => crowd?.close());
@@ -149,7 +149,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
           await sleep(300);
           for (const member of crowd.members) expect(await health(crowd, member)).toEqual([200, 503]);
           await redis.start();
-          slowestReturn = Math.max(slowestReturn, await recoveryTime(crowd, crowd.people[0] as CrowdPerson));
+          slowestReturn = Math.max(slowestReturn, await recoveryTime(crowd, crowd.users[0] as CrowdUser));
         });
         expect(Object.keys(tally.statuses).filter((status) => status !== '200' && status !== '503')).toEqual([]);
         expect(tally.statuses[503]).toBeGreaterThan(0);
@@ -169,7 +169,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     await redis.start();
     await sleep(1_000);
     const responses = await Promise.all(
-      crowd.members.map((member) => crowd.thread(member, crowd.people[1] as CrowdPerson)),
+      crowd.members.map((member) => crowd.thread(member, crowd.users[1] as CrowdUser)),
     );
     expect(responses.map(({ status }) => status)).toEqual(crowd.members.map(() => 200));
     return undefined;
@@ -179,7 +179,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     'F25: frozen for almost the deadline at a token response, strict provider: no 503, no user must reconnect',
     1,
     async () => {
-      const [person] = crowd.people;
+      const [person] = crowd.users;
       if (!person) throw new Error('There are no users.');
       await expectRecovery(crowd, person);
       const refusals = crowd.provider.refusals();
@@ -193,7 +193,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
       expect((await Promise.all(responses)).map(({ status }) => status)).toEqual([200, 200]);
       crowd.provider.delayMilliseconds = () => 0;
       expect(crowd.provider.refusals()).toBe(refusals);
-      const { refreshToken, failure } = await crowd.vault.read(person.userId);
+      const { refreshToken, failure } = await crowd.storage.readGrant(person.userId);
       expect([refreshToken, failure]).toEqual([crowd.provider.latestOf(person.userId)?.refreshToken, undefined]);
       return undefined;
     },
@@ -203,7 +203,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     'F6: frozen: only the first requests wait for the deadline, health and style sheets respond at once, recovery within 2 s',
     1,
     async () => {
-      const [person] = crowd.people;
+      const [person] = crowd.users;
       if (!person) throw new Error('There are no users.');
       const stalls = watchStallsOf(crowd);
       const refusals: number[] = [];
@@ -218,8 +218,8 @@ describe('F4 to F8: a Redis with an append-only file', () => {
           refusals.push(elapsed());
           expect(responses.map(({ status }) => status)).toEqual([503, 503]);
           const elapsedOthers = startStopwatch();
-          expect((await crowd.manage(crowd.member(0), '/healthz')).status).toBe(200);
-          expect((await ask(`${crowd.member(0).url}/assets/gatehouse.css`)).status).toBe(200);
+          expect((await crowd.callManagement(crowd.member(0), '/healthz')).status).toBe(200);
+          expect((await sendRequest(`${crowd.member(0).url}/assets/gatehouse.css`)).status).toBe(200);
           otherTimes.push(elapsedOthers());
         }
       } finally {
@@ -234,18 +234,18 @@ describe('F4 to F8: a Redis with an append-only file', () => {
   );
 
   fault('F7: made a replica: valid tokens work, no refresh starts, not ready; works again as a master', 1, async () => {
-    const [fresh, due] = crowd.people;
+    const [fresh, due] = crowd.users;
     if (!fresh || !due) throw new Error('There are no users.');
     await expectRecovery(crowd, fresh);
     await crowd.expire(due);
     const refreshes = crowd.provider.refreshes();
-    redis.ask('REPLICAOF', '127.0.0.1', '1');
+    redis.sendCommand('REPLICAOF', '127.0.0.1', '1');
     await until(async () => (await health(crowd, crowd.member(0)))[1] === 503);
     await until(async () => (await crowd.thread(crowd.member(0), fresh)).status === 200);
     const refused = await crowd.thread(crowd.member(0), due);
     expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'storage_unavailable']);
     expect(crowd.provider.refreshes()).toBe(refreshes);
-    redis.ask('REPLICAOF', 'NO', 'ONE');
+    redis.sendCommand('REPLICAOF', 'NO', 'ONE');
     await expectRecovery(crowd, due);
     expect(crowd.provider.refreshes()).toBe(refreshes + 1);
     return undefined;
@@ -255,7 +255,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     'F9: Redis outage while processes run: no other storage is used, ended sessions stay ended, refused requests had no effect',
     1,
     async () => {
-      const [signedOut, staying] = crowd.people.slice(20, 22);
+      const [signedOut, staying] = crowd.users.slice(20, 22);
       if (!signedOut || !staying) throw new Error('There are no users.');
       await expectRecovery(crowd, staying);
       const pids = crowd.members.map(({ program }) => program.pid);
@@ -284,7 +284,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     'F5: restarted empty: all requests and a start are refused; after an allowed start, users sign in and connect again',
     1,
     async () => {
-      const [person] = crowd.people;
+      const [person] = crowd.users;
       if (!person) throw new Error('There are no users.');
       await redis.kill();
       rmSync(join(redis.directory, 'appendonlydir'), { recursive: true });
@@ -299,8 +299,8 @@ describe('F4 to F8: a Redis with an append-only file', () => {
       expect(await refusalOf(first.env)).toMatch(/append-only/);
       first.env.REDIS_DURABILITY = 'none';
       await first.start();
-      await crowd.addPeople(PEOPLE, PEOPLE + 5);
-      const responses = await Promise.all(crowd.people.slice(-5).map((person) => crowd.thread(first, person)));
+      await crowd.addUsers(PEOPLE, PEOPLE + 5);
+      const responses = await Promise.all(crowd.users.slice(-5).map((person) => crowd.thread(first, person)));
       expect(responses.map(({ status }) => status)).toEqual(Array(5).fill(200));
       return undefined;
     },
@@ -324,19 +324,19 @@ describe('a Redis that fails over', () => {
         REDIS_SENTINEL_NAME: set.name,
         REDIS_DURABILITY: 'replicas',
       };
-      const crowd = await startCrowd({ kind: 'Redis', processes: 2, people: PEOPLE, otherRedis });
+      const crowd = await startCrowd({ kind: 'Redis', processes: 2, users: PEOPLE, otherRedis });
       closers.push(() => crowd.close());
       let seconds = 0;
       const disconnects: Disconnects = { acknowledged: new Set(), unknown: new Set() };
       const tally = await loadDuring(crowd, disconnects, async () => {
-        const master = set.servers.find((server) => server.ask('ROLE').startsWith('master'));
+        const master = set.servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
         await master?.kill();
         const sinceKilled = startStopwatch();
-        const masterOf = () => set.sentinels[0]?.ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name) ?? '';
+        const masterOf = () => set.sentinels[0]?.sendCommand('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name) ?? '';
         // Each check blocks this process, including the provider, for some milliseconds.
         while (masterOf().includes(String(master?.port))) await sleep(100);
         const sinceElected = startStopwatch();
-        await recoveryTime(crowd, crowd.people[0] as CrowdPerson);
+        await recoveryTime(crowd, crowd.users[0] as CrowdUser);
         seconds = sinceKilled() / 1_000;
         // Sentinels repeat a split vote. Gatehouse may add only a little time.
         expect(Math.min(sinceElected(), sinceKilled() - 3_000)).toBeLessThan(2_000);
@@ -352,28 +352,28 @@ describe('a Redis that fails over', () => {
     const servers = await startCluster(6);
     closers.push(() => Promise.all(servers.map((server) => server.dispose())));
     const otherRedis = { REDIS_CLUSTER: servers.map(({ port }) => `127.0.0.1:${port}`).join(',') };
-    const crowd = await startCrowd({ kind: 'Redis', processes: 2, people: PEOPLE, otherRedis });
+    const crowd = await startCrowd({ kind: 'Redis', processes: 2, users: PEOPLE, otherRedis });
     closers.push(() => crowd.close());
-    for (const person of crowd.people) expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
+    for (const person of crowd.users) expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
     // A cluster acknowledges writes before its replicas have them, so from here on users only read.
     await untilReplicated(servers);
     const load = startLoad(crowd, { perSecond: 50 });
-    const victim = servers.find((server) => server.ask('ROLE').startsWith('master'));
+    const victim = servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
     await victim?.kill();
     const killed = performance.now();
-    for (const person of crowd.people)
+    for (const person of crowd.users)
       await until(async () => (await crowd.thread(crowd.member(1), person)).status === 200);
     const seconds = (performance.now() - killed) / 1_000;
     const { misled } = await load.stop();
     expect(misled).toEqual([]);
     // The test's own store may learn of the new master late.
     await until(() =>
-      crowd.vault.store.ready().then(
+      crowd.storage.store.ready().then(
         () => true,
         () => false,
       ),
     );
-    for (const person of crowd.people) await crowd.expire(person);
+    for (const person of crowd.users) await crowd.expire(person);
     await expectNothingLost(crowd, { acknowledged: new Set(), unknown: new Set() });
     return `all users are served again after ${seconds.toFixed(1)} s`;
   });

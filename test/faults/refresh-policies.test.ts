@@ -1,14 +1,14 @@
 /** How the sandbox treats a refresh token that is used twice, under each policy of the other tests here. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { CLIENT_SECRET, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { createTokenDesk, type TokenDesk } from '../support/token-desk.ts';
+import { type TokenEndpoint, watchTokenEndpoint } from '../support/token-endpoint.ts';
 
 let site: TestSite;
-let desk: TokenDesk;
+let desk: TokenEndpoint;
 let first: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { refreshTokens: { graceSeconds: 3_600 } } });
-  desk = createTokenDesk(site.sandbox);
+  desk = watchTokenEndpoint(site.sandbox);
 });
 afterAll(() => {
   desk.close();

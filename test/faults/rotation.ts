@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { keys } from '../../src/shared/storage/keys.ts';
 import type { Crowd } from '../support/crowd.ts';
-import { type Member, openVault, type Vault } from '../support/fleet.ts';
+import { type Member, openSharedStorage, type SharedStorage } from '../support/fleet.ts';
 import { runCommandProcess, startProgram } from '../support/program.ts';
 import type { RedisServer } from '../support/redis-server.ts';
 import { runCommand } from '../support/terminal.ts';
@@ -42,7 +42,7 @@ export async function rotateUnderLoad(
   crowd: Crowd,
   { grants, perSecond }: { grants: number; perSecond: number },
 ): Promise<RotationTally> {
-  await crowd.addGrants(crowd.people.length, grants);
+  await crowd.addGrants(crowd.users.length, grants);
   const oldKey = crowd.env.ENCRYPTION_KEYS ?? '';
   const newKey = generateEncryptionKey(new Date());
   const bothKeys = { ...crowd.env, ENCRYPTION_KEYS: `${newKey},${oldKey}` };
@@ -55,7 +55,7 @@ export async function rotateUnderLoad(
   expect(early.stderr).toMatch(/running process(es)? seals? with another key/);
   for (const member of others) await restart(member, bothKeys.ENCRYPTION_KEYS);
 
-  await Promise.all(crowd.people.map((person) => crowd.expire(person)));
+  await Promise.all(crowd.users.map((person) => crowd.expire(person)));
   const before = crowd.provider.refreshes();
   crowd.provider.lifetimeSeconds = SHORT_SECONDS;
   const disk = crowd.redis && watchDisk(crowd.redis);
@@ -76,7 +76,7 @@ export async function rotateUnderLoad(
     ...{ failures: [], misled: [], good: requests - refusedForDisk },
   });
   expect(refusedForDisk).toBeLessThanOrEqual(stalls * perSecond);
-  expect(refreshes).toBeGreaterThan(0.9 * Math.min(requests, crowd.people.length));
+  expect(refreshes).toBeGreaterThan(0.9 * Math.min(requests, crowd.users.length));
   expect(crowd.provider.refusals()).toBe(0);
   expect([rotation.status, rotation.stderr]).toEqual([0, '']);
   expect(JSON.parse(rotation.stdout)).toMatchObject({ key: kidOf(newKey), unreadable: {}, droppable: [kidOf(oldKey)] });
@@ -90,9 +90,9 @@ export async function rotateUnderLoad(
 
 /** Counts the seconds in which the disk was so slow to flush writes of Redis that requests had to be refused. */
 function watchDisk(redis: RedisServer): { stalls(): number } {
-  redis.ask('CONFIG', 'SET', 'latency-monitor-threshold', String(STALL_MILLISECONDS));
-  redis.ask('LATENCY', 'RESET');
-  return { stalls: () => redis.ask('LATENCY', 'HISTORY', 'aof-fsync-always').match(/^\d{9,}$/gm)?.length ?? 0 };
+  redis.sendCommand('CONFIG', 'SET', 'latency-monitor-threshold', String(STALL_MILLISECONDS));
+  redis.sendCommand('LATENCY', 'RESET');
+  return { stalls: () => redis.sendCommand('LATENCY', 'HISTORY', 'aof-fsync-always').match(/^\d{9,}$/gm)?.length ?? 0 };
 }
 
 /** Kills a rotation in the middle. `keys status` then reports the rest, and a start without the old key is refused. */
@@ -128,9 +128,9 @@ async function killRotation(
  */
 async function untilPartIsSealed(crowd: Crowd, newKid: string): Promise<void> {
   const header = Buffer.from(`{"alg":"dir","enc":"A256GCM","kid":"${newKid}"`).toString('base64url').slice(0, -2);
-  const sample = crowd.people.slice(0, 100).map(({ userId }) => keys.grant(userId, 'platform'));
+  const sample = crowd.users.slice(0, 100).map(({ userId }) => keys.grant(userId, 'platform'));
   for (;;) {
-    const records = await Promise.all(sample.map((key) => crowd.vault.store.get(key)));
+    const records = await Promise.all(sample.map((key) => crowd.storage.store.get(key)));
     if (records.filter((record) => record?.value.startsWith(header)).length > sample.length / 10) return;
     await sleep(20);
   }
@@ -144,7 +144,7 @@ async function statusOf(env: Record<string, string>): Promise<StatusReport> {
 
 /** Expects that only the new key opens every grant, each with its newest refresh token. */
 async function expectReadable(crowd: Crowd, env: Record<string, string>): Promise<void> {
-  const vault: Vault = await openVault(env);
+  const vault: SharedStorage = await openSharedStorage(env);
   let grants = 0;
   try {
     for await (const page of vault.store.walk()) {
@@ -152,7 +152,7 @@ async function expectReadable(crowd: Crowd, env: Record<string, string>): Promis
         const [, userId] = /^grant:\{(.*)\}/.exec(key) ?? [];
         if (userId === undefined) continue;
         grants += 1;
-        const { refreshToken } = await vault.read(userId);
+        const { refreshToken } = await vault.readGrant(userId);
         expect(refreshToken).toBe(crowd.provider.latestOf(userId)?.refreshToken);
       }
     }
@@ -161,7 +161,7 @@ async function expectReadable(crowd: Crowd, env: Record<string, string>): Promis
   }
   expect(grants).toBeGreaterThan(0);
   const responses = await Promise.all(
-    crowd.people.slice(0, 50).flatMap((person) => crowd.members.map((member) => crowd.thread(member, person))),
+    crowd.users.slice(0, 50).flatMap((person) => crowd.members.map((member) => crowd.thread(member, person))),
   );
   expect(responses.filter(({ status }) => status !== 200)).toEqual([]);
 }

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
-import { ask } from '../support/ask.ts';
 import { startChild } from '../support/child.ts';
-import { type Fleet, LOGINS, type Person, startFleet } from '../support/fleet.ts';
+import { type Fleet, type FleetUser, LOGINS, startFleet } from '../support/fleet.ts';
 import { signIn } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
+import { sendRequest } from '../support/send-request.ts';
 import { missingCompiler, type SlowFlush, slowFlush } from '../support/slow-flush.ts';
 
 const READERS = 6;
@@ -20,7 +20,7 @@ const PAUSE_MS = 100;
 const missing = missingCompiler();
 let disk: SlowFlush;
 let fleet: Fleet;
-let person: Person;
+let person: FleetUser;
 
 beforeAll(async () => {
   if (missing !== undefined) return;
@@ -35,11 +35,11 @@ afterAll(async () => {
 
 const onDisk = (context: TestContext, setting: number | 'fail') => {
   skipWithout(context, missing);
-  disk.set(setting);
-  context.onTestFinished(() => disk.set(0));
+  disk.setFlush(setting);
+  context.onTestFinished(() => disk.setFlush(0));
 };
 
-const managed = (path: string) => ask(`http://127.0.0.1:${fleet.member(0).env.MANAGEMENT_PORT}${path}`, {});
+const managed = (path: string) => sendRequest(`http://127.0.0.1:${fleet.member(0).env.MANAGEMENT_PORT}${path}`, {});
 
 /** Repeats the work until this time. @returns the sorted durations in milliseconds */
 async function timesOf(work: () => Promise<{ status: number }>, until: number, pause = 0): Promise<number[]> {
@@ -58,7 +58,7 @@ const median = (times: readonly number[]) => times[Math.floor(times.length / 2)]
 
 test('R124 flushes of two seconds do not delay reads or /healthz, and sign-ins succeed', async (context) => {
   onDisk(context, FLUSH_MS);
-  const onMain = disk.onMain();
+  const onMain = disk.countMainThreadFlushes();
   const until = performance.now() + MEASURED_MS;
   const member = fleet.member(0);
   const signIns = async () => {
@@ -73,7 +73,7 @@ test('R124 flushes of two seconds do not delay reads or /healthz, and sign-ins s
   // A sign-in waits twice. Each wait may start during a flush, and then includes the next one. Under other load,
   // concurrent writes can need two flushes, so the fastest sign-in counts.
   expect(signInTimes[0]).toBeLessThan(5 * FLUSH_MS);
-  expect(disk.onMain()).toBe(onMain);
+  expect(disk.countMainThreadFlushes()).toBe(onMain);
   // Other processes may delay single requests, so the median counts. On an idle machine the maximum is below 100 ms.
   expect(median(health)).toBeLessThan(FLUSH_MS / 4);
   expect(median(threads.flat().toSorted((a, b) => a - b))).toBeLessThan(FLUSH_MS / 2);
@@ -86,13 +86,13 @@ test('R124 the log of many writes is copied into the file without flushes on the
   const child = startChild('store-worker.ts', [directory, 'grow'], { env: disk.env });
   await expect.poll(() => child.lines).toEqual(['ready']);
   onDisk(context, 100);
-  const onMain = disk.onMain();
+  const onMain = disk.countMainThreadFlushes();
   child.send('start');
   await expect.poll(() => child.lines.at(1)).toBe('0');
-  expect(disk.onMain()).toBe(onMain);
+  expect(disk.countMainThreadFlushes()).toBe(onMain);
   expect(statSync(join(directory, `${DATABASE_FILE}-wal`)).size).toBeLessThan(16 * 1024 * 1024);
   expect(statSync(join(directory, DATABASE_FILE)).size).toBeGreaterThan(12 * 1024 * 1024);
-  disk.set(0);
+  disk.setFlush(0);
   child.send('stop');
   await child.ended;
 });
@@ -104,15 +104,15 @@ test('R124 with flushes of four seconds, each write ends within 12 s and each pr
   const child = startChild('store-worker.ts', [directory, 'outlast'], { env: disk.env });
   await expect.poll(() => child.lines).toEqual(['ready']);
   onDisk(context, 4_000);
-  const onMain = disk.onMain();
+  const onMain = disk.countMainThreadFlushes();
   child.send('start');
   await expect.poll(() => child.lines.length, { timeout: 60_000 }).toBe(2);
   const { writes, probes, checkpoints } = JSON.parse(child.lines[1] ?? '');
   expect(writes).toBeLessThan(12_500);
   expect(probes).toBeLessThan(5_000);
   expect(Math.max(...checkpoints)).toBeGreaterThan(3.9);
-  expect(disk.onMain()).toBe(onMain);
-  disk.set(0);
+  expect(disk.countMainThreadFlushes()).toBe(onMain);
+  disk.setFlush(0);
   child.send('stop');
   await child.ended;
 });
@@ -131,13 +131,13 @@ test('R124 flushes of at least half a second are logged and counted; after two s
   const name = 'gatehouse_storage_command_duration_seconds';
   const slow = flushes(`${name}_count{command="flush"}`) - flushes(`${name}_bucket{le="0.5",command="flush"}`);
   expect(slow).toBeGreaterThan(2);
-  disk.set(3_000);
+  disk.setFlush(3_000);
   await expect
     .poll(async () => (await managed('/readyz')).body)
     .toMatch(
       /"ready":false,"reason":"disk","storage":".*","detail":"A write has waited more than 2000 ms for flushes of .*gatehouse\.sqlite-wal"/,
     );
-  disk.set(0);
+  disk.setFlush(0);
   await expect.poll(async () => (await managed('/readyz')).status).toBe(200);
 });
 
@@ -146,7 +146,7 @@ test('R51 while flushes fail, nothing is acknowledged and reads continue; the pr
   await expect.poll(async () => (await managed('/readyz')).body).toMatch(/"reason":"disk".*A flush of .* failed/);
   expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
   await expect(fleet.signIn(LOGINS[1] ?? '')).rejects.toThrow();
-  disk.set(0);
+  disk.setFlush(0);
   await expect.poll(async () => (await managed('/readyz')).status).toBe(200);
   await fleet.signIn(LOGINS[1] ?? '');
 });

@@ -20,11 +20,11 @@ import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
 import { appOfFile } from '../support/apps.ts';
 import {
   type Fleet,
+  type FleetUser,
   LOGINS,
-  limitFiles,
+  limitFileSize,
   type Member,
   missingPrlimit,
-  type Person,
   type StoreKind,
   startFleet,
 } from '../support/fleet.ts';
@@ -58,8 +58,8 @@ function defineTests(kind: StoreKind): void {
   });
   afterEach(async () => {
     if (!fleet) return;
-    fleet.tokens.lifetimeSeconds = 3_600;
-    fleet.tokens.delayMilliseconds = () => 0;
+    fleet.tokenEndpoint.lifetimeSeconds = 3_600;
+    fleet.tokenEndpoint.delayMilliseconds = () => 0;
     fleet.sandbox.refreshTokens.policy = 'rotating';
     for (const member of fleet.members) {
       if (member.isRunning()) member.signal('SIGCONT');
@@ -72,21 +72,21 @@ function defineTests(kind: StoreKind): void {
   });
 
   /** Signs in a user whose access token has expired. The next token lasts an hour. */
-  const expired = async (login: string): Promise<Person> => {
-    fleet.tokens.lifetimeSeconds = 1;
+  const expired = async (login: string): Promise<FleetUser> => {
+    fleet.tokenEndpoint.lifetimeSeconds = 1;
     const person = await fleet.signIn(login);
     await sleep(1_100);
-    fleet.tokens.lifetimeSeconds = 3_600;
+    fleet.tokenEndpoint.lifetimeSeconds = 3_600;
     return person;
   };
-  const statuses = async (person: Person) => {
+  const statuses = async (person: FleetUser) => {
     const responses = await Promise.all(fleet.members.map((member) => fleet.thread(member, person)));
     return responses.map(({ status }) => status);
   };
   const ALL_GOOD = Array(PROCESSES).fill(200);
   /** How often a refresh token of this user was sent to the provider. */
-  const usesBy = (person: Person) => fleet.tokens.usesBy(person.userId);
-  const newest = (person: Person) => fleet.tokens.latestOf(person.userId);
+  const usesBy = (person: FleetUser) => fleet.tokenEndpoint.countUsesBy(person.userId);
+  const newest = (person: FleetUser) => fleet.tokenEndpoint.latestOf(person.userId);
   const fault = (name: string, work: () => Promise<string | undefined>, rounds = 1) =>
     test(name, { concurrent: false }, async (context: TestContext) => {
       skipWithout(context, missing);
@@ -97,7 +97,7 @@ function defineTests(kind: StoreKind): void {
     'R38, F1: killed after the new refresh token was stored but before the response was checked: it is used, even with a strict provider',
     async () => {
       const person = await expired(UMA);
-      const calls = fleet.tokens.calls();
+      const calls = fleet.tokenEndpoint.callCount();
       // This process has not verified an ID token yet, so it reads the keys after it has stored the refresh token.
       const { promise: released, resolve: release } = Promise.withResolvers<void>();
       const off = fleet.sandbox.faults.set({
@@ -108,7 +108,7 @@ function defineTests(kind: StoreKind): void {
       });
       const victim = fleet.member(3);
       const lostRequest = fleet.thread(victim, person).catch(() => undefined);
-      const received = async () => (await fleet.vault.read(person.userId)).refresh?.received;
+      const received = async () => (await fleet.storage.readGrant(person.userId)).refresh?.received;
       await until(async () => (await received()) !== undefined);
       expect(await received()).toBe(newest(person)?.refreshToken);
       await victim.kill();
@@ -116,8 +116,8 @@ function defineTests(kind: StoreKind): void {
       off();
       release();
       expect((await fleet.thread(fleet.member(1), person)).status).toBe(200);
-      expect(fleet.tokens.calls()).toBe(calls + 2);
-      const { refreshToken, failure } = await fleet.vault.read(person.userId);
+      expect(fleet.tokenEndpoint.callCount()).toBe(calls + 2);
+      const { refreshToken, failure } = await fleet.storage.readGrant(person.userId);
       expect({ refreshToken, failure }).toEqual({ refreshToken: newest(person)?.refreshToken, failure: undefined });
       return undefined;
     },
@@ -127,8 +127,8 @@ function defineTests(kind: StoreKind): void {
     `R34, F2: ${PROCESSES} x 50 requests on an expired token, the provider slow by ${SLOW_MILLISECONDS / 1_000} s: 1 token call, all requests succeed`,
     async () => {
       const person = await expired(UMA);
-      const calls = fleet.tokens.calls();
-      fleet.tokens.delayMilliseconds = () => SLOW_MILLISECONDS;
+      const calls = fleet.tokenEndpoint.callCount();
+      fleet.tokenEndpoint.delayMilliseconds = () => SLOW_MILLISECONDS;
       const elapsed = startStopwatch();
       const ask = async (member: Member) => {
         const response = await fleet.thread(member, person);
@@ -140,7 +140,7 @@ function defineTests(kind: StoreKind): void {
       );
       const good = responses.filter(({ status }) => status === 200).length;
       expect(good).toBe(50 * PROCESSES);
-      expect(fleet.tokens.calls()).toBe(calls + 1);
+      expect(fleet.tokenEndpoint.callCount()).toBe(calls + 1);
       return `${good} successful responses`;
     },
   );
@@ -150,24 +150,24 @@ function defineTests(kind: StoreKind): void {
     async () => {
       fleet.sandbox.refreshTokens.policy = 'grace';
       const person = await expired(UMA);
-      const calls = fleet.tokens.calls();
+      const calls = fleet.tokenEndpoint.callCount();
       const stopped = fleet.member(1);
       const { late, release } = await stopDuringRefresh(stopped, person);
       release();
       const { status } = await fleet.thread(fleet.member(2), person);
       const newestTokens = newest(person);
-      const callsOfBoth = fleet.tokens.calls();
+      const callsOfBoth = fleet.tokenEndpoint.callCount();
       // Resume it before any check can fail, because a stopped process would delay the end of the fleet.
       stopped.signal('SIGCONT');
       expect({ status, callsOfBoth }).toEqual({ status: 200, callsOfBoth: calls + 2 });
       expect((await late).status).toBe(200);
-      const { accessToken, refreshToken } = await fleet.vault.read(person.userId);
+      const { accessToken, refreshToken } = await fleet.storage.readGrant(person.userId);
       expect({ accessToken, refreshToken }).toEqual({
         accessToken: newestTokens?.accessToken,
         refreshToken: newestTokens?.refreshToken,
       });
       expect(await statuses(person)).toEqual(ALL_GOOD);
-      expect(fleet.tokens.calls()).toBe(calls + 2);
+      expect(fleet.tokenEndpoint.callCount()).toBe(calls + 2);
       return undefined;
     },
   );
@@ -175,33 +175,33 @@ function defineTests(kind: StoreKind): void {
   fault('R35, F3: resumed while another process refreshes: that lease stays, and there is no third call', async () => {
     fleet.sandbox.refreshTokens.policy = 'grace';
     const person = await expired(SVEN);
-    const calls = fleet.tokens.calls();
+    const calls = fleet.tokenEndpoint.callCount();
     const stopped = fleet.member(1);
     const { late, release } = await stopDuringRefresh(stopped, person);
     release();
-    const hold = fleet.tokens.holdNext();
+    const hold = fleet.tokenEndpoint.holdNext();
     const second = fleet.thread(fleet.member(2), person);
     // A process that was stopped during a database write blocks all refreshes.
-    const isHeld = await Promise.race([hold.made.then(() => true), second.then(() => false)]);
+    const isHeld = await Promise.race([hold.prepared.then(() => true), second.then(() => false)]);
     stopped.signal('SIGCONT');
     if (!isHeld) hold.release();
     expect(isHeld).toBe(true);
     expect((await late).status).toBe(200);
     // The resumed process releases its lease before it responds.
     const lease = keys.refreshLease(person.userId, 'platform');
-    expect(await fleet.vault.store.acquireLease(lease, 'another process', 1_000)).toBeUndefined();
+    expect(await fleet.storage.store.acquireLease(lease, 'another process', 1_000)).toBeUndefined();
     hold.release();
     expect((await second).status).toBe(200);
     expect(await statuses(person)).toEqual(ALL_GOOD);
-    expect(fleet.tokens.calls()).toBe(calls + 2);
+    expect(fleet.tokenEndpoint.callCount()).toBe(calls + 2);
     // Some providers end the token of the first call at the second call.
-    const { refreshToken, refresh } = await fleet.vault.read(person.userId);
-    expect([refreshToken, refresh]).toEqual([fleet.tokens.latestOf(person.userId)?.refreshToken, undefined]);
+    const { refreshToken, refresh } = await fleet.storage.readGrant(person.userId);
+    expect([refreshToken, refresh]).toEqual([fleet.tokenEndpoint.latestOf(person.userId)?.refreshToken, undefined]);
     return undefined;
   });
 
   fault('R36: a process that has lost the lease writes nothing, not even over the version that it read', async () => {
-    const { store, grants } = fleet.vault;
+    const { store, grants } = fleet.storage;
     const lost = { ...store, renewLease: async () => false };
     const app = appOfFile(fleet.env);
     const grant = grantOf('fenced', app);
@@ -212,7 +212,7 @@ function defineTests(kind: StoreKind): void {
       async refresh(_app: ConnectedApp, { saveRefreshToken }: Parameters<ProviderClient['refresh']>[1]) {
         await until(async () => (await store.acquireLease(lease, 'the next process', 60_000)) !== undefined);
         await saveRefreshToken?.('rt2');
-        between = await fleet.vault.read(grant.userId);
+        between = await fleet.storage.readGrant(grant.userId);
         return { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined };
       },
     } as unknown as ProviderClient;
@@ -233,7 +233,10 @@ function defineTests(kind: StoreKind): void {
     await refresher.refresh({ userId: grant.userId, app });
     expect(between?.refresh?.startedAt).toBeGreaterThan(0);
     expect(between?.refresh?.received).toBeUndefined();
-    expect(await fleet.vault.read(grant.userId)).toMatchObject({ refreshToken: 'rt1', refresh: between?.refresh });
+    expect(await fleet.storage.readGrant(grant.userId)).toMatchObject({
+      refreshToken: 'rt1',
+      refresh: between?.refresh,
+    });
     await store.releaseLease(lease, 'the next process');
     await grants.remove(grant.userId, grant.appId, (await grants.loadStored(grant.userId, grant.appId))?.version ?? 0);
     return undefined;
@@ -243,14 +246,14 @@ function defineTests(kind: StoreKind): void {
     'R43: disconnected at one process while another waits for the provider: stays disconnected, and the new tokens are revoked',
     async () => {
       const person = await expired(ADA);
-      const hold = fleet.tokens.holdNext();
+      const hold = fleet.tokenEndpoint.holdNext();
       const waiting = fleet.thread(fleet.member(1), person);
-      await hold.made;
+      await hold.prepared;
       expect((await fleet.post(fleet.member(2), '/connections/platform/disconnect', person)).status).toBe(200);
       const revocations = fleet.sandbox.requests.count('POST /revoke');
       hold.release();
       expect(JSON.parse((await waiting).body)).toMatchObject({ code: 'not_connected' });
-      expect(await fleet.vault.grants.loadStored(person.userId, 'platform')).toBeUndefined();
+      expect(await fleet.storage.grants.loadStored(person.userId, 'platform')).toBeUndefined();
       expect(fleet.sandbox.requests.count('POST /revoke')).toBe(revocations + 1);
       return undefined;
     },
@@ -264,7 +267,7 @@ function defineTests(kind: StoreKind): void {
       const [uses, others] = [usesBy(person), usesBy(other)];
       await killDuringRefresh(fleet.member(1), person);
       await fleet.member(1).start();
-      const failure = async () => (await fleet.vault.read(person.userId)).failure;
+      const failure = async () => (await fleet.storage.readGrant(person.userId)).failure;
       await until(async () => (await failure())?.kind === 'reconnect_needed');
       expect(await fleet.health(fleet.member(2), person)).toEqual({
         health: 'reconnect_needed',
@@ -275,7 +278,7 @@ function defineTests(kind: StoreKind): void {
       expect(await statuses(other)).toEqual(ALL_GOOD);
       expect(usesBy(other)).toBe(others + 1);
       expect(await fleet.health(fleet.member(2), other)).toEqual({ health: 'active', cause: null });
-      await until(async () => (await fleet.vault.grants.listOpenRefreshes()).length === 0);
+      await until(async () => (await fleet.storage.grants.listOpenRefreshes()).length === 0);
       // The log is written in batches.
       await until(() => fleet.output().includes('response_lost'));
       return undefined;
@@ -287,13 +290,13 @@ function defineTests(kind: StoreKind): void {
     async () => {
       fleet.sandbox.refreshTokens.policy = 'grace';
       const person = await expired(UMA);
-      const calls = fleet.tokens.calls();
+      const calls = fleet.tokenEndpoint.callCount();
       await killDuringRefresh(fleet.member(1), person);
       await fleet.member(1).start();
-      await until(async () => (await fleet.vault.read(person.userId)).refresh === undefined);
-      expect((await fleet.vault.read(person.userId)).refreshToken).toBe(newest(person)?.refreshToken);
+      await until(async () => (await fleet.storage.readGrant(person.userId)).refresh === undefined);
+      expect((await fleet.storage.readGrant(person.userId)).refreshToken).toBe(newest(person)?.refreshToken);
       expect(await statuses(person)).toEqual(ALL_GOOD);
-      expect(fleet.tokens.calls()).toBe(calls + 2);
+      expect(fleet.tokenEndpoint.callCount()).toBe(calls + 2);
       return undefined;
     },
   );
@@ -351,7 +354,7 @@ function defineTests(kind: StoreKind): void {
     await report.run('F16: no space', 1, async () => {
       const fresh = await fleet.signIn(SVEN);
       const person = await expired(UMA);
-      const calls = fleet.tokens.calls();
+      const calls = fleet.tokenEndpoint.callCount();
       await setSpace('none');
       try {
         for (const member of fleet.members) {
@@ -360,19 +363,19 @@ function defineTests(kind: StoreKind): void {
           expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
         }
         expect(await statuses(fresh)).toEqual(ALL_GOOD);
-        expect(fleet.tokens.calls()).toBe(calls);
+        expect(fleet.tokenEndpoint.callCount()).toBe(calls);
       } finally {
         await setSpace('plenty');
       }
       expect(await statuses(person)).toEqual(ALL_GOOD);
-      expect(fleet.tokens.calls()).toBe(calls + 1);
+      expect(fleet.tokenEndpoint.callCount()).toBe(calls + 1);
       return undefined;
     });
   });
 
   fault('R62: a sign-out at one process ends the session at all, even during a slow request', async () => {
     const person = await fleet.signIn(ADA);
-    const { store, sealer } = fleet.vault;
+    const { store, sealer } = fleet.storage;
     const lists = createSessionLists({ store, maxSeconds: 28_800, clock: Date.now });
     const lifetimes = { idleSeconds: 1_800, maxSeconds: 28_800 };
     const records = createSessionRecords({
@@ -409,11 +412,11 @@ function defineTests(kind: StoreKind): void {
   fault('R44: no file and no output of the processes contains a token or a secret', async () => {
     // During a refresh with an open journal entry, after a process was killed.
     const person = await expired(UMA);
-    const hold = fleet.tokens.holdNext();
+    const hold = fleet.tokenEndpoint.holdNext();
     const waiting = fleet.thread(fleet.member(1), person);
-    await hold.made;
+    await hold.prepared;
     const folders = [fleet.dataDirectory, ...(fleet.redis ? [fleet.redis.directory] : [])];
-    fleet.redis?.ask('SAVE');
+    fleet.redis?.sendCommand('SAVE');
     const texts = [...folders.flatMap(filesBelow).map((file) => readFileSync(file, 'latin1')), fleet.output()];
     hold.release();
     await waiting;
@@ -424,7 +427,11 @@ function defineTests(kind: StoreKind): void {
         .slice(2)
         .split('.')[0] ?? '';
     const secrets = [CLIENT_SECRET, material, fleet.env.SESSION_SECRETS ?? '', sessionId];
-    const issued = fleet.tokens.issued.flatMap((tokens) => [tokens.accessToken, tokens.refreshToken, tokens.idToken]);
+    const issued = fleet.tokenEndpoint.issued.flatMap((tokens) => [
+      tokens.accessToken,
+      tokens.refreshToken,
+      tokens.idToken,
+    ]);
     const canaries = [...new Set([...secrets, ...issued])];
     expect(canaries.every((canary) => canary.length >= 16)).toBe(true);
     expect(canaries.length).toBeGreaterThan(50);
@@ -436,26 +443,26 @@ function defineTests(kind: StoreKind): void {
   });
 
   /** Stops a process after the provider has spent the refresh token, before the response is sent. */
-  async function stopDuringRefresh(member: Member, person: Person) {
-    const hold = fleet.tokens.holdNext();
+  async function stopDuringRefresh(member: Member, person: FleetUser) {
+    const hold = fleet.tokenEndpoint.holdNext();
     const late = fleet.thread(member, person);
-    await hold.made;
+    await hold.prepared;
     member.signal('SIGSTOP');
     return { late, release: hold.release };
   }
 
-  async function killDuringRefresh(member: Member, person: Person): Promise<void> {
-    const hold = fleet.tokens.holdNext();
+  async function killDuringRefresh(member: Member, person: FleetUser): Promise<void> {
+    const hold = fleet.tokenEndpoint.holdNext();
     const late = fleet.thread(member, person).catch(() => undefined);
-    await hold.made;
+    await hold.prepared;
     await member.kill();
     hold.release();
     await late;
   }
 
   /** Ends the pause after a failure. */
-  async function endPause(person: Person): Promise<void> {
-    const { grants } = fleet.vault;
+  async function endPause(person: FleetUser): Promise<void> {
+    const { grants } = fleet.storage;
     const stored = await grants.loadStored(person.userId, 'platform');
     if (!stored || 'unreadable' in stored || !stored.grant.failure) throw new Error('There is no pause.');
     const failure = { ...stored.grant.failure, retryAt: Date.now() };
@@ -464,11 +471,11 @@ function defineTests(kind: StoreKind): void {
 
   async function setSpace(space: 'none' | 'plenty'): Promise<void> {
     if (fleet.redis) {
-      fleet.redis.ask('CONFIG', 'SET', 'maxmemory', space === 'none' ? '1' : '0');
+      fleet.redis.sendCommand('CONFIG', 'SET', 'maxmemory', space === 'none' ? '1' : '0');
       return;
     }
     const bytes = space === 'none' ? 0 : 'unlimited';
-    await Promise.all(fleet.members.map((member) => limitFiles(member.program.pid, bytes)));
+    await Promise.all(fleet.members.map((member) => limitFileSize(member.program.pid, bytes)));
   }
 }
 

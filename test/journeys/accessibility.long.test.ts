@@ -5,13 +5,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
 import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
-import { ask, JSON_BODY } from '../support/ask.ts';
-import { findingsAt, findingsOn } from '../support/axe.ts';
+import { violationsAt, violationsOn } from '../support/axe.ts';
 import { useBrowser } from '../support/browser.ts';
 import { crawl } from '../support/crawl.ts';
 import { sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
-import { leaveBy, throughProvider } from '../support/journey.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { completeProviderSignIn, navigateBy } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
+import { JSON_BODY, sendRequest } from '../support/send-request.ts';
 import { expectValid } from '../support/valid-html.ts';
 
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 40\d/;
@@ -43,20 +43,20 @@ test('pages of administrators, and forms with faults, are accessible', async () 
     headers: { ...bearer(assertingToken), ...JSON_BODY },
     body: JSON.stringify({ user, app: 'platform' }),
   };
-  expect(await ask(`${site.url}/relay/connect-links`, link)).toMatchObject({ status: 201 });
+  expect(await sendRequest(`${site.url}/relay/connect-links`, link)).toMatchObject({ status: 201 });
   await admin.call('POST', '/webhooks', { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] });
   await signIn(site, 'second@example.test', { path: '/sign-in?app=second' });
   await desk.close();
 
   const page = await openPage();
   await page.goto(`${site.url}/sign-in?app=platform`);
-  await throughProvider(page, site, 'admin@example.test');
+  await completeProviderSignIn(page, site, 'admin@example.test');
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
   const pages = await crawl(agent, `${site.url}/admin`);
   await expectValid(...pages);
   const urls = pages.filter(({ status }) => status === 200).map(({ url }) => url);
   expect(urls.filter((url) => url.includes('/admin')).length).toBeGreaterThan(40);
-  expect(await findingsAt(page, urls)).toEqual([]);
+  expect(await violationsAt(page, urls)).toEqual([]);
 
   for (const [path, button] of [
     ['admin/relay-tokens/new', 'Create relay token'],
@@ -64,32 +64,32 @@ test('pages of administrators, and forms with faults, are accessible', async () 
   ] as const) {
     await page.goto(`${site.url}/${path}`);
     await page.evaluate('for (const form of document.forms) form.noValidate = true');
-    await leaveBy(page, () => page.getByRole('button', { name: button }).click());
-    expect(await findingsOn(page)).toEqual([]);
+    await navigateBy(page, () => page.getByRole('button', { name: button }).click());
+    expect(await violationsOn(page)).toEqual([]);
   }
   await page.goto(`${site.url}/admin/relay-tokens`);
   await page.locator('.menu-row summary').first().click();
-  expect(await findingsOn(page)).toEqual([]);
+  expect(await violationsOn(page)).toEqual([]);
   await page.getByRole('link', { name: 'Revoke…' }).first().click();
   await page.getByRole('dialog').waitFor();
-  expect(await findingsOn(page)).toEqual([]);
+  expect(await violationsOn(page)).toEqual([]);
 });
 
 test('pages of users are accessible', async () => {
   const page = await openPage();
   const paths = ['/', '/sign-in', '/nowhere', '/problems/not_found'];
   expect(
-    await findingsAt(
+    await violationsAt(
       page,
       paths.map((path) => site.url + path),
     ),
   ).toEqual([]);
   await page.goto(`${site.url}/sign-in?app=platform`);
-  await throughProvider(page, site);
+  await completeProviderSignIn(page, site);
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
   const pages = await crawl(agent, `${site.url}/`);
   await expectValid(...pages);
   const urls = pages.filter(({ status }) => status === 200).map(({ url }) => url);
   expect(urls.length).toBeGreaterThan(5);
-  expect(await findingsAt(page, urls)).toEqual([]);
+  expect(await violationsAt(page, urls)).toEqual([]);
 });

@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { CLIENT_SECRET, type TestSite } from '../support/gatehouse.ts';
-import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { checkOnAllScreens, completeProviderSignIn, navigateBy } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
 
 /** The console error of a form with faults. Others are not allowed. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
@@ -18,20 +18,20 @@ afterAll(() => site?.close());
 
 test('an app is registered, broken and repaired, using only the pages', async () => {
   const page = await openPage({ viewport: { width: 360, height: 800 } }, FAULTY_FORM);
-  const look = (name: string) => lookAround(page, `admin-${name}`);
-  const save = () => leaveBy(page, () => page.locator('button[value=save]').click());
+  const look = (name: string) => checkOnAllScreens(page, `admin-${name}`);
+  const save = () => navigateBy(page, () => page.locator('button[value=save]').click());
 
   await page.goto(`${site.url}/sign-in`);
-  await throughProvider(page, site, 'admin@example.test');
-  await leaveBy(page, () => page.getByRole('link', { name: 'Administration' }).click());
+  await completeProviderSignIn(page, site, 'admin@example.test');
+  await navigateBy(page, () => page.getByRole('link', { name: 'Administration' }).click());
   await page.goto(`${site.url}/admin/connected-apps`);
   await look('connected-apps');
-  await leaveBy(page, () => page.getByRole('link', { name: 'Register an app' }).click());
+  await navigateBy(page, () => page.getByRole('link', { name: 'Register an app' }).click());
   await page.getByLabel('ID', { exact: true }).fill('second');
   await page.getByLabel('Name', { exact: true }).fill('Second <b>platform</b> \u202eright to left');
   await page.getByLabel('Issuer', { exact: true }).fill(site.sandbox.issuer);
   await look('register-provider');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Continue' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Continue' }).click());
   await look('register');
   await page.getByText('More: callback URLs').click();
 
@@ -66,7 +66,7 @@ test('an app is registered, broken and repaired, using only the pages', async ()
   await page.getByLabel('Callback URL 1').fill(`${site.url}/oauth/callback/second`);
   await save();
   await page.goto(`${site.url}/sign-in?app=second`);
-  await throughProvider(page, site, 'admin@example.test');
+  await completeProviderSignIn(page, site, 'admin@example.test');
 
   for (const [path, name] of [
     ['admin/connected-apps/platform', 'connected-app-of-the-file'],
@@ -76,7 +76,7 @@ test('an app is registered, broken and repaired, using only the pages', async ()
     ['docs', 'docs'],
   ] as const) {
     await page.goto(`${site.url}/sign-in?app=platform`);
-    await throughProvider(page, site, 'admin@example.test');
+    await completeProviderSignIn(page, site, 'admin@example.test');
     await page.goto(`${site.url}/${path}`);
     await look(name);
   }

@@ -3,9 +3,9 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import type { TestSite } from '../support/gatehouse.ts';
-import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
+import { completeProviderSignIn, navigateBy, signInWithBrowser } from '../support/journey.ts';
 import { withoutRandomTexts } from '../support/random-texts.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
 
 const ACCESS_TOKEN_SECONDS = 3;
 
@@ -21,24 +21,24 @@ const textOf = (page: Page) => page.locator('body').innerText();
 describe('in Chromium', () => {
   test('signs in, consents, reads the thread and returns to the requested page', async () => {
     const page = await openPage();
-    await signInBy(page, site);
+    await signInWithBrowser(page, site);
     expect(page.url()).toBe(`${site.url}/`);
     expect(await textOf(page)).toContain('Spring launch');
     expect(await textOf(page)).toContain('Signed in as user@example.test');
 
     const other = await openPage();
     await other.goto(`${site.url}/connections/platform`);
-    await throughProvider(other, site);
+    await completeProviderSignIn(other, site);
     expect(other.url()).toBe(`${site.url}/connections/platform`);
   });
 
   test('R86 looks up a BIN with the form: the input is in no URL and not in the history', async () => {
     const page = await openPage();
-    await signInBy(page, site);
+    await signInWithBrowser(page, site);
     const seen: string[] = [];
     page.on('request', (request) => seen.push(`${request.url()} ${request.headers().referer ?? ''}`));
     await page.getByLabel('First digits of the card').fill('4571 7360');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
     expect(page.url()).toBe(`${site.url}/bin`);
     expect(await page.getByRole('img', { name: /Jyske Bank, Visa/ }).isVisible()).toBe(true);
     seen.push(await page.evaluate('JSON.stringify([location.href, document.title, history.state])'));
@@ -47,7 +47,7 @@ describe('in Chromium', () => {
 
   test('R86 a whole card number never leaves the browser', async () => {
     const page = await openPage();
-    await signInBy(page, site);
+    await signInWithBrowser(page, site);
     const posted: string[] = [];
     page.on('request', (request) => request.method() === 'POST' && posted.push(request.url()));
     await page.getByLabel('First digits of the card').fill('4571 7360 1234 5678');
@@ -59,11 +59,11 @@ describe('in Chromium', () => {
 
   test('a second browser with another user sees nothing of the first', async () => {
     const first = await openPage();
-    await signInBy(first, site);
+    await signInWithBrowser(first, site);
     const second = await openPage();
     await second.goto(`${site.url}/`);
     expect(await textOf(second)).not.toMatch(/Spring launch|user@example\.test/);
-    await signInBy(second, site, 'second@example.test');
+    await signInWithBrowser(second, site, 'second@example.test');
     expect(await textOf(second)).toContain('Sven Lindqvist');
     for (const path of ['/', '/connections', '/connections/platform', '/session', '/threads/current']) {
       await second.goto(site.url + path);
@@ -75,7 +75,7 @@ describe('in Chromium', () => {
 
   test('reads the thread after the access token has expired', async () => {
     const page = await openPage();
-    await signInBy(page, site);
+    await signInWithBrowser(page, site);
     const calls = site.sandbox.requests.count('POST /token', 'identity-provider');
     await page.waitForTimeout((ACCESS_TOKEN_SECONDS + 0.5) * 1000);
     await page.reload();
@@ -85,11 +85,13 @@ describe('in Chromium', () => {
 
   test('disconnects with the confirmation of the provider, connects again, and survives a restart', async () => {
     const page = await openPage();
-    await signInBy(page, site);
-    await leaveBy(page, () => page.getByRole('link', { name: 'Connections' }).click());
-    await leaveBy(page, () => page.getByRole('heading', { name: 'Collaboration platform' }).getByRole('link').click());
+    await signInWithBrowser(page, site);
+    await navigateBy(page, () => page.getByRole('link', { name: 'Connections' }).click());
+    await navigateBy(page, () =>
+      page.getByRole('heading', { name: 'Collaboration platform' }).getByRole('link').click(),
+    );
     const revocations = site.sandbox.requests.count('POST /revoke', 'identity-provider');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
     expect(site.sandbox.requests.count('POST /revoke', 'identity-provider')).toBeGreaterThan(revocations);
     expect(await page.getByRole('status').innerText()).toMatch(/confirmed/);
     expect(await textOf(page)).toContain('Not connected');
@@ -97,8 +99,8 @@ describe('in Chromium', () => {
 
     await page.goto(`${site.url}/`);
     expect(await textOf(page)).not.toContain('Spring launch');
-    await leaveBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
-    await throughProvider(page, site);
+    await navigateBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
+    await completeProviderSignIn(page, site);
     await page.goto(`${site.url}/`);
     expect(await textOf(page)).toContain('Spring launch');
 
@@ -110,10 +112,10 @@ describe('in Chromium', () => {
 
   test('says that the provider did not confirm the revocation', async () => {
     const page = await openPage();
-    await signInBy(page, site, 'second@example.test');
+    await signInWithBrowser(page, site, 'second@example.test');
     await page.goto(`${site.url}/connections/platform`);
     const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'unavailable' });
-    await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
     heal();
     expect(await page.getByRole('alert').innerText()).toMatch(/not|could/i);
     expect(await textOf(page)).not.toMatch(/has confirmed that our access is withdrawn/);
@@ -121,11 +123,11 @@ describe('in Chromium', () => {
 
   test('signs out here and at the provider', async () => {
     const page = await openPage();
-    await signInBy(page, site);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await signInWithBrowser(page, site);
+    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     // The provider asks whether to end its own session, too.
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     expect(page.url()).toBe(`${site.url}/`);
     expect(await textOf(page)).toContain('Welcome to');
     expect((await page.goto(`${site.url}/session`).then((response) => response?.json())).signedIn).toBe(false);
@@ -136,18 +138,18 @@ describe('in Chromium', () => {
 
   test('works without JavaScript', async () => {
     const page = await openPage({ javaScriptEnabled: false });
-    await signInBy(page, site);
+    await signInWithBrowser(page, site);
     expect(await textOf(page)).toContain('Spring launch');
     await page.getByLabel('First digits of the card').fill('45717360');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
     expect(await textOf(page)).toContain('Jyske Bank');
     await page.goto(`${site.url}/connections/platform`);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
     expect(await textOf(page)).toContain('Not connected');
-    await leaveBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
-    await throughProvider(page, site);
+    await navigateBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
+    await completeProviderSignIn(page, site);
     expect(await textOf(page)).toContain('Active');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
   });
 
@@ -157,33 +159,33 @@ describe('in Chromium', () => {
     await page.keyboard.press('Tab');
     expect(await focused(page)).toContain('Skip to the content');
     await tabTo(page, 'Sign in with');
-    await leaveBy(page, () => page.keyboard.press('Enter'));
+    await navigateBy(page, () => page.keyboard.press('Enter'));
     await page.locator('input[name=login]:focus').waitFor();
     await page.keyboard.type('user@example.test');
     await page.keyboard.press('Tab');
     await page.keyboard.type('gatehouse-demo');
-    await leaveBy(page, () => page.keyboard.press('Enter'));
+    await navigateBy(page, () => page.keyboard.press('Enter'));
     if (!page.url().startsWith(`${site.url}/`)) {
       await tabTo(page, 'Allow');
-      await leaveBy(page, () => page.keyboard.press('Enter'));
+      await navigateBy(page, () => page.keyboard.press('Enter'));
     }
     expect(await textOf(page)).toContain('Spring launch');
     await tabTo(page, 'bin');
     await page.keyboard.type('45717360');
-    await leaveBy(page, () => page.keyboard.press('Enter'));
+    await navigateBy(page, () => page.keyboard.press('Enter'));
     expect(await textOf(page)).toContain('Jyske Bank');
     await tabTo(page, 'Connections');
-    await leaveBy(page, () => page.keyboard.press('Enter'));
+    await navigateBy(page, () => page.keyboard.press('Enter'));
     expect(page.url()).toBe(`${site.url}/connections`);
     await tabTo(page, 'Sign out');
-    await leaveBy(page, () => page.keyboard.press('Enter'));
+    await navigateBy(page, () => page.keyboard.press('Enter'));
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
   });
 
   test('a user who opens localhost is redirected to PUBLIC_URL and can sign in', async () => {
     const page = await openPage();
     await page.goto(`${site.url.replace('127.0.0.1', 'localhost')}/connections`);
-    await throughProvider(page, site);
+    await completeProviderSignIn(page, site);
     expect(page.url()).toBe(`${site.url}/connections`);
     expect(await textOf(page)).toContain('Collaboration platform');
   });
@@ -193,8 +195,8 @@ describe('in Chromium', () => {
     const tab = await page.context().newPage();
     await page.goto(`${site.url}/sign-in?return_to=/connections`);
     await tab.goto(`${site.url}/sign-in?return_to=/connections/platform`);
-    await throughProvider(page, site);
-    await throughProvider(tab, site);
+    await completeProviderSignIn(page, site);
+    await completeProviderSignIn(tab, site);
     expect(page.url()).toBe(`${site.url}/connections`);
     expect(tab.url()).toBe(`${site.url}/connections/platform`);
     await page.reload();
@@ -205,7 +207,7 @@ describe('in Chromium', () => {
     const page = await openPage();
     const callbacks: string[] = [];
     page.on('request', (request) => request.url().includes('/oauth/callback/') && callbacks.push(request.url()));
-    await signInBy(page, site);
+    await signInWithBrowser(page, site);
     await page.goto(callbacks[0] ?? '');
     expect(page.url()).toBe(`${site.url}/`);
     expect(await textOf(page)).toContain('Spring launch');

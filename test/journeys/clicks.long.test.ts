@@ -9,7 +9,7 @@ import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/va
 import { type Administrator, administratorOf } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { leaveBy, signInBy } from '../support/journey.ts';
+import { navigateBy, signInWithBrowser } from '../support/journey.ts';
 
 const MAX_CLICKS = 3;
 const BIN_FILE = `BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName
@@ -33,7 +33,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   page = await openPage();
-  await signInBy(page, site, 'admin@example.test');
+  await signInWithBrowser(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin`);
   clicks = 0;
 });
@@ -44,7 +44,7 @@ const named = (role: Role, name: string) => page.getByRole(role, { name, exact: 
 /** Clicks and waits for another page. */
 async function click(role: Role, name: string): Promise<void> {
   clicks += 1;
-  await leaveBy(page, () => named(role, name).click());
+  await navigateBy(page, () => named(role, name).click());
 }
 
 /** Clicks to open a menu or a dialog. */
@@ -56,14 +56,14 @@ async function open(role: Role, name: string): Promise<void> {
 async function search(text: string): Promise<void> {
   await page.keyboard.press('/');
   await page.keyboard.type(text);
-  await leaveBy(page, () => page.keyboard.press('Enter'));
+  await navigateBy(page, () => page.keyboard.press('Enter'));
 }
 
 async function confirm(name: string): Promise<void> {
   const button = page.getByRole('dialog').getByRole('button', { name, exact: true });
   await button.waitFor();
   clicks += 1;
-  await leaveBy(page, () => button.click());
+  await navigateBy(page, () => button.click());
 }
 
 async function expectDone(words: string | RegExp): Promise<void> {

@@ -6,14 +6,14 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer } from '../gatehouse/relay/service.ts';
-import { ask, JSON_BODY } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import { type StoreKind, startFleet } from '../support/fleet.ts';
 import { PASSWORD, sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
-import { leaveBy, lookAround, signInBy, throughProvider } from '../support/journey.ts';
+import { checkOnAllScreens, completeProviderSignIn, navigateBy, signInWithBrowser } from '../support/journey.ts';
 import { skipWithout } from '../support/missing.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
 import { missingRedis } from '../support/redis-server.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { JSON_BODY, sendRequest } from '../support/send-request.ts';
 import { until } from '../support/until.ts';
 
 const UMA = 'user@example.test';
@@ -62,18 +62,20 @@ afterAll(async () => {
 });
 
 async function createLink(target = { url: site.url, token, user: uma }): Promise<{ id: string; url: string }> {
-  const response = await ask(`${target.url}/relay/connect-links`, {
+  const response = await sendRequest(`${target.url}/relay/connect-links`, {
     ...{ method: 'POST', headers: { ...bearer(target.token), ...JSON_BODY } },
     body: JSON.stringify({ user: target.user, app: 'platform', returnUrl: `${serviceUrl}/connected` }),
   });
   return JSON.parse(response.body);
 }
 const usedLinks = async () =>
-  Number(/^gatehouse_connect_links_used_total (\d+)/m.exec((await ask(`${site.managementUrl}/metrics`)).body)?.[1]);
+  Number(
+    /^gatehouse_connect_links_used_total (\d+)/m.exec((await sendRequest(`${site.managementUrl}/metrics`)).body)?.[1],
+  );
 const messageOf = (id: string) => messages.find(({ data }) => data.linkId === id);
 const words = (page: Page) => page.locator('main').innerText();
 const press = (page: Page, name: string) =>
-  leaveBy(page, () => page.getByRole('button', { name, exact: true }).click());
+  navigateBy(page, () => page.getByRole('button', { name, exact: true }).click());
 /** Signs in at the provider, where another account is signed in. */
 async function chooseAccount(page: Page, login: string): Promise<void> {
   await page.locator('input[name=login]').fill(login);
@@ -82,7 +84,7 @@ async function chooseAccount(page: Page, login: string): Promise<void> {
   await press(page, 'Switch');
 }
 async function allow(page: Page): Promise<void> {
-  await throughProvider(page, { url: serviceUrl });
+  await completeProviderSignIn(page, { url: serviceUrl });
   expect(page.url()).toBe(`${serviceUrl}/connected`);
 }
 
@@ -92,9 +94,9 @@ test('R114 the user signs in, consents and returns to the service, which receive
   const usedBefore = await usedLinks();
   const page = await openPage({}, REFUSED);
   await page.goto(url);
-  await throughProvider(page, site);
+  await completeProviderSignIn(page, site);
   expect(page.url()).toBe(url);
-  await lookAround(page, 'connect-link');
+  await checkOnAllScreens(page, 'connect-link');
   expect(await words(page)).toContain('reports asks you to connect');
   expect(messageOf(id)).toBeUndefined();
   await press(page, 'Connect');
@@ -111,18 +113,18 @@ test('R114 for another user the page says why, and "Use another account" returns
   const { id, url } = await createLink();
   const [ofUma, ofSven] = [await desk.read(uma), await desk.read(sven)];
   const page = await openPage({}, REFUSED);
-  await signInBy(page, site, SVEN);
+  await signInWithBrowser(page, site, SVEN);
   const signedIn = await desk.read(sven);
   await page.goto(url);
   expect(await words(page)).toContain('This link is for another user');
-  await lookAround(page, 'connect-link-other-user');
+  await checkOnAllScreens(page, 'connect-link-other-user');
   expect([await desk.read(uma), await desk.read(sven)]).toEqual([ofUma, signedIn]);
   expect(ofSven.account).toEqual(signedIn.account);
   const authorizationRequest = page.waitForRequest((request) => request.url().includes('/authorize?'));
   await press(page, 'Use another account');
   expect(new URL((await authorizationRequest).url()).searchParams.get('prompt')).toContain('select_account');
   await chooseAccount(page, UMA);
-  await throughProvider(page, site);
+  await completeProviderSignIn(page, site);
   expect(page.url()).toBe(url);
   await press(page, 'Connect');
   await allow(page);
@@ -133,17 +135,17 @@ test('R114 for another user the page says why, and "Use another account" returns
 test('R114 another account at the provider stores nothing, and the link can still connect the user’s account', async () => {
   const { id, url } = await createLink();
   const page = await openPage({}, REFUSED);
-  await signInBy(page, site, UMA);
+  await signInWithBrowser(page, site, UMA);
   const before = await desk.read(uma);
   await page.goto(`${url}?prompt=select_account`);
   await press(page, 'Connect');
   await chooseAccount(page, SVEN);
-  await throughProvider(page, site);
+  await completeProviderSignIn(page, site);
   expect(await words(page)).toContain('a different account than the one that this link is for');
-  await lookAround(page, 'connect-link-other-account');
+  await checkOnAllScreens(page, 'connect-link-other-account');
   expect(await desk.read(uma)).toEqual(before);
   expect(messageOf(id)).toBeUndefined();
-  await leaveBy(page, () => page.getByRole('link', { name: 'Use another account' }).click());
+  await navigateBy(page, () => page.getByRole('link', { name: 'Use another account' }).click());
   await press(page, 'Connect');
   await chooseAccount(page, UMA);
   await allow(page);
@@ -153,12 +155,12 @@ test('R114 another account at the provider stores nothing, and the link can stil
 test('R114 an administrator sees the links and revokes one, which then no longer works', async () => {
   const [{ id, url }, { id: otherId }] = [await createLink(), await createLink()];
   const user = await openPage({}, REFUSED);
-  await signInBy(user, site);
+  await signInWithBrowser(user, site);
   await user.goto(url);
   const page = await openPage();
   await page.goto(`${site.url}/sign-in?return_to=/admin/connect-links`);
-  await throughProvider(page, site, 'admin@example.test');
-  await lookAround(page, 'admin-connect-links');
+  await completeProviderSignIn(page, site, 'admin@example.test');
+  await checkOnAllScreens(page, 'admin-connect-links');
   const rowOf = (link: string) => page.getByRole('row').filter({ has: page.locator(`input[value="${link}"]`) });
   await rowOf(id).locator('summary').click();
   await rowOf(id).getByRole('link', { name: 'Revoke…' }).click();
@@ -181,7 +183,7 @@ test.for<StoreKind>(['SQLite', 'Redis'])(
       apps: (urls) => [sandboxApp(urls, 'platform', { returnUrls })],
     });
     onTestFinished(fleet.close);
-    const administrator = await administratorOf(fleet.member(1), fleet.vault);
+    const administrator = await administratorOf(fleet.member(1), fleet.storage);
     await administrator.call('POST', '/webhooks', { url: `${serviceUrl}/hook`, events: ['connection.created'] });
     const { token: fleetToken } = await administrator.makeToken({ scopes: ['connect_links:create'], assertUser: true });
     const { userId: user } = await fleet.signIn(UMA);
@@ -189,22 +191,22 @@ test.for<StoreKind>(['SQLite', 'Redis'])(
 
     const page = await openPage({}, /net::ERR_(EMPTY_RESPONSE|CONNECTION_(RESET|REFUSED))/);
     await page.goto(url);
-    await throughProvider(page, fleet);
-    const before = await fleet.vault.read(user);
+    await completeProviderSignIn(page, fleet);
+    const before = await fleet.storage.readGrant(user);
     // The provider has this user's consent, so it redirects the browser at once.
-    const held = fleet.tokens.holdNext();
+    const held = fleet.tokenEndpoint.holdNext();
     await page.getByRole('button', { name: 'Connect', exact: true }).click({ noWaitAfter: true });
-    await held.made;
+    await held.prepared;
     await fleet.member(0).kill();
     held.release();
     await fleet.member(0).start();
-    expect(await fleet.vault.read(user)).toEqual(before);
+    expect(await fleet.storage.readGrant(user)).toEqual(before);
     expect(messageOf(id)).toBeUndefined();
 
     await page.goto(url);
     await press(page, 'Connect');
     await allow(page);
-    expect((await fleet.vault.read(user)).accessToken).not.toBe(before.accessToken);
+    expect((await fleet.storage.readGrant(user)).accessToken).not.toBe(before.accessToken);
     await until(() => messageOf(id) !== undefined);
     expect(messages.filter(({ data }) => data.linkId === id)).toHaveLength(1);
   },

@@ -1,13 +1,19 @@
 /** A user revokes access at the provider. A check finds this without a call and notifies the service. */
 import { afterEach, expect, test } from 'vitest';
 import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
-import { ask } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
-import { openVault } from '../support/fleet.ts';
+import { openSharedStorage } from '../support/fleet.ts';
 import { getJson, signIn } from '../support/gatehouse.ts';
-import { leaveBy, lookAround, signInBy, throughProvider, userIdOf } from '../support/journey.ts';
-import { backToNow, pass } from '../support/passing-time.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import {
+  checkOnAllScreens,
+  completeProviderSignIn,
+  navigateBy,
+  signInWithBrowser,
+  userIdOf,
+} from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
+import { sendRequest } from '../support/send-request.ts';
+import { advanceClock, resetClock } from '../support/test-clock.ts';
 import { until } from '../support/until.ts';
 import { signedMessages, startReceiver } from '../support/webhook-receiver.ts';
 
@@ -16,7 +22,7 @@ const INTERVAL_SECONDS = 120;
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
-  backToNow();
+  resetClock();
 });
 const newPage = useBrowser();
 
@@ -26,7 +32,7 @@ async function start() {
   // The access token expires before the check, so that the health shows a failed check.
   const site = await startDocumentedSite({ env, sandbox: { accessTokenSeconds: 60 } });
   closing.push(site.close);
-  const vault = await openVault(site.env);
+  const vault = await openSharedStorage(site.env);
   closing.push(() => vault.store.close());
   const admin = await administratorOf(site, vault);
   const receiver = await startReceiver();
@@ -34,17 +40,17 @@ async function start() {
   const events = ['connection.reconnect_needed', 'connection.recovered'];
   const { json: webhook } = await admin.call('POST', '/webhooks', { url: receiver.url, events });
   const page = await newPage();
-  await signInBy(page, site);
+  await signInWithBrowser(page, site);
   const userId = await userIdOf(page, site);
   const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
   const connection = async () => {
-    const response = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    const response = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
     return JSON.parse(response.body).items[0];
   };
   /** Lets time pass until a check is due. */
   const untilCheck = async () => {
-    const { obtainedAt } = await vault.read(userId);
-    pass(0.8 * INTERVAL_SECONDS - (Date.now() - obtainedAt) / 1000);
+    const { obtainedAt } = await vault.readGrant(userId);
+    advanceClock(0.8 * INTERVAL_SECONDS - (Date.now() - obtainedAt) / 1000);
     return obtainedAt;
   };
   const messages = () => signedMessages(receiver, String(webhook.secret));
@@ -56,7 +62,7 @@ test('R113 a revocation at the provider is announced within the interval without
   expect(await connection()).toMatchObject({ health: 'active', notCheckedSince: null });
 
   await page.goto(`${site.sandbox.issuer}/account`);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke access' }).first().click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Revoke access' }).first().click());
   const checkedAt = await untilCheck();
   await until(() => messages().length > 0);
   const [message] = messages();
@@ -79,9 +85,9 @@ test('R113 a revocation at the provider is announced within the interval without
   await page.getByText('Reconnect needed').waitFor();
   await page.getByText('The provider has ended this connection.').waitFor();
   await page.locator(`dd time[datetime="${broken.checkedAt}"]`).waitFor();
-  await lookAround(page, 'connection-check-broken');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Reconnect with these' }).click());
-  await throughProvider(page, site);
+  await checkOnAllScreens(page, 'connection-check-broken');
+  await navigateBy(page, () => page.getByRole('button', { name: 'Reconnect with these' }).click());
+  await completeProviderSignIn(page, site);
   await page.goto(`${site.url}/connections/platform`);
   await page.getByText('Active', { exact: true }).waitFor();
   expect(await connection()).toMatchObject({ health: 'active', cause: null, notCheckedSince: null });
@@ -100,7 +106,7 @@ test('R113 R41 a connection whose check fails in an outage is unverified until t
 
   site.sandbox.faults.clear();
   // The longest pause.
-  pass(75);
+  advanceClock(75);
   await until(async () => (await connection()).health === 'active');
   await page.reload();
   await page.getByText('Active', { exact: true }).first().waitFor();

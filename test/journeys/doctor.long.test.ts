@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, startSite } from '../support/gatehouse.ts';
-import { leaveBy, lookAround, signInBy } from '../support/journey.ts';
+import { checkOnAllScreens, navigateBy, signInWithBrowser } from '../support/journey.ts';
 
 const openPage = useBrowser();
 
@@ -16,9 +16,9 @@ test('no advice of a check is cut off', async () => {
   });
   try {
     const page = await openPage();
-    await signInBy(page, site, 'admin@example.test');
+    await signInWithBrowser(page, site, 'admin@example.test');
     await page.goto(`${site.url}/admin/connected-apps/second`);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Check now' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Check now' }).click());
     const advice = page.locator('td strong');
     expect(await advice.first().textContent()).toContain('/oauth/callback/second to the callback URLs');
     for (const width of [1440, 360]) {
@@ -28,7 +28,7 @@ test('no advice of a check is cut off', async () => {
       );
       expect([width, cut]).toEqual([width, 0]);
     }
-    await lookAround(page, 'doctor');
+    await checkOnAllScreens(page, 'doctor');
   } finally {
     await site.close();
   }

@@ -10,7 +10,6 @@ import {
   relayThread,
 } from '../gatehouse/relay/service.ts';
 import { type ApiContract, apiContract } from '../support/api-document.ts';
-import { ask, DATA, FORM, JSON_BODY } from '../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';
 import {
   CLIENT_SECRET,
@@ -21,7 +20,8 @@ import {
   startSite,
   type TestSite,
 } from '../support/gatehouse.ts';
-import { seenResponses } from '../support/seen-responses.ts';
+import { recordResponses } from '../support/recorded-responses.ts';
+import { ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../support/send-request.ts';
 
 const INITIAL_ACCESS_TOKEN = 'initial-access-token-of-this-test-0123456789';
 const USER = 'urn:gatehouse:token-type:user';
@@ -30,14 +30,14 @@ let site: TestSite;
 let desk: VaultDesk;
 let admin: Administrator;
 let contract: ApiContract;
-let responses: ReturnType<typeof seenResponses>;
+let responses: ReturnType<typeof recordResponses>;
 beforeAll(async () => {
   site = await startSite({
     env: { ADMIN_APP: 'platform' },
     sandbox: { accessTokenSeconds: 3_600, initialAccessToken: INITIAL_ACCESS_TOKEN },
   });
   contract = await apiContract(site);
-  responses = seenResponses(site);
+  responses = recordResponses(site);
   desk = await openVaultDesk(site);
   admin = await administratorOf(site, desk);
 });
@@ -61,13 +61,13 @@ const firstId = async (list: string): Promise<string> => {
 async function change(
   agent: UserAgent,
   path: string,
-  { accept = DATA.accept, json }: { accept?: string; json?: unknown } = {},
+  { accept = ACCEPT_JSON.accept, json }: { accept?: string; json?: unknown } = {},
 ) {
   const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
   return agent.request(site.url + path, {
     method: 'POST',
     follow: false,
-    headers: { accept, 'x-csrf-token': String(csrfToken), ...(json === undefined ? FORM : JSON_BODY) },
+    headers: { accept, 'x-csrf-token': String(csrfToken), ...(json === undefined ? FORM_BODY : JSON_BODY) },
     body: json === undefined ? (path === '/bin' ? 'bin=45717360' : '') : JSON.stringify(json),
   });
 }
@@ -97,7 +97,7 @@ test('a user signs in, reads, connects, disconnects and signs out', async () => 
   await change(agent, '/connections/platform/disconnect', HTML);
   await change(agent, '/connections/platform');
 
-  for (const accept of [DATA.accept, HTML.accept]) {
+  for (const accept of [ACCEPT_JSON.accept, HTML.accept]) {
     await signIn(site);
     const { sessions } = (await getJson(agent, `${site.url}/sessions`)).json as {
       sessions: { id: string; current: boolean }[];
@@ -116,8 +116,8 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   const { token } = await admin.makeToken({ assertUser: true });
   const assertion = await assertionOf(site, agent.cookies.header(site.url));
   await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
-  await ask(`${site.url}/relay/connections`, { headers: bearer(token) });
-  const link = await ask(`${site.url}/relay/connect-links`, {
+  await sendRequest(`${site.url}/relay/connections`, { headers: bearer(token) });
+  const link = await sendRequest(`${site.url}/relay/connect-links`, {
     ...{ method: 'POST', headers: { ...bearer(token), ...JSON_BODY } },
     body: JSON.stringify({ user: userId, app: 'platform' }),
   });
@@ -126,9 +126,13 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   await call('GET', '/connect-links');
   await call('GET', `/connect-links/${linkId}`);
   await call('DELETE', `/connect-links/${linkId}`);
-  await ask(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
+  await sendRequest(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
   const bins = JSON.stringify({ bins: ['45717360', 'x'] });
-  await ask(`${site.url}/relay/bin`, { method: 'POST', headers: { ...bearer(token), ...JSON_BODY }, body: bins });
+  await sendRequest(`${site.url}/relay/bin`, {
+    method: 'POST',
+    headers: { ...bearer(token), ...JSON_BODY },
+    body: bins,
+  });
 
   const user = { subject_token: userId, subject_token_type: USER };
   await exchange(site, token, user);
@@ -146,7 +150,11 @@ test('a provider sends a logout token', async () => {
     initialAccessToken: INITIAL_ACCESS_TOKEN,
   });
   await createUserAgent().get(`${site.url}/sign-in`);
-  await ask(`${site.url}/oauth/backchannel-logout/registered`, { method: 'POST', headers: FORM, body: '' });
+  await sendRequest(`${site.url}/oauth/backchannel-logout/registered`, {
+    method: 'POST',
+    headers: FORM_BODY,
+    body: '',
+  });
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=registered' });
   const question = await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Sign out' });
   await agent.submit(question, {}, { button: 'Sign out' });
@@ -212,7 +220,7 @@ test('an administrator reads and changes every resource with the API', async () 
   const { token: uploader } = await call('POST', '/admin-tokens', { ...adminToken, scope: 'write' });
   const uploadRows = async (source: string) => {
     const rows = 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n';
-    const { body } = await ask(`${site.url}/admin/api/bin/uploads?date=2026-11-01&source=${source}`, {
+    const { body } = await sendRequest(`${site.url}/admin/api/bin/uploads?date=2026-11-01&source=${source}`, {
       ...{ method: 'POST', headers: { ...bearer(String(uploader)), 'content-type': 'text/csv' }, body: rows },
     });
     return JSON.parse(body).id as string;

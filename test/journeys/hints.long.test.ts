@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
 import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
-import { ask } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import { PASSWORD, signIn, type TestSite } from '../support/gatehouse.ts';
-import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { completeProviderSignIn, navigateBy, signInWithBrowser } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
+import { sendRequest } from '../support/send-request.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
@@ -26,7 +26,7 @@ test('R110 a service sends its user to the provider with a login hint, and sees 
   const admin = await administratorOf(site, desk);
   const { token } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
   const connection = async () => {
-    const response = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    const response = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
     return JSON.parse(response.body).items[0];
   };
   await desk.change(userId, () => ({ refreshToken: undefined, expiresAt: Date.now() - 1 }));
@@ -52,25 +52,25 @@ test('R110 a service sends its user to the provider with a login hint, and sees 
 
 test('"Use another account" makes the provider ask, even if another user is signed in there', async () => {
   const page = await openPage();
-  await signInBy(page, site);
+  await signInWithBrowser(page, site);
   const words = () => page.locator('main').innerText();
   expect(await words()).toContain('Signed in as user@example.test');
   // Without Gatehouse's session, the provider's session still belongs to the same user.
   await page.context().clearCookies({ name: 'gatehouse' });
   await page.goto(`${site.url}/`);
-  await leaveBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
+  await navigateBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
   expect(await words()).toContain('You are signed in as Uma Okafor');
 
   await page.goto(`${site.url}/`);
-  await leaveBy(page, () => page.getByRole('link', { name: /^Use another account/ }).click());
+  await navigateBy(page, () => page.getByRole('link', { name: /^Use another account/ }).click());
   await page.locator('input[name=login]').fill('second@example.test');
   await page.locator('input[name=password]').fill(PASSWORD);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
-  await leaveBy(page, () => page.getByRole('button', { name: 'Switch' }).click());
-  await throughProvider(page, site, 'second@example.test');
+  await navigateBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Switch' }).click());
+  await completeProviderSignIn(page, site, 'second@example.test');
   expect(await words()).toContain('Signed in as second@example.test');
 
   await page.goto(`${site.url}/connections/platform`);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Use another account' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Use another account' }).click());
   expect(await page.locator('input[name=login]').isVisible()).toBe(true);
 });

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBinSiteWithAccounts } from '../bin-lookup-service/site.ts';
 import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
 import { ANYTHING, administratorOf, bearer } from '../gatehouse/relay/service.ts';
-import { ask, JSON_BODY } from '../support/ask.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { crawl } from '../support/crawl.ts';
 import { PASSWORD, sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
+import { JSON_BODY, sendRequest } from '../support/send-request.ts';
 import { expectValid } from '../support/valid-html.ts';
 
 const PATH = { path: '/sign-in?app=platform' };
@@ -54,7 +54,7 @@ test('pages of administrators after a form or a call of a service are valid', as
   await desk.close();
   const { agent } = await signIn(site, 'admin@example.test', PATH);
   const { userId: user } = await sessionOf(site, agent);
-  const link = await ask(`${site.url}/relay/connect-links`, {
+  const link = await sendRequest(`${site.url}/relay/connect-links`, {
     ...{ method: 'POST', headers: { ...bearer(token), ...JSON_BODY } },
     body: JSON.stringify({ user, app: 'platform' }),
   });

@@ -9,7 +9,7 @@ import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/va
 import { administratorOf, relayThread } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { expectNoSideways, signInBy } from '../support/journey.ts';
+import { expectFitsWindow, signInWithBrowser } from '../support/journey.ts';
 import { runCommand } from '../support/terminal.ts';
 import { until } from '../support/until.ts';
 
@@ -83,7 +83,7 @@ test('R111 in Chromium: the report names failures, a service calls for the user,
   const authorizations = site.sandbox.requests.count('GET /authorize');
   expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
 
-  await signInBy(page, site, 'second@example.test');
+  await signInWithBrowser(page, site, 'second@example.test');
   // Only the sign-in.
   expect(site.sandbox.requests.count('GET /authorize')).toBe(authorizations + 1);
   const connectionText = async () => {
@@ -94,5 +94,5 @@ test('R111 in Chromium: the report names failures, a service calls for the user,
   expect(await connectionText()).toContain(`Connected as ${subject}`);
   // Uses by services are stored with a delay.
   await until(async () => (await connectionText()).includes('Nightly reports'));
-  await expectNoSideways(page);
+  await expectFitsWindow(page);
 });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createUserAgent } from '../support/browserless.ts';
 import { getJson, JSON_ONLY, signIn, type TestSite } from '../support/gatehouse.ts';
 import { withoutRandomTexts } from '../support/random-texts.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
 
 let site: TestSite;
 beforeAll(async () => {

@@ -1,12 +1,12 @@
 /** An app gets a new scope: connections still work, a service sees the missing scope, and a user adds it. */
 import { afterEach, expect, test } from 'vitest';
 import { administratorOf, bearer, relayThread } from '../gatehouse/relay/service.ts';
-import { ask } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
-import { openVault } from '../support/fleet.ts';
+import { openSharedStorage } from '../support/fleet.ts';
 import { CLIENT_SECRET, sandboxApp, signIn } from '../support/gatehouse.ts';
-import { jsonOf, leaveBy, throughProvider, userIdOf } from '../support/journey.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { completeProviderSignIn, jsonOf, navigateBy, userIdOf } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
+import { sendRequest } from '../support/send-request.ts';
 import { until } from '../support/until.ts';
 import { signedMessages, startReceiver } from '../support/webhook-receiver.ts';
 
@@ -23,7 +23,7 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   const env = { CONNECTION_CHECK_SECONDS: '0' };
   const site = await startDocumentedSite({ sandbox: { accessTokenSeconds: 3_600 }, env });
   closing.push(site.close);
-  const vault = await openVault(site.env);
+  const vault = await openSharedStorage(site.env);
   closing.push(() => vault.store.close());
   const admin = await administratorOf(site, vault);
   const registration = (scopes: string[]) =>
@@ -36,12 +36,12 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   const messages = () => signedMessages(receiver, String(webhook.json.secret));
   const page = await openPage();
   await page.goto(`${site.url}/sign-in?app=second`);
-  await throughProvider(page, site);
+  await completeProviderSignIn(page, site);
   const userId = await userIdOf(page, site);
   const policy = { scopes: ['threads:read', 'connections:read'], apps: ['second'], assertUser: true };
   const { token } = await admin.makeToken(policy);
   const serviceView = async () => {
-    const response = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    const response = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
     return JSON.parse(response.body).items[0];
   };
   const administratorView = async () => (await admin.call('GET', `/connections/${userId}.second`)).json;
@@ -80,9 +80,9 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   expect(await listPage()).toContain('<option value="missing" selected>');
 
   await page.goto(`${site.url}/`);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Add permissions Collaboration second' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Add permissions Collaboration second' }).click());
   expect(await page.locator('main').innerText()).toContain('and create new documents');
-  await throughProvider(page, site);
+  await completeProviderSignIn(page, site);
   await expectAll({ health: 'active', missingScopes: [], scopes: expect.arrayContaining([FULL, 'offline_access']) });
   expect((await serviceView()).connectUrl).toBeNull();
   await expectPages({ offer: false });
@@ -96,7 +96,7 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
     await use();
   }
   await page.goto(`${site.url}/connections/second`);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
   await until(() => messages().length > 1);
   expect(messages()).toEqual([scopesMessage, expect.objectContaining({ type: 'connection.removed' })]);
 });

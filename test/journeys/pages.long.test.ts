@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { leaveBy, lookAround, signInBy, throughProvider } from '../support/journey.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { checkOnAllScreens, completeProviderSignIn, navigateBy, signInWithBrowser } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
 
 /** The console error of pages that fail on purpose. Others are not allowed. */
 const FAILED_PAGE = /Failed to load resource: the server responded with a status of (4\d\d|503)/;
@@ -24,7 +24,7 @@ test('every page fits and causes no browser errors', async () => {
   const page = await openPage({}, FAILED_PAGE);
   const visit = async (path: string, name: string) => {
     await page.goto(site.url + path);
-    await lookAround(page, name);
+    await checkOnAllScreens(page, name);
   };
   await visit('/', 'signed-out');
   await visit('/sign-in', 'choose');
@@ -33,17 +33,17 @@ test('every page fits and causes no browser errors', async () => {
   await visit('/oauth/callback/platform?state=invented&code=x', 'callback-error');
 
   await page.goto(`${site.url}/sign-in?app=platform`);
-  await lookAround(page, 'provider-sign-in');
+  await checkOnAllScreens(page, 'provider-sign-in');
   await page.locator('input[name=login]').fill('user@example.test');
   await page.locator('input[name=password]').fill('gatehouse-demo');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
-  await lookAround(page, 'provider-consent');
-  await throughProvider(page, site);
-  await lookAround(page, 'home');
+  await navigateBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+  await checkOnAllScreens(page, 'provider-consent');
+  await completeProviderSignIn(page, site);
+  await checkOnAllScreens(page, 'home');
   await signIn(site, undefined, { path: '/sign-in?app=platform' });
   await visit('/sessions', 'sign-ins');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Sign out there', exact: true }).click());
-  await lookAround(page, 'sign-in-ended');
+  await navigateBy(page, () => page.getByRole('button', { name: 'Sign out there', exact: true }).click());
+  await checkOnAllScreens(page, 'sign-in-ended');
   await visit('/connections', 'connections');
   await visit('/connections/platform', 'connection');
   await visit('/connections/second', 'connection-none');
@@ -56,8 +56,8 @@ test('every page fits and causes no browser errors', async () => {
   ]) {
     await page.goto(`${site.url}/`);
     await page.locator('input[name=bin]').fill(digits ?? '');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
-    await lookAround(page, name ?? '');
+    await navigateBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
+    await checkOnAllScreens(page, name ?? '');
   }
 
   site.sandbox.faults.set({ listener: 'platform', kind: 'unavailable' });
@@ -66,11 +66,11 @@ test('every page fits and causes no browser errors', async () => {
   await visit('/nothing/here', 'not-found-signed-in');
 
   await page.goto(`${site.url}/connections/platform`);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
-  await lookAround(page, 'disconnected');
+  await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+  await checkOnAllScreens(page, 'disconnected');
   await visit('/', 'home-not-connected');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
-  await lookAround(page, 'provider-sign-out');
+  await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+  await checkOnAllScreens(page, 'provider-sign-out');
 });
 
 describe('R68 no form-action: consent can redirect through any origins of the provider', () => {
@@ -98,11 +98,11 @@ describe('R68 no form-action: consent can redirect through any origins of the pr
       const page = await openPage();
       const origins = new Set<string>();
       page.on('request', (request) => request.isNavigationRequest() && origins.add(new URL(request.url()).origin));
-      await signInBy(page, chained);
+      await signInWithBrowser(page, chained);
       await page.goto(`${chained.url}/connections/platform`);
       origins.clear();
-      await leaveBy(page, () => page.getByRole('button', { name: 'Reconnect' }).click());
-      await throughProvider(page, chained);
+      await navigateBy(page, () => page.getByRole('button', { name: 'Reconnect' }).click());
+      await completeProviderSignIn(page, chained);
       expect(page.url()).toBe(`${chained.url}/connections/platform`);
       expect([...origins]).toEqual([chained.url, `http://localhost:${port}`, chained.sandbox.issuer]);
     } finally {

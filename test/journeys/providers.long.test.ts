@@ -6,15 +6,15 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PRESETS } from '../../src/gatehouse/connected-apps/presets.ts';
-import { JSON_BODY } from '../support/ask.ts';
 import type { Page, UserAgent } from '../support/browserless.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { pass } from '../support/passing-time.ts';
-import { type Result, withResults } from '../support/provider-results.ts';
+import { insertResults, type Result } from '../support/provider-results.ts';
 import { type ProviderSimulator, startProviderSimulator } from '../support/provider-simulator.ts';
 import { IDENTITY_PROVIDERS } from '../support/providers/identity.ts';
 import { PLATFORMS } from '../support/providers/platforms.ts';
+import { JSON_BODY } from '../support/send-request.ts';
+import { advanceClock } from '../support/test-clock.ts';
 
 const DOCUMENT = join(import.meta.dirname, '..', '..', 'docs', 'providers.md');
 const DAY_SECONDS = 86_400;
@@ -42,7 +42,7 @@ afterAll(async () => {
 const visit = async (): Promise<UserAgent> => (await signIn(site, undefined, { path: '/sign-in?app=platform' })).agent;
 
 describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s', (id, profile) => {
-  const { lifetime, isForSignIn, refusedRefresh, otherRefusals = [] } = profile;
+  const { accessTokenSeconds: lifetime, isForSignIn, refusedRefresh, otherRefusals = [] } = profile;
   const simulator = () => simulators.get(id) as ProviderSimulator;
   const result: Result = {
     id,
@@ -68,10 +68,10 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
 
   async function expectRead(): Promise<void> {
     const { status, json } = await getJson(await visit(), `${site.url}/threads/current?app=${id}`);
-    expect([status, json]).toEqual([200, simulator().expected]);
+    expect([status, json]).toEqual([200, simulator().threadBody]);
   }
 
-  const expire = () => pass((lifetime ?? 30 * DAY_SECONDS) + 1);
+  const expire = () => advanceClock((lifetime ?? 30 * DAY_SECONDS) + 1);
 
   /** Returns the names of the checks with problems. */
   async function problems(): Promise<string[]> {
@@ -117,7 +117,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
       expect(await state(agent)).toMatchObject({ health: 'unverified', cause: 'app_refused' });
     }
     simulator().acceptSecret();
-    pass(60);
+    advanceClock(60);
     if (!isForSignIn) await expectRead();
   });
 
@@ -169,5 +169,5 @@ test('every preset is tried', () => {
 });
 
 test('docs/providers.md shows these results', async () => {
-  await expect(withResults(readFileSync(DOCUMENT, 'utf8'), results)).toMatchFileSnapshot(DOCUMENT);
+  await expect(insertResults(readFileSync(DOCUMENT, 'utf8'), results)).toMatchFileSnapshot(DOCUMENT);
 });

@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { CLIENT_SECRET, type TestSite } from '../support/gatehouse.ts';
-import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { checkOnAllScreens, completeProviderSignIn, navigateBy } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
 
 /** The console error of a form with faults. Others are not allowed. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
@@ -23,15 +23,15 @@ test.each([
   '%s: registers an app in at most five clicks from the overview, then tries a sign-in',
   async (name, javaScriptEnabled) => {
     const page = await openPage({ javaScriptEnabled }, FAULTY_FORM);
-    const look = (step: string) => (javaScriptEnabled ? lookAround(page, `register-${step}`) : undefined);
+    const look = (step: string) => (javaScriptEnabled ? checkOnAllScreens(page, `register-${step}`) : undefined);
     let clicks = 0;
     const click = async (words: string) => {
       clicks += 1;
       const exactly = new RegExp(`^\\s*${RegExp.escape(words)}\\s*$`);
-      await leaveBy(page, () => page.locator('a, button').filter({ hasText: exactly }).first().click());
+      await navigateBy(page, () => page.locator('a, button').filter({ hasText: exactly }).first().click());
     };
     await page.goto(`${site.url}/sign-in?app=platform`);
-    await throughProvider(page, site, 'admin@example.test');
+    await completeProviderSignIn(page, site, 'admin@example.test');
     await page.goto(`${site.url}/admin`);
 
     await click('Apps');
@@ -57,7 +57,7 @@ test.each([
     expect(await page.getByText(/^No problems found/).isVisible()).toBe(true);
 
     await click('Try a sign-in');
-    await throughProvider(page, site, 'admin@example.test');
+    await completeProviderSignIn(page, site, 'admin@example.test');
     expect(page.url()).toContain(`${site.url}/admin/sign-ins/`);
     expect(await page.getByRole('heading', { name: 'The trial worked' }).isVisible()).toBe(true);
     await look('trial');

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
 import { administratorOf, exchange } from '../gatehouse/relay/service.ts';
-import { ask, DATA } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, startSite, type TestSite } from '../support/gatehouse.ts';
-import { signInBy, userIdOf } from '../support/journey.ts';
-import { backToNow, pass } from '../support/passing-time.ts';
+import { signInWithBrowser, userIdOf } from '../support/journey.ts';
+import { ACCEPT_JSON, sendRequest } from '../support/send-request.ts';
+import { advanceClock, resetClock } from '../support/test-clock.ts';
 
 const REPORTS = 'urn:example:reports';
 
@@ -20,14 +20,14 @@ beforeAll(async () => {
   desk = await openVaultDesk(site);
 });
 afterAll(async () => {
-  backToNow();
+  resetClock();
   await desk.close();
   await site.close();
 });
 
 test('R112 a token for the platform works there, a token for reports does not, and the connection stays', async () => {
   const page = await openPage();
-  await signInBy(page, site);
+  await signInWithBrowser(page, site);
   const userId = await userIdOf(page, site);
   const { token } = await (await administratorOf(site, desk)).makeToken({ assertUser: true });
   const expectThread = async () => {
@@ -43,13 +43,13 @@ test('R112 a token for the platform works there, a token for reports does not, a
     const response = await exchange(site, token, { ...subject, resource });
     const accessToken = String(JSON.parse(response.body).access_token);
     expect([response.status, accessToken === storedToken]).toEqual([200, false]);
-    const headers = { ...DATA, authorization: `Bearer ${accessToken}` };
-    return (await ask(`${site.sandbox.platformUrl}/1/threads/current`, { headers })).status;
+    const headers = { ...ACCEPT_JSON, authorization: `Bearer ${accessToken}` };
+    return (await sendRequest(`${site.sandbox.platformUrl}/1/threads/current`, { headers })).status;
   };
   expect(await statusAt(REPORTS)).toBe(401);
   expect(await statusAt(site.sandbox.platformUrl)).toBe(200);
 
-  pass(600);
+  advanceClock(600);
   await expectThread();
   expect((await desk.read(userId)).accessToken).not.toBe(storedToken);
 });

@@ -3,8 +3,8 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import type { TestSite } from '../support/gatehouse.ts';
-import { leaveBy, lookAround, signInBy } from '../support/journey.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { checkOnAllScreens, navigateBy, signInWithBrowser } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
 
 /** The console error of a form with faults. Others are not allowed. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => site?.close());
 
 const secret = (page: Page) => page.locator('.secret-once');
-const press = (page: Page, name: string) => leaveBy(page, () => page.getByRole('button', { name }).click());
+const press = (page: Page, name: string) => navigateBy(page, () => page.getByRole('button', { name }).click());
 
 /** Expects that a new secret can be copied, and is not shown again after reloading or going back and forth. */
 async function expectOnce(page: Page, name: string): Promise<void> {
@@ -40,14 +40,14 @@ async function rowsOf(page: Page, path: string): Promise<number> {
 
 test('R106 relay tokens, rotated secrets, admin tokens and webhooks show their secret once', async () => {
   const page = await openPage();
-  await signInBy(page, site, 'admin@example.test');
+  await signInWithBrowser(page, site, 'admin@example.test');
 
   await page.goto(`${site.url}/admin/relay-tokens/new`);
   await page.getByLabel('Name', { exact: true }).fill('Reports');
   await page.getByLabel('Collaboration platform').check();
   await press(page, 'Create relay token');
   await expectOnce(page, 'token');
-  await leaveBy(page, () => page.getByRole('link', { name: 'Rotate secret' }).click());
+  await navigateBy(page, () => page.getByRole('link', { name: 'Rotate secret' }).click());
   await press(page, 'Create new secret');
   await expectOnce(page, 'token');
   expect(await rowsOf(page, 'relay-tokens')).toBe(1);
@@ -67,7 +67,7 @@ test('R106 relay tokens, rotated secrets, admin tokens and webhooks show their s
 
 test('a form with faults lists them with links, and focuses the first', async () => {
   const page = await openPage({}, FAULTY_FORM);
-  await signInBy(page, site, 'admin@example.test');
+  await signInWithBrowser(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin/relay-tokens/new`);
   await page.getByLabel('Name', { exact: true }).fill('Kept <b>');
   await page.getByLabel('Collaboration platform').check();
@@ -81,5 +81,5 @@ test('a form with faults lists them with links, and focuses the first', async ()
   expect(new URL(page.url()).hash).toBe('#days');
   expect(await page.locator('#days').getAttribute('aria-describedby')).toContain('days-fault');
   expect(await page.locator('#days-fault').textContent()).toContain('1 to 9999');
-  await lookAround(page, 'form-faults');
+  await checkOnAllScreens(page, 'form-faults');
 });

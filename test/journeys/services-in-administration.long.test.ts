@@ -5,7 +5,7 @@ import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/va
 import { type Administrator, administratorOf } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { leaveBy, lookAround, signInBy } from '../support/journey.ts';
+import { checkOnAllScreens, navigateBy, signInWithBrowser } from '../support/journey.ts';
 import { type Receiver, startReceiver } from '../support/webhook-receiver.ts';
 
 const openPage = useBrowser();
@@ -33,7 +33,7 @@ let page: Page;
 let clicks: number;
 beforeEach(async () => {
   page = await openPage({}, /status of 40\d/);
-  await signInBy(page, site, 'admin@example.test');
+  await signInWithBrowser(page, site, 'admin@example.test');
   await page.setViewportSize({ width: 1440, height: 900 });
   await page.goto(`${site.url}/admin`);
   clicks = 0;
@@ -41,7 +41,7 @@ beforeEach(async () => {
 
 async function click(role: 'link' | 'button', name: string | RegExp): Promise<void> {
   clicks += 1;
-  await leaveBy(page, () =>
+  await navigateBy(page, () =>
     page
       .getByRole(role, { name, exact: typeof name === 'string' })
       .first()
@@ -50,7 +50,7 @@ async function click(role: 'link' | 'button', name: string | RegExp): Promise<vo
 }
 
 async function look(name: string): Promise<void> {
-  await lookAround(page, `services-${name}`);
+  await checkOnAllScreens(page, `services-${name}`);
   await page.setViewportSize({ width: 1440, height: 900 });
 }
 
@@ -87,7 +87,7 @@ test('tests a call for a user by e-mail address: shows the verdict of each rule,
 });
 
 test('creates and tests a webhook, shows its response, resends, rotates its secret, and deletes it after confirmation', async () => {
-  receiver.respond(503, 'the queue is full');
+  receiver.setResponse(503, 'the queue is full');
   await click('link', 'Services');
   await click('link', 'Webhooks');
   await look('webhooks-empty');
@@ -110,13 +110,13 @@ test('creates and tests a webhook, shows its response, resends, rotates its secr
   expect(await page.getByText('the queue is full').count()).toBe(1);
   expect(await page.locator('pre', { hasText: 'webhook.test' }).count()).toBe(1);
   await look('webhook-message-failed');
-  receiver.respond(200, 'thank you');
+  receiver.setResponse(200, 'thank you');
   await click('button', 'Send again');
   expect(await page.locator('.notice').innerText()).toContain('Message delivered. The receiver responded with 200.');
   expect(await page.getByRole('heading', { level: 1 }).innerText()).toMatch(/Delivered/);
   await look('webhook-message-delivered');
 
-  receiver.respond(500);
+  receiver.setResponse(500);
   await click('link', receiver.url);
   await click('button', 'Send test message');
   await click('link', receiver.url);
@@ -132,7 +132,7 @@ test('creates and tests a webhook, shows its response, resends, rotates its secr
 
   await page.getByRole('link', { name: 'Delete webhook…' }).click();
   await page.getByText('This cannot be undone.').last().waitFor();
-  await leaveBy(page, () => page.getByRole('button', { name: 'Delete webhook', exact: true }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Delete webhook', exact: true }).click());
   expect(await page.getByText('No webhooks yet').count()).toBe(1);
 });
 
@@ -158,7 +158,7 @@ test('creates a relay token for a user found by name, with the call to copy; war
   await look('token-created');
 
   const tabs = page.getByRole('navigation', { name: 'Relay token', exact: true });
-  await leaveBy(page, () => tabs.getByRole('link', { name: 'Test a call' }).click());
+  await navigateBy(page, () => tabs.getByRole('link', { name: 'Test a call' }).click());
   await page.getByLabel('User', { exact: true }).fill('second@example.test');
   await click('button', 'Test call');
   expect(new URL(page.url()).pathname).toMatch(/^\/admin\/relay-tokens\/\w+\/test$/);

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer, codeOf, relayThread } from '../gatehouse/relay/service.ts';
-import { ask } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import type { TestSite } from '../support/gatehouse.ts';
-import { leaveBy, signInBy, throughProvider, userIdOf } from '../support/journey.ts';
-import { startDocumentedSite } from '../support/seen-responses.ts';
+import { completeProviderSignIn, navigateBy, signInWithBrowser, userIdOf } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/recorded-responses.ts';
+import { sendRequest } from '../support/send-request.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
@@ -24,12 +24,12 @@ afterAll(async () => {
 
 test('R109 a service sees active, then reconnect_needed with a connect URL, then active, and never a token', async () => {
   const page = await openPage();
-  await signInBy(page, site);
+  await signInWithBrowser(page, site);
   const userId = await userIdOf(page, site);
   const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
   const bodies: string[] = [];
   const connection = async () => {
-    const response = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    const response = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
     bodies.push(response.body);
     return JSON.parse(response.body).items[0];
   };
@@ -45,7 +45,7 @@ test('R109 a service sees active, then reconnect_needed with a connect URL, then
   expect((await thread()).status).toBe(200);
 
   await page.goto(`${site.sandbox.issuer}/account`);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke access' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Revoke access' }).click());
   // The service is refused after the access token has expired.
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }));
   const refused = await thread();
@@ -54,8 +54,8 @@ test('R109 a service sees active, then reconnect_needed with a connect URL, then
   expect(broken).toMatchObject({ user: userId, app: 'platform', health: 'reconnect_needed', cause: 'grant_refused' });
 
   await page.goto(broken.connectUrl);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Reconnect with these' }).click());
-  await throughProvider(page, site);
+  await navigateBy(page, () => page.getByRole('button', { name: 'Reconnect with these' }).click());
+  await completeProviderSignIn(page, site);
   expect(await connection()).toMatchObject({ health: 'active', cause: null, connectUrl: null });
   expect((await thread()).status).toBe(200);
   await collectSecrets();

@@ -5,7 +5,7 @@ import { afterEach, expect, test } from 'vitest';
 import { emptyFolder, stepsOf } from '../server/shown-steps.ts';
 import { useBrowser } from '../support/browser.ts';
 import { PASSWORD } from '../support/gatehouse.ts';
-import { leaveBy } from '../support/journey.ts';
+import { navigateBy } from '../support/journey.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
@@ -65,19 +65,19 @@ test('the tutorial ends with the thread on its page, and with a reconnection aft
 
   try {
     const siteUrl = `http://127.0.0.1:${nginxPort}/`;
-    const follow = () => leaveBy(page, () => page.getByRole('link', { name: 'Continue' }).click());
+    const follow = () => navigateBy(page, () => page.getByRole('link', { name: 'Continue' }).click());
     await page.goto(siteUrl);
     await page.getByText('Sign in first').waitFor();
     await follow();
     await page.locator('input[name=login]').fill('user@example.test');
     await page.locator('input[name=password]').fill(PASSWORD);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
-    await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
     expect(page.url()).toBe(siteUrl);
     await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
 
     await page.goto(`http://127.0.0.1:${sandboxPort}/account`);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Revoke access' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Revoke access' }).click());
     const [, firstTitle = ''] = /within seconds[^"]*"([^"]+)"/.exec(text) ?? [];
     const link = page.getByRole('link', { name: 'Continue' });
     await until(async () => {
@@ -90,14 +90,14 @@ test('the tutorial ends with the thread on its page, and with a reconnection aft
     });
     await follow();
     expect(page.url()).toContain('/gatehouse/connections/platform?return_to=');
-    await leaveBy(page, () => page.getByRole('button', { name: /econnect/ }).click());
-    await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: /econnect/ }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
     expect(page.url()).toBe(siteUrl);
     await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
 
     await page.goto(`${siteUrl}gatehouse/`);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
-    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     expect(page.url()).toBe(`${siteUrl}gatehouse/`);
   } finally {
     expect(stopNginx).not.toBe('');

@@ -5,14 +5,14 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { once } from '../../src/shared/once.ts';
 import { disconnect } from '../gatehouse/grants/vault-desk.ts';
 import { emptyFolder, sectionOf } from '../server/shown-steps.ts';
-import { ask, DATA } from '../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { parseForms } from '../support/html-forms.ts';
 import { freePort } from '../support/ports.ts';
 import { startProgram } from '../support/program.ts';
 import { sendRaw } from '../support/raw-http.ts';
-import { TABLE } from '../support/routes.ts';
+import { ROUTE_TABLE } from '../support/routes.ts';
+import { ACCEPT_JSON, sendRequest } from '../support/send-request.ts';
 import { runCommand } from '../support/terminal.ts';
 import { until } from '../support/until.ts';
 
@@ -48,7 +48,7 @@ async function start(heading: string, file: string, command: string[]): Promise<
     program.signal('SIGTERM');
     await program.ended;
   });
-  const isReady = async () => (await ask(`${url}/`).catch(() => undefined))?.status === 200;
+  const isReady = async () => (await sendRequest(`${url}/`).catch(() => undefined))?.status === 200;
   await Promise.race([
     until(isReady),
     program.ended.then(() => Promise.reject(new Error(program.stdout() + program.stderr()))),
@@ -125,11 +125,11 @@ test('the Express site is at most twenty lines long, and forwards everything tha
   const { site, url } = await start(heading, file, [...command]);
   const { agent } = await signIn({ url: `${url}/gatehouse` });
   const cookie = agent.cookies.header(url);
-  const readThread = () => ask(`${url}/gatehouse/threads/current`, { headers: { ...DATA, cookie } });
+  const readThread = () => sendRequest(`${url}/gatehouse/threads/current`, { headers: { ...ACCEPT_JSON, cookie } });
 
   // Gatehouse sees the real address of the client, not the one in X-Forwarded-For.
-  const claim = { ...DATA, 'x-forwarded-for': '203.0.113.7', authorization: 'Bearer of-nobody' };
-  expect((await ask(`${url}/gatehouse/admin/api/users`, { headers: claim })).status).toBe(401);
+  const claim = { ...ACCEPT_JSON, 'x-forwarded-for': '203.0.113.7', authorization: 'Bearer of-nobody' };
+  expect((await sendRequest(`${url}/gatehouse/admin/api/users`, { headers: claim })).status).toBe(401);
   const refusals = async () =>
     (await runCommand(['audit', 'export', '--json'], site.env)).stdout
       .split('\n')
@@ -162,7 +162,7 @@ test('the document lists all paths of Gatehouse except the start page, for a PUB
   const [, paragraph = ''] = /^If `PUBLIC_URL` has no path, ([\s\S]*?)\. /m.exec(text) ?? [];
   const listed = [...paragraph.matchAll(/`(\/\S+)`/g)].map(([, path = '']) => path);
   const covers = (path: string) => (pattern: string) => pattern === path || pattern.startsWith(`${path}/`);
-  const patterns = [...TABLE.map(([, pattern]) => pattern), '/assets/style.css'];
+  const patterns = [...ROUTE_TABLE.map(([, pattern]) => pattern), '/assets/style.css'];
   expect(patterns.filter((pattern) => !listed.some((path) => covers(path)(pattern)))).toEqual(['/']);
   expect(listed.filter((path) => !patterns.some(covers(path)))).toEqual([]);
 });

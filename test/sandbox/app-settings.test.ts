@@ -2,7 +2,7 @@
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppOverrides } from '../../src/sandbox/app-settings.ts';
-import { pass } from '../support/passing-time.ts';
+import { advanceClock } from '../support/test-clock.ts';
 import { CLIENT, createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
 
 const ENDED_SECONDS = 40;
@@ -53,23 +53,23 @@ describe('an app', () => {
     const { tokens, refresh } = await signIn('grace');
     const renewed = await refresh(tokens.refresh_token);
     expect((await refresh(tokens.refresh_token)).refresh_token).not.toBe(renewed.refresh_token);
-    pass(21);
+    advanceClock(21);
     await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
   });
 
   it('with a reusable refresh token keeps it while it is used', async () => {
     const { tokens, refresh } = await signIn('reusable');
     for (let use = 0; use < 3; use += 1) {
-      pass(60);
+      advanceClock(60);
       expect((await refresh(tokens.refresh_token)).refresh_token).toBe(tokens.refresh_token);
     }
-    pass(101);
+    advanceClock(101);
     await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
   });
 
   it('loses a refresh token that was idle too long', async () => {
     const { tokens, refresh } = await signIn('idle');
-    pass(11);
+    advanceClock(11);
     await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
   });
 
@@ -78,9 +78,9 @@ describe('an app', () => {
     async (clientId) => {
       const { tokens, refresh } = await signIn(clientId);
       const renewed = await refresh(tokens.refresh_token);
-      pass(1);
+      advanceClock(1);
       const last = (await refresh(renewed.refresh_token)).refresh_token;
-      pass(ENDED_SECONDS);
+      advanceClock(ENDED_SECONDS);
       await expect(refresh(last)).rejects.toMatchObject(refused);
     },
   );
@@ -92,7 +92,7 @@ describe('an app', () => {
     const renewed = await refresh(tokens.refresh_token);
     expect(performance.now() - started).toBeGreaterThan(140);
     expect([renewed.expires_in, (await client.thread(renewed.access_token)).status]).toEqual([undefined, 200]);
-    pass(31);
+    advanceClock(31);
     expect((await client.thread(renewed.access_token)).status).toBe(401);
   });
 

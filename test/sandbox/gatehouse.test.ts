@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppOverrides } from '../../src/sandbox/app-settings.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
+import { advanceClock } from '../support/test-clock.ts';
 
 /** Long enough for a slow machine to use a token, and short enough for proofs, which must be younger than a minute. */
 const LIFETIME_SECONDS = 30;
@@ -49,7 +49,7 @@ describe('Gatehouse', () => {
     const readAll = async () => (await Promise.all(readers.map((read) => read()))).map(({ status }) => status);
     expect(await readAll()).toEqual([200, 200]);
     const before = site.sandbox.requests.count('POST /token');
-    pass(LIFETIME_SECONDS + 0.1);
+    advanceClock(LIFETIME_SECONDS + 0.1);
     expect(await readAll()).toEqual([200, 200]);
     expect(site.sandbox.requests.count('POST /token')).toBeGreaterThanOrEqual(before + 2);
   });

@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
-import { leaveBy, lookAround } from '../support/journey.ts';
+import { checkOnAllScreens, navigateBy } from '../support/journey.ts';
 import { type ForeignClient, PASSWORD, startForeignClient } from './foreign-client.ts';
 
 const ADMIN = 'admin@example.test';
@@ -26,13 +26,13 @@ test('every page fits and labels its fields', async () => {
   const page = await openPage({}, FAILED_PAGE);
   const look = async (name: string) => {
     await expectLabels(page);
-    await lookAround(page, `sandbox-${name}`);
+    await checkOnAllScreens(page, `sandbox-${name}`);
   };
   const visit = async (path: string, name: string) => {
     await page.goto(client.sandbox.issuer + path);
     await look(name);
   };
-  const press = (name: string) => leaveBy(page, () => page.getByRole('button', { name, exact: true }).click());
+  const press = (name: string) => navigateBy(page, () => page.getByRole('button', { name, exact: true }).click());
 
   await visit('/', 'home');
   await visit('/nothing', 'not-found');

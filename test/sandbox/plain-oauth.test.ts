@@ -6,7 +6,7 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
 import { SCOPES } from '../../src/sandbox/scopes.ts';
-import { killOnExit } from '../support/left-running.ts';
+import { killOnExit } from '../support/child-processes.ts';
 import { skipWithout } from '../support/missing.ts';
 import {
   CALLBACK_URL,

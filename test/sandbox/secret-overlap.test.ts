@@ -1,6 +1,6 @@
 /** A replaced client secret stays valid for the time that the administrator chose. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { pass } from '../support/passing-time.ts';
+import { advanceClock } from '../support/test-clock.ts';
 import { CLIENT, type ForeignClient, openConsole, startForeignClient } from './foreign-client.ts';
 
 let client: ForeignClient;
@@ -43,7 +43,7 @@ it('the old secret expires at the chosen time, and the page shows the time', asy
 
   const third = await replace('hour');
   expect([await works(first), await works(second.secret), await works(third.secret)]).toEqual([false, true, true]);
-  pass(60 * 60 + 1);
+  advanceClock(60 * 60 + 1);
   expect([await works(second.secret), await works(third.secret)]).toEqual([false, true]);
   expect((await admin.browser.get(`${client.sandbox.issuer}/console/apps/${CLIENT.clientId}`)).body).not.toContain(
     '<dt>Old secret',

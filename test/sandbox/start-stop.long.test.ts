@@ -12,7 +12,7 @@ import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { createCommand, readSettings } from '../../src/sandbox/settings.ts';
 import { codeOf } from '../../src/shared/errors.ts';
-import { killOnExit } from '../support/left-running.ts';
+import { killOnExit } from '../support/child-processes.ts';
 import { freePort } from '../support/ports.ts';
 import { createBrowser, PASSWORD, startForeignClient } from './foreign-client.ts';
 

@@ -2,7 +2,7 @@
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
-import { pass } from '../support/passing-time.ts';
+import { advanceClock } from '../support/test-clock.ts';
 import { CLIENT, createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
 
 let client: ForeignClient;
@@ -61,7 +61,7 @@ describe('the platform', () => {
   it('refuses an expired token', async () => {
     const brief = await startForeignClient({ accessTokenSeconds: 1 });
     const { access_token } = await brief.signIn();
-    pass(2);
+    advanceClock(2);
     const response = await brief.thread(access_token);
     expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
     await brief.sandbox.close();

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { PATIENTLY } from '../support/until.ts';
+import { LONG_TIMEOUT } from '../support/until.ts';
 import { emptyFolder, writtenTo } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -28,7 +28,7 @@ function programFolder(): string {
 
 function runIn(folder: string, env: Record<string, string> = {}) {
   const PATH = `${dirname(process.execPath)}:/usr/bin:/bin`;
-  const options = { cwd: folder, env: { PATH, ...env }, encoding: 'utf8', ...PATIENTLY } as const;
+  const options = { cwd: folder, env: { PATH, ...env }, encoding: 'utf8', ...LONG_TIMEOUT } as const;
   const { status, stderr } = spawnSync('sh', ['src/with-node.sh', 'node', 'src/cli.ts', '--version'], options);
   return { status, stderr };
 }

@@ -23,14 +23,14 @@ import { loadConfig } from '../../src/shared/config/config.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { LONG } from '../faults/report.ts';
-import { ask } from '../support/ask.ts';
-import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
-import { killOnExit } from '../support/left-running.ts';
+import { killOnExit } from '../support/child-processes.ts';
+import { startWithoutSandbox, type TestGatehouse } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
-import { PATIENTLY, until } from '../support/until.ts';
+import { sendRequest } from '../support/send-request.ts';
+import { LONG_TIMEOUT, until } from '../support/until.ts';
 import { emptyFolder, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -107,7 +107,7 @@ describe('R90 the Dockerfile', () => {
 describe('R90 the health check of the image', () => {
   let site: TestGatehouse;
   beforeAll(async () => {
-    site = await startAlone({ apps: [] });
+    site = await startWithoutSandbox({ apps: [] });
   });
   afterAll(() => site?.close());
 
@@ -169,7 +169,7 @@ describe('compose.yaml', () => {
         encoding: 'utf8',
       }).stdout;
     try {
-      await expect.poll(() => ping({ REDISCLI_AUTH: 'the-password-of-redis' }), PATIENTLY).toBe('PONG\n');
+      await expect.poll(() => ping({ REDISCLI_AUTH: 'the-password-of-redis' }), LONG_TIMEOUT).toBe('PONG\n');
       expect(ping({})).toContain('NOAUTH');
     } finally {
       redis.kill('SIGTERM');
@@ -208,7 +208,8 @@ describe('compose.yaml', () => {
         .replace(/^.*\bresolver .*$/m, '')
         .replace('gatehouse:3000 resolve', `127.0.0.1:${port}`)
         .replace('listen 8080', `listen ${listen}`);
-      const asked = () => ask(`http://${listen}/`, { headers: { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' } });
+      const asked = () =>
+        sendRequest(`http://${listen}/`, { headers: { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' } });
       const nginx = await startNginx(change(settings), async () => (await asked()).status === 200);
       await nginx.stop();
       return heard.at(-1);
@@ -362,7 +363,7 @@ describe('R90 the steps of the Dockerfile, run in an empty folder', () => {
       try {
         // Each check starts a process, so the first check waits until a port is open.
         await until(() => isReached('127.0.0.1', Number(managementPort)));
-        await expect.poll(() => checkHealth(managementPort), { ...PATIENTLY, interval: 500 }).toBe(0);
+        await expect.poll(() => checkHealth(managementPort), { ...LONG_TIMEOUT, interval: 500 }).toBe(0);
         const page = await fetch(`${env.PUBLIC_URL}/`, { headers: { accept: 'text/html' } });
         expect([page.status, (await page.text()).includes(`${path}/assets/gatehouse.css`)]).toEqual([200, true]);
         const elsewhere = otherAddresses();

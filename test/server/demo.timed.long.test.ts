@@ -7,9 +7,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { type Demo, endDemos, ROOT, startDemo } from '../support/demo.ts';
 import { getJson, PASSWORD, signIn } from '../support/gatehouse.ts';
-import { leaveBy, throughProvider } from '../support/journey.ts';
+import { completeProviderSignIn, navigateBy } from '../support/journey.ts';
 import { isRunning } from '../support/program.ts';
-import { waitedFor } from '../support/stopwatch.ts';
+import { processorWaitOf } from '../support/stopwatch.ts';
 
 const READY_MILLISECONDS = 10_000;
 const AS_USER = { path: '/sign-in?app=platform' };
@@ -35,7 +35,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
     });
     milliseconds = await demo.program.printed(`Gatehouse is ready at ${demo.url}`);
     // The time for which npm and node waited for a processor does not count.
-    milliseconds -= waitedFor([demo.program.pid, ...demo.program.children()]);
+    milliseconds -= processorWaitOf([demo.program.pid, ...demo.program.children()]);
   });
   afterAll(async () => {
     await endDemos();
@@ -89,18 +89,18 @@ describe('a demo in the shell of a real Gatehouse', () => {
       };
       const user = await openPage();
       await user.goto(address('Gatehouse is ready'));
-      await leaveBy(user, () => user.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
-      await throughProvider(user, demo);
+      await navigateBy(user, () => user.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
+      await completeProviderSignIn(user, demo);
       expect(await user.locator('body').innerText()).toContain('Spring launch');
       await user.getByLabel('First digits of the card').fill('45717360');
-      await leaveBy(user, () => user.getByRole('button', { name: 'Look up' }).click());
+      await navigateBy(user, () => user.getByRole('button', { name: 'Look up' }).click());
       expect(await user.locator('body').innerText()).toContain('Jyske Bank');
 
       const administrator = await openPage({}, /Failed to load resource: the server responded with a status of 400/);
-      const save = () => leaveBy(administrator, () => administrator.locator('button[value=save]').click());
+      const save = () => navigateBy(administrator, () => administrator.locator('button[value=save]').click());
       const link = (name: string) => guide.getByRole('link', { name, exact: true }).last().getAttribute('href');
       await administrator.goto(address('/admin/connected-apps'));
-      await throughProvider(administrator, demo, 'admin@example.test');
+      await completeProviderSignIn(administrator, demo, 'admin@example.test');
       expect(administrator.url()).toBe(await link('Collaboration platform'));
       expect(await administrator.locator('main').innerText()).toMatch(/Last check:\s+Passed/);
       await administrator.getByLabel('Another callback URL').fill(/https:\/\/\*\S+/.exec(told)?.[0] ?? '');
@@ -114,22 +114,22 @@ describe('a demo in the shell of a real Gatehouse', () => {
       expect(await administrator.locator('main').innerText()).toContain('Saved.');
 
       await user.goto((await link('your connection')) ?? '');
-      await leaveBy(user, () => user.getByRole('button', { name: 'Add permissions' }).click());
+      await navigateBy(user, () => user.getByRole('button', { name: 'Add permissions' }).click());
       expect(await user.locator('body').innerText()).toContain('Gatehouse demo: Collaboration platform');
-      await throughProvider(user, demo);
+      await completeProviderSignIn(user, demo);
       expect(await user.locator('main').innerText()).toMatch(/Active[\s\S]*What you allowed[\s\S]*change everything/);
 
       expect(JSON.stringify(curl('/relay/threads/current'))).toContain('Spring launch');
       const { url } = curl('/relay/connect-links') as { url: string };
       const other = await openPage({}, /Failed to load resource: the server responded with a status of 403/);
       await other.goto(`${demo.url}/sign-in?app=platform`);
-      await throughProvider(other, demo, 'second@example.test');
+      await completeProviderSignIn(other, demo, 'second@example.test');
       await other.goto(url);
       expect(await other.locator('main').innerText()).toContain('This link is for another user');
       await user.goto(url);
       expect(await user.locator('main').innerText()).toContain('Demo service asks you to connect');
-      await leaveBy(user, () => user.getByRole('button', { name: 'Connect' }).click());
-      await throughProvider(user, demo);
+      await navigateBy(user, () => user.getByRole('button', { name: 'Connect' }).click());
+      await completeProviderSignIn(user, demo);
       expect([user.url(), await user.locator('main').innerText()]).toEqual([
         `${demo.url}/connections/platform`,
         expect.stringContaining('Active'),
@@ -139,26 +139,26 @@ describe('a demo in the shell of a real Gatehouse', () => {
     test('the administration finds the refused sign-in by the reference on the terminal', async () => {
       const window = await openPage({}, /Failed to load resource: the server responded with a status of 403/);
       await window.goto(demo.url);
-      await leaveBy(window, () => window.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
+      await navigateBy(window, () => window.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
       await window.locator('input[name=login]').fill('second@example.test');
       await window.locator('input[name=password]').fill(PASSWORD);
-      await leaveBy(window, () => window.getByRole('button', { name: 'Sign in' }).click());
-      await leaveBy(window, () => window.getByRole('button', { name: 'Deny' }).click());
+      await navigateBy(window, () => window.getByRole('button', { name: 'Sign in' }).click());
+      await navigateBy(window, () => window.getByRole('button', { name: 'Deny' }).click());
       const reference = /\b[0-9a-f]{8}\b/.exec(await window.locator('main').innerText())?.[0] ?? '';
       const [another = '', app = '', ...buttons] = (/There: (.*) Then enter/.exec(demo.program.stdout())?.[1] ?? '')
         .replace(' sign in as admin@example.test,', '')
         .split(/[,.] ?/);
-      await leaveBy(window, () => window.getByRole('link', { name: another }).click());
-      await leaveBy(window, () => window.getByRole('link', { name: `Sign in with ${app}` }).click());
+      await navigateBy(window, () => window.getByRole('link', { name: another }).click());
+      await navigateBy(window, () => window.getByRole('link', { name: `Sign in with ${app}` }).click());
       await window.locator('input[name=login]').fill('admin@example.test');
       await window.locator('input[name=password]').fill(PASSWORD);
-      await leaveBy(window, () => window.getByRole('button', { name: 'Sign in' }).click());
+      await navigateBy(window, () => window.getByRole('button', { name: 'Sign in' }).click());
       for (const name of buttons.filter(Boolean))
-        await leaveBy(window, () => window.getByRole('button', { name }).click());
+        await navigateBy(window, () => window.getByRole('button', { name }).click());
       await window.goto(address('/admin/sign-ins'));
       const search = window.locator('main').getByRole('searchbox');
       await search.fill(reference);
-      await leaveBy(window, () => search.press('Enter'));
+      await navigateBy(window, () => search.press('Enter'));
       expect(await window.locator('main').innerText()).toContain('did not consent');
     });
   });

@@ -14,13 +14,13 @@ import { loadConfig } from '../../src/shared/config/config.ts';
 import { createAddressPolicy } from '../../src/shared/outbound/address-policy.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
-import { type Asked, ask } from '../support/ask.ts';
-import { askOverHttp2 } from '../support/ask-http2.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { selfSigned } from '../support/self-signed.ts';
+import { type ReceivedResponse, sendRequest } from '../support/send-request.ts';
+import { sendRequestOverHttp2 } from '../support/send-request-http2.ts';
 import { emptyFolder, programsOf, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
 
 const missingSystemd = spawnSync('systemd-analyze', ['--version']).status === 0 ? undefined : 'systemd-analyze';
@@ -493,7 +493,7 @@ describe('the nginx of step 5', () => {
       skipWithout(context, missingNginx);
       const { nginx, port, plainPort } = await start();
       const ask2 = (path: string) =>
-        askOverHttp2({ port, host: HOST, cert }, path, { 'accept-encoding': 'gzip', accept: 'text/html' });
+        sendRequestOverHttp2({ port, host: HOST, cert }, path, { 'accept-encoding': 'gzip', accept: 'text/html' });
       try {
         for (const path of ['/assets/pico.css', '/assets/gatehouse.css']) {
           const { status, headers, body } = await ask2(path);
@@ -507,7 +507,7 @@ describe('the nginx of step 5', () => {
         const page = await ask2('/');
         expect([page.status, page.headers['content-encoding']]).toEqual([200, undefined]);
         expect(page.body.toString()).toContain('<html');
-        const plain = await ask(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
+        const plain = await sendRequest(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
           headers: { host: 'other.example.com' },
         });
         expect([plain.status, plain.headers.location]).toEqual([308, `https://${HOST}/bin/45717360?a=b`]);
@@ -543,7 +543,7 @@ interface Asking {
   cert: string;
 }
 
-function askOverTls({ cert, path, ...address }: Asking): Promise<Asked> {
+function askOverTls({ cert, path, ...address }: Asking): Promise<ReceivedResponse> {
   return new Promise((resolve, reject) => {
     const target = { ...address, path, servername: HOST, ca: cert, agent: false };
     const outgoing = request({ ...target, headers: { host: HOST, accept: 'application/json' } }, (response) => {

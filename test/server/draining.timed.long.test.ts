@@ -2,10 +2,10 @@
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, JSON_BODY } from '../support/ask.ts';
-import { type Fleet, LOGINS, type Member, type Person, startFleet } from '../support/fleet.ts';
+import { type Fleet, type FleetUser, LOGINS, type Member, startFleet } from '../support/fleet.ts';
 import { type Haproxy, type Mode, missingHaproxy, startHaproxy } from '../support/haproxy.ts';
 import { skipWithout } from '../support/missing.ts';
+import { JSON_BODY, sendRequest } from '../support/send-request.ts';
 import { isStarved } from '../support/starved.ts';
 import { until } from '../support/until.ts';
 
@@ -16,7 +16,7 @@ const KINDS = ['GET /threads/current', 'POST /bin', 'GET /session'];
 describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a second', () => {
   let fleet: Fleet;
   let haproxy: Haproxy;
-  let people: Person[];
+  let people: FleetUser[];
   beforeAll(async () => {
     if (missingHaproxy) return;
     const env = { TRUSTED_PROXIES: '127.0.0.1', SHUTDOWN_DELAY_SECONDS: String(DELAY_SECONDS) };
@@ -25,7 +25,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
       fleet.members.map(({ env: own }) => ({ port: Number(own.PORT), managementPort: Number(own.MANAGEMENT_PORT) })),
     );
     // Short, so that tokens are refreshed throughout the test.
-    fleet.tokens.lifetimeSeconds = 2;
+    fleet.tokenEndpoint.lifetimeSeconds = 2;
     people = [];
     for (const login of LOGINS) people.push(await fleet.signIn(login));
   });
@@ -34,7 +34,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
     await fleet?.close();
   });
 
-  const readiness = (member: Member) => ask(`http://127.0.0.1:${member.env.MANAGEMENT_PORT}/readyz`);
+  const readiness = (member: Member) => sendRequest(`http://127.0.0.1:${member.env.MANAGEMENT_PORT}/readyz`);
   const isSeen = (at: number, status: string) =>
     until(async () =>
       (await Promise.all([haproxy.statusOf('http', at), haproxy.statusOf('tcp', at)])).every((one) => one === status),
@@ -42,7 +42,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
 
   /** The requests of one user's client over kept connections, counted by outcome. */
   async function call(
-    person: Person,
+    person: FleetUser,
     mode: Mode,
     outcomes: Record<string, number>,
     isOver: () => boolean,
@@ -55,7 +55,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
       const change = { ...JSON_BODY, 'x-csrf-token': person.csrfToken };
       const body = method === 'POST' ? { body: JSON.stringify({ bins: ['45717360'] }) } : {};
       const question = { method, agent, headers: { ...headers, ...(method === 'POST' && change) }, ...body };
-      const response = await ask(haproxy.urls[mode] + path, question).catch(({ message }: Error) => ({
+      const response = await sendRequest(haproxy.urls[mode] + path, question).catch(({ message }: Error) => ({
         status: 0,
         body: message,
       }));
@@ -85,14 +85,14 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
     }
     isOver = true;
     await Promise.all(callers);
-    await fleet.tokens.quiet();
+    await fleet.tokenEndpoint.untilIdle();
     const expected = ['http', 'tcp'].flatMap((mode) => KINDS.map((kind) => `${mode} ${kind} well`));
     expect(Object.keys(outcomes).toSorted()).toEqual(expected.toSorted());
     for (const kind of expected) expect(outcomes[kind]).toBeGreaterThan(50);
-    expect(fleet.tokens.refusals()).toBe(0);
+    expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
     for (const { userId } of people) {
-      const { refreshToken } = await fleet.vault.read(userId);
-      expect(refreshToken).toBe(fleet.tokens.latestOf(userId)?.refreshToken);
+      const { refreshToken } = await fleet.storage.readGrant(userId);
+      expect(refreshToken).toBe(fleet.tokenEndpoint.latestOf(userId)?.refreshToken);
     }
   });
 
@@ -100,7 +100,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
     skipWithout(context, missingHaproxy);
     const member = fleet.member(0);
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    const session = () => ask(`${member.url}/session`, { agent, headers: { accept: 'application/json' } });
+    const session = () => sendRequest(`${member.url}/session`, { agent, headers: { accept: 'application/json' } });
     expect((await session()).headers.connection).toBe('keep-alive');
     member.signal('SIGTERM');
     await until(async () => (await readiness(member)).status === 503);
@@ -118,7 +118,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
       ['/threads/current', 200],
       ['/nothing', 404],
     ]) {
-      const response = await ask(`${member.url}${path}`, { agent, headers });
+      const response = await sendRequest(`${member.url}${path}`, { agent, headers });
       expect([path, response.status, response.headers.connection]).toEqual([path, expected, 'close']);
     }
     expect(await member.program.ended).toEqual({ status: 0, signal: null });

@@ -5,14 +5,14 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { ask } from '../support/ask.ts';
-import { askOverHttp2, type Http2Response } from '../support/ask-http2.ts';
 import { type DocumentedHaproxy, startDocumentedHaproxy } from '../support/documented-haproxy.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { missingHaproxy } from '../support/haproxy.ts';
 import { skipWithout } from '../support/missing.ts';
 import { freePort } from '../support/ports.ts';
 import { selfSigned } from '../support/self-signed.ts';
+import { sendRequest } from '../support/send-request.ts';
+import { type Http2Response, sendRequestOverHttp2 } from '../support/send-request-http2.ts';
 import { until } from '../support/until.ts';
 import { CARD, REQUESTS, SECRETS } from './logged-requests.ts';
 import { emptyFolder, runSteps, stepsOf } from './shown-steps.ts';
@@ -65,7 +65,7 @@ test('R73 HAProxy sends Gatehouse the address of the client, and ignores what th
     'x-forwarded-host': 'other.example.com',
   };
   const haproxy = await startDocumentedHaproxy(settings, async () => {
-    return (await askOverHttp2({ port, host: HOST, cert }, '/', spoofed)).status === 200;
+    return (await sendRequestOverHttp2({ port, host: HOST, cert }, '/', spoofed)).status === 200;
   });
   await haproxy.stop();
   const {
@@ -93,7 +93,7 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
   let port: number;
   let plainPort: number;
   const get = (path: string, headers: Record<string, string> = {}): Promise<Http2Response> =>
-    askOverHttp2({ port, host: HOST, cert }, path, headers);
+    sendRequestOverHttp2({ port, host: HOST, cert }, path, headers);
   beforeEach(async (context) => {
     skipWithout(context, missingHaproxy);
     [port, plainPort] = [await freePort(), await freePort()];
@@ -129,7 +129,7 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
       const page = await get(path, requestHeaders);
       expect([page.headers['content-encoding'], page.body.includes('<html')]).toEqual([undefined, true]);
     }
-    const plain = await ask(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
+    const plain = await sendRequest(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
       headers: { host: 'other.example.com' },
     });
     expect([plain.status, plain.headers.location]).toEqual([308, `https://${HOST}/bin/45717360?a=b`]);

@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/shared/config/config.ts';
 import { SETTINGS } from '../../src/shared/config/settings.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
-import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
+import { startWithoutSandbox, type TestGatehouse } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { programsOf, stepsOf } from './shown-steps.ts';
 
@@ -128,7 +128,7 @@ test('the network policy opens the management port only to the namespace of the 
 describe('the probes of the pod', () => {
   let site: TestGatehouse;
   beforeAll(async () => {
-    site = await startAlone({ apps: [] });
+    site = await startWithoutSandbox({ apps: [] });
   });
   afterAll(() => site?.close());
 

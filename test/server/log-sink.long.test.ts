@@ -9,10 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
-import { ask } from '../support/ask.ts';
-import { killOnExit } from '../support/left-running.ts';
+import { killOnExit } from '../support/child-processes.ts';
 import { skipWithout } from '../support/missing.ts';
 import { freePort } from '../support/ports.ts';
+import { sendRequest } from '../support/send-request.ts';
 import { until } from '../support/until.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -106,10 +106,10 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
       const env = { PORT: port, MANAGEMENT_PORT: managementPort, LOG_LEVEL: 'debug', ...program.env(port) };
       child = startInto(sink, program.file, env);
       const ended = once(child, 'exit');
-      const manage = (path: string) => ask(`http://127.0.0.1:${managementPort}${path}`);
+      const manage = (path: string) => sendRequest(`http://127.0.0.1:${managementPort}${path}`);
       const ready = `http://127.0.0.1:${managementPort}/readyz`;
       await untilResponds(ready);
-      for (let n = 0; n < REQUESTS; n += 1) await ask(`http://127.0.0.1:${port}/45717360`, FORWARDED);
+      for (let n = 0; n < REQUESTS; n += 1) await sendRequest(`http://127.0.0.1:${port}/45717360`, FORWARDED);
       await until(async () => /^gatehouse_log_lines_dropped_total [1-9]/m.test((await manage('/metrics')).body));
       expect(await responds(ready)).toBe(true);
       child.kill('SIGTERM');

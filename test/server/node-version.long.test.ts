@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { PATIENTLY } from '../support/until.ts';
+import { LONG_TIMEOUT } from '../support/until.ts';
 import { emptyFolder } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -24,7 +24,7 @@ function runWith(version: string, command: string[]) {
   // Without settings, a Node that is new enough gets as far as their faults.
   const { NODE_COMPILE_CACHE = '' } = process.env;
   const env = { PATH: `${bin}:/usr/bin:/bin`, NODE_COMPILE_CACHE };
-  return spawnSync(file, args, { cwd: folder, env, encoding: 'utf8', ...PATIENTLY });
+  return spawnSync(file, args, { cwd: folder, env, encoding: 'utf8', ...LONG_TIMEOUT });
 }
 
 describe.each([

@@ -10,14 +10,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { administratorOf } from '../gatehouse/relay/service.ts';
-import { type Asked, ask, DATA, JSON_BODY, type Question } from '../support/ask.ts';
-import { type Fleet, LOGINS, openVault, type Person, startFleet, type Vault } from '../support/fleet.ts';
+import {
+  type Fleet,
+  type FleetUser,
+  LOGINS,
+  openSharedStorage,
+  type SharedStorage,
+  startFleet,
+} from '../support/fleet.ts';
 import { type Haproxy, missingHaproxy, startHaproxy } from '../support/haproxy.ts';
 import { skipWithout } from '../support/missing.ts';
 import { runCommandProcess } from '../support/program.ts';
 import { missingPrometheus, type Prometheus, startPrometheus } from '../support/prometheus.ts';
-import { missingRedis, type SentinelSet, startSentinelSet } from '../support/redis-server.ts';
+import { missingRedis, type RedisServer, type SentinelSet, startSentinelSet } from '../support/redis-server.ts';
 import { selfSigned } from '../support/self-signed.ts';
+import {
+  ACCEPT_JSON,
+  JSON_BODY,
+  type ReceivedResponse,
+  type RequestDetails,
+  sendRequest,
+} from '../support/send-request.ts';
 import { until } from '../support/until.ts';
 
 const LONG = process.env.FAULTS === 'long';
@@ -35,9 +48,9 @@ let sentinels: SentinelSet;
 let fleet: Fleet;
 let haproxy: Haproxy;
 let prometheus: Prometheus | undefined;
-let users: Person[];
+let users: FleetUser[];
 let relayToken: string;
-let vault: Vault | undefined;
+let vault: SharedStorage | undefined;
 const certificates = [selfSigned(NAME), selfSigned(NAME, undefined, 'renewed')] as const;
 
 beforeAll(async () => {
@@ -54,10 +67,10 @@ beforeAll(async () => {
     // The check of an app sends an invalid code, whose refusal would count among those of refresh tokens.
     env: { TRUSTED_PROXIES: '127.0.0.1', SHUTDOWN_DELAY_SECONDS: '5', CONNECTION_CHECK_SECONDS: '0' },
   });
-  fleet.tokens.lifetimeSeconds = 5;
+  fleet.tokenEndpoint.lifetimeSeconds = 5;
   users = [];
   for (const login of LOGINS) users.push(await fleet.signIn(login));
-  const administrator = await administratorOf(fleet, fleet.vault);
+  const administrator = await administratorOf(fleet, fleet.storage);
   ({ token: relayToken } = await administrator.makeToken({ assertUser: true }));
   // From the restart on, the keys are in a file.
   useKeys(fleet.env.ENCRYPTION_KEYS ?? '');
@@ -100,9 +113,9 @@ async function command(...args: string[]): Promise<void> {
 interface Call {
   method: string;
   path: string;
-  headers?: (person: Person) => Record<string, string>;
+  headers?: (person: FleetUser) => Record<string, string>;
   body?: string;
-  isExpected?: (response: Asked, person: Person) => boolean;
+  isExpected?: (response: ReceivedResponse, person: FleetUser) => boolean;
 }
 
 const CALLS: readonly Call[] = [
@@ -128,14 +141,14 @@ function startLoad() {
   const failures: { at: number; description: string; status: number }[] = [];
   let served = 0;
   let isStopped = false;
-  const callOnce = async (person: Person, { method, path, headers, body, isExpected }: Call): Promise<void> => {
-    const question: Question = {
+  const callOnce = async (person: FleetUser, { method, path, headers, body, isExpected }: Call): Promise<void> => {
+    const question: RequestDetails = {
       method,
-      headers: { ...DATA, host: new URL(fleet.url).host, cookie: person.cookie, ...headers?.(person) },
+      headers: { ...ACCEPT_JSON, host: new URL(fleet.url).host, cookie: person.cookie, ...headers?.(person) },
       tls: { ca: certificates.map(({ cert }) => cert), servername: NAME },
       ...(body !== undefined && { body }),
     };
-    const response = await ask(haproxy.urls.https + path, question).catch(({ message }: Error) => message);
+    const response = await sendRequest(haproxy.urls.https + path, question).catch(({ message }: Error) => message);
     if (typeof response !== 'string' && response.status === 200 && (isExpected?.(response, person) ?? true))
       served += 1;
     else {
@@ -190,21 +203,21 @@ async function rotateKeys(): Promise<void> {
   await reload(`${next},${current}`);
   await command('keys', 'rotate');
   await reload(next);
-  vault = await openVault({ ...fleet.env, ENCRYPTION_KEYS: next });
+  vault = await openSharedStorage({ ...fleet.env, ENCRYPTION_KEYS: next });
 }
 
 async function changeCertificate(): Promise<void> {
   haproxy.reload(certificates[1]);
   const isNew = () =>
-    ask(`${haproxy.urls.https}/healthz`, { tls: { ca: [certificates[1].cert], servername: NAME } }).then(
+    sendRequest(`${haproxy.urls.https}/healthz`, { tls: { ca: [certificates[1].cert], servername: NAME } }).then(
       () => true,
       () => false,
     );
   await until(isNew);
 }
 
-const isMaster = (server: { ask(...command: string[]): string }) =>
-  server.ask('INFO', 'replication').includes('role:master');
+const isMaster = (server: Pick<RedisServer, 'sendCommand'>) =>
+  server.sendCommand('INFO', 'replication').includes('role:master');
 
 /** Kills the master: calls are refused for a while, until another server takes over. */
 async function failOver(load: ReturnType<typeof startLoad>): Promise<void> {
@@ -240,11 +253,11 @@ test('a restart, new keys, a backup and a new certificate lose no request; a fai
   } finally {
     await load.stop();
   }
-  await fleet.tokens.quiet();
-  expect(fleet.tokens.refusals()).toBe(0);
+  await fleet.tokenEndpoint.untilIdle();
+  expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
   for (const { userId } of users) {
-    const { refreshToken } = (await vault?.read(userId)) ?? {};
-    expect(refreshToken).toBe(fleet.tokens.latestOf(userId)?.refreshToken);
+    const { refreshToken } = (await vault?.readGrant(userId)) ?? {};
+    expect(refreshToken).toBe(fleet.tokenEndpoint.latestOf(userId)?.refreshToken);
   }
   if (prometheus) await expectAlerts(prometheus);
 });

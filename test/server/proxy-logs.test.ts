@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Asked, ask, DATA } from '../support/ask.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
+import { ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../support/send-request.ts';
 import { CARD, REQUESTS, SECRETS } from './logged-requests.ts';
 import { writtenTo } from './shown-steps.ts';
 
@@ -44,13 +44,16 @@ describe.each([
     skipWithout(context, missingNginx);
     const nginx = await startNginx(
       settings(await freePort(), await freePort()),
-      async () => (await ask(site.url)).status > 0,
+      async () => (await sendRequest(site.url)).status > 0,
     );
     try {
       const statuses = [];
       for (const path of ['/admin/bin/import', '/auth/admin/bin/import', '/auth/admin/api/bin/uploads', '/sign-in']) {
         const body = 'x'.repeat(1_100_000);
-        statuses.push((await ask(`${site.url}${path}`, { method: 'POST', headers: { ...DATA, ...CSV }, body })).status);
+        statuses.push(
+          (await sendRequest(`${site.url}${path}`, { method: 'POST', headers: { ...ACCEPT_JSON, ...CSV }, body }))
+            .status,
+        );
       }
       expect(statuses.map((status) => status === 413)).toEqual([false, false, false, true]);
     } finally {
@@ -66,18 +69,22 @@ describe.each([
       referer: `${site.url}/?code=the-code`,
     };
     const plain = await freePort();
-    const nginx = await startNginx(settings(await freePort(), plain), async () => (await ask(site.url)).status > 0);
-    const responses: [Asked, string][] = [];
+    const nginx = await startNginx(
+      settings(await freePort(), plain),
+      async () => (await sendRequest(site.url)).status > 0,
+    );
+    const responses: [ReceivedResponse, string][] = [];
     for (const [target, logged] of REQUESTS) {
       // Both processes in turn: nginx skips the dead one, and writes that into its error log.
-      for (let count = 0; count < 4; count += 1) responses.push([await ask(site.url, { target, headers }), logged]);
+      for (let count = 0; count < 4; count += 1)
+        responses.push([await sendRequest(site.url, { target, headers }), logged]);
     }
     if (shown.includes('listen 80;')) {
-      const redirected = await ask(`http://127.0.0.1:${plain}/bin/4571736012345678?code=the-code`, { headers });
+      const redirected = await sendRequest(`http://127.0.0.1:${plain}/bin/4571736012345678?code=the-code`, { headers });
       expect([redirected.status, redirected.headers.location]).toEqual([308, expect.stringMatching(/^https:/)]);
     }
     await site.close();
-    const failed = await ask(site.url, { target: '/bin/4571736012345678?code=the-code', headers });
+    const failed = await sendRequest(site.url, { target: '/bin/4571736012345678?code=the-code', headers });
     expect(failed.status).toBe(502);
     const log = await nginx.stop();
 

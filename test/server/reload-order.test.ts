@@ -9,7 +9,7 @@ import { generateEncryptionKey, parseEncryptionKeys } from '../../src/shared/sto
 import { keys } from '../../src/shared/storage/keys.ts';
 import { createReplaceableSealer } from '../../src/shared/storage/sealed.ts';
 import { createStorageSealer } from '../../src/shared/storage/storage.ts';
-import { emptyPlace } from '../support/places.ts';
+import { createTestStorage } from '../support/test-storage.ts';
 
 const old = generateEncryptionKey(new Date());
 const ring = (...texts: string[]) => {
@@ -25,8 +25,8 @@ const settingsOf = (...texts: string[]) =>
   }) as unknown as ReadSettings;
 
 test('F19: the next start does not require the key that the failed reload would have added', async () => {
-  const place = await emptyPlace('SQLite');
-  await place.look(async (store) => {
+  const place = await createTestStorage('SQLite');
+  await place.withStore(async (store) => {
     const sealer = createReplaceableSealer(createStorageSealer(ring(old)));
     await checkKeyRing(store, sealer);
     const append = vi.fn().mockRejectedValueOnce(new AppError('storage_unavailable')).mockResolvedValue(undefined);

@@ -8,13 +8,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { administratorOf } from '../gatehouse/relay/service.ts';
-import { ask } from '../support/ask.ts';
 import {
   createMember,
   type Fleet,
   LOGINS,
   type Member,
-  openVault,
+  openSharedStorage,
   type StoreKind,
   startFleet,
 } from '../support/fleet.ts';
@@ -22,6 +21,7 @@ import { CLIENT_SECRET, sandboxApp } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
+import { sendRequest } from '../support/send-request.ts';
 import { runCommand } from '../support/terminal.ts';
 import { until } from '../support/until.ts';
 
@@ -238,13 +238,13 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     const old = read('keys');
     write('keys', `${generateEncryptionKey(new Date())},${old}`);
     await reload(sealing);
-    const vault = await openVault({ ...fleet.env, ENCRYPTION_KEYS: old });
+    const vault = await openSharedStorage({ ...fleet.env, ENCRYPTION_KEYS: old });
     const admin = await administratorOf({ url: sealing.url }, vault);
     await vault.store.close();
     const registered = { ...sandboxApp(fleet, 'second'), clientSecret: CLIENT_SECRET };
     expect((await admin.call('POST', '/connected-apps', registered)).status).toBe(201);
     const headers = { host: new URL(fleet.url).host };
-    const statusAt = async ({ url }: Member) => (await ask(`${url}/sign-in?app=second`, { headers })).status;
+    const statusAt = async ({ url }: Member) => (await sendRequest(`${url}/sign-in?app=second`, { headers })).status;
     expect(await until(async () => (await statusAt(sealing)) === 303)).toBeLessThan(3_000);
     await sleep(1_000);
     expect(await statusAt(member)).toBe(404);

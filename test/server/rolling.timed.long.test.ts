@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, JSON_BODY } from '../support/ask.ts';
-import { type Fleet, LOGINS, type Member, type Person, startFleet } from '../support/fleet.ts';
+import { type Fleet, type FleetUser, LOGINS, type Member, startFleet } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, type Nginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { IN_MEMORY, missingRedis } from '../support/redis-server.ts';
+import { JSON_BODY, sendRequest } from '../support/send-request.ts';
 
 const compose = readFileSync(join(import.meta.dirname, '..', '..', 'compose.yaml'), 'utf8');
 const missing = missingNginx ?? missingRedis;
@@ -27,7 +27,7 @@ function proxySettings(port: number, members: readonly Member[]): string {
 describe('R90 a rolling replacement of two replicas on Redis, behind the nginx of compose.yaml', () => {
   let fleet: Fleet;
   let nginx: Nginx;
-  let people: Person[];
+  let people: FleetUser[];
   let proxy: string;
   beforeAll(async () => {
     if (missing) return;
@@ -41,7 +41,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
       async () => (await through('/session')).status === 200,
     );
     // Short, so that tokens are refreshed throughout the test.
-    fleet.tokens.lifetimeSeconds = 2;
+    fleet.tokenEndpoint.lifetimeSeconds = 2;
     people = [];
     for (const login of LOGINS) people.push(await fleet.signIn(login));
   });
@@ -50,8 +50,8 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     await fleet?.close();
   });
 
-  const through = (path: string, person?: Person, body?: object) =>
-    ask(proxy + path, {
+  const through = (path: string, person?: FleetUser, body?: object) =>
+    sendRequest(proxy + path, {
       method: body ? 'POST' : 'GET',
       headers: {
         ...{ accept: 'application/json', host: new URL(fleet.url).host },
@@ -81,7 +81,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     skipWithout(context, missing);
     let isOver = false;
     const responses: Record<string, number> = {};
-    const caller = async (person: Person) => {
+    const caller = async (person: FleetUser) => {
       for (let turn = 0; !isOver; turn += 1) {
         const kind = ['GET /threads/current', 'POST /bin', 'GET /session'][turn % 3] ?? '';
         const path = kind.split(' ')[1] ?? '';
@@ -107,16 +107,16 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     }
     isOver = true;
     await Promise.all(callers);
-    await fleet.tokens.quiet();
+    await fleet.tokenEndpoint.untilIdle();
 
     const kinds = ['GET /session well', 'GET /threads/current well', 'POST /bin well'];
     expect(Object.keys(responses).toSorted()).toEqual(kinds);
     for (const kind of kinds) expect(responses[kind]).toBeGreaterThan(50);
-    expect(fleet.tokens.issued.length).toBeGreaterThan(2 * people.length);
-    expect(fleet.tokens.refusals()).toBe(0);
+    expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(2 * people.length);
+    expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
     for (const { userId } of people) {
-      const { refreshToken } = await fleet.vault.read(userId);
-      expect(refreshToken).toBe(fleet.tokens.latestOf(userId)?.refreshToken);
+      const { refreshToken } = await fleet.storage.readGrant(userId);
+      expect(refreshToken).toBe(fleet.tokenEndpoint.latestOf(userId)?.refreshToken);
     }
   });
 });

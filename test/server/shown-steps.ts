@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { PATIENTLY } from '../support/until.ts';
+import { LONG_TIMEOUT } from '../support/until.ts';
 
 /** Returns the shell blocks in their order, including those in lists. */
 export function stepsOf(text: string): string[] {
@@ -85,7 +85,7 @@ export function runSteps(
     writeFileSync(join(bin, name), `#!/bin/sh\necho "${name} $*" >> "$CALLED"\n${body}\n`, { mode: 0o755 });
   }
   const env = { PATH: `${bin}:${process.env.PATH}`, CALLED };
-  const options = { cwd: folder, env, encoding: 'utf8', ...PATIENTLY } as const;
+  const options = { cwd: folder, env, encoding: 'utf8', ...LONG_TIMEOUT } as const;
   const { status, stderr } = spawnSync('sh', ['-c', `umask 022\n${steps}`], options);
   const called = existsSync(CALLED) ? readFileSync(CALLED, 'utf8').trimEnd().split('\n') : [];
   return { status, called, errors: stderr };

@@ -12,10 +12,10 @@ import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { StartRefused } from '../../src/shared/errors.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
-import { ask, DATA } from '../support/ask.ts';
 import { CLIENT_SECRET, sandboxApp, signIn } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
 import { isRunning, type Program, startProgram } from '../support/program.ts';
+import { ACCEPT_JSON, sendRequest } from '../support/send-request.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 
 const NPM_START = ['npm', 'start'];
@@ -62,7 +62,7 @@ const linesOf = (stdout: string) =>
 const ready = (program: Program) => program.printed('Gatehouse is ready at');
 /** Creates the database of an earlier start. */
 const startAndStop = async () => (await startGatehouse(env, { write: () => undefined })).close();
-const manage = (path: string) => ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
+const manage = (path: string) => sendRequest(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
 
 describe('invalid settings', () => {
   beforeEach(makePlace);
@@ -269,7 +269,7 @@ describe('valid settings', () => {
     });
     expect((await manage('/healthz')).body).toBe('alive\n');
     expect(JSON.parse((await manage('/readyz')).body)).toEqual({ ready: true });
-    await ask(`${env.PUBLIC_URL}/session`);
+    await sendRequest(`${env.PUBLIC_URL}/session`);
     const metrics = await manage('/metrics');
     expect(metrics.headers['content-type']).toContain('text/plain');
     expect(metrics.body).toContain(
@@ -279,9 +279,9 @@ describe('valid settings', () => {
     expect(Number(took?.[1])).toBeGreaterThan(0);
     expect(Number(took?.[1])).toBeLessThan(10);
     expect((await manage('/nothing')).status).toBe(404);
-    expect((await ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}/healthz`, { method: 'POST' })).status).toBe(405);
+    expect((await sendRequest(`http://127.0.0.1:${env.MANAGEMENT_PORT}/healthz`, { method: 'POST' })).status).toBe(405);
     for (const path of ['/healthz', '/readyz', '/metrics'])
-      expect((await ask(env.PUBLIC_URL + path, { headers: DATA })).status).toBe(404);
+      expect((await sendRequest(env.PUBLIC_URL + path, { headers: ACCEPT_JSON })).status).toBe(404);
 
     const [child = 0] = program.children();
     expect(isRunning(child)).toBe(true);
@@ -340,14 +340,17 @@ describe('a process that starts before its storage is open', () => {
 
     test('a request that has waited too long for the storage gets 503 with Retry-After', async () => {
       const since = performance.now();
-      expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+      expect(await sendRequest(`${env.PUBLIC_URL}/session`)).toMatchObject({
+        status: 503,
+        headers: { 'retry-after': '1' },
+      });
       expect(performance.now() - since).toBeGreaterThan(2_000);
     });
 
     test('the management port responds with 503 at once; requests to the other port wait, and are served', async () => {
       const url = env.PUBLIC_URL ?? '';
       const given = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"bins":["45717360"]}' };
-      const early = Promise.all([ask(`${url}/session`), ask(`${url}/bin`, given)]);
+      const early = Promise.all([sendRequest(`${url}/session`), sendRequest(`${url}/bin`, given)]);
       await new Promise((resolve) => setTimeout(resolve, 200));
       started.unlock();
       expect((await early).map(({ status }) => status)).toEqual([200, 401]);
@@ -426,7 +429,7 @@ describe('R90 the end, with a request in flight', () => {
       await expect.poll(async () => (await manage('/readyz')).body).toBe('{"ready":false,"reason":"draining"}\n');
       expect((await manage('/metrics')).body).toMatch(/^gatehouse_ready 0$/m);
       expect((await manage('/healthz')).status).toBe(200);
-      await expect.poll(() => ask(`${url}/session`).then(() => 'answered', String)).toMatch(/ECONNREFUSED/);
+      await expect.poll(() => sendRequest(`${url}/session`).then(() => 'answered', String)).toMatch(/ECONNREFUSED/);
 
       release();
       const took = startStopwatch();

@@ -1,9 +1,9 @@
 /** Compares responses with the OpenAPI document of the site that sent them. */
 import { z } from 'zod';
 import type { ApiDocument, ApiOperation } from '../../src/gatehouse/api-docs/document.ts';
-import { ask } from './ask.ts';
+import { sendRequest } from './send-request.ts';
 
-export interface SeenResponse {
+export interface RecordedResponse {
   method: string;
   path: string;
   status: number;
@@ -15,15 +15,15 @@ export interface ApiContract {
   /** Every operation with each status that the document names, such as `GET /session 200`. */
   readonly documented: readonly string[];
   /** The entry of `documented` for this response; undefined for a route that the document leaves out. */
-  nameOf(seen: SeenResponse): string | undefined;
+  nameOf(seen: RecordedResponse): string | undefined;
   /** The differences between the response and the document. Empty if there are none or the route is not documented. */
-  faultsOf(seen: SeenResponse): string[];
+  faultsOf(seen: RecordedResponse): string[];
 }
 
 type JsonSchema = Parameters<typeof z.fromJSONSchema>[0];
 
 export async function apiContract(site: { url: string }): Promise<ApiContract> {
-  const document: ApiDocument = JSON.parse((await ask(`${site.url}/openapi.json`)).body);
+  const document: ApiDocument = JSON.parse((await sendRequest(`${site.url}/openapi.json`)).body);
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => {
       const pattern = path.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+');
@@ -40,10 +40,10 @@ export async function apiContract(site: { url: string }): Promise<ApiContract> {
 
   // A fixed path comes before one with a parameter in its place.
   operations.sort((left, right) => left.name.split('{').length - right.name.split('{').length);
-  const find = ({ method, path }: SeenResponse) =>
+  const find = ({ method, path }: RecordedResponse) =>
     operations.find((operation) => operation.method === method.toLowerCase() && operation.pattern.test(path));
 
-  const faults = ({ responses }: ApiOperation, { status, contentType, body }: SeenResponse): string[] => {
+  const faults = ({ responses }: ApiOperation, { status, contentType, body }: RecordedResponse): string[] => {
     const response = responses[status] ?? (status >= 400 ? responses.default : undefined);
     if (!response) return [`status ${status} is not documented`];
     const type = contentType?.split(';')[0];

@@ -11,7 +11,7 @@ const violations: string[] = [];
 let requestCount = 0;
 
 /** The number of requests so far in this file. */
-export const heardSoFar = (): number => requestCount;
+export const countBinRequests = (): number => requestCount;
 
 const REQUEST = 'http.server.request.start';
 const check = (message: unknown) => {

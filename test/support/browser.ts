@@ -7,7 +7,7 @@ import packed from '@sparticuz/chromium';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import { skipWithout } from './missing.ts';
-import { PATIENTLY } from './until.ts';
+import { LONG_TIMEOUT } from './until.ts';
 
 /** The default arguments of the package are not used, because they disable web security. */
 const ARGUMENTS = [
@@ -72,7 +72,7 @@ export async function openContext(
   expected: RegExp = /(?!)/,
 ): Promise<WatchedContext> {
   const context = await browser.newContext({ locale: 'en-US', ...options });
-  context.setDefaultTimeout(PATIENTLY.timeout);
+  context.setDefaultTimeout(LONG_TIMEOUT.timeout);
   const errors: string[] = [];
   const note = (text: string) => {
     if (!expected.test(text)) errors.push(text);

@@ -48,7 +48,7 @@ export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {
     for (;;) {
       visited.push(next.url);
       if (stopAt(next.url)) return { url: next.url, status: 0, headers: new Headers(), body: '', forms: [], visited };
-      const response = await once(next, headers);
+      const response = await sendOne(next, headers);
       const location = response.headers.get('location');
       const isRedirect = response.status >= 300 && response.status < 400 && location !== null;
       if (!isRedirect || options.follow === false) return toPage(next.url, response, visited);
@@ -61,7 +61,7 @@ export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {
     }
   }
 
-  async function once(
+  async function sendOne(
     target: { url: string; method: string; body: RequestOptions['body'] },
     extra: Record<string, string>,
   ) {
@@ -86,9 +86,9 @@ export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {
       return request(href);
     },
     submit(page, fields = {}, { button } = {}) {
-      const form = page.forms.find((candidate) => fits(candidate, fields, button));
-      if (form === undefined) throw new Error(`No form fits on ${page.url} (${page.status}): ${describe(page)}`);
-      const body = new URLSearchParams([...form.fields, ...buttonField(form, button)]);
+      const form = page.forms.find((candidate) => hasFieldsAndButton(candidate, fields, button));
+      if (form === undefined) throw new Error(`No form fits on ${page.url} (${page.status}): ${describeForms(page)}`);
+      const body = new URLSearchParams([...form.fields, ...fieldOfButton(form, button)]);
       for (const [name, value] of Object.entries(fields)) body.set(name, value);
       const action = new URL(form.action || page.url, page.url);
       if (form.method !== 'POST') {
@@ -120,17 +120,17 @@ async function toPage(url: string, response: Response, visited: string[]): Promi
   };
 }
 
-function fits(form: Form, fields: Record<string, string>, button?: string): boolean {
+function hasFieldsAndButton(form: Form, fields: Record<string, string>, button?: string): boolean {
   const hasFields = Object.keys(fields).every((name) => form.names.includes(name));
   return hasFields && (button === undefined || form.buttons.some(({ text }) => text === button));
 }
 
-function buttonField(form: Form, button?: string): [string, string][] {
+function fieldOfButton(form: Form, button?: string): [string, string][] {
   const pressed = button === undefined ? form.buttons[0] : form.buttons.find(({ text }) => text === button);
   return pressed?.name ? [[pressed.name, pressed.value]] : [];
 }
 
-function describe({ forms, body }: Page): string {
+function describeForms({ forms, body }: Page): string {
   const list = forms.map(({ action, names, buttons }) => `${action} [${names}] <${buttons.map(({ text }) => text)}>`);
   return list.join('; ') || body.slice(0, 300);
 }

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { killOnExit } from './left-running.ts';
+import { killOnExit } from './child-processes.ts';
 
 export interface Child {
   /** All lines printed so far. */

@@ -13,11 +13,11 @@ const HEADERS = /^(authorization|dpop|cookie|x-csrf-token|gatehouse-user-asserti
 export function credentialsIn(message: string): string[] {
   const values = [...message.matchAll(FIELDS)].map(([, value = '']) => value);
   for (const [, name = '', value = ''] of message.matchAll(HEADERS))
-    values.push(...ofHeader(name.toLowerCase(), value));
-  return values.flatMap((value) => piecesOf(decoded(value)));
+    values.push(...credentialsOfHeader(name.toLowerCase(), value));
+  return values.flatMap((value) => piecesOf(decodeIfEncoded(value)));
 }
 
-function ofHeader(name: string, value: string): string[] {
+function credentialsOfHeader(name: string, value: string): string[] {
   if (name === 'cookie') return value.split(';').map((pair) => pair.slice(pair.indexOf('=') + 1));
   const [, scheme = '', credentials = ''] = /^(\w+) +(.+)$/.exec(value) ?? [];
   if (scheme.toLowerCase() !== 'basic') return [scheme === '' ? value : credentials];
@@ -32,7 +32,7 @@ export function piecesOf(text: string): string[] {
   return (text.match(/[A-Za-z0-9_-]+/g) ?? []).filter((piece) => piece.length >= MIN_LENGTH && !ID.test(piece));
 }
 
-function decoded(text: string): string {
+function decodeIfEncoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -41,6 +41,6 @@ function decoded(text: string): string {
 }
 
 /** Returns the lines that contain a piece of a credential. */
-export function leaks(lines: Iterable<string>, credentials: ReadonlySet<string>): string[] {
+export function linesWithCredentials(lines: Iterable<string>, credentials: ReadonlySet<string>): string[] {
   return [...lines].filter((line) => piecesOf(line).some((piece) => credentials.has(piece)));
 }

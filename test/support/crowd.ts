@@ -12,11 +12,11 @@ import { createSessionRecords } from '../../src/shared/sessions/session-record.t
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
 import { appOfFile } from './apps.ts';
-import { type Asked, ask } from './ask.ts';
 import { type CrowdProvider, startCrowdProvider } from './crowd-provider.ts';
-import { type Deployment, type Member, type SignedIn, type StoreKind, startDeployment } from './fleet.ts';
+import { type BrowserSession, type Deployment, type Member, type StoreKind, startDeployment } from './fleet.ts';
+import { type ReceivedResponse, sendRequest } from './send-request.ts';
 
-export interface CrowdPerson extends SignedIn {
+export interface CrowdUser extends BrowserSession {
   name: string;
   userId: string;
 }
@@ -24,19 +24,19 @@ export interface CrowdPerson extends SignedIn {
 export interface Crowd extends Deployment {
   provider: CrowdProvider;
   /** The users with a session. Others have only a grant. */
-  people: readonly CrowdPerson[];
+  users: readonly CrowdUser[];
   /** Adds grants with an expired access token, and a refresh token that the provider accepts once. */
   addGrants(from: number, to: number): Promise<void>;
-  addPeople(from: number, to: number): Promise<void>;
+  addUsers(from: number, to: number): Promise<void>;
   /** Makes this user's access token expire. */
-  expire(person: CrowdPerson): Promise<void>;
-  manage(member: Member, path: string): Promise<Asked>;
+  expire(person: CrowdUser): Promise<void>;
+  callManagement(member: Member, path: string): Promise<ReceivedResponse>;
 }
 
 export interface CrowdOptions {
   kind: StoreKind;
   processes: number;
-  people: number;
+  users: number;
   env?: Record<string, string>;
   /** Settings of an existing Redis, instead of a new one. */
   otherRedis?: Record<string, string>;
@@ -54,25 +54,25 @@ export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
     apps: (url, provider) => [appOf(url, provider.url)],
   });
 
-  const { provider, vault, env } = deployment;
-  const people: CrowdPerson[] = [];
-  const seeds = createSeeds({ vault, provider, env });
+  const { provider, storage, env } = deployment;
+  const people: CrowdUser[] = [];
+  const seeds = createSeeds({ storage, provider, env });
   const crowd: Crowd = {
-    ...{ ...deployment, people },
+    ...{ ...deployment, users: people },
     addGrants: (from, to) => inBatches(from, to, seeds.addGrant),
-    async addPeople(from, to) {
-      await inBatches(from, to, async (n) => void people.push(await seeds.addPerson(n)));
+    async addUsers(from, to) {
+      await inBatches(from, to, async (n) => void people.push(await seeds.addUser(n)));
     },
     async expire({ userId }) {
-      const stored = await vault.grants.loadStored(userId, 'platform');
+      const stored = await storage.grants.loadStored(userId, 'platform');
       if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId}.`);
       const now = Date.now();
       const grant = { ...stored.grant, obtainedAt: now - 3_600_000, expiresAt: now - 1_000 };
-      if (!(await vault.grants.save(grant, stored.version))) throw new Error('Another process wrote this grant.');
+      if (!(await storage.grants.save(grant, stored.version))) throw new Error('Another process wrote this grant.');
     },
-    manage: (member, path) => ask(`http://127.0.0.1:${member.env.MANAGEMENT_PORT}${path}`),
+    callManagement: (member, path) => sendRequest(`http://127.0.0.1:${member.env.MANAGEMENT_PORT}${path}`),
   };
-  await crowd.addPeople(0, options.people);
+  await crowd.addUsers(0, options.users);
   return crowd;
 }
 
@@ -95,14 +95,14 @@ function appOf(url: string, providerUrl: string): Record<string, unknown> {
   };
 }
 
-function createSeeds({ vault, provider, env }: Pick<Crowd, 'vault' | 'provider' | 'env'>) {
+function createSeeds({ storage, provider, env }: Pick<Crowd, 'storage' | 'provider' | 'env'>) {
   const secret = env.SESSION_SECRETS ?? '';
   const registration = registrationOf(appOfFile(env));
-  const lists = createSessionLists({ store: vault.store, maxSeconds: 28_800, clock: Date.now });
+  const lists = createSessionLists({ store: storage.store, maxSeconds: 28_800, clock: Date.now });
   const lifetimes = { idleSeconds: 1_800, maxSeconds: 28_800 };
   const records = createSessionRecords({
-    store: vault.store,
-    sealedJson: createSealedJson(vault.sealer),
+    store: storage.store,
+    sealedJson: createSealedJson(storage.sealer),
     lists,
     lifetimes,
     clock: Date.now,
@@ -118,12 +118,12 @@ function createSeeds({ vault, provider, env }: Pick<Crowd, 'vault' | 'provider' 
       ...{ scopes: ['read'], account: { subject: nameOf(n) }, connectedAt: now, consentedAt: now },
       ...{ obtainedAt: now - 3_600_000, expiresAt: now - 1_000, failure: undefined, refresh: undefined },
     };
-    await vault.grants.save(grant, 0);
+    await storage.grants.save(grant, 0);
   };
 
   return {
     addGrant,
-    async addPerson(n: number): Promise<CrowdPerson> {
+    async addUser(n: number): Promise<CrowdUser> {
       await addGrant(n);
       const name = nameOf(n);
       const userId = userIdOf(provider.url, name);

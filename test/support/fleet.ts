@@ -18,23 +18,23 @@ import type { Sealer } from '../../src/shared/storage/sealed.ts';
 import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
-import { type Asked, ask, DATA, FORM } from './ask.ts';
 import { sealerOf } from './encryption-keys.ts';
 import { CLIENT_SECRET, sandboxApp, signIn } from './gatehouse.ts';
 import { freePort } from './ports.ts';
 import { type Program, startProgram } from './program.ts';
 import { type RedisServer, startRedis } from './redis-server.ts';
-import { createTokenDesk, type TokenDesk } from './token-desk.ts';
+import { ACCEPT_JSON, FORM_BODY, type ReceivedResponse, sendRequest } from './send-request.ts';
+import { type TokenEndpoint, watchTokenEndpoint } from './token-endpoint.ts';
 
 export type StoreKind = 'SQLite' | 'Redis';
 
 /** One signed-in browser. */
-export interface SignedIn {
+export interface BrowserSession {
   cookie: string;
   csrfToken: string;
 }
 
-export interface Person extends SignedIn {
+export interface FleetUser extends BrowserSession {
   login: string;
   userId: string;
 }
@@ -53,11 +53,11 @@ export interface Member {
 }
 
 /** The store of the processes, opened by the test as well. */
-export interface Vault {
+export interface SharedStorage {
   store: Store;
   sealer: Sealer;
   grants: GrantStore;
-  read(userId: string): Promise<Grant>;
+  readGrant(userId: string): Promise<Grant>;
 }
 
 /** The processes with their shared parts, and calls to them. */
@@ -69,10 +69,10 @@ export interface Deployment {
   /** The folder of the SQLite database. */
   dataDirectory: string;
   redis: RedisServer | undefined;
-  vault: Vault;
-  get(member: Member, path: string, person: SignedIn): Promise<Asked>;
-  post(member: Member, path: string, person: SignedIn): Promise<Asked>;
-  thread(member: Member, person: SignedIn): Promise<Asked>;
+  storage: SharedStorage;
+  get(member: Member, path: string, person: BrowserSession): Promise<ReceivedResponse>;
+  post(member: Member, path: string, person: BrowserSession): Promise<ReceivedResponse>;
+  thread(member: Member, person: BrowserSession): Promise<ReceivedResponse>;
   /** The output of all processes so far. */
   output(): string;
   close(): Promise<void>;
@@ -80,9 +80,9 @@ export interface Deployment {
 
 export interface Fleet extends Deployment {
   sandbox: Sandbox;
-  tokens: TokenDesk;
-  signIn(login: string): Promise<Person>;
-  health(member: Member, person: Person): Promise<{ health: string; cause: string | null }>;
+  tokenEndpoint: TokenEndpoint;
+  signIn(login: string): Promise<FleetUser>;
+  health(member: Member, person: FleetUser): Promise<{ health: string; cause: string | null }>;
 }
 
 export const LOGINS = ['user@example.test', 'second@example.test', 'admin@example.test'];
@@ -118,21 +118,24 @@ export async function startFleet(options: {
         // The tests call far more often than the platform's default limits allow, and Gatehouse obeys those limits.
         rateLimits: { perUserPerMinute: 1_000_000, perUserPerHour: 1_000_000, perCompanyPerMinute: 1_000_000 },
       });
-      const tokens = createTokenDesk(sandbox);
+      const tokenEndpoint = watchTokenEndpoint(sandbox);
       return {
-        ...{ sandbox, tokens },
+        sandbox,
+        tokenEndpoint,
         close() {
-          tokens.close();
+          tokenEndpoint.close();
           return sandbox.close();
         },
       };
     },
     apps: (url, { sandbox }) => options.apps?.({ url, sandbox }) ?? [sandboxApp({ url, sandbox }, 'platform')],
   });
-  const { sandbox, tokens } = provider;
+  const { sandbox, tokenEndpoint } = provider;
   const { url, get } = deployment;
   return {
-    ...{ ...deployment, sandbox, tokens },
+    ...deployment,
+    sandbox,
+    tokenEndpoint,
     async signIn(login) {
       const { agent, page } = await signInWithRetries(url, login);
       const { sandboxAccount: account } = accountOf(sandbox, login);
@@ -199,34 +202,35 @@ export async function startDeployment<Provider extends { close(): Promise<void> 
   }
   const close = async () => {
     await Promise.all(members.map((member) => member.kill()));
-    await vault?.store.close();
+    await storage?.store.close();
     await provider.close();
     await redis?.dispose();
     rmSync(directory, { recursive: true, force: true });
   };
-  let vault: Vault | undefined;
+  let storage: SharedStorage | undefined;
   try {
     if (storeKindOf(env) !== options.kind) throw new Error(`These settings are not those of ${options.kind}.`);
     await Promise.all(members.map((member) => member.start()));
-    vault = await openVault(env);
+    storage = await openSharedStorage(env);
   } catch (error) {
     await close();
     throw error;
   }
 
-  const headers = ({ cookie }: SignedIn) => ({ ...DATA, host: new URL(url).host, cookie });
-  const get = (member: Member, path: string, person: SignedIn) => ask(member.url + path, { headers: headers(person) });
+  const headers = ({ cookie }: BrowserSession) => ({ ...ACCEPT_JSON, host: new URL(url).host, cookie });
+  const get = (member: Member, path: string, person: BrowserSession) =>
+    sendRequest(member.url + path, { headers: headers(person) });
   return {
-    ...{ url, provider, members, env, dataDirectory, redis, vault, get, close },
+    ...{ url, provider, members, env, dataDirectory, redis, storage, get, close },
     member(at) {
       const member = members[at];
       if (!member) throw new Error(`There is no process ${at}.`);
       return member;
     },
     post: (member, path, person) =>
-      ask(member.url + path, {
+      sendRequest(member.url + path, {
         method: 'POST',
-        headers: { ...headers(person), ...FORM },
+        headers: { ...headers(person), ...FORM_BODY },
         body: new URLSearchParams({ _csrf: person.csrfToken }).toString(),
       }),
     thread: (member, person) => get(member, '/threads/current', person),
@@ -270,7 +274,7 @@ export function createMember(env: Record<string, string>, printed: (() => string
 const storageOf = (env: Record<string, string>) => loadStorageConfig({ env, readFile: () => '' }).values;
 const storeKindOf = (env: Record<string, string>): StoreKind => (storageOf(env).redis ? 'Redis' : 'SQLite');
 
-export async function openVault(env: Record<string, string>): Promise<Vault> {
+export async function openSharedStorage(env: Record<string, string>): Promise<SharedStorage> {
   const { redis, dataDirectory } = storageOf(env);
   const store = redis ? await createRedisStore(redis) : await createSqliteStore({ directory: dataDirectory });
   const sealer = sealerOf(env);
@@ -279,7 +283,7 @@ export async function openVault(env: Record<string, string>): Promise<Vault> {
     store,
     sealer,
     grants,
-    async read(userId) {
+    async readGrant(userId) {
       const stored = await grants.loadStored(userId, 'platform');
       if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId}.`);
       return stored.grant;
@@ -299,7 +303,7 @@ export const missingPrlimit = ['/usr/bin/prlimit', '/bin/prlimit'].some((path) =
   : 'prlimit';
 
 /** Limits the size of files that this running process may write, in bytes. */
-export const limitFiles = (pid: number, bytes: number | 'unlimited') => limit(pid, `--fsize=${bytes}:`);
+export const limitFileSize = (pid: number, bytes: number | 'unlimited') => limit(pid, `--fsize=${bytes}:`);
 
 /** Limits the number of open files and connections. Those that are open stay open. */
 export const limitOpenFiles = (pid: number, count: number | 'maximum') =>

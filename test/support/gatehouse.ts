@@ -67,7 +67,7 @@ export async function startSite(options: SiteOptions = {}): Promise<TestSite> {
   });
   const apps = options.apps?.({ url, sandbox }) ?? [sandboxApp({ url, sandbox }, 'platform', options.app)];
   try {
-    const gatehouse = await startAlone({
+    const gatehouse = await startWithoutSandbox({
       port,
       apps,
       env: { PUBLIC_URL: url, BIN_SERVICE_URL: sandbox.binServiceUrl, ...options.env },
@@ -107,11 +107,11 @@ export function sandboxApp(
 const NEVER_BUSY: EventLoopMonitor = { isBusy: () => false, stop: () => undefined };
 
 /** Starts Gatehouse with these apps, without a sandbox. */
-export async function startAlone(options: {
+export async function startWithoutSandbox(options: {
   port?: number;
   apps: Record<string, unknown>[];
   env?: Record<string, string>;
-  busy?: EventLoopMonitor;
+  eventLoopMonitor?: EventLoopMonitor;
 }): Promise<TestGatehouse> {
   const port = options.port ?? (await freePort());
   const managementPort = await freePort();
@@ -138,7 +138,7 @@ export async function startAlone(options: {
   const lines: string[] = [];
   const destination = watchedLog(lines);
   watchSecrets(env);
-  const start = () => startGatehouse(env, destination, { createMonitor: () => options.busy ?? NEVER_BUSY });
+  const start = () => startGatehouse(env, destination, { createMonitor: () => options.eventLoopMonitor ?? NEVER_BUSY });
   let gatehouse: RunningGatehouse = await start();
   return {
     url: gatehouse.config.publicUrl.href,

@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ask } from './ask.ts';
-import { killOnExit } from './left-running.ts';
+import { killOnExit } from './child-processes.ts';
 import { freePort } from './ports.ts';
+import { sendRequest } from './send-request.ts';
 import { until } from './until.ts';
 
 export const missingHaproxy = spawnSync('haproxy', ['-v']).status === 0 ? undefined : 'haproxy';
@@ -77,7 +77,7 @@ export async function startHaproxy(
   const haproxy = killOnExit(spawn('haproxy', ['-W', '-f', file, '-db'], { stdio: 'ignore' }));
   const ended = once(haproxy, 'exit');
   const statusOf = async (mode: Mode, at: number) => {
-    const [head = '', ...rows] = (await ask(`http://127.0.0.1:${stats}/;csv`)).body.split('\n');
+    const [head = '', ...rows] = (await sendRequest(`http://127.0.0.1:${stats}/;csv`)).body.split('\n');
     const row = rows.find((line) => line.startsWith(`${mode},s${at},`))?.split(',');
     return row?.[head.split(',').indexOf('status')] ?? '';
   };

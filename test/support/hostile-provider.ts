@@ -6,14 +6,14 @@ import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair } from 'jose';
-import { ANSWERS, type Answer, type AnswerName } from './hostile-answers.ts';
+import { BROKEN_RESPONSES, type BrokenResponse, type BrokenResponseName } from './broken-responses.ts';
 import {
-  ANSWERED_ENDPOINTS,
-  type AnsweredEndpoint,
   type KeyPair,
   MODES,
   type Mode,
-  type Scene,
+  type ModeContext,
+  REPLACEABLE_ENDPOINTS,
+  type ReplaceableEndpoint,
   type SigningKeys,
   signWith,
 } from './hostile-modes.ts';
@@ -21,9 +21,9 @@ import {
 type Json = Record<string, unknown>;
 
 /** The name of a mode, or of a broken response of an endpoint, such as `token-huge` or `jwks-status-500`. */
-export type ModeName = keyof typeof MODES | `${AnsweredEndpoint}-${AnswerName}`;
+export type ModeName = keyof typeof MODES | `${ReplaceableEndpoint}-${BrokenResponseName}`;
 
-export type Endpoint = AnsweredEndpoint | 'authorize' | 'end_session' | 'platform' | 'other';
+export type Endpoint = ReplaceableEndpoint | 'authorize' | 'end_session' | 'platform' | 'other';
 
 export interface Hit {
   endpoint: Endpoint;
@@ -46,7 +46,7 @@ export interface HostileProvider {
   clientId: string;
   clientSecret: string;
   /** Replaces all modes by these. Without modes the provider behaves correctly. */
-  set(...modes: (ModeName | Mode)[]): void;
+  setModes(...modes: (ModeName | Mode)[]): void;
   /** Sets the signed-in user. */
   signInAs(person: Person): void;
   /** Replaces the signing keys by new ones with new ids. */
@@ -62,7 +62,7 @@ export interface HostileProvider {
   /** Returns an entry of `CONNECTED_APPS_FILE` for this provider and its platform. */
   app(gatehouseUrl: string, changes?: Json): Json;
   /** The `endpoints` of an app, for a provider without discovery. */
-  handSetEndpoints(): Record<string, string>;
+  endpointSettings(): Record<string, string>;
   close(): Promise<void>;
 }
 
@@ -71,7 +71,7 @@ export interface LogoutTokenChanges {
   claims?: Json;
   header?: Json;
   /** Default: signs with the provider's RSA key. */
-  sign?: (claims: Json, header: Json, scene: Scene) => Promise<string>;
+  sign?: (claims: Json, header: Json, modeContext: ModeContext) => Promise<string>;
 }
 
 interface IssuedCode {
@@ -100,9 +100,9 @@ export async function startHostileProvider(
   const codes = new Map<string, IssuedCode>();
   const refreshTokens = new Map<string, Pick<IssuedCode, 'clientId' | 'scope' | 'person'>>();
   const accessTokens = new Map<string, Person>();
-  const generations: SigningKeys[] = [await makeKeys('')];
+  const keyGenerations: SigningKeys[] = [await generateKeys('')];
   let mode: Mode = {};
-  let firstPending: URLSearchParams | undefined;
+  let firstRequest: URLSearchParams | undefined;
   let person = options.person ?? { sub: 'user-1', name: 'Ada Quill', email: 'ada@example.test' };
 
   const trap = await listen((req, res) => {
@@ -114,8 +114,8 @@ export async function startHostileProvider(
   });
   const issuer = urlOf(server);
   const trapUrl = urlOf(trap);
-  const keysNow = (): SigningKeys => generations.at(-1) as SigningKeys;
-  const scene = (): Scene => ({ issuer, url: issuer, clientId, clientSecret, keys: keysNow() });
+  const currentKeys = (): SigningKeys => keyGenerations.at(-1) as SigningKeys;
+  const scene = (): ModeContext => ({ issuer, url: issuer, clientId, clientSecret, keys: currentKeys() });
 
   async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const url = new URL(req.url ?? '/', issuer);
@@ -126,7 +126,7 @@ export async function startHostileProvider(
     if (endpoint === 'authorize') return authorize(url.searchParams, res);
     const [code, responseBody] = await responseOf(endpoint, req, form);
     const text = responseBody === undefined ? '' : JSON.stringify(responseBody);
-    const replacement: Answer | undefined = isAnswered(endpoint) ? mode.answers?.[endpoint] : undefined;
+    const replacement: BrokenResponse | undefined = isReplaceable(endpoint) ? mode.responses?.[endpoint] : undefined;
     if (replacement) return replacement(res, { trapUrl, body: text });
     res.writeHead(code, { 'content-type': 'application/json', 'cache-control': 'no-store' }).end(text);
   }
@@ -140,10 +140,10 @@ export async function startHostileProvider(
   }
 
   function authorize(received: URLSearchParams, res: ServerResponse): void {
-    if (mode.firstPending) firstPending ??= received;
-    const request = (mode.firstPending && firstPending) || received;
+    if (mode.repeatsFirstRequest) firstRequest ??= received;
+    const request = (mode.repeatsFirstRequest && firstRequest) || received;
     const code = randomUUID();
-    mode.issued?.(code);
+    mode.onIssued?.(code);
     const redirectUri = request.get('redirect_uri') ?? '';
     const requestedBy = request.get('client_id') ?? '';
     codes.set(code, {
@@ -170,12 +170,12 @@ export async function startHostileProvider(
       case 'discovery':
         return [200, mode.metadata?.(metadata(), scene()) ?? metadata()];
       case 'jwks': {
-        const keys = await publicJwks(keysNow());
+        const keys = await publicJwks(currentKeys());
         return [200, { keys: mode.jwks?.(keys) ?? keys }];
       }
       case 'token':
       case 'refresh':
-        return isClientAuthenticated(req, form) ? tokens(endpoint, form) : [401, { error: 'invalid_client' }];
+        return authenticatesClient(req, form) ? tokens(endpoint, form) : [401, { error: 'invalid_client' }];
       case 'userinfo': {
         const owner = bearer(req);
         return owner ? [200, mode.userinfo?.({ ...owner }) ?? owner] : [401, { error: 'invalid_token' }];
@@ -185,7 +185,7 @@ export async function startHostileProvider(
         return owner ? [200, { thread: { id: 't1', title: 'Harbour plan', author: { name: owner.name } } }] : [401, {}];
       }
       case 'revocation':
-        if (!isClientAuthenticated(req, form)) return [401, { error: 'invalid_client' }];
+        if (!authenticatesClient(req, form)) return [401, { error: 'invalid_client' }];
         refreshTokens.delete(form.get('token') ?? '');
         return [200];
       default:
@@ -209,12 +209,12 @@ export async function startHostileProvider(
     };
     for (const name of ['access_token', 'refresh_token', 'id_token'] as const) {
       const value = body[name];
-      if (value) mode.issued?.(value);
+      if (value) mode.onIssued?.(value);
     }
     accessTokens.set(body.access_token, grant.person);
     refreshTokens.set(body.refresh_token, grant);
-    const changed = mode.tokens?.(body) ?? body;
-    return [200, (endpoint === 'refresh' && mode.refreshed?.(changed)) || changed];
+    const changed = mode.tokenResponse?.(body) ?? body;
+    return [200, (endpoint === 'refresh' && mode.refreshResponse?.(changed)) || changed];
   }
 
   /** A code is valid once, with the redirect URI and the PKCE verifier of its request. */
@@ -249,11 +249,11 @@ export async function startHostileProvider(
       ...grant.person,
     };
     const claims = mode.claims?.(valid, scene()) ?? valid;
-    return mode.sign?.(claims, scene()) ?? signWith(keysNow().rs256, claims);
+    return mode.sign?.(claims, scene()) ?? signWith(currentKeys().rs256, claims);
   }
 
   /** Accepts credentials by Basic (split at the first colon, halves decoded) or in the body, or only the client ID. */
-  function isClientAuthenticated(req: IncomingMessage, form: URLSearchParams): boolean {
+  function authenticatesClient(req: IncomingMessage, form: URLSearchParams): boolean {
     const basic = /^Basic (.+)$/.exec(req.headers.authorization ?? '')?.[1];
     if (basic === undefined) {
       const secret = form.get('client_secret') ?? clientSecret;
@@ -266,7 +266,7 @@ export async function startHostileProvider(
     return clientIds.includes(id ?? '') && secret === clientSecret;
   }
 
-  const endpointsNow = () => ({
+  const endpointMetadata = () => ({
     authorization_endpoint: `${issuer}/authorize`,
     token_endpoint: `${issuer}/token`,
     jwks_uri: `${issuer}/jwks`,
@@ -276,7 +276,7 @@ export async function startHostileProvider(
   });
   const metadata = (): Json => ({
     issuer,
-    ...endpointsNow(),
+    ...endpointMetadata(),
     response_types_supported: ['code'],
     code_challenge_methods_supported: ['S256'],
     id_token_signing_alg_values_supported: ['RS256', 'ES256', 'EdDSA'],
@@ -290,10 +290,10 @@ export async function startHostileProvider(
     hits,
     trapped,
     hitsOf: (endpoint) => hits.filter((hit) => hit.endpoint === endpoint),
-    set(...modes) {
+    setModes(...modes) {
       const all = modes.map((entry) => (typeof entry === 'string' ? modeNamed(entry) : entry));
-      mode = Object.assign({}, ...all, { answers: Object.assign({}, ...all.map(({ answers }) => answers)) });
-      firstPending = undefined;
+      mode = Object.assign({}, ...all, { responses: Object.assign({}, ...all.map(({ responses }) => responses)) });
+      firstRequest = undefined;
     },
     signInAs(next) {
       person = next as typeof person;
@@ -305,16 +305,16 @@ export async function startHostileProvider(
       const valid = { iss: issuer, aud: clientId, iat: now, exp: now + 120, jti: randomUUID(), events, sub, sid };
       const claims = withoutUndefined({ ...valid, ...changes });
       const header = withoutUndefined({ typ: 'logout+jwt', ...headerChanges });
-      return sign?.(claims, header, scene()) ?? signWith(keysNow().rs256, claims, header);
+      return sign?.(claims, header, scene()) ?? signWith(currentKeys().rs256, claims, header);
     },
     async rotateKeys() {
-      generations.push(await makeKeys(`-${generations.length}`));
+      keyGenerations.push(await generateKeys(`-${keyGenerations.length}`));
     },
     reset() {
       hits.length = 0;
       trapped.length = 0;
       mode = {};
-      firstPending = undefined;
+      firstRequest = undefined;
     },
     app: (gatehouseUrl, changes = {}) => ({
       id: 'elsewhere',
@@ -328,7 +328,7 @@ export async function startHostileProvider(
       signIn: { allow: 'everyone' },
       ...changes,
     }),
-    handSetEndpoints: () => ({
+    endpointSettings: () => ({
       authorization: `${issuer}/authorize`,
       token: `${issuer}/token`,
       jwks: `${issuer}/jwks`,
@@ -345,21 +345,21 @@ export async function startHostileProvider(
 /** The name of a broken response is its endpoint and its kind, so each kind is available at each endpoint. */
 export function modeNamed(name: ModeName): Mode {
   if (name in MODES) return MODES[name as keyof typeof MODES];
-  const endpoint = ANSWERED_ENDPOINTS.find((candidate) => name.startsWith(`${candidate}-`));
-  const answer = endpoint && ANSWERS[name.slice(endpoint.length + 1) as AnswerName];
+  const endpoint = REPLACEABLE_ENDPOINTS.find((candidate) => name.startsWith(`${candidate}-`));
+  const answer = endpoint && BROKEN_RESPONSES[name.slice(endpoint.length + 1) as BrokenResponseName];
   if (!endpoint || !answer) throw new Error(`The hostile provider has no mode "${name}".`);
-  return { answers: { [endpoint]: answer } };
+  return { responses: { [endpoint]: answer } };
 }
 
 function withoutUndefined(object: Json): Json {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
 
-function isAnswered(endpoint: Endpoint): endpoint is AnsweredEndpoint {
-  return (ANSWERED_ENDPOINTS as readonly string[]).includes(endpoint);
+function isReplaceable(endpoint: Endpoint): endpoint is ReplaceableEndpoint {
+  return (REPLACEABLE_ENDPOINTS as readonly string[]).includes(endpoint);
 }
 
-async function makeKeys(suffix: string): Promise<SigningKeys> {
+async function generateKeys(suffix: string): Promise<SigningKeys> {
   const make = async (alg: string, kid: string): Promise<KeyPair> => ({
     alg,
     kid: kid + suffix,

@@ -5,24 +5,28 @@ import { expect } from 'vitest';
 import { PASSWORD } from './gatehouse.ts';
 
 /** Fills the provider's forms until the browser is back at Gatehouse. */
-export async function throughProvider(page: Page, site: { url: string }, login = 'user@example.test'): Promise<void> {
+export async function completeProviderSignIn(
+  page: Page,
+  site: { url: string },
+  login = 'user@example.test',
+): Promise<void> {
   for (let step = 0; step < 4 && !page.url().startsWith(`${site.url}/`); step += 1) {
     const loginField = page.locator('input[name=login]');
     if ((await loginField.count()) > 0) {
       await loginField.fill(login);
       await page.locator('input[name=password]').fill(PASSWORD);
-      await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+      await navigateBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
     } else {
-      await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
+      await navigateBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
     }
   }
   expect(page.url().startsWith(`${site.url}/`), page.url()).toBe(true);
 }
 
-export async function signInBy(page: Page, site: { url: string }, login?: string): Promise<void> {
+export async function signInWithBrowser(page: Page, site: { url: string }, login?: string): Promise<void> {
   await page.goto(`${site.url}/`);
-  await leaveBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
-  await throughProvider(page, site, login);
+  await navigateBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
+  await completeProviderSignIn(page, site, login);
 }
 
 /** The id of the user who is signed in. */
@@ -37,13 +41,13 @@ export async function jsonOf(page: Page, url: string) {
 }
 
 /** Does an action that navigates, and waits for the new page. */
-export async function leaveBy(page: Page, act: () => Promise<unknown>): Promise<void> {
+export async function navigateBy(page: Page, act: () => Promise<unknown>): Promise<void> {
   await Promise.all([page.waitForEvent('framenavigated'), act()]);
   await page.waitForLoadState('load');
 }
 
 /** Expects that no part of the page is wider than the window. */
-export async function expectNoSideways(page: Page): Promise<void> {
+export async function expectFitsWindow(page: Page): Promise<void> {
   const widths = (await page.evaluate(
     '({ content: document.documentElement.scrollWidth, window: document.documentElement.clientWidth })',
   )) as { content: number; window: number };
@@ -51,20 +55,20 @@ export async function expectNoSideways(page: Page): Promise<void> {
 }
 
 /** The last look stays: a page that checks the width only while it loads is then tested on a phone. */
-const LOOKS = [1440, 360].flatMap((width) => (['dark', 'light'] as const).map((scheme) => ({ width, scheme })));
+const SCREENS = [1440, 360].flatMap((width) => (['dark', 'light'] as const).map((scheme) => ({ width, scheme })));
 
 /** Expects that the page fits a wide screen and a small phone, dark and light. */
-export async function lookAround(page: Page, name: string): Promise<void> {
-  for (const { width, scheme } of LOOKS) {
+export async function checkOnAllScreens(page: Page, name: string): Promise<void> {
+  for (const { width, scheme } of SCREENS) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme: scheme });
-    await expectNoSideways(page);
-    await picture(page, `${name}-${width}-${scheme}`);
+    await expectFitsWindow(page);
+    await saveScreenshot(page, `${name}-${width}-${scheme}`);
   }
 }
 
 /** Saves a picture of the page if `SCREENSHOTS` names a folder. No test compares these pictures. */
-export async function picture(page: Page, name: string): Promise<void> {
+export async function saveScreenshot(page: Page, name: string): Promise<void> {
   const folder = process.env.SCREENSHOTS;
   // `animations` skips the transition of colours from dark to light.
   if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true, animations: 'disabled' });

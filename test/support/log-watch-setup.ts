@@ -6,7 +6,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage } from 'node:http';
 import { afterAll, expect } from 'vitest';
-import { collectCredentials, faultyLines, reset } from './log-watch.ts';
+import { collectCredentials, faultyLines, resetWatch } from './log-watch.ts';
 import { watchSockets } from './outbound-recorder.ts';
 
 const stopWatching = watchSockets((_port, text) => collectCredentials(text));
@@ -24,6 +24,6 @@ afterAll(() => {
   stopWatching();
   unsubscribe(REQUEST, collectFromRequest);
   const faulty = faultyLines();
-  reset();
+  resetWatch();
   expect(faulty, 'R86, R88: forbidden lines in the log').toEqual({ credential: [], cardNumber: [], form: [] });
 });

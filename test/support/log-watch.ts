@@ -1,6 +1,6 @@
 /** Checks the log lines of every Gatehouse of a test file for credentials, card numbers and wrong format. */
 import { containsCardNumber } from '../../src/shared/observability/card-numbers.ts';
-import { credentialsIn, leaks, piecesOf } from './credentials.ts';
+import { credentialsIn, linesWithCredentials, piecesOf } from './credentials.ts';
 
 const lines = new Set<string>();
 const credentials = new Set<string>();
@@ -25,7 +25,7 @@ export function watchedLog(output: string[]): { write(line: string): void } {
 }
 
 /** Watches the log lines in the output of a process. */
-export function watchPrinted(text: string): void {
+export function watchOutput(text: string): void {
   for (const line of text.split('\n')) {
     if (line.startsWith('{"level":')) lines.add(line);
   }
@@ -42,7 +42,7 @@ export function watchSecrets(env: Readonly<Record<string, string | undefined>>):
 }
 
 /** Clears lines and credentials after each test file, because one process runs many files. */
-export function reset(): void {
+export function resetWatch(): void {
   lines.clear();
   credentials.clear();
 }
@@ -53,7 +53,7 @@ export const watchedCounts = () => ({ lines: lines.size, credentials: credential
 /** Returns the forbidden lines by their fault. */
 export function faultyLines(): Record<'credential' | 'cardNumber' | 'form', string[]> {
   return {
-    credential: leaks(lines, credentials),
+    credential: linesWithCredentials(lines, credentials),
     cardNumber: [...lines].filter(containsCardNumber),
     form: [...lines].filter((line) => !isLogLine(line)),
   };

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { killOnExit } from './left-running.ts';
+import { killOnExit } from './child-processes.ts';
 
 export const missingNginx = spawnSync('nginx', ['-v']).status === 0 ? undefined : 'nginx';
 

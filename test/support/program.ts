@@ -1,8 +1,8 @@
 /** Starts Gatehouse as a process, through npm or node, and watches its output, its exit and its children. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { killOnExit, processesBelow } from './left-running.ts';
-import { watchPrinted, watchSecrets } from './log-watch.ts';
+import { killOnExit, processesBelow } from './child-processes.ts';
+import { watchOutput, watchSecrets } from './log-watch.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -40,7 +40,7 @@ export function startProgram(command: string[], env: Record<string, string>, cwd
   });
   const ended = new Promise<{ status: number | null; signal: NodeJS.Signals | null }>((resolve) =>
     child.on('close', (status, signal) => {
-      watchPrinted(out);
+      watchOutput(out);
       resolve({ status, signal });
     }),
   );

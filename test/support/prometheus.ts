@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { killOnExit } from './left-running.ts';
+import { killOnExit } from './child-processes.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
 

@@ -28,15 +28,15 @@ const BEGIN = '<!-- Made by test/journeys/providers.long.test.ts -->\n';
 const END = '<!-- End -->\n';
 
 /** Replaces the results in the document. */
-export function withResults(document: string, results: readonly Result[]): string {
+export function insertResults(document: string, results: readonly Result[]): string {
   const [before, rest = ''] = document.split(BEGIN);
   const [, after] = rest.split(END);
   if (after === undefined) throw new Error('The document has no place for the results.');
-  const table = [HEADINGS, HEADINGS.map(() => '---'), ...results.map(cells)].map(row).join('\n');
+  const table = [HEADINGS, HEADINGS.map(() => '---'), ...results.map(cells)].map(tableRow).join('\n');
   return `${before}${BEGIN}${table}\n${END}${after}`;
 }
 
-const row = (texts: readonly string[]) => `| ${texts.join(' | ')} |`;
+const tableRow = (texts: readonly string[]) => `| ${texts.join(' | ')} |`;
 
 function cells({ id, connect, expiry, refusal, reconnect, disconnect, signIn }: Result): string[] {
   const { name = id, triedWith = '' } = PRESETS.find((preset) => preset.id === id) ?? {};

@@ -16,7 +16,7 @@ export interface ProviderSimulator {
   /** An entry of `CONNECTED_APPS_FILE` with the settings of the preset, an API if it has none, and sign-in for all. */
   app(gatehouseUrl: string): Json;
   /** The response body of the API. */
-  expected: unknown;
+  threadBody: unknown;
   isOpenId: boolean;
   hasRevocation: boolean;
   /** Whether its revocation endpoint accepts requests as in RFC 7009. */
@@ -37,7 +37,7 @@ export interface ProviderSimulator {
 
 const CLIENT = { id: 'simulated-client_1', secret: 'test-client-secret-0123456789' };
 /** For providers whose tokens are for the APIs of their customers. */
-const OWN_PLATFORM = { apiBaseUrl: 'https://api.example.com', threadPath: '/1/threads/current' };
+const EXAMPLE_PLATFORM = { apiBaseUrl: 'https://api.example.com', threadPath: '/1/threads/current' };
 const PERSON = { sub: 'person-1', name: 'Ada Quill', email: 'ada@example.test' };
 
 interface Grant {
@@ -50,7 +50,7 @@ interface Grant {
 
 interface Code {
   request: URLSearchParams;
-  brings: boolean;
+  hasRefreshToken: boolean;
 }
 
 export async function startProviderSimulator(profile: Profile): Promise<ProviderSimulator> {
@@ -66,7 +66,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   const grants: Grant[] = [];
   const counts = { refreshes: 0, revocations: 0 };
   let [isKnown, accepted] = [false, CLIENT.secret];
-  let refused = profile.refusedRefresh;
+  let refusedRefresh = profile.refusedRefresh;
 
   const server = createServer((req, res) => {
     handle(req, res).catch((error: unknown) => void res.destroy(error instanceof Error ? error : undefined));
@@ -74,14 +74,14 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   const origin = `http://127.0.0.1:${port}`;
-  const local = (url: string) => url.replace(/^https:\//, origin);
+  const toLoopback = (url: string) => url.replace(/^https:\//, origin);
 
   const document = profile.discovery?.document ?? {};
   const isOpenId = settings.scopes?.includes('openid') === true;
-  const platform = settings.apiBaseUrl === undefined && !profile.isForSignIn ? OWN_PLATFORM : {};
+  const platform = settings.apiBaseUrl === undefined && !profile.isForSignIn ? EXAMPLE_PLATFORM : {};
   const { apiBaseUrl = '', threadPath = '' } = { ...settings, ...platform };
-  const read = (profile.namedApi ?? apiBaseUrl) + threadPath;
-  const api: Record<string, unknown> = { [read]: PERSON, ...profile.api };
+  const threadUrl = (profile.apiUrlInTokens ?? apiBaseUrl) + threadPath;
+  const api: Record<string, unknown> = { [threadUrl]: PERSON, ...profile.api };
   const urls = {
     authorization: settings.endpoints?.authorization ?? document.authorization_endpoint,
     token: settings.endpoints?.token ?? document.token_endpoint,
@@ -105,27 +105,27 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
 
   function authorize(request: URLSearchParams, res: ServerResponse): void {
     const target = new URL(request.get('redirect_uri') ?? '');
-    const error = refusal(request);
+    const error = authorizationError(request);
     const code = randomUUID();
     if (error === undefined) {
-      codes.set(code, { request, brings: profile.issuesRefreshToken(request, isKnown) });
+      codes.set(code, { request, hasRefreshToken: profile.issuesRefreshToken(request, isKnown) });
       isKnown = true;
     }
-    const issuer = profile.sendsIssuer ? { iss: local(String(document.issuer)) } : {};
+    const issuer = profile.sendsIssuer ? { iss: toLoopback(String(document.issuer)) } : {};
     const parameters = { ...(error === undefined ? { code } : { error }), ...profile.callback, ...issuer };
     for (const [name, value] of Object.entries(parameters)) target.searchParams.set(name, String(value));
     target.searchParams.set('state', request.get('state') ?? '');
     res.writeHead(302, { location: target.href }).end();
   }
 
-  function refusal(request: URLSearchParams): string | undefined {
+  function authorizationError(request: URLSearchParams): string | undefined {
     if (request.get('client_id') !== CLIENT.id) return 'unauthorized_client';
     // There are no sign-in pages here.
-    return request.get('prompt') === 'none' ? 'login_required' : profile.refusal?.(request);
+    return request.get('prompt') === 'none' ? 'login_required' : profile.refusesAuthorization?.(request);
   }
 
   async function replyTo(url: string, req: IncomingMessage, body: string): Promise<Reply> {
-    if (url === profile.discovery?.url) return [200, documentAtLoopback(document, local)];
+    if (url === profile.discovery?.url) return [200, documentAtLoopback(document, toLoopback)];
     if (url === urls.keys) return [200, { keys: [jwk] }];
     if (url === urls.token) return tokenReply(req, new URLSearchParams(body));
     if (url === urls.revocation) return revoke(req, body);
@@ -138,12 +138,12 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     grants.find(({ access, isAlive }) => isAlive && Date.now() < (access.get(accessToken) ?? 0));
 
   async function tokenReply(req: IncomingMessage, form: URLSearchParams): Promise<Reply> {
-    if (!isClientAuthenticated(req, form)) return profile.refusedClient ?? [401, { error: 'invalid_client' }];
+    if (!authenticatesClient(req, form)) return profile.refusedClient ?? [401, { error: 'invalid_client' }];
     return form.get('grant_type') === 'refresh_token' ? refresh(form.get('refresh_token') ?? '') : redeem(form);
   }
 
-  function isClientAuthenticated({ headers }: IncomingMessage, form: URLSearchParams): boolean {
-    const methods = profile.clientBy ?? ['client_secret_basic', 'client_secret_post'];
+  function authenticatesClient({ headers }: IncomingMessage, form: URLSearchParams): boolean {
+    const methods = profile.clientAuthentication ?? ['client_secret_basic', 'client_secret_post'];
     const [, basic = ''] = /^Basic (.+)$/.exec(headers.authorization ?? '') ?? [];
     const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT.id}:${accepted}`;
     const isPost = form.get('client_id') === CLIENT.id && form.get('client_secret') === accepted;
@@ -161,9 +161,9 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
       return profile.refusedCode ?? [400, { error: 'invalid_grant' }];
     const requested = (code.request.get('scope') ?? '').split(' ').filter(Boolean);
     const grant: Grant = {
-      scopes: profile.granted?.(requested) ?? requested,
+      scopes: profile.grantedScopes?.(requested) ?? requested,
       access: new Map(),
-      refreshToken: code.brings ? randomUUID() : undefined,
+      refreshToken: code.hasRefreshToken ? randomUUID() : undefined,
       spent: new Set(),
       isAlive: true,
     };
@@ -175,7 +175,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     const grant = grants.find(({ refreshToken, spent }) => refreshToken === token || spent.has(token));
     const isReuse = grant?.spent.has(token) === true;
     if (grant && isReuse && profile.detectsReuse) grant.isAlive = false;
-    if (!grant?.isAlive || isReuse) return refused;
+    if (!grant?.isAlive || isReuse) return refusedRefresh;
     counts.refreshes += 1;
     if (profile.afterRefresh === 'spent') {
       grant.spent.add(token);
@@ -187,11 +187,11 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
 
   async function issue(grant: Grant, kind: Issued['kind'], nonce: string | undefined): Promise<Json> {
     const accessToken = randomUUID();
-    grant.access.set(accessToken, Date.now() + (profile.lifetime ?? Number.POSITIVE_INFINITY) * 1000);
+    grant.access.set(accessToken, Date.now() + (profile.accessTokenSeconds ?? Number.POSITIVE_INFINITY) * 1000);
     const hasRefreshToken = kind === 'code' || profile.afterRefresh !== 'silent';
     return profile.tokens({
       ...{ kind, accessToken, scopes: grant.scopes },
-      apiUrl: local(profile.namedApi ?? '').replace('127.0.0.1', 'localhost'),
+      apiUrl: toLoopback(profile.apiUrlInTokens ?? '').replace('127.0.0.1', 'localhost'),
       refreshToken: hasRefreshToken ? grant.refreshToken : undefined,
       idToken: grant.scopes.includes('openid') ? await idToken(nonce) : undefined,
     });
@@ -201,7 +201,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     const { iss = document.issuer, ...claims } = profile.claims ?? {};
     return new SignJWT({ ...PERSON, ...(nonce && { nonce }), ...claims })
       .setProtectedHeader({ alg: 'RS256', kid: jwk.kid })
-      .setIssuer(local(String(iss)))
+      .setIssuer(toLoopback(String(iss)))
       .setAudience(CLIENT.id)
       .setIssuedAt(Math.floor(Date.now() / 1000))
       .setExpirationTime(Math.floor(Date.now() / 1000) + 3600)
@@ -209,7 +209,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   }
 
   function revoke(req: IncomingMessage, body: string): Reply {
-    const { reply = [200, ''], takes = 'application/x-www-form-urlencoded' } = profile.revoked ?? {};
+    const { reply = [200, ''], contentType: takes = 'application/x-www-form-urlencoded' } = profile.revocation ?? {};
     if (!req.headers['content-type']?.startsWith(takes)) return [400, { error: 'invalid_request' }];
     const token = new URLSearchParams(body).get('token') ?? '';
     const grant = grants.find(({ refreshToken, access }) => refreshToken === token || access.has(token));
@@ -224,14 +224,14 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     preset,
     app: (gatehouseUrl) => ({
       ...(isOpenId && { signIn: { allow: 'everyone' } }),
-      ...settingsAtLoopback({ ...settings, ...platform }, local, `localhost:${port}`),
+      ...settingsAtLoopback({ ...settings, ...platform }, toLoopback, `localhost:${port}`),
       ...{ id: preset.id, name: preset.name, clientId: CLIENT.id, clientSecret: { env: 'TEST_CLIENT_SECRET' } },
       callbackUrls: [`${gatehouseUrl}/oauth/callback/${preset.id}`],
     }),
-    ...{ expected: api[read], isOpenId, hasRevocation: urls.revocation !== undefined },
-    canRevoke: urls.revocation !== undefined && profile.revoked?.takes === undefined,
+    ...{ threadBody: api[threadUrl], isOpenId, hasRevocation: urls.revocation !== undefined },
+    canRevoke: urls.revocation !== undefined && profile.revocation?.contentType === undefined,
     endGrants(refusal) {
-      refused = refusal;
+      refusedRefresh = refusal;
       for (const grant of grants) grant.isAlive = false;
     },
     acceptSecret(secret = CLIENT.secret) {

@@ -15,8 +15,12 @@ export interface RawResponse {
 /** If nothing arrives for this long, the server keeps the connection open. */
 const SILENCE_MILLISECONDS = 1_500;
 
-/** @param leaveAfterMilliseconds closes the connection after this time */
-export function sendRaw(url: string, bytes: string | Buffer, leaveAfterMilliseconds?: number): Promise<RawResponse> {
+/** @param disconnectAfterMilliseconds closes the connection after this time */
+export function sendRaw(
+  url: string,
+  bytes: string | Buffer,
+  disconnectAfterMilliseconds?: number,
+): Promise<RawResponse> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
     let text = '';
@@ -25,12 +29,12 @@ export function sendRaw(url: string, bytes: string | Buffer, leaveAfterMilliseco
     const end = () => {
       clearTimeout(timer);
       socket.destroy();
-      resolve({ ...parse(text), closed });
+      resolve({ ...parseResponse(text), closed });
     };
-    let timer = leaveAfterMilliseconds === undefined ? undefined : setTimeout(end, leaveAfterMilliseconds);
+    let timer = disconnectAfterMilliseconds === undefined ? undefined : setTimeout(end, disconnectAfterMilliseconds);
     socket.setEncoding('latin1').on('data', (chunk: string) => {
       text += chunk;
-      if (leaveAfterMilliseconds !== undefined) return;
+      if (disconnectAfterMilliseconds !== undefined) return;
       clearTimeout(timer);
       timer = setTimeout(end, SILENCE_MILLISECONDS);
     });
@@ -45,7 +49,7 @@ export function sendRaw(url: string, bytes: string | Buffer, leaveAfterMilliseco
   });
 }
 
-function parse(text: string): Omit<RawResponse, 'closed'> {
+function parseResponse(text: string): Omit<RawResponse, 'closed'> {
   const [head = '', ...rest] = text.split('\r\n\r\n');
   const [line = '', ...fields] = head.split('\r\n');
   const headers = new Map<string, string[]>();

@@ -7,7 +7,7 @@ export interface HoldingProxy {
   /** Holds all further data of clients on the present connections. New connections are not affected. */
   holdOpenConnections(): void;
   /** The number of open connections that are not held. */
-  free(): number;
+  countUnheld(): number;
   /** Connects new connections to another server. Open connections are not affected. */
   redirect(port: number): void;
   /** Delivers the held data, even if the client has disconnected. */
@@ -47,7 +47,7 @@ export async function startHoldingProxy(serverPort: number): Promise<HoldingProx
     holdOpenConnections() {
       for (const link of links) link.heldData ??= [];
     },
-    free: () => [...links].filter(({ heldData }) => !heldData).length,
+    countUnheld: () => [...links].filter(({ heldData }) => !heldData).length,
     redirect(port) {
       target = port;
     },

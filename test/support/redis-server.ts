@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { killOnExit } from './left-running.ts';
+import { killOnExit } from './child-processes.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
 
@@ -14,7 +14,7 @@ export interface RedisServer {
   url: string;
   directory: string;
   /** Sends a command with redis-cli and returns its output. */
-  ask(...command: string[]): string;
+  sendCommand(...command: string[]): string;
   signal(name: NodeJS.Signals): void;
   /** Ends the process at once, like a crash. */
   kill(): Promise<void>;
@@ -83,10 +83,10 @@ export async function startSentinelSet(name = 'gatehouse'): Promise<SentinelSet>
   const master = await startRedis();
   const follow = ['--replicaof', '127.0.0.1', String(master.port)];
   const servers = [master, ...(await Promise.all([startRedis(follow), startRedis(follow)]))];
-  await until(() => master.ask('INFO', 'replication').match(/state=online/g)?.length === 2);
+  await until(() => master.sendCommand('INFO', 'replication').match(/state=online/g)?.length === 2);
   const sentinels = await Promise.all([1, 2, 3].map(() => startSentinel(name, master.port)));
   const allReport = (pattern: RegExp) =>
-    sentinels.every((sentinel) => pattern.test(sentinel.ask('SENTINEL', 'MASTER', name)));
+    sentinels.every((sentinel) => pattern.test(sentinel.sendCommand('SENTINEL', 'MASTER', name)));
   await until(() => allReport(/num-other-sentinels\n2\n/));
   await until(() => allReport(/num-slaves\n2\n/));
   return {
@@ -108,7 +108,7 @@ export async function startCluster(servers: 3 | 6): Promise<RedisServer[]> {
   const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);
   const replicas = ['--cluster-replicas', servers === 6 ? '1' : '0', '--cluster-yes'];
   execFileSync('redis-cli', ['--cluster', 'create', ...addresses, ...replicas], { stdio: 'pipe' });
-  await until(() => nodes.every((node) => node.ask('CLUSTER', 'INFO').includes('cluster_state:ok')));
+  await until(() => nodes.every((node) => node.sendCommand('CLUSTER', 'INFO').includes('cluster_state:ok')));
   await until(() => nodes.every((node) => !isUnconnectedReplica(node)));
   return nodes;
 }
@@ -117,7 +117,7 @@ export async function startCluster(servers: 3 | 6): Promise<RedisServer[]> {
 export async function untilReplicated(nodes: readonly RedisServer[]): Promise<void> {
   const offsetsOf = (role: string) =>
     nodes
-      .map((node) => node.ask('INFO', 'replication'))
+      .map((node) => node.sendCommand('INFO', 'replication'))
       .filter((info) => info.includes(`role:${role}`))
       .map((info) => Number(/master_repl_offset:(\d+)/.exec(info)?.[1]))
       .toSorted((a, b) => a - b);
@@ -125,7 +125,7 @@ export async function untilReplicated(nodes: readonly RedisServer[]): Promise<vo
 }
 
 function isUnconnectedReplica(node: RedisServer): boolean {
-  const info = node.ask('INFO', 'replication');
+  const info = node.sendCommand('INFO', 'replication');
   return info.includes('role:slave') && !info.includes('master_link_status:up');
 }
 
@@ -134,14 +134,14 @@ async function startServer(argumentsOf: (port: number, directory: string) => str
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-redis-'));
   const baseArguments = argumentsOf(port, directory);
   let child: ChildProcess | undefined;
-  const ask = (...command: string[]) =>
+  const sendCommand = (...command: string[]) =>
     spawnSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8', timeout: 5_000 }).stdout;
 
   const server: RedisServer = {
     port,
     url: `redis://127.0.0.1:${port}`,
     directory,
-    ask,
+    sendCommand,
     signal: (name) => void child?.kill(name),
     async kill() {
       if (!child || child.exitCode !== null || child.signalCode !== null) return;
@@ -151,7 +151,7 @@ async function startServer(argumentsOf: (port: number, directory: string) => str
     },
     async start(args = []) {
       child = killOnExit(spawn('redis-server', [...baseArguments, ...args], { cwd: directory, stdio: 'ignore' }));
-      await until(() => ask('PING').startsWith('PONG'));
+      await until(() => sendCommand('PING').startsWith('PONG'));
     },
     async dispose() {
       await server.kill();

@@ -14,7 +14,7 @@ export interface RoundTrips {
 
 /** Commands that are sent together count as one round trip. The server must not be used by other work. */
 export async function roundTrips(redis: RedisServer, work: () => Promise<void>): Promise<RoundTrips> {
-  const arrivals = () => Number(/total_reads_processed:(\d+)/.exec(redis.ask('INFO', 'stats'))?.[1]);
+  const arrivals = () => Number(/total_reads_processed:(\d+)/.exec(redis.sendCommand('INFO', 'stats'))?.[1]);
   const measure = async (task: () => Promise<void>) => {
     const [before, startedAt] = [arrivals(), performance.now()];
     await task();

@@ -22,12 +22,12 @@ const VALUES: Record<string, string> = {
 };
 
 /** Called by providers, which authenticate with a signature. Cookies are ignored. */
-export const BY_PROVIDERS = '/oauth/backchannel-logout/:app';
+export const PROVIDER_ROUTE = '/oauth/backchannel-logout/:app';
 
 /** Replaces every module and guard, because only methods and paths are read here. */
 const nothing: object = new Proxy(() => nothing, { get: () => nothing });
 
-export const TABLE = [
+export const ROUTE_TABLE = [
   ...createRoutes(
     new Proxy({}, { get: (_target, name) => (name === 'admin' ? [] : nothing) }) as Handlers,
     nothing as RouteGuards,
@@ -35,7 +35,7 @@ export const TABLE = [
   ...adminRoutes(nothing as AdminResources, nothing as AdminGuards),
 ];
 
-const LISTED: readonly ListedRoute[] = TABLE.map(([method, pattern]) => ({
+const ALL_ROUTES: readonly ListedRoute[] = ROUTE_TABLE.map(([method, pattern]) => ({
   method,
   pattern,
   path: pattern.replace(/:(\w+)/g, (_all, name: string) => {
@@ -46,15 +46,15 @@ const LISTED: readonly ListedRoute[] = TABLE.map(([method, pattern]) => ({
 }));
 
 /** All routes of the administration, pages and API. */
-export const ADMIN_ROUTES = LISTED.filter(({ pattern }) => /^\/admin(\/|$)/.test(pattern));
+export const ADMIN_ROUTES = ALL_ROUTES.filter(({ pattern }) => /^\/admin(\/|$)/.test(pattern));
 
 /** All other routes. */
-export const ROUTES = LISTED.filter((route) => !ADMIN_ROUTES.includes(route));
+export const ROUTES = ALL_ROUTES.filter((route) => !ADMIN_ROUTES.includes(route));
 
 /** Called by back-end services, which authenticate with a relay token. Cookies are ignored. */
-export const BY_SERVICES = '/relay/';
+export const SERVICE_PREFIX = '/relay/';
 
 /** Routes with which a browser changes something. */
-export const CHANGES = ROUTES.filter(
-  ({ method, pattern }) => method === 'POST' && pattern !== BY_PROVIDERS && !pattern.startsWith(BY_SERVICES),
+export const BROWSER_CHANGES = ROUTES.filter(
+  ({ method, pattern }) => method === 'POST' && pattern !== PROVIDER_ROUTE && !pattern.startsWith(SERVICE_PREFIX),
 );

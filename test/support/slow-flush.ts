@@ -7,9 +7,9 @@ import { join } from 'node:path';
 export interface SlowFlush {
   env: { LD_PRELOAD: string; FLUSH_SETTING: string; FLUSHES_ON_MAIN: string };
   /** Sets the milliseconds that each further flush takes, or `fail`. */
-  set(setting: number | 'fail'): void;
+  setFlush(setting: number | 'fail'): void;
   /** The number of flushes on the main threads of all these processes. */
-  onMain(): number;
+  countMainThreadFlushes(): number;
   dispose(): void;
 }
 
@@ -27,8 +27,8 @@ export function slowFlush(): SlowFlush {
   set(0);
   return {
     env: { LD_PRELOAD: library, FLUSH_SETTING: setting, FLUSHES_ON_MAIN: onMain },
-    set,
-    onMain: () => statSync(onMain, { throwIfNoEntry: false })?.size ?? 0,
+    setFlush: set,
+    countMainThreadFlushes: () => statSync(onMain, { throwIfNoEntry: false })?.size ?? 0,
     dispose: () => rmSync(directory, { recursive: true }),
   };
 }

@@ -1,6 +1,6 @@
 /** Measures durations without waits for a processor, and processor time, for tests on busy machines. */
 import { readFileSync } from 'node:fs';
-import { runningIds } from './left-running.ts';
+import { runningChildIds } from './child-processes.ts';
 
 /**
  * Starts now. The returned function gives the milliseconds since then, without the time for which this process and its
@@ -8,21 +8,21 @@ import { runningIds } from './left-running.ts';
  */
 export function startStopwatch(): () => number {
   const since = performance.now();
-  const before = waits();
+  const before = waitsOfThreads();
   return () => {
     let starved = 0;
-    for (const [id, milliseconds] of waits()) starved += Math.max(0, milliseconds - (before.get(id) ?? 0));
+    for (const [id, milliseconds] of waitsOfThreads()) starved += Math.max(0, milliseconds - (before.get(id) ?? 0));
     return performance.now() - since - starved;
   };
 }
 
 /** Total milliseconds for which these processes were ready to run but had no processor. */
-export function waitedFor(ids: readonly number[]): number {
+export function processorWaitOf(ids: readonly number[]): number {
   return ids.reduce((sum, id) => sum + waitOf(id), 0);
 }
 
 /** Processor time of the work in milliseconds: the minimum of nine rounds, which other processes disturb least. */
-export async function cpuOf(work: () => unknown): Promise<number> {
+export async function processorTimeOf(work: () => unknown): Promise<number> {
   const times: number[] = [];
   for (let round = 0; round < 9; round++) {
     const before = process.cpuUsage();
@@ -34,8 +34,8 @@ export async function cpuOf(work: () => unknown): Promise<number> {
 }
 
 /** The waits of each main thread, from proc_pid_schedstat of Linux. */
-function waits(): Map<number, number> {
-  return new Map([process.pid, ...runningIds()].map((id) => [id, waitOf(id)]));
+function waitsOfThreads(): Map<number, number> {
+  return new Map([process.pid, ...runningChildIds()].map((id) => [id, waitOf(id)]));
 }
 
 /** 0 if the process has ended, or on systems other than Linux. */

@@ -1,4 +1,4 @@
 /** A turn of a scheduled task that never ends. */
 import type { TaskTurn } from '../../src/shared/storage/scheduled-task.ts';
 
-export const TURN: TaskTurn = { isOver: () => false };
+export const ENDLESS_TURN: TaskTurn = { isOver: () => false };

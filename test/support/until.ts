@@ -7,7 +7,7 @@ const MAX_WAIT_MILLISECONDS = 120_000;
 const PAUSE_MILLISECONDS = 20;
 
 /** For `vi.waitFor` and `vi.waitUntil`, whose default timeout is a second. */
-export const PATIENTLY = { timeout: MAX_WAIT_MILLISECONDS };
+export const LONG_TIMEOUT = { timeout: MAX_WAIT_MILLISECONDS };
 
 /**
  * @returns the milliseconds that it took, by the stopwatch

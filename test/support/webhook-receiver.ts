@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { signatureOf } from '../../src/gatehouse/webhooks/delivery.ts';
 
-export interface Received {
+export interface ReceivedMessage {
   headers: IncomingHttpHeaders;
   body: string;
 }
@@ -12,7 +12,7 @@ export interface Received {
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
 export async function startReceiver() {
-  const received: Received[] = [];
+  const received: ReceivedMessage[] = [];
   let response = { status: 204, body: '' };
   const server = createServer(async (req, res) => {
     let body = '';
@@ -24,7 +24,7 @@ export async function startReceiver() {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
     received,
-    respond(status: number, body = ''): void {
+    setResponse(status: number, body = ''): void {
       response = { status, body };
     },
     close(): void {
@@ -46,7 +46,7 @@ export function signedMessages(
 }
 
 /** Checks a message as a receiver with this secret would: any of the signatures may match. */
-export function isSigned({ headers, body }: Received, secret: string): boolean {
+export function isSigned({ headers, body }: ReceivedMessage, secret: string): boolean {
   const [id, time] = [String(headers['webhook-id']), String(headers['webhook-timestamp'])];
   return String(headers['webhook-signature'])
     .split(' ')

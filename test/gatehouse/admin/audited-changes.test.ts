@@ -1,8 +1,8 @@
 /** Each change of a filled site: the notice on the page, and the audit entry. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask } from '../../support/ask.ts';
 import type { Page } from '../../support/browserless.ts';
 import { outlineOf } from '../../support/outline.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { bearer } from '../relay/service.ts';
 import { expectLines, factsIn, table } from './facts.ts';
@@ -242,7 +242,7 @@ test('a registration, step by step', async () => {
 test('an upload of BIN data, its import and the rollback', async () => {
   const { agent, api, site } = filled;
   const { json: made } = await api.call('POST', '/admin-tokens', { name: 'up', scope: 'write', expiresAt: inDays(1) });
-  const upload = await ask(`${site.url}/admin/api/bin/uploads?date=2031-03-01&source=Card%20data&licence=CC0`, {
+  const upload = await sendRequest(`${site.url}/admin/api/bin/uploads?date=2031-03-01&source=Card%20data&licence=CC0`, {
     ...{ method: 'POST', headers: { ...bearer(String(made.token)), 'content-type': 'text/csv' } },
     body: 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n40001235,VISA,CREDIT,SE\nx,VISA,CREDIT,SE\n',
   });

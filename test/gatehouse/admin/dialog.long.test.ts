@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
-import { leaveBy, throughProvider } from '../../support/journey.ts';
+import { completeProviderSignIn, navigateBy } from '../../support/journey.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
 
@@ -26,7 +26,7 @@ afterAll(async () => {
 
 async function openTokens(page: Page): Promise<void> {
   await page.goto(`${site.url}/sign-in`);
-  await throughProvider(page, site, 'admin@example.test');
+  await completeProviderSignIn(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin/relay-tokens`);
 }
 
@@ -76,7 +76,7 @@ test('a menu and its dialog by keyboard: Cancel has the focus, Esc closes, and t
   await page.keyboard.press('Enter');
   await revoke.click();
   await dialog.waitFor();
-  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke relay token' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Revoke relay token' }).click());
   expect(await page.getByText('Relay token revoked.').count()).toBe(1);
   expect(await rows(page)).toBe(before - 1);
 });
@@ -131,7 +131,7 @@ test('selected rows are counted and confirmed together', async () => {
   await page.getByRole('button', { name: 'Revoke…' }).click();
   await page.getByRole('dialog', { name: 'Revoke 2 relay tokens?' }).waitFor();
   expect(await focused(page)).toBe('Cancel');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke 2 relay tokens' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Revoke 2 relay tokens' }).click());
   expect(await rows(page)).toBe(before - 2);
 });
 
@@ -142,16 +142,16 @@ test('without JavaScript, the menu opens, the question is a page, and several ro
   // Actions that need a script are hidden.
   expect(await page.getByLabel(/^Select all/).isVisible()).toBe(false);
   await page.locator('.menu-row summary').first().click();
-  await leaveBy(page, () => page.getByRole('link', { name: 'Revoke…' }).first().click());
+  await navigateBy(page, () => page.getByRole('link', { name: 'Revoke…' }).first().click());
   expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Revoke the relay token third?');
-  await leaveBy(page, () => page.getByRole('link', { name: 'Cancel' }).click());
+  await navigateBy(page, () => page.getByRole('link', { name: 'Cancel' }).click());
   expect(await rows(page)).toBe(before);
 
   await page.getByLabel('Select first').first().check();
   await page.getByLabel('Select second').first().check();
-  await leaveBy(page, () => page.locator('.bulk-bar').getByRole('button').click());
+  await navigateBy(page, () => page.locator('.bulk-bar').getByRole('button').click());
   expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Revoke 2 relay tokens?');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke 2 relay tokens' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Revoke 2 relay tokens' }).click());
   expect(await page.getByText('2 relay tokens revoked.').count()).toBe(1);
   expect(await rows(page)).toBe(before - 2);
 });

@@ -7,15 +7,15 @@ import { join } from 'node:path';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { SETTINGS } from '../../../src/shared/config/settings.ts';
 import { emptyFolder } from '../../server/shown-steps.ts';
-import { ask } from '../../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
-import { getJson, startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { getJson, startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingCurl, startOperator } from '../../support/operator.ts';
 import { freePort } from '../../support/ports.ts';
 import { startProviderSimulator } from '../../support/provider-simulator.ts';
 import { IDENTITY_PROVIDERS } from '../../support/providers/identity.ts';
 import type { Json, Profile } from '../../support/providers/profile.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { bearer } from '../relay/service.ts';
 
 const text = readFileSync(join(import.meta.dirname, '../../../docs/administrators.md'), 'utf8');
@@ -46,7 +46,7 @@ async function startWith(id: string, env: Record<string, string>, changes: Json 
   opened.push(simulator);
   const port = await freePort();
   const apps = [{ ...simulator.app(`http://127.0.0.1:${port}`), ...changes }];
-  const site = await startAlone({ port, apps, env: { INTERNAL_HOSTS: '127.0.0.1,localhost', ...env } });
+  const site = await startWithoutSandbox({ port, apps, env: { INTERNAL_HOSTS: '127.0.0.1,localhost', ...env } });
   opened.push(site);
   return {
     ...site,
@@ -127,6 +127,6 @@ test('without any administrator, the commands of the document lead to the admin 
   const { status, stdout } = await operator.run(block('sh rescue'));
   expect(status, stdout).toBe(0);
   const [token = ''] = /gtha_\w+/.exec(stdout) ?? [];
-  const signIns = await ask(`${site.url}/admin/api/sign-ins`, { headers: bearer(token) });
+  const signIns = await sendRequest(`${site.url}/admin/api/sign-ins`, { headers: bearer(token) });
   expect([signIns.status, JSON.parse(signIns.body)]).toMatchObject([200, { items: [{ outcome: 'signed_in' }] }]);
 });

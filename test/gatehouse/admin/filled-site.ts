@@ -3,9 +3,9 @@
  * same.
  */
 import { vi } from 'vitest';
-import { ask, JSON_BODY } from '../../support/ask.ts';
 import { createUserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, PASSWORD, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
@@ -109,8 +109,9 @@ async function fill({ site, desk, api, receiver }: Parts) {
     callAsUser,
     callAsUser,
     () => relayThread(site, reports.token, { 'gatehouse-user': uma }),
-    () => ask(`${site.url}/relay/bin/45717360`, { headers: bearer(reports.token) }),
-    () => ask(`${site.url}/relay/connect-links`, { ...link, body: JSON.stringify({ user: uma, app: 'second' }) }),
+    () => sendRequest(`${site.url}/relay/bin/45717360`, { headers: bearer(reports.token) }),
+    () =>
+      sendRequest(`${site.url}/relay/connect-links`, { ...link, body: JSON.stringify({ user: uma, app: 'second' }) }),
   ]) {
     passMinute();
     await call();

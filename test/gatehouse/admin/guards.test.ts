@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { ADMIN_TOKEN_PREFIX } from '../../../src/gatehouse/admin-tokens/admin-tokens.ts';
 import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
-import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ADMIN_ROUTES, type ListedRoute } from '../../support/routes.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { breakStore } from '../../support/store-fault.ts';
-import { PATIENTLY } from '../../support/until.ts';
+import { LONG_TIMEOUT } from '../../support/until.ts';
 
 /** Well-formed, with a valid checksum, but unknown. */
 const RELAY_TOKEN = 'gthr_00000000000000000000000000000000000000000000000000000000000000';
@@ -31,7 +31,7 @@ async function session(login: string) {
 
 async function adminToken(scope: 'read' | 'write', days = 1): Promise<string> {
   const expiresAt = new Date(Date.now() + days * 86_400_000).toISOString();
-  const { body } = await ask(`${site.url}/admin/api/admin-tokens`, {
+  const { body } = await sendRequest(`${site.url}/admin/api/admin-tokens`, {
     method: 'POST',
     headers: { cookie: admin.cookie, 'x-csrf-token': admin.csrf, ...JSON_BODY },
     body: JSON.stringify({ name: scope, scope, expiresAt }),
@@ -44,7 +44,7 @@ const isApi = ({ pattern }: ListedRoute) => pattern.startsWith('/admin/api');
 const QUESTIONS = ['/admin/api/policy/explain', '/admin/api/callback-urls'];
 const isQuestion = ({ pattern }: ListedRoute) => QUESTIONS.includes(pattern);
 const visit = ({ method, path }: ListedRoute, headers: Record<string, string | string[]>) =>
-  ask(site.url + path, {
+  sendRequest(site.url + path, {
     method,
     headers: { ...JSON_BODY, ...headers },
     ...(method === 'POST' || method === 'PUT' ? { body: '{}' } : {}),
@@ -58,7 +58,7 @@ describe.each(ADMIN_ROUTES)('R65, R69 $method $pattern', (route) => {
   test('responds with 503 while the storage cannot be read, as JSON and as a page, without caching', async () => {
     const heal = breakStore();
     try {
-      for (const accept of [DATA, PAGE]) {
+      for (const accept of [ACCEPT_JSON, ACCEPT_HTML]) {
         const answer = await visit(route, { ...accept, cookie: admin.cookie, 'x-csrf-token': admin.csrf });
         expect([answer.status, answer.headers['cache-control']]).toEqual([503, 'no-store']);
         expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
@@ -73,7 +73,7 @@ describe.each(ADMIN_ROUTES)('R65, R69 $method $pattern', (route) => {
 test.each(ADMIN_ROUTES.filter(({ method }) => method === 'GET'))(
   'R69 what $method $pattern tells an administrator no cache keeps',
   async (route) => {
-    const { headers, status } = await visit(route, { ...PAGE, cookie: admin.cookie });
+    const { headers, status } = await visit(route, { ...ACCEPT_HTML, cookie: admin.cookie });
     expect(status).toBeLessThan(500);
     expect(headers['cache-control']).toBe('no-store');
   },
@@ -81,20 +81,20 @@ test.each(ADMIN_ROUTES.filter(({ method }) => method === 'GET'))(
 
 describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
   test('requires a session', async () => {
-    const page = await visit(route, PAGE);
+    const page = await visit(route, ACCEPT_HTML);
     if (!isApi(route) && route.method === 'GET') {
       expect(page.status).toBe(303);
       expect(page.headers.location).toBe(`/sign-in?app=platform&return_to=${encodeURIComponent(route.path)}`);
     } else expect(page.status).toBe(401);
-    expect((await visit(route, DATA)).status).toBe(401);
-    expect((await visit(route, { ...DATA, 'x-csrf-token': user.csrf })).status).toBe(401);
+    expect((await visit(route, ACCEPT_JSON)).status).toBe(401);
+    expect((await visit(route, { ...ACCEPT_JSON, 'x-csrf-token': user.csrf })).status).toBe(401);
   });
 
   test('refuses a user who is not an administrator', async () => {
-    for (const accept of [PAGE, DATA]) {
+    for (const accept of [ACCEPT_HTML, ACCEPT_JSON]) {
       const answer = await visit(route, { ...accept, cookie: user.cookie, 'x-csrf-token': user.csrf });
       expect(answer.status).toBe(403);
-      if (accept === DATA) expect(JSON.parse(answer.body).code).toBe('not_allowed');
+      if (accept === ACCEPT_JSON) expect(JSON.parse(answer.body).code).toBe('not_allowed');
       // After signing in with another account, the user returns to the page.
       else if (!isApi(route) && route.method === 'GET')
         expect(answer.body).toContain(`/sign-out?return_to=${encodeURIComponent(route.path)}"`);
@@ -102,12 +102,12 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
   });
 
   test('refuses relay tokens, even with an administrator’s session', async () => {
-    const answer = await visit(route, { ...DATA, authorization: `Bearer ${RELAY_TOKEN}` });
+    const answer = await visit(route, { ...ACCEPT_JSON, authorization: `Bearer ${RELAY_TOKEN}` });
     expect(answer.status).toBe(401);
     if (isApi(route)) {
       expect(answer.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
       const both = {
-        ...DATA,
+        ...ACCEPT_JSON,
         authorization: `Bearer ${RELAY_TOKEN}`,
         cookie: admin.cookie,
         'x-csrf-token': admin.csrf,
@@ -117,7 +117,7 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
   });
 
   test('accepts an admin token only in the API, and lets a read token change nothing', async () => {
-    const answer = await visit(route, { ...DATA, authorization: `Bearer ${reading}` });
+    const answer = await visit(route, { ...ACCEPT_JSON, authorization: `Bearer ${reading}` });
     if (!isApi(route)) expect(answer.status).toBe(401);
     else if (route.method === 'GET') expect([200, 404]).toContain(answer.status);
     else if (isQuestion(route)) expect(JSON.parse(answer.body).code).toBe('invalid_request');
@@ -131,15 +131,15 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
 
   test('R66 requires the CSRF token for changes with a session', async () => {
     if (route.method === 'GET') return;
-    const answer = await visit(route, { ...DATA, cookie: admin.cookie });
+    const answer = await visit(route, { ...ACCEPT_JSON, cookie: admin.cookie });
     expect([answer.status, JSON.parse(answer.body).code]).toEqual([403, 'csrf_failed']);
   });
 });
 
 test('R88 a refusal is audited with the user', async () => {
-  await ask(`${site.url}/admin/api/admin-tokens`, { headers: { ...DATA, cookie: user.cookie } });
+  await sendRequest(`${site.url}/admin/api/admin-tokens`, { headers: { ...ACCEPT_JSON, cookie: user.cookie } });
   await vi.waitFor(async () => {
-    const answer = await ask(`${site.url}/admin/api/audit?event=admin.refused&limit=200`, {
+    const answer = await sendRequest(`${site.url}/admin/api/audit?event=admin.refused&limit=200`, {
       headers: { authorization: `Bearer ${reading}` },
     });
     expect(JSON.parse(answer.body).items).toContainEqual(
@@ -151,19 +151,21 @@ test('R88 a refusal is audited with the user', async () => {
         facts: expect.objectContaining({ route: expect.stringMatching(/^\/admin/) }),
       }),
     );
-  }, PATIENTLY);
+  }, LONG_TIMEOUT);
 });
 
 test('R84 guesses of admin tokens are limited by address, and a valid token keeps working', async () => {
   const list = `${site.url}/admin/api/admin-tokens`;
   const guess = () =>
-    ask(list, { headers: { ...DATA, authorization: `Bearer ${createOpaqueToken(ADMIN_TOKEN_PREFIX).text}` } });
+    sendRequest(list, {
+      headers: { ...ACCEPT_JSON, authorization: `Bearer ${createOpaqueToken(ADMIN_TOKEN_PREFIX).text}` },
+    });
   let limited = await guess();
   // The minute may turn meanwhile.
   for (let guesses = 0; limited.status !== 429 && guesses < 250; guesses += 1) limited = await guess();
   expect([limited.status, JSON.parse(limited.body).code]).toEqual([429, 'rate_limited']);
   expect(Number(limited.headers['retry-after'])).toBeGreaterThan(0);
-  expect((await ask(list, { headers: { authorization: `Bearer ${reading}` } })).status).toBe(200);
+  expect((await sendRequest(list, { headers: { authorization: `Bearer ${reading}` } })).status).toBe(200);
 });
 
 describe('R82 an admin token is accepted only in the header', () => {
@@ -171,10 +173,10 @@ describe('R82 an admin token is accepted only in the header', () => {
 
   test('in query, body and cookie it is ignored, and not logged', async () => {
     const answers = await Promise.all([
-      ask(`${list()}?access_token=${reading}`),
-      ask(`${list()}?authorization=Bearer%20${reading}`),
-      ask(list(), { headers: { cookie: `authorization=${reading}; gatehouse=${reading}` } }),
-      ask(list(), { method: 'POST', headers: JSON_BODY, body: JSON.stringify({ access_token: writing }) }),
+      sendRequest(`${list()}?access_token=${reading}`),
+      sendRequest(`${list()}?authorization=Bearer%20${reading}`),
+      sendRequest(list(), { headers: { cookie: `authorization=${reading}; gatehouse=${reading}` } }),
+      sendRequest(list(), { method: 'POST', headers: JSON_BODY, body: JSON.stringify({ access_token: writing }) }),
     ]);
     expect(answers.map(({ status }) => status)).toEqual([401, 401, 401, 401]);
     expect(site.logs().join('')).not.toContain(reading.slice(16));
@@ -183,9 +185,9 @@ describe('R82 an admin token is accepted only in the header', () => {
 
   test('is refused if sent twice, and a cookie is ignored', async () => {
     const twice = [`Bearer ${reading}`, `Bearer ${reading}`];
-    expect((await ask(list(), { headers: { authorization: twice } })).status).toBe(401);
-    expect((await ask(list(), { headers: { authorization: twice, cookie: admin.cookie } })).status).toBe(401);
-    const made = await ask(list(), {
+    expect((await sendRequest(list(), { headers: { authorization: twice } })).status).toBe(401);
+    expect((await sendRequest(list(), { headers: { authorization: twice, cookie: admin.cookie } })).status).toBe(401);
+    const made = await sendRequest(list(), {
       method: 'POST',
       headers: { ...JSON_BODY, authorization: `Bearer ${reading}`, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
       body: '{}',
@@ -194,7 +196,7 @@ describe('R82 an admin token is accepted only in the header', () => {
   });
 
   test('needs no CSRF token', async () => {
-    const answer = await ask(list(), {
+    const answer = await sendRequest(list(), {
       method: 'POST',
       headers: { ...JSON_BODY, authorization: `Bearer ${writing}` },
       body: '{}',
@@ -215,7 +217,7 @@ describe('R82 an admin token is accepted only in the header', () => {
     ['commas', ', ,'],
     ['nothing', ''],
   ])('R83 a malformed Authorization is 401: %s', async (_name, authorization) => {
-    const answer = await ask(list(), { headers: { authorization, cookie: admin.cookie } });
+    const answer = await sendRequest(list(), { headers: { authorization, cookie: admin.cookie } });
     expect(answer.status).toBe(401);
   });
 });

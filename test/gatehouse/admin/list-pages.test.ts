@@ -1,8 +1,8 @@
 /** Pages of lists: filters and position in the address, Previous, the export, and confirmation. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, PAGE } from '../../support/ask.ts';
 import { linkOn, type Page, type UserAgent } from '../../support/browserless.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_HTML, sendRequest } from '../../support/send-request.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
 
@@ -142,10 +142,10 @@ describe('the export', () => {
       };
       const before = await entries();
       const send = (method: string, fetchSite: string) =>
-        ask(site.url + path, {
+        sendRequest(site.url + path, {
           method,
           headers: {
-            ...PAGE,
+            ...ACCEPT_HTML,
             cookie: agent.cookies.header(site.url),
             'sec-fetch-site': fetchSite,
             'sec-fetch-mode': 'navigate',

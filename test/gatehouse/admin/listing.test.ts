@@ -6,8 +6,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask } from '../../support/ask.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
+import { sendRequest } from '../../support/send-request.ts';
 
 const source = (path: string) => readFileSync(join(import.meta.dirname, '../../../src', path), 'utf8');
 const wordsIn = (cell: string) => [...cell.matchAll(/`([a-z-]+)`/g)].map(([, word = '']) => word);
@@ -47,7 +47,7 @@ afterAll(() => site.close());
 
 /** Each list with its parameters, except those of paging. */
 async function lists(): Promise<(readonly [string, string[]])[]> {
-  const { paths } = JSON.parse((await ask(`${site.url}/openapi.json`)).body) as {
+  const { paths } = JSON.parse((await sendRequest(`${site.url}/openapi.json`)).body) as {
     paths: Record<string, { get?: Operation }>;
   };
   return Object.entries(paths).flatMap(([path, { get }]) => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createUserStore } from '../../../src/gatehouse/users/user-store.ts';
 import { readSeed } from '../../../src/sandbox/seed.ts';
 import type { UserAgent } from '../../support/browserless.ts';
-import { openVault } from '../../support/fleet.ts';
+import { openSharedStorage } from '../../support/fleet.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
 /** More than one page of them, each with one connection; the first is signed in twice. */
@@ -81,7 +81,7 @@ test('connections: filtered by app', async () => {
 });
 
 test('a page reads at most 100 users, and the next page continues after them', async () => {
-  const vault = await openVault(site.env);
+  const vault = await openSharedStorage(site.env);
   const users = createUserStore({ store: vault.store, clock: Date.now });
   for (let at = 0; at < USERS_WITHOUT_ANY; at += 1) {
     const id = `idle-${at}`;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { expectNoSideways, leaveBy, throughProvider } from '../../support/journey.ts';
+import { completeProviderSignIn, expectFitsWindow, navigateBy } from '../../support/journey.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
@@ -38,7 +38,7 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
 
   const page = await openPage({ viewport: { width: 360, height: 800 } });
   await page.goto(`${site.url}/sign-in`);
-  await throughProvider(page, site, 'admin@example.test');
+  await completeProviderSignIn(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin`);
   const hrefsOf = async (selector: string) =>
     (await page.evaluate(`[...document.querySelectorAll('${selector}')].map(({ href }) => href)`)) as string[];
@@ -52,7 +52,7 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
   expect(urls.size).toBeGreaterThan(12);
   for (const url of urls) {
     await page.goto(url);
-    await expectNoSideways(page);
+    await expectFitsWindow(page);
     if ((await page.locator('.tabs').count()) === 0) continue;
     const { left, right, width } = (await page.evaluate(placeOf('.tab-list [aria-current]'))) as Place;
     expect([url, left >= 0, right <= width]).toEqual([url, true, true]);
@@ -63,6 +63,6 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
   const users = menu.getByRole('link', { name: 'Users' });
   expect(await users.isVisible()).toBe(false);
   await menu.getByText('Settings').first().click();
-  await leaveBy(page, () => users.click());
+  await navigateBy(page, () => users.click());
   expect(page.url()).toBe(`${site.url}/admin/users`);
 });

@@ -541,7 +541,7 @@ sign-ins # Sign-ins
 
 test('half a year later', async () => {
   const { api, desk, receiver, site, pathOf } = filled;
-  receiver.respond(500);
+  receiver.setResponse(500);
   await api.call('POST', pathOf('/webhooks/{webhook}/test'));
   await api.call('POST', pathOf('/users/{uma}/disable'));
   await desk.change(pathOf('{uma}'), () => ({ failure: BROKEN }));

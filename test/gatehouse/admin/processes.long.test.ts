@@ -4,11 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, FORM, PAGE } from '../../support/ask.ts';
-import { type Fleet, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { type Fleet, type FleetUser, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { signIn } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
+import { ACCEPT_HTML, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { administratorOf } from '../relay/service.ts';
 
 describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
@@ -18,12 +18,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   beforeAll(async () => {
     if (missing) return;
     fleet = await startFleet({ kind, processes: 2 });
-    admin = await administratorOf(fleet, fleet.vault);
+    admin = await administratorOf(fleet, fleet.storage);
   });
   afterAll(() => fleet?.close());
 
   /** By the second process; the administrator asks the first. */
-  const isIn = async (person: Person): Promise<boolean> => {
+  const isIn = async (person: FleetUser): Promise<boolean> => {
     const session = await fleet.get(fleet.member(1), '/session', person);
     const thread = await fleet.thread(fleet.member(1), person);
     const { signedIn } = JSON.parse(session.body);
@@ -77,11 +77,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     skipWithout(context, missing);
     const { cookie } = await fleet.signIn('admin@example.test');
     const host = new URL(fleet.url).host;
-    const open = (at: number, path: string) => ask(fleet.member(at).url + path, { headers: { ...PAGE, host, cookie } });
+    const open = (at: number, path: string) =>
+      sendRequest(fleet.member(at).url + path, { headers: { ...ACCEPT_HTML, host, cookie } });
     const send = (at: number, path: string, body: URLSearchParams) =>
-      ask(fleet.member(at).url + path, {
+      sendRequest(fleet.member(at).url + path, {
         ...{ method: 'POST', body: body.toString() },
-        headers: { ...PAGE, ...FORM, host, cookie },
+        headers: { ...ACCEPT_HTML, ...FORM_BODY, host, cookie },
       });
     /** Of the form on this page that is sent there, with these values. */
     const formOn = async (path: string, values: Record<string, string>) => {
@@ -102,7 +103,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const secretAt = async (at: number, location: string) =>
       /data-copy-source>(gthr_[^<]+)</.exec((await open(at, location)).body)?.[1];
     const statusOf = async (token = '') =>
-      (await ask(`${fleet.url}/relay/threads/current`, { headers: { authorization: `Bearer ${token}` } })).status;
+      (await sendRequest(`${fleet.url}/relay/threads/current`, { headers: { authorization: `Bearer ${token}` } }))
+        .status;
 
     // A second attempt at this test makes others.
     const [reports = '', others = ''] = ['Reports', 'Others'].map((name) => `${name} ${randomUUID()}`);

@@ -15,7 +15,7 @@ const secondsAgo = (age: number) => Math.floor(Date.now() / 1000) - age;
 
 /** Sets the time of the administrator’s authentication in the ID token. */
 function say(authTime: number | undefined): void {
-  site.provider.set({
+  site.provider.setModes({
     claims: ({ auth_time: _, ...claims }) => ({
       ...{ ...claims, acr: 'mfa', groups: ['gatehouse-admins'] },
       ...(authTime === undefined ? {} : { auth_time: authTime }),

@@ -5,7 +5,7 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Page, UserAgent } from '../../support/browserless.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { administratorOf } from '../relay/service.ts';
 
 const ADMIN = 'admin@example.test';
@@ -113,7 +113,7 @@ describe('with ADMIN_ACR', () => {
   test('R18 rejects a step-up that is too old or of unknown age', async () => {
     const { agent } = await signIn(site, ADMIN);
     await through(agent, await agent.get(`${site.url}/admin`));
-    pass(1_000);
+    advanceClock(1_000);
     expectRefused(await begunWith(agent, (parameters) => parameters.set('max_age', '100000')));
     const unknownAge = 'did not say when you last signed in there';
     expectRefused(await begunWith(agent, (parameters) => parameters.delete('max_age')), unknownAge);

@@ -1,8 +1,8 @@
 /** The OpenAPI document: every route is in it, from the schemas that validate, and its page works with the CSP. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask } from '../../support/ask.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ADMIN_ROUTES, ROUTES } from '../../support/routes.ts';
+import { sendRequest } from '../../support/send-request.ts';
 
 interface Document {
   openapi: string;
@@ -31,7 +31,7 @@ let site: TestSite;
 let document: Document;
 beforeAll(async () => {
   site = await startSite();
-  document = JSON.parse((await ask(`${site.url}/openapi.json`)).body);
+  document = JSON.parse((await sendRequest(`${site.url}/openapi.json`)).body);
 });
 afterAll(() => site.close());
 
@@ -174,7 +174,7 @@ describe('the document', () => {
 
 describe('the page', () => {
   test('is rendered here, without scripts, styles or other resources from elsewhere', async () => {
-    const { status, headers, body } = await ask(`${site.url}/docs`);
+    const { status, headers, body } = await sendRequest(`${site.url}/docs`);
     expect(status).toBe(200);
     expect(headers['content-security-policy']).toContain("script-src 'self'");
     expect(body).not.toMatch(/<script[^>]*>[^<]|<style|\son\w+=|style="/);

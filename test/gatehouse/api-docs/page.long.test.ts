@@ -4,10 +4,10 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sampleOf } from '../../../src/gatehouse/api-docs/curl.ts';
 import { fieldsOf, type JsonSchema } from '../../../src/gatehouse/api-docs/schema-fields.ts';
-import { ask } from '../../support/ask.ts';
 import { useBrowser } from '../../support/browser.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
 
@@ -19,7 +19,7 @@ beforeAll(async () => {
   site = await startSite();
   desk = await openVaultDesk(site);
   admin = await administratorOf(site, desk);
-  ({ body } = await ask(`${site.url}/docs`));
+  ({ body } = await sendRequest(`${site.url}/docs`));
 });
 afterAll(async () => {
   await desk.close();

@@ -6,10 +6,10 @@ import { createAuditNotes } from '../../../src/gatehouse/audit/notes.ts';
 import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
 import { containsCardNumber } from '../../../src/shared/observability/card-numbers.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { ask, DATA } from '../../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { emptyPlace, type Place } from '../../support/places.ts';
 import { missingRedis } from '../../support/redis-server.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
+import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { administratorOf } from '../relay/service.ts';
@@ -34,9 +34,9 @@ const eventsOf = (records: readonly AuditRecord[]) =>
   );
 
 describe('R94 the trail', () => {
-  let place: Place;
+  let place: TestStorage;
   beforeAll(async () => {
-    place = await emptyPlace('SQLite');
+    place = await createTestStorage('SQLite');
   });
   afterAll(() => place?.dispose());
 
@@ -49,7 +49,7 @@ describe('R94 the trail', () => {
   };
 
   test('too many everyday events evict only everyday events, and no change', async () => {
-    await place.look(async (store) => {
+    await place.withStore(async (store) => {
       let now = START;
       const trail = createAuditTrail({ store, clock: () => now, days: 30, maxEntries: 60 });
       for (let n = 0; n < 20; n += 1) await trail.append(change, START + n);
@@ -76,8 +76,8 @@ describe('R94 the trail', () => {
 });
 
 test('R94 too many everyday events are removed without reading the changes before them', async () => {
-  const place = await emptyPlace('SQLite');
-  await place.look(async (store) => {
+  const place = await createTestStorage('SQLite');
+  await place.withStore(async (store) => {
     let read = 0;
     const logEntries: Store['logEntries'] = (log, ids) => {
       read += ids.length;
@@ -95,8 +95,8 @@ test('R94 too many everyday events are removed without reading the changes befor
 test.skipIf(missingRedis !== undefined)(
   'R86 on Redis no id of an entry is taken for a card number in the log',
   async () => {
-    const place = await emptyPlace('Redis');
-    await place.look(async (store) => {
+    const place = await createTestStorage('Redis');
+    await place.withStore(async (store) => {
       const records: AuditRecord[] = [];
       const trail = createAuditTrail({ store, clock: () => START, onStored: (record) => void records.push(record) });
       for (let n = 0; n < 200; n += 1) await trail.append(signedIn);
@@ -112,8 +112,8 @@ test.skipIf(missingRedis !== undefined)(
 );
 
 test('R94 counts every action of an administrator as a change, except refusals and reading', async () => {
-  const place = await emptyPlace('SQLite');
-  await place.look(async (store) => {
+  const place = await createTestStorage('SQLite');
+  await place.withStore(async (store) => {
     const trail = createAuditTrail({ store, clock: () => START, maxEntries: 1 });
     const actor = { kind: 'admin_token', id: 'a1' } as const;
     await trail.append({ ...refusal, actor });
@@ -210,7 +210,9 @@ describe('R94 over HTTP', () => {
     const { agent } = await signIn(site, 'second@example.test');
     const cookie = agent.cookies.header(site.url);
     for (let n = 0; n < 300; n += 1) {
-      expect((await ask(`${site.url}/admin/api/users`, { headers: { ...DATA, cookie } })).status).toBe(403);
+      expect((await sendRequest(`${site.url}/admin/api/users`, { headers: { ...ACCEPT_JSON, cookie } })).status).toBe(
+        403,
+      );
     }
     await site.restart();
     const found = async () =>

@@ -1,12 +1,12 @@
 /** R93 over HTTP: the budgets of users and relay tokens for paid calls to the BIN lookup service. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import {
   type ScriptedBinService,
   sendJson,
   startScriptedBinService,
 } from '../../support/scripted-bin-lookup-service.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer } from '../relay/service.ts';
 
@@ -25,17 +25,17 @@ async function userOf(site: TestSite, login: string) {
   const cookie = agent.cookies.header(site.url);
   const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
   return {
-    one: (bin: string) => ask(`${site.url}/bin/${bin}`, { headers: { ...DATA, cookie } }),
+    one: (bin: string) => sendRequest(`${site.url}/bin/${bin}`, { headers: { ...ACCEPT_JSON, cookie } }),
     many: (bins: readonly string[]) =>
-      ask(`${site.url}/bin`, {
+      sendRequest(`${site.url}/bin`, {
         method: 'POST',
-        headers: { ...DATA, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
+        headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
         body: JSON.stringify({ bins }),
       }),
     form: (bin: string) =>
-      ask(`${site.url}/bin`, {
+      sendRequest(`${site.url}/bin`, {
         method: 'POST',
-        headers: { ...PAGE, ...FORM, cookie },
+        headers: { ...ACCEPT_HTML, ...FORM_BODY, cookie },
         body: `_csrf=${csrf}&bin=${bin}`,
       }),
   };
@@ -79,7 +79,7 @@ describe('with small budgets', () => {
   });
 
   const relayed = (token: string, bins: readonly string[]) =>
-    ask(`${site.url}/relay/bin`, {
+    sendRequest(`${site.url}/relay/bin`, {
       method: 'POST',
       headers: { ...bearer(token), ...JSON_BODY },
       body: JSON.stringify({ bins }),
@@ -118,13 +118,13 @@ describe('with small budgets', () => {
     // Three went to the user, two to the other token, and eight are kept.
     expect(remoteOf(asked)).toBe(7);
     expect(resultsOf(asked).at(-1)?.problem).toMatchObject({ detail: expect.stringContaining('reserved for users') });
-    const single = await ask(`${site.url}/relay/bin/49000000`, { headers: bearer(batch) });
+    const single = await sendRequest(`${site.url}/relay/bin/49000000`, { headers: bearer(batch) });
     expect([single.status, JSON.parse(single.body).code]).toEqual([429, 'bin_quota_exhausted']);
 
     const other = await userOf(site, 'second@example.test');
     expect((await other.one('49000000')).headers['gatehouse-source']).toBe('service');
     // Paid for by the user, it costs the service nothing.
-    const cached = await ask(`${site.url}/relay/bin/49000000`, { headers: bearer(batch) });
+    const cached = await sendRequest(`${site.url}/relay/bin/49000000`, { headers: bearer(batch) });
     expect(cached.headers['gatehouse-source']).toBe('cache');
   });
 

@@ -4,11 +4,11 @@ import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BUILT_IN_ABOUT, REAL_USE } from '../../../src/shared/bin/built-in-dataset.ts';
-import { ask, DATA, PAGE } from '../../support/ask.ts';
 import { withCheckDigit } from '../../support/bins.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { startProgram } from '../../support/program.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
 
@@ -43,7 +43,7 @@ const outbound = () => site.sandbox.requests.latest('bin-lookup-service').length
 const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
 
 async function advice() {
-  const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+  const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
   return {
     isExample: body.includes(BUILT_IN_ABOUT) && body.includes(REAL_USE),
     isOld: body.includes('more than two years old'),
@@ -106,7 +106,7 @@ describe('bin import', () => {
       networks: [{ key: 'visa', rows: 1 }],
       countries: [{ key: 'DK', name: 'Denmark', rows: 1 }],
     });
-    const { status, body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+    const { status, body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
     expect(status).toBe(200);
     for (const text of ['A source', '3 February 2024', 'A licence', 'Line 3:', 'Denmark', '<meter', '<svg', 'banks-db'])
       expect(body).toContain(text);
@@ -162,7 +162,7 @@ describe('bin import', () => {
         // A rollback would change nothing here.
         previous: null,
       });
-      const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+      const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
       expect(body).toContain('Line 3: the range does not begin');
       expect(body).toContain('takes precedence over imports');
       expect(body).not.toContain('Import another one');
@@ -249,16 +249,16 @@ describe('bin enrich', () => {
 
   test('F20 shows that the service fails', async () => {
     site.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'error' });
-    expect((await ask(`${site.url}/bin/99000099`, { headers: { ...DATA, cookie } })).status).toBe(503);
+    expect((await sendRequest(`${site.url}/bin/99000099`, { headers: { ...ACCEPT_JSON, cookie } })).status).toBe(503);
     // The network of this one is known here as well as there.
-    const known = await ask(`${site.url}/bin/42000099`, { headers: { ...DATA, cookie } });
+    const known = await sendRequest(`${site.url}/bin/42000099`, { headers: { ...ACCEPT_JSON, cookie } });
     expect([known.status, JSON.parse(known.body).scheme]).toEqual([200, 'visa']);
     expect(known.headers).toMatchObject({ 'gatehouse-source': 'rules', 'retry-after': '30' });
     const { body: page } = await agent.submit(await agent.get(`${site.url}/bin`), { bin: '42000099' });
     expect(page).toContain('The BIN lookup service could not be called.');
     site.sandbox.faults.clear();
     expect((await seen()).service).toMatchObject({ status: 'failing', lastFailure: 'status' });
-    const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+    const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
     expect(body).toContain('it responded with an error');
   });
 });

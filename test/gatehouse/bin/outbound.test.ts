@@ -1,8 +1,7 @@
 /** R86: no request to the BIN lookup service contains nine successive digits of the input. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, FORM, JSON_BODY } from '../../support/ask.ts';
-import { heardSoFar } from '../../support/bin-watch.ts';
+import { countBinRequests } from '../../support/bin-watch.ts';
 import { withCheckDigit } from '../../support/bins.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { recordOutbound } from '../../support/outbound-recorder.ts';
@@ -11,6 +10,7 @@ import {
   sendJson,
   startScriptedBinService,
 } from '../../support/scripted-bin-lookup-service.ts';
+import { ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 
 let service: ScriptedBinService;
 let site: TestSite;
@@ -46,13 +46,15 @@ test('R86: by path, query, JSON, form and headers', async () => {
       const form = new URLSearchParams({ bin: text }).toString();
       const path = `${site.url}/bin/${encodeURIComponent(text)}`;
       await Promise.all([
-        ask(path, { headers: { ...DATA, ...headers } }),
-        ask(`${site.url}/bin/457173?bin=${encodeURIComponent(text)}`, { headers: { ...DATA, ...headers } }),
-        ask(`${site.url}/bin/457173`, {
-          headers: { ...DATA, ...headers, 'x-bin': text.trim(), 'user-agent': text.trim() },
+        sendRequest(path, { headers: { ...ACCEPT_JSON, ...headers } }),
+        sendRequest(`${site.url}/bin/457173?bin=${encodeURIComponent(text)}`, {
+          headers: { ...ACCEPT_JSON, ...headers },
         }),
-        ask(`${site.url}/bin`, { method: 'POST', headers: { ...JSON_BODY, ...headers }, body }),
-        ask(`${site.url}/bin`, { method: 'POST', headers: { ...FORM, ...headers }, body: form }),
+        sendRequest(`${site.url}/bin/457173`, {
+          headers: { ...ACCEPT_JSON, ...headers, 'x-bin': text.trim(), 'user-agent': text.trim() },
+        }),
+        sendRequest(`${site.url}/bin`, { method: 'POST', headers: { ...JSON_BODY, ...headers }, body }),
+        sendRequest(`${site.url}/bin`, { method: 'POST', headers: { ...FORM_BODY, ...headers }, body: form }),
       ]);
     }),
     { numRuns: 60 },
@@ -62,7 +64,7 @@ test('R86: by path, query, JSON, form and headers', async () => {
   expect(streams).toMatch(/^GET \/\d{6,8} HTTP/m);
   expect(service.hits.length).toBeGreaterThan(30);
   // So did the watch over the whole run.
-  expect(heardSoFar()).toBe(service.hits.length);
+  expect(countBinRequests()).toBe(service.hits.length);
   expect(streams).not.toMatch(/\d{9}/);
   expect(service.hits.filter(({ url }) => !/^\/\d{6,8}$/.test(url))).toEqual([]);
 });

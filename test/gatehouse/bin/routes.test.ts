@@ -2,9 +2,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createBinService } from '../../../src/bin-lookup-service/service.ts';
 import { testCards } from '../../../src/shared/bin/test-cards.ts';
-import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { withoutRandomTexts } from '../../support/random-texts.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 
 let site: TestSite;
 let cookie: string;
@@ -18,35 +18,39 @@ beforeAll(async () => {
 afterEach(() => site.sandbox.faults.clear());
 afterAll(() => site.close());
 
-const get = (bin: string) => ask(`${site.url}/bin/${bin}`, { headers: { ...DATA, cookie } });
+const get = (bin: string) => sendRequest(`${site.url}/bin/${bin}`, { headers: { ...ACCEPT_JSON, cookie } });
 const post = (bins: unknown) =>
-  ask(`${site.url}/bin`, {
+  sendRequest(`${site.url}/bin`, {
     method: 'POST',
-    headers: { ...DATA, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
+    headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
     body: JSON.stringify({ bins }),
   });
 const postForm = (body: string) =>
-  ask(`${site.url}/bin`, { method: 'POST', headers: { ...PAGE, ...FORM, cookie }, body: `_csrf=${csrf}&${body}` });
+  sendRequest(`${site.url}/bin`, {
+    method: 'POST',
+    headers: { ...ACCEPT_HTML, ...FORM_BODY, cookie },
+    body: `_csrf=${csrf}&${body}`,
+  });
 const outbound = () => site.sandbox.requests.latest('bin-lookup-service').length;
 
 test('responds to a form with the page, whatever its Accept header is', async () => {
-  const headers = { accept: '*/*', ...FORM, cookie };
-  const page = await ask(`${site.url}/bin`, { method: 'POST', headers, body: `_csrf=${csrf}&bin=45717360` });
+  const headers = { accept: '*/*', ...FORM_BODY, cookie };
+  const page = await sendRequest(`${site.url}/bin`, { method: 'POST', headers, body: `_csrf=${csrf}&bin=45717360` });
   expect([page.status, page.body.includes('Jyske Bank')]).toEqual([200, true]);
 });
 
 describe('GET /bin', () => {
   test('shows the empty form when the URL of a result is reloaded', async () => {
-    const page = await ask(`${site.url}/bin`, { headers: { ...PAGE, cookie } });
+    const page = await sendRequest(`${site.url}/bin`, { headers: { ...ACCEPT_HTML, cookie } });
     expect([page.status, page.body.includes('name="bin"')]).toEqual([200, true]);
   });
 });
 
 test('marks refusals of Gatehouse with Proxy-Status, and no other responses', async () => {
   for (const path of ['/bin/45717360', '/threads/current']) {
-    const refused = await ask(site.url + path, { headers: DATA });
+    const refused = await sendRequest(site.url + path, { headers: ACCEPT_JSON });
     expect([refused.status, refused.headers['proxy-status']]).toEqual([401, 'gatehouse; error=http_request_denied']);
-    const answered = await ask(site.url + path, { headers: { ...DATA, cookie } });
+    const answered = await sendRequest(site.url + path, { headers: { ...ACCEPT_JSON, cookie } });
     expect([answered.status, answered.headers['proxy-status']]).toEqual([200, undefined]);
   }
 });
@@ -127,7 +131,7 @@ describe('GET /bin/{bin}', () => {
   });
 
   test('needs a session', async () => {
-    const { status, body } = await ask(`${site.url}/bin/45717360`, { headers: DATA });
+    const { status, body } = await sendRequest(`${site.url}/bin/45717360`, { headers: ACCEPT_JSON });
     expect([status, JSON.parse(body).code]).toEqual([401, 'sign_in_required']);
   });
 });
@@ -196,9 +200,9 @@ describe('POST /bin with JSON', () => {
   });
 
   test.each(['', 'null', '"45717360"', '[]', '{"bins":', 'bins=45717360'])('a body of %j is refused', async (body) => {
-    const refused = await ask(`${site.url}/bin`, {
+    const refused = await sendRequest(`${site.url}/bin`, {
       method: 'POST',
-      headers: { ...DATA, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
+      headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
       body,
     });
     expect([refused.status, JSON.parse(refused.body).code]).toEqual([400, 'invalid_request']);

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA } from '../../support/ask.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { makeAdminToken, runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
 
@@ -26,8 +26,8 @@ const apply = async (...options: string[]) => {
   return { status, stderr, ...(stdout.startsWith('{') ? JSON.parse(stdout) : {}) };
 };
 const stored = async (id: string) => {
-  const headers = { ...DATA, authorization: `Bearer ${token}` };
-  const { status, body } = await ask(`${site.url}/admin/api/connected-apps/${id}`, { headers });
+  const headers = { ...ACCEPT_JSON, authorization: `Bearer ${token}` };
+  const { status, body } = await sendRequest(`${site.url}/admin/api/connected-apps/${id}`, { headers });
   return status === 200 ? JSON.parse(body) : undefined;
 };
 const audited = async (event: string) =>

@@ -16,13 +16,19 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
-import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { type Fleet, type FleetUser, LOGINS, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { skipWithout } from '../../support/missing.ts';
-import { addBulk, bulkKey, emptyPlace, type Place, untilFilling } from '../../support/places.ts';
 import { type CommandResult, isRunning, runCommandProcess, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { refusalOf } from '../../support/refusal.ts';
 import { runCommand } from '../../support/terminal.ts';
+import {
+  addBulk,
+  bulkKey,
+  createTestStorage,
+  type TestStorage,
+  untilPartlyFilled,
+} from '../../support/test-storage.ts';
 import { until } from '../../support/until.ts';
 
 const [UMA = '', NEWCOMER = '', ADMIN = ''] = LOGINS;
@@ -36,14 +42,14 @@ export function testBackups(kind: StoreKind): void {
     const missing = missingRedis;
     const folder = mkdtempSync(join(tmpdir(), 'gatehouse-backup-'));
     const file = join(folder, 'one.backup');
-    const places: Place[] = [];
+    const places: TestStorage[] = [];
     let fleet: Fleet;
-    let person: Person;
-    let admin: Person;
+    let person: FleetUser;
+    let admin: FleetUser;
     beforeAll(async () => {
       if (missing) return;
       fleet = await startFleet({ kind, processes: 1 });
-      fleet.tokens.lifetimeSeconds = 1;
+      fleet.tokenEndpoint.lifetimeSeconds = 1;
       // Each restored storage refreshes with the token of the backup.
       fleet.sandbox.refreshTokens.policy = 'grace';
       person = await fleet.signIn(UMA);
@@ -61,14 +67,17 @@ export function testBackups(kind: StoreKind): void {
         await work();
       });
     const newPlace = async (of: StoreKind) => {
-      const place = await emptyPlace(of);
+      const place = await createTestStorage(of);
       places.push(place);
       return place;
     };
     const backUp = (...args: string[]): Promise<CommandResult> => runCommand(['backup', ...args], fleet.env);
-    const restore = (place: Place, args: string[] = [file], env: Record<string, string> = {}): Promise<CommandResult> =>
-      runCommand(['restore', ...args], { ...fleet.env, ...place.env, ...env });
-    const restartOn = async ({ env }: Place) => {
+    const restore = (
+      place: TestStorage,
+      args: string[] = [file],
+      env: Record<string, string> = {},
+    ): Promise<CommandResult> => runCommand(['restore', ...args], { ...fleet.env, ...place.env, ...env });
+    const restartOn = async ({ env }: TestStorage) => {
       const member = fleet.member(0);
       await member.kill();
       Object.assign(member.env, env);
@@ -77,10 +86,10 @@ export function testBackups(kind: StoreKind): void {
     /** Holds a record that has ended since. */
     const backupWithSoon = async () => {
       const path = join(folder, 'soon.backup');
-      await fleet.vault.store.write([{ put: SOON, value: 'gone soon', lifetimeSeconds: 15 }]);
+      await fleet.storage.store.write([{ put: SOON, value: 'gone soon', lifetimeSeconds: 15 }]);
       expect((await backUp(path)).status).toBe(0);
       expect(readFileSync(path, 'utf8')).toContain(SOON);
-      await until(async () => (await fleet.vault.store.get(SOON)) === undefined);
+      await until(async () => (await fleet.storage.store.get(SOON)) === undefined);
       return path;
     };
     const altered = (name: string, change: (text: string) => string) => {
@@ -110,7 +119,7 @@ export function testBackups(kind: StoreKind): void {
         expect(createHash('sha256').update(covered).digest('hex')).toBe(sha256);
         for (const setting of ['ENCRYPTION_KEYS', 'SESSION_SECRETS'])
           expect(covered).not.toContain(fleet.env[setting]?.split(':').at(-1));
-        for (const { accessToken, refreshToken } of fleet.tokens.issued) {
+        for (const { accessToken, refreshToken } of fleet.tokenEndpoint.issued) {
           expect(covered).not.toContain(accessToken);
           expect(covered).not.toContain(refreshToken);
         }
@@ -216,14 +225,14 @@ export function testBackups(kind: StoreKind): void {
           expect([restored.status, restored.stderr]).toEqual([0, '']);
           const { items, expired } = JSON.parse(restored.stdout);
           if (soon) expect(expired).toBeGreaterThan(0);
-          expect(await place.look((store) => store.get(SOON))).toBeUndefined();
+          expect(await place.withStore((store) => store.get(SOON))).toBeUndefined();
           const lines = readFileSync(fresh, 'utf8').split('\n');
           expect(items + expired).toBe(lines.length - 3);
 
-          const before = fleet.tokens.issued.length;
+          const before = fleet.tokenEndpoint.issued.length;
           await restartOn(place);
           expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
-          expect(fleet.tokens.issued.length).toBeGreaterThan(before);
+          expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(before);
           for (const filter of ['event=sign_in.succeeded', 'event=storage.restored', `who=${UMA}`]) {
             const response = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
             expect([filter, response.status, JSON.parse(response.body).items.length > 0]).toEqual([filter, 200, true]);
@@ -242,7 +251,7 @@ export function testBackups(kind: StoreKind): void {
           expect(full.stderr).toContain('add --replace');
           const replaced = await restore(place, [fresh, '--replace', '--json']);
           expect([replaced.status, replaced.stderr]).toEqual([0, '']);
-          expect(await place.look((store) => store.count('users:{users}'))).toBe(2);
+          expect(await place.withStore((store) => store.count('users:{users}'))).toBe(2);
         },
       );
     }
@@ -250,7 +259,7 @@ export function testBackups(kind: StoreKind): void {
     check('killed in the middle, a restore leaves what nothing starts from, and begins anew', async () => {
       const source = await newPlace(kind);
       expect((await restore(source)).status).toBe(0);
-      await source.look((store) => addBulk(store, BULK));
+      await source.withStore((store) => addBulk(store, BULK));
       const large = join(folder, 'large.backup');
       // On a busy machine it may be done before it is caught: then it is tried again.
       do {
@@ -267,11 +276,11 @@ export function testBackups(kind: StoreKind): void {
 
       const place = await newPlace(kind);
       const env = { ...fleet.env, ...place.env };
-      await place.look(async (store) => {
+      await place.withStore(async (store) => {
         for (let restored = BULK; restored >= BULK; ) {
           await store.clear('');
           const program = startProgram(['node', 'src/cli.ts', 'restore', '--replace', large], env);
-          await untilFilling(store);
+          await untilPartlyFilled(store);
           if (isRunning(program.pid)) program.signal('SIGKILL');
           await program.ended;
           restored = (await Array.fromAsync(store.dump())).flat().length;
@@ -282,7 +291,7 @@ export function testBackups(kind: StoreKind): void {
 
       const done = await restore(place, [large, '--json']);
       expect([done.status, done.stderr]).toEqual([0, '']);
-      expect(await place.look((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
+      expect(await place.withStore((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
       await restartOn(place);
       expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
     });

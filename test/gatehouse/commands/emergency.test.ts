@@ -2,8 +2,8 @@
 import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createProgram } from '../../../src/gatehouse/commands/program.ts';
-import { ask, DATA } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { makeAdminToken, runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
 
@@ -33,7 +33,8 @@ const lastAudit = async (event: string) =>
     .findLast((entry) => entry.event === event);
 
 const statusFor = async (token: string) =>
-  (await ask(`${site.url}/admin/api/users`, { headers: { ...DATA, authorization: `Bearer ${token}` } })).status;
+  (await sendRequest(`${site.url}/admin/api/users`, { headers: { ...ACCEPT_JSON, authorization: `Bearer ${token}` } }))
+    .status;
 
 beforeAll(async () => {
   site = await startSite();

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, type TestContext, test } from 'vitest';
-import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { type Fleet, type FleetUser, LOGINS, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { runCommandProcess, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
@@ -14,7 +14,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
   describe(`on ${kind}`, () => {
     const missing = kind === 'Redis' ? missingRedis : undefined;
     let fleet: Fleet;
-    let people: Person[];
+    let people: FleetUser[];
     let file: string;
     let tokens: string[];
     beforeAll(async () => {
@@ -30,10 +30,10 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     const moveOut = async () => {
       tokens = [];
       for (const { userId } of people) {
-        const stored = await fleet.vault.grants.loadStored(userId, 'platform');
+        const stored = await fleet.storage.grants.loadStored(userId, 'platform');
         if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
-        tokens.push(fleet.tokens.latestOf(userId)?.refreshToken ?? '');
-        await fleet.vault.grants.remove(userId, 'platform', stored.version);
+        tokens.push(fleet.tokenEndpoint.latestOf(userId)?.refreshToken ?? '');
+        await fleet.storage.grants.remove(userId, 'platform', stored.version);
       }
       const entries = people.map(({ userId: id }, at) => ({ user: { id }, app: 'platform', refreshToken: tokens[at] }));
       writeFileSync(file, entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
@@ -54,8 +54,9 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       for (const token of tokens) expect(stdout).not.toContain(token);
       return { status, ...JSON.parse(stdout) };
     };
-    const usesOf = (token: string) => fleet.tokens.uses.filter(({ refreshToken }) => refreshToken === token).length;
-    const statusOf = async (person: Person) => (await fleet.thread(fleet.member(0), person)).status;
+    const usesOf = (token: string) =>
+      fleet.tokenEndpoint.uses.filter(({ refreshToken }) => refreshToken === token).length;
+    const statusOf = async (person: FleetUser) => (await fleet.thread(fleet.member(0), person)).status;
     const startAndKill = async (reached: () => Promise<unknown>) => {
       const program = startProgram(['node', 'src/cli.ts', 'connections', 'import', file], fleet.env);
       await reached();
@@ -77,24 +78,24 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     );
 
     check('R111: after kill -9 the next start settles what was sealed, and the import can be run again', async () => {
-      const calls = fleet.tokens.calls();
+      const calls = fleet.tokenEndpoint.callCount();
       const release = fleet.sandbox.faults.set({
         ...{ listener: 'identity-provider', path: '/token', kind: 'hold' },
         until: new Promise(() => undefined),
       });
-      await startAndKill(() => until(() => fleet.tokens.calls() === calls + people.length));
+      await startAndKill(() => until(() => fleet.tokenEndpoint.callCount() === calls + people.length));
       release();
       const member = fleet.member(0);
       await member.kill();
       await member.start();
-      const isConnected = async ({ userId }: Person) => (await fleet.vault.read(userId)).accessToken !== '';
+      const isConnected = async ({ userId }: FleetUser) => (await fleet.storage.readGrant(userId)).accessToken !== '';
       for (const person of people) await until(() => isConnected(person));
       expect(await run()).toMatchObject({ status: 0, imported: 0, alreadyConnected: people.length });
       for (const person of people) expect(await statusOf(person)).toBe(200);
     });
 
     checkOnce('R111: the admin API and the command at once use each refresh token once', async () => {
-      const admin = await administratorOf(fleet, fleet.vault);
+      const admin = await administratorOf(fleet, fleet.storage);
       const entries = people.map(({ userId: id }, at) => ({ user: { id }, app: 'platform', refreshToken: tokens[at] }));
       const [{ status, json }, report] = await Promise.all([
         admin.call('POST', '/connections/import', { entries }),
@@ -136,12 +137,12 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     checkOnce(
       'R111: where kill -9 lost a response that the provider gives once, the report names that user alone',
       async () => {
-        const held = fleet.tokens.holdNext();
+        const held = fleet.tokenEndpoint.holdNext();
         await startAndKill(async () => {
-          await held.made;
+          await held.prepared;
           // The other responses arrive.
           await until(async () => {
-            const grants = await Promise.all(people.map(({ userId }) => fleet.vault.read(userId)));
+            const grants = await Promise.all(people.map(({ userId }) => fleet.storage.readGrant(userId)));
             return grants.filter(({ accessToken }) => accessToken !== '').length === people.length - 1;
           });
         });
@@ -149,9 +150,9 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
         const report = await run();
         expect(report).toMatchObject({ status: 1, imported: 0, alreadyConnected: people.length - 1, refused: 1 });
         expect(report.failures).toMatchObject([{ result: 'refused', cause: 'response_lost', app: 'platform' }]);
-        const used = fleet.tokens.uses.length;
+        const used = fleet.tokenEndpoint.uses.length;
         expect((await run()).failures).toEqual(report.failures);
-        expect(fleet.tokens.uses.length).toBe(used);
+        expect(fleet.tokenEndpoint.uses.length).toBe(used);
       },
     );
   });

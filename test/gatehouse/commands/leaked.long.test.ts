@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { openConsole } from '../../sandbox/foreign-client.ts';
-import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingCurl, type Operator, startOperator } from '../../support/operator.ts';
-import { backToNow, pass } from '../../support/passing-time.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { makeAdminToken, runCommand } from '../../support/terminal.ts';
+import { advanceClock, resetClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { ANYTHING, assertionOf, bearer, relayThread } from '../relay/service.ts';
 
@@ -60,7 +60,7 @@ const thread = async () => {
 
 test('a relay token: the old one is refused, the service gets a new one, and its use is listed', async () => {
   const admin = bearer(await makeAdminToken(site));
-  const made = await ask(`${site.url}/admin/api/relay-tokens`, {
+  const made = await sendRequest(`${site.url}/admin/api/relay-tokens`, {
     method: 'POST',
     headers: { ...admin, ...JSON_BODY },
     body: JSON.stringify(ANYTHING),
@@ -83,9 +83,9 @@ test('a relay token: the old one is refused, the service gets a new one, and its
 
 test('an admin token: it is refused, and what it did is listed', async () => {
   const leaked = await makeAdminToken(site);
-  const call = () => ask(`${site.url}/admin/api/users`, { headers: { ...DATA, ...bearer(leaked) } });
+  const call = () => sendRequest(`${site.url}/admin/api/users`, { headers: { ...ACCEPT_JSON, ...bearer(leaked) } });
   expect((await call()).status).toBe(200);
-  const made = await ask(`${site.url}/admin/api/relay-tokens`, {
+  const made = await sendRequest(`${site.url}/admin/api/relay-tokens`, {
     method: 'POST',
     headers: { ...bearer(leaked), ...JSON_BODY },
     body: JSON.stringify({ ...ANYTHING, name: 'of the attacker' }),
@@ -103,15 +103,15 @@ test('the client secret of an app: the new one is used after a reload, and no co
   const doctor = () => runCommand(['doctor', 'platform'], site.env);
   expect((await doctor()).status).toBe(1);
   // The access token expires.
-  pass(90);
+  advanceClock(90);
   expect(await thread()).toBe('provider_unavailable');
   // The doctor compares the clocks.
-  backToNow();
+  resetClock();
   await follow('new-secret', { input: `${secret}\n` });
   await follow('client-secret');
   expect((await doctor()).status).toBe(0);
   // After a failure, refreshes wait for half a minute.
-  pass(150);
+  advanceClock(150);
   expect(await thread()).toBe(200);
   expect((await signIn(site)).page.url).toBe(`${site.url}/`);
 });

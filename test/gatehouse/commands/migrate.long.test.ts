@@ -2,33 +2,39 @@
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test, vi } from 'vitest';
 import { startGatehouse } from '../../../src/gatehouse/start.ts';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
-import { type Fleet, LOGINS, type Person, startFleet } from '../../support/fleet.ts';
+import { type Fleet, type FleetUser, LOGINS, startFleet } from '../../support/fleet.ts';
 import { skipWithout } from '../../support/missing.ts';
-import { addBulk, bulkKey, emptyPlace, type Place, untilFilling } from '../../support/places.ts';
 import { type CommandResult, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { refusalOf } from '../../support/refusal.ts';
 import { runCommand } from '../../support/terminal.ts';
+import {
+  addBulk,
+  bulkKey,
+  createTestStorage,
+  type TestStorage,
+  untilPartlyFilled,
+} from '../../support/test-storage.ts';
 
 const [UMA = '', , ADMIN = ''] = LOGINS;
 const BULK = 10_000;
 
 describe('migrate', () => {
   let fleet: Fleet;
-  let person: Person;
-  let admin: Person;
-  let redis: Place;
-  let back: Place;
+  let person: FleetUser;
+  let admin: FleetUser;
+  let redis: TestStorage;
+  let back: TestStorage;
   beforeAll(async () => {
     if (missingRedis) return;
     fleet = await startFleet({ kind: 'SQLite', processes: 1 });
-    fleet.tokens.lifetimeSeconds = 1;
+    fleet.tokenEndpoint.lifetimeSeconds = 1;
     person = await fleet.signIn(UMA);
     admin = await fleet.signIn(ADMIN);
-    await fleet.vault.store.increment('bin-quota:{2026-11}', 41, { lifetimeSeconds: 3_600 });
-    await addBulk(fleet.vault.store, BULK);
-    redis = await emptyPlace('Redis');
-    back = await emptyPlace('SQLite');
+    await fleet.storage.store.increment('bin-quota:{2026-11}', 41, { lifetimeSeconds: 3_600 });
+    await addBulk(fleet.storage.store, BULK);
+    redis = await createTestStorage('Redis');
+    back = await createTestStorage('SQLite');
   });
   afterAll(async () => {
     await fleet?.close();
@@ -81,8 +87,8 @@ describe('migrate', () => {
 
   check('a killed migration leaves the source usable, and starts from the beginning when it is run again', async () => {
     const program = startProgram(['node', 'src/cli.ts', 'migrate'], environment());
-    await redis.look(async (store) => {
-      await untilFilling(store);
+    await redis.withStore(async (store) => {
+      await untilPartlyFilled(store);
       program.signal('SIGKILL');
       vi.useFakeTimers({ toFake: ['Date'] });
       await program.ended;
@@ -109,16 +115,16 @@ describe('migrate', () => {
       expect(await refused({})).toContain('was moved to another place');
       expect((await migrate()).status).toBe(78);
 
-      const before = fleet.tokens.issued.length;
+      const before = fleet.tokenEndpoint.issued.length;
       await restart(redis.env);
       expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
-      expect(fleet.tokens.issued.length).toBeGreaterThan(before);
+      expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(before);
       for (const filter of ['event=sign_in.succeeded', 'event=storage.moved', `who=${UMA}`]) {
         const response = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
         expect([filter, response.status, JSON.parse(response.body).items.length > 0]).toEqual([filter, 200, true]);
       }
-      expect(await redis.look((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
-      expect(await redis.look((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
+      expect(await redis.withStore((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
+      expect(await redis.withStore((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
     },
   );
 
@@ -134,12 +140,12 @@ describe('migrate', () => {
     expect([moved.status, moved.stderr]).toEqual([0, '']);
     expect(moved.stdout).toMatch(/Moved [\d,]+ items from Redis at 127\.0\.0\.1:\d+ to SQLite in/);
     expect(await refused(redis.env)).toContain('was moved to another place');
-    const before = fleet.tokens.issued.length;
+    const before = fleet.tokenEndpoint.issued.length;
     await restart(back.env);
     expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
-    expect(fleet.tokens.issued.length).toBeGreaterThan(before);
+    expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(before);
     const response = await fleet.get(fleet.member(0), `/admin/api/audit?who=${UMA}`, admin);
     expect(JSON.parse(response.body).items.length).toBeGreaterThan(0);
-    expect(await back.look((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
+    expect(await back.withStore((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
   });
 });

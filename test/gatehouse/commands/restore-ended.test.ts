@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, JSON_BODY } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
-import { startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { freePort } from '../../support/ports.ts';
+import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { makeAdminToken, runCommand } from '../../support/terminal.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer } from '../relay/service.ts';
@@ -70,7 +70,7 @@ test('the lines of restore --audit end only the records that were ended since', 
     return { ...app, clientSecret: site.provider.clientSecret };
   };
   for (const id of ['gone', 'off']) await made('/connected-apps', appOf(id));
-  const createdLink = await ask(`${site.url}/relay/connect-links`, {
+  const createdLink = await sendRequest(`${site.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...bearer(relayToken.token), ...JSON_BODY },
     body: JSON.stringify({ user: dan.userId, app: 'files' }),
@@ -124,11 +124,11 @@ test('the lines of restore --audit end only the records that were ended since', 
     site.provider.app(site.url),
     site.provider.app(site.url, { id: 'files', name: 'Files', signIn: undefined }),
   ];
-  restored = await startAlone({ port, apps, env: { ...env, PUBLIC_URL: `http://127.0.0.1:${port}` } });
+  restored = await startWithoutSandbox({ port, apps, env: { ...env, PUBLIC_URL: `http://127.0.0.1:${port}` } });
   const token = await makeAdminToken(restored);
   const states = async () => {
     const statusOf = async (path: string) =>
-      ask(`${restored?.url}/admin/api${path}`, {
+      sendRequest(`${restored?.url}/admin/api${path}`, {
         headers: { accept: 'application/json', authorization: `Bearer ${token}` },
       });
     const paths = [

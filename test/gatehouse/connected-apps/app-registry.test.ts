@@ -15,7 +15,7 @@ import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
-import { PATIENTLY } from '../../support/until.ts';
+import { LONG_TIMEOUT } from '../../support/until.ts';
 
 const NOW = 1_800_000_000_000;
 const MANAGEMENT = { url: 'https://idp.test/register/c1', token: 'rat-1' };
@@ -90,10 +90,10 @@ describe('a registered app', () => {
   test('is used by every other process', async () => {
     const other = await open([]);
     await created('a');
-    await vi.waitFor(() => expect(other.apps.find('a')?.name).toBe('App a'), PATIENTLY);
+    await vi.waitFor(() => expect(other.apps.find('a')?.name).toBe('App a'), LONG_TIMEOUT);
     const before = await other.registry.find('a');
     await registry.remove('a', before?.version ?? 0);
-    await vi.waitFor(() => expect(other.apps.find('a')).toBeUndefined(), PATIENTLY);
+    await vi.waitFor(() => expect(other.apps.find('a')).toBeUndefined(), LONG_TIMEOUT);
   });
 
   test('stays the same object if another app is changed', async () => {

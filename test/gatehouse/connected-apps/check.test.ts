@@ -11,7 +11,7 @@ import { createObservations, type Observations } from '../../../src/gatehouse/co
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import { createProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { type Answer, status } from '../../support/hostile-answers.ts';
+import { type BrokenResponse, status } from '../../support/broken-responses.ts';
 import type { ModeName } from '../../support/hostile-provider.ts';
 import { useProtocol } from './protocol.ts';
 import { INK, templateApp, tenants } from './tenants.ts';
@@ -70,12 +70,12 @@ describe('an app without problems', () => {
     ['revocation-redirect', 'problem', 'status 302'],
     ['revocation-reset', 'problem', ' closed the connection before its response was complete'],
   ])('%s: revocation is %s, with the response', async (mode, result, words) => {
-    at.provider.set(mode);
+    at.provider.setModes(mode);
     expect(await findingOf('revocation')).toMatchObject({ result, detail: expect.stringContaining(words) });
   });
 
   test('has advice for every problem, and never shows the secret', async () => {
-    at.provider.set('discovery-wrong-issuer');
+    at.provider.setModes('discovery-wrong-issuer');
     const findings = await check();
     expect(findings.every(({ result, advice }) => result !== 'problem' || advice)).toBe(true);
     expect(JSON.stringify(findings)).not.toContain(at.provider.clientSecret);
@@ -144,7 +144,7 @@ describe('each fault has its finding', () => {
     ['callback-invalid-scope', 'scopes', '#/scopes'],
   ];
   test.each(FAULTS)('%s: %s', async (mode, name, pointer) => {
-    at.provider.set(mode);
+    at.provider.setModes(mode);
     expect(await findingOf(name)).toMatchObject({ result: 'problem', pointer, advice: expect.stringMatching(/\w/) });
   });
 
@@ -156,12 +156,12 @@ describe('each fault has its finding', () => {
       /^The token_endpoint may not be called: the address policy refuses 10\.0\.0\.8:443 /,
     ],
   ] as const)('%s: with the reason', async (mode, name, detail) => {
-    at.provider.set(mode);
+    at.provider.setModes(mode);
     expect((await findingOf(name))?.detail).toMatch(detail);
   });
 
   test('a provider without a key set', async () => {
-    at.provider.set({ metadata: ({ jwks_uri: _, ...metadata }) => metadata });
+    at.provider.setModes({ metadata: ({ jwks_uri: _, ...metadata }) => metadata });
     expect(await findingOf('keys')).toMatchObject({
       result: 'problem',
       detail: 'No key set is known, so no ID token can be verified.',
@@ -170,12 +170,12 @@ describe('each fault has its finding', () => {
   });
 
   test('an issuer mismatch: shows the issuer of the provider', async () => {
-    at.provider.set('discovery-issuer-with-slash');
+    at.provider.setModes('discovery-issuer-with-slash');
     expect((await findingOf('issuer'))?.detail).toContain(`"${at.provider.issuer}/"`);
   });
 
   test('an issuer template: advises settings that work', async () => {
-    at.provider.set(tenants(INK));
+    at.provider.setModes(tenants(INK));
     const discoveryUrl = `${at.provider.issuer}/.well-known/openid-configuration`;
     const advice = (await findingOf('issuer'))?.advice ?? '';
     expect(advice).toContain('its own issuer');
@@ -208,11 +208,11 @@ describe('each fault has its finding', () => {
   });
 
   test('a client that the provider authenticates by the other method: advises that method', async () => {
-    const token: Answer = (res, context) => {
+    const token: BrokenResponse = (res, context) => {
       const isBasic = res.req.headers.authorization !== undefined;
       status(isBasic ? 401 : 400, { error: isBasic ? 'invalid_client' : 'invalid_grant' })(res, context);
     };
-    at.provider.set({ answers: { token } });
+    at.provider.setModes({ responses: { token } });
     expect(await findingOf('client_authentication')).toMatchObject({
       ...{ result: 'problem', pointer: '#/tokenEndpointAuthMethod' },
       advice: 'The endpoint accepts client_secret_post: set tokenEndpointAuthMethod to that.',
@@ -225,7 +225,7 @@ describe('each fault has its finding', () => {
     [200, 'incorrect_client_credentials'],
     [400, 'bad_client_secret'],
   ])('a wrong secret refused with %i %s: shows the code', async (code, error) => {
-    at.provider.set({ answers: { token: status(code, { error }) } });
+    at.provider.setModes({ responses: { token: status(code, { error }) } });
     expect(await findingOf('client_authentication')).toMatchObject({
       ...{ result: 'problem', pointer: '#/clientSecret' },
       detail: `The token endpoint does not accept the client ID with this secret (status ${code}, ${error}).`,
@@ -240,7 +240,7 @@ describe('each fault has its finding', () => {
   ])('no refresh token from a provider with the scopes %j, requested %j', async (listed, scopes, advice, pointer) => {
     const seen = { at: Date.now(), refreshToken: false, expiresIn: true };
     await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
-    at.provider.set({ metadata: (metadata) => ({ ...metadata, scopes_supported: listed }) });
+    at.provider.setModes({ metadata: (metadata) => ({ ...metadata, scopes_supported: listed }) });
     const finding = await findingOf('refresh_token', at.appOf({ scopes }));
     await at.store.write([{ delete: keys.observation(at.app.id) }]);
     expect(finding).toMatchObject({ result: 'problem', advice: expect.stringMatching(advice), pointer });
@@ -275,7 +275,7 @@ describe('each fault has its finding', () => {
 
   test('a callback URL that the provider refuses with a page of its own', async () => {
     const answer = await pageAt(400);
-    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization: answer.url } });
+    const app = at.appOf({ endpoints: { ...at.provider.endpointSettings(), authorization: answer.url } });
     expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
     answer.close();
   });
@@ -289,7 +289,7 @@ describe('each fault has its finding', () => {
     [503, 'cannot_tell'],
   ] as const)('a page of its own with status %i: %s', async (status, result) => {
     const answer = await pageAt(status);
-    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization: answer.url } });
+    const app = at.appOf({ endpoints: { ...at.provider.endpointSettings(), authorization: answer.url } });
     expect(await findingOf('callback_registered', app)).toMatchObject({
       ...{ result, detail: expect.stringContaining(`status ${status}`) },
     });
@@ -297,12 +297,12 @@ describe('each fault has its finding', () => {
   });
 
   test('an unexplained refusal of the code says nothing about the client', async () => {
-    at.provider.set('token-status-400');
+    at.provider.setModes('token-status-400');
     expect((await findingOf('client_authentication'))?.result).not.toBe('fine');
   });
 
   test('a scope that the provider does not list', async () => {
-    at.provider.set({ metadata: (metadata) => ({ ...metadata, scopes_supported: ['openid', 'profile'] }) });
+    at.provider.setModes({ metadata: (metadata) => ({ ...metadata, scopes_supported: ['openid', 'profile'] }) });
     const finding = await findingOf('scopes', at.appOf({ scopes: ['openid', 'profile', 'pofile'] }));
     expect(finding).toMatchObject({ result: 'cannot_tell', pointer: '#/scopes' });
     expect(finding?.detail).toMatch(/: pofile\.$/);
@@ -310,7 +310,7 @@ describe('each fault has its finding', () => {
   });
 
   test('a scope that the provider lists but refuses: the callback URL is not the cause', async () => {
-    at.provider.set('callback-invalid-scope');
+    at.provider.setModes('callback-invalid-scope');
     expect(await findingOf('scopes')).toMatchObject({ result: 'problem' });
     expect(await findingOf('callback_registered')).toMatchObject({ result: 'fine' });
   });
@@ -323,7 +323,7 @@ describe('each fault has its finding', () => {
     ['interaction_required', 'fine', /^$/],
     ['server_error', 'cannot_tell', /^$/],
   ])('a redirect with %s: the request is %s, and the callback URL is registered', async (error, result, advice) => {
-    at.provider.set({ callback: (parameters) => parameters.set('error', error) });
+    at.provider.setModes({ callback: (parameters) => parameters.set('error', error) });
     const request = await findingOf('request');
     expect(request?.result).toBe(result);
     expect(request?.advice ?? '').toMatch(advice);
@@ -331,7 +331,7 @@ describe('each fault has its finding', () => {
   });
 
   test('a provider without S256, and one that signs with shared secrets only', async () => {
-    at.provider.set({
+    at.provider.setModes({
       metadata: (metadata) => ({
         ...metadata,
         code_challenge_methods_supported: ['plain'],
@@ -413,12 +413,12 @@ describe('each fault has its finding', () => {
 
   /** While discovery responds with these headers. */
   const withDiscovery = async <T>(headers: Record<string, string>, run: () => Promise<T>): Promise<T> => {
-    const discovery: Answer = (res, { body }) => {
+    const discovery: BrokenResponse = (res, { body }) => {
       if (headers.date === '') res.sendDate = false;
       const { date, ...others } = headers;
       res.writeHead(200, { 'content-type': 'application/json', ...(date && { date }), ...others }).end(body);
     };
-    at.provider.set({ answers: { discovery } });
+    at.provider.setModes({ responses: { discovery } });
     return run();
   };
 
@@ -430,7 +430,7 @@ describe('each fault has its finding', () => {
       'The provider is called without TLS, which is allowed on this machine only.',
     ],
   ])('endpoints set by hand need no discovery; TLS is that of %s', async (token, result, detail) => {
-    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints() } });
+    const app = at.appOf({ endpoints: { ...at.provider.endpointSettings() } });
     const byHand = { ...app, endpoints: { ...app.endpoints, token } };
     expect((await checkDiscovery({ outbound: at.outbound, clock }, byHand)).findings).toEqual([
       { check: 'discovery', result: 'fine', detail: 'The endpoints are set by hand, so discovery is not needed.' },
@@ -493,7 +493,7 @@ describe('each fault has its finding', () => {
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const par = `http://127.0.0.1:${(server.address() as AddressInfo).port}/par`;
-    at.provider.set({ metadata: (metadata) => ({ ...metadata, pushed_authorization_request_endpoint: par }) });
+    at.provider.setModes({ metadata: (metadata) => ({ ...metadata, pushed_authorization_request_endpoint: par }) });
     expect(await findingOf(name, at.appOf({ par: 'required' }))).toMatchObject(expected);
     server.close();
   });
@@ -521,7 +521,7 @@ describe('each fault has its finding', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const authorization = `http://127.0.0.1:${(server.address() as AddressInfo).port}/authorize`;
-    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization } });
+    const app = at.appOf({ endpoints: { ...at.provider.endpointSettings(), authorization } });
     expect(await findingOf('callback_registered', app)).toMatchObject(expected);
     // With another status the header does not redirect.
     code = 200;
@@ -556,12 +556,12 @@ describe('each fault has its finding', () => {
 
   test('a public client is checked without a secret', async () => {
     const app = at.appOf({ tokenEndpointAuthMethod: 'none', clientSecret: undefined });
-    at.provider.set({ answers: { token: status(400, { error: 'invalid_grant' }) } });
+    at.provider.setModes({ responses: { token: status(400, { error: 'invalid_grant' }) } });
     expect(await findingOf('client_authentication', app)).toEqual({
       ...{ check: 'client_authentication', result: 'fine' },
       detail: 'The token endpoint knows the client ID; no secret is used.',
     });
-    at.provider.set({ answers: { token: status(401, { error: 'invalid_client' }) } });
+    at.provider.setModes({ responses: { token: status(401, { error: 'invalid_client' }) } });
     expect(await findingOf('client_authentication', app)).toMatchObject({
       result: 'problem',
       pointer: '#/clientSecret',
@@ -572,7 +572,7 @@ describe('each fault has its finding', () => {
 
   test('a provider that accepts a made-up code says nothing about the client', async () => {
     const app = at.appOf({ scopes: ['profile'], signIn: undefined });
-    at.provider.set({ answers: { token: status(200, { access_token: 'at', token_type: 'bearer' }) } });
+    at.provider.setModes({ responses: { token: status(200, { access_token: 'at', token_type: 'bearer' }) } });
     expect(await findingOf('client_authentication', app)).toEqual({
       ...{ check: 'client_authentication', result: 'cannot_tell' },
       detail: 'The token endpoint gave no clear response: it accepted a made-up code.',
@@ -592,12 +592,12 @@ describe('each fault has its finding', () => {
   ])('%i published keys', async (count, detail) => {
     const { keys: published = [] } = (await (await fetch(`${at.provider.issuer}/jwks`)).json()) as { keys?: object[] };
     const jwks = Array.from({ length: count }, (_, n) => ({ ...published[0], kid: `k${n}` }));
-    at.provider.set({ jwks: () => jwks });
+    at.provider.setModes({ jwks: () => jwks });
     expect(await findingOf('keys')).toEqual({ check: 'keys', result: 'fine', detail });
   });
 
   test('an endpoint that is not a URL', async () => {
-    at.provider.set({ metadata: (metadata) => ({ ...metadata, token_endpoint: 5 }) });
+    at.provider.setModes({ metadata: (metadata) => ({ ...metadata, token_endpoint: 5 }) });
     expect(await findingOf('endpoints')).toEqual({
       ...{ check: 'endpoints', result: 'problem', pointer: '#/endpoints' },
       detail: 'The token_endpoint may not be called: endpoint refused.',
@@ -606,7 +606,7 @@ describe('each fault has its finding', () => {
   });
 
   test('an issuer template with one named tenant', async () => {
-    at.provider.set(tenants(INK));
+    at.provider.setModes(tenants(INK));
     const template = templateApp(at.provider);
     const app = at.appOf({ ...template, signIn: { allow: { claim: 'tid', values: [INK] } } });
     expect((await findingOf('issuer', app))?.detail).toBe(
@@ -615,7 +615,7 @@ describe('each fault has its finding', () => {
   });
 
   test('a provider without a revocation endpoint', async () => {
-    at.provider.set('no-revocation-endpoint');
+    at.provider.setModes('no-revocation-endpoint');
     expect(await findingOf('revocation')).toEqual({
       ...{ check: 'revocation', result: 'cannot_tell', pointer: '#/endpoints/revocation' },
       detail: 'No revocation endpoint is known: disconnecting deletes the tokens only here.',
@@ -637,7 +637,7 @@ describe('each fault has its finding', () => {
   });
 
   test('marks checks that were not tried', async () => {
-    at.provider.set('discovery-status-500');
+    at.provider.setModes('discovery-status-500');
     expect(results(await check())).toMatchObject({
       discovery: 'problem',
       keys: 'cannot_tell',
@@ -648,7 +648,7 @@ describe('each fault has its finding', () => {
   test.each(['huge', 'reset', 'truncated'] as const)(
     'discovery that ends in "%s" is a finding, not an exception',
     async (way) => {
-      at.provider.set(`discovery-${way}`);
+      at.provider.setModes(`discovery-${way}`);
       expect(await findingOf('discovery')).toMatchObject({ result: 'problem' });
     },
   );

@@ -17,7 +17,7 @@ beforeEach(() => {
   app = at.appOf(templateApp(at.provider));
 });
 
-const use = (tenant: string, mode: Mode = {}) => at.provider.set(tenants(tenant), mode);
+const use = (tenant: string, mode: Mode = {}) => at.provider.setModes(tenants(tenant), mode);
 
 describe('a sign-in', () => {
   test.each([INK, BOOK])('of the named tenant %s has its issuer', async (tenant) => {
@@ -66,7 +66,7 @@ describe('a sign-in', () => {
   });
 
   test('without an ID token is refused, and so is one at a provider without keys', async () => {
-    use(BOOK, { tokens: ({ id_token: _, ...body }) => body });
+    use(BOOK, { tokenResponse: ({ id_token: _, ...body }) => body });
     await expect(at.logIn(app)).rejects.toThrow();
     at.client = at.freshClient();
     use(BOOK, tenants(BOOK, { jwks_uri: undefined }));
@@ -105,7 +105,7 @@ describe('R98 the verifier', () => {
   const verifier = async (...keyMembers: Record<string, unknown>[]) => {
     pair ??= await generateKeyPair('ES256');
     const jwk = { ...(await exportJWK(pair.publicKey)), alg: 'ES256', kid: 'k1' };
-    at.provider.set({ jwks: () => keyMembers.map((members) => ({ ...jwk, ...members })) });
+    at.provider.setModes({ jwks: () => keyMembers.map((members) => ({ ...jwk, ...members })) });
     const provider: ProviderMetadata = { issuer: app.issuer, jwks_uri: `${at.provider.issuer}/jwks` };
     return createProviderJwts({
       metadata: { load: async () => provider, markStale: () => undefined },

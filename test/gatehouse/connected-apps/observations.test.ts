@@ -9,7 +9,7 @@ import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { PATIENTLY } from '../../support/until.ts';
+import { LONG_TIMEOUT } from '../../support/until.ts';
 
 const APP = { id: 'platform' } as ConnectedApp;
 const HOUR = 3_600_000;
@@ -42,7 +42,7 @@ const exchange = (refreshToken: string | undefined, expiresInSeconds: number | u
 const refresh = (refreshToken: string | undefined) =>
   observations.record(APP, { refreshToken, expiresInSeconds: 60 } as TokenResponse, 'rt1');
 const expectSeen = (seen: object) =>
-  vi.waitFor(async () => expect(await observations.read('platform')).toEqual({ at: now, ...seen }), PATIENTLY);
+  vi.waitFor(async () => expect(await observations.read('platform')).toEqual({ at: now, ...seen }), LONG_TIMEOUT);
 
 test('a sign-in shows whether there is a refresh token and a lifetime', async () => {
   expect(await observations.read('platform')).toBeUndefined();

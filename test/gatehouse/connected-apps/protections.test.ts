@@ -11,8 +11,8 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
 import { freePort } from '../../support/ports.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { administratorOf, exchange, relayThread } from '../relay/service.ts';
 
 const IDS = ['pushed', 'unknown', 'lacking', 'auto', 'strict', 'bound', 'bearer', 'keyed', 'fapi'] as const;
@@ -78,7 +78,7 @@ const tokenHits = () => site.sandbox.requests.latest('identity-provider').filter
 const threadHits = () => site.sandbox.requests.latest('platform').filter(({ path }) => path === '/1/threads/current');
 /** The platform refuses a token that is not new, which causes a refresh. */
 const refuseOnce = () => {
-  pass(5);
+  advanceClock(5);
   site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, times: 1 });
 };
 const metadataWith = (change: Record<string, unknown>) =>

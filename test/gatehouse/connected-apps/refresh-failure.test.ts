@@ -1,7 +1,7 @@
 /** The outcome of a refresh for each response, over HTTP. */
 import { describe, expect, test } from 'vitest';
 import type { RefreshOutcome } from '../../../src/shared/provider/token-refresh.ts';
-import { status } from '../../support/hostile-answers.ts';
+import { status } from '../../support/broken-responses.ts';
 import type { Mode } from '../../support/hostile-modes.ts';
 import type { ModeName } from '../../support/hostile-provider.ts';
 import { useProtocol } from './protocol.ts';
@@ -11,10 +11,10 @@ const at = useProtocol();
 describe('R40: refresh, classified by status and body', () => {
   const refreshed = async (...modes: (ModeName | Mode)[]): Promise<RefreshOutcome> => {
     const { refreshToken = '' } = await at.logIn();
-    at.provider.set(...modes);
+    at.provider.setModes(...modes);
     return at.client.refresh(at.app, { refreshToken });
   };
-  const answers = (code: number, body: unknown): Mode => ({ answers: { refresh: status(code, body) } });
+  const answers = (code: number, body: unknown): Mode => ({ responses: { refresh: status(code, body) } });
 
   test.each<[number, unknown, RefreshOutcome['kind']]>([
     [400, { error: 'invalid_grant' }, 'refused'],
@@ -83,7 +83,7 @@ describe('R40: refresh, classified by status and body', () => {
   test('wrong metadata is a fault of the app, not of the user', async () => {
     const { refreshToken = '' } = await at.logIn();
     at.client = at.freshClient();
-    at.provider.set('discovery-wrong-issuer');
+    at.provider.setModes('discovery-wrong-issuer');
     expect(await at.client.refresh(at.app, { refreshToken })).toEqual({ kind: 'app_fault', reason: 'issuer_mismatch' });
     expect(at.provider.hitsOf('refresh')).toEqual([]);
   });
@@ -100,14 +100,14 @@ describe('R40: refresh, classified by status and body', () => {
     ['access token is a number', 'refresh-rotates-but-breaks'],
     ['bad ID token', 'refresh-bad-id-token'],
     ['ID token of a stranger', 'id-token-stranger-key'],
-    ['token type is a number', { refreshed: (body) => ({ ...body, token_type: 7 }) }],
-    ['scope is a number', { refreshed: (body) => ({ ...body, scope: 7 }) }],
-    ['unexpected token type', { refreshed: (body) => ({ ...body, token_type: 'mac' }) }],
-    ['bound to a key that nobody sent', { refreshed: (body) => ({ ...body, token_type: 'DPoP' }) }],
+    ['token type is a number', { refreshResponse: (body) => ({ ...body, token_type: 7 }) }],
+    ['scope is a number', { refreshResponse: (body) => ({ ...body, scope: 7 }) }],
+    ['unexpected token type', { refreshResponse: (body) => ({ ...body, token_type: 'mac' }) }],
+    ['bound to a key that nobody sent', { refreshResponse: (body) => ({ ...body, token_type: 'DPoP' }) }],
   ])('R32 %s: the new refresh token is saved anyway', async (_what, mode) => {
     const outcome = await refreshed(mode);
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/) });
-    at.provider.set();
+    at.provider.setModes();
     const savedToken = outcome.kind === 'unusable' ? outcome.refreshToken : undefined;
     expect((await at.client.refresh(at.app, { refreshToken: savedToken ?? '' })).kind).toBe('tokens');
   });
@@ -120,7 +120,7 @@ describe('R40: refresh, classified by status and body', () => {
   test('R32, F13 saves the refresh token of a response that cannot be verified without keys, and says so', async () => {
     const { refreshToken = '' } = await at.logIn();
     at.client = at.freshClient();
-    at.provider.set('jwks-status-500');
+    at.provider.setModes('jwks-status-500');
     const outcome = await at.client.refresh(at.app, { refreshToken });
     expect(outcome).toMatchObject({
       reason: 'keys_unavailable',
@@ -139,9 +139,9 @@ describe('R40: refresh, classified by status and body', () => {
   test('names the member and host of a refused API base URL', async () => {
     const app = at.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
     const refresh = async (instance_url: unknown) => {
-      at.provider.set();
+      at.provider.setModes();
       const { refreshToken = '' } = await at.logIn();
-      at.provider.set({ refreshed: (body) => ({ ...body, instance_url }) });
+      at.provider.setModes({ refreshResponse: (body) => ({ ...body, instance_url }) });
       return at.client.refresh(app, { refreshToken });
     };
     expect(await refresh('https://other.example.com')).toMatchObject({
@@ -168,7 +168,7 @@ describe('R131 a removed token endpoint', () => {
       const { refreshToken = '' } = await at.logIn();
       const reads = () => at.provider.hitsOf('discovery').length;
       const before = reads();
-      at.provider.set({ answers: { refresh: status(code, '') } });
+      at.provider.setModes({ responses: { refresh: status(code, '') } });
       await at.client.refresh(at.app, { refreshToken });
       expect(reads()).toBe(before);
       await at.client.refresh(at.app, { refreshToken });
@@ -180,7 +180,7 @@ describe('R131 a removed token endpoint', () => {
 
 test('R130 a refresh whose discovery fails counts as not sent', async () => {
   const { refreshToken = '' } = await at.logIn();
-  at.provider.set('discovery-status-503');
+  at.provider.setModes('discovery-status-503');
   const fresh = at.appOf();
   expect(await at.client.refresh(fresh, { refreshToken })).toMatchObject({ kind: 'unavailable', unsent: true });
 });

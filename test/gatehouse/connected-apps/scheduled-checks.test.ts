@@ -4,7 +4,7 @@ import type { Finding } from '../../../src/gatehouse/connected-apps/finding.ts';
 import { createScheduledChecks } from '../../../src/gatehouse/connected-apps/scheduled-checks.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { TURN } from '../../support/task-turn.ts';
+import { ENDLESS_TURN } from '../../support/task-turn.ts';
 import { until } from '../../support/until.ts';
 
 const MINUTE = 60_000;
@@ -58,7 +58,7 @@ function scheduled(seconds = 86_400) {
     clock: () => now,
   });
 }
-const work = (checks: ReturnType<typeof scheduled>) => checks.scheduledTasks[0]?.work(TURN);
+const work = (checks: ReturnType<typeof scheduled>) => checks.scheduledTasks[0]?.work(ENDLESS_TURN);
 
 describe('the task', () => {
   test.each([

@@ -1,8 +1,8 @@
 /** Token requests with parameters of the app, and responses that deviate from RFC 6749 section 5.1, over HTTP. */
 import { describe, expect, test, vi } from 'vitest';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
-import { type Answer, status } from '../../support/hostile-answers.ts';
-import { type Mode, NESTED_TOKENS, ODDLY_WRITTEN } from '../../support/hostile-modes.ts';
+import { type BrokenResponse, status } from '../../support/broken-responses.ts';
+import { type Mode, NESTED_TOKENS, ODD_TOKEN_RESPONSES } from '../../support/hostile-modes.ts';
 import { failureOf, REQUEST, useProtocol } from './protocol.ts';
 
 const at = useProtocol();
@@ -15,27 +15,30 @@ const TOKENS = {
 };
 
 async function refreshed({ refreshToken = '' }: TokenResponse, mode: Mode, app = at.app) {
-  at.provider.set(mode);
+  at.provider.setModes(mode);
   const saveRefreshToken = vi.fn(async () => undefined);
   const outcome = await at.client.refresh(app, { refreshToken, saveRefreshToken });
   return { outcome, saved: saveRefreshToken.mock.calls.flat() as unknown[] };
 }
 
 describe('R26: a response is read in the format of the provider', () => {
-  test.each(Object.entries(ODDLY_WRITTEN) as [string, Mode][])('%s, at sign-in and at refresh', async (name, mode) => {
-    const differs = name === 'tokens-with-nulls' ? { scopes: undefined, expiresInSeconds: undefined } : {};
-    const expected = { ...TOKENS, scopes: SCOPES, ...differs };
-    at.provider.set(mode);
-    const first = await at.logIn();
-    expect(first).toMatchObject(expected);
-    const { outcome, saved } = await refreshed(first, mode);
-    expect(outcome).toMatchObject({ kind: 'tokens', response: expected });
-    expect(saved).toEqual([outcome.kind === 'tokens' && outcome.response.refreshToken]);
-  });
+  test.each(Object.entries(ODD_TOKEN_RESPONSES) as [string, Mode][])(
+    '%s, at sign-in and at refresh',
+    async (name, mode) => {
+      const differs = name === 'tokens-with-nulls' ? { scopes: undefined, expiresInSeconds: undefined } : {};
+      const expected = { ...TOKENS, scopes: SCOPES, ...differs };
+      at.provider.setModes(mode);
+      const first = await at.logIn();
+      expect(first).toMatchObject(expected);
+      const { outcome, saved } = await refreshed(first, mode);
+      expect(outcome).toMatchObject({ kind: 'tokens', response: expected });
+      expect(saved).toEqual([outcome.kind === 'tokens' && outcome.response.refreshToken]);
+    },
+  );
 
   test('nested tokens at the path that the app sets; a refresh may have them at the top', async () => {
     const app = at.appOf({ tokenPath: 'authed_user' });
-    at.provider.set(NESTED_TOKENS);
+    at.provider.setModes(NESTED_TOKENS);
     const first = await at.logIn(app);
     expect(first).toMatchObject({ ...TOKENS, scopes: SCOPES });
     expect((await refreshed(first, {}, app)).outcome).toMatchObject({ kind: 'tokens' });
@@ -43,7 +46,7 @@ describe('R26: a response is read in the format of the provider', () => {
 
   test('an ID token that was not requested is ignored', async () => {
     const app = at.appOf({ scopes: ['profile', 'offline_access'], signIn: undefined });
-    at.provider.set({ tokens: (body) => ({ ...body, id_token: 'a.b.c' }) });
+    at.provider.setModes({ tokenResponse: (body) => ({ ...body, id_token: 'a.b.c' }) });
     const request = { ...REQUEST, scopes: app.scopes };
     const url = await at.client.authorizationUrl(app, request);
     const answer = await fetch(url, { redirect: 'manual' });
@@ -58,7 +61,7 @@ describe('R26: a response is read in the format of the provider', () => {
     ['refresh_token_expires_in', '86400'],
     ['refresh_expires_in', 1800],
   ])('%s is the lifetime of the refresh token', async (name, value) => {
-    at.provider.set({ tokens: (body) => ({ ...body, [name]: value }) });
+    at.provider.setModes({ tokenResponse: (body) => ({ ...body, [name]: value }) });
     expect((await at.logIn()).refreshExpiresInSeconds).toBe(Number(value));
   });
 });
@@ -66,11 +69,11 @@ describe('R26: a response is read in the format of the provider', () => {
 describe('R32: the new refresh token of a refused response is saved', () => {
   const broken = { access_token: 'a\nb' };
   const written = (write: (body: Record<string, unknown>) => [string, string], code = 200): Mode => {
-    const refresh: Answer = (res, { body }) => {
+    const refresh: BrokenResponse = (res, { body }) => {
       const [type, text] = write({ ...JSON.parse(body), ...broken });
       res.writeHead(code, { 'content-type': type }).end(text);
     };
-    return { answers: { refresh } };
+    return { responses: { refresh } };
   };
   const asForm = (body: Record<string, unknown>): [string, string] => [
     'application/x-www-form-urlencoded',
@@ -81,26 +84,26 @@ describe('R32: the new refresh token of a refused response is saved', () => {
     ['of a form', written(asForm)],
     ['of a form as plain text', written((body) => ['text/plain', asForm(body)[1]])],
     ['with status 201', written((body) => ['application/json', JSON.stringify(body)], 201)],
-    ['nested', { refreshed: (body) => ({ data: { user: { ...body, ...broken } } }) }, { tokenPath: 'data.user' }],
+    ['nested', { refreshResponse: (body) => ({ data: { user: { ...body, ...broken } } }) }, { tokenPath: 'data.user' }],
   ])('%s', async (_words, mode, changes = {}) => {
     const app = at.appOf(changes as Record<string, unknown>);
     const { outcome, saved } = await refreshed(await at.logIn(app), mode, app);
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/) });
     expect(saved).toEqual([outcome.kind === 'unusable' && outcome.refreshToken]);
-    at.provider.set();
+    at.provider.setModes();
     expect((await at.client.refresh(app, { refreshToken: String(saved[0]) })).kind).toBe('tokens');
   });
 });
 
 describe('a fault of a response is named', () => {
   test.each<[Mode, string]>([
-    [{ tokens: ({ access_token: _, ...body }) => body }, 'access_token'],
-    [{ tokens: (body) => ({ ...body, token_type: 'mac' }) }, 'token_type'],
-    [{ tokens: (body) => ({ ...body, token_type: 'DPoP' }) }, 'token_type'],
-    [{ tokens: (body) => ({ ...body, scope: 7 }) }, 'scope'],
-    [{ answers: { token: status(200, '<h1>Hello</h1>') } }, 'access_token'],
+    [{ tokenResponse: ({ access_token: _, ...body }) => body }, 'access_token'],
+    [{ tokenResponse: (body) => ({ ...body, token_type: 'mac' }) }, 'token_type'],
+    [{ tokenResponse: (body) => ({ ...body, token_type: 'DPoP' }) }, 'token_type'],
+    [{ tokenResponse: (body) => ({ ...body, scope: 7 }) }, 'scope'],
+    [{ responses: { token: status(200, '<h1>Hello</h1>') } }, 'access_token'],
   ])('%o: %s', async (mode, member) => {
-    at.provider.set(mode);
+    at.provider.setModes(mode);
     const error = await at.logIn().catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ failure: 'invalid', reason: 'token_response_invalid', facts: { member } });
   });
@@ -117,14 +120,14 @@ describe('a fault of a response is named', () => {
     [400, 'error=incorrect_client_credentials', { failure: 'misconfigured', reason: 'client_refused' }],
     [405, '', { failure: 'refused', reason: 'code_refused' }],
   ])('%s %j', async (code, body, failure) => {
-    at.provider.set({ answers: { token: status(code, body) } });
+    at.provider.setModes({ responses: { token: status(code, body) } });
     expect(await failureOf(at.logIn())).toEqual(failure);
   });
 });
 
 describe('R22: the error code of a provider', () => {
   const errorOf = async (error: unknown) => {
-    at.provider.set({ answers: { token: status(400, { error }) } });
+    at.provider.setModes({ responses: { token: status(400, { error }) } });
     const failure = (await at.logIn().catch((thrown: unknown) => thrown)) as { facts: { oauthError?: string } };
     return failure.facts.oauthError;
   };
@@ -136,12 +139,12 @@ describe('R22: the error code of a provider', () => {
   });
 
   test('is not repeated if it contains a sent secret', async () => {
-    at.provider.set({ answers: { token: status(400, { error: 'no-s3cret' }) } });
+    at.provider.setModes({ responses: { token: status(400, { error: 'no-s3cret' }) } });
     const failure = await at.logIn({ ...at.app, clientSecret: 's3cret' }).catch((thrown: unknown) => thrown);
     expect(failure).toMatchObject({ reason: 'code_refused', facts: { oauthError: undefined } });
-    at.provider.set();
+    at.provider.setModes();
     const { refreshToken = '' } = await at.logIn();
-    at.provider.set({ answers: { refresh: status(400, { error: refreshToken }) } });
+    at.provider.setModes({ responses: { refresh: status(400, { error: refreshToken }) } });
     expect(await at.client.refresh(at.app, { refreshToken })).toEqual({
       kind: 'unclear_refusal',
       reason: 'status_400',
@@ -187,7 +190,7 @@ describe('R3: parameters of the app', () => {
 
   test('RFC 8707: all resources of the app are in a pushed request', async () => {
     const resources = ['https://api.example.com/', 'urn:example:reports'];
-    at.provider.set({
+    at.provider.setModes({
       metadata: (metadata) => ({ ...metadata, pushed_authorization_request_endpoint: `${metadata.issuer}/par` }),
     });
     // This provider refuses every push, and records it.

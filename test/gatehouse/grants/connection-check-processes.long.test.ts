@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { type Fleet, type FleetUser, LOGINS, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
@@ -14,27 +14,27 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let fleet: Fleet;
   let admin: Awaited<ReturnType<typeof administratorOf>>;
-  let users: Person[] = [];
+  let users: FleetUser[] = [];
   beforeAll(async () => {
     if (missing) return;
     fleet = await startFleet({ kind, processes: 2, env: { CONNECTION_CHECK_SECONDS: '2' } });
-    admin = await administratorOf(fleet, fleet.vault);
+    admin = await administratorOf(fleet, fleet.storage);
     users = await Promise.all(LOGINS.map((login) => fleet.signIn(login)));
   });
   afterAll(() => fleet?.close());
 
   const failures = async () =>
-    (await Promise.all(users.map(({ userId }) => fleet.vault.read(userId)))).map(({ failure }) => failure?.kind);
+    (await Promise.all(users.map(({ userId }) => fleet.storage.readGrant(userId)))).map(({ failure }) => failure?.kind);
   /** Resolves once the grants of these were refreshed twice more. */
-  const checked = async (these: readonly Person[]) => {
-    const before = new Map(these.map(({ userId }) => [userId, fleet.tokens.usesBy(userId)]));
-    await until(() => [...before].every(([userId, uses]) => fleet.tokens.usesBy(userId) >= uses + 2));
+  const checked = async (these: readonly FleetUser[]) => {
+    const before = new Map(these.map(({ userId }) => [userId, fleet.tokenEndpoint.countUsesBy(userId)]));
+    await until(() => [...before].every(([userId, uses]) => fleet.tokenEndpoint.countUsesBy(userId) >= uses + 2));
   };
 
   test('R113 each refresh token is used once, by one of two processes', { concurrent: false }, async (context) => {
     skipWithout(context, missing);
     await checked(users);
-    const sent = fleet.tokens.uses.map(({ refreshToken }) => refreshToken);
+    const sent = fleet.tokenEndpoint.uses.map(({ refreshToken }) => refreshToken);
     expect(new Set(sent).size).toBe(sent.length);
     // A refused refresh token would have ended its connection.
     expect(await failures()).toEqual(users.map(() => undefined));
@@ -48,8 +48,8 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const [first, second] = [fleet.member(0), fleet.member(1)];
     first.signal('SIGTERM');
     await until(() => !first.isRunning());
-    const held = fleet.tokens.holdNext();
-    await held.made;
+    const held = fleet.tokenEndpoint.holdNext();
+    await held.prepared;
     await first.start();
     await second.kill();
     held.release();

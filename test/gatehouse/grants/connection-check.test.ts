@@ -28,7 +28,7 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { DAY_MS } from '../../../src/shared/time.ts';
 import { PLATFORM } from '../../support/apps.ts';
-import { TURN } from '../../support/task-turn.ts';
+import { ENDLESS_TURN } from '../../support/task-turn.ts';
 import { until } from '../../support/until.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
@@ -111,7 +111,7 @@ describe('R113', () => {
       charge: async (app) => (app.id === APP.id && left-- <= 0 ? 60 : undefined),
     });
     if (!task) throw new Error('There is no task.');
-    return () => task.work(TURN);
+    return () => task.work(ENDLESS_TURN);
   };
 
   const connect = async (userId: string, changes: Partial<Grant> = {}) => {

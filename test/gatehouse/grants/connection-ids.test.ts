@@ -7,11 +7,11 @@ import { keys, kindOf } from '../../../src/shared/storage/keys.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { Write } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
-import { ask } from '../../support/ask.ts';
+import { status } from '../../support/broken-responses.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
-import { status } from '../../support/hostile-answers.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
 import { grantOf } from '../admin/many.ts';
@@ -135,7 +135,7 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
   const id = await connect();
   const item = { id, app: 'files' };
   const { token } = await admin.makeToken({ apps: ['files'], assertUser: true });
-  const relay = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+  const relay = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
   expect(JSON.parse(relay.body).items).toMatchObject([{ ...item, user: userId }]);
   expect((await getJson(agent, `${site.url}/connections`)).json.connections).toContainEqual(
     expect.objectContaining(item),
@@ -149,9 +149,9 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
   expect((await admin.call('GET', `/search?q=${id}`)).json).toMatchObject(found);
 
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'files');
-  provider.set({ answers: { refresh: status(400, { error: 'invalid_grant' }) } });
+  provider.setModes({ responses: { refresh: status(400, { error: 'invalid_grant' }) } });
   expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(403);
-  provider.set();
+  provider.setModes();
   expect(await connect()).toBe(id);
   const ended = await admin.call('DELETE', `/connections/${id}`);
   expect(ended).toMatchObject({ status: 200, json: { id, revocation: 'revoked' } });

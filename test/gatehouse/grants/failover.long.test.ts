@@ -15,13 +15,13 @@ test('behind sentinels with REDIS_DURABILITY=aof, the start warns, and a lost re
   const set = await startSentinelSet();
   closers.push(() => set.dispose());
   // A sentinel promotes no replica that has been without its master for ten times as long.
-  for (const one of set.sentinels) one.ask('SENTINEL', 'SET', set.name, 'down-after-milliseconds', '4000');
-  for (const one of set.servers) one.ask('CONFIG', 'SET', 'appendonly', 'yes');
+  for (const one of set.sentinels) one.sendCommand('SENTINEL', 'SET', set.name, 'down-after-milliseconds', '4000');
+  for (const one of set.servers) one.sendCommand('CONFIG', 'SET', 'appendonly', 'yes');
   const otherRedis = { REDIS_SENTINELS: set.addresses, REDIS_SENTINEL_NAME: set.name, REDIS_DURABILITY: 'aof' };
-  const crowd = await startCrowd({ kind: 'Redis', processes: 1, people: 2, otherRedis });
+  const crowd = await startCrowd({ kind: 'Redis', processes: 1, users: 2, otherRedis });
   closers.push(() => crowd.close());
   const member = crowd.member(0);
-  const [person, other] = crowd.people;
+  const [person, other] = crowd.users;
   if (!person || !other) throw new Error('There are no people.');
   await until(() => crowd.output().includes('because REDIS_DURABILITY is aof'));
   expect((await crowd.thread(member, other)).status).toBe(200);
@@ -29,13 +29,17 @@ test('behind sentinels with REDIS_DURABILITY=aof, the start warns, and a lost re
   const [master, ...replicas] = set.servers;
   const offset = (info = '') => /(?:master|slave)_repl_offset:(\d+)/.exec(info)?.[1];
   await until(() =>
-    replicas.every((one) => offset(one.ask('INFO', 'replication')) === offset(master?.ask('INFO', 'replication'))),
+    replicas.every(
+      (one) => offset(one.sendCommand('INFO', 'replication')) === offset(master?.sendCommand('INFO', 'replication')),
+    ),
   );
 
   // Connections stay, but replicas that connect again are refused.
-  master?.ask('CONFIG', 'SET', 'requirepass', 'of-the-test');
-  for (const replica of replicas) replica.ask('CLIENT', 'KILL', 'TYPE', 'master');
-  await until(() => replicas.every((one) => one.ask('INFO', 'replication').includes('master_link_status:down')));
+  master?.sendCommand('CONFIG', 'SET', 'requirepass', 'of-the-test');
+  for (const replica of replicas) replica.sendCommand('CLIENT', 'KILL', 'TYPE', 'master');
+  await until(() =>
+    replicas.every((one) => one.sendCommand('INFO', 'replication').includes('master_link_status:down')),
+  );
   expect((await crowd.thread(member, person)).status).toBe(200);
   await master?.kill();
 

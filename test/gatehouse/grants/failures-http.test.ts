@@ -5,7 +5,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { administratorOf, exchange, relayThread } from '../relay/service.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
@@ -82,7 +82,7 @@ describe('R40: the end of a connection', () => {
       const { agent } = await signIn(site);
       site.sandbox.requests.reset();
       failing(fault);
-      pass(ENDED);
+      advanceClock(ENDED);
       const { status, json, headers } = await thread(agent);
       const connectUrl = `${site.url}/connections/platform`;
       const detail = expect.stringMatching(/Try again/);
@@ -94,7 +94,7 @@ describe('R40: the end of a connection', () => {
       expect(tokenCalls()).toBe(1);
 
       site.sandbox.faults.clear();
-      pass(Number(headers.get('retry-after')));
+      advanceClock(Number(headers.get('retry-after')));
       expect((await thread(agent)).status).toBe(200);
       expect(await healthOf(agent)).toBe('active');
     },
@@ -104,7 +104,7 @@ describe('R40: the end of a connection', () => {
     const { agent } = await signIn(site);
     site.sandbox.requests.reset();
     failing(faultOf(400, { error: 'invalid_grant' }));
-    pass(ENDED);
+    advanceClock(ENDED);
     const { status, json } = await thread(agent);
     expect({ status, ...json }).toMatchObject({
       status: 403,
@@ -117,7 +117,7 @@ describe('R40: the end of a connection', () => {
       cause: 'grant_refused',
     });
     site.sandbox.faults.clear();
-    pass(1000);
+    advanceClock(1000);
     expect((await thread(agent)).json.code).toBe('reconnect_needed');
     expect(tokenCalls()).toBe(1);
   });
@@ -132,7 +132,7 @@ describe('R40: the end of a connection', () => {
     const { agent } = await signIn(site);
     const admin = await administratorOf(site, desk);
     failing(fault);
-    pass(ENDED);
+    advanceClock(ENDED);
     await thread(agent);
     const { userId } = await sessionOf(site, agent);
     const { json } = await admin.call('GET', '/connections');
@@ -150,7 +150,7 @@ describe('R40: the end of a connection', () => {
   test('reconnecting restores the connection', async () => {
     const { agent } = await signIn(site);
     failing(faultOf(400, { error: 'invalid_grant' }));
-    pass(ENDED);
+    advanceClock(ENDED);
     expect((await thread(agent)).status).toBe(403);
     site.sandbox.faults.clear();
     const again = await signIn(site);
@@ -162,11 +162,11 @@ describe('R40: the end of a connection', () => {
     const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
     const agents = await Promise.all(logins.map(async (login) => (await signIn(site, login)).agent));
     failing(faultOf(401, { error: 'invalid_client' }));
-    pass(ENDED);
+    advanceClock(ENDED);
     const refused = await Promise.all(agents.map(thread));
     expect(refused.map(({ status }) => status)).toEqual([503, 503, 503]);
     site.sandbox.faults.clear();
-    pass(40);
+    advanceClock(40);
     const healed = await Promise.all(agents.map(thread));
     expect(healed.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
@@ -178,7 +178,7 @@ test('R40: an unverified connection is nowhere shown as working, and names where
   const administrator = await administratorOf(site, desk);
   const { token } = await administrator.makeToken({ assertUser: true });
   failing(faultOf(200, { error: 'bad_refresh_token' }));
-  pass(ENDED);
+  advanceClock(ENDED);
   const relayed = JSON.parse((await relayThread(site, token, { 'gatehouse-user': userId })).body);
   const connectUrl = `${site.url}/connections/platform`;
   expect(relayed).toMatchObject({ status: 503, code: 'provider_unavailable', connectUrl });
@@ -213,18 +213,18 @@ describe('R41: a provider that is down', () => {
     const { agent } = await signIn(site);
     site.sandbox.requests.reset();
     failing({ kind: 'error' });
-    pass(ENDED);
+    advanceClock(ENDED);
     const seen = new Set<number>();
     for (let second = 0; second < 60; second += 1) {
       const responses = await Promise.all(Array.from({ length: 10 }, () => thread(agent)));
       for (const { status } of responses) seen.add(status);
-      pass(1);
+      advanceClock(1);
     }
     expect([...seen]).toEqual([503]);
     expect(tokenCalls()).toBeGreaterThanOrEqual(2);
     expect(tokenCalls()).toBeLessThanOrEqual(4);
     site.sandbox.faults.clear();
-    pass(75);
+    advanceClock(75);
     expect((await thread(agent)).status).toBe(200);
   });
 
@@ -232,14 +232,14 @@ describe('R41: a provider that is down', () => {
     const { agent } = await signIn(site);
     site.sandbox.requests.reset();
     failing({ kind: 'unavailable', retryAfterSeconds: 300 });
-    pass(ENDED);
+    advanceClock(ENDED);
     // The whole seconds that remain once the refusal is stored.
     expect(['300', '299', '298']).toContain((await thread(agent)).headers.get('retry-after'));
-    pass(290);
+    advanceClock(290);
     expect((await thread(agent)).status).toBe(503);
     expect(tokenCalls()).toBe(1);
     site.sandbox.faults.clear();
-    pass(11);
+    advanceClock(11);
     expect((await thread(agent)).status).toBe(200);
   });
 
@@ -248,7 +248,7 @@ describe('R41: a provider that is down', () => {
     site.sandbox.requests.reset();
     failing({ kind: 'error' });
     site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, body: {} });
-    pass(5);
+    advanceClock(5);
     for (let round = 0; round < 3; round += 1) {
       const responses = await Promise.all(Array.from({ length: 20 }, () => thread(agent)));
       expect(new Set(responses.map(({ json }) => json.code))).toEqual(new Set(['provider_unavailable']));
@@ -259,7 +259,7 @@ describe('R41: a provider that is down', () => {
   test('is called again in time even if the clock is set back (F12)', async () => {
     const { agent } = await signIn(site);
     failing({ kind: 'error' });
-    pass(ENDED);
+    advanceClock(ENDED);
     expect((await thread(agent)).status).toBe(503);
     site.sandbox.faults.clear();
     const { userId } = await sessionOf(site, agent);

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 
 let site: TestSite;
 beforeAll(async () => {
@@ -69,9 +69,9 @@ test('R4: adding a scope stores a refresh token for all scopes', async () => {
   await choose(agent, ['profile', 'email', 'offline_access', 'platform_read_only']);
   expect(await scopesOf(agent)).toEqual(expect.arrayContaining(['offline_access', 'platform_read_only']));
   expect(await healthOf(agent)).toBe('active');
-  pass(600);
+  advanceClock(600);
   const { status } = await getJson(agent, `${site.url}/threads/current`);
-  pass(-600);
+  advanceClock(-600);
   expect(status).toBe(200);
 });
 
@@ -88,9 +88,9 @@ test('R30: signing in again without a new consent keeps the refresh token', asyn
   await agent.get(`${site.url}/sign-in?app=platform`);
   expect(await scopesOf(agent)).toContain('offline_access');
   expect(await healthOf(agent)).toBe('active');
-  pass(600);
+  advanceClock(600);
   const { status } = await getJson(agent, `${site.url}/threads/current`);
-  pass(-600);
+  advanceClock(-600);
   expect(status).toBe(200);
 });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
 let site: TestSite;
@@ -65,7 +65,7 @@ test('R44: no token and no secret is readable on disk or in the log', async () =
   });
   const { agent } = await signIn(site);
   expect((await thread(agent)).status).toBe(200);
-  pass(61);
+  advanceClock(61);
   expect((await thread(agent)).status).toBe(200);
   off();
   expect(tokenResponses).toBe(2);

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
-import { backToNow, pass } from '../../support/passing-time.ts';
+import { advanceClock, resetClock } from '../../support/test-clock.ts';
 import { administratorOf, assertionOf, exchange } from '../relay/service.ts';
 import { attempt, expectNamedCause, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
@@ -18,7 +18,7 @@ let desk: VaultDesk;
 beforeAll(async () => {
   provider = await startHostileProvider();
   // Without userinfo, so that nothing uses the token of a sign-in at once.
-  const { userinfo: _, ...endpoints } = provider.handSetEndpoints();
+  const { userinfo: _, ...endpoints } = provider.endpointSettings();
   site = await startHostileSite({ provider, app: { endpoints } });
   desk = await openVaultDesk(site);
 });
@@ -29,17 +29,22 @@ afterAll(async () => {
 });
 afterEach(() => {
   provider.reset();
-  backToNow();
+  resetClock();
 });
 
 /** From now on each token response holds this access token. */
 const give = (accessToken: string) =>
-  provider.set({
-    tokens: (body) => ({ ...body, access_token: accessToken, refresh_token: NEW_REFRESH_TOKEN, scope: 'openid' }),
+  provider.setModes({
+    tokenResponse: (body) => ({
+      ...body,
+      access_token: accessToken,
+      refresh_token: NEW_REFRESH_TOKEN,
+      scope: 'openid',
+    }),
   });
 const visit = async (subject: string) => {
   provider.signInAs({ sub: subject, name: subject });
-  provider.set({ tokens: (body) => ({ ...body, expires_in: 60 }) });
+  provider.setModes({ tokenResponse: (body) => ({ ...body, expires_in: 60 }) });
   const { agent } = await attempt(site);
   return { agent, ...(await sessionOf(site, agent)) };
 };
@@ -52,7 +57,7 @@ test.each(MALFORMED)(
     const visitor = await visit('user-of-a-malformed-token');
     const before = await desk.read(visitor.userId, APP);
     give(token);
-    pass(61);
+    advanceClock(61);
     const { status, json } = await thread(visitor);
     expect([status, json.code]).toEqual([503, 'provider_unavailable']);
     const { accessToken, refreshToken, failure } = await desk.read(visitor.userId, APP);
@@ -85,8 +90,8 @@ test.each(MALFORMED)('R107 a sign-in whose access token is %j is refused', async
 test('F28 200 calls of a user with a malformed token do not affect other users', async () => {
   const [malformed, other] = [await visit('malformed'), await visit('other')];
   give('a€b');
-  pass(61);
+  advanceClock(61);
   for (let calls = 0; calls < 200; calls += 1) expect((await thread(malformed)).status).toBe(503);
-  provider.set();
+  provider.setModes();
   expect((await thread(other)).status).toBe(200);
 });

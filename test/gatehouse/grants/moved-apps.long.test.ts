@@ -30,7 +30,7 @@ const filesOf = (provider: HostileProvider, changes: App = {}): App =>
 /** Users sign out at the other provider, which gets no other token. */
 const signedOutElsewhere = (endpoints: App = {}, changes: App = {}): App =>
   filesOf(home, {
-    endpoints: { ...home.handSetEndpoints(), endSession: `${stranger.issuer}/end_session`, ...endpoints },
+    endpoints: { ...home.endpointSettings(), endSession: `${stranger.issuer}/end_session`, ...endpoints },
     ...changes,
   });
 
@@ -110,7 +110,7 @@ describe('R116 a file that changes', () => {
     ['the client', () => filesOf(home, { clientId: 'another-client' })],
     ['the API', () => filesOf(home, { apiBaseUrl: stranger.issuer })],
     ['an endpoint', () => filesOf(home, { endpoints: { revocation: `${stranger.issuer}/revoke` } })],
-    ['the token endpoint', () => filesOf(home, { endpoints: stranger.handSetEndpoints() })],
+    ['the token endpoint', () => filesOf(home, { endpoints: stranger.endpointSettings() })],
     ['the place of the metadata', () => filesOf(home, { discoveryUrl: `${stranger.issuer}/metadata` })],
   ])(
     '%s sets the connection aside and sends no token there, and changing the app back restores it',
@@ -193,7 +193,7 @@ describe('R116 a file that changes', () => {
 
 describe('R116 a pending request', () => {
   test.each<[string, () => App, () => App]>([
-    ['', () => filesOf(home), () => filesOf(home, { endpoints: stranger.handSetEndpoints() })],
+    ['', () => filesOf(home), () => filesOf(home, { endpoints: stranger.endpointSettings() })],
     [' to where users sign out', signedOutElsewhere, () => signedOutElsewhere({ token: `${stranger.issuer}/token` })],
   ])('does not send its code to a token endpoint that moved meanwhile%s', async (_where, app, moved) => {
     await restartWith(app());
@@ -274,7 +274,7 @@ describe('R116 the administration', () => {
     }
     await useEverything();
     expectNothingAt(stranger, tokens);
-    expect((await put(filesOf(home, { endpoints: home.handSetEndpoints() }))).status).toBe(200);
+    expect((await put(filesOf(home, { endpoints: home.endpointSettings() }))).status).toBe(200);
     expect(await connection()).toMatchObject({ health: 'active' });
     await disconnect(site, agent, 'files');
     expect((await admin.call('DELETE', '/connected-apps/files')).status).toBe(204);

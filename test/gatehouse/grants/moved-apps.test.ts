@@ -6,7 +6,7 @@ import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createMovedApps } from '../../../src/gatehouse/grants/moved-apps.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { TURN } from '../../support/task-turn.ts';
+import { ENDLESS_TURN } from '../../support/task-turn.ts';
 
 const appOf = (issuer: string, apiBaseUrl?: string) =>
   ({ id: 'files', name: 'Files', issuer, clientId: 'c1', apiBaseUrl }) as ConnectedApp;
@@ -39,7 +39,7 @@ test('R116 a second change of an app announces only the connections that this ch
   });
   const changeTo = async (changed: ConnectedApp) => {
     app = changed;
-    await task.work(TURN);
+    await task.work(ENDLESS_TURN);
   };
 
   registrations.set('ann', home()).set('bob', home());

@@ -6,7 +6,7 @@ import { DAY_MS } from '../../../src/shared/time.ts';
 import { useBrowser } from '../../support/browser.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { lookAround, signInBy } from '../../support/journey.ts';
+import { checkOnAllScreens, signInWithBrowser } from '../../support/journey.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
 const NOW = 1_800_000_000_000;
@@ -118,12 +118,12 @@ describe('R113 without checks', () => {
 
   test('the text fits every screen', async () => {
     const page = await newPage();
-    await signInBy(page, site);
+    await signInWithBrowser(page, site);
     await leaveAlone();
     for (const path of ['/connections', '/connections/platform']) {
       await page.goto(site.url + path);
       await page.getByText(/^Not checked since/).waitFor();
-      await lookAround(page, `not-checked${path.replaceAll('/', '-')}`);
+      await checkOnAllScreens(page, `not-checked${path.replaceAll('/', '-')}`);
     }
   });
 });

@@ -1,7 +1,7 @@
 /** R101 over HTTP: a refresh response whose ID token has another subject returns no token to any caller. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { getJson } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { administratorOf, assertionOf, exchange } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
@@ -23,21 +23,21 @@ afterEach(() => site.provider.reset());
 
 /** From now on, the ID token of each refresh response has another subject. */
 const confuse = () =>
-  site.provider.set({
+  site.provider.setModes({
     claims: (claims) => ({ ...claims, sub: 'mallory' }),
-    refreshed: (body) => ({
+    refreshResponse: (body) => ({
       ...{ ...body, scope: 'openid' },
       ...{ access_token: OF_ANOTHER, refresh_token: 'mallorys-refresh-token' },
     }),
   });
 
 test('R101 an ID token of another subject in a refresh response is refused, and the grant keeps its tokens', async () => {
-  site.provider.set({ tokens: (body) => ({ ...body, expires_in: 60 }) });
+  site.provider.setModes({ tokenResponse: (body) => ({ ...body, expires_in: 60 }) });
   const { agent } = await attempt(site);
   const { userId } = await sessionOf(site, agent);
   const before = await desk.read(userId, APP);
   confuse();
-  pass(61);
+  advanceClock(61);
   const { status, json } = await getJson(agent, `${site.url}/threads/current`);
   expect([status, json.code]).toEqual([503, 'provider_unavailable']);
   const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);

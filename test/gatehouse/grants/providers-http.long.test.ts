@@ -5,7 +5,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { getJson, type SiteOptions, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
 let site: TestSite;
@@ -39,7 +39,7 @@ describe('a provider that does not say how long a token lasts', () => {
     expect((await desk.read(userId)).expiresAt).toBeUndefined();
     expect((await thread(agent)).status).toBe(200);
     expect(calls()).toEqual([0, 1]);
-    pass(61);
+    advanceClock(61);
     expect((await thread(agent)).status).toBe(200);
     expect(calls()).toEqual([1, 3]);
   });
@@ -48,7 +48,7 @@ describe('a provider that does not say how long a token lasts', () => {
     const { agent, userId } = await visit('/token', withoutLifetime, { app: { accessTokenLifetimeSeconds: 30 } });
     const { expiresAt = 0, obtainedAt } = await desk.read(userId);
     expect(expiresAt - obtainedAt).toBe(30_000);
-    pass(31);
+    advanceClock(31);
     expect((await thread(agent)).status).toBe(200);
     expect(calls()).toEqual([1, 1]);
   });
@@ -80,7 +80,7 @@ describe('a provider that issues no refresh token', () => {
     const expiresAt = Date.now() + 30_000;
     await desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
     expect((await thread(agent)).status).toBe(200);
-    pass(31);
+    advanceClock(31);
     // Even before it is used.
     expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
       ...{ health: 'reconnect_needed', cause: 'access_ended' },
@@ -96,7 +96,7 @@ describe('a provider that issues no refresh token', () => {
 
   test('a 401 of the platform makes it unverified, and a successful response ends that', async () => {
     const { agent } = await visit('/token', (body) => withoutRefreshToken(withoutLifetime(body)));
-    pass(5);
+    advanceClock(5);
     site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);

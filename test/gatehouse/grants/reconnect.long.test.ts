@@ -1,10 +1,10 @@
 /** Reconnecting by the unchanged form requests the same scopes, even if the provider grants them under other names. */
 import { afterEach, describe, expect, test } from 'vitest';
+import { status } from '../../support/broken-responses.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
-import { status } from '../../support/hostile-answers.ts';
 import type { Mode } from '../../support/hostile-modes.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import { openVaultDesk, sessionOf } from './vault-desk.ts';
@@ -17,8 +17,8 @@ const scopesIn = ({ scope }: Tokens) => String(scope).split(' ');
 
 /** From now on, the provider responds in this way, with access tokens for a minute. */
 const behave = (tokens: (body: Tokens) => Tokens, more: Mode = {}) =>
-  site.provider.set({ ...more, tokens: (body) => tokens({ ...body, expires_in: 60 }) as typeof body });
-const REFUSED: Mode = { answers: { refresh: status(400, { error: 'invalid_grant' }) } };
+  site.provider.setModes({ ...more, tokenResponse: (body) => tokens({ ...body, expires_in: 60 }) as typeof body });
+const REFUSED: Mode = { responses: { refresh: status(400, { error: 'invalid_grant' }) } };
 
 /** A user who signs in with one app and is connected to another, which has these scopes. */
 async function connected(
@@ -64,7 +64,7 @@ test('a provider that leaves offline_access out of its responses: reconnecting a
   };
   const agent = await connected(scopes, withoutOffline);
   behave(withoutOffline, REFUSED);
-  pass(61);
+  advanceClock(61);
   expect((await thread(agent)).status).toBe(403);
   behave(withoutOffline);
   const page = await agent.get(`${site.url}/connections/files`);
@@ -72,7 +72,7 @@ test('a provider that leaves offline_access out of its responses: reconnecting a
   await reconnect(agent);
   expect(requested().get('scope')).toBe(scopes.join(' '));
   expect(await healthOf(agent)).toBe('active');
-  pass(61);
+  advanceClock(61);
   expect((await thread(agent)).status).toBe(200);
 });
 
@@ -93,7 +93,7 @@ test('a provider that gives scopes other names: no scope is lost, and the button
   await agent.request(`${site.url}/connections/files`, { method: 'POST', body: new URLSearchParams(fewer) });
   expect(requested().get('scope')).toBe('openid email profile');
   behave(renamed, REFUSED);
-  pass(61);
+  advanceClock(61);
   expect((await thread(agent)).status).toBe(403);
   behave(renamed);
   await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Reconnect Elsewhere' });
@@ -124,8 +124,8 @@ test('the connection is unverified while the platform refuses the token and the 
   const { userId } = await sessionOf(site, agent);
   const { accessToken } = await desk.read(userId, 'files');
   await desk.change(userId, () => ({ accessToken: 'no-longer-known' }), 'files');
-  site.provider.set('refresh-status-503');
-  pass(5);
+  site.provider.setModes('refresh-status-503');
+  advanceClock(5);
   const { status: code, json } = await thread(agent);
   expect([code, json.connectUrl]).toEqual([503, `${site.url}/connections/files`]);
   expect(await connectionOf(agent)).toMatchObject({ health: 'unverified', cause: 'provider_unavailable' });
@@ -162,7 +162,7 @@ describe('an account that no ID token names', () => {
     expect(requested().get('prompt')).toBeNull();
     expect(await read()).toMatchObject({ refreshToken: before.refreshToken, account: { accountId: id } });
     expect((await read()).accessToken).not.toBe(before.accessToken);
-    pass(61);
+    advanceClock(61);
     expect((await thread(agent)).status).toBe(200);
     expect((await agent.get(`${site.url}/connections/files`)).body).toContain(`Connected as <bdi>${id}</bdi>`);
     expect(site.provider.hitsOf('revocation')).toEqual([]);
@@ -192,17 +192,20 @@ describe('an account that no ID token names', () => {
   });
 
   const ANSWERS: [string, Mode][] = [
-    ['a refusal', { answers: { userinfo: status(403, { error: 'insufficient_scope' }) } }],
-    ['a challenge', { answers: { userinfo: status(401, '', { 'www-authenticate': 'Bearer error="invalid_token"' }) } }],
-    ['no JSON', { answers: { userinfo: status(200, '<h1>Sign in</h1>') } }],
+    ['a refusal', { responses: { userinfo: status(403, { error: 'insufficient_scope' }) } }],
+    [
+      'a challenge',
+      { responses: { userinfo: status(401, '', { 'www-authenticate': 'Bearer error="invalid_token"' }) } },
+    ],
+    ['no JSON', { responses: { userinfo: status(200, '<h1>Sign in</h1>') } }],
     ['another member', { userinfo: () => ({ id: 'user-1' }) }],
     ['an inherited member', { userinfo: () => ({}) }],
     ['an object', { userinfo: () => ({ sub: { id: 1 } }) }],
     ['an empty text', { userinfo: () => ({ sub: ' ' }) }],
     ['a text that is too long', { userinfo: () => ({ sub: 'x'.repeat(256) }) }],
     ['a number that is rounded', { userinfo: () => ({ sub: 2 ** 53 }) }],
-    ['a redirect', { answers: { userinfo: status(302, '', { location: '/elsewhere' }) } }],
-    ['a failure of the provider', { answers: { userinfo: status(500, '') } }],
+    ['a redirect', { responses: { userinfo: status(302, '', { location: '/elsewhere' }) } }],
+    ['a failure of the provider', { responses: { userinfo: status(500, '') } }],
   ];
   test.each(ANSWERS)('%s: nothing is connected, and the connection does not change', async (what, mode) => {
     const { agent, before, read, close } = await connectedAs(() => ({ field: 'sub' }));

@@ -1,8 +1,8 @@
 /** Refreshing over HTTP: one token call for many requests, no token is lost, and no user gets data of another. */
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { CLIENT_SECRET, getJson, JSON_ONLY, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
@@ -63,7 +63,7 @@ async function isActive(token: string | undefined): Promise<boolean> {
 describe('one refresh for all', () => {
   test('R31: 50 parallel requests on an expired token make 1 token call and get 50 successful responses', async () => {
     const { agent } = await signedIn();
-    pass(ENDED);
+    advanceClock(ENDED);
     const responses = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
     expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(200));
     expect(tokenCalls()).toBe(1);
@@ -72,7 +72,7 @@ describe('one refresh for all', () => {
 
   test('R31: the same for a token that the platform refuses before it expires', async () => {
     const { agent, userId } = await signedIn();
-    pass(10);
+    advanceClock(10);
     await desk.change(userId, () => ({ accessToken: 'revoked-by-the-platform' }));
     const responses = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
     expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(200));
@@ -85,7 +85,7 @@ describe('one refresh for all', () => {
     const own = await Promise.all(users.map(async ({ agent }) => JSON.stringify((await thread(agent)).json)));
     expect(new Set(own).size).toBe(3);
     site.sandbox.requests.reset();
-    pass(ENDED);
+    advanceClock(ENDED);
     const mixed = await Promise.all(
       Array.from({ length: 200 }, async (_, at) => {
         const { agent } = users[at % 3] ?? { agent: undefined };
@@ -107,7 +107,7 @@ describe('incomplete and broken responses', () => {
       kind: 'rewrite',
       change: ({ refresh_token: _, ...rest }) => rest,
     });
-    pass(ENDED);
+    advanceClock(ENDED);
     expect((await thread(agent)).status).toBe(200);
     const after = await desk.read(userId);
     expect(after.refreshToken).toBe(before.refreshToken);
@@ -132,12 +132,12 @@ describe('incomplete and broken responses', () => {
         return change(body);
       },
     });
-    pass(ENDED);
+    advanceClock(ENDED);
     const refused = await thread(agent);
     expect([refused.status, refused.json.code]).toEqual([503, 'provider_unavailable']);
     expect((await desk.read(userId)).refreshToken).toBe(newRefreshToken);
     // The sandbox rotates strictly: the first refresh token would end the whole grant now.
-    pass(60);
+    advanceClock(60);
     expect((await thread(agent)).status).toBe(200);
   });
 
@@ -150,7 +150,7 @@ describe('incomplete and broken responses', () => {
       kind: 'rewrite',
       change: (body) => ({ ...body, expires_in: value }),
     });
-    pass(ENDED);
+    advanceClock(ENDED);
     expect((await thread(agent)).status).toBe(200);
     const { expiresAt } = await desk.read(userId);
     expect(expiresAt === undefined || expiresAt <= Date.now() + 366 * 86_400_000).toBe(true);
@@ -163,7 +163,7 @@ describe('a token that was used or revoked elsewhere', () => {
     const { refreshToken } = await desk.read(userId);
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', times: 1, kind: 'hold', until: released });
-    pass(ENDED);
+    advanceClock(ENDED);
     const waiting = thread(agent);
     await until(() => tokenCalls() === 1);
     // Another process connects the same user again, and the old grant is revoked at the provider.
@@ -182,7 +182,7 @@ describe('a token that was used or revoked elsewhere', () => {
   test('R43: a disconnect during a refresh takes effect, and the new token is revoked', async () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
-    pass(ENDED);
+    advanceClock(ENDED);
     const waiting = thread(agent);
     await withheld.made();
     const fresh = withheld.body().access_token;
@@ -202,7 +202,7 @@ describe('a token that was used or revoked elsewhere', () => {
   test('F22: a refresh whose caller disconnects is finished and stored', async () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
-    pass(ENDED);
+    advanceClock(ENDED);
     const caller = new AbortController();
     const cookie = agent.cookies.header(site.url);
     const call = fetch(`${site.url}/threads/current`, { headers: { cookie }, signal: caller.signal });
@@ -220,7 +220,7 @@ describe('a token that was used or revoked elsewhere', () => {
   test('R90: stopping waits for a refresh in flight', async () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
-    pass(ENDED);
+    advanceClock(ENDED);
     const caller = new AbortController();
     const headers = { cookie: agent.cookies.header(site.url) };
     fetch(`${site.url}/threads/current`, { headers, signal: caller.signal }).catch(() => undefined);
@@ -261,7 +261,7 @@ describe('R42: the access token', () => {
 
   test('is refreshed once after a 401, and the call is repeated', async () => {
     const { agent } = await signedIn();
-    pass(5);
+    advanceClock(5);
     site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     expect((await thread(agent)).status).toBe(200);
     expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
@@ -269,7 +269,7 @@ describe('R42: the access token', () => {
 
   test('is refreshed at most once if the platform always responds with 401', async () => {
     const { agent } = await signedIn();
-    pass(5);
+    advanceClock(5);
     // For two seconds, however long they take on a busy machine.
     vi.useFakeTimers({ toFake: ['Date'] });
     site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, body: {} });
@@ -291,7 +291,7 @@ describe('R42: the access token', () => {
 
   test('is not replaced after a 401 while the provider is unavailable', async () => {
     const { agent } = await signedIn();
-    pass(5);
+    advanceClock(5);
     site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'error' });
     site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     const { status, json, headers } = await thread(agent);

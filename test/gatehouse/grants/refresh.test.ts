@@ -26,7 +26,7 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
-import { PATIENTLY } from '../../support/until.ts';
+import { LONG_TIMEOUT } from '../../support/until.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
 const NOW = 1_800_000_000_000;
@@ -253,7 +253,7 @@ describe('one refresh at a time', () => {
     respond = () => promise;
     const left = accessTokens.get('u1', APP);
     left.catch(() => undefined);
-    await vi.waitFor(() => expect(refreshed).toHaveLength(1), PATIENTLY);
+    await vi.waitFor(() => expect(refreshed).toHaveLength(1), LONG_TIMEOUT);
     let settled = false;
     const settling = refresher.close().then(() => {
       settled = true;
@@ -378,10 +378,10 @@ describe('concurrent writes', () => {
     const outcomes = [Promise.withResolvers<RefreshOutcome>(), Promise.withResolvers<RefreshOutcome>()];
     respond = () => outcomes[refreshed.length - 1]?.promise ?? Promise.reject(new Error('A third call.'));
     const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
-    await vi.waitUntil(() => refreshed.length === 1, PATIENTLY);
+    await vi.waitUntil(() => refreshed.length === 1, LONG_TIMEOUT);
     now += 5_000;
     const second = newRefresher().refresh({ userId: 'u1', app: APP });
-    await vi.waitUntil(() => refreshed.length === 2, PATIENTLY);
+    await vi.waitUntil(() => refreshed.length === 2, LONG_TIMEOUT);
     return { outcomes, first, second };
   }
 
@@ -418,7 +418,7 @@ describe('concurrent writes', () => {
     respond = () => (refreshed.length === 1 ? late.promise : Promise.resolve(unavailable));
     const unavailable: RefreshOutcome = { kind: 'unavailable', reason: 'status_503', retryAfterSeconds: undefined };
     const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
-    await vi.waitUntil(() => refreshed.length === 1, PATIENTLY);
+    await vi.waitUntil(() => refreshed.length === 1, LONG_TIMEOUT);
     now += 5_000;
     const watched: GrantStore = {
       ...grants,
@@ -476,7 +476,7 @@ describe('concurrent writes', () => {
     const leases = createLeases({ store, milliseconds: 4_000 });
     const parts = { grants: failing, ...atProvider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 };
     await expect(createRefresher(parts).refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
-    await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt, PATIENTLY);
+    await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt, LONG_TIMEOUT);
     respond = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'response_lost' });
     expect(refreshed).toHaveLength(1);
@@ -830,7 +830,7 @@ describe('the result of a request for a token', () => {
       return tokens('at2', `${refreshToken} new`);
     };
     const settling = refresher.refreshInterrupted(() => APP);
-    await vi.waitUntil(() => refreshed.length > 0, PATIENTLY);
+    await vi.waitUntil(() => refreshed.length > 0, LONG_TIMEOUT);
     await refresher.close();
     const begun = refreshed.length;
     expect(begun).toBeLessThan(30);

@@ -1,10 +1,10 @@
 /** Grants of providers with unusual token responses: they are refreshed, and the new refresh token is stored (R32). */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { BROKEN_RESPONSES, type BrokenResponse } from '../../support/broken-responses.ts';
 import { getJson } from '../../support/gatehouse.ts';
-import { ANSWERS, type Answer } from '../../support/hostile-answers.ts';
-import { type Mode, NESTED_TOKENS, ODDLY_WRITTEN } from '../../support/hostile-modes.ts';
+import { type Mode, NESTED_TOKENS, ODD_TOKEN_RESPONSES } from '../../support/hostile-modes.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
-import { backToNow, pass } from '../../support/passing-time.ts';
+import { advanceClock, resetClock } from '../../support/test-clock.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
@@ -33,12 +33,12 @@ afterAll(async () => {
 });
 afterEach(() => {
   provider.reset();
-  backToNow();
+  resetClock();
 });
 
 async function visit(app: string, mode: Mode, subject: string) {
   provider.signInAs({ sub: subject, name: subject });
-  provider.set(mode);
+  provider.setModes(mode);
   const { agent, signedIn } = await attempt(site, { path: `/sign-in?app=${app}` });
   expect(signedIn).toBe(true);
   const { userId } = await sessionOf(site, agent);
@@ -47,7 +47,7 @@ async function visit(app: string, mode: Mode, subject: string) {
 }
 
 const WRITINGS: [string, string, Mode][] = [
-  ...Object.entries(ODDLY_WRITTEN)
+  ...Object.entries(ODD_TOKEN_RESPONSES)
     // Without a lifetime, only an access token that the platform refuses is refreshed.
     .filter(([name]) => name !== 'tokens-with-nulls')
     .map(([name, mode]): [string, string, Mode] => [name, 'plain', mode]),
@@ -58,7 +58,7 @@ test.each(WRITINGS)('%s: signs in, reads, and refreshes twice with the returned 
   const { thread, stored } = await visit(app, mode, `user-of-${name}`);
   const seen = new Set([(await stored()).refreshToken]);
   for (const _round of [1, 2]) {
-    pass(HOUR + 1);
+    advanceClock(HOUR + 1);
     expect((await thread()).status).toBe(200);
     seen.add((await stored()).refreshToken);
   }
@@ -68,17 +68,17 @@ test.each(WRITINGS)('%s: signs in, reads, and refreshes twice with the returned 
 });
 
 /** The same forms of response, with an access token that no header can carry. */
-const malformed = (write: Answer): Mode => ({
-  answers: {
+const malformed = (write: BrokenResponse): Mode => ({
+  responses: {
     refresh: (res, context) =>
       write(res, { ...context, body: JSON.stringify({ ...JSON.parse(context.body), access_token: 'a\nb' }) }),
   },
 });
 const BROKEN: [string, string, Mode][] = [
-  ['a form', 'plain', malformed(ANSWERS.form)],
-  ['plain text', 'plain', malformed(ANSWERS['form-as-text'])],
-  ['a 201', 'plain', malformed(ANSWERS.created)],
-  ['an object within', 'nested', { refreshed: (body) => ({ authed_user: { ...body, access_token: 'a\nb' } }) }],
+  ['a form', 'plain', malformed(BROKEN_RESPONSES.form)],
+  ['plain text', 'plain', malformed(BROKEN_RESPONSES['form-as-text'])],
+  ['a 201', 'plain', malformed(BROKEN_RESPONSES.created)],
+  ['an object within', 'nested', { refreshResponse: (body) => ({ authed_user: { ...body, access_token: 'a\nb' } }) }],
 ];
 
 test.each(BROKEN)(
@@ -86,15 +86,15 @@ test.each(BROKEN)(
   async (name, app, mode) => {
     const { thread, stored } = await visit(app, {}, `user-with-${name.replaceAll(' ', '-')}`);
     const before = await stored();
-    provider.set(mode);
-    pass(HOUR + 1);
+    provider.setModes(mode);
+    advanceClock(HOUR + 1);
     expect((await thread()).json.code).toBe('provider_unavailable');
     const { accessToken, refreshToken, failure } = await stored();
     expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_response']);
     expect(refreshToken).not.toBe(before.refreshToken);
     // This provider rotates strictly: the token that was sent first would be refused.
-    provider.set();
-    pass(60);
+    provider.setModes();
+    advanceClock(60);
     expect((await thread()).status).toBe(200);
   },
 );

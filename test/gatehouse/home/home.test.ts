@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { disconnect } from '../grants/vault-desk.ts';
 
@@ -112,7 +112,7 @@ describe('while the platform', () => {
   });
 
   test('works again, the page shows the thread', async () => {
-    pass(1500);
+    advanceClock(1500);
     const response = await home();
     expectUseful(response);
     expect(response.page.body).toContain('Spring launch');
@@ -121,19 +121,19 @@ describe('while the platform', () => {
 
 describe('while the connection', () => {
   test('cannot be refreshed, the page names the provider, and the connection survives', async () => {
-    pass(61);
+    advanceClock(61);
     site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'error' });
     const response = await home();
     expectUseful(response);
     expect(response.page.body).toContain('The sign-in provider does not respond');
     site.sandbox.faults.clear();
-    pass(40);
+    advanceClock(40);
     expect((await home()).page.body).toContain('Spring launch');
   });
 
   test('has just ended, the page shows that first, with a button to reconnect', async () => {
     const { agent: other } = await signIn(site, 'second@example.test');
-    pass(61);
+    advanceClock(61);
     site.sandbox.faults.set({
       listener: 'identity-provider',
       path: '/token',

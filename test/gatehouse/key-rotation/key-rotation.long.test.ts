@@ -10,9 +10,9 @@ import { keys } from '../../../src/shared/storage/keys.ts';
 import { createReplaceableSealer } from '../../../src/shared/storage/sealed.ts';
 import { countSealed, sumOf } from '../../../src/shared/storage/sealed-records.ts';
 import { useBrowser } from '../../support/browser.ts';
-import { openVault, type StoreKind, type Vault } from '../../support/fleet.ts';
+import { openSharedStorage, type SharedStorage, type StoreKind } from '../../support/fleet.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { throughProvider } from '../../support/journey.ts';
+import { completeProviderSignIn } from '../../support/journey.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
@@ -36,13 +36,13 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
   let redis: RedisServer | undefined;
   let site: TestSite;
   /** Acts as a process whose first key is still the old one. */
-  let before: Vault;
+  let before: SharedStorage;
   let admin: Administrator;
   beforeAll(async () => {
     if (missing) return;
     redis = kind === 'Redis' ? await startRedis() : undefined;
     site = await startSite({ env: { ENCRYPTION_KEYS: `${NEW},${OLD}`, ...(redis ? { REDIS_URL: redis.url } : {}) } });
-    before = await openVault({ ...site.env, ENCRYPTION_KEYS: `${OLD},${NEW}` });
+    before = await openSharedStorage({ ...site.env, ENCRYPTION_KEYS: `${OLD},${NEW}` });
     admin = await administratorOf(site, before);
   });
   afterAll(async () => {
@@ -65,7 +65,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
       const key = await addOld(keys.grant('of-the-browser', 'app'));
       const page = await openPage();
       await page.goto(`${site.url}/sign-in`);
-      await throughProvider(page, site, 'admin@example.test');
+      await completeProviderSignIn(page, site, 'admin@example.test');
       // Another process holds the lease and has done 40 of 100 when it is killed.
       const { store } = before;
       expect(await store.acquireLease(keys.keyRotationLease, 'killed', LONG_MS)).toBeDefined();
@@ -110,7 +110,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
   });
 
   test.skipIf(missing)('a permanent failure ends it, says what to do, and is logged', async () => {
-    const { store, sealer } = await openVault(site.env);
+    const { store, sealer } = await openSharedStorage(site.env);
     const walk = () => {
       throw new TypeError('a fault of ours');
     };

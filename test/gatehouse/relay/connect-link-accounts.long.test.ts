@@ -1,10 +1,10 @@
 /** The accounts that a connect link may connect, at providers with public and with pairwise subject identifiers. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { ask, JSON_BODY } from '../../support/ask.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { attempt, expectNamedCause, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import { administratorOf, bearer } from './service.ts';
@@ -37,7 +37,7 @@ interface Desk extends HostileSite {
 
 /** @param subjectTypes `subject_types_supported` of the metadata. With `pairwise`, each client gets a different `sub` */
 async function open(subjectTypes: string[] | undefined): Promise<Desk> {
-  provider.set({
+  provider.setModes({
     metadata: (metadata) => ({ ...metadata, subject_types_supported: subjectTypes }),
     subject: (sub, clientId) => (subjectTypes?.includes('pairwise') ? `${sub}@${clientId}` : sub),
   });
@@ -60,7 +60,7 @@ async function open(subjectTypes: string[] | undefined): Promise<Desk> {
       return { agent, userId: (await sessionOf(site, agent)).userId };
     },
     async useLink({ agent, userId }, app, account) {
-      const response = await ask(`${site.url}/relay/connect-links`, {
+      const response = await sendRequest(`${site.url}/relay/connect-links`, {
         method: 'POST',
         headers: { ...bearer(token), ...JSON_BODY },
         body: JSON.stringify({ user: userId, app }),

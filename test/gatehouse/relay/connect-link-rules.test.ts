@@ -2,18 +2,18 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { type Asked, ask, JSON_BODY } from '../../support/ask.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
-import { openVault, type Vault } from '../../support/fleet.ts';
+import { openSharedStorage, type SharedStorage } from '../../support/fleet.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { JSON_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { sessionOf } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer } from './service.ts';
 
 const RETURN_URL = 'https://service.test/connected';
 
 let site: TestSite;
-let vault: Vault;
+let vault: SharedStorage;
 let admin: Administrator;
 let agent: UserAgent;
 let user: string;
@@ -21,7 +21,7 @@ let token: string;
 beforeAll(async () => {
   const env = { SESSION_IDLE_SECONDS: '7200' };
   site = await startSite({ env, app: { returnUrls: [RETURN_URL] }, sandbox: { accessTokenSeconds: 3_600 } });
-  vault = await openVault(site.env);
+  vault = await openSharedStorage(site.env);
   admin = await administratorOf(site, vault);
   ({ agent } = await signIn(site));
   ({ userId: user } = await sessionOf(site, agent));
@@ -32,8 +32,8 @@ afterAll(async () => {
   await site?.close();
 });
 
-const create = (changes: Record<string, unknown> = {}, relayToken = token): Promise<Asked> =>
-  ask(`${site.url}/relay/connect-links`, {
+const create = (changes: Record<string, unknown> = {}, relayToken = token): Promise<ReceivedResponse> =>
+  sendRequest(`${site.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...bearer(relayToken), ...JSON_BODY },
     body: JSON.stringify({ user, app: 'platform', ...changes }),
@@ -50,7 +50,7 @@ test('R114 creates links only as the policy of the relay token, the app’s scop
     [{ returnUrl: '/connections' }, 400],
   ] as const;
   for (const [request, status] of wrong) expect([request, (await create(request)).status]).toEqual([request, status]);
-  const detailOf = ({ body }: Asked): unknown => JSON.parse(body).detail;
+  const detailOf = ({ body }: ReceivedResponse): unknown => JSON.parse(body).detail;
   expect(
     await Promise.all(
       [{ user: undefined }, { scopes: ['admin'] }, { returnUrl: '/' }].map(async (request) =>
@@ -178,14 +178,14 @@ test('R114 a link expires after 30 minutes', async () => {
   const listed = async () =>
     ((await admin.call('GET', '/connect-links')).json.items as { id: string }[]).map(({ id }) => id);
   const link = await makeLink();
-  pass(1_790);
+  advanceClock(1_790);
   const page = await agent.get(link.url);
   expect(page.status).toBe(200);
-  pass(11);
-  const before = await vault.read(user);
+  advanceClock(11);
+  const before = await vault.readGrant(user);
   expect((await agent.submit(page, {}, { button: 'Connect' })).status).toBe(404);
   expect((await agent.get(link.url)).body).toContain('This link no longer works');
-  expect(await vault.read(user)).toEqual(before);
+  expect(await vault.readGrant(user)).toEqual(before);
   const next = await makeLink();
   expect(await listed()).toEqual([next.id]);
 });

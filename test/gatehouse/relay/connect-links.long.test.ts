@@ -2,12 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { type Asked, ask, JSON_BODY } from '../../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { type Fleet, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { sandboxApp, signIn } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
+import { JSON_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { sessionOf } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer } from './service.ts';
@@ -33,7 +33,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       processes: 2,
       apps: (at) => [sandboxApp(at, 'platform', { returnUrls: [RETURN_URL] })],
     });
-    admin = await administratorOf(fleet, fleet.vault);
+    admin = await administratorOf(fleet, fleet.storage);
     const policy = { scopes: ['connect_links:create', 'connections:read'], assertUser: true };
     ({ token } = await admin.makeToken(policy));
     const stopAt = (url: string) => url === RETURN_URL || (stopsAtCallback && url.includes('/oauth/callback/'));
@@ -45,8 +45,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
   afterAll(() => fleet?.close());
 
-  const create = (changes: Record<string, unknown> = {}, relayToken = token): Promise<Asked> =>
-    ask(`${fleet.member(1).url}/relay/connect-links`, {
+  const create = (changes: Record<string, unknown> = {}, relayToken = token): Promise<ReceivedResponse> =>
+    sendRequest(`${fleet.member(1).url}/relay/connect-links`, {
       method: 'POST',
       headers: { ...bearer(relayToken), ...JSON_BODY },
       body: JSON.stringify({ user: userId, app: 'platform', ...changes }),
@@ -67,7 +67,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const openCallback = (at: number, callback: string) => {
     const { pathname, search } = new URL(callback);
     const headers = { accept: 'text/html', host: new URL(fleet.url).host, cookie: agent.cookies.header(fleet.url) };
-    return ask(`${fleet.member(at).url}${pathname}${search}`, { headers });
+    return sendRequest(`${fleet.member(at).url}${pathname}${search}`, { headers });
   };
   const entries = async (event: string, id: string) => {
     const { json } = await admin.call('GET', `/audit?event=${event}&whom=${id}`);
@@ -87,7 +87,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const { page } = await signIn(fleet, 'user@example.test', { agent: browser, path: new URL(url).pathname });
     expect([page.status, page.url]).toEqual([200, url]);
     expect(page.body).toContain('What you will be asked to allow');
-    for await (const records of fleet.vault.store.walk())
+    for await (const records of fleet.storage.store.walk())
       for (const { key, value } of records) expect(key + value).not.toContain(secret);
     const consent = await browser.submit(page, {}, { button: 'Connect' });
     const visited = [...page.visited, ...consent.visited];
@@ -95,12 +95,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(authorization.searchParams.get('scope')).toBe('openid platform_read_only');
     const end = consent.status === 0 ? consent : await browser.submit(consent, {}, { button: 'Allow' });
     expect(end.url).toBe(RETURN_URL);
-    expect((await fleet.vault.read(userId)).requestedScopes).toEqual(['openid', 'platform_read_only']);
+    expect((await fleet.storage.readGrant(userId)).requestedScopes).toEqual(['openid', 'platform_read_only']);
 
     await until(async () => (await entries('connect_link.used', id)).length === 1);
     expect(await entries('connect_link.created', id)).toMatchObject([{ actor: { kind: 'relay_token' }, userId }]);
     await until(async () => {
-      for await (const records of fleet.vault.store.walk())
+      for await (const records of fleet.storage.store.walk())
         if (records.some(({ key, value }) => key.startsWith('webhook-message:') && value.includes(id))) return true;
       return false;
     });
@@ -117,14 +117,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const other = createUserAgent();
     await signIn(fleet, 'second@example.test', { agent: other });
     const { userId: otherId } = await sessionOf(fleet, other);
-    const before = await fleet.vault.read(otherId);
+    const before = await fleet.storage.readGrant(otherId);
     const page = await other.get(url);
     expect([page.status, page.body]).toEqual([403, expect.stringContaining('This link is for another user')]);
     expect(page.forms.flatMap(({ buttons }) => buttons.map(({ text }) => text))).toContain('Sign out');
     const { csrfToken } = await sessionOf(fleet, other);
     const posted = await other.request(url, { method: 'POST', body: new URLSearchParams({ _csrf: csrfToken }) });
     expect(posted.status).toBe(403);
-    expect(await fleet.vault.read(otherId)).toEqual(before);
+    expect(await fleet.storage.readGrant(otherId)).toEqual(before);
     expect(await listed(id)).toMatchObject({ used: false });
   });
 
@@ -157,35 +157,35 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   /** Kills process 0 while it completes the link, once `stops` resolves. Returns whether the grant was stored. */
   const killedWhile = async (callback: string, stops: () => Promise<unknown>): Promise<boolean> => {
-    const before = await fleet.vault.read(userId);
+    const before = await fleet.storage.readGrant(userId);
     const interrupted = openCallback(0, callback).catch(() => undefined);
     await stops();
     await fleet.member(0).kill();
     await interrupted;
     await fleet.member(0).start();
-    return (await fleet.vault.read(userId)).accessToken !== before.accessToken;
+    return (await fleet.storage.readGrant(userId)).accessToken !== before.accessToken;
   };
   const refusesOtherUser = async (url: string, status: number) => {
     const other = createUserAgent();
     await signIn(fleet, 'second@example.test', { agent: other });
     const { userId: otherId } = await sessionOf(fleet, other);
-    const before = await fleet.vault.read(otherId);
+    const before = await fleet.storage.readGrant(otherId);
     expect((await other.get(url)).status).toBe(status);
-    expect(await fleet.vault.read(otherId)).toEqual(before);
+    expect(await fleet.storage.readGrant(otherId)).toEqual(before);
   };
 
   test('R114 a kill before the token response arrives stores nothing, and the link still connects', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink({ returnUrl: RETURN_URL });
     const callback = await callbackOf(url);
-    const held = fleet.tokens.holdNext();
-    expect(await killedWhile(callback, () => held.made)).toBe(false);
+    const held = fleet.tokenEndpoint.holdNext();
+    expect(await killedWhile(callback, () => held.prepared)).toBe(false);
     held.release();
     expect(await listed(id)).toMatchObject({ used: false });
     await refusesOtherUser(url, 403);
-    const { accessToken } = await fleet.vault.read(userId);
+    const { accessToken } = await fleet.storage.readGrant(userId);
     expect(await openCallback(1, await callbackOf(url))).toMatchObject({ status: 303 });
-    expect((await fleet.vault.read(userId)).accessToken).not.toBe(accessToken);
+    expect((await fleet.storage.readGrant(userId)).accessToken).not.toBe(accessToken);
     expect(await listed(id)).toMatchObject({ used: true });
   });
 
@@ -194,14 +194,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const { id, url } = await makeLink();
     const [callback, second] = [await callbackOf(url), await callbackOf(url)];
     const usedUp = async () => {
-      while (await fleet.vault.store.get(keys.connectTicket(userId, id)));
+      while (await fleet.storage.store.get(keys.connectTicket(userId, id)));
     };
     expect(await killedWhile(callback, usedUp)).toBe(true);
-    const stored = await fleet.vault.read(userId);
+    const stored = await fleet.storage.readGrant(userId);
     expect((await openCallback(1, second)).status).toBe(404);
     expect((await agent.get(url)).status).toBe(404);
     await refusesOtherUser(url, 404);
-    expect(await fleet.vault.read(userId)).toEqual(stored);
+    expect(await fleet.storage.readGrant(userId)).toEqual(stored);
   });
 
   test('R114 a kill at any moment of the callback stores the connection and uses up the link, or does neither', async (context) => {
@@ -209,9 +209,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     for (const milliseconds of [0, 4, 8, 16, 32]) {
       const { id, url } = await makeLink();
       const callback = await callbackOf(url);
-      const held = fleet.tokens.holdNext();
+      const held = fleet.tokenEndpoint.holdNext();
       const stops = async () => {
-        await held.made;
+        await held.prepared;
         held.release();
         await sleep(milliseconds);
       };
@@ -225,24 +225,24 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink();
     const callback = await callbackOf(url);
-    const before = await fleet.vault.read(userId);
+    const before = await fleet.storage.readGrant(userId);
     const ticket = keys.connectTicket(userId, id);
-    await fleet.vault.store.write([{ put: ticket, value: '', lifetimeSeconds: 1 }]);
-    await until(async () => !(await fleet.vault.store.get(ticket)));
+    await fleet.storage.store.write([{ put: ticket, value: '', lifetimeSeconds: 1 }]);
+    await until(async () => !(await fleet.storage.store.get(ticket)));
     const response = await openCallback(1, callback);
     expect([response.status, response.body]).toEqual([404, expect.stringContaining(GONE)]);
     expect((await agent.get(url)).status).toBe(404);
-    expect(await fleet.vault.read(userId)).toEqual(before);
+    expect(await fleet.storage.readGrant(userId)).toEqual(before);
   });
 
   test('R114 a revoked link connects nothing, even for a user who is at the provider', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink();
     const callback = await callbackOf(url);
-    const before = await fleet.vault.read(userId);
+    const before = await fleet.storage.readGrant(userId);
     expect((await admin.call('DELETE', `/connect-links/${id}`)).status).toBe(204);
     expect((await openCallback(0, callback)).status).toBe(404);
-    expect(await fleet.vault.read(userId)).toEqual(before);
+    expect(await fleet.storage.readGrant(userId)).toEqual(before);
     expect((await agent.get(url)).status).toBe(404);
     expect((await agent.get(`${url.slice(0, -1)}x`)).status).toBe(404);
     expect(await entries('connect_link.revoked', id)).toHaveLength(1);
@@ -315,12 +315,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const { id, url } = JSON.parse((await create({}, revoked)).body);
     const { id: otherLink } = await makeLink();
     const callback = await callbackOf(url);
-    const before = await fleet.vault.read(userId);
+    const before = await fleet.storage.readGrant(userId);
     expect((await admin.call('DELETE', `/relay-tokens/${tokenId}`)).status).toBe(204);
     expect([await listed(id), await listed(otherLink)]).toEqual([undefined, expect.objectContaining({ used: false })]);
     expect((await openCallback(1, callback)).status).toBe(404);
     expect((await agent.get(url)).status).toBe(404);
-    expect(await fleet.vault.read(userId)).toEqual(before);
+    expect(await fleet.storage.readGrant(userId)).toEqual(before);
   });
 
   test('R114 deleting the app ends its links for good, even if it is registered again', async (context) => {

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { type Asked, ask } from '../../support/ask.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, assertionOf, bearer, codeOf, relayThread } from './service.ts';
@@ -44,10 +44,11 @@ afterAll(async () => {
 });
 
 const TIME = /^20.*Z$/;
-const list = (token: string, query = '', headers: Record<string, string> = {}): Promise<Asked> =>
-  ask(`${site.url}/relay/connections${query}`, { headers: { ...bearer(token), ...headers } });
-const rowsOf = (response: Asked): Row[] => JSON.parse(response.body).items;
-const placesOf = (response: Asked) => rowsOf(response).map(({ user, app }) => `${app} ${users.indexOf(user)}`);
+const list = (token: string, query = '', headers: Record<string, string> = {}): Promise<ReceivedResponse> =>
+  sendRequest(`${site.url}/relay/connections${query}`, { headers: { ...bearer(token), ...headers } });
+const rowsOf = (response: ReceivedResponse): Row[] => JSON.parse(response.body).items;
+const placesOf = (response: ReceivedResponse) =>
+  rowsOf(response).map(({ user, app }) => `${app} ${users.indexOf(user)}`);
 const makeToken = async (changes: Record<string, unknown> = {}) => {
   const policy = { scopes: ['connections:read'], apps: ['platform', 'second'], assertUser: true };
   return admin.makeToken({ ...policy, ...changes });

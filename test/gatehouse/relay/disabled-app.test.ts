@@ -1,7 +1,7 @@
 /** While an app is disabled, no route returns its tokens or calls its provider or platform. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Asked, ask, DATA } from '../../support/ask.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, assertionOf, exchange, relayThread } from './service.ts';
 
@@ -49,9 +49,9 @@ async function setDisabled(disabled: boolean): Promise<void> {
 }
 
 const service = (headers: Record<string, string>, query = '') => relayThread(site, token, headers, query);
-const ROUTES: [string, () => Promise<Asked>][] = Object.entries({
+const ROUTES: [string, () => Promise<ReceivedResponse>][] = Object.entries({
   'the thread of a signed-in user': () =>
-    ask(`${site.url}/threads/current?app=second`, { headers: { ...DATA, cookie } }),
+    sendRequest(`${site.url}/threads/current?app=second`, { headers: { ...ACCEPT_JSON, cookie } }),
   'the relay, for a proven user': () => service({ 'gatehouse-user-assertion': subject.subject_token ?? '' }),
   'the relay, for a named user and app': () => service({ 'gatehouse-user': user }, '?app=second'),
   'the relay, for a service account': () => service({ 'gatehouse-service-account': account }),

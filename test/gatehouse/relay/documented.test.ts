@@ -15,11 +15,11 @@ import { signatureOf } from '../../../src/gatehouse/webhooks/delivery.ts';
 import { WEBHOOK_EVENTS } from '../../../src/gatehouse/webhooks/webhook-store.ts';
 import { newOpaqueTokenId } from '../../../src/shared/storage/opaque-token.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
-import { ask, DATA } from '../../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingNginx, startNginx } from '../../support/nginx.ts';
 import { freePort } from '../../support/ports.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { administratorOf, assertionOf, relayThread } from './service.ts';
 
@@ -142,10 +142,10 @@ async function listen(handle: RequestListener): Promise<{ url: string; close: ()
 }
 
 async function expectGuarded(proxyUrl: string, service: { cookies: (string | undefined)[] }): Promise<void> {
-  const forged = { ...DATA, 'gatehouse-user-assertion': await assertionOf(site, cookie) };
-  const anonymous = await ask(`${proxyUrl}/`, { headers: forged });
+  const forged = { ...ACCEPT_JSON, 'gatehouse-user-assertion': await assertionOf(site, cookie) };
+  const anonymous = await sendRequest(`${proxyUrl}/`, { headers: forged });
   expect([anonymous.status, service.cookies.length]).toEqual([401, 0]);
-  const signedIn = await ask(`${proxyUrl}/`, { headers: { ...DATA, cookie } });
+  const signedIn = await sendRequest(`${proxyUrl}/`, { headers: { ...ACCEPT_JSON, cookie } });
   expect([signedIn.status, JSON.parse(signedIn.body)]).toMatchObject([200, { thread: { type: 'document' } }]);
   // The proxy must not pass the session cookie on to the service.
   expect(service.cookies.filter((value) => value)).toEqual([]);
@@ -163,7 +163,7 @@ describe('signed-in requests are verified for a reverse proxy', () => {
       .replace('http://127.0.0.1:9000', service.url)
       .replace('http://127.0.0.1:3000', site.url);
     const proxyUrl = `http://127.0.0.1:${port}`;
-    const nginx = await startNginx(server, async () => (await ask(`${proxyUrl}/`)).status > 0);
+    const nginx = await startNginx(server, async () => (await sendRequest(`${proxyUrl}/`)).status > 0);
     try {
       service.cookies.length = 0;
       await expectGuarded(proxyUrl, service);
@@ -176,11 +176,11 @@ describe('signed-in requests are verified for a reverse proxy', () => {
   test('by any proxy that makes the same subrequest', async () => {
     const service = await startService();
     const proxy = await listen(async (req, res) => {
-      const headers = { ...DATA, ...(req.headers.cookie ? { cookie: req.headers.cookie } : {}) };
-      const verified = await ask(`${site.url}/session/verify?audience=${relayTokenId}`, { headers });
+      const headers = { ...ACCEPT_JSON, ...(req.headers.cookie ? { cookie: req.headers.cookie } : {}) };
+      const verified = await sendRequest(`${site.url}/session/verify?audience=${relayTokenId}`, { headers });
       const assertion = verified.headers['gatehouse-user-assertion'];
       const passed = { 'gatehouse-user-assertion': String(assertion ?? '') };
-      const response = verified.status === 200 ? await ask(`${service.url}/`, { headers: passed }) : verified;
+      const response = verified.status === 200 ? await sendRequest(`${service.url}/`, { headers: passed }) : verified;
       res.statusCode = response.status;
       res.end(response.body);
     });

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { ask } from '../../support/ask.ts';
 import { createUserAgent } from '../../support/browserless.ts';
 import { PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, sessionOf } from '../grants/vault-desk.ts';
 import { administratorOf, exchange } from './service.ts';
@@ -13,7 +13,7 @@ const EXCHANGES = 1_200;
 const PROVIDER_MS = 3_000;
 
 async function countRefusedCalls({ managementUrl }: TestSite): Promise<number> {
-  const { body } = await ask(`${managementUrl}/metrics`);
+  const { body } = await sendRequest(`${managementUrl}/metrics`);
   return Number(/^gatehouse_outbound_refused_total (\d+)$/m.exec(body)?.[1]);
 }
 

@@ -1,8 +1,8 @@
 /** `GET /session/verify` as Traefik and Caddy call it: with the browser's headers, and its method and path in others. */
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { sessionOf } from '../grants/vault-desk.ts';
 
 let site: TestSite;
@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 const verify = (headers: Record<string, string>) =>
-  ask(`${site.url}/session/verify?audience=reports`, {
+  sendRequest(`${site.url}/session/verify?audience=reports`, {
     headers: {
       'x-forwarded-method': 'POST',
       'x-forwarded-uri': '/reports/new',
@@ -24,9 +24,9 @@ const verify = (headers: Record<string, string>) =>
   });
 
 test.each([
-  ['page of another host', { ...PAGE, host: 'gatehouse:3000' }, 'text/html'],
-  ['form of another host', { ...PAGE, ...JSON_BODY, origin: 'https://reports.example.com' }, 'text/html'],
-  ['request for data', DATA, 'application/problem+json'],
+  ['page of another host', { ...ACCEPT_HTML, host: 'gatehouse:3000' }, 'text/html'],
+  ['form of another host', { ...ACCEPT_HTML, ...JSON_BODY, origin: 'https://reports.example.com' }, 'text/html'],
+  ['request for data', ACCEPT_JSON, 'application/problem+json'],
 ])(
   'verifies a %s with an assertion about the signed-in user, or responds 401 in the requested format',
   async (_name, headers, form) => {

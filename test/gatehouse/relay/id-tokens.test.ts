@@ -8,7 +8,7 @@ import type { UserAgent } from '../../support/browserless.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import type { Mode } from '../../support/hostile-modes.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
-import { emptyPlace, type Place } from '../../support/places.ts';
+import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import { type Administrator, administratorOf, exchange } from './service.ts';
 
@@ -16,19 +16,19 @@ const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token';
 const now = () => Math.floor(Date.now() / 1000);
 
 describe('R99', () => {
-  let place: Place;
+  let place: TestStorage;
   let provider: HostileProvider;
   let site: HostileSite;
   let admin: Administrator;
   let token: string;
   const idTokens: string[] = [];
-  const issued: Mode['issued'] = (value) => void (value.split('.').length === 3 && idTokens.push(value));
+  const issued: Mode['onIssued'] = (value) => void (value.split('.').length === 3 && idTokens.push(value));
   beforeAll(async () => {
-    place = await emptyPlace('SQLite');
+    place = await createTestStorage('SQLite');
     provider = await startHostileProvider();
-    provider.set({ issued });
+    provider.setModes({ onIssued: issued });
     site = await startHostileSite({ provider, env: place.env });
-    admin = await place.look((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
+    admin = await place.withStore((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
     ({ token } = await admin.makeToken({ apps: ['elsewhere'], acceptIdTokens: true }));
   });
   afterAll(async () => {
@@ -86,11 +86,11 @@ describe('R99', () => {
   });
 
   test('refuses an ID token that is more than 10 minutes old', async () => {
-    provider.set({ issued, claims: (claims) => ({ ...claims, iat: now() - 540 }) });
+    provider.setModes({ onIssued: issued, claims: (claims) => ({ ...claims, iat: now() - 540 }) });
     expect(await present((await signIn()).idToken)).toMatchObject({ status: 200 });
-    provider.set({ issued, claims: (claims) => ({ ...claims, iat: now() - 601 }) });
+    provider.setModes({ onIssued: issued, claims: (claims) => ({ ...claims, iat: now() - 601 }) });
     expect(await present((await signIn()).idToken)).toMatchObject(NO_PROOF);
-    provider.set({ issued });
+    provider.setModes({ onIssued: issued });
   });
 
   test('refuses an ID token that began no session, and one that was changed', async () => {

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { leaveBy, lookAround, signInBy } from '../../support/journey.ts';
+import { checkOnAllScreens, navigateBy, signInWithBrowser } from '../../support/journey.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, relayThread } from './service.ts';
 
@@ -39,12 +39,12 @@ afterAll(async () => {
 
 test('the relay’s pages fit, and a token is changed on its page', async () => {
   const page = await openPage({}, /status of 40\d/);
-  const look = (name: string) => lookAround(page, `relay-${name}`);
+  const look = (name: string) => checkOnAllScreens(page, `relay-${name}`);
   const visit = async (path: string, name: string) => {
     await page.goto(site.url + path);
     await look(name);
   };
-  await signInBy(page, site, 'admin@example.test');
+  await signInWithBrowser(page, site, 'admin@example.test');
   await visit('/admin/relay-tokens', 'tokens');
   await visit(`/admin/relay-tokens/${tokenId}`, 'token');
   await change(page, 'Renamed', look);
@@ -55,20 +55,20 @@ test('the relay’s pages fit, and a token is changed on its page', async () => 
   await visit(`/admin/webhooks/${webhookId}`, 'webhook');
   for (const isOn of [false, true]) {
     await page.getByLabel('Enabled').setChecked(isOn);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Save' }).click());
     await look('webhook-changed');
     expect((await admin.call('GET', `/webhooks/${webhookId}`)).json.enabled).toBe(isOn);
   }
 });
 
 async function change(page: Page, name: string, look: (name: string) => Promise<void>): Promise<void> {
-  await leaveBy(page, () => page.getByRole('link', { name: 'Edit', exact: true }).click());
+  await navigateBy(page, () => page.getByRole('link', { name: 'Edit', exact: true }).click());
   await page.getByLabel('Name', { exact: true }).fill(name);
   await page.getByLabel('Networks').fill('10.0.0.1/8');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Save' }).click());
   await look('token-faulty');
   await page.getByLabel('Networks').fill('127.0.0.0/8');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Save' }).click());
   await look('token-changed');
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(name);
 }

@@ -1,6 +1,6 @@
 /** The state of the user and the grant are read in one round trip to the store, and both must allow the call. */
 import { expect, test } from 'vitest';
-import { openVault } from '../../support/fleet.ts';
+import { openSharedStorage } from '../../support/fleet.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
@@ -17,7 +17,7 @@ test('on Redis a service’s call for a user takes one round trip, and is refuse
   skipWithout(context, missingRedis);
   const redis = await startRedis();
   const site = await startSite({ env: { REDIS_URL: redis.url }, sandbox: { rateLimits: PLENTY } });
-  const vault = await openVault(site.env);
+  const vault = await openSharedStorage(site.env);
   try {
     const { agent } = await signIn(site);
     const { userId } = await sessionOf(site, agent);

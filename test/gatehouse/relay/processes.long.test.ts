@@ -12,11 +12,11 @@ import { createRateLimits } from '../../../src/sandbox/rate-limits.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import { retryWhileUnavailable } from '../../../src/shared/storage/retry.ts';
 import { appOfFile } from '../../support/apps.ts';
-import { ask, DATA } from '../../support/ask.ts';
-import { type Fleet, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { type Fleet, type FleetUser, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { sandboxApp } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { repeatWhileStarved } from '../../support/starved.ts';
 import { until } from '../../support/until.ts';
 import { type Administrator, administratorOf, bearer, codeOf, inventedToken, relayThread } from './service.ts';
@@ -70,7 +70,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   let fleet: Fleet;
   let platform: Awaited<ReturnType<typeof startEchoPlatform>>;
   let admin: Administrator;
-  let person: Person;
+  let person: FleetUser;
   const missing = kind === 'Redis' ? missingRedis : undefined;
   const users = Array.from({ length: USERS }, (_none, at) => `u${String(at).padStart(22, '0')}`);
 
@@ -94,9 +94,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
         ];
       },
     });
-    admin = await administratorOf(fleet, fleet.vault);
+    admin = await administratorOf(fleet, fleet.storage);
     person = await fleet.signIn('user@example.test');
-    const userStore = createUserStore({ store: fleet.vault.store, clock: Date.now });
+    const userStore = createUserStore({ store: fleet.storage.store, clock: Date.now });
     for (const id of users) {
       const user = { id, issuer: 'https://provider.test', subject: id, name: undefined, email: undefined };
       await retryWhileUnavailable(() => userStore.noteSignIn(user));
@@ -105,7 +105,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       const app = appOfFile(fleet.env, id);
       // Signing in has stored the person's own grant of the platform.
       const owners = id === 'platform' ? users : [...users, person.userId];
-      for (const userId of owners) await retryWhileUnavailable(() => fleet.vault.grants.save(grantOf(userId, app), 0));
+      for (const userId of owners)
+        await retryWhileUnavailable(() => fleet.storage.grants.save(grantOf(userId, app), 0));
     }
   });
   afterAll(async () => {
@@ -120,10 +121,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const response = await relayThread(fleet.member(1), token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform');
     expect([response.status, response.body]).toEqual([200, JSON.stringify({ owner: users[0] })]);
     const values: string[] = [];
-    for await (const records of fleet.vault.store.walk()) values.push(...records.map(({ value }) => value));
+    for await (const records of fleet.storage.store.walk()) values.push(...records.map(({ value }) => value));
     expect(values.filter((value) => value.includes(secret.slice(0, 43)))).toEqual([]);
     const inAddress = `/relay/threads/current?app=platform&access_token=${token}`;
-    expect((await ask(fleet.member(1).url + inAddress, { headers: DATA })).status).toBe(401);
+    expect((await sendRequest(fleet.member(1).url + inAddress, { headers: ACCEPT_JSON })).status).toBe(401);
     expect(fleet.output()).not.toContain(secret);
   });
 
@@ -182,7 +183,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R109 pages that are read from both processes in turn list each connection once, without tokens', async (context) => {
     skipWithout(context, missing);
-    const index = createConnectionIndex({ store: fleet.vault.store, clock: Date.now });
+    const index = createConnectionIndex({ store: fleet.storage.store, clock: Date.now });
     const app = appOfFile(fleet.env, 'personal');
     for (const userId of users) await retryWhileUnavailable(() => index.update(grantOf(userId, app)));
     for (const allowed of ['all', users] as const) {
@@ -192,7 +193,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       let next: string | undefined;
       for (let at = 0; at === 0 || next !== undefined; at += 1) {
         const query = `?app=personal&limit=7${next === undefined ? '' : `&after=${next}`}`;
-        const response = await ask(`${fleet.member(at % 2).url}/relay/connections${query}`, { headers: bearer(token) });
+        const response = await sendRequest(`${fleet.member(at % 2).url}/relay/connections${query}`, {
+          headers: bearer(token),
+        });
         expect([response.status, response.body]).toEqual([200, expect.not.stringContaining('at-u')]);
         const page = JSON.parse(response.body) as { items: { user: string; health: string }[]; next?: string };
         listed.push(...page.items.map(({ user, health }) => `${user} ${health}`));
@@ -290,7 +293,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   test('all processes sign with one key, and accept each other’s assertions', async (context) => {
     skipWithout(context, missing);
     const keySet = async ({ url }: { url: string }) => {
-      const read = () => ask(`${url}/.well-known/jwks.json`, { headers: DATA });
+      const read = () => sendRequest(`${url}/.well-known/jwks.json`, { headers: ACCEPT_JSON });
       // A slow machine may still be busy with the calls of the previous test.
       await until(async () => (await read()).status === 200);
       return (await read()).body;

@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RELAY_SCOPES, type RelayScope } from '../../../src/gatehouse/relay/policy.ts';
-import { type Asked, ask, JSON_BODY } from '../../support/ask.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { JSON_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, assertionOf, bearer, exchange, relayThread } from './service.ts';
 
@@ -71,9 +71,10 @@ const calls = fc.record<RandomCall>({
 });
 
 /** The call as a service behind our proxy makes it. Nothing can be exchanged for a service account. */
-async function make({ scope, app, subject, address }: RandomCall, token: string): Promise<Asked> {
+async function make({ scope, app, subject, address }: RandomCall, token: string): Promise<ReceivedResponse> {
   const from = { 'x-forwarded-for': address };
-  if (scope === 'bin:read') return ask(`${site.url}/relay/bin/45717360`, { headers: { ...bearer(token), ...from } });
+  if (scope === 'bin:read')
+    return sendRequest(`${site.url}/relay/bin/45717360`, { headers: { ...bearer(token), ...from } });
   const id = subject === 'disabled' ? disabledId : userId;
   const assertion = subject === 'proven' ? await assertionOf(site, cookie) : '';
   if (scope === 'threads:read') {
@@ -85,13 +86,15 @@ async function make({ scope, app, subject, address }: RandomCall, token: string)
   if (scope === 'connections:read') {
     const proof = subject === 'proven' ? { 'gatehouse-user-assertion': assertion } : {};
     const user = subject === 'named' || subject === 'disabled' ? `&user=${id}` : '';
-    return ask(`${site.url}/relay/connections?app=${app}${user}`, { headers: { ...bearer(token), ...proof, ...from } });
+    return sendRequest(`${site.url}/relay/connections?app=${app}${user}`, {
+      headers: { ...bearer(token), ...proof, ...from },
+    });
   }
   if (scope === 'connect_links:create') {
     const proof = subject === 'proven' ? { 'gatehouse-user-assertion': assertion } : {};
     const body = JSON.stringify({ app, ...(subject === 'proven' ? {} : { user: id }) });
     const headers = { ...bearer(token), ...JSON_BODY, ...proof, ...from };
-    return ask(`${site.url}/relay/connect-links`, { method: 'POST', headers, body });
+    return sendRequest(`${site.url}/relay/connect-links`, { method: 'POST', headers, body });
   }
   const type = subject === 'proven' ? 'urn:ietf:params:oauth:token-type:jwt' : 'urn:gatehouse:token-type:user';
   const form = { subject_token: subject === 'proven' ? assertion : id, subject_token_type: type };
@@ -107,7 +110,7 @@ function questionOf({ scope, app, subject, address }: RandomCall) {
 }
 
 /** The rule that refused the call; undefined if the policy allowed it, even if the user has not connected the app. */
-function refusedBy(response: Asked): string | undefined {
+function refusedBy(response: ReceivedResponse): string | undefined {
   const body = JSON.parse(response.body);
   return /^Rule (\w+):/.exec(body.detail ?? body.error_description ?? '')?.[1];
 }

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RELAY_WORDS } from '../../../src/gatehouse/relay/policy.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { ask } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { sendRequest } from '../../support/send-request.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, ANYTHING, administratorOf, bearer, codeOf, relayThread } from './service.ts';
 
@@ -69,7 +69,7 @@ test('R81 a change of each member of the policy applies to the next call', async
     version: currentVersion,
   });
   expect([soon.status, soon.json.name]).toEqual([200, 'Renamed']);
-  pass(60);
+  advanceClock(60);
   expect(await statusOf(token)).toBe(401);
   currentVersion = soon.json.version as number;
   // With a later expiry, the secret of the expired token is valid again.
@@ -208,7 +208,7 @@ test('R88 refuses a change without the CSRF token, or with a token of another ki
   expect(forged.status).toBe(403);
   const path = `${site.url}/admin/api/relay-tokens/${id}`;
   const body = JSON.stringify({ ...ANYTHING, name: 'Mine', version });
-  const byRelayToken = await ask(path, {
+  const byRelayToken = await sendRequest(path, {
     method: 'PUT',
     headers: { ...bearer(token), 'content-type': 'application/json' },
     body,

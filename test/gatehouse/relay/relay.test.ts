@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRelayUses } from '../../../src/gatehouse/relay/uses.ts';
 import { createUserStore } from '../../../src/gatehouse/users/user-store.ts';
 import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
-import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import {
@@ -50,7 +50,7 @@ const asUser = async () => ({ 'gatehouse-user-assertion': await assertionOf(site
 
 describe('the user of a call', () => {
   test('R81 a service reads the thread of the user whose assertion it sends', async () => {
-    const direct = await ask(`${site.url}/threads/current`, { headers: { ...DATA, cookie } });
+    const direct = await sendRequest(`${site.url}/threads/current`, { headers: { ...ACCEPT_JSON, cookie } });
     const relayed = await relayThread(site, token, await asUser());
     expect([relayed.status, relayed.body]).toEqual([200, direct.body]);
     expect(relayed.headers).toMatchObject({
@@ -63,7 +63,7 @@ describe('the user of a call', () => {
   test('an assertion has a type of its own, is valid for a minute, and is verified by the public keys', async () => {
     const assertion = await assertionOf(site, cookie, 'reports');
     const { typ, alg, kid } = decodeProtectedHeader(assertion);
-    const keySet = await ask(`${site.url}/.well-known/jwks.json`, { headers: DATA });
+    const keySet = await sendRequest(`${site.url}/.well-known/jwks.json`, { headers: ACCEPT_JSON });
     const { keys } = JSON.parse(keySet.body);
     expect([typ, alg, keys.map((key: { kid: string }) => key.kid)]).toEqual(['gatehouse-user+jwt', 'ES256', [kid]]);
     expect(keySet.body).not.toContain('"d"');
@@ -74,7 +74,8 @@ describe('the user of a call', () => {
   });
 
   test('accepts one audience of 1 to 200 printable ASCII characters without a space', async () => {
-    const verified = (query: string) => ask(`${site.url}/session/verify?${query}`, { headers: { ...DATA, cookie } });
+    const verified = (query: string) =>
+      sendRequest(`${site.url}/session/verify?${query}`, { headers: { ...ACCEPT_JSON, cookie } });
     for (const audience of ['x', '~!', 'a'.repeat(200), 'https://reports.example/?a=b']) {
       expect((await verified(`audience=${encodeURIComponent(audience)}`)).status).toBe(200);
     }
@@ -91,7 +92,7 @@ describe('the user of a call', () => {
   });
 
   test('issues no assertion without a session', async () => {
-    const response = await ask(`${site.url}/session/verify`, { headers: DATA });
+    const response = await sendRequest(`${site.url}/session/verify`, { headers: ACCEPT_JSON });
     expect([response.status, codeOf(response), response.headers['gatehouse-user-assertion']]).toEqual([
       401,
       'sign_in_required',
@@ -210,9 +211,9 @@ describe('the calls that a relay token authorizes', () => {
     const { token: forThreads } = await admin.makeToken({ scopes: ['threads:read'] });
     const url = `${site.url}/relay/bin/45717360`;
     const responses = [
-      await ask(url, { headers: bearer(forThreads) }),
-      await ask(url, { headers: { ...bearer(forThreads), 'content-length': '0' } }),
-      await ask(`${site.url}/relay/bin`, {
+      await sendRequest(url, { headers: bearer(forThreads) }),
+      await sendRequest(url, { headers: { ...bearer(forThreads), 'content-length': '0' } }),
+      await sendRequest(`${site.url}/relay/bin`, {
         method: 'POST',
         headers: { ...bearer(forThreads), ...JSON_BODY },
         body: JSON.stringify({ bins: ['45717360'] }),
@@ -229,7 +230,7 @@ describe('the calls that a relay token authorizes', () => {
 
   test('the metrics count calls by app and outcome', async () => {
     const counted = async () => {
-      const { body } = await ask(`${site.managementUrl}/metrics`);
+      const { body } = await sendRequest(`${site.managementUrl}/metrics`);
       return ['answered', 'failed', 'refused'].map((outcome) => {
         const line = new RegExp(`^gatehouse_relay_calls_total\\{app="platform",outcome="${outcome}"\\} (\\d+)`, 'm');
         const [, count] = line.exec(body) ?? [];
@@ -286,11 +287,11 @@ describe('the calls that a relay token authorizes', () => {
   });
 
   test('looks up BINs one by one and in bulk, like the routes for browsers', async () => {
-    const single = await ask(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
+    const single = await sendRequest(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
     expect([single.status, JSON.parse(single.body).scheme]).toEqual([200, 'visa']);
     expect(single.headers['gatehouse-source']).toBeDefined();
     const body = JSON.stringify({ bins: ['45717360', '4571736012345678'] });
-    const many = await ask(`${site.url}/relay/bin`, {
+    const many = await sendRequest(`${site.url}/relay/bin`, {
       method: 'POST',
       headers: { ...bearer(token), ...JSON_BODY },
       body,
@@ -299,9 +300,9 @@ describe('the calls that a relay token authorizes', () => {
       200,
       [{ bin: '45717360' }, { problem: { code: 'invalid_bin' } }],
     ]);
-    const form = await ask(`${site.url}/relay/bin`, {
+    const form = await sendRequest(`${site.url}/relay/bin`, {
       method: 'POST',
-      headers: { ...bearer(token), ...FORM },
+      headers: { ...bearer(token), ...FORM_BODY },
       body: 'bin=45717360',
     });
     expect([form.status, codeOf(form)]).toEqual([400, 'invalid_request']);
@@ -311,7 +312,7 @@ describe('the calls that a relay token authorizes', () => {
 test('R68 R69 a BIN look-up has the same response with and without Express, and a failed one is counted as failed', async () => {
   const { token: counted, id } = await admin.makeToken({ name: 'both ways' });
   const get = (bin: string, more: Record<string, string> = {}) =>
-    ask(`${site.url}/relay/bin/${bin}`, { headers: { ...bearer(counted), ...more } });
+    sendRequest(`${site.url}/relay/bin/${bin}`, { headers: { ...bearer(counted), ...more } });
   // A length is unusual for a GET: with it the request goes through Express.
   for (const bin of ['45717360', '999999', '4571']) {
     const responses = [await get(bin), await get(bin, { 'content-length': '0' })];
@@ -337,8 +338,8 @@ describe('the place of the token in a request', () => {
   ];
 
   test('R82 responds without a token with a challenge that has no error, and ignores cookies', async () => {
-    const response = await ask(`${site.url}/relay/threads/current`, {
-      headers: { ...DATA, cookie, ...(await asUser()) },
+    const response = await sendRequest(`${site.url}/relay/threads/current`, {
+      headers: { ...ACCEPT_JSON, cookie, ...(await asUser()) },
     });
     expect([codeOf(response), ...challenge(response)]).toEqual(['relay_token_invalid', 401, 'Bearer']);
     expect(JSON.parse(response.body).detail).toBe('Send a relay token as "Authorization: Bearer gthr_…".');
@@ -347,20 +348,24 @@ describe('the place of the token in a request', () => {
   test('R82 refuses a token in the query, the body or a cookie, and does not log it', async () => {
     const { token: planted } = await admin.makeToken({ assertUser: true });
     const thread = `${site.url}/relay/threads/current?app=platform`;
-    const subject = { ...DATA, 'gatehouse-user': userId };
+    const subject = { ...ACCEPT_JSON, 'gatehouse-user': userId };
     const responses = await Promise.all([
-      ask(`${site.url}/relay/bin/45717360?access_token=${planted}`, { headers: DATA }),
-      ask(`${site.url}/relay/bin/45717360?x=${planted}`, { headers: bearer(planted) }),
+      sendRequest(`${site.url}/relay/bin/45717360?access_token=${planted}`, { headers: ACCEPT_JSON }),
+      sendRequest(`${site.url}/relay/bin/45717360?x=${planted}`, { headers: bearer(planted) }),
       ...[planted.replace('_', '%5F'), planted.replace('_', '%5f'), `%%e9${planted.replace('gthr', '%67%74h%72')}`].map(
-        (x) => ask(`${site.url}/relay/bin/45717360?x=${x}`, { headers: bearer(planted) }),
+        (x) => sendRequest(`${site.url}/relay/bin/45717360?x=${x}`, { headers: bearer(planted) }),
       ),
-      ask(`${site.url}/relay/bin/45717360`, { headers: { ...DATA, cookie: `gatehouse=${planted}` } }),
-      ask(`${site.url}/relay/bin`, { method: 'POST', headers: { ...DATA, ...FORM }, body: `access_token=${planted}` }),
-      ask(`${thread}&access_token=${planted}`, { headers: subject }),
-      ask(thread, { headers: { ...subject, cookie: `gatehouse=${planted}` } }),
-      ask(`${site.url}/relay/token`, {
+      sendRequest(`${site.url}/relay/bin/45717360`, { headers: { ...ACCEPT_JSON, cookie: `gatehouse=${planted}` } }),
+      sendRequest(`${site.url}/relay/bin`, {
         method: 'POST',
-        headers: { ...DATA, ...FORM },
+        headers: { ...ACCEPT_JSON, ...FORM_BODY },
+        body: `access_token=${planted}`,
+      }),
+      sendRequest(`${thread}&access_token=${planted}`, { headers: subject }),
+      sendRequest(thread, { headers: { ...subject, cookie: `gatehouse=${planted}` } }),
+      sendRequest(`${site.url}/relay/token`, {
+        method: 'POST',
+        headers: { ...ACCEPT_JSON, ...FORM_BODY },
         body: `client_secret=${planted}`,
       }),
     ]);
@@ -376,7 +381,7 @@ describe('the place of the token in a request', () => {
       '/admin/api/relay-tokens',
       '/session/verify',
     ]) {
-      expect([path, (await ask(site.url + path, { headers: bearer(token) })).status]).toEqual([path, 401]);
+      expect([path, (await sendRequest(site.url + path, { headers: bearer(token) })).status]).toEqual([path, 401]);
     }
     const { text } = createOpaqueToken('gtha_');
     expect((await relayThread(site, text, await asUser())).status).toBe(401);
@@ -400,8 +405,8 @@ describe('the place of the token in a request', () => {
       [`Bearer ${token}`, `Bearer ${token}`],
     ];
     for (const authorization of headers) {
-      const response = await ask(`${site.url}/relay/threads/current`, {
-        headers: { ...DATA, ...subject, authorization },
+      const response = await sendRequest(`${site.url}/relay/threads/current`, {
+        headers: { ...ACCEPT_JSON, ...subject, authorization },
       });
       expect([authorization, codeOf(response), ...challenge(response)]).toEqual([
         authorization,
@@ -434,8 +439,8 @@ describe('the place of the token in a request', () => {
   });
 
   test('refuses a request for a page with an HTML page', async () => {
-    const response = await ask(`${site.url}/relay/bin/45717360`, {
-      headers: { ...PAGE, authorization: `Bearer ${inventedToken()}` },
+    const response = await sendRequest(`${site.url}/relay/bin/45717360`, {
+      headers: { ...ACCEPT_HTML, authorization: `Bearer ${inventedToken()}` },
     });
     expect([response.status, response.headers['content-type']]).toEqual([401, 'text/html; charset=utf-8']);
   });

@@ -1,10 +1,10 @@
 /** R112 with two processes, on both stores: refreshes for several resources run one after the other. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, DATA, FORM } from '../../support/ask.ts';
-import { type Fleet, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { type Fleet, type FleetUser, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { sandboxApp } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
+import { ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { administratorOf } from './service.ts';
 
 const REPORTS = 'urn:example:reports';
@@ -12,7 +12,7 @@ const REPORTS = 'urn:example:reports';
 describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let fleet: Fleet;
-  let person: Person;
+  let person: FleetUser;
   let token: string;
   beforeAll(async () => {
     if (missing) return;
@@ -21,14 +21,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       apps: (parts) => [sandboxApp(parts, 'platform', { resources: [parts.sandbox.platformUrl, REPORTS] })],
     });
     person = await fleet.signIn('user@example.test');
-    ({ token } = await (await administratorOf(fleet, fleet.vault)).makeToken({ assertUser: true }));
+    ({ token } = await (await administratorOf(fleet, fleet.storage)).makeToken({ assertUser: true }));
   });
   afterAll(() => fleet?.close());
 
   const exchangeAt = async (at: number, resource: string) => {
-    const response = await ask(`${fleet.member(at).url}/relay/token`, {
+    const response = await sendRequest(`${fleet.member(at).url}/relay/token`, {
       method: 'POST',
-      headers: { ...DATA, ...FORM, host: new URL(fleet.url).host, authorization: `Bearer ${token}` },
+      headers: { ...ACCEPT_JSON, ...FORM_BODY, host: new URL(fleet.url).host, authorization: `Bearer ${token}` },
       body: new URLSearchParams({
         grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
         ...{ subject_token: person.userId, subject_token_type: 'urn:gatehouse:token-type:user', resource },
@@ -40,8 +40,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R31 R34 R112 two processes send no refresh token twice, and each refreshes once for a resource', async (context) => {
     skipWithout(context, missing);
-    const { accessToken: storedToken } = await fleet.vault.read(person.userId);
-    const before = fleet.tokens.uses.length;
+    const { accessToken: storedToken } = await fleet.storage.readGrant(person.userId);
+    const before = fleet.tokenEndpoint.uses.length;
     const exchanges = [0, 1].flatMap((at) =>
       [fleet.sandbox.platformUrl, REPORTS].map((resource) => ({ at, resource })),
     );
@@ -53,11 +53,11 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     );
     for (const { tokens } of issued) expect(new Set(tokens).size).toBe(1);
     expect(new Set(issued.flatMap(({ tokens }) => tokens)).has(storedToken)).toBe(false);
-    const sent = fleet.tokens.uses.slice(before).map(({ refreshToken }) => refreshToken);
+    const sent = fleet.tokenEndpoint.uses.slice(before).map(({ refreshToken }) => refreshToken);
     expect(sent).toHaveLength(exchanges.length);
     expect(new Set(sent).size).toBe(sent.length);
-    expect(fleet.tokens.refusals()).toBe(0);
-    expect((await fleet.vault.read(person.userId)).accessToken).toBe(storedToken);
+    expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
+    expect((await fleet.storage.readGrant(person.userId)).accessToken).toBe(storedToken);
     expect((await fleet.thread(fleet.member(1), person)).status).toBe(200);
   });
 });

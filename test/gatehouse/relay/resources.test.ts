@@ -1,9 +1,9 @@
 /** RFC 8707: an app's resources are sent to the provider, and a service gets a token for one of them. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { status } from '../../support/broken-responses.ts';
 import { getJson } from '../../support/gatehouse.ts';
-import { status } from '../../support/hostile-answers.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
-import { backToNow, pass, passToNextMinute } from '../../support/passing-time.ts';
+import { advanceClock, advanceToNextMinute, resetClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
@@ -37,7 +37,7 @@ afterAll(async () => {
 });
 afterEach(() => {
   provider.reset();
-  backToNow();
+  resetClock();
 });
 
 const resourcesOf = (text = '') => new URLSearchParams(text.replace(/^.*\?/, '')).getAll('resource');
@@ -66,7 +66,7 @@ test('sends all resources with the authorization request, the code and each refr
   const { thread } = await connected('all');
   expect(resourcesOf(provider.hitsOf('authorize')[0]?.url)).toEqual([FILES, REPORTS]);
   expect(resourcesOf(provider.hitsOf('token')[0]?.body)).toEqual([FILES, REPORTS]);
-  pass(3601);
+  advanceClock(3601);
   expect((await thread()).status).toBe(200);
   expect(refreshes()).toEqual([[FILES, REPORTS, null]]);
 });
@@ -95,13 +95,13 @@ test('R32 R112 refreshes for a token for one resource, and the grant keeps its a
   expect([everyScope.status, refreshes().at(-1)]).toEqual([200, [REPORTS, scope]]);
   expect(everyScope.json.access_token).not.toBe(before.accessToken);
   // This provider rotates strictly: the token that was sent first would be refused.
-  pass(3601);
+  advanceClock(3601);
   expect((await thread()).status).toBe(200);
 });
 
 test('R112 audits the resource of each token', async () => {
   const { ask } = await connected('audited');
-  passToNextMinute();
+  advanceToNextMinute();
   for (const resource of [FILES, REPORTS, FILES]) expect((await ask({ resource })).status).toBe(200);
   expect((await ask({ audience: APP })).status).toBe(200);
   const auditedResources = async () => {
@@ -114,7 +114,7 @@ test('R112 audits the resource of each token', async () => {
 
 test('R31 concurrent requests share one refresh per resource and scopes, and later ones need none', async () => {
   const { ask } = await connected('many');
-  provider.set({ refreshed: (body) => ({ ...body, scope: 'profile' }) });
+  provider.setModes({ refreshResponse: (body) => ({ ...body, scope: 'profile' }) });
   const request = { resource: REPORTS, scope: 'profile' };
   const responses = await Promise.all(Array.from({ length: 8 }, () => ask(request)));
   expect(new Set(responses.map(({ json }) => json.access_token)).size).toBe(1);
@@ -159,7 +159,7 @@ test('requires an app or a resource if the relay token has two apps', async () =
 test('R112 responds with invalid_target if the provider refuses the resource, never with the token for all', async () => {
   const { ask, thread, stored } = await connected('refused');
   const before = await stored();
-  provider.set({ answers: { refresh: status(400, { error: 'invalid_target' }) } });
+  provider.setModes({ responses: { refresh: status(400, { error: 'invalid_target' }) } });
   const { status: code, json } = await ask({ audience: APP, resource: FILES });
   expect([code, json.error]).toEqual([400, 'invalid_target']);
   expect(JSON.stringify(json)).not.toContain(before.accessToken);
@@ -170,7 +170,7 @@ test('R112 responds with invalid_target if the provider refuses the resource, ne
 test('R101 refuses a refresh whose ID token has another subject, and the grant keeps its tokens', async () => {
   const { ask, stored } = await connected('mine');
   const before = await stored();
-  provider.set({ claims: (claims) => ({ ...claims, sub: 'mallory' }) });
+  provider.setModes({ claims: (claims) => ({ ...claims, sub: 'mallory' }) });
   const { status: code, json } = await ask({ resource: FILES });
   expect([code, json.access_token]).toEqual([503, undefined]);
   const { accessToken, refreshToken, failure } = await stored();

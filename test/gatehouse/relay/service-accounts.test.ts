@@ -1,9 +1,9 @@
 /** Service accounts: their API token is tried, sealed, used without a user, and never shown again. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { ask, DATA, FORM } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, codeOf, relayThread } from './service.ts';
 
@@ -250,18 +250,22 @@ test('creates relay tokens and webhooks by form, and the pages show faults', asy
 
 test('R89 limits the calls of a session per minute, and says when to retry', async () => {
   const { agent } = await signIn(site);
-  const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
+  const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url) };
   let calls = 0;
-  let response = await ask(`${site.url}/threads/current`, { headers });
+  let response = await sendRequest(`${site.url}/threads/current`, { headers });
   // A new minute may begin during the loop.
   for (; response.status === 200 && calls < 100; calls += 1)
-    response = await ask(`${site.url}/threads/current`, { headers });
+    response = await sendRequest(`${site.url}/threads/current`, { headers });
   expect([response.status, codeOf(response), response.headers['ratelimit-policy']]).toEqual([
     429,
     'rate_limited',
     '"session";q=40;w=60',
   ]);
   expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
-  const bin = await ask(`${site.url}/bin`, { method: 'POST', headers: { ...headers, ...FORM }, body: 'bin=45717360' });
+  const bin = await sendRequest(`${site.url}/bin`, {
+    method: 'POST',
+    headers: { ...headers, ...FORM_BODY },
+    body: 'bin=45717360',
+  });
   expect(bin.status).toBe(429);
 });

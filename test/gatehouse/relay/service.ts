@@ -6,7 +6,7 @@ import { newOpaqueTokenId } from '../../../src/shared/storage/opaque-token.ts';
 import type { Sealer } from '../../../src/shared/storage/sealed.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { type Asked, ask, DATA, FORM, JSON_BODY } from '../../support/ask.ts';
+import { ACCEPT_JSON, FORM_BODY, JSON_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 
 export interface Administrator {
   call(method: string, path: string, body?: unknown): Promise<{ status: number; json: Record<string, unknown> }>;
@@ -27,8 +27,8 @@ export async function administratorOf(
     expiresAt: Date.now() + 3_600_000,
   });
   const call: Administrator['call'] = async (method, path, body) => {
-    const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${text}` };
-    const response = await ask(`${site.url}/admin/api${path}`, {
+    const headers = { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${text}` };
+    const response = await sendRequest(`${site.url}/admin/api${path}`, {
       method,
       headers,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -65,15 +65,15 @@ export async function endRelayToken({ store, sealer }: { store: Store; sealer: S
   await tokens.close();
 }
 
-export const bearer = (token: string) => ({ ...DATA, authorization: `Bearer ${token}` });
+export const bearer = (token: string) => ({ ...ACCEPT_JSON, authorization: `Bearer ${token}` });
 
 export function relayThread(
   site: { url: string },
   token: string,
   headers: Record<string, string | string[]>,
   query = '',
-): Promise<Asked> {
-  return ask(`${site.url}/relay/threads/current${query}`, { headers: { ...bearer(token), ...headers } });
+): Promise<ReceivedResponse> {
+  return sendRequest(`${site.url}/relay/threads/current${query}`, { headers: { ...bearer(token), ...headers } });
 }
 
 export function exchange(
@@ -81,10 +81,10 @@ export function exchange(
   token: string,
   form: Record<string, string>,
   headers: Record<string, string> = {},
-): Promise<Asked> {
-  return ask(`${site.url}/relay/token`, {
+): Promise<ReceivedResponse> {
+  return sendRequest(`${site.url}/relay/token`, {
     method: 'POST',
-    headers: { ...bearer(token), ...FORM, ...headers },
+    headers: { ...bearer(token), ...FORM_BODY, ...headers },
     body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange', ...form }).toString(),
   });
 }
@@ -92,11 +92,11 @@ export function exchange(
 /** The user assertion of a signed-in browser. */
 export async function assertionOf(site: { url: string }, cookie: string, audience?: string): Promise<string> {
   const query = audience === undefined ? '' : `?audience=${encodeURIComponent(audience)}`;
-  const response = await ask(`${site.url}/session/verify${query}`, { headers: { ...DATA, cookie } });
+  const response = await sendRequest(`${site.url}/session/verify${query}`, { headers: { ...ACCEPT_JSON, cookie } });
   return String(response.headers['gatehouse-user-assertion'] ?? '');
 }
 
-export const codeOf = (response: Asked): unknown => JSON.parse(response.body).code;
+export const codeOf = (response: ReceivedResponse): unknown => JSON.parse(response.body).code;
 
 /** A token that only fails the checksum. */
 export const inventedToken = (): string => `gthr_${randomBytes(60).toString('hex').slice(0, 60)}`;

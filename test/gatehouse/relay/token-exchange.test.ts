@@ -3,9 +3,9 @@ import * as client from 'openid-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRelayUses } from '../../../src/gatehouse/relay/uses.ts';
 import { makeDpopKey } from '../../../src/shared/provider/dpop.ts';
-import { type Asked, ask, DATA, FORM } from '../../support/ask.ts';
 import { CLIENT_SECRET, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { backToNow, pass } from '../../support/passing-time.ts';
+import { ACCEPT_JSON, FORM_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
+import { advanceClock, resetClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
@@ -32,7 +32,7 @@ beforeAll(async () => {
   ({ token, id: tokenId } = await admin.makeToken());
 });
 afterAll(async () => {
-  backToNow();
+  resetClock();
   await desk.close();
   await site.close();
 });
@@ -42,10 +42,10 @@ const proven = async () => ({
   subject_token_type: JWT,
   audience: 'platform',
 });
-const json = (response: Asked) => JSON.parse(response.body) as Record<string, string>;
+const json = (response: ReceivedResponse) => JSON.parse(response.body) as Record<string, string>;
 const platform = (accessToken: string) =>
-  ask(`${site.sandbox.platformUrl}/1/threads/current`, {
-    headers: { ...DATA, authorization: `Bearer ${accessToken}` },
+  sendRequest(`${site.sandbox.platformUrl}/1/threads/current`, {
+    headers: { ...ACCEPT_JSON, authorization: `Bearer ${accessToken}` },
   });
 
 test('openid-client exchanges a user assertion, authenticated by Basic', async () => {
@@ -99,7 +99,7 @@ describe('narrower tokens', () => {
     const after = await desk.read(userId);
     expect([after.accessToken, after.scopes, after.refresh]).toEqual([before.accessToken, before.scopes, undefined]);
     expect(after.refreshToken).not.toBe(before.refreshToken);
-    const thread = await ask(`${site.url}/threads/current`, { headers: { ...DATA, cookie } });
+    const thread = await sendRequest(`${site.url}/threads/current`, { headers: { ...ACCEPT_JSON, cookie } });
     expect(thread.status).toBe(200);
   });
 
@@ -329,8 +329,8 @@ describe('refusals', () => {
       ['Basic %E0%A4', 'Basic realm="relay"'],
       [undefined, 'Bearer'],
     ]) {
-      const headers = { ...DATA, ...FORM, ...(authorization === undefined ? {} : { authorization }) };
-      const response = await ask(`${site.url}/relay/token`, { method: 'POST', headers, body });
+      const headers = { ...ACCEPT_JSON, ...FORM_BODY, ...(authorization === undefined ? {} : { authorization }) };
+      const response = await sendRequest(`${site.url}/relay/token`, { method: 'POST', headers, body });
       expect([response.status, json(response).error, response.headers['www-authenticate']]).toEqual([
         401,
         'invalid_client',
@@ -340,13 +340,13 @@ describe('refusals', () => {
   });
 
   test('of a repeated parameter and of a body that is not a form are invalid_request', async () => {
-    const headers = { ...DATA, authorization: `Bearer ${token}` };
+    const headers = { ...ACCEPT_JSON, authorization: `Bearer ${token}` };
     const twice = `grant_type=${GRANT}&audience=platform&audience=platform&subject_token=x&subject_token_type=${JWT}`;
     for (const [type, body, description] of [
-      [FORM['content-type'], twice, 'Send each parameter once.'],
+      [FORM_BODY['content-type'], twice, 'Send each parameter once.'],
       ['application/json', '{}', 'Send the parameters as a form (application/x-www-form-urlencoded).'],
     ] as const) {
-      const response = await ask(`${site.url}/relay/token`, {
+      const response = await sendRequest(`${site.url}/relay/token`, {
         method: 'POST',
         headers: { ...headers, 'content-type': type },
         body,
@@ -390,10 +390,10 @@ describe('refusals', () => {
   test('an exchange counts as a use of the connection', async () => {
     const before = (await desk.grants.lastUse(userId, 'platform')) ?? 0;
     // A process records the use of a connection once in five minutes.
-    pass(360);
+    advanceClock(360);
     expect((await exchange(site, token, await proven())).status).toBe(200);
     await until(async () => ((await desk.grants.lastUse(userId, 'platform')) ?? 0) > before + 60_000);
-    backToNow();
+    resetClock();
   });
 
   test('audits every issued token with its user', async () => {

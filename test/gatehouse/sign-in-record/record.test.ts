@@ -1,9 +1,9 @@
 /** Every failed sign-in has a record, found by the reference on its page, with its steps and a named cause. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type BrokenResponse, status } from '../../support/broken-responses.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { type Answer, status } from '../../support/hostile-answers.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { attempt, begin, callbackFor, csrfTokenOf, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 
 interface SignIn {
@@ -24,7 +24,7 @@ beforeAll(async () => {
       provider.app(url, { id: 'unlisted', signIn: undefined, callbackUrls: [`${url}/oauth/callback/unlister`] }),
     ],
   });
-  site.provider.set({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });
+  site.provider.setModes({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });
   admin = (await attempt(site)).agent;
 });
 beforeEach(() => site.provider.reset());
@@ -58,16 +58,16 @@ describe('the cause of a failure', () => {
 
   test('an expired state: says after how many minutes', async () => {
     const { agent, location } = await begin(site);
-    pass(11 * 60);
+    advanceClock(11 * 60);
     const page = await agent.get((await callbackFor(location)).href);
-    pass(-11 * 60);
+    advanceClock(-11 * 60);
     const { cause } = await read(referenceOn(page));
     expect(cause).toMatchObject({ name: 'state_expired' });
     expect(cause?.words).toContain('after 11 minutes');
   });
 
   test('a wrong client secret: names the status, and the field to check', async () => {
-    site.provider.set('token-invalid-client');
+    site.provider.setModes('token-invalid-client');
     const record = await read(referenceOn((await attempt(site)).page));
     expect(record.cause).toMatchObject({ name: 'wrong_client_secret', field: 'clientSecret' });
     expect(record.cause?.words).toContain('invalid_client');
@@ -81,7 +81,7 @@ describe('the cause of a failure', () => {
       const ahead = Math.floor(Date.now() / 1000) + 95;
       return { ...proper, iat: ahead, nbf: ahead };
     };
-    site.provider.set({ claims });
+    site.provider.setModes({ claims });
     const record = await read(referenceOn((await attempt(site)).page));
     expect(record.cause).toMatchObject({ name: 'clock_skew' });
     expect(record.cause?.words).toMatch(/clock is 9[45] s behind the provider’s/);
@@ -90,7 +90,7 @@ describe('the cause of a failure', () => {
   });
 
   test('a denied consent: the response passed, and the consent failed', async () => {
-    site.provider.set('callback-access-denied');
+    site.provider.setModes('callback-access-denied');
     const { page } = await attempt(site);
     expect(page.body).toMatch(/<title>Consent was not given.*<h1>Consent was not given<\/h1>/s);
     const record = await read(referenceOn(page));
@@ -105,7 +105,7 @@ describe('the cause of a failure', () => {
   });
 
   test('an unavailable provider: the token endpoint failed', async () => {
-    site.provider.set('token-status-503');
+    site.provider.setModes('token-status-503');
     const record = await read(referenceOn((await attempt(site)).page));
     expect(record.cause).toMatchObject({ name: 'provider_unavailable', field: 'issuer' });
     expectStoppedAt(record, 'token_endpoint');
@@ -130,9 +130,9 @@ describe('the cause of a failure', () => {
       const { json } = await getJson(by, `${shown.url}/admin/api/sign-ins?limit=1`);
       const [started] = json.items as SignIn[];
       expect(started).toMatchObject({ outcome: null, cause: null });
-      pass(180);
+      advanceClock(180);
       const record = await read(started?.id ?? '', shown, by);
-      pass(-180);
+      advanceClock(-180);
       expect(record.cause).toMatchObject({ name: 'nothing_came_back', field: 'callbackUrls' });
       expect(record.cause?.words).toContain('the browser did not come back');
       expect([resultOf(record, 'sent'), resultOf(record, 'came_back')]).toEqual(['passed', 'not_reached']);
@@ -144,8 +144,8 @@ describe('the cause of a failure', () => {
 });
 
 describe('the record names the provider’s error code and the field to check', () => {
-  const recordOf = async (answer: Answer) => {
-    site.provider.set({ answers: { token: answer } });
+  const recordOf = async (answer: BrokenResponse) => {
+    site.provider.setModes({ responses: { token: answer } });
     const record = await read(referenceOn((await attempt(site)).page));
     expectStoppedAt(record, 'token_endpoint');
     return record;
@@ -210,14 +210,14 @@ describe('records', () => {
     ['id-token-wrong-nonce', 'token_response_refused', 'id_token_nonce'],
     ['id-token-tampered', 'bad_signature', 'id_token_signature'],
   ] as const)('names the failed check of the ID token: %s', async (mode, cause, step) => {
-    site.provider.set(mode);
+    site.provider.setModes(mode);
     const record = await read(referenceOn((await attempt(site)).page));
     expect(record.cause?.name).toBe(cause);
     expectStoppedAt(record, step);
   });
 
   test('F12 logs the clock difference for a token that expired two hours ago', async () => {
-    site.provider.set('id-token-expired');
+    site.provider.setModes('id-token-expired');
     await attempt(site);
     const line = site.logs().findLast((text) => text.includes('token_response_refused: ')) ?? '';
     expect(Number(/200 \(times, this clock (\d+) s ahead\)/.exec(line)?.[1])).toBeGreaterThanOrEqual(7_199);
@@ -261,14 +261,14 @@ describe('records', () => {
     const signInAs = (email: string) => site.provider.signInAs({ sub: email, email, name: email });
 
     test('names no user if the attempt failed before the user was known', async () => {
-      site.provider.set('token-invalid-client');
+      site.provider.setModes('token-invalid-client');
       expect((await read(referenceOn((await attempt(site)).page))).user).toBeNull();
     });
 
     test('finds a refused ID token by its e-mail address, marked as presumed', async () => {
       const email = 'claimed@example.test';
       const ahead = Math.floor(Date.now() / 1000) + 95;
-      site.provider.set({ claims: (claims) => ({ ...claims, email, iat: ahead, nbf: ahead }) });
+      site.provider.setModes({ claims: (claims) => ({ ...claims, email, iat: ahead, nbf: ahead }) });
       const reference = referenceOn((await attempt(site)).page);
       expect((await findByEmail(email)).map(({ id }) => id)).toEqual([(await read(reference)).id]);
       expect((await read(reference)).user).toEqual({ id: null, name: null, email, presumed: true });
@@ -278,7 +278,7 @@ describe('records', () => {
 
     test('finds an attempt with failed userinfo by the claims of the ID token', async () => {
       const email = 'userinfo@example.test';
-      site.provider.set('userinfo-other-sub', { claims: ({ name: _, ...claims }) => ({ ...claims, email }) });
+      site.provider.setModes('userinfo-other-sub', { claims: ({ name: _, ...claims }) => ({ ...claims, email }) });
       const { page } = await attempt(site);
       const record = await read(referenceOn(page));
       expect((await findByEmail(email)).map(({ id }) => id)).toEqual([record.id]);
@@ -291,7 +291,7 @@ describe('records', () => {
       const email = 'connecting@example.test';
       signInAs(email);
       const { agent } = await attempt(site);
-      site.provider.set('token-invalid-client');
+      site.provider.setModes('token-invalid-client');
       const page = await agent.request(`${site.url}/connections/elsewhere`, {
         method: 'POST',
         body: new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) }),
@@ -303,7 +303,7 @@ describe('records', () => {
   });
 
   test('the page finds a reference, counts failures with the same cause, and links to the field to check', async () => {
-    site.provider.set('token-invalid-client');
+    site.provider.setModes('token-invalid-client');
     const reference = referenceOn((await attempt(site)).page);
     await attempt(site);
     const page = await admin.get(`${site.url}/admin/sign-ins?q=${reference.toUpperCase()}`);

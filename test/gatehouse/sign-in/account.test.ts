@@ -66,7 +66,7 @@ describe('the session as JSON', () => {
   });
 
   test('has null for a name and an e-mail address that the provider does not send', async () => {
-    site.provider.set({ claims: ({ name: _, email: __, ...claims }) => claims });
+    site.provider.setModes({ claims: ({ name: _, email: __, ...claims }) => claims });
     const { user } = await sessionOf(await signedInAs({ sub: 'nameless' }));
     expect([user.name, user.email]).toEqual([null, null]);
   });
@@ -139,7 +139,7 @@ describe('R52 the deletion of all data about a user', () => {
     const agent = await signedInAs({ sub: 'flo', email: 'flo@example.test' });
     await signedInAs({ sub: 'gus', email: 'gus@example.test' });
     const ahead = Math.floor(Date.now() / 1000) + 95;
-    site.provider.set({ claims: (claims) => ({ ...claims, email: 'flo@example.test', iat: ahead, nbf: ahead }) });
+    site.provider.setModes({ claims: (claims) => ({ ...claims, email: 'flo@example.test', iat: ahead, nbf: ahead }) });
     expect((await attempt(site)).signedIn).toBe(false);
     expect([await countRecords('flo@example.test'), await countRecords('gus@example.test')]).toEqual([2, 1]);
     expect((await post(agent, '/account/delete')).status).toBe(200);

@@ -155,7 +155,7 @@ describe('R103 the callback of a user who is not the signed-in one', () => {
   test('does not wait for a revocation that hangs', async () => {
     const agent = await signInAs(ANN);
     const callback = await pendingAs({ sub: 'slow' }, agent);
-    site.provider.set('revocation-hang');
+    site.provider.setModes('revocation-hang');
     const took = startStopwatch();
     expectNamedCause(await agent.get(callback), SIGN_IN_FAILURES.other_user_signed_in.detail);
     expect(took()).toBeLessThan(5_000);

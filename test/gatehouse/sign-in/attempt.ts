@@ -1,7 +1,7 @@
 /** Sign-ins at the hostile provider like those of a browser, over HTTP against the shipped app. */
 import { expect } from 'vitest';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
-import { getJson, startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { getJson, startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { freePort } from '../../support/ports.ts';
 
@@ -22,7 +22,7 @@ export async function startHostileSite(options: HostileSiteOptions = {}): Promis
   const provider = options.provider ?? (await startHostileProvider());
   const port = await freePort();
   const url = options.env?.PUBLIC_URL ?? `http://127.0.0.1:${port}`;
-  const gatehouse = await startAlone({
+  const gatehouse = await startWithoutSandbox({
     port,
     apps: options.apps?.(provider, url) ?? [provider.app(url, options.app)],
     env: { HOSTILE_CLIENT_SECRET: provider.clientSecret, ...options.env },

@@ -1,11 +1,11 @@
 /** R58: a provider ends sessions here with a valid logout token, and with nothing else. */
 import { exportSPKI, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { signWith } from '../../support/hostile-modes.ts';
 import type { LogoutTokenChanges } from '../../support/hostile-provider.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { breakStore } from '../../support/store-fault.ts';
 import { attempt, type HostileSite, isSignedIn, startHostileSite } from './attempt.ts';
 
@@ -30,10 +30,10 @@ beforeEach(() => {
   site.provider.signInAs(STEADY);
 });
 
-const send = (logoutToken: string | undefined, app = 'elsewhere', headers: Record<string, string> = DATA) =>
-  ask(`${site.url}/oauth/backchannel-logout/${app}`, {
+const send = (logoutToken: string | undefined, app = 'elsewhere', headers: Record<string, string> = ACCEPT_JSON) =>
+  sendRequest(`${site.url}/oauth/backchannel-logout/${app}`, {
     method: 'POST',
-    headers: { ...FORM, ...headers },
+    headers: { ...FORM_BODY, ...headers },
     body: logoutToken === undefined ? '' : new URLSearchParams({ logout_token: logoutToken }).toString(),
   });
 
@@ -181,8 +181,8 @@ describe('R58 a logout token', () => {
     test('an issuer with a trailing slash, an ID token, or no token: is refused', async () => {
       const slash = await site.provider.logoutToken({ claims: { iss: `${site.provider.issuer}/` } });
       let idToken = '';
-      site.provider.set({
-        issued: (value) => {
+      site.provider.setModes({
+        onIssued: (value) => {
           if (value.startsWith('ey')) idToken = value;
         },
       });
@@ -200,12 +200,12 @@ describe('R58 a logout token', () => {
       const doubled = `logout_token=${token}&logout_token=${token}`;
       const json = JSON.stringify({ logout_token: token });
       const statuses = await Promise.all([
-        ask(`${url}?logout_token=${token}`, { method: 'POST', headers: FORM, body: '' }),
-        ask(url, { method: 'POST', headers: FORM, body: doubled }),
-        ask(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: json }),
-        ask(url, { method: 'POST', headers: FORM, body: `logout_token=${token}&x=${'y'.repeat(70_000)}` }),
-        ask(`${url}?logout_token=${token}`),
-        ask(url, { method: 'PUT', headers: FORM, body: `logout_token=${token}` }),
+        sendRequest(`${url}?logout_token=${token}`, { method: 'POST', headers: FORM_BODY, body: '' }),
+        sendRequest(url, { method: 'POST', headers: FORM_BODY, body: doubled }),
+        sendRequest(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: json }),
+        sendRequest(url, { method: 'POST', headers: FORM_BODY, body: `logout_token=${token}&x=${'y'.repeat(70_000)}` }),
+        sendRequest(`${url}?logout_token=${token}`),
+        sendRequest(url, { method: 'PUT', headers: FORM_BODY, body: `logout_token=${token}` }),
       ]);
       expect(statuses.map(({ status }) => status)).toEqual([400, 400, 400, 413, 405, 405]);
       expect(statuses[4]?.headers.allow).toBe('POST');
@@ -265,7 +265,7 @@ describe('R58 which sessions end', () => {
     site.provider.signInAs({ sub: 'eve', sid: 'slow' });
     let before = '';
     // The provider ends the session between issuing the ID token and sending it.
-    site.provider.set({
+    site.provider.setModes({
       sign: async (claims, { keys }) => {
         before = String((await send(await site.provider.logoutToken())).status);
         return signWith(keys.rs256, claims);
@@ -318,7 +318,7 @@ describe('R58 used once', () => {
     expect(await isSignedIn(site, later)).toBe(true);
   });
 
-  test.each([DATA, PAGE])(
+  test.each([ACCEPT_JSON, ACCEPT_HTML])(
     'R65 responds with 503 while the storage is unavailable, and accepts the same token afterwards',
     async (accept) => {
       const agent = await signedInAs({ sub: 'hal', sid: `eight-${accept.accept.length}` });
@@ -338,7 +338,7 @@ describe('R58 used once', () => {
     const token = await site.provider.logoutToken();
     // The new process has not loaded the provider's keys.
     await site.restart();
-    site.provider.set('jwks-status-500');
+    site.provider.setModes('jwks-status-500');
     const refused = await send(token);
     const detail = 'The keys that verify the logout token cannot be read now.';
     expect([refused.status, JSON.parse(refused.body)]).toMatchObject([503, { code: 'provider_unavailable', detail }]);
@@ -346,7 +346,7 @@ describe('R58 used once', () => {
     const line = JSON.parse(site.logs().findLast((text) => text.includes('logout token not verifiable: ')) ?? '{}');
     expect(JSON.stringify(line)).toContain(`"host":"${new URL(site.provider.issuer).host}"`);
     expect(await isSignedIn(site, agent)).toBe(true);
-    site.provider.set();
+    site.provider.setModes();
     await site.restart();
     expect((await send(token)).status).toBe(200);
     expect(await isSignedIn(site, agent)).toBe(false);
@@ -354,7 +354,9 @@ describe('R58 used once', () => {
 
   test('refuses an algorithm that the provider’s metadata does not list', async () => {
     const agent = await signedInAs({ sub: 'kim', sid: 'eleven' });
-    site.provider.set({ metadata: (metadata) => ({ ...metadata, id_token_signing_alg_values_supported: ['ES256'] }) });
+    site.provider.setModes({
+      metadata: (metadata) => ({ ...metadata, id_token_signing_alg_values_supported: ['ES256'] }),
+    });
     await site.restart();
     try {
       expect((await send(await site.provider.logoutToken())).status).toBe(400);
@@ -365,7 +367,7 @@ describe('R58 used once', () => {
       expect((await send(listed)).status).toBe(200);
       expect(await isSignedIn(site, agent)).toBe(false);
     } finally {
-      site.provider.set();
+      site.provider.setModes();
       await site.restart();
     }
   });
@@ -373,9 +375,9 @@ describe('R58 used once', () => {
   test('ignores cookies: a browser session neither authorizes the request nor requires a CSRF token', async () => {
     const agent = await signedInAs({ sub: 'joe', sid: 'ten' });
     const cookie = agent.cookies.header(site.url);
-    expect((await send(undefined, 'elsewhere', { ...DATA, cookie })).status).toBe(400);
+    expect((await send(undefined, 'elsewhere', { ...ACCEPT_JSON, cookie })).status).toBe(400);
     expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(true);
-    expect((await send(await site.provider.logoutToken(), 'elsewhere', { ...DATA, cookie })).status).toBe(200);
+    expect((await send(await site.provider.logoutToken(), 'elsewhere', { ...ACCEPT_JSON, cookie })).status).toBe(200);
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 });

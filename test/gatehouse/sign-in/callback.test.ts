@@ -224,7 +224,7 @@ describe('R9, R10: a callback is used once', () => {
   });
 
   test('succeeds at a provider that always responds to its first pending request', async () => {
-    site.provider.set('first-pending-answered');
+    site.provider.setModes('first-pending-answered');
     const agent = createUserAgent();
     await begin(site, { agent, path: START }).then(({ location }) => callbackFor(location));
     const { callback } = await pending(agent);
@@ -335,7 +335,7 @@ describe('R12: a response is accepted only for the app that sent the request', (
 
 describe('R15, R16: the response to a callback', () => {
   test('R15 does not contain texts of the provider, whether or not the state is genuine', async () => {
-    site.provider.set('callback-script-error');
+    site.provider.setModes('callback-script-error');
     const { agent, callback } = await pending();
     const wrong = new URL(callback);
     wrong.searchParams.set('state', 'wrong');
@@ -364,7 +364,7 @@ describe('R15, R16: the response to a callback', () => {
   });
 
   test('R15 an error with the iss of another issuer is refused like any response', async () => {
-    site.provider.set('callback-access-denied');
+    site.provider.setModes('callback-access-denied');
     const { agent, callback } = await pending();
     callback.searchParams.set('iss', 'https://elsewhere.example.com');
     expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.authorization_response_refused.detail);

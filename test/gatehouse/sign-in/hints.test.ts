@@ -88,7 +88,7 @@ describe('R110 hints', () => {
     const { agent } = await attempt(site, { path: `/sign-in?${QUERY}` });
     await connect(agent, 'files', HINTS);
     await agent.get(`${site.url}/sign-in?login_hint=private.hint${'x'.repeat(255)}`);
-    site.provider.set('token-status-400');
+    site.provider.setModes('token-status-400');
     await attempt(site, { path: `/sign-in?${QUERY}` });
     expect(site.logs().join('')).not.toContain('private.hint');
     const store = await createSqliteStore({ directory: site.dataDirectory });
@@ -104,7 +104,7 @@ describe('select_account', () => {
     ['login', 'select_account consent'],
   ])('is login at a provider that lists %j', async (supported, prompt) => {
     const one = await startHostileSite();
-    one.provider.set({ metadata: (metadata) => ({ ...metadata, prompt_values_supported: supported }) });
+    one.provider.setModes({ metadata: (metadata) => ({ ...metadata, prompt_values_supported: supported }) });
     const { asked } = await begin(one, { path: '/sign-in?prompt=select_account' });
     expect(asked.get('prompt')).toBe(prompt);
     await one.close();
@@ -117,7 +117,7 @@ describe('select_account', () => {
   });
 
   test('is offered for every sign-in app to a user who did not consent', async () => {
-    site.provider.set('callback-access-denied');
+    site.provider.setModes('callback-access-denied');
     const { page } = await attempt(site);
     expect(page.status).toBe(403);
     expect(page.body).toContain(`${site.url}/sign-in?prompt=select_account">Use another account`);
@@ -146,7 +146,7 @@ describe('a retry after a denied consent', () => {
     new RegExp(`href="([^"]*)"[^>]*>${words}`).exec(body)?.[1]?.replaceAll('&amp;', '&') ?? '';
 
   test('of a sign-in reaches the return path', async () => {
-    site.provider.set('callback-access-denied');
+    site.provider.setModes('callback-access-denied');
     const { agent, page } = await attempt(site, { path: `/sign-in?return_to=${encodeURIComponent(BOARD)}` });
     expect(page.status).toBe(403);
     site.provider.reset();
@@ -158,7 +158,7 @@ describe('a retry after a denied consent', () => {
   test('of a connection reaches the return path', async () => {
     const { agent } = await attempt(site);
     const path = `${site.url}/connections/plain?return_to=${encodeURIComponent(BOARD)}`;
-    site.provider.set('callback-access-denied');
+    site.provider.setModes('callback-access-denied');
     const denied = await agent.submit(await agent.get(path), { return_to: BOARD });
     expect(denied.status).toBe(403);
     site.provider.reset();

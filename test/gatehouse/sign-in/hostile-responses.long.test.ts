@@ -2,15 +2,15 @@
 import { CompactSign } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
-import type { Answer } from '../../support/hostile-answers.ts';
+import type { BrokenResponse } from '../../support/broken-responses.ts';
 import {
-  type AnsweredEndpoint,
   BAD_CALLBACKS,
   BAD_ID_TOKENS,
   BAD_METADATA,
   type Mode,
   NESTED_TOKENS,
   ODD_BUT_LEGAL,
+  type ReplaceableEndpoint,
 } from '../../support/hostile-modes.ts';
 import { type HostileProvider, type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
 import { attempt, expectNamedCause, type HostileSite, startHostileSite } from './attempt.ts';
@@ -49,7 +49,7 @@ async function siteFor(mode: Mode): Promise<HostileSite> {
 const names = <T extends Record<string, Mode>>(modes: T) => Object.entries(modes) as [ModeName, Mode][];
 
 async function expectRefused(site: HostileSite, mode: ModeName | Mode, failure: SignInFailure): Promise<void> {
-  provider.set(mode);
+  provider.setModes(mode);
   const { page, signedIn } = await attempt(site);
   expect(signedIn).toBe(false);
   expectNamedCause(page, SIGN_IN_FAILURES[failure].detail);
@@ -65,7 +65,7 @@ describe('R18, R23: an invalid ID token begins no session', () => {
 describe('R26, R27: unusual but valid responses sign in', () => {
   test.each(names(ODD_BUT_LEGAL).filter(([name]) => name !== 'basic-not-decoded'))('%s', async (name, mode) => {
     const site = await siteFor(mode);
-    provider.set(name);
+    provider.setModes(name);
     const { page, signedIn } = await attempt(site);
     expect([page.status, page.url, signedIn]).toEqual([200, `${site.url}/`, true]);
   });
@@ -73,7 +73,7 @@ describe('R26, R27: unusual but valid responses sign in', () => {
 
 test('R26 nested tokens whose path is set sign in', async () => {
   const site = await fresh({ app: { tokenPath: 'authed_user' } });
-  provider.set(NESTED_TOKENS);
+  provider.setModes(NESTED_TOKENS);
   expect((await attempt(site)).signedIn).toBe(true);
 });
 
@@ -122,7 +122,7 @@ describe('R96: a member nested 100,000 levels deep does not cause a 500', () => 
   const DEEP = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
   const withDeepMember = (object: string) => `${object.slice(0, -1)},"deep":${DEEP}}`;
 
-  test.each<[AnsweredEndpoint, number]>([
+  test.each<[ReplaceableEndpoint, number]>([
     // The protocol library copies metadata recursively, so this is refused.
     ['discovery', 502],
     ['jwks', 200],
@@ -131,15 +131,15 @@ describe('R96: a member nested 100,000 levels deep does not cause a 500', () => 
   ])('in the response of %s', async (endpoint, status) => {
     const site = endpoint === 'discovery' || endpoint === 'jwks' ? await fresh() : shared;
     const headers = { 'content-type': 'application/json' };
-    const deep: Answer = (res, { body }) => void res.writeHead(200, headers).end(withDeepMember(body));
-    provider.set({ claims: ({ name: _name, ...claims }) => claims, answers: { [endpoint]: deep } });
+    const deep: BrokenResponse = (res, { body }) => void res.writeHead(200, headers).end(withDeepMember(body));
+    provider.setModes({ claims: ({ name: _name, ...claims }) => claims, responses: { [endpoint]: deep } });
     const { page, signedIn } = await attempt(site);
     expect([page.status, signedIn]).toEqual([status, status === 200]);
     expect(provider.hitsOf(endpoint)).toHaveLength(1);
   });
 
   test('in an ID token', async () => {
-    provider.set({
+    provider.setModes({
       sign: (claims, { keys }) =>
         new CompactSign(Buffer.from(withDeepMember(JSON.stringify(claims))))
           .setProtectedHeader({ alg: keys.rs256.alg, kid: keys.rs256.kid })

@@ -3,17 +3,17 @@ import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
-import { emptyPlace, type Place } from '../../support/places.ts';
+import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from './attempt.ts';
 
-let place: Place;
+let place: TestStorage;
 let provider: HostileProvider;
 let site: HostileSite;
 const idTokens: string[] = [];
 beforeAll(async () => {
-  place = await emptyPlace('SQLite');
+  place = await createTestStorage('SQLite');
   provider = await startHostileProvider();
-  provider.set({ issued: (value) => void (value.split('.').length === 3 && idTokens.push(value)) });
+  provider.setModes({ onIssued: (value) => void (value.split('.').length === 3 && idTokens.push(value)) });
   site = await startHostileSite({ provider, env: place.env });
 });
 afterAll(async () => {
@@ -71,7 +71,7 @@ test('the hint is stored sealed, and deleted with the session', async () => {
 
 test('a sign-out without a hint still reaches the provider', async () => {
   const { agent } = await signIn();
-  await place.look(async (store) => {
+  await place.withStore(async (store) => {
     for (const { record } of await kept()) await store.write([{ delete: record }]);
   });
   expect(await hintOf(agent)).toBeNull();

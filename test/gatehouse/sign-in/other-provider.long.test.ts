@@ -54,12 +54,12 @@ describe('sign-in, thread, disconnect, reconnect and sign-out', () => {
   });
 
   test('with endpoints set by hand', async () => {
-    await mainJob(await siteWith({ endpoints: provider.handSetEndpoints() }));
+    await mainJob(await siteWith({ endpoints: provider.endpointSettings() }));
     expect(provider.hitsOf('discovery')).toEqual([]);
   });
 
   test('with discovery at another address', async () => {
-    provider.set('discovery-elsewhere');
+    provider.setModes('discovery-elsewhere');
     await mainJob(await siteWith({ discoveryUrl: `${provider.issuer}/tenant/metadata/` }));
   });
 
@@ -68,15 +68,15 @@ describe('sign-in, thread, disconnect, reconnect and sign-out', () => {
   });
 
   test.each(['id-token-eddsa', 'id-token-es256'] as const)('with endpoints set by hand, %s', async (mode) => {
-    provider.set(mode);
-    await mainJob(await siteWith({ endpoints: provider.handSetEndpoints() }));
+    provider.setModes(mode);
+    await mainJob(await siteWith({ endpoints: provider.endpointSettings() }));
   });
 });
 
 describe('F14: an unavailable provider', () => {
   test('does not prevent the start or sign-ins elsewhere, and works again without a restart', async () => {
     const other = await startHostileProvider();
-    provider.set('discovery-reset');
+    provider.setModes('discovery-reset');
     const site = await startHostileSite({
       provider,
       apps: (down, url) => [down.app(url), other.app(url, { id: 'other', clientSecret: { env: 'OTHER' } })],
@@ -90,7 +90,7 @@ describe('F14: an unavailable provider', () => {
     const failed = await attempt(site, { path: '/sign-in?app=elsewhere' });
     expect([failed.page.status, failed.signedIn]).toEqual([503, false]);
     expect((await attempt(site, { path: '/sign-in?app=other' })).signedIn).toBe(true);
-    provider.set();
+    provider.setModes();
     const again = await attempt(site, { path: '/sign-in?app=elsewhere' });
     expect(Number(again.page.headers.get('retry-after') ?? 0)).toBeGreaterThanOrEqual(1);
     clock.mockReturnValue(now + 1_400);
@@ -102,7 +102,7 @@ describe('F14: an unavailable provider', () => {
   test('F10 signed-in users can continue while the provider is unavailable', async () => {
     const site = await siteWith({});
     const { agent } = await attempt(site);
-    provider.set('token-status-503', 'discovery-status-503', 'jwks-status-503', 'userinfo-status-503');
+    provider.setModes('token-status-503', 'discovery-status-503', 'jwks-status-503', 'userinfo-status-503');
     expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(200);
     expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
       signedIn: true,

@@ -60,7 +60,7 @@ const TABLE: [ModeName, SignInFailure][] = [
 describe('F10, F11, R25, R28: each failure has a page with its cause', () => {
   test.each(TABLE)('%s: %s', async (mode, failure) => {
     const took = startStopwatch();
-    provider.set(mode, ...(mode.startsWith('userinfo') ? (['id-token-without-name'] as const) : []));
+    provider.setModes(mode, ...(mode.startsWith('userinfo') ? (['id-token-without-name'] as const) : []));
     const { page, signedIn } = await attempt(shared);
     expect(signedIn).toBe(false);
     expectNamedCause(page, SIGN_IN_FAILURES[failure].detail);
@@ -70,13 +70,13 @@ describe('F10, F11, R25, R28: each failure has a page with its cause', () => {
   });
 
   test('passes on Retry-After from the provider', async () => {
-    provider.set('token-status-503');
+    provider.setModes('token-status-503');
     expect((await attempt(shared)).page.headers.get('retry-after')).toBe('9');
   });
 
   test('unavailable keys count as an unavailable provider', async () => {
     const site = await startHostileSite({ provider });
-    provider.set('jwks-status-500');
+    provider.setModes('jwks-status-500');
     const { page, signedIn } = await attempt(site);
     expect(signedIn).toBe(false);
     expectNamedCause(page, SIGN_IN_FAILURES.provider_unavailable.detail);
@@ -84,7 +84,7 @@ describe('F10, F11, R25, R28: each failure has a page with its cause', () => {
   });
 
   test('R28 30 simultaneous responses of 200 MB do not increase memory', async () => {
-    provider.set('token-huge');
+    provider.setModes('token-huge');
     await attempt(shared);
     const before = process.memoryUsage.rss();
     const attempts = await Promise.all(Array.from({ length: 30 }, () => attempt(shared)));
@@ -103,7 +103,7 @@ test('R22 no failure puts a token, code, verifier or secret into a log line or a
   ];
   for (const mode of modes) {
     provider.reset();
-    provider.set(mode, { issued: (value) => void secrets.add(value) });
+    provider.setModes(mode, { onIssued: (value) => void secrets.add(value) });
     pages.push((await attempt(shared)).page.body);
     for (const { body, headers } of provider.hits) {
       const verifier = new URLSearchParams(body).get('code_verifier');

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
-import { type Asked, ask, DATA, PAGE } from '../../support/ask.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { APPEND_ONLY, missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import {
   attempt,
   begin,
@@ -47,7 +47,7 @@ async function siteOn(kind: 'SQLite' | 'Redis', env: Record<string, string> = {}
   return { site, redis, size: () => (redis ? usedMemory(redis) : usedPages(site)) };
 }
 
-const usedMemory = (redis: RedisServer) => Number(/used_memory:(\d+)/.exec(redis.ask('INFO', 'memory'))?.[1]);
+const usedMemory = (redis: RedisServer) => Number(/used_memory:(\d+)/.exec(redis.sendCommand('INFO', 'memory'))?.[1]);
 function usedPages({ dataDirectory }: HostileSite): number {
   const database = new DatabaseSync(join(dataDirectory, DATABASE_FILE), { readOnly: true });
   const { bytes } = database
@@ -59,8 +59,8 @@ function usedPages({ dataDirectory }: HostileSite): number {
   return bytes;
 }
 
-const startFrom = (site: HostileSite, address: string, path = '/sign-in', agent?: Agent): Promise<Asked> =>
-  ask(site.url + path, { headers: { ...PAGE, 'x-forwarded-for': address }, ...(agent && { agent }) });
+const startFrom = (site: HostileSite, address: string, path = '/sign-in', agent?: Agent): Promise<ReceivedResponse> =>
+  sendRequest(site.url + path, { headers: { ...ACCEPT_HTML, 'x-forwarded-for': address }, ...(agent && { agent }) });
 async function flood(site: HostileSite, count: number, path?: string): Promise<Map<number, number>> {
   const statuses = new Map<number, number>();
   const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
@@ -87,7 +87,7 @@ test.for(['SQLite', 'Redis'] as const)(
       ]),
     );
     expect(size() - before).toBeLessThan(1_000_000);
-    expect((await ask(`${site.managementUrl}/readyz`)).status).toBe(200);
+    expect((await sendRequest(`${site.managementUrl}/readyz`)).status).toBe(200);
     expect((await attempt(site)).signedIn).toBe(true);
   },
 );
@@ -113,7 +113,9 @@ test('R91 the limit counts every kind of start, by IPv6 network, and its page sa
     const address = host.includes('::') ? `2001:db8:0:1:${host}` : `2001:db8:0:1::${host}`;
     expect((await startFrom(site, address)).status).toBe(303);
   }
-  const refused = await ask(`${site.url}/sign-in`, { headers: { ...DATA, 'x-forwarded-for': '2001:db8:0:1::77' } });
+  const refused = await sendRequest(`${site.url}/sign-in`, {
+    headers: { ...ACCEPT_JSON, 'x-forwarded-for': '2001:db8:0:1::77' },
+  });
   expect([refused.status, JSON.parse(refused.body).code]).toEqual([429, 'rate_limited']);
   expect((await startFrom(site, '2001:db8:0:2::1')).status).toBe(303);
 });
@@ -121,17 +123,17 @@ test('R91 the limit counts every kind of start, by IPv6 network, and its page sa
 test('R91 a pending request takes less than 300 bytes plus return_to of at most 512 characters', async (context) => {
   skipWithout(context, missingRedis);
   const { site, redis } = await siteOn('Redis');
-  const keysOf = () => redis?.ask('--scan', '--pattern', 'pending-requests:*').trim().split('\n') ?? [];
+  const keysOf = () => redis?.sendCommand('--scan', '--pattern', 'pending-requests:*').trim().split('\n') ?? [];
   await startFrom(site, '192.0.2.1', '/sign-in?return_to=/');
   const [key = ''] = keysOf();
-  expect(Number(redis?.ask('MEMORY', 'USAGE', key))).toBeLessThan(300);
+  expect(Number(redis?.sendCommand('MEMORY', 'USAGE', key))).toBeLessThan(300);
   const longest = `/${'x'.repeat(511)}`;
   const kept: string[] = [];
   for (const returnTo of [longest, `${longest}y`, `/${'\u00e9'.repeat(100)}`, `/${'\u00e9'.repeat(86)}`]) {
     const known = keysOf();
     await startFrom(site, '192.0.2.1', `/sign-in?return_to=${encodeURIComponent(returnTo)}`);
     const added = keysOf().find((one) => !known.includes(one)) ?? '';
-    kept.push(/"returnTo":"([^"]*)"/.exec(redis?.ask('GET', added) ?? '')?.[1] ?? '');
+    kept.push(/"returnTo":"([^"]*)"/.exec(redis?.sendCommand('GET', added) ?? '')?.[1] ?? '');
   }
   expect(kept).toEqual([longest, '/', '/', '/']);
 });
@@ -139,7 +141,7 @@ test('R91 a pending request takes less than 300 bytes plus return_to of at most 
 test('R95 1,000 anonymous starts do not displace a failure of another user', async () => {
   const env = { RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0', ADMIN_APP: 'elsewhere' };
   const { site } = await siteOn('SQLite', env, { id: 'unlisted', callbackUrls: ['https://elsewhere.example/cb'] });
-  site.provider.set({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });
+  site.provider.setModes({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });
   const { agent: admin } = await attempt(site, { path: HOME_APP });
   site.provider.reset();
   const { agent, location } = await begin(site, { path: HOME_APP });

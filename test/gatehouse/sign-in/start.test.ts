@@ -359,7 +359,7 @@ describe('who may sign in', () => {
       const { agent, page } = await attempt(staff);
       return [page.status, await isSignedIn(staff, agent)];
     };
-    staff.provider.set({ claims: ({ groups: _, ...claims }) => claims });
+    staff.provider.setModes({ claims: ({ groups: _, ...claims }) => claims });
     expect(await tryAs(['guests', 'staff'])).toEqual([200, true]);
     expect(staff.provider.hitsOf('userinfo')).toHaveLength(1);
     expect(await tryAs('staff')).toEqual([200, true]);
@@ -374,14 +374,14 @@ describe('who may sign in', () => {
     for (const path of [START, '/sign-in?app=second']) {
       site.provider.reset();
       const groups = path === START ? { groups: ['guests'] } : {};
-      site.provider.set({ claims: (claims) => ({ ...claims, ...groups }) });
+      site.provider.setModes({ claims: (claims) => ({ ...claims, ...groups }) });
       expect((await attempt(site, { path })).signedIn).toBe(true);
       expect(site.provider.hitsOf('userinfo')).toEqual([]);
     }
   });
 
   test('R21 userinfo of another subject is refused', async () => {
-    site.provider.set('id-token-without-name', 'userinfo-other-sub');
+    site.provider.setModes('id-token-without-name', 'userinfo-other-sub');
     const { page, signedIn } = await attempt(site, { path: START });
     expect([page.status, signedIn]).toEqual([502, false]);
     expect(site.provider.hitsOf('userinfo')).toHaveLength(1);
@@ -390,7 +390,7 @@ describe('who may sign in', () => {
   test('R21 if userinfo only has the name, a sign-in succeeds without it, but fails with that of another subject', async () => {
     const tryWith = async (mode: ModeName) => {
       site.provider.reset();
-      site.provider.set('id-token-without-name', mode);
+      site.provider.setModes('id-token-without-name', mode);
       const { agent, page, signedIn } = await attempt(site, { path: '/sign-in?app=second' });
       const { user } = (await getJson(agent, `${site.url}/session`)).json as { user?: { name: string | null } };
       return { status: page.status, signedIn, name: user?.name };

@@ -1,9 +1,9 @@
 /** The storage operations of a sign-in: records of one slot are written together, and none twice. */
 import { expect, test } from 'vitest';
-import { ask } from '../../support/ask.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { sendRequest } from '../../support/send-request.ts';
 
 const SIGN_INS = 20;
 /**
@@ -45,7 +45,7 @@ test('a sign-in takes seven scripts on Redis', async (context) => {
 test('a sign-in takes six writes on SQLite, two of which wait for the disk in sequence', async () => {
   const site = await startSite();
   const writes = async () => {
-    const { body } = await ask(`${site.managementUrl}/metrics`);
+    const { body } = await sendRequest(`${site.managementUrl}/metrics`);
     return Number(/^gatehouse_storage_command_duration_seconds_count\{command="write"\} (\d+)$/m.exec(body)?.[1]);
   };
   try {
@@ -62,7 +62,7 @@ test('a sign-in takes six writes on SQLite, two of which wait for the disk in se
 
 /** How often each command ran, those inside scripts included. */
 function calls(redis: RedisServer): Map<string, number> {
-  const text = redis.ask('INFO', 'commandstats') ?? '';
+  const text = redis.sendCommand('INFO', 'commandstats') ?? '';
   return new Map(
     [...text.matchAll(/cmdstat_([^:]+):calls=(\d+)/g)].map(([, name = '', count]) => [name, Number(count)]),
   );

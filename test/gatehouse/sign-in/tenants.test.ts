@@ -1,10 +1,10 @@
 /** Issuer templates over HTTP: users of named tenants sign in and stay separate; other tenants are refused. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { ask, DATA, FORM } from '../../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import type { Mode } from '../../support/hostile-modes.ts';
-import { pass } from '../../support/passing-time.ts';
+import { ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { BOOK, INK, STRANGE, templateApp, tenantIssuer, tenants } from '../connected-apps/tenants.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, exchange } from '../relay/service.ts';
@@ -35,7 +35,7 @@ beforeEach(() => {
 });
 
 async function signIn(tenant: string, agent = createUserAgent()) {
-  site.provider.set(tenants(tenant));
+  site.provider.setModes(tenants(tenant));
   const { page, signedIn } = await attempt(site, { agent, path: '/sign-in?app=elsewhere' });
   return { agent, page, signedIn };
 }
@@ -62,7 +62,7 @@ test('R19 the same subject in two tenants is two users, each with its own grant'
 });
 
 test('refuses a tenant that is not named, and shows it to administrators', async () => {
-  site.provider.set({ ...tenants(STRANGE), callback: sendsNoIssuer, metadata: promisesNoIssuer });
+  site.provider.setModes({ ...tenants(STRANGE), callback: sendsNoIssuer, metadata: promisesNoIssuer });
   const { page, signedIn } = await attempt(site, { path: '/sign-in?app=second' });
   expect([signedIn, page.status]).toEqual([false, 403]);
   expect(page.body).toContain('Your account may not sign in here.');
@@ -78,7 +78,7 @@ test('R101 refuses a refresh response with the same subject of another tenant', 
   const userId = await userOf(agent);
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }), 'elsewhere');
   const before = await desk.read(userId, 'elsewhere');
-  site.provider.set(tenants(BOOK));
+  site.provider.setModes(tenants(BOOK));
   expect((await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json.code).toBe('provider_unavailable');
   const { accessToken, failure } = await desk.read(userId, 'elsewhere');
   expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_response']);
@@ -88,7 +88,7 @@ test('the same subject of another tenant is another account, and does not inheri
   const { agent } = await signIn(INK);
   const userId = await userOf(agent);
   const connect = async (tenant: string, tokens = (body: Record<string, unknown>) => body) => {
-    site.provider.set({ ...tenants(tenant), tokens });
+    site.provider.setModes({ ...tenants(tenant), tokenResponse: tokens });
     const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
     await agent.request(`${site.url}/connections/second`, { method: 'POST', body });
     return desk.read(userId, 'second');
@@ -102,7 +102,7 @@ test('the same subject of another tenant is another account, and does not inheri
 
 test('R58 a logout token ends no session with the same subject and sid of another tenant', async () => {
   const [ink, book] = [await signIn(INK), await signIn(BOOK)];
-  pass(1);
+  advanceClock(1);
   const send = async (tenant: string, named = tenant) => {
     const iss = tenantIssuer(site.provider, named);
     const logoutToken = await site.provider.logoutToken({
@@ -110,7 +110,8 @@ test('R58 a logout token ends no session with the same subject and sid of anothe
     });
     const body = new URLSearchParams({ logout_token: logoutToken }).toString();
     const path = '/oauth/backchannel-logout/elsewhere';
-    return (await ask(site.url + path, { method: 'POST', headers: { ...FORM, ...DATA }, body })).status;
+    return (await sendRequest(site.url + path, { method: 'POST', headers: { ...FORM_BODY, ...ACCEPT_JSON }, body }))
+      .status;
   };
   expect([await send(STRANGE), await send(BOOK, INK)]).toEqual([400, 400]);
   expect([await isSignedIn(site, ink.agent), await isSignedIn(site, book.agent)]).toEqual([true, true]);
@@ -120,12 +121,12 @@ test('R58 a logout token ends no session with the same subject and sid of anothe
 
 test('R99 an ID token authenticates the user of its tenant', async () => {
   // A sign-in in the second in which the provider ended the user's sessions would be refused.
-  pass(2);
+  advanceClock(2);
   const idTokens: string[] = [];
   const { agent } = await signIn(INK);
-  site.provider.set({
+  site.provider.setModes({
     ...tenants(BOOK),
-    issued: (value) => void (value.split('.').length === 3 && idTokens.push(value)),
+    onIssued: (value) => void (value.split('.').length === 3 && idTokens.push(value)),
   });
   const book = await attempt(site, { path: '/sign-in?app=elsewhere' });
   const { token } = await admin.makeToken({ apps: ['elsewhere'], acceptIdTokens: true });

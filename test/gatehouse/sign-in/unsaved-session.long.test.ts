@@ -4,12 +4,12 @@ import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createRedisStore } from '../../../src/shared/storage/redis/store.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
-import { ask, FORM } from '../../support/ask.ts';
 import { createUserAgent, type Page } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { signWith } from '../../support/hostile-modes.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
+import { FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { attempt, begin, callbackFor, startHostileSite } from './attempt.ts';
 
 const ADMIN = { sub: 'root', sid: 'root', groups: ['gatehouse-admins'] };
@@ -59,11 +59,11 @@ test.for(['SQLite', 'Redis'] as const)(
     skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
     const { site, grant, recordOn, failures } = await siteOn(kind);
     const before = await grant();
-    site.provider.set({
+    site.provider.setModes({
       sign: async (claims, { keys: signing }) => {
         const body = new URLSearchParams({ logout_token: await site.provider.logoutToken() }).toString();
         const url = `${site.url}/oauth/backchannel-logout/elsewhere`;
-        expect((await ask(url, { method: 'POST', headers: FORM, body })).status).toBe(200);
+        expect((await sendRequest(url, { method: 'POST', headers: FORM_BODY, body })).status).toBe(200);
         return signWith(signing.rs256, claims);
       },
     });
@@ -91,9 +91,9 @@ test.for([
   const before = await grant();
   const { agent, location } = await begin(site);
   const callback = await callbackFor(location);
-  redis?.ask('ACL', 'SETUSER', 'default', 'resetkeys', '%R~*', ...allBut(refused));
+  redis?.sendCommand('ACL', 'SETUSER', 'default', 'resetkeys', '%R~*', ...allBut(refused));
   const page = await agent.get(callback.href);
-  redis?.ask('ACL', 'SETUSER', 'default', 'resetkeys', '~*');
+  redis?.sendCommand('ACL', 'SETUSER', 'default', 'resetkeys', '~*');
   expect([page.status, agent.cookies.get('gatehouse')]).toEqual([503, undefined]);
   expectFailedAt(await recordOn(page), step, cause);
   expect(before).toBeDefined();

@@ -28,7 +28,7 @@ test('on Redis, a session in use costs one round trip per thread', async (contex
   try {
     const { agent } = await signIn(shared);
     expect((await thread(agent, shared)).status).toBe(200);
-    const found = () => Number(/keyspace_hits:(\d+)/.exec(redis.ask('INFO', 'stats'))?.[1]);
+    const found = () => Number(/keyspace_hits:(\d+)/.exec(redis.sendCommand('INFO', 'stats'))?.[1]);
     const before = found();
     const { min: least } = await roundTrips(redis, async () => {
       for (let times = 0; times < 100; times += 1) expect((await thread(agent, shared)).status).toBe(200);

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { pass } from '../../support/passing-time.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 import { disconnect } from '../grants/vault-desk.ts';
 import { sendRaw } from './raw-http.ts';
 
@@ -353,7 +353,7 @@ describe('responses of the platform', () => {
   /** Until the platform may be called again; the session does not last so long. */
   const waitOut = async (seconds: number) => {
     site.sandbox.faults.clear();
-    pass(seconds);
+    advanceClock(seconds);
     ({ agent } = await signIn(site));
     cookie = agent.cookies.header(site.url);
   };
@@ -368,7 +368,7 @@ describe('responses of the platform', () => {
     [403, 5],
   ])('a claims challenge with %i is named, %i seconds after the sign-in', async (status, age) => {
     ({ agent } = await signIn(site));
-    pass(age);
+    advanceClock(age);
     platform({ kind: 'response', status, body: {}, headers: CHALLENGE });
     const { status: given, json, headers } = await thread();
     expect([given, json.code, json.connectUrl]).toEqual([502, 'upstream_error', `${site.url}/connections/platform`]);
@@ -424,7 +424,7 @@ describe('responses of the platform', () => {
   });
 
   test.each(cases)('%s', async (_name, fault, { status, code, received, retry }) => {
-    pass(5);
+    advanceClock(5);
     platform(fault());
     const { status: given, json, headers } = await thread();
     expect({ given, ...json }).toMatchObject({
@@ -451,7 +451,7 @@ describe('responses of the platform', () => {
     site.sandbox.requests.reset();
     platform({ ...faultOf(429, {}, { 'Retry-After': '20' })(), times: 1 });
     expect((await thread()).headers.get('retry-after')).toBe('20');
-    pass(8);
+    advanceClock(8);
     const { status, json, headers } = await thread();
     expect([status, json.code]).toEqual([429, 'upstream_rate_limited']);
     // Real time passes as well.
@@ -460,7 +460,7 @@ describe('responses of the platform', () => {
     expect(headers.get('proxy-status')).toBe('gatehouse; error=http_request_denied');
     expect(site.sandbox.requests.count('GET /1/threads/current')).toBe(1);
     expect((await getJson(other, `${site.url}/threads/current`)).status).toBe(200);
-    pass(12);
+    advanceClock(12);
     expect((await thread()).status).toBe(200);
   });
 

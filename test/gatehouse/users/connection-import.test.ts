@@ -13,9 +13,9 @@ import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { appOfFile } from '../../support/apps.ts';
-import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import { getJson } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { makeAdminToken, runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
@@ -132,7 +132,7 @@ test('an imported connection without a known account belongs to the one that the
 });
 
 test('R111: while the provider is unavailable, an imported token is stored, the connection is unverified, and it works later', async () => {
-  site.provider.set({ answers: { refresh: (res) => void res.writeHead(503).end() } });
+  site.provider.setModes({ responses: { refresh: (res) => void res.writeHead(503).end() } });
   expect(await failuresOf(entryOf({ refreshToken: 'sent-in-vain' }))).toMatchObject([
     { result: 'unchecked', cause: 'provider_unavailable' },
   ]);
@@ -258,12 +258,12 @@ test('nothing is imported for a disabled user or from a missing file', async () 
 test('R111: only an administrator with write access imports, at most 100 entries per call', async () => {
   const call = async (headers: Record<string, string>) => {
     const body = JSON.stringify({ entries: [entryOf()] });
-    const { status } = await ask(`${site.url}/admin/api/connections/import`, { method: 'POST', headers, body });
+    const { status } = await sendRequest(`${site.url}/admin/api/connections/import`, { method: 'POST', headers, body });
     return status;
   };
   const read = await makeAdminToken(site, { scope: 'read' });
-  expect(await call({ ...DATA, ...JSON_BODY })).toBe(401);
-  expect(await call({ ...DATA, ...JSON_BODY, authorization: `Bearer ${read}` })).toBe(403);
+  expect(await call({ ...ACCEPT_JSON, ...JSON_BODY })).toBe(401);
+  expect(await call({ ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${read}` })).toBe(403);
   const many = await post(...Array.from({ length: 101 }, () => entryOf()));
   expect([many.status, many.json.code]).toEqual([400, 'invalid_request']);
   expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();

@@ -4,10 +4,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { BrokenResponse } from '../../support/broken-responses.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { type Deployment, type StoreKind, startDeployment } from '../../support/fleet.ts';
 import { getJson } from '../../support/gatehouse.ts';
-import type { Answer } from '../../support/hostile-answers.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
@@ -47,7 +47,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
       ],
     });
     // Callbacks go to PUBLIC_URL, which is the first process; deletions to the second.
-    admin = await administratorOf(site.member(1), site.vault);
+    admin = await administratorOf(site.member(1), site.storage);
   });
   beforeEach(() => open.clear());
   afterAll(() => site?.close());
@@ -55,12 +55,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
   /** The provider takes this long to redeem a code. */
   function beProvider(delay: () => number): void {
     site.provider.reset();
-    const token: Answer = (res, { body }) => {
+    const token: BrokenResponse = (res, { body }) => {
       const { refresh_token: refreshToken } = JSON.parse(body);
       if (refreshToken) open.add(refreshToken);
       setTimeout(() => res.writeHead(200, { 'content-type': 'application/json' }).end(body), delay());
     };
-    site.provider.set({ answers: { token } });
+    site.provider.setModes({ responses: { token } });
   }
 
   const toRevoke = () => {
@@ -92,7 +92,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
     return (await callbackFor(started.headers.get('location') ?? '')).href;
   }
 
-  const grantsOf = async (userId: string) => (await site.vault.grants.list(userId)).map(({ appId }) => appId);
+  const grantsOf = async (userId: string) => (await site.storage.grants.list(userId)).map(({ appId }) => appId);
 
   /**
    * Runs the rounds, some at once, with the deletion at any moment of the callback.

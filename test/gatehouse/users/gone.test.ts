@@ -1,8 +1,8 @@
 /** R117: nothing is stored for a deleted user or app, however the requests overlap. `ROUNDS` sets how often. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
+import type { BrokenResponse } from '../../support/broken-responses.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
-import type { Answer } from '../../support/hostile-answers.ts';
 import { breakStore } from '../../support/store-fault.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
@@ -116,9 +116,9 @@ test.each<[string, (agent: UserAgent, csrfToken: string, userId: string) => Prom
     const callback = await pendingConnection(agent, csrfToken);
     site.provider.reset();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const token: Answer = (res, { body }) =>
+    const token: BrokenResponse = (res, { body }) =>
       void released.then(() => res.writeHead(200, { 'content-type': 'application/json' }).end(body));
-    site.provider.set({ answers: { token } });
+    site.provider.setModes({ responses: { token } });
     const other = createUserAgent();
     other.cookies.set(site.url, 'gatehouse', agent.cookies.get('gatehouse') ?? '');
     const connecting = agent.get(callback);
@@ -156,12 +156,12 @@ test('R117 a deletion that the storage interrupts says what is not deleted yet, 
   await agent.get(await pendingConnection(agent, csrfToken));
   expect(await grantsOf(userId)).toEqual(['elsewhere', 'files']);
   let heal = () => {};
-  const revocation: Answer = (res) => {
+  const revocation: BrokenResponse = (res) => {
     if (site.provider.hitsOf('revocation').length === 1) heal = breakStore();
     res.writeHead(200).end();
   };
   site.provider.reset();
-  site.provider.set({ answers: { revocation } });
+  site.provider.setModes({ responses: { revocation } });
   const page = await post(agent, '/account/delete', csrfToken);
   heal();
   expect(page.status).toBe(503);

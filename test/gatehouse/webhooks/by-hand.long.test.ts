@@ -23,11 +23,11 @@ let second: Administrator;
 beforeAll(async () => {
   receiver = await startReceiver();
   fleet = await startFleet({ kind: 'SQLite', processes: 2 });
-  first = await administratorOf(fleet.member(0), fleet.vault);
-  second = await administratorOf(fleet.member(1), fleet.vault);
+  first = await administratorOf(fleet.member(0), fleet.storage);
+  second = await administratorOf(fleet.member(1), fleet.storage);
 });
 beforeEach(() => {
-  receiver.respond(204);
+  receiver.setResponse(204);
   receiver.received.length = 0;
 });
 afterAll(async () => {
@@ -50,7 +50,7 @@ const entriesOf = async (id: string) =>
 
 test('a test message is signed like other messages, and its result is returned and listed', async () => {
   const { id, secret } = await make();
-  receiver.respond(200, 'thank you');
+  receiver.setResponse(200, 'thank you');
   const { status, json } = await first.call('POST', `/webhooks/${id}/test`);
   expect([status, json]).toMatchObject([
     200,
@@ -74,7 +74,7 @@ test('a test message is signed like other messages, and its result is returned a
 
 test('a failed test message is not repeated, and a disabled webhook can be tested', async () => {
   const { id } = await make({ enabled: false });
-  receiver.respond(500, 'no such table: orders');
+  receiver.setResponse(500, 'no such table: orders');
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
   expect(json).toMatchObject({
     ...{ state: 'failed', nextAt: null },
@@ -87,7 +87,7 @@ test('a failed test message is not repeated, and a disabled webhook can be teste
 test('health: failing since the first failed attempt, until one succeeds or the URL changes', async () => {
   const { id, version } = await make();
   expect(await read(id)).toMatchObject({ failingSince: null, lastResponse: null });
-  receiver.respond(503);
+  receiver.setResponse(503);
   const times: unknown[] = [];
   for (const one of [first, second]) {
     await one.call('POST', `/webhooks/${id}/test`);
@@ -107,7 +107,7 @@ test('health: failing since the first failed attempt, until one succeeds or the 
   expect(await listed('event=connection.removed')).toEqual([off.id]);
   expect((await second.call('GET', '/webhooks?state=broken')).status).toBe(400);
   await remove(off.id);
-  receiver.respond(204);
+  receiver.setResponse(204);
   await second.call('POST', `/webhooks/${id}/test`);
   expect(await listed('state=active')).toEqual([id]);
   expect(await read(id)).toMatchObject({ failingSince: null, lastResponse: { result: '204' } });
@@ -120,7 +120,7 @@ test('health: failing since the first failed attempt, until one succeeds or the 
 
 test('a message is resent with its id and body; its automatic attempts continue until it is delivered', async () => {
   const { id, secret } = await make();
-  receiver.respond(500, 'down');
+  receiver.setResponse(500, 'down');
   await fleet.signIn('user@example.test');
   // The third attempt comes a minute after the second, so no attempt comes in between.
   await until(async () => ((await messagesOf(id)).items[0]?.attempts.length ?? 0) >= 2);
@@ -133,12 +133,12 @@ test('a message is resent with its id and body; its automatic attempts continue 
   });
   // The manual attempt did not move the next automatic one.
   expect(again.nextAt).toBe(message.nextAt);
-  receiver.respond(200, 'ok');
+  receiver.setResponse(200, 'ok');
   const delivered = (await first.call('POST', `${path}/resend`)).json as unknown as Message;
   expect(delivered).toMatchObject({ state: 'delivered', nextAt: null });
   expect(delivered.attempts.at(-1)).toMatchObject({ result: '200', manual: true, responseBody: 'ok' });
   // A delivered message can be resent as well, and stays delivered if that fails.
-  receiver.respond(404);
+  receiver.setResponse(404);
   expect((await second.call('POST', `${path}/resend`)).json).toMatchObject({ state: 'delivered', nextAt: null });
 
   const sent = receiver.received.filter(({ headers }) => headers['webhook-id'] === message.id);
@@ -163,7 +163,7 @@ test('two attempts that end together are both recorded', async () => {
 test('messages are paged and filtered by state; those of another webhook are not found', async () => {
   const [{ id }, other] = [await make(), await make()];
   for (const status of [204, 500, 204]) {
-    receiver.respond(status);
+    receiver.setResponse(status);
     await first.call('POST', `/webhooks/${id}/test`);
   }
   const all = (await messagesOf(id)).items.map((one) => one.id);
@@ -177,13 +177,13 @@ test('messages are paged and filtered by state; those of another webhook are not
     expect(responses.map(({ status }) => status)).toEqual([404, 404]);
   }
   const leftOf = async () =>
-    (await Promise.all(all.map((one) => fleet.vault.store.get(`webhook-message:{webhooks}:${one}`)))).filter(Boolean);
+    (await Promise.all(all.map((one) => fleet.storage.store.get(`webhook-message:{webhooks}:${one}`)))).filter(Boolean);
   expect(await leftOf()).toHaveLength(3);
   await Promise.all([remove(id), remove(other.id)]);
   // A deleted webhook leaves no records.
   expect(await leftOf()).toEqual([]);
   for (const kind of ['response', 'failing']) {
-    expect(await fleet.vault.store.get(`webhook-${kind}:{webhooks}:${id}`)).toBeUndefined();
+    expect(await fleet.storage.store.get(`webhook-${kind}:{webhooks}:${id}`)).toBeUndefined();
   }
 });
 
@@ -217,7 +217,7 @@ test('after a rotation both secrets sign, then only the new one; without an over
 
 test('stores only the beginning of a response, without secrets that it repeats', async () => {
   const { id, secret } = await make();
-  receiver.respond(400, `${secret} ${'x'.repeat(5_000)}`);
+  receiver.setResponse(400, `${secret} ${'x'.repeat(5_000)}`);
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
   const [{ responseBody }] = json.attempts as [{ responseBody: string }];
   expect(responseBody).toBe(`whsec_… ${'x'.repeat(992)}`);
@@ -230,7 +230,7 @@ test('a stored response has no card number and no token', async () => {
   const token = 'gthr_8KqVabcdefgAbCdEfGhIjKlMnOpQrStUvWxYz';
   const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl';
   const { secret } = await make({ events: ['connection.removed'] });
-  receiver.respond(400, JSON.stringify({ card, token, jwt, secret, reason: 'unknown user' }));
+  receiver.setResponse(400, JSON.stringify({ card, token, jwt, secret, reason: 'unknown user' }));
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
   const [{ responseBody }] = json.attempts as [{ responseBody: string }];
   expect(JSON.parse(responseBody)).toEqual({

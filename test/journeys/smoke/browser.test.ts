@@ -1,9 +1,9 @@
 /** The main flow in Chromium for `npm test`, with axe-core on its pages. The long suite has the rest. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { findingsOn } from '../../support/axe.ts';
+import { violationsOn } from '../../support/axe.ts';
 import { useBrowser } from '../../support/browser.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
-import { leaveBy, signInBy, throughProvider } from '../../support/journey.ts';
+import { completeProviderSignIn, navigateBy, signInWithBrowser } from '../../support/journey.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
@@ -14,33 +14,33 @@ afterAll(() => site?.close());
 
 test('signs in, consents, reads the thread, looks up a BIN, disconnects, connects again and signs out', async () => {
   const page = await openPage({ bypassCSP: true });
-  await signInBy(page, site);
+  await signInWithBrowser(page, site);
   const body = page.locator('body');
   expect(await body.innerText()).toContain('Spring launch');
-  expect(await findingsOn(page)).toEqual([]);
+  expect(await violationsOn(page)).toEqual([]);
 
   await page.getByLabel('First digits of the card').fill('45717360');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
   expect(await body.innerText()).toContain('Jyske Bank');
 
   await page.goto(`${site.url}/connections/platform`);
-  expect(await findingsOn(page)).toEqual([]);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+  expect(await violationsOn(page)).toEqual([]);
+  await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
   expect(await body.innerText()).toContain('Not connected');
-  await leaveBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
-  await throughProvider(page, site);
+  await navigateBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
+  await completeProviderSignIn(page, site);
   expect(await body.innerText()).toContain('Active');
 
-  await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
   // The provider asks whether to end its own session, too.
-  await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
   expect(page.url()).toBe(`${site.url}/`);
   expect(await body.innerText()).toContain('Welcome to');
 });
 
 test('the content security policy lets a user sign in, and an administrator open the overview and an app', async () => {
   const page = await openPage();
-  await signInBy(page, site, 'admin@example.test');
+  await signInWithBrowser(page, site, 'admin@example.test');
   for (const path of ['/admin', '/admin/connected-apps/platform', '/admin/relay-tokens/new']) {
     await page.goto(site.url + path);
     expect(await page.getByRole('heading', { level: 1 }).innerText(), path).not.toBe('');

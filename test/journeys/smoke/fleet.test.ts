@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Administrator, administratorOf, endRelayToken, relayThread } from '../../gatehouse/relay/service.ts';
-import { type Fleet, type Person, startFleet } from '../../support/fleet.ts';
+import { type Fleet, type FleetUser, startFleet } from '../../support/fleet.ts';
 import { repeatWhileStarved } from '../../support/starved.ts';
 import { until } from '../../support/until.ts';
 
@@ -10,46 +10,46 @@ let fleet: Fleet;
 let admin: Administrator;
 beforeAll(async () => {
   fleet = await startFleet({ kind: 'SQLite', processes: 2 });
-  admin = await administratorOf(fleet, fleet.vault);
+  admin = await administratorOf(fleet, fleet.storage);
 });
 afterAll(() => fleet?.close());
 beforeEach(() => {
-  fleet.tokens.lifetimeSeconds = 3_600;
+  fleet.tokenEndpoint.lifetimeSeconds = 3_600;
 });
 
 /** Signs in a user whose access token has expired. The next one lasts an hour. */
-async function withExpiredToken(login: string): Promise<Person> {
-  fleet.tokens.lifetimeSeconds = 1;
+async function withExpiredToken(login: string): Promise<FleetUser> {
+  fleet.tokenEndpoint.lifetimeSeconds = 1;
   const person = await fleet.signIn(login);
   await sleep(1_100);
-  fleet.tokens.lifetimeSeconds = 3_600;
+  fleet.tokenEndpoint.lifetimeSeconds = 3_600;
   return person;
 }
 
-const thread = (at: number, person: Person) => repeatWhileStarved(() => fleet.thread(fleet.member(at), person));
+const thread = (at: number, person: FleetUser) => repeatWhileStarved(() => fleet.thread(fleet.member(at), person));
 
 test('R34, F2: requests at both processes on an expired token share one token call', async () => {
   const person = await withExpiredToken('user@example.test');
-  const calls = fleet.tokens.calls();
+  const calls = fleet.tokenEndpoint.callCount();
   const responses = await Promise.all(Array.from({ length: 20 }, (_none, at) => thread(at % 2, person)));
   expect(responses.map(({ status }) => status)).toEqual(Array(20).fill(200));
-  expect(fleet.tokens.calls()).toBe(calls + 1);
+  expect(fleet.tokenEndpoint.callCount()).toBe(calls + 1);
 });
 
 test('R38, F1: after a kill during a refresh, the other process and the restarted one serve the user', async () => {
   fleet.sandbox.refreshTokens.policy = 'grace';
   const person = await withExpiredToken('user@example.test');
-  const hold = fleet.tokens.holdNext();
+  const hold = fleet.tokenEndpoint.holdNext();
   const lostRequest = fleet.thread(fleet.member(1), person).catch(() => undefined);
-  await hold.made;
+  await hold.prepared;
   await fleet.member(1).kill();
   hold.release();
   await lostRequest;
   expect((await thread(0, person)).status).toBe(200);
   await fleet.member(1).start();
   expect((await thread(1, person)).status).toBe(200);
-  const { refreshToken, refresh, failure } = await fleet.vault.read(person.userId);
-  const latest = fleet.tokens.latestOf(person.userId)?.refreshToken;
+  const { refreshToken, refresh, failure } = await fleet.storage.readGrant(person.userId);
+  const latest = fleet.tokenEndpoint.latestOf(person.userId)?.refreshToken;
   expect({ refreshToken, refresh, failure }).toEqual({ refreshToken: latest, refresh: undefined, failure: undefined });
   fleet.sandbox.refreshTokens.policy = 'rotating';
 });
@@ -76,7 +76,7 @@ test('R81 a relay token is valid at both processes, and at neither after it is r
     );
   for (const { token } of [revoked, expired]) expect(await statuses(token)).toEqual([200, 200]);
   expect((await admin.call('DELETE', `/relay-tokens/${revoked.id}`)).status).toBe(204);
-  await endRelayToken(fleet.vault, expired.id);
+  await endRelayToken(fleet.storage, expired.id);
   for (const { token } of [revoked, expired]) {
     await until(async () => (await statuses(token)).every((status) => status === 401));
   }

@@ -10,7 +10,7 @@ import { readDatasetFile, readDatasetStream } from '../../../src/shared/bin/data
 import { type Bin, parseBin } from '../../../src/shared/bin/parse-bin.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { bin } from '../../support/bins.ts';
-import { findPlainly } from '../../support/plain-dataset.ts';
+import { findByScan } from '../../support/reference-dataset.ts';
 
 const RANGES =
   'iin_start,iin_end,number_length,number_luhn,scheme,brand,type,prepaid,country,bank_name,bank_logo,bank_url,bank_phone,bank_city';
@@ -289,7 +289,7 @@ test('a real file, once imported, stored and loaded again, agrees with a plain r
   await store.close();
   const nearbyEntries = createEntryFilter(entries);
   for (const number of [...edgesOf(entries), ...scatteredNumbers(100_000)]) {
-    const plain = findPlainly(nearbyEntries(number), number);
+    const plain = findByScan(nearbyEntries(number), number);
     const hit = dataset?.find(number);
     expect(hit?.digitsMatched).toBe(plain?.start.length);
     expect(hit?.record.country?.alpha2).toBe(plain?.country);

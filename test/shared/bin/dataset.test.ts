@@ -12,7 +12,7 @@ import {
 } from '../../../src/shared/bin/built-in-dataset.ts';
 import { createDataset, createDatasetBuilder, type DatasetEntry } from '../../../src/shared/bin/dataset-builder.ts';
 import { bin, datasetOf } from '../../support/bins.ts';
-import { findPlainly, sharePlainly } from '../../support/plain-dataset.ts';
+import { factsByScan, findByScan } from '../../support/reference-dataset.ts';
 
 const DK = { country: 'DK' };
 
@@ -73,7 +73,7 @@ describe('longest match', () => {
         const dataset = datasetOf(...numbered);
         for (const number of numbers) {
           const hit = dataset.find(bin(number));
-          const plain = findPlainly(numbered, number);
+          const plain = findByScan(numbered, number);
           expect(hit && { brand: hit.record.brand, digits: hit.digitsMatched }).toEqual(
             plain && { brand: plain.brand, digits: plain.start.length },
           );
@@ -162,10 +162,10 @@ describe('ranges of 9 to 11 digits', () => {
         // Without ranges of more than 8 digits the longest match counts.
         fc.pre(list.some(({ start }) => start.length > 8));
         const hit = datasetOf(...list).find(bin(digits));
-        const plain = sharePlainly(list, digits);
+        const plain = factsByScan(list, digits);
         const { brand, prepaid, country } = hit?.record ?? {};
         expect(hit && { brand, prepaid, country: country?.alpha2 }).toEqual(plain?.facts);
-        expect(hit?.digitsMatched).toBe(plain && digits.length - (plain.whole ? 0 : 1));
+        expect(hit?.digitsMatched).toBe(plain && digits.length - (plain.coversWholeBin ? 0 : 1));
       }),
       { numRuns: 300 },
     );

@@ -11,7 +11,7 @@ import {
   readLongBody,
   requireContentLength,
 } from '../../../src/shared/http/body.ts';
-import { ask, FORM, JSON_BODY } from '../../support/ask.ts';
+import { FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from './serve.ts';
 
 describe('a body', () => {
@@ -25,17 +25,21 @@ describe('a body', () => {
   });
   afterAll(() => served.close());
   const read = async (headers: Record<string, string>, body?: string, path = '/') => {
-    const response = await ask(served.url + path, { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
+    const response = await sendRequest(served.url + path, {
+      method: 'POST',
+      headers,
+      ...(body === undefined ? {} : { body }),
+    });
     return [response.status, JSON.parse(response.body)];
   };
 
   test('is a form or JSON, and empty if it is neither', async () => {
-    expect(await read(FORM, 'a=1&b=x+y&a=2')).toEqual([200, { a: ['1', '2'], b: 'x y' }]);
+    expect(await read(FORM_BODY, 'a=1&b=x+y&a=2')).toEqual([200, { a: ['1', '2'], b: 'x y' }]);
     expect(await read(JSON_BODY, '{"a":[1]}')).toEqual([200, { a: [1] }]);
     expect(await read({ 'content-type': 'text/plain' }, 'a=1')).toEqual([200, {}]);
     expect(await read({})).toEqual([200, {}]);
     // Brackets are part of the name.
-    expect(await read(FORM, 'a[b]=c')).toEqual([200, { 'a[b]': 'c' }]);
+    expect(await read(FORM_BODY, 'a[b]=c')).toEqual([200, { 'a[b]': 'c' }]);
   });
 
   test('in JSON is an object or a list', async () => {
@@ -47,8 +51,8 @@ describe('a body', () => {
 
   test('has up to 64 KB', async () => {
     const max = 64 * 1024;
-    expect((await read(FORM, `a=${'x'.repeat(max - 2)}`))[0]).toBe(200);
-    expect(await read(FORM, `a=${'x'.repeat(max - 1)}`)).toMatchObject([413, { type: 'entity.too.large' }]);
+    expect((await read(FORM_BODY, `a=${'x'.repeat(max - 2)}`))[0]).toBe(200);
+    expect(await read(FORM_BODY, `a=${'x'.repeat(max - 1)}`)).toMatchObject([413, { type: 'entity.too.large' }]);
     expect((await read(JSON_BODY, `["${'x'.repeat(max - 4)}"]`))[0]).toBe(200);
     expect(await read(JSON_BODY, `["${'x'.repeat(max - 3)}"]`)).toMatchObject([413, { type: 'entity.too.large' }]);
   });
@@ -56,15 +60,15 @@ describe('a body', () => {
   test('has up to 50 fields, and 300 in the long forms of the admin pages', async () => {
     const fields = (count: number) => Array.from({ length: count }, (_, n) => `f${n}=1`).join('&');
     const TOO_MANY = [413, { type: 'parameters.too.many' }];
-    expect((await read(FORM, fields(50)))[0]).toBe(200);
-    expect(await read(FORM, fields(51))).toMatchObject(TOO_MANY);
-    expect((await read(FORM, fields(300), '/long'))[0]).toBe(200);
-    expect(await read(FORM, fields(301), '/long')).toMatchObject(TOO_MANY);
+    expect((await read(FORM_BODY, fields(50)))[0]).toBe(200);
+    expect(await read(FORM_BODY, fields(51))).toMatchObject(TOO_MANY);
+    expect((await read(FORM_BODY, fields(300), '/long'))[0]).toBe(200);
+    expect(await read(FORM_BODY, fields(301), '/long')).toMatchObject(TOO_MANY);
   });
 
   test('is refused if it is compressed', async () => {
     for (const [headers, text] of [
-      [FORM, 'a=1'],
+      [FORM_BODY, 'a=1'],
       [JSON_BODY, '{}'],
     ] as const) {
       const packed = gzipSync(text).toString('latin1');

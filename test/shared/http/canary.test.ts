@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createUserAgent, type Page } from '../../support/browserless.ts';
 import { CLIENT_SECRET, JSON_ONLY, PASSWORD, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { type OutboundRecorder, recordOutbound } from '../../support/outbound-recorder.ts';
-import { pass } from '../../support/passing-time.ts';
 import { ROUTES } from '../../support/routes.ts';
+import { advanceClock } from '../../support/test-clock.ts';
 
 let recorder: OutboundRecorder;
 let site: TestSite;
@@ -35,14 +35,14 @@ test('R61 no route or error page reveals a secret, through expiry, refresh and d
     }
   };
   await visitAll();
-  pass(2.1);
+  advanceClock(2.1);
   await visitAll();
   for (const kind of ['error', 'garbage', 'unavailable'] as const) {
     const clearFault = site.sandbox.faults.set({ listener: 'platform', kind });
     await visitAll();
     clearFault();
   }
-  pass(2.1);
+  advanceClock(2.1);
   for (const kind of ['error', 'garbage', 'unavailable'] as const) {
     const clearFault = site.sandbox.faults.set({ listener: 'identity-provider', kind });
     await visitAll();

@@ -5,10 +5,17 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { decodedForms } from '../../../src/shared/http/card-numbers.ts';
 import { createLogger } from '../../../src/shared/observability/logger.ts';
-import { ask, DATA, FORM, JSON_BODY, PAGE, type Question } from '../../support/ask.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { type OutboundRecorder, recordOutbound } from '../../support/outbound-recorder.ts';
 import { type ListedRoute, ROUTES } from '../../support/routes.ts';
+import {
+  ACCEPT_HTML,
+  ACCEPT_JSON,
+  FORM_BODY,
+  JSON_BODY,
+  type RequestDetails,
+  sendRequest,
+} from '../../support/send-request.ts';
 
 const CARD = '4571736012345674';
 const GROUPED = '4571 7360 1234 5674';
@@ -28,10 +35,10 @@ const SPELLINGS = [
 const QUERY_NAMES = 'app return_to scope done state code error error_description iss x'.split(' ');
 /** Covers all pairs of these choices: own or other host, page or data, with or without a session. */
 const WAYS = [
-  { ...PAGE },
-  { ...DATA, cookie: '' },
-  { ...DATA, host: 'localhost:1' },
-  { ...PAGE, host: 'localhost:1', cookie: '' },
+  { ...ACCEPT_HTML },
+  { ...ACCEPT_JSON, cookie: '' },
+  { ...ACCEPT_JSON, host: 'localhost:1' },
+  { ...ACCEPT_HTML, host: 'localhost:1', cookie: '' },
 ];
 /** Nine consecutive digits, in any spelling, are too many. */
 const NEEDLES = [
@@ -89,7 +96,7 @@ const waysOf = (digits: unknown, turn: number) =>
 function* requests(
   { method, path, pattern }: ListedRoute,
   turn: number,
-): Generator<[string, string, Question, typeof WAYS]> {
+): Generator<[string, string, RequestDetails, typeof WAYS]> {
   // Signing out or deleting the account would end the session that the requests need.
   const endsSession = pattern.startsWith('/sign-out') || pattern === '/account/delete';
   const change = method === 'POST' && !endsSession ? { 'x-csrf-token': csrf } : {};
@@ -114,7 +121,7 @@ function* requests(
   for (const [at, name] of bodies.entries()) {
     for (const digits of spellingsAt(turn + at)) {
       const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
-      const request = { headers: { ...base, ...FORM }, body: `${name}=${value}` };
+      const request = { headers: { ...base, ...FORM_BODY }, body: `${name}=${value}` };
       yield [`form ${name}`, path, request, waysOf(digits, turn + at)];
     }
   }
@@ -175,7 +182,7 @@ describe('R85 R86 a card number in every place of a request to every route', () 
       for (const [place, path, request, ways] of requests(route, turn)) {
         for (const { accept, ...way } of ways) {
           const headers = { accept, ...request.headers, ...way };
-          const response = await ask(`${site.url}/`, {
+          const response = await sendRequest(`${site.url}/`, {
             ...request,
             method: route.method,
             target: path,
@@ -220,7 +227,7 @@ describe('R85 R86 a card number in every place of a request to every route', () 
   test('is in no log line, metric, stored byte or outbound byte', async () => {
     expect(site.logs().length).toBeGreaterThan(500);
     expectNone(site.logs().join(''), 'A log line');
-    expectNone((await ask(`${site.managementUrl}/metrics`)).body, 'A metric');
+    expectNone((await sendRequest(`${site.managementUrl}/metrics`)).body, 'A metric');
     for (const name of readdirSync(site.dataDirectory)) {
       expectNone(readFileSync(join(site.dataDirectory, name)).toString('latin1'), name);
     }
@@ -233,7 +240,7 @@ describe('R85 R86 a card number in every place of a request to every route', () 
   });
 
   test('does not keep a later BIN from being looked up', async () => {
-    expect((await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } })).status).toBe(200);
+    expect((await sendRequest(`${site.url}/bin/45717360`, { headers: { ...ACCEPT_JSON, cookie } })).status).toBe(200);
   });
 });
 
@@ -241,11 +248,13 @@ test('R86 the page to choose an app does not pass a card number on', async () =>
   const two = await startSite({ apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')] });
   try {
     for (const digits of SPELLINGS) {
-      const { body, status } = await ask(`${two.url}/sign-in?return_to=%2Fx%3F${digits}`, { headers: PAGE });
+      const { body, status } = await sendRequest(`${two.url}/sign-in?return_to=%2Fx%3F${digits}`, {
+        headers: ACCEPT_HTML,
+      });
       expect(status).toBe(200);
       expectNone(body, digits);
     }
-    expect((await ask(`${two.url}/sign-in?return_to=%2Fconnections`, { headers: PAGE })).body).toContain(
+    expect((await sendRequest(`${two.url}/sign-in?return_to=%2Fconnections`, { headers: ACCEPT_HTML })).body).toContain(
       '%2Fconnections',
     );
   } finally {

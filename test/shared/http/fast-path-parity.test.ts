@@ -1,7 +1,7 @@
 /** The responses of the fast path equal those of Express. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type Asked, ask, DATA } from '../../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 
 let site: TestSite;
 let cookie: string;
@@ -14,12 +14,12 @@ afterAll(() => site.close());
 afterEach(() => site.sandbox.faults.clear());
 
 /** A Content-Length keeps a request off the fast path. */
-const bothWays = (path: string, headers: Record<string, string>): Promise<Asked[]> =>
+const bothWays = (path: string, headers: Record<string, string>): Promise<ReceivedResponse[]> =>
   Promise.all(
-    [{}, { 'content-length': '0' }].map((added) => ask(site.url + path, { headers: { ...headers, ...added } })),
+    [{}, { 'content-length': '0' }].map((added) => sendRequest(site.url + path, { headers: { ...headers, ...added } })),
   );
 
-const comparable = ({ status, headers, body }: Asked) => {
+const comparable = ({ status, headers, body }: ReceivedResponse) => {
   const { date: _date, 'x-request-id': id, ...rest } = headers;
   return { status, body: body.replaceAll(String(id), 'ID'), headers: rest };
 };
@@ -31,21 +31,21 @@ describe('R68, R69: the same response with the same headers on both paths', () =
     ['a BIN of 6 digits', '/bin/457173', 200],
     ['an unknown app', '/threads/current?app=nobody', 404],
   ])('%s', async (_name, path, status) => {
-    const [fast, express] = await bothWays(path, { cookie, ...DATA });
+    const [fast, express] = await bothWays(path, { cookie, ...ACCEPT_JSON });
     expect(fast?.status).toBe(status);
     if (fast && express) expect(comparable(fast)).toEqual(comparable(express));
     expect(fast?.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
   });
 
   test.each(['/threads/current', '/bin/45717360'])('%s without a session', async (path) => {
-    const [fast, express] = await bothWays(path, DATA);
+    const [fast, express] = await bothWays(path, ACCEPT_JSON);
     expect(fast?.status).toBe(401);
     expect(fast?.headers['proxy-status']).toBe('gatehouse; error=http_request_denied');
     if (fast && express) expect(comparable(fast)).toEqual(comparable(express));
   });
 
   test('no header is repeated', async () => {
-    const { rawHeaders } = await ask(`${site.url}/threads/current`, { headers: { cookie, ...DATA } });
+    const { rawHeaders } = await sendRequest(`${site.url}/threads/current`, { headers: { cookie, ...ACCEPT_JSON } });
     const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
     expect(names).toEqual([...new Set(names)]);
   });
@@ -58,7 +58,7 @@ test.each(['/threads/current', '/bin/45717360', '/relay/threads/current', '/rela
     try {
       const statuses: number[] = [];
       for (const added of [{}, { 'content-length': '0' }, {}, { 'content-length': '0' }, {}, { 'content-length': '0' }])
-        statuses.push((await ask(limited.url + path, { headers: { ...DATA, ...added } })).status);
+        statuses.push((await sendRequest(limited.url + path, { headers: { ...ACCEPT_JSON, ...added } })).status);
       expect(statuses).toEqual([401, 401, 401, 401, 429, 429]);
     } finally {
       await limited.close();
@@ -74,7 +74,7 @@ describe('R85: anything but a plain BIN goes through Express, which has the guar
     ['other digits', '/bin/%D9%A4%D9%A5%D9%A7%D9%A1%D9%A7%D9%A3'],
     ['a space', '/bin/457173%2060'],
   ])('%s', async (_name, path) => {
-    const { status, body } = await ask(site.url + path, { headers: { cookie, ...DATA } });
+    const { status, body } = await sendRequest(site.url + path, { headers: { cookie, ...ACCEPT_JSON } });
     expect([status, JSON.parse(body).code]).toEqual([400, 'invalid_bin']);
   });
 
@@ -85,13 +85,13 @@ describe('R85: anything but a plain BIN goes through Express, which has the guar
     '/threads/current?x=4111%2B1111+1111%201111',
     '/threads/current?x=%2534111111111111111',
   ])('a card number in the query, however it is encoded: %s', async (path) => {
-    const [fast, express] = await bothWays(path, { cookie, ...DATA });
+    const [fast, express] = await bothWays(path, { cookie, ...ACCEPT_JSON });
     expect([fast?.status, express?.status]).toEqual([400, 400]);
   });
 
   test('a path that only begins like one of the fast path', async () => {
     for (const path of ['/binx/45717360', '/bin45717360', '/bin/45717360/more', '/threads/currently']) {
-      expect((await ask(site.url + path, { headers: { cookie, ...DATA } })).status, path).toBe(404);
+      expect((await sendRequest(site.url + path, { headers: { cookie, ...ACCEPT_JSON } })).status, path).toBe(404);
     }
   });
 });
@@ -104,6 +104,6 @@ test('R76: leaves out a header of the platform that cannot be sent on', async ()
     body: '{}',
     headers: { 'Content-Language': Buffer.from('€', 'utf8').toString('latin1'), ETag: '"v1"' },
   });
-  const { status, headers } = await ask(`${site.url}/threads/current`, { headers: { cookie, ...DATA } });
+  const { status, headers } = await sendRequest(`${site.url}/threads/current`, { headers: { cookie, ...ACCEPT_JSON } });
   expect([status, headers.etag]).toEqual([200, '"v1"']);
 });

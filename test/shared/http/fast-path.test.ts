@@ -6,7 +6,7 @@ import type { Express } from 'express';
 import { expect, test, vi } from 'vitest';
 import { enterExpress, fastPath } from '../../../src/shared/http/fast-path.ts';
 import type { BeginRequest } from '../../../src/shared/http/request-context.ts';
-import { PATIENTLY } from '../../support/until.ts';
+import { LONG_TIMEOUT } from '../../support/until.ts';
 
 const HOST = ['Host', 'gatehouse.test'];
 
@@ -98,7 +98,7 @@ test('the fast path begins the request with the pattern of its route; Express re
   const { request, begin } = createFastPath({ fails: 'by the store' });
   const outcomes = await request('/bin/457173');
   expect(begin.onFastPath.mock.calls[0]?.[2]).toBe('/bin/:bin');
-  await vi.waitFor(() => expect(outcomes).toEqual(['failed by the store']), PATIENTLY);
+  await vi.waitFor(() => expect(outcomes).toEqual(['failed by the store']), LONG_TIMEOUT);
 });
 
 test('each request on the fast path is counted once; Express responds if the limit refuses it', async () => {

@@ -2,11 +2,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
 import { AT_ONCE, bindPorts, closeServer } from '../../../src/shared/http/listeners.ts';
-import { type Asked, ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { freePort } from '../../support/ports.ts';
 import { sendRaw } from '../../support/raw-http.ts';
 import { ROUTES } from '../../support/routes.ts';
+import {
+  ACCEPT_HTML,
+  ACCEPT_JSON,
+  FORM_BODY,
+  JSON_BODY,
+  type ReceivedResponse,
+  sendRequest,
+} from '../../support/send-request.ts';
 import { breakStore } from '../../support/store-fault.ts';
 
 let site: TestSite;
@@ -20,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-function expectSecurityHeaders({ headers }: Pick<Asked, 'headers'>, name: string): void {
+function expectSecurityHeaders({ headers }: Pick<ReceivedResponse, 'headers'>, name: string): void {
   const policy = String(headers['content-security-policy']);
   for (const directive of ["frame-ancestors 'none'", "object-src 'none'", "base-uri 'none'"]) {
     // The policy of a thread has `sandbox`, and `default-src` covers the rest.
@@ -36,24 +43,24 @@ function expectSecurityHeaders({ headers }: Pick<Asked, 'headers'>, name: string
 }
 
 /** For each status, a request that gets it. */
-function requestsByStatus(): Record<number, () => Promise<Asked>> {
-  const get = (path: string, headers: Record<string, string> = {}) => ask(site.url + path, { headers });
+function requestsByStatus(): Record<number, () => Promise<ReceivedResponse>> {
+  const get = (path: string, headers: Record<string, string> = {}) => sendRequest(site.url + path, { headers });
   const post = (path: string, headers: Record<string, string>, body: string) =>
-    ask(site.url + path, { method: 'POST', headers: { ...DATA, ...headers }, body });
+    sendRequest(site.url + path, { method: 'POST', headers: { ...ACCEPT_JSON, ...headers }, body });
   return {
-    200: () => get('/', { cookie, ...PAGE }),
-    302: () => ask(`${site.url}/`, { headers: { ...PAGE, host: 'localhost' } }),
-    303: () => get('/sign-in', PAGE),
-    400: () => get('/bin/1', { cookie, ...DATA }),
-    401: () => get('/threads/current', DATA),
+    200: () => get('/', { cookie, ...ACCEPT_HTML }),
+    302: () => sendRequest(`${site.url}/`, { headers: { ...ACCEPT_HTML, host: 'localhost' } }),
+    303: () => get('/sign-in', ACCEPT_HTML),
+    400: () => get('/bin/1', { cookie, ...ACCEPT_JSON }),
+    401: () => get('/threads/current', ACCEPT_JSON),
     403: () => post('/bin', { cookie, ...JSON_BODY }, '{}'),
-    404: () => get('/nothing', PAGE),
-    405: () => ask(`${site.url}/threads/current`, { method: 'DELETE' }),
-    411: () => ask(`${site.url}/bin`, { method: 'POST', headers: { 'transfer-encoding': 'chunked' } }),
+    404: () => get('/nothing', ACCEPT_HTML),
+    405: () => sendRequest(`${site.url}/threads/current`, { method: 'DELETE' }),
+    411: () => sendRequest(`${site.url}/bin`, { method: 'POST', headers: { 'transfer-encoding': 'chunked' } }),
     413: () => post('/bin', { cookie, ...JSON_BODY }, JSON.stringify({ bins: ['x'.repeat(70_000)] })),
     502: async () => {
       const clearFault = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
-      return get('/threads/current', { cookie, ...DATA }).finally(clearFault);
+      return get('/threads/current', { cookie, ...ACCEPT_JSON }).finally(clearFault);
     },
     503: async () => {
       const heal = breakStore();
@@ -77,7 +84,7 @@ describe('R68 on every status', () => {
       // A system error has a code, and is still an internal error.
       throw Object.assign(new Error('secret internals of /etc/passwd'), { code: 'ENOENT' });
     };
-    const response = await ask(`${site.url}/session`, { headers: DATA }).finally(() => {
+    const response = await sendRequest(`${site.url}/session`, { headers: ACCEPT_JSON }).finally(() => {
       express.response.json = original;
     });
     expect(response.status).toBe(500);
@@ -112,8 +119,8 @@ describe('R68 on every status', () => {
 
   test('every route, as a page and as data, also with Cross-Origin-Opener-Policy', async () => {
     for (const { method, path } of ROUTES) {
-      for (const accept of [PAGE, DATA]) {
-        const response = await ask(site.url + path, { method, headers: { ...accept, ...FORM, cookie } });
+      for (const accept of [ACCEPT_HTML, ACCEPT_JSON]) {
+        const response = await sendRequest(site.url + path, { method, headers: { ...accept, ...FORM_BODY, cookie } });
         expectSecurityHeaders(response, `${method} ${path}`);
         expect(response.headers['cross-origin-opener-policy'], path).toBe('same-origin');
       }
@@ -125,15 +132,15 @@ describe('R68 on every status', () => {
     try {
       const listener = `http://127.0.0.1:${secure.env.PORT}`;
       for (const path of ['/', '/nothing', '/threads/current', '/assets/gatehouse.css', '/sign-in']) {
-        const { headers } = await ask(listener + path, { headers: { host: 'gatehouse.test', ...PAGE } });
+        const { headers } = await sendRequest(listener + path, { headers: { host: 'gatehouse.test', ...ACCEPT_HTML } });
         expect(headers['strict-transport-security'], path).toBe('max-age=31536000');
       }
-      const long = await ask(`${listener}/${'x'.repeat(9_000)}`);
+      const long = await sendRequest(`${listener}/${'x'.repeat(9_000)}`);
       expect([long.status, long.headers['strict-transport-security']]).toEqual([413, 'max-age=31536000']);
       const broken = await sendRaw(listener, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
       expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
       for (const path of ['/healthz', '/readyz', '/metrics', '/nothing', `/${'x'.repeat(9_000)}`]) {
-        const { headers } = await ask(secure.managementUrl + path);
+        const { headers } = await sendRequest(secure.managementUrl + path);
         expect(headers, path).toMatchObject({
           'strict-transport-security': 'max-age=31536000',
           'content-security-policy': expect.stringContaining("default-src 'none'"),
@@ -160,7 +167,7 @@ describe('R68 on every status', () => {
       trustedProxies: [],
     });
     try {
-      const { status, headers } = await ask(`http://127.0.0.1:${managementPort}/readyz`);
+      const { status, headers } = await sendRequest(`http://127.0.0.1:${managementPort}/readyz`);
       expect(status).toBe(503);
       expect(headers).toMatchObject({
         'strict-transport-security': 'max-age=31536000',
@@ -175,7 +182,9 @@ describe('R68 on every status', () => {
 
   test('an error instead of a relayed response is an error page, with the policy of pages', async () => {
     const clearFault = site.sandbox.faults.set({ listener: 'platform', kind: 'reset', when: 'before_headers' });
-    const response = await ask(`${site.url}/threads/current`, { headers: { ...PAGE, cookie } }).finally(clearFault);
+    const response = await sendRequest(`${site.url}/threads/current`, { headers: { ...ACCEPT_HTML, cookie } }).finally(
+      clearFault,
+    );
     expect(response.status).toBe(502);
     expect(response.headers['content-security-policy']).toContain("style-src 'self'");
   });
@@ -183,10 +192,10 @@ describe('R68 on every status', () => {
 
 describe('R69 caches store no user data', () => {
   test.each(ROUTES)('$method $path', async ({ method, path }) => {
-    for (const headers of [{ cookie, ...PAGE }, { cookie, ...DATA }, PAGE, DATA]) {
-      const response = await ask(site.url + path, {
+    for (const headers of [{ cookie, ...ACCEPT_HTML }, { cookie, ...ACCEPT_JSON }, ACCEPT_HTML, ACCEPT_JSON]) {
+      const response = await sendRequest(site.url + path, {
         method,
-        headers: { ...headers, ...FORM },
+        headers: { ...headers, ...FORM_BODY },
         ...(method === 'POST' ? { body: `bin=45717360&_csrf=${path === '/bin' ? csrf : ''}` } : {}),
       });
       expect(response.headers['cache-control']).toBe('no-store');
@@ -196,7 +205,7 @@ describe('R69 caches store no user data', () => {
 
   test('files of pages may be cached, and set no cookie', async () => {
     for (const file of ['gatehouse.css', 'pico.css', 'bin.js', 'icons/favicon.svg', 'flags/dk.svg']) {
-      const response = await ask(`${site.url}/assets/${file}`, { headers: { cookie } });
+      const response = await sendRequest(`${site.url}/assets/${file}`, { headers: { cookie } });
       expect([response.status, response.headers['cache-control']]).toEqual([200, 'public, max-age=3600']);
       expect(response.headers['set-cookie']).toBeUndefined();
     }
@@ -210,11 +219,11 @@ describe('R69 caches store no user data', () => {
       '/assets/flags/zz.svg',
       '/assets/flags/DK.svg',
     ]) {
-      const response = await ask(site.url + path);
+      const response = await sendRequest(site.url + path);
       expect(response.status, path).toBeGreaterThanOrEqual(400);
       expect(response.status, path).toBeLessThan(500);
       expect(response.headers['cache-control'], path).toBe('no-store');
     }
-    expect((await ask(`${site.url}/assets/gatehouse.css`, { method: 'POST' })).headers.allow).toBe('GET, HEAD');
+    expect((await sendRequest(`${site.url}/assets/gatehouse.css`, { method: 'POST' })).headers.allow).toBe('GET, HEAD');
   });
 });

@@ -1,9 +1,9 @@
 /** R73: only trusted proxies can set host, scheme and sender of a request. Also: a PUBLIC_URL with a path. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { freePort } from '../../support/ports.ts';
 import { ROUTES } from '../../support/routes.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 
 const SPOOFS = {
   'x-forwarded-host': 'evil.example',
@@ -36,7 +36,7 @@ describe('R73 without a trusted proxy', () => {
   afterAll(() => site.close());
 
   const outcomeOf = async (method: string, path: string, headers: Record<string, string>) => {
-    const response = await ask(site.url + path, { method, headers: { ...headers, ...FORM } });
+    const response = await sendRequest(site.url + path, { method, headers: { ...headers, ...FORM_BODY } });
     const plain = Object.fromEntries(Object.entries(response.headers).filter(([name]) => !VOLATILE.test(name)));
     const cookies = (response.headers['set-cookie'] ?? []).map((line) => line.replace(/^([^=]+)=[^;]*/, '$1'));
     const text = JSON.stringify({ ...plain, cookies }) + response.body;
@@ -44,7 +44,7 @@ describe('R73 without a trusted proxy', () => {
   };
 
   test.each(ROUTES)('$method $path: nothing changes', async ({ method, path }) => {
-    for (const accept of [PAGE, DATA]) {
+    for (const accept of [ACCEPT_HTML, ACCEPT_JSON]) {
       for (const session of [{}, { cookie }]) {
         const plain = await outcomeOf(method, path, { ...accept, ...session });
         expect(await outcomeOf(method, path, { ...accept, ...session, ...SPOOFS })).toBe(plain);
@@ -55,32 +55,34 @@ describe('R73 without a trusted proxy', () => {
 
   test('another Host: pages are redirected to PUBLIC_URL, data is served', async () => {
     for (const host of ['evil.example', 'localhost:3000', '127.0.0.1:1', 'x'.repeat(300)]) {
-      const page = await ask(`${site.url}/connections?a=b`, { headers: { ...PAGE, host } });
+      const page = await sendRequest(`${site.url}/connections?a=b`, { headers: { ...ACCEPT_HTML, host } });
       expect([page.status, page.headers.location]).toEqual([302, `${site.url}/connections?a=b`]);
-      const data = await ask(`${site.url}/threads/current`, { headers: { ...DATA, host } });
+      const data = await sendRequest(`${site.url}/threads/current`, { headers: { ...ACCEPT_JSON, host } });
       expect(data.status).toBe(401);
       expect(data.body).toContain(`${site.url}/problems/sign_in_required`);
       expect(data.body).not.toContain('evil');
       // A form is handled, because a redirect would lose its fields.
-      const form = await ask(`${site.url}/sign-out`, {
+      const form = await sendRequest(`${site.url}/sign-out`, {
         method: 'POST',
-        headers: { ...PAGE, ...FORM, host },
+        headers: { ...ACCEPT_HTML, ...FORM_BODY, host },
         body: 'a=b',
       });
       expect([form.status, form.headers.location]).toEqual([303, '/']);
       // On a page route, a client that accepts anything is redirected, too.
-      const start = await ask(`${site.url}/sign-in?app=platform`, { headers: { host: 'evil.example' } });
+      const start = await sendRequest(`${site.url}/sign-in?app=platform`, { headers: { host: 'evil.example' } });
       expect([start.status, start.headers.location]).toEqual([302, `${site.url}/sign-in?app=platform`]);
     }
   });
 
   test('the host name of PUBLIC_URL in capitals causes no redirect', async () => {
     const { host } = new URL(site.url);
-    expect((await ask(`${site.url}/`, { headers: { ...PAGE, host: host.toUpperCase() } })).status).toBe(200);
+    expect((await sendRequest(`${site.url}/`, { headers: { ...ACCEPT_HTML, host: host.toUpperCase() } })).status).toBe(
+      200,
+    );
   });
 
   test('X-Request-Id of an untrusted peer is ignored', async () => {
-    const { headers } = await ask(`${site.url}/`, { headers: { 'x-request-id': 'chosen-by-a-stranger' } });
+    const { headers } = await sendRequest(`${site.url}/`, { headers: { 'x-request-id': 'chosen-by-a-stranger' } });
     expect(headers['x-request-id']).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   });
 });
@@ -92,7 +94,7 @@ describe('R73 behind a trusted proxy', () => {
   });
   afterAll(() => site.close());
   const get = (path: string, headers: Record<string, string | string[]>) =>
-    ask(`http://127.0.0.1:${site.env.PORT}${path}`, { headers: { ...PAGE, ...headers } });
+    sendRequest(`http://127.0.0.1:${site.env.PORT}${path}`, { headers: { ...ACCEPT_HTML, ...headers } });
 
   test('X-Forwarded-Host is used, and the Host of the proxy is ignored', async () => {
     expect((await get('/', { 'x-forwarded-host': 'gatehouse.test' })).status).toBe(200);
@@ -130,7 +132,7 @@ describe('R73 behind a trusted proxy', () => {
     ['R86 a card number in groups', '4571-7360-1234-5674', false],
   ] as const)('the X-Request-Id of the proxy: %s', async (_name, id, accepted) => {
     const sentId = typeof id === 'string' ? id : [...id];
-    const { headers } = await get('/nothing', { 'x-request-id': sentId, ...DATA });
+    const { headers } = await get('/nothing', { 'x-request-id': sentId, ...ACCEPT_JSON });
     if (accepted) expect(headers['x-request-id']).toBe(id);
     else expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
   });
@@ -160,7 +162,7 @@ describe('a PUBLIC_URL with a path', () => {
     while (reconnected.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
       reconnected = await agent.submit(reconnected, {}, { button: 'Allow' });
     expect(reconnected.url).toBe(`${site.url}/connections/platform`);
-    const anonymous = await ask(`${site.url}/connections`, { headers: PAGE });
+    const anonymous = await sendRequest(`${site.url}/connections`, { headers: ACCEPT_HTML });
     expect(anonymous.headers.location).toBe('/gate/house/sign-in?return_to=%2Fgate%2Fhouse%2Fconnections');
     const out = await agent.submit(page, {}, { button: 'Sign out' });
     expect(out.visited.at(-1)?.startsWith(site.sandbox.issuer)).toBe(true);
@@ -170,7 +172,7 @@ describe('a PUBLIC_URL with a path', () => {
     const { agent } = await signIn(site);
     const origin = new URL(site.url).origin;
     for (const { method, path } of ROUTES) {
-      expect((await ask(origin + path, { method, headers: DATA })).status, path).toBe(404);
+      expect((await sendRequest(origin + path, { method, headers: ACCEPT_JSON })).status, path).toBe(404);
       if (method !== 'GET') continue;
       const page = await agent.request(site.url + path, { follow: false });
       expect(page.status, path).toBeLessThan(500);
@@ -179,15 +181,15 @@ describe('a PUBLIC_URL with a path', () => {
         if (url.origin === origin) expect(url.pathname, `${path}: ${address}`).toMatch(/^\/gate\/house\//);
       }
     }
-    expect((await ask(`${origin}/gate/house`, { headers: PAGE })).status).toBe(200);
-    expect((await ask(`${origin}/gate/housex`, { headers: PAGE })).status).toBe(404);
-    expect((await ask(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
+    expect((await sendRequest(`${origin}/gate/house`, { headers: ACCEPT_HTML })).status).toBe(200);
+    expect((await sendRequest(`${origin}/gate/housex`, { headers: ACCEPT_HTML })).status).toBe(404);
+    expect((await sendRequest(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
   });
 
   test('problem types are below the path', async () => {
-    const { body } = await ask(`${site.url}/threads/current`, { headers: DATA });
+    const { body } = await sendRequest(`${site.url}/threads/current`, { headers: ACCEPT_JSON });
     const { type } = JSON.parse(body);
     expect(type).toBe(`${site.url}/problems/sign_in_required`);
-    expect((await ask(type, { headers: DATA })).status).toBe(200);
+    expect((await sendRequest(type, { headers: ACCEPT_JSON })).status).toBe(200);
   });
 });

@@ -8,8 +8,8 @@ import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test } from 'vitest';
 import { capIdleConnections } from '../../../src/shared/http/idle-connections.ts';
 import { createLimitedServer, LISTENER_LIMITS } from '../../../src/shared/http/limits.ts';
-import { ask, DATA } from '../../support/ask.ts';
-import { startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 
 const GET = 'GET /session HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n';
@@ -50,7 +50,7 @@ describe('R89 Gatehouse as shipped', () => {
 
   test('keeps 500 idle connections of one address, and closes the longest idle one', async () => {
     expect(idlePerAddress).toBe(500);
-    site = await startAlone({ apps: [] });
+    site = await startWithoutSandbox({ apps: [] });
     const port = Number(new URL(site.url).port);
     const [first, second] = [await open(port), await open(port)];
     for (let count = 2; count < idlePerAddress; count += 1) await open(port);
@@ -68,11 +68,11 @@ describe('R89 Gatehouse as shipped', () => {
       socket.write(GET);
       await until(() => received().includes('200 OK'));
     }
-    expect((await ask(`${site.url}/session`, { headers: DATA })).status).toBe(200);
+    expect((await sendRequest(`${site.url}/session`, { headers: ACCEPT_JSON })).status).toBe(200);
   });
 
   test('closes no connection of a trusted proxy', async () => {
-    site = await startAlone({ apps: [], env: { TRUSTED_PROXIES: '127.0.0.0/24' } });
+    site = await startWithoutSandbox({ apps: [], env: { TRUSTED_PROXIES: '127.0.0.0/24' } });
     const port = Number(new URL(site.url).port);
     const openMany = async (from: string) => {
       const firstIndex = sockets.length;

@@ -1,9 +1,9 @@
 /** R122: a search of the log for `instance` or `X-Request-Id` of a problem finds its line. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type BinSite, startBinSite } from '../../bin-lookup-service/site.ts';
-import { ask, DATA } from '../../support/ask.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 
 interface ProblemIds {
   id: string;
@@ -36,8 +36,8 @@ describe('the problems of Gatehouse', () => {
     ['32 hexadecimal digits, as nginx generates them', HEX, 'urn:uuid:6bf0b9c2-d1e8-4f5a-a3c7-e9d0b1f2a3c4'],
     ['any other id', 'request-of-the-proxy-7', undefined],
   ])('R122 an id of the proxy: %s', async (_name, sent, expected) => {
-    const { headers, body } = await ask(`${site.url}/nothing`, {
-      headers: { ...DATA, ...(sent && { 'x-request-id': sent }) },
+    const { headers, body } = await sendRequest(`${site.url}/nothing`, {
+      headers: { ...ACCEPT_JSON, ...(sent && { 'x-request-id': sent }) },
     });
     const { instance } = JSON.parse(body);
     if (sent) expect(headers['x-request-id']).toBe(sent);
@@ -70,7 +70,7 @@ describe('the problems of the BIN lookup service', () => {
   afterAll(() => site.close());
 
   test.each(['/nothing/here', '/45717', '/999999', '/account/nothing'])('R122 a refusal of %s', async (path) => {
-    const { headers, body } = await ask(`${site.url}${path}`, { headers: DATA });
+    const { headers, body } = await sendRequest(`${site.url}${path}`, { headers: ACCEPT_JSON });
     assertLogged({ id: String(headers['x-request-id']), instance: JSON.parse(body).instance }, site.logs());
   });
 

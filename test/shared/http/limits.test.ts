@@ -11,16 +11,16 @@ import {
   LISTENER_LIMITS,
 } from '../../../src/shared/http/limits.ts';
 import { refuseUnreadable } from '../../../src/shared/http/protocol.ts';
-import { ask } from '../../support/ask.ts';
-import { startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
 
 describe('R89 Gatehouse as shipped', () => {
   let site: TestGatehouse;
   beforeAll(async () => {
-    site = await startAlone({ apps: [] });
+    site = await startWithoutSandbox({ apps: [] });
   });
   afterAll(() => site?.close());
 
@@ -34,38 +34,38 @@ describe('R89 Gatehouse as shipped', () => {
   test('refuses more than 100 headers', async () => {
     const headers = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`x-${index}`, 'y']));
-    expect((await ask(`${site.url}/session`, { headers: headers(90) })).status).toBe(200);
+    expect((await sendRequest(`${site.url}/session`, { headers: headers(90) })).status).toBe(200);
     for (const count of [100, 150, 900])
-      expect(codeOf(await ask(`${site.url}/session`, { headers: headers(count) }))).toEqual([431, 'too_large']);
+      expect(codeOf(await sendRequest(`${site.url}/session`, { headers: headers(count) }))).toEqual([431, 'too_large']);
   });
 
   test('refuses a URL beyond 8 KB', async () => {
-    expect((await ask(`${site.url}/?a=${'x'.repeat(8_000)}`)).status).toBe(200);
-    expect(codeOf(await ask(`${site.url}/?a=${'x'.repeat(8_200)}`))).toEqual([413, 'too_large']);
+    expect((await sendRequest(`${site.url}/?a=${'x'.repeat(8_000)}`)).status).toBe(200);
+    expect(codeOf(await sendRequest(`${site.url}/?a=${'x'.repeat(8_200)}`))).toEqual([413, 'too_large']);
   });
 
   test('refuses more than 100 parameters', async () => {
     const query = (count: number) => Array.from({ length: count }, (_, index) => `p${index}`).join('&');
-    expect((await ask(`${site.url}/?${query(100)}`)).status).toBe(200);
-    expect(codeOf(await ask(`${site.url}/?${query(101)}`))).toEqual([400, 'invalid_request']);
-    expect(codeOf(await ask(`${site.url}/?${'&'.repeat(500)}`))).toEqual([400, 'invalid_request']);
+    expect((await sendRequest(`${site.url}/?${query(100)}`)).status).toBe(200);
+    expect(codeOf(await sendRequest(`${site.url}/?${query(101)}`))).toEqual([400, 'invalid_request']);
+    expect(codeOf(await sendRequest(`${site.url}/?${'&'.repeat(500)}`))).toEqual([400, 'invalid_request']);
   });
 
   test('refuses a body beyond 64 KB', async () => {
     const form = { method: 'POST', headers: { 'content-type': 'application/x-www-form-urlencoded' } };
-    expect((await ask(`${site.url}/sign-out`, { ...form, body: 'a=1' })).status).not.toBe(413);
-    expect((await ask(`${site.url}/sign-out`, { ...form, body: `a=${'x'.repeat(70_000)}` })).status).toBe(413);
+    expect((await sendRequest(`${site.url}/sign-out`, { ...form, body: 'a=1' })).status).not.toBe(413);
+    expect((await sendRequest(`${site.url}/sign-out`, { ...form, body: `a=${'x'.repeat(70_000)}` })).status).toBe(413);
   });
 
   test('does not parse brackets in parameter names, however deep they nest', async () => {
     const deep = `return_to${'[a]'.repeat(2_000)}=%2Fx`;
     const took = startStopwatch();
-    expect((await ask(`${site.url}/?${deep}`)).status).toBe(200);
+    expect((await sendRequest(`${site.url}/?${deep}`)).status).toBe(200);
     expect(took()).toBeLessThan(1_000);
   });
 
   test('refusals have the security headers, and end the connection', async () => {
-    const { headers, body } = await ask(`${site.url}/?${'&'.repeat(500)}`);
+    const { headers, body } = await sendRequest(`${site.url}/?${'&'.repeat(500)}`);
     const { date: _date, 'x-request-id': id, ...others } = headers;
     expect(id).toMatch(/^[0-9a-f-]{36}$/);
     expect(others).toEqual({
@@ -92,28 +92,28 @@ describe('R89 Gatehouse as shipped', () => {
 test('R89 under overload every request is refused and counted, and the management port responds', async () => {
   const stop = vi.fn();
   let isBusy = true;
-  const site = await startAlone({ apps: [], busy: { isBusy: () => isBusy, stop } });
-  const refused = await ask(`${site.url}/session`);
+  const site = await startWithoutSandbox({ apps: [], eventLoopMonitor: { isBusy: () => isBusy, stop } });
+  const refused = await sendRequest(`${site.url}/session`);
   expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
-  const metrics = await ask(`${site.managementUrl}/metrics`);
+  const metrics = await sendRequest(`${site.managementUrl}/metrics`);
   expect(metrics.status).toBe(200);
   expect(metrics.body).toMatch(/^gatehouse_problems_total\{code="overloaded"\} 1$/m);
   isBusy = false;
-  expect((await ask(`${site.url}/session`)).status).toBe(200);
+  expect((await sendRequest(`${site.url}/session`)).status).toBe(200);
   await site.close();
   expect(stop).toHaveBeenCalledTimes(1);
 });
 
 describe('R89 requests of a caller per minute', () => {
   test('are counted by address without a session, and refused with Retry-After', async () => {
-    const site = await startAlone({ apps: [], env: { RATE_LIMIT_PER_ADDRESS: '20' } });
+    const site = await startWithoutSandbox({ apps: [], env: { RATE_LIMIT_PER_ADDRESS: '20' } });
     try {
       const statuses: number[] = [];
-      let last = await ask(`${site.url}/session`);
+      let last = await sendRequest(`${site.url}/session`);
       // A new minute may begin during the requests.
       for (let count = 0; count < 60 && last.status !== 429; count += 1) {
         statuses.push(last.status);
-        last = await ask(`${site.url}/session`);
+        last = await sendRequest(`${site.url}/session`);
       }
       expect(new Set(statuses)).toEqual(new Set([200]));
       expect(statuses.length).toBeGreaterThanOrEqual(20);
@@ -124,7 +124,7 @@ describe('R89 requests of a caller per minute', () => {
       ]);
       expect(Number(last.headers['retry-after'])).toBeGreaterThan(0);
       // The management port has no such limit.
-      expect((await ask(`${site.managementUrl}/readyz`)).status).toBe(200);
+      expect((await sendRequest(`${site.managementUrl}/readyz`)).status).toBe(200);
     } finally {
       await site.close();
     }
@@ -190,7 +190,7 @@ describe('R89 a listener with small limits', () => {
       socket.write('GET / HTTP/1.1\r\nX-Slow: ');
       sockets.push(socket);
     }
-    const responses = await Promise.all(Array.from({ length: 50 }, () => ask(url)));
+    const responses = await Promise.all(Array.from({ length: 50 }, () => sendRequest(url)));
     expect(responses.every(({ status }) => status === 200)).toBe(true);
   });
 
@@ -202,11 +202,11 @@ describe('R89 a listener with small limits', () => {
       publicHref: 'http://127.0.0.1',
     });
     const url = await listen({}, guard(drain));
-    const refused = await ask(url);
+    const refused = await sendRequest(url);
     expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
     isBusy = false;
-    expect((await ask(url)).status).toBe(200);
+    expect((await sendRequest(url)).status).toBe(200);
   });
 });
 

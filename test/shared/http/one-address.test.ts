@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openVaultDesk, type VaultDesk } from '../../gatehouse/grants/vault-desk.ts';
 import { type Administrator, administratorOf, assertionOf, relayThread } from '../../gatehouse/relay/service.ts';
-import { ask, DATA } from '../../support/ask.ts';
-import { signIn, startAlone, startSite, type TestGatehouse, type TestSite } from '../../support/gatehouse.ts';
+import { signIn, startSite, startWithoutSandbox, type TestGatehouse, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 
 const from = (forwarded: string) => ({ 'x-forwarded-for': forwarded });
@@ -11,14 +11,19 @@ const from = (forwarded: string) => ({ 'x-forwarded-for': forwarded });
 describe('R104 the limit by address behind a proxy', () => {
   let limited: TestGatehouse;
   beforeAll(async () => {
-    limited = await startAlone({ apps: [], env: { TRUSTED_PROXIES: '127.0.0.1', RATE_LIMIT_PER_ADDRESS: '20' } });
+    limited = await startWithoutSandbox({
+      apps: [],
+      env: { TRUSTED_PROXIES: '127.0.0.1', RATE_LIMIT_PER_ADDRESS: '20' },
+    });
   });
   afterAll(() => limited.close());
 
   /** Returns the number of calls before one is refused. A new minute may begin during the calls. */
   const callsUntilRefused = async (forwarded: (n: number) => string) => {
     for (let n = 0; n < 60; n += 1) {
-      const { status } = await ask(`${limited.url}/session`, { headers: { ...DATA, ...from(forwarded(n)) } });
+      const { status } = await sendRequest(`${limited.url}/session`, {
+        headers: { ...ACCEPT_JSON, ...from(forwarded(n)) },
+      });
       if (status === 429) return n;
     }
     return undefined;
@@ -42,12 +47,13 @@ describe('R104 the limit by address behind a proxy', () => {
 });
 
 test('R104 the log warns once about a proxy that is not in TRUSTED_PROXIES', async () => {
-  const site = await startAlone({ apps: [] });
+  const site = await startWithoutSandbox({ apps: [] });
   try {
     const warnings = () => site.logs().filter((line) => line.includes('TRUSTED_PROXIES'));
-    await ask(`${site.url}/session`, { headers: DATA });
+    await sendRequest(`${site.url}/session`, { headers: ACCEPT_JSON });
     expect(warnings()).toEqual([]);
-    for (let n = 0; n < 3; n += 1) await ask(`${site.url}/session`, { headers: { ...DATA, ...from('203.0.113.9') } });
+    for (let n = 0; n < 3; n += 1)
+      await sendRequest(`${site.url}/session`, { headers: { ...ACCEPT_JSON, ...from('203.0.113.9') } });
     expect(warnings().map((line) => JSON.parse(line))).toMatchObject([{ level: 40, msg: expect.any(String) }]);
     expect(warnings().join()).not.toContain('203.0.113.9');
   } finally {
@@ -74,14 +80,14 @@ describe('R104 the same address is in', () => {
     ['203.0.113.9', ODD],
     ['unknown', from('203.0.113.9, junk')],
   ])('the audit trail: %s', async (address, headers) => {
-    const guess = { ...DATA, ...headers, authorization: `Bearer gtha_${'x'.repeat(40)}` };
-    expect((await ask(`${site.url}/admin/api/users`, { headers: guess })).status).toBe(401);
+    const guess = { ...ACCEPT_JSON, ...headers, authorization: `Bearer gtha_${'x'.repeat(40)}` };
+    expect((await sendRequest(`${site.url}/admin/api/users`, { headers: guess })).status).toBe(401);
     const entries = async () => (await admin.call('GET', '/audit?event=admin.refused')).json.items;
     await until(async () => JSON.stringify(await entries()).includes(`"address":"${address}"`));
   });
 
   test('the record of a sign-in', async () => {
-    const { headers } = await ask(`${site.url}/sign-in`, { headers: ODD });
+    const { headers } = await sendRequest(`${site.url}/sign-in`, { headers: ODD });
     expect(headers.location).toBeDefined();
     const { json } = await admin.call('GET', '/sign-ins');
     expect((json.items as { address: string }[]).map(({ address }) => address)).toContain('203.0.113.9');

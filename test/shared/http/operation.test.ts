@@ -6,7 +6,7 @@ import { AppError } from '../../../src/shared/errors.ts';
 import { readBody } from '../../../src/shared/http/body.ts';
 import { json } from '../../../src/shared/http/description.ts';
 import { isDescribed, operation } from '../../../src/shared/http/operation.ts';
-import { ask, FORM, JSON_BODY } from '../../support/ask.ts';
+import { FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from './serve.ts';
 
 const query = z.strictObject({ limit: z.coerce.number().max(50).default(10) });
@@ -50,8 +50,8 @@ beforeEach(async () => {
 });
 afterEach(() => served.close());
 
-const call = async (path: string, options: Parameters<typeof ask>[1] = {}) => {
-  const { status, body: text } = await ask(served.url + path, options);
+const call = async (path: string, options: Parameters<typeof sendRequest>[1] = {}) => {
+  const { status, body: text } = await sendRequest(served.url + path, options);
   return [status, text === '' ? undefined : JSON.parse(text)];
 };
 const post = (input: unknown, headers: Record<string, string> = JSON_BODY) =>
@@ -69,7 +69,7 @@ describe('the response', () => {
   });
 
   test('is left alone if the handler has sent it', async () => {
-    const sent = await ask(`${served.url}/stream`);
+    const sent = await sendRequest(`${served.url}/stream`);
     expect([sent.status, sent.headers['content-type'], sent.body]).toEqual([200, 'text/csv; charset=utf-8', 'a,b\n']);
     expect(failures).toEqual([]);
   });
@@ -91,24 +91,24 @@ describe('the input', () => {
     expect(await post({})).toMatchObject([400, { faults: [{ pointer: '#/name' }] }]);
     expect(await post({ name: 'Ada', more: 1 })).toMatchObject([400, { faults: [{ pointer: '#' }] }]);
     const detail = 'Send the body as JSON, with "Content-Type: application/json".';
-    expect(await post('name=Ada', FORM)).toMatchObject([400, { code: 'invalid_request', detail }]);
+    expect(await post('name=Ada', FORM_BODY)).toMatchObject([400, { code: 'invalid_request', detail }]);
   });
 
   test('reaches the handler complete, and empty if nothing is described', async () => {
-    const { headers } = await ask(`${served.url}/things`, {
+    const { headers } = await sendRequest(`${served.url}/things`, {
       method: 'POST',
       headers: JSON_BODY,
       body: JSON.stringify({ name: 'Ada' }),
     });
     expect(headers['x-query']).toBe('{}');
-    const none = await ask(`${served.url}/things`, { method: 'DELETE', headers: JSON_BODY, body: '{}' });
+    const none = await sendRequest(`${served.url}/things`, { method: 'DELETE', headers: JSON_BODY, body: '{}' });
     expect([none.status, none.body, none.headers['x-body']]).toEqual([204, '', '{}']);
   });
 
   test.each([
     ['a member', JSON_BODY, '{"name":"Ada"}', [{ pointer: '#' }]],
     ['a list', JSON_BODY, '["Ada"]', [{ pointer: '#' }]],
-    ['a form', FORM, 'name=Ada', [{ pointer: '#' }]],
+    ['a form', FORM_BODY, 'name=Ada', [{ pointer: '#' }]],
     ['a text', { 'content-type': 'text/plain' }, 'Ada', undefined],
   ])('R88 refuses %s if no body is described', async (_name, headers, text, faults) => {
     const refused = await call('/things', { method: 'DELETE', headers, body: text });

@@ -6,7 +6,7 @@ import { AppError } from '../../../src/shared/errors.ts';
 import { type PassedResponse, passResponse } from '../../../src/shared/http/pass-response.ts';
 import type { StopSwitch } from '../../../src/shared/outbound/stop.ts';
 import type { BodySink, StreamedBody } from '../../../src/shared/outbound/streamed-response.ts';
-import { PATIENTLY } from '../../support/until.ts';
+import { LONG_TIMEOUT } from '../../support/until.ts';
 import { type Served, serve } from './serve.ts';
 
 type Open = (stop: StopSwitch) => Promise<PassedResponse>;
@@ -145,7 +145,7 @@ test('a caller that disconnects stops the call, one that has the whole response 
     return { ...HEAD, body: whole(Buffer.from('all')) };
   };
   await call();
-  await vi.waitFor(() => expect(sent.closed).toBe(true), PATIENTLY);
+  await vi.waitFor(() => expect(sent.closed).toBe(true), LONG_TIMEOUT);
 
   open = async (stop) => {
     stops.push(stop);
@@ -172,7 +172,7 @@ test.each([
   const request = get(served.url, { agent: false }).on('error', () => undefined);
   await called.promise;
   request.destroy();
-  await vi.waitFor(() => expect(sent.closed).toBe(true), PATIENTLY);
+  await vi.waitFor(() => expect(sent.closed).toBe(true), LONG_TIMEOUT);
   expect(await outcome).toEqual(expected);
 });
 
@@ -200,7 +200,7 @@ test('nothing is passed on if the caller disconnects while the call is opened', 
   const request = get(served.url, { agent: false }).on('error', () => undefined);
   const stop = await called.promise;
   request.destroy();
-  await vi.waitFor(() => expect(stop.stopped).toBe(true), PATIENTLY);
+  await vi.waitFor(() => expect(stop.stopped).toBe(true), LONG_TIMEOUT);
   const body = { ...whole(Buffer.alloc(0)), whole: () => expect.fail('The caller has disconnected.') };
   opened.resolve({ ...HEAD, body });
   expect(await outcome).toBe('passed');

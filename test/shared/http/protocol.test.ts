@@ -4,10 +4,10 @@ import type { Server } from 'node:http';
 import type { Request, Response } from 'express';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { plainHttp, refuseUnreadable } from '../../../src/shared/http/protocol.ts';
-import { ask, DATA, FORM } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
 import { ROUTES } from '../../support/routes.ts';
+import { ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 
 let site: TestSite;
 let cookie: string;
@@ -32,7 +32,10 @@ describe('R77 methods', () => {
   test.each(PATHS)('%s: other methods get 405 with the allowed ones', async (path) => {
     const listed = ROUTES.filter((route) => route.path === path).map(({ method }) => method);
     for (const method of METHODS.filter((name) => !listed.some((method) => method === name))) {
-      const response = await ask(site.url + path, { method, headers: { ...DATA, cookie, 'x-csrf-token': csrf } });
+      const response = await sendRequest(site.url + path, {
+        method,
+        headers: { ...ACCEPT_JSON, cookie, 'x-csrf-token': csrf },
+      });
       expect([response.status, JSON.parse(response.body).code], method).toEqual([405, 'method_not_allowed']);
       const allowed = listed.flatMap((name) =>
         name === 'GET' && !USED_UP_BY_HEAD.test(path) ? ['GET', 'HEAD'] : [name],
@@ -43,20 +46,23 @@ describe('R77 methods', () => {
 
   test('HEAD is GET without its body', async () => {
     for (const path of ['/', '/session', '/problems/not_found', '/threads/current']) {
-      const response = await ask(site.url + path, { method: 'HEAD', headers: { cookie } });
+      const response = await sendRequest(site.url + path, { method: 'HEAD', headers: { cookie } });
       expect([response.status, response.body], path).toEqual([200, '']);
     }
   });
 
   test('HEAD neither starts nor completes a sign-in', async () => {
     for (const path of PATHS.filter((name) => USED_UP_BY_HEAD.test(name))) {
-      const response = await ask(site.url + path, { method: 'HEAD', headers: { cookie } });
+      const response = await sendRequest(site.url + path, { method: 'HEAD', headers: { cookie } });
       expect([response.status, response.headers['set-cookie']], path).toEqual([405, undefined]);
     }
   });
 
   test('TRACE echoes nothing', async () => {
-    const response = await ask(`${site.url}/`, { method: 'TRACE', headers: { cookie, 'x-canary': 'canary-value' } });
+    const response = await sendRequest(`${site.url}/`, {
+      method: 'TRACE',
+      headers: { cookie, 'x-canary': 'canary-value' },
+    });
     expect(response.status).toBe(405);
     expect(response.body).not.toMatch(/canary|gatehouse=/);
   });
@@ -130,17 +136,21 @@ describe('R77 methods', () => {
       'user-agent': 'kube-probe/1.30 ELB-HealthChecker/2.0 GoogleHC/1.0',
     };
     expect(
-      (await ask(`${site.url}/sign-out?_method=POST&_csrf=${csrf}`, { headers: { ...tricks, cookie } })).status,
+      (await sendRequest(`${site.url}/sign-out?_method=POST&_csrf=${csrf}`, { headers: { ...tricks, cookie } })).status,
     ).toBe(405);
-    expect((await ask(`${site.url}/threads/current`, { headers: { ...tricks, ...DATA } })).status).toBe(401);
-    expect((await ask(`${site.url}/bin/45717360?_method=POST`, { headers: { ...tricks, ...DATA } })).status).toBe(401);
-    const put = await ask(`${site.url}/threads/current`, {
+    expect((await sendRequest(`${site.url}/threads/current`, { headers: { ...tricks, ...ACCEPT_JSON } })).status).toBe(
+      401,
+    );
+    expect(
+      (await sendRequest(`${site.url}/bin/45717360?_method=POST`, { headers: { ...tricks, ...ACCEPT_JSON } })).status,
+    ).toBe(401);
+    const put = await sendRequest(`${site.url}/threads/current`, {
       method: 'POST',
-      headers: { ...FORM, ...DATA, cookie, 'x-http-method-override': 'GET' },
+      headers: { ...FORM_BODY, ...ACCEPT_JSON, cookie, 'x-http-method-override': 'GET' },
       body: '_method=GET',
     });
     expect(put.status).toBe(405);
-    expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+    expect(JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
   });
 });
 
@@ -211,7 +221,7 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
       `POST /bin HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{`,
       500,
     );
-    expect((await ask(`${site.url}/session`, { headers: { cookie } })).status).toBe(200);
+    expect((await sendRequest(`${site.url}/session`, { headers: { cookie } })).status).toBe(200);
     expect((await slow).status).toBe(0);
   });
 });

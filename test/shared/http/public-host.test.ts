@@ -3,7 +3,7 @@ import express from 'express';
 import { afterEach, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
 import { publicHost } from '../../../src/shared/http/public-host.ts';
-import { ask, DATA, PAGE } from '../../support/ask.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from './serve.ts';
 
 let served: Served | undefined;
@@ -25,7 +25,7 @@ async function serveAt(href: string, { isTrusted = false } = {}) {
   const { url } = served;
   /** @returns the target of the redirect, or "here" */
   return async (target: string, headers: Record<string, string>, method = 'GET') => {
-    const response = await ask(url, { target, headers, method });
+    const response = await sendRequest(url, { target, headers, method });
     if (response.status === 302) return response.headers.location;
     return response.body || response.status;
   };
@@ -36,20 +36,20 @@ describe('under another host name', () => {
 
   test('redirects a GET and a HEAD of a page, and handles other methods', async () => {
     const targetOf = await serveAt('https://gatehouse.test');
-    expect(await targetOf('/connections?a=b', { ...PAGE, host })).toBe('https://gatehouse.test/connections?a=b');
-    expect(await targetOf('/connections', { ...PAGE, host }, 'HEAD')).toBe('https://gatehouse.test/connections');
-    expect(await targetOf('/connections', { ...PAGE, host }, 'POST')).toBe('here');
-    expect(await targetOf('/connections', { ...PAGE, host }, 'DELETE')).toBe('here');
+    expect(await targetOf('/connections?a=b', { ...ACCEPT_HTML, host })).toBe('https://gatehouse.test/connections?a=b');
+    expect(await targetOf('/connections', { ...ACCEPT_HTML, host }, 'HEAD')).toBe('https://gatehouse.test/connections');
+    expect(await targetOf('/connections', { ...ACCEPT_HTML, host }, 'POST')).toBe('here');
+    expect(await targetOf('/connections', { ...ACCEPT_HTML, host }, 'DELETE')).toBe('here');
   });
 
   test('serves data under any name', async () => {
     const targetOf = await serveAt('https://gatehouse.test');
-    expect(await targetOf('/connections', { ...DATA, host })).toBe('here');
+    expect(await targetOf('/connections', { ...ACCEPT_JSON, host })).toBe('here');
     expect(await targetOf('/session', { host })).toBe('here');
     expect(await targetOf('/threads/current', { accept: '*/*', host })).toBe('here');
     expect(await targetOf('/sessions', { host })).toBe('https://gatehouse.test/sessions');
     // A browser's navigation is redirected from any path.
-    expect(await targetOf('/session', { ...PAGE, host })).toBe('https://gatehouse.test/session');
+    expect(await targetOf('/session', { ...ACCEPT_HTML, host })).toBe('https://gatehouse.test/session');
   });
 
   test('redirects below a base path', async () => {
@@ -60,13 +60,13 @@ describe('under another host name', () => {
 
   test('R86 drops a path with a card number', async () => {
     const targetOf = await serveAt('https://gatehouse.test/gate');
-    expect(await targetOf('/gate/x?4571736012345674', { ...PAGE, host })).toBe('https://gatehouse.test/gate/');
-    expect(await targetOf('/gate/x?%34571736012345674', { ...PAGE, host })).toBe('https://gatehouse.test/gate/');
+    expect(await targetOf('/gate/x?4571736012345674', { ...ACCEPT_HTML, host })).toBe('https://gatehouse.test/gate/');
+    expect(await targetOf('/gate/x?%34571736012345674', { ...ACCEPT_HTML, host })).toBe('https://gatehouse.test/gate/');
   });
 
   test('uses path and query of an absolute URL in the request line, and `/` for any other target', async () => {
     const targetOf = await serveAt('https://gatehouse.test');
-    const page = { ...PAGE, host };
+    const page = { ...ACCEPT_HTML, host };
     expect(await targetOf('http://evil.test/connections?a=b', page)).toBe('https://gatehouse.test/connections?a=b');
     expect(await targetOf('http://evil.test', page)).toBe('https://gatehouse.test/');
     expect(await targetOf('*', page)).toBe('https://gatehouse.test/');
@@ -88,22 +88,25 @@ describe('the host name of PUBLIC_URL', () => {
     ['http://127.0.0.1:8080', '127.0.0.1', false],
   ])('of %s is %s: %s', async (href, host, isOurs) => {
     const targetOf = await serveAt(href);
-    expect(await targetOf('/x', { ...PAGE, host })).toBe(isOurs ? 'here' : `${href}/x`);
+    expect(await targetOf('/x', { ...ACCEPT_HTML, host })).toBe(isOurs ? 'here' : `${href}/x`);
   });
 
   test('is the first one in X-Forwarded-Host of a trusted proxy, not the Host of the proxy', async () => {
     const targetOf = await serveAt('https://gatehouse.test', { isTrusted: true });
-    const forwarded = (name: string) => targetOf('/x', { ...PAGE, host: 'inner.test', 'x-forwarded-host': name });
+    const forwarded = (name: string) =>
+      targetOf('/x', { ...ACCEPT_HTML, host: 'inner.test', 'x-forwarded-host': name });
     expect(await forwarded('gatehouse.test')).toBe('here');
     expect(await forwarded(' gatehouse.test , inner.test')).toBe('here');
     expect(await forwarded('inner.test, gatehouse.test')).toBe('https://gatehouse.test/x');
-    expect(await targetOf('/x', { ...PAGE, host: 'inner.test' })).toBe('here');
+    expect(await targetOf('/x', { ...ACCEPT_HTML, host: 'inner.test' })).toBe('here');
   });
 
   test('is not taken from X-Forwarded-Host of an untrusted peer', async () => {
     const targetOf = await serveAt('https://gatehouse.test');
-    const spoofed = { ...PAGE, host: 'other.test', 'x-forwarded-host': 'gatehouse.test' };
+    const spoofed = { ...ACCEPT_HTML, host: 'other.test', 'x-forwarded-host': 'gatehouse.test' };
     expect(await targetOf('/x', spoofed)).toBe('https://gatehouse.test/x');
-    expect(await targetOf('/x', { ...PAGE, host: 'gatehouse.test', 'x-forwarded-host': 'other.test' })).toBe('here');
+    expect(await targetOf('/x', { ...ACCEPT_HTML, host: 'gatehouse.test', 'x-forwarded-host': 'other.test' })).toBe(
+      'here',
+    );
   });
 });

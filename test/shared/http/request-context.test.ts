@@ -4,8 +4,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { type BeginRequest, requestContext } from '../../../src/shared/http/request-context.ts';
 import { addHeaders, sendHead, sendJson } from '../../../src/shared/http/response-head.ts';
 import type { Metrics } from '../../../src/shared/observability/metrics.ts';
-import { ask } from '../../support/ask.ts';
-import { PATIENTLY } from '../../support/until.ts';
+import { sendRequest } from '../../support/send-request.ts';
+import { LONG_TIMEOUT } from '../../support/until.ts';
 import { type Served, serve } from './serve.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -37,7 +37,7 @@ beforeEach(() => {
 
 const respondWith = (handler: typeof handle, headers: Record<string, string> = {}, method = 'GET') => {
   handle = handler;
-  return ask(served.url, { headers, method });
+  return sendRequest(served.url, { headers, method });
 };
 
 describe('in Express', () => {
@@ -173,7 +173,7 @@ test('measures the duration in seconds, by route, method and class of the status
       res.end();
     };
     await respondWith(handler, {}, method);
-    await vi.waitFor(() => expect(observe.mock.calls.length).toBe(callsBefore + 1), PATIENTLY);
+    await vi.waitFor(() => expect(observe.mock.calls.length).toBe(callsBefore + 1), LONG_TIMEOUT);
   };
   await count('/one', 200);
   await count('/one', 200);

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { localPath, returnTarget } from '../../../src/shared/http/return-path.ts';
 import { anyText } from '../../support/any-text.ts';
-import { ask, PAGE } from '../../support/ask.ts';
 import { createUserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_HTML, sendRequest } from '../../support/send-request.ts';
 
 const ORIGIN = 'http://127.0.0.1:3000';
 const SITE = { origin: ORIGIN, home: '/' };
@@ -231,7 +231,7 @@ describe('R70 over HTTP', () => {
     const sample = ENCODED.filter((_form, index) => index % 7 === 0);
     for (const form of sample) {
       for (const query of [`return_to=${encodeURIComponent(form.toWellFormed())}`]) {
-        const { status, headers } = await ask(`${site.url}/sign-in?${query}`, { headers: PAGE });
+        const { status, headers } = await sendRequest(`${site.url}/sign-in?${query}`, { headers: ACCEPT_HTML });
         expect(status, form).toBe(303);
         expect(new URL(headers.location ?? '').origin, form).toBe(site.sandbox.issuer);
       }
@@ -274,7 +274,7 @@ describe('R70 over HTTP', () => {
       '/connections//evil.example',
     ]) {
       for (const host of [new URL(site.url).host, 'localhost:1', 'evil.example']) {
-        const { headers } = await ask(site.url, { target, headers: { ...PAGE, host } });
+        const { headers } = await sendRequest(site.url, { target, headers: { ...ACCEPT_HTML, host } });
         if (headers.location) expect(new URL(headers.location, site.url).origin, `${target} ${host}`).toBe(site.url);
       }
     }
@@ -288,7 +288,7 @@ describe('R70 over HTTP', () => {
       '/oauth/callback/platform?error=access_denied&state=y&error_uri=https://evil.example/',
       '/oauth/callback/platform',
     ]) {
-      const response = await ask(site.url + path, { headers: PAGE });
+      const response = await sendRequest(site.url + path, { headers: ACCEPT_HTML });
       expect(response.status, path).toBeGreaterThanOrEqual(400);
       expect(response.status, path).toBeLessThan(500);
       expect(response.headers.location, path).toBeUndefined();

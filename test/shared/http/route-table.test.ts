@@ -2,7 +2,7 @@
 import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { getOnly, routeTable } from '../../../src/shared/http/route-table.ts';
-import { ask } from '../../support/ask.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from './serve.ts';
 
 let served: Served;
@@ -39,7 +39,7 @@ beforeEach(async () => {
 afterEach(() => served.close());
 
 const request = async (method: string, path: string) => {
-  const { status, headers, body } = await ask(served.url + path, { method });
+  const { status, headers, body } = await sendRequest(served.url + path, { method });
   return [status, body || headers['content-length'], headers.allow, headers['x-step']].filter(
     (value) => value !== undefined,
   );

@@ -1,8 +1,8 @@
 /** Signing out: only by the user, immediate, final, and safe with concurrent requests. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { breakStore } from '../../support/store-fault.ts';
 import { until } from '../../support/until.ts';
 
@@ -14,7 +14,7 @@ afterEach(() => site.sandbox.faults.clear());
 afterAll(() => site.close());
 
 const sessionOf = async (cookie: string) =>
-  JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body);
+  JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body);
 const csrfOf = async (agent: UserAgent) => String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
 
 async function signedIn() {
@@ -23,16 +23,22 @@ async function signedIn() {
 }
 
 const signOut = (cookie: string, csrf: string, query = '') =>
-  ask(`${site.url}/sign-out${query}`, { method: 'POST', headers: { cookie, ...FORM, ...PAGE }, body: `_csrf=${csrf}` });
+  sendRequest(`${site.url}/sign-out${query}`, {
+    method: 'POST',
+    headers: { cookie, ...FORM_BODY, ...ACCEPT_HTML },
+    body: `_csrf=${csrf}`,
+  });
 
 describe('R57 sign-out', () => {
   test('needs a POST with the CSRF token: a GET and a cross-site POST change nothing', async () => {
     const { cookie, csrf } = await signedIn();
-    expect((await ask(`${site.url}/sign-out`, { headers: { cookie } })).status).toBe(405);
-    expect((await ask(`${site.url}/sign-out?_csrf=${csrf}`, { method: 'POST', headers: { cookie } })).status).toBe(403);
-    const foreign = await ask(`${site.url}/sign-out`, {
+    expect((await sendRequest(`${site.url}/sign-out`, { headers: { cookie } })).status).toBe(405);
+    expect(
+      (await sendRequest(`${site.url}/sign-out?_csrf=${csrf}`, { method: 'POST', headers: { cookie } })).status,
+    ).toBe(403);
+    const foreign = await sendRequest(`${site.url}/sign-out`, {
       method: 'POST',
-      headers: { cookie, ...FORM, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' },
+      headers: { cookie, ...FORM_BODY, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' },
       body: `_csrf=${csrf}`,
     });
     expect(foreign.status).toBe(403);
@@ -51,7 +57,7 @@ describe('R57 sign-out', () => {
     expect(line).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
     expect((await sessionOf(cookie)).signedIn).toBe(false);
     for (const path of ['/threads/current', '/bin/45717360']) {
-      expect((await ask(site.url + path, { headers: { cookie, ...DATA } })).status).toBe(401);
+      expect((await sendRequest(site.url + path, { headers: { cookie, ...ACCEPT_JSON } })).status).toBe(401);
     }
   });
 
@@ -72,7 +78,11 @@ describe('R57 sign-out', () => {
   });
 
   test('without a session it redirects to the home page, or to a sign-in with another account', async () => {
-    const response = await ask(`${site.url}/sign-out`, { method: 'POST', headers: { ...FORM, ...PAGE }, body: '' });
+    const response = await sendRequest(`${site.url}/sign-out`, {
+      method: 'POST',
+      headers: { ...FORM_BODY, ...ACCEPT_HTML },
+      body: '',
+    });
     expect([response.status, response.headers.location]).toEqual([303, '/']);
     const other = await signOut('', '', '?return_to=%2Fconnections');
     expect([other.status, other.headers.location]).toEqual([
@@ -102,13 +112,13 @@ describe('R57 sign-out', () => {
       const { promise: restored, resolve: restore } = Promise.withResolvers<void>();
       other.sandbox.faults.set({ listener: 'identity-provider', kind: 'hold', until: restored });
       const cookie = agent.cookies.header(other.url);
-      const { csrfToken } = JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
-      const ending = ask(`${other.url}/sign-out`, {
+      const { csrfToken } = JSON.parse((await sendRequest(`${other.url}/session`, { headers: { cookie } })).body);
+      const ending = sendRequest(`${other.url}/sign-out`, {
         method: 'POST',
-        headers: { cookie, ...FORM },
+        headers: { cookie, ...FORM_BODY },
         body: `_csrf=${csrfToken}`,
       });
-      const session = async () => JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
+      const session = async () => JSON.parse((await sendRequest(`${other.url}/session`, { headers: { cookie } })).body);
       await until(async () => !(await session()).signedIn);
       expect(await session()).toEqual({ signedIn: false });
       restore();
@@ -162,7 +172,9 @@ describe('R62 sign-out cannot be undone', () => {
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const before = site.sandbox.requests.count('GET /1/threads/current', 'platform');
     site.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: released });
-    const slow = ['/', '/threads/current'].map((path) => ask(site.url + path, { headers: { cookie, ...PAGE } }));
+    const slow = ['/', '/threads/current'].map((path) =>
+      sendRequest(site.url + path, { headers: { cookie, ...ACCEPT_HTML } }),
+    );
     await until(() => site.sandbox.requests.count('GET /1/threads/current', 'platform') === before + 2);
     await signOut(cookie, csrf);
     release();

@@ -6,10 +6,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { RELAY_TOKEN_PREFIX } from '../../../src/gatehouse/relay/relay-token.ts';
 import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
 import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
-import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import { createUserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { BY_PROVIDERS, BY_SERVICES, ROUTES } from '../../support/routes.ts';
+import { PROVIDER_ROUTE, ROUTES, SERVICE_PREFIX } from '../../support/routes.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { breakStore } from '../../support/store-fault.ts';
 
 let site: TestSite;
@@ -27,7 +27,7 @@ afterAll(() => site.close());
 
 /** Starts a sign-in while the storage is available. */
 async function startSignIn(): Promise<{ tx: string; state: string }> {
-  const started = await ask(`${site.url}/sign-in`);
+  const started = await sendRequest(`${site.url}/sign-in`);
   const state = new URL(started.headers.location ?? '').searchParams.get('state') ?? '';
   return { tx: started.headers['set-cookie']?.[0]?.split(';')[0] ?? '', state };
 }
@@ -37,25 +37,25 @@ describe('R65 the storage cannot be read', () => {
   // storage.
   // Requests of services have a well-formed token, which only the storage can check.
   const bearer = { authorization: `Bearer ${createOpaqueToken(RELAY_TOKEN_PREFIX).text}` };
-  test.each(ROUTES.filter(({ pattern }) => !['/problems/:code', '/openapi.json', BY_PROVIDERS].includes(pattern)))(
+  test.each(ROUTES.filter(({ pattern }) => !['/problems/:code', '/openapi.json', PROVIDER_ROUTE].includes(pattern)))(
     '$method $path gets 503 with a session, as data and as a page',
     async ({ method, path, pattern }) => {
       const { tx, state } = await startSignIn();
       heal = breakStore();
-      for (const accept of [DATA, PAGE]) {
+      for (const accept of [ACCEPT_JSON, ACCEPT_HTML]) {
         const query = pattern === '/oauth/callback/:app' ? `?state=${state}&code=c` : '';
-        const response = await ask(`${site.url}${path}${query}`, {
+        const response = await sendRequest(`${site.url}${path}${query}`, {
           method,
           headers: {
-            ...{ ...accept, ...FORM, cookie: `${cookie}; ${tx}`, 'x-csrf-token': csrf },
-            ...(pattern.startsWith(BY_SERVICES) ? bearer : {}),
+            ...{ ...accept, ...FORM_BODY, cookie: `${cookie}; ${tx}`, 'x-csrf-token': csrf },
+            ...(pattern.startsWith(SERVICE_PREFIX) ? bearer : {}),
           },
           ...(method === 'POST' ? { body: `_csrf=${csrf}` } : {}),
         });
         expect(response.status).toBe(503);
         expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
         expect(response.headers['set-cookie']).toBeUndefined();
-        if (accept === DATA) expect(JSON.parse(response.body).code).toBe('storage_unavailable');
+        if (accept === ACCEPT_JSON) expect(JSON.parse(response.body).code).toBe('storage_unavailable');
         else expect(response.body).toContain('We cannot reach our database');
       }
     },
@@ -64,19 +64,21 @@ describe('R65 the storage cannot be read', () => {
   test.each(['/sign-in', '/oauth/callback/platform'])('%s without a session', async (path) => {
     const { tx, state } = await startSignIn();
     heal = breakStore();
-    const response = await ask(`${site.url}${path}?state=${state}&code=c`, { headers: { ...DATA, cookie: tx } });
+    const response = await sendRequest(`${site.url}${path}?state=${state}&code=c`, {
+      headers: { ...ACCEPT_JSON, cookie: tx },
+    });
     expect([response.status, JSON.parse(response.body).code]).toEqual([503, 'storage_unavailable']);
     expect(response.headers['set-cookie']).toBeUndefined();
   });
 
   test('files, explanations and liveness need no storage; readiness reports its loss', async () => {
     heal = breakStore();
-    expect((await ask(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
-    expect((await ask(`${site.url}/assets/pico.css`)).status).toBe(200);
-    expect((await ask(`${site.url}/problems/not_found`)).status).toBe(200);
-    expect((await ask(`${site.managementUrl}/healthz`)).status).toBe(200);
-    expect((await ask(`${site.managementUrl}/metrics`)).status).toBe(200);
-    const ready = await ask(`${site.managementUrl}/readyz`);
+    expect((await sendRequest(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
+    expect((await sendRequest(`${site.url}/assets/pico.css`)).status).toBe(200);
+    expect((await sendRequest(`${site.url}/problems/not_found`)).status).toBe(200);
+    expect((await sendRequest(`${site.managementUrl}/healthz`)).status).toBe(200);
+    expect((await sendRequest(`${site.managementUrl}/metrics`)).status).toBe(200);
+    const ready = await sendRequest(`${site.managementUrl}/readyz`);
     expect([ready.status, JSON.parse(ready.body)]).toEqual([
       503,
       {
@@ -90,10 +92,10 @@ describe('R65 the storage cannot be read', () => {
 
   test('works again once the storage is back', async () => {
     heal = breakStore();
-    expect((await ask(`${site.url}/session`, { headers: { cookie } })).status).toBe(503);
+    expect((await sendRequest(`${site.url}/session`, { headers: { cookie } })).status).toBe(503);
     heal();
-    expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
-    expect((await ask(`${site.managementUrl}/readyz`)).status).toBe(200);
+    expect(JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+    expect((await sendRequest(`${site.managementUrl}/readyz`)).status).toBe(200);
   });
 });
 
@@ -109,18 +111,24 @@ describe('R65 another process keeps the database locked', () => {
     other.exec('BEGIN EXCLUSIVE');
     heal = () => other.exec('ROLLBACK');
     const refusals = await Promise.all([
-      ask(`${site.url}/sign-in`, { headers: DATA }),
-      ask(`${site.url}/oauth/callback/platform?state=${state}&code=c`, { headers: { ...DATA, cookie: tx } }),
-      ask(`${site.url}/sign-out`, { method: 'POST', headers: { ...DATA, ...FORM, cookie }, body: `_csrf=${csrf}` }),
-      ask(`${site.managementUrl}/readyz`),
+      sendRequest(`${site.url}/sign-in`, { headers: ACCEPT_JSON }),
+      sendRequest(`${site.url}/oauth/callback/platform?state=${state}&code=c`, {
+        headers: { ...ACCEPT_JSON, cookie: tx },
+      }),
+      sendRequest(`${site.url}/sign-out`, {
+        method: 'POST',
+        headers: { ...ACCEPT_JSON, ...FORM_BODY, cookie },
+        body: `_csrf=${csrf}`,
+      }),
+      sendRequest(`${site.managementUrl}/readyz`),
     ]);
     expect(refusals.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
     expect(refusals.slice(0, 3).map(({ headers }) => Number(headers['retry-after']) > 0)).toEqual([true, true, true]);
     expect(refusals.some(({ headers }) => headers['set-cookie'])).toBe(false);
-    expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+    expect(JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
     heal();
     heal = () => {};
-    expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+    expect(JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
   });
 });
 
@@ -131,7 +139,9 @@ test('R65 a session that could not be written causes no redirect and no cookie',
     const { page } = await signIn(site, 'second@example.test', { agent });
     other.exec(`CREATE TRIGGER no_sessions BEFORE INSERT ON records WHEN NEW.key LIKE 'session:%' AND NEW.value <> 'ended'
       BEGIN SELECT RAISE(ABORT, 'no'); END`);
-    const response = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
+    const response = await sendRequest(page.url, {
+      headers: { ...ACCEPT_HTML, cookie: agent.cookies.header(site.url) },
+    });
     expect(response.status).toBeGreaterThanOrEqual(500);
     expect(response.headers.location).toBeUndefined();
     expect(response.headers['set-cookie']).toBeUndefined();

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openVaultDesk } from '../../gatehouse/grants/vault-desk.ts';
 import { ANYTHING, administratorOf, bearer } from '../../gatehouse/relay/service.ts';
-import { ask, DATA, FORM, JSON_BODY } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { ADMIN_ROUTES, BY_PROVIDERS, type ListedRoute, ROUTES } from '../../support/routes.ts';
+import { ADMIN_ROUTES, type ListedRoute, PROVIDER_ROUTE, ROUTES } from '../../support/routes.ts';
+import { ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { makeAdminToken } from '../../support/terminal.ts';
 
 let site: TestSite;
@@ -23,8 +23,8 @@ beforeAll(async () => {
   byAdministrator = bearer(await makeAdminToken(site));
   const { agent } = await signIn(site);
   const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
-  byUser = { ...DATA, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(csrfToken) };
-  documented = JSON.parse((await ask(`${site.url}/openapi.json`)).body).paths;
+  byUser = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(csrfToken) };
+  documented = JSON.parse((await sendRequest(`${site.url}/openapi.json`)).body).paths;
 });
 afterAll(() => site.close());
 
@@ -32,7 +32,7 @@ const pathOf = (pattern: string) => pattern.replaceAll(/:(\w+)/g, '{$1}');
 const operationOf = ({ method, pattern }: ListedRoute) => documented[pathOf(pattern)]?.[method.toLowerCase()];
 
 /** Standards require these to ignore unknown parameters. */
-const IGNORING = new Set(['/relay/token', BY_PROVIDERS]);
+const IGNORING = new Set(['/relay/token', PROVIDER_ROUTE]);
 /** Pages and redirects: links may have parameters of other programs. */
 const FOR_BROWSERS = /^\/(sign-in|oauth\/callback\/:app|sign-out(\/everywhere)?|connections\/:app|connect\/:link)$/;
 
@@ -50,7 +50,10 @@ describe('R88 an unknown parameter is refused by', () => {
   test.each([...ROUTES.filter(isData), ...API].map(label))('%s', async (_name, route) => {
     if (!operationOf(route)) return;
     const headers = { ...credentialsFor(route), ...(route.method === 'GET' ? {} : JSON_BODY) };
-    const { status, body } = await ask(`${site.url}${route.path}?zq_unknown=1`, { method: route.method, headers });
+    const { status, body } = await sendRequest(`${site.url}${route.path}?zq_unknown=1`, {
+      method: route.method,
+      headers,
+    });
     expect([status, body]).toEqual([400, expect.stringContaining('Remove unknown names: \\"zq_unknown\\"')]);
   });
 });
@@ -60,7 +63,7 @@ describe('R88 an unknown member is refused by', () => {
   test.each(changes.map(label))('%s', async (_name, route) => {
     if (!operationOf(route)) return;
     const headers = { ...credentialsFor(route), ...JSON_BODY };
-    const { status, body } = await ask(site.url + route.path, {
+    const { status, body } = await sendRequest(site.url + route.path, {
       method: route.method,
       headers,
       body: JSON.stringify({ zq_unknown: 1 }),
@@ -71,7 +74,7 @@ describe('R88 an unknown member is refused by', () => {
 });
 
 test('R88 a call with an unknown member does not roll back a data set', async () => {
-  const { status, body } = await ask(`${site.url}/admin/api/bin/rollback`, {
+  const { status, body } = await sendRequest(`${site.url}/admin/api/bin/rollback`, {
     method: 'POST',
     headers: { ...byAdministrator, ...JSON_BODY },
     body: JSON.stringify({ to: 'nonsense' }),
@@ -94,20 +97,22 @@ test.each(['Audience=reports', 'audience%5B%5D=reports', 'audience=reports&x=1']
   async (query) => {
     const page = { ...byUser, accept: 'text/html,*/*;q=0.8' };
     for (const headers of [byUser, page]) {
-      const response = await ask(`${site.url}/session/verify?${query}`, { headers });
+      const response = await sendRequest(`${site.url}/session/verify?${query}`, { headers });
       expect([response.status, response.headers['gatehouse-user-assertion']]).toEqual([400, undefined]);
     }
   },
 );
 
 test('pages ignore unknown parameters, and programs may send an empty form', async () => {
-  const page = await ask(`${site.url}/connections?utm_source=mail`, { headers: { ...byUser, accept: 'text/html' } });
+  const page = await sendRequest(`${site.url}/connections?utm_source=mail`, {
+    headers: { ...byUser, accept: 'text/html' },
+  });
   expect(page.status).toBe(200);
-  const start = await ask(`${site.url}/sign-in?utm_source=mail`, { headers: DATA });
+  const start = await sendRequest(`${site.url}/sign-in?utm_source=mail`, { headers: ACCEPT_JSON });
   expect(start.status).toBe(303);
-  const end = await ask(`${site.url}/sessions/Nobodys-session_/end`, {
+  const end = await sendRequest(`${site.url}/sessions/Nobodys-session_/end`, {
     method: 'POST',
-    headers: { ...byUser, ...FORM },
+    headers: { ...byUser, ...FORM_BODY },
     body: '',
   });
   expect(end.status).toBe(404);

@@ -3,10 +3,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask } from '../../support/ask.ts';
 import { sandboxApp, signIn, startSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingPrometheus, promtool } from '../../support/prometheus.ts';
+import { sendRequest } from '../../support/send-request.ts';
 
 const RULES = join(import.meta.dirname, '../../..', 'docs', 'alerts.yml');
 const rules = readFileSync(RULES, 'utf8');
@@ -64,7 +64,7 @@ beforeAll(async () => {
   });
   const { agent } = await signIn(site);
   await agent.get(`${site.url}/session`);
-  const { body } = await ask(`${site.managementUrl}/metrics`);
+  const { body } = await sendRequest(`${site.managementUrl}/metrics`);
   await site.close();
   const named = metricsOf(rules);
   samples = [...body.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)]

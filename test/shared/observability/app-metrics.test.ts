@@ -1,7 +1,7 @@
 /** Metrics by connected app, as scraped: bounded, and removed with the app. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 
 let site: TestSite;
 beforeAll(async () => {
@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 async function samples(): Promise<string[]> {
-  const { body } = await ask(`${site.managementUrl}/metrics`);
+  const { body } = await sendRequest(`${site.managementUrl}/metrics`);
   return body.split('\n');
 }
 
@@ -44,7 +44,7 @@ test('a failure of a platform counts by its kind', async () => {
 });
 
 test('the callback of an unknown app counts as other, without a new series', async () => {
-  await ask(`${site.url}/oauth/callback/invented-by-a-caller?state=abc&code=def`);
+  await sendRequest(`${site.url}/oauth/callback/invented-by-a-caller?state=abc&code=def`);
   const lines = await samples();
   expect(lines.filter((line) => line.includes('invented'))).toEqual([]);
 });
@@ -53,18 +53,18 @@ test('a registered app has series from 0, and none once it is deleted', async ()
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
   const { json } = await getJson(agent, `${site.url}/session`);
   const headers = {
-    ...DATA,
+    ...ACCEPT_JSON,
     ...JSON_BODY,
     cookie: agent.cookies.header(site.url),
     'x-csrf-token': String(json.csrfToken),
   };
   const url = `${site.url}/admin/api/connected-apps`;
   const body = JSON.stringify(sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
-  const created = await ask(url, { method: 'POST', headers, body });
+  const created = await sendRequest(url, { method: 'POST', headers, body });
   expect(created.status).toBe(201);
   expect(sampleOf(await samples(), 'refreshes_total{app="second",outcome="refused"}')).toBe(0);
   const { version } = JSON.parse(created.body) as { version: number };
-  const deleted = await ask(`${url}/second?version=${version}`, { method: 'DELETE', headers });
+  const deleted = await sendRequest(`${url}/second?version=${version}`, { method: 'DELETE', headers });
   expect(deleted.status).toBe(204);
   expect((await samples()).filter((line) => line.includes('app="second"'))).toEqual([]);
 });

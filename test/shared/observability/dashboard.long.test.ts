@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { ask } from '../../support/ask.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingPrometheus, type Prometheus, promtool, startPrometheus } from '../../support/prometheus.ts';
-import { PATIENTLY, until } from '../../support/until.ts';
+import { sendRequest } from '../../support/send-request.ts';
+import { LONG_TIMEOUT, until } from '../../support/until.ts';
 
 const path = join(import.meta.dirname, '../../..', 'docs', 'grafana', 'gatehouse.json');
 const dashboard = JSON.parse(readFileSync(path, 'utf8')) as {
@@ -41,7 +41,7 @@ const samplesOf = (expr: string) =>
   vi.waitUntil(async () => {
     const samples = await query(expr);
     return samples.length > 0 && samples;
-  }, PATIENTLY);
+  }, LONG_TIMEOUT);
 /** Resolves after at least two more scrapes, which a rate needs. */
 async function untilScraped(): Promise<void> {
   const scrapes = async () => Number((await query('sum_over_time(up{job="gatehouse"}[1h])'))[0]?.value[1] ?? 0);
@@ -51,7 +51,7 @@ async function untilScraped(): Promise<void> {
 
 test('promtool accepts the metrics without remarks', async (context) => {
   skipWithout(context, missingPrometheus);
-  const { body } = await ask(`${site.managementUrl}/metrics`);
+  const { body } = await sendRequest(`${site.managementUrl}/metrics`);
   // promtool ignores metrics without a value, and those of stored facts have none yet.
   const values = [...body.matchAll(/^# TYPE (\w+) gauge$/gm)].map(([, name]) => `# TYPE ${name} gauge\n${name} 1\n`);
   for (const text of [body, values.join('').replace(/^(?=# TYPE (\w+))/gm, '# HELP $1 Text.\n')])

@@ -1,8 +1,8 @@
 /** Log lines: each line of a request has its id, and a failed call has app, host and cause. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, DATA } from '../../support/ask.ts';
 import { type Collector, startCollector } from '../../support/collector.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 
@@ -36,8 +36,8 @@ const lines = (msg: string): Line[] =>
 
 /** Reads the thread within a trace; returns the id of the request and the code of its problem. */
 async function readThread(cookie: string) {
-  const headers = { ...DATA, cookie, traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
-  const response = await ask(`${site.url}/threads/current`, { headers });
+  const headers = { ...ACCEPT_JSON, cookie, traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
+  const response = await sendRequest(`${site.url}/threads/current`, { headers });
   return { id: String(response.headers['x-request-id']), code: JSON.parse(response.body).code as string | undefined };
 }
 
@@ -45,7 +45,7 @@ const startSession = async () => (await signIn(site, undefined, { path: '/sign-i
 const lineOf = (msg: string, requestId: string) => lines(msg).find((line) => line.requestId === requestId);
 
 test('the lines of a sign-in and a refresh have the ids of their request and trace', async () => {
-  const started = await ask(`${site.url}/sign-in`, { headers: DATA });
+  const started = await sendRequest(`${site.url}/sign-in`, { headers: ACCEPT_JSON });
   const startLine = lineOf('sign-in started', String(started.headers['x-request-id']));
   expect(startLine).toMatchObject({ app: 'platform', traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
   const agent = await startSession();
@@ -85,13 +85,13 @@ describe('with ACCESS_LOG, a line for each request', () => {
   test('has method, route, status and duration, and no input of the caller', async () => {
     const cookie = (await startSession()).cookies.header(site.url);
     const path = '/bin/4571736012345678?code=canary-in-query';
-    const { headers } = await ask(`${site.url}${path}`, { headers: { ...DATA, cookie } });
+    const { headers } = await sendRequest(`${site.url}${path}`, { headers: { ...ACCEPT_JSON, cookie } });
     await expect.poll(() => accessOf(headers)).toBeDefined();
     const { time: _time, level: _level, requestId: _id, seconds, traceId, ...rest } = accessOf(headers) ?? {};
     expect(rest).toEqual({ method: 'GET', route: expect.any(String), status: 400, msg: 'request' });
     expect(seconds).toBeGreaterThan(0);
     expect(traceId).toMatch(/^[0-9a-f]{32}$/);
-    const lookup = await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } });
+    const lookup = await sendRequest(`${site.url}/bin/45717360`, { headers: { ...ACCEPT_JSON, cookie } });
     await expect.poll(() => accessOf(lookup.headers)).toMatchObject({ route: '/bin/:bin', status: 200 });
     expect(site.logs().filter((line) => /canary|457173/.test(line))).toEqual([]);
   });
@@ -103,7 +103,7 @@ describe('with ACCESS_LOG, a line for each request', () => {
 
   test('which is missing without ACCESS_LOG', async () => {
     const quiet = await startSite();
-    await ask(`${quiet.url}/session`, { headers: DATA });
+    await sendRequest(`${quiet.url}/session`, { headers: ACCEPT_JSON });
     await quiet.close();
     expect(quiet.logs().filter((line) => line.includes('"msg":"request"'))).toEqual([]);
   });
@@ -134,7 +134,7 @@ describe('a failed call has app, host and cause', () => {
     const refused = lines('request failed').findLast(({ code }) => code === 'provider_unavailable');
     expect(refused).toMatchObject({ app: 'platform', host, detail: 'provider_unavailable', traceId: TRACE });
     await site.restart();
-    const response = await ask(`${site.url}/sign-in`, { headers: DATA });
+    const response = await sendRequest(`${site.url}/sign-in`, { headers: ACCEPT_JSON });
     clearFault();
     expect(lineOf('request failed', String(response.headers['x-request-id']))).toMatchObject({
       ...{ app: 'platform', host },

@@ -1,9 +1,9 @@
 /** The watch over all logs of the tests recognises credentials, and has credentials to compare with. */
 import { expect, test } from 'vitest';
-import { ask, DATA } from '../../support/ask.ts';
-import { credentialsIn, leaks } from '../../support/credentials.ts';
+import { credentialsIn, linesWithCredentials } from '../../support/credentials.ts';
 import { CLIENT_SECRET, signIn, startSite } from '../../support/gatehouse.ts';
 import { watchedCounts } from '../../support/log-watch.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 
 const TOKEN = 'gthr_4fB9xQ2mZ7kLw8RtY1cVn3Hs';
 
@@ -21,7 +21,7 @@ test.each([
     `{"msg":"a","url":"/x?token=${TOKEN}"}`,
     '{"msg":"b","requestId":"3b241101-e2bb-4255-8caf-4136c566a962"}',
   ];
-  expect(leaks(lines, credentials)).toEqual([lines[0]]);
+  expect(linesWithCredentials(lines, credentials)).toEqual([lines[0]]);
 });
 
 test('R88 ids and words are not credentials', () => {
@@ -33,8 +33,8 @@ test('R88 a sign-in produces lines with request ids, and credentials to search f
   const before = watchedCounts();
   const site = await startSite({ env: { LOG_LEVEL: 'trace' } });
   const { agent } = await signIn(site);
-  const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
-  const missing = await ask(`${site.url}/no-such-page`, { headers });
+  const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url) };
+  const missing = await sendRequest(`${site.url}/no-such-page`, { headers });
   await site.close();
   const after = watchedCounts();
   expect(after.lines - before.lines).toBeGreaterThanOrEqual(3);

@@ -18,9 +18,9 @@ import type { UpstreamLoad } from '../../../src/shared/outbound/upstream-gate.ts
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { RefreshOutcome } from '../../../src/shared/provider/token-refresh.ts';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
-import { ask } from '../../support/ask.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
 import { ADMIN_ROUTES, ROUTES } from '../../support/routes.ts';
+import { sendRequest } from '../../support/send-request.ts';
 
 const docs = join(import.meta.dirname, '../../..', 'docs');
 const read = (path: string) => readFileSync(join(docs, path), 'utf8');
@@ -113,10 +113,10 @@ let served: Map<string, Set<string>>;
 beforeAll(async () => {
   const site = await startSite();
   // Labels appear only once they have a value.
-  await ask(`${site.url}/no-such-page`);
+  await sendRequest(`${site.url}/no-such-page`);
   const { agent } = await signIn(site);
   await agent.get(`${site.url}/bin/45717360`);
-  const { body } = await ask(`${site.managementUrl}/metrics`);
+  const { body } = await sendRequest(`${site.managementUrl}/metrics`);
   await site.close();
   served = new Map([...body.matchAll(/^# TYPE (\w+) \w+$/gm)].map(([, name = '']) => [name, new Set<string>()]));
   for (const [, sample = '', labels = ''] of body.matchAll(/^(\w+)\{(.*)\} /gm)) {

@@ -2,10 +2,10 @@
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { watchStorage } from '../../../src/shared/observability/storage-watch.ts';
 import { storageProbe } from '../../../src/shared/storage/probe.ts';
-import { ask } from '../../support/ask.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis, type RedisServer, startCluster, startRedis } from '../../support/redis-server.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { breakStore } from '../../support/store-fault.ts';
 import { until } from '../../support/until.ts';
 
@@ -23,7 +23,7 @@ async function startOn(env: Record<string, string> = {}): Promise<TestSite> {
 }
 
 const gauges = async (site: TestSite) => {
-  const { body } = await ask(`${site.managementUrl}/metrics`);
+  const { body } = await sendRequest(`${site.managementUrl}/metrics`);
   return [...body.matchAll(/^gatehouse_(?:ready|storage_up) (\d)$/gm)].map(([, value]) => Number(value));
 };
 const untilUp = (site: TestSite, up: 0 | 1) => until(async () => (await gauges(site)).every((value) => value === up));
@@ -44,7 +44,7 @@ describe('R90 readiness without a request', () => {
     try {
       await untilUp(site, 0);
       // The second probe of a storage that stays lost logs nothing.
-      const { body } = await ask(`${site.managementUrl}/readyz`);
+      const { body } = await sendRequest(`${site.managementUrl}/readyz`);
       const storage = `SQLite in ${site.dataDirectory}`;
       const fault = { reason: 'disk', storage, detail: 'SQLite returned IOERR (result code 10)' };
       expect(JSON.parse(body)).toEqual({ ready: false, ...fault });
@@ -63,7 +63,7 @@ describe('R90 readiness without a request', () => {
     skipWithout(context, missingRedis);
     const redis = await startRedis();
     servers.push(redis);
-    redis.ask('ACL', 'SETUSER', 'gatehouse', 'on', '>a-password-of-the-test', '~*', '&*', '+@all');
+    redis.sendCommand('ACL', 'SETUSER', 'gatehouse', 'on', '>a-password-of-the-test', '~*', '&*', '+@all');
     const site = await startOn({ REDIS_URL: `redis://gatehouse:a-password-of-the-test@127.0.0.1:${redis.port}` });
     await redis.kill();
     await untilUp(site, 0);
@@ -73,9 +73,9 @@ describe('R90 readiness without a request', () => {
     // It starts without the users that were set while it ran.
     await redis.start();
     await expect
-      .poll(async () => JSON.parse((await ask(`${site.managementUrl}/readyz`)).body).detail)
+      .poll(async () => JSON.parse((await sendRequest(`${site.managementUrl}/readyz`)).body).detail)
       .toBe('There is no connection to Redis: WRONGPASS');
-    redis.ask('ACL', 'SETUSER', 'gatehouse', 'on', '>a-password-of-the-test', '~*', '&*', '+@all');
+    redis.sendCommand('ACL', 'SETUSER', 'gatehouse', 'on', '>a-password-of-the-test', '~*', '&*', '+@all');
     await untilUp(site, 1);
     expect(linesOf(site).map(({ msg }) => msg)).toEqual(['storage lost', 'storage is back']);
     expect(site.logs().join()).not.toContain('a-password-of-the-test');
@@ -94,7 +94,7 @@ describe('R90 readiness without a request', () => {
     const detail = expect.stringMatching(/^Redis |^There is no connection to Redis/);
     const storage = `Redis at ${addresses.join(', ')}`;
     expect(linesOf(site).at(-1)).toEqual({ level: 50, reason: 'storage', storage, detail, msg: 'storage lost' });
-    const detailOf = async () => JSON.parse((await ask(`${site.managementUrl}/readyz`)).body).detail;
+    const detailOf = async () => JSON.parse((await sendRequest(`${site.managementUrl}/readyz`)).body).detail;
     await Promise.all([nodes[0]?.kill(), nodes[2]?.kill()]);
     const reason = /^There is no connection to Redis: (?:ECONNREFUSED|ECONNRESET|no node of the cluster responds)$/;
     await expect.poll(detailOf).toMatch(reason);

@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createMetrics } from '../../../src/shared/observability/metrics.ts';
-import { ask } from '../../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { runCommand } from '../../support/terminal.ts';
 
 let site: TestSite;
@@ -19,7 +19,7 @@ async function valueIn(body: string | Promise<string>, series: string): Promise<
   return line === undefined ? undefined : Number(line.split(' ')[1]);
 }
 
-const scrape = async (series: string) => valueIn((await ask(`${site.managementUrl}/metrics`)).body, series);
+const scrape = async (series: string) => valueIn((await sendRequest(`${site.managementUrl}/metrics`)).body, series);
 
 test('a running Gatehouse reports its connections, and the time since a backup by a command', async () => {
   expect(await scrape('last_backup_age_seconds')).toBeUndefined();

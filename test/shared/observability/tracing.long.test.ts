@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { scrubCardNumbers } from '../../../src/shared/observability/card-numbers.ts';
 import { createTracing } from '../../../src/shared/observability/tracing.ts';
-import { ask, DATA, PAGE } from '../../support/ask.ts';
 import { type CollectedSpan, type Collector, startCollector } from '../../support/collector.ts';
 import { CLIENT_SECRET, PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { type OutboundRecorder, recordOutbound } from '../../support/outbound-recorder.ts';
 import { freePort } from '../../support/ports.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../package.json'), 'utf8'));
@@ -21,7 +21,7 @@ const UNSAMPLED = { trace: '1bf7651916cd43dd8448eb211c80319c', span: 'c7ad6b7169
 const traceparent = ({ trace, span }: typeof CALLER, flags: string) => `00-${trace}-${span}-${flags}`;
 
 async function countersOf(site: TestSite, name: string): Promise<string[]> {
-  const { body } = await ask(`${site.managementUrl}/metrics`);
+  const { body } = await sendRequest(`${site.managementUrl}/metrics`);
   return body.split('\n').filter((line) => line.startsWith(name));
 }
 
@@ -45,26 +45,30 @@ describe('with a collector', () => {
     const site = await startSite({ env });
     const { agent } = await signIn(site);
     cookie = agent.cookies.header(site.url);
-    const headers = { ...DATA, cookie };
+    const headers = { ...ACCEPT_JSON, cookie };
     const parent = {
       traceparent: traceparent(CALLER, '01'),
       tracestate: 'vendor=canary-state',
       baggage: 'b=canary-bag',
     };
-    const thread = await ask(`${site.url}/threads/current?app=platform`, { headers: { ...headers, ...parent } });
+    const thread = await sendRequest(`${site.url}/threads/current?app=platform`, {
+      headers: { ...headers, ...parent },
+    });
     requestId = String(thread.headers['x-request-id']);
-    await ask(`${site.url}/threads/current`, { headers: { ...headers, traceparent: traceparent(UNSAMPLED, '00') } });
-    await ask(`${site.url}/threads/current`, { headers: { ...headers, traceparent: 'nonsense' } });
-    await ask(`${site.url}/threads/current`, {
+    await sendRequest(`${site.url}/threads/current`, {
+      headers: { ...headers, traceparent: traceparent(UNSAMPLED, '00') },
+    });
+    await sendRequest(`${site.url}/threads/current`, { headers: { ...headers, traceparent: 'nonsense' } });
+    await sendRequest(`${site.url}/threads/current`, {
       headers: { ...headers, traceparent: `00-4111111111111111${'a'.repeat(16)}-${CALLER.span}-01` },
     });
-    await ask(`${site.url}/bin/45717360`, { headers: { ...headers, ...PAGE } });
-    await ask(`${site.url}/no-such-page?code=canary-in-url`, { headers });
+    await sendRequest(`${site.url}/bin/45717360`, { headers: { ...headers, ...ACCEPT_HTML } });
+    await sendRequest(`${site.url}/no-such-page?code=canary-in-url`, { headers });
     const clearError = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
-    await ask(`${site.url}/threads/current`, { headers });
+    await sendRequest(`${site.url}/threads/current`, { headers });
     clearError();
     const clearReset = site.sandbox.faults.set({ listener: 'platform', kind: 'reset' });
-    await ask(`${site.url}/threads/current`, { headers });
+    await sendRequest(`${site.url}/threads/current`, { headers });
     clearReset();
     const { issuer, platformUrl, binServiceUrl } = site.sandbox;
     const [provider = 0, platform = 0, bins = 0] = [issuer, platformUrl, binServiceUrl].map((url) =>
@@ -176,7 +180,7 @@ test('callers cannot start traces if the sampler does not depend on them', async
       OTEL_TRACES_SAMPLER_ARG: '0',
     },
   });
-  await ask(`${site.url}/`, { headers: { traceparent: traceparent(CALLER, '01') } });
+  await sendRequest(`${site.url}/`, { headers: { traceparent: traceparent(CALLER, '01') } });
   await site.close();
   expect(collector.spans()).toEqual([]);
   await collector.close();
@@ -207,11 +211,11 @@ test('R86 the log leaves every trace id unchanged', () => {
 
 test('R90 without its collector, Gatehouse loses and counts traces, and stops without delay', async () => {
   const site = await startSite({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${await freePort()}` } });
-  expect((await ask(`${site.url}/`)).status).toBe(200);
+  expect((await sendRequest(`${site.url}/`)).status).toBe(200);
   await expect
     .poll(() => countersOf(site, 'gatehouse_spans_total{outcome="lost"}'))
     .toEqual([expect.stringMatching(/outcome="lost"\} [1-9]/)]);
-  await ask(`${site.url}/`);
+  await sendRequest(`${site.url}/`);
   const elapsed = startStopwatch();
   await site.close();
   expect(elapsed()).toBeLessThan(8_000);
@@ -222,8 +226,8 @@ describe('without a collector', () => {
     const recorder = recordOutbound();
     const site = await startSite();
     const { agent } = await signIn(site);
-    const headers = { ...DATA, cookie: agent.cookies.header(site.url), traceparent: traceparent(CALLER, '01') };
-    expect((await ask(`${site.url}/threads/current`, { headers })).status).toBe(200);
+    const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), traceparent: traceparent(CALLER, '01') };
+    expect((await sendRequest(`${site.url}/threads/current`, { headers })).status).toBe(200);
     recorder.stop();
     expect(recorder.sentTo([Number(new URL(site.sandbox.platformUrl).port)])).not.toMatch(/traceparent/i);
     await site.close();

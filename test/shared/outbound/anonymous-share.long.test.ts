@@ -1,9 +1,9 @@
 /** R92: calls that anonymous requests cause leave half of a provider's slots to refreshes and code exchanges. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../../gatehouse/grants/vault-desk.ts';
-import { ask, DATA, PAGE } from '../../support/ask.ts';
 import { createUserAgent } from '../../support/browserless.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 
 const STARTS = 1_100;
@@ -26,7 +26,7 @@ afterAll(async () => {
 
 /** The number of calls that found every slot and the queue full. */
 async function countRefusedCalls({ managementUrl }: TestSite): Promise<number> {
-  const { body } = await ask(`${managementUrl}/metrics`);
+  const { body } = await sendRequest(`${managementUrl}/metrics`);
   return Number(/^gatehouse_outbound_refused_total (\d+)$/m.exec(body)?.[1]);
 }
 
@@ -43,7 +43,7 @@ test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshe
   const starts = Promise.all(
     // On a busy machine some request heads arrive late, and the server refuses them by closing their connections.
     Array.from({ length: STARTS }, () =>
-      ask(`${site.url}/sign-in`, { headers: PAGE }).then(
+      sendRequest(`${site.url}/sign-in`, { headers: ACCEPT_HTML }).then(
         ({ status }) => status,
         () => 503,
       ),
@@ -56,8 +56,8 @@ test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshe
   let page = await other.submit(form, { login: 'admin@example.test', password: PASSWORD });
   while (page.forms.some(({ buttons }) => buttons.some(({ text }) => text === 'Allow')))
     page = await other.submit(page, {}, { button: 'Allow' });
-  const session = await ask(`${site.url}/session`, {
-    headers: { ...DATA, cookie: other.cookies.header(site.url) },
+  const session = await sendRequest(`${site.url}/session`, {
+    headers: { ...ACCEPT_JSON, cookie: other.cookies.header(site.url) },
   });
   expect([JSON.parse(session.body).signedIn, site.sandbox.requests.count('POST /token')]).toEqual([true, 2]);
 

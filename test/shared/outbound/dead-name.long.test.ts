@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { killOnExit } from '../../support/left-running.ts';
+import { killOnExit } from '../../support/child-processes.ts';
 import { skipWithout } from '../../support/missing.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');

@@ -11,10 +11,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound } from '../../../src/shared/outbound/outbound.ts';
-import { ask } from '../../support/ask.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingNginx, type Nginx, startNginx } from '../../support/nginx.ts';
 import { freePort } from '../../support/ports.ts';
+import { sendRequest } from '../../support/send-request.ts';
 
 const DELAY_MS = 40;
 const KEEP_ALIVE_MS = 1_000;
@@ -44,7 +44,7 @@ beforeAll(async () => {
   nginx = await startNginx(
     `keepalive_timeout ${KEEP_ALIVE_MS / 1000}s;
      server { listen 127.0.0.1:${port}; location / { proxy_pass http://127.0.0.1:${(origin.address() as AddressInfo).port}; } }`,
-    async () => (await ask(`http://127.0.0.1:${port}/`)).status === 200,
+    async () => (await sendRequest(`http://127.0.0.1:${port}/`)).status === 200,
   );
   relay = createTcpServer({ allowHalfOpen: true }, (client) => {
     const onward = connect({ port, host: '127.0.0.1', allowHalfOpen: true });

@@ -74,12 +74,12 @@ describe('R28: every response has a limit in bytes and time', () => {
     ['jwks-many-headers', 'connection'],
   ];
   test('a call that takes too long names the host', async () => {
-    provider.set('jwks-hang');
+    provider.setModes('jwks-hang');
     await expect(jwks(SOON)).rejects.toThrow(`${new URL(provider.issuer).host} did not respond in time`);
   });
 
   test.each(table)('%s: %s', async (mode, reason) => {
-    provider.set(mode);
+    provider.setModes(mode);
     const elapsed = startStopwatch();
     expect(await reasonOf(jwks(reason === 'timeout' ? SOON : LIMITS))).toBe(reason);
     expect(elapsed()).toBeLessThan(SOON.deadlineMilliseconds + 1_000);
@@ -87,7 +87,7 @@ describe('R28: every response has a limit in bytes and time', () => {
   });
 
   test('20 concurrent responses of 200 MB do not increase memory', async () => {
-    provider.set('jwks-huge');
+    provider.setModes('jwks-huge');
     const before = process.memoryUsage.rss();
     const reasons = await Promise.all(Array.from({ length: 20 }, () => reasonOf(jwks())));
     expect(new Set(reasons)).toEqual(new Set(['too_large']));
@@ -111,7 +111,7 @@ describe('R25: redirects', () => {
   test.each(['jwks-redirect', 'jwks-redirect-301', 'jwks-redirect-307'] as const)(
     '%s is not followed',
     async (mode) => {
-      provider.set(mode);
+      provider.setModes(mode);
       expect((await jwks()).status).toBeGreaterThanOrEqual(300);
       expect(provider.trapped).toEqual([]);
     },

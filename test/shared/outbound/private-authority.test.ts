@@ -9,10 +9,10 @@ import { loadBinServiceSettings } from '../../../src/bin-lookup-service/settings
 import { withNewStorage } from '../../../src/gatehouse/commands/open-storage.ts';
 import { loadConfig } from '../../../src/shared/config/config.ts';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
-import { ask } from '../../support/ask.ts';
 import { createAuthority } from '../../support/authority.ts';
 import { freePort } from '../../support/ports.ts';
 import { runCommandProcess, startProgram } from '../../support/program.ts';
+import { sendRequest } from '../../support/send-request.ts';
 
 let folder: string;
 let authority: ReturnType<typeof createAuthority>;
@@ -88,7 +88,7 @@ test('spans reach a collector whose authority is in CA_FILE', async () => {
   const tracing = { OTEL_EXPORTER_OTLP_ENDPOINT: origin, CA_FILE: authority.file };
   const program = startProgram(['node', 'src/server.ts'], { ...env, ...ports, ...tracing });
   await program.printed('Gatehouse is ready');
-  await ask(`http://127.0.0.1:${port}/session`);
+  await sendRequest(`http://127.0.0.1:${port}/session`);
   program.signal('SIGTERM');
   await program.ended;
   expect(traces).toContain('application/json');

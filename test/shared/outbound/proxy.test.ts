@@ -8,10 +8,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import type { OutboundProxy } from '../../../src/shared/outbound/dispatcher.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
-import { ask } from '../../support/ask.ts';
-import { startAlone } from '../../support/gatehouse.ts';
+import { startWithoutSandbox } from '../../support/gatehouse.ts';
 import { freePort } from '../../support/ports.ts';
 import { selfSigned } from '../../support/self-signed.ts';
+import { sendRequest } from '../../support/send-request.ts';
 
 const LIMITS = { deadlineMilliseconds: 120_000, maxBytes: 1_000 };
 const defaultAuthorities = getCACertificates('default');
@@ -145,13 +145,13 @@ describe('HTTPS_PROXY', () => {
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     const apps = [{ ...app, callbackUrls: [`${url}/oauth/callback/platform`] }];
-    const site = await startAlone({
+    const site = await startWithoutSandbox({
       port,
       apps,
       env: { HTTPS_PROXY: proxyUrl, INTERNAL_HOSTS: 'refused.example.com' },
     });
     try {
-      expect((await ask(`${url}/sign-in`)).status).toBe(503);
+      expect((await sendRequest(`${url}/sign-in`)).status).toBe(503);
     } finally {
       await site.close();
     }

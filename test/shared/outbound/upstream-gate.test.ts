@@ -6,8 +6,8 @@ import { createAddressPolicy } from '../../../src/shared/outbound/address-policy
 import { createOutbound, type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
 import type { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 import { createProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
-import { ask, DATA } from '../../support/ask.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 
 /** A host that responds when the test tells it to. */
@@ -135,10 +135,10 @@ test('R89 while a platform hangs, calls beyond the limits get 503 at once, and o
   });
   // The home page would add a call to the platform.
   const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
-  const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
-  const thread = () => ask(`${site.url}/threads/current`, { headers });
+  const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url) };
+  const thread = () => sendRequest(`${site.url}/threads/current`, { headers });
   const gauges = async () => {
-    const { body } = await ask(`${site.managementUrl}/metrics`);
+    const { body } = await sendRequest(`${site.managementUrl}/metrics`);
     return [...body.matchAll(/^gatehouse_outbound_\w+(?:\{.*\})? \d+$/gm)].map(([line]) => line);
   };
   const first = [thread(), thread(), thread()];
@@ -150,8 +150,8 @@ test('R89 while a platform hangs, calls beyond the limits get 503 at once, and o
     'retry-after': '2',
     'proxy-status': 'gatehouse; error=connection_limit_reached',
   });
-  expect((await ask(`${site.url}/session`, { headers })).status).toBe(200);
-  expect((await ask(`${site.url}/bin/45717360`, { headers })).status).toBe(200);
+  expect((await sendRequest(`${site.url}/session`, { headers })).status).toBe(200);
+  expect((await sendRequest(`${site.url}/bin/45717360`, { headers })).status).toBe(200);
   expect(await gauges()).toContain('gatehouse_outbound_refused_total 1');
   host.respondToAll();
   await expect.poll(() => host.pending.length).toBe(1);

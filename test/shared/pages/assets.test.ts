@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import express, { type ErrorRequestHandler } from 'express';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { assets, flagFile } from '../../../src/shared/pages/assets.ts';
-import { ask } from '../../support/ask.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from '../http/serve.ts';
 
 let directory: string;
@@ -36,7 +36,7 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const get = (path: string, method = 'GET') => ask(`${served.url}/assets${path}`, { method });
+const get = (path: string, method = 'GET') => sendRequest(`${served.url}/assets${path}`, { method });
 
 describe('a file', () => {
   test.each([
@@ -62,7 +62,7 @@ describe('a file', () => {
 
   test('gets 416 for a range that it does not have', async () => {
     for (const path of ['/own.css', '/pico.css']) {
-      const { status } = await ask(`${served.url}/assets${path}`, { headers: { range: 'bytes=99999999-' } });
+      const { status } = await sendRequest(`${served.url}/assets${path}`, { headers: { range: 'bytes=99999999-' } });
       expect(status, path).toBe(416);
     }
   });

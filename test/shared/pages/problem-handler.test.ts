@@ -8,8 +8,8 @@ import type { Events } from '../../../src/shared/observability/events.ts';
 import type { PageData } from '../../../src/shared/pages/page-data.ts';
 import type { Pages } from '../../../src/shared/pages/pages.ts';
 import { problemHandler } from '../../../src/shared/pages/problem-handler.ts';
-import { ask, DATA, PAGE } from '../../support/ask.ts';
-import { TABLE } from '../../support/routes.ts';
+import { ROUTE_TABLE } from '../../support/routes.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from '../http/serve.ts';
 
 const ID = '0a1b2c3d-0000-4000-8000-00005e6f7a8b';
@@ -50,7 +50,7 @@ beforeEach(async () => {
         ...{ pages, events, publicHref: 'https://gatehouse.test/gate', basePath: '/gate', clock: () => NOW },
         references: { record: async ({ context }) => (isRecorded ? context.reference : undefined) },
       },
-      relayedPaths(TABLE),
+      relayedPaths(ROUTE_TABLE),
     ),
   );
   const lastResort: ErrorRequestHandler = (error, _req, res, _next) => {
@@ -64,9 +64,9 @@ afterEach(async () => {
   expect(unhandled).toEqual([]);
 });
 
-const failWith = (thrown: unknown, headers: Record<string, string> = DATA, method = 'GET') => {
+const failWith = (thrown: unknown, headers: Record<string, string> = ACCEPT_JSON, method = 'GET') => {
   fails = () => thrown;
-  return ask(served.url, { headers, method });
+  return sendRequest(served.url, { headers, method });
 };
 const withCode = (code: string) => Object.assign(new Error('secret'), { code });
 const withStatus = (status: unknown) => Object.assign(new Error('secret'), { status });
@@ -116,7 +116,7 @@ describe('a thrown error', () => {
       ...{ faults: [{ pointer: '#/a', rule: 'invalid', detail: 'Give a text.' }], retryAfterSeconds: 7 },
       headers: { 'X-More': 'more' },
     });
-    const { status, headers, body } = await failWith(error, DATA, 'POST');
+    const { status, headers, body } = await failWith(error, ACCEPT_JSON, 'POST');
     expect([status, headers['content-type']]).toEqual([403, 'application/problem+json; charset=utf-8']);
     expect([headers['retry-after'], headers['x-more']]).toEqual(['7', 'more']);
     expect(JSON.parse(body)).toEqual({
@@ -152,7 +152,7 @@ describe('a thrown error', () => {
       res.set({ 'Last-Modified': 'Thu, 01 Jan 2026 00:00:00 GMT', 'X-Other': 'other' });
       return new AppError('upstream_error');
     };
-    const { status, headers, body } = await ask(served.url, { headers: DATA });
+    const { status, headers, body } = await sendRequest(served.url, { headers: ACCEPT_JSON });
     expect([status, JSON.parse(body).code, headers['x-other']]).toEqual([502, 'upstream_error', 'other']);
     expect(headers['content-length']).toBe(String(body.length));
     for (const name of ['content-encoding', 'content-language', 'etag', 'last-modified']) {
@@ -165,7 +165,7 @@ describe('a thrown error', () => {
       res.write('half of ');
       return new AppError('upstream_error');
     };
-    await expect(ask(served.url, { headers: DATA })).rejects.toMatchObject({ code: 'ECONNRESET' });
+    await expect(sendRequest(served.url, { headers: ACCEPT_JSON })).rejects.toMatchObject({ code: 'ECONNRESET' });
     expect(failures).toMatchObject([{ code: 'upstream_error' }]);
   });
 
@@ -180,7 +180,7 @@ describe('a thrown error', () => {
         res.destroy();
         return thrown;
       };
-      await expect(ask(served.url, { headers: DATA })).rejects.toThrow();
+      await expect(sendRequest(served.url, { headers: ACCEPT_JSON })).rejects.toThrow();
       expect(failures).toMatchObject([{ code, requestId: ID, route: '/one' }]);
     },
   );
@@ -193,7 +193,7 @@ describe('a thrown error', () => {
       res.destroy();
       return thrown;
     };
-    await expect(ask(served.url, { headers: DATA })).rejects.toThrow();
+    await expect(sendRequest(served.url, { headers: ACCEPT_JSON })).rejects.toThrow();
     expect(failures).toEqual([]);
   });
 });
@@ -218,7 +218,7 @@ test.each([
 
 describe('the page', () => {
   const pageOf = async (code: ProblemCode, options: AppErrorOptions = {}) => {
-    await failWith(new AppError(code, options), PAGE);
+    await failWith(new AppError(code, options), ACCEPT_HTML);
     return shown;
   };
 
@@ -268,7 +268,7 @@ describe('the page', () => {
         res.set('Referrer-Policy', policy);
         return new AppError('not_found');
       };
-      await ask(served.url, { headers: PAGE });
+      await sendRequest(served.url, { headers: ACCEPT_HTML });
       return shown?.page.csrfToken;
     };
     expect([await tokenUnder('same-origin'), await tokenUnder('no-referrer')]).toEqual(['token', undefined]);

@@ -1,8 +1,8 @@
 /** Failures of real routes: the exact document for programs, and the page for users with a reference that is in the log. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PROBLEMS, type ProblemCode } from '../../../src/shared/errors.ts';
-import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 
 let site: TestSite;
 let cookie: string;
@@ -43,7 +43,7 @@ describe('problem documents (RFC 9457)', () => {
       status,
       headers: responseHeaders,
       body,
-    } = await ask(site.url + path, { ...rest, headers: { ...DATA, ...headers } });
+    } = await sendRequest(site.url + path, { ...rest, headers: { ...ACCEPT_JSON, ...headers } });
     const id = responseHeaders['x-request-id'];
     expect(status).toBe(PROBLEMS[code].status);
     expect(responseHeaders['content-type']).toBe('application/problem+json; charset=utf-8');
@@ -57,7 +57,7 @@ describe('problem documents (RFC 9457)', () => {
     });
     expect(detail).toMatch(/^[A-Z].*\.$/);
     expect(connectUrl).toBe(code === 'sign_in_required' ? `${site.url}/sign-in` : undefined);
-    expect((await ask(fixed.type, { headers: DATA })).status).toBe(200);
+    expect((await sendRequest(fixed.type, { headers: ACCEPT_JSON })).status).toBe(200);
   });
 
   test('have the URL at which a user must connect', async () => {
@@ -82,7 +82,7 @@ describe('error pages', () => {
         status,
         headers: responseHeaders,
         body,
-      } = await ask(site.url + path, { ...rest, headers: { ...PAGE, ...headers } });
+      } = await sendRequest(site.url + path, { ...rest, headers: { ...ACCEPT_HTML, ...headers } });
       if (code === 'sign_in_required') return expect(status).toBe(401);
       expect([status, responseHeaders['content-type']]).toEqual([PROBLEMS[code].status, 'text/html; charset=utf-8']);
       const requestId = String(responseHeaders['x-request-id']);
@@ -100,8 +100,8 @@ describe('error pages', () => {
   );
 
   test('the page of a failed callback has no form that the CSRF check would refuse', async () => {
-    const { body, headers } = await ask(`${site.url}/oauth/callback/platform?state=x`, {
-      headers: { ...PAGE, cookie },
+    const { body, headers } = await sendRequest(`${site.url}/oauth/callback/platform?state=x`, {
+      headers: { ...ACCEPT_HTML, cookie },
     });
     expect(headers['referrer-policy']).toBe('no-referrer');
     expect(body).not.toContain('<form');
@@ -111,18 +111,20 @@ describe('error pages', () => {
 
 describe('/problems/{code}', () => {
   test.each(Object.keys(PROBLEMS) as ProblemCode[])('%s is explained to users and programs', async (code) => {
-    const page = await ask(`${site.url}/problems/${code}`, { headers: PAGE });
+    const page = await sendRequest(`${site.url}/problems/${code}`, { headers: ACCEPT_HTML });
     expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
     expect(page.body).toContain(`<code>${code}</code>`);
     expect(page.body).toContain('What to do');
-    const data = await ask(`${site.url}/problems/${code}`, { headers: DATA });
+    const data = await sendRequest(`${site.url}/problems/${code}`, { headers: ACCEPT_JSON });
     expect(JSON.parse(data.body)).toEqual({ type: `${site.url}/problems/${code}`, code, ...PROBLEMS[code] });
   });
 });
 
 test('the reference of a thread panel that failed on the home page is in the log', async () => {
   const off = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
-  const { status, body, headers } = await ask(`${site.url}/`, { headers: { ...PAGE, cookie } }).finally(off);
+  const { status, body, headers } = await sendRequest(`${site.url}/`, { headers: { ...ACCEPT_HTML, cookie } }).finally(
+    off,
+  );
   expect(status).toBe(200);
   const [, reference = ''] = /class="reference-small">([^<]*)</.exec(body) ?? [];
   expect(String(headers['x-request-id']).endsWith(reference)).toBe(true);

@@ -1,7 +1,7 @@
 /** The provider client with the hostile provider, over real HTTP. */
 import { describe, expect, test, vi } from 'vitest';
 import { failureOf, REDIRECT_URI, REQUEST, useProtocol } from '../../gatehouse/connected-apps/protocol.ts';
-import { type Answer, status } from '../../support/hostile-answers.ts';
+import { type BrokenResponse, status } from '../../support/broken-responses.ts';
 import { BAD_ID_TOKENS, type Mode, type SigningKeys, signWith } from '../../support/hostile-modes.ts';
 import { type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
 
@@ -33,9 +33,9 @@ describe('R22: client authentication', () => {
 
   test('does not escape common punctuation, for providers that do not decode the credentials', async () => {
     const plain = await startHostileProvider({ clientId: 'client-id_1.a~b', clientSecret: 'se-cr_et.1~2*3' });
-    plain.set('basic-not-decoded');
+    plain.setModes('basic-not-decoded');
     await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
-    plain.set();
+    plain.setModes();
     await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
     await plain.close();
   });
@@ -48,18 +48,18 @@ describe('R22: client authentication', () => {
 
 describe('R18, R23: code exchange', () => {
   test.each(Object.keys(BAD_ID_TOKENS) as (keyof typeof BAD_ID_TOKENS)[])('%s', async (mode) => {
-    at.provider.set(mode);
+    at.provider.setModes(mode);
     expect(await failureOf(at.logIn())).toEqual({ failure: 'invalid', reason: 'token_response_invalid' });
   });
 
   test('with configured endpoints, accepts ES256 and EdDSA and rejects bad signatures', async () => {
-    const byHand = at.appOf({ endpoints: at.provider.handSetEndpoints() });
+    const byHand = at.appOf({ endpoints: at.provider.endpointSettings() });
     for (const mode of ['id-token-es256', 'id-token-eddsa'] as const) {
-      at.provider.set(mode);
+      at.provider.setModes(mode);
       expect((await at.logIn(byHand)).claims?.sub).toBe('user-1');
     }
     for (const mode of ['id-token-stranger-key', 'id-token-alg-none', 'id-token-hs256-public-key'] as const) {
-      at.provider.set(mode);
+      at.provider.setModes(mode);
       expect((await failureOf(at.logIn(byHand))).failure).toBe('invalid');
     }
   });
@@ -89,7 +89,7 @@ describe('R18, R23: code exchange', () => {
 
   test('R25: does not send the code to a redirect target', async () => {
     for (const mode of ['token-redirect', 'token-redirect-307', 'token-redirect-301'] as const) {
-      at.provider.set(mode);
+      at.provider.setModes(mode);
       expect((await failureOf(at.logIn())).failure).toBe('invalid');
     }
     expect(at.provider.trapped).toEqual([]);
@@ -120,7 +120,7 @@ describe('R18, R23: code exchange', () => {
     ['jwks-huge', 'unavailable', 'too_large'],
     ['jwks-reset', 'unavailable', 'connection'],
   ])('%s: %s, %s', async (mode, failure, reason) => {
-    at.provider.set(mode);
+    at.provider.setModes(mode);
     expect(await failureOf(at.logIn())).toEqual({ failure, reason });
     expect(at.provider.hitsOf('token')).toHaveLength(1);
     expect(at.provider.trapped).toEqual([]);
@@ -135,11 +135,11 @@ describe('R98 a signed userinfo response', () => {
       keys = scene.keys;
       return signWith(scene.keys.rs256, idToken);
     };
-    const signed: Answer = async (res) => {
+    const signed: BrokenResponse = async (res) => {
       const jwt = keys && (await signWith(keys.es256, claims, header));
       res.writeHead(200, { 'content-type': 'application/jwt; charset=utf-8' }).end(jwt);
     };
-    at.provider.set({ sign, answers: { userinfo: signed } });
+    at.provider.setModes({ sign, responses: { userinfo: signed } });
     const response = await at.logIn();
     return at.client.userinfo(at.app, response, 'user-1');
   }
@@ -181,7 +181,7 @@ describe('R98 a refresh response', () => {
     const onTokens = vi.fn();
     at.client = at.freshClient(onTokens);
     const { refreshToken = '' } = await at.logIn();
-    at.provider.set(mode);
+    at.provider.setModes(mode);
     const outcome = await at.client.refresh(at.app, { refreshToken });
     expect(outcome).toMatchObject({ kind: 'unusable', reason: 'token_response_invalid' });
     expect(onTokens.mock.calls).toEqual([[at.app, expect.objectContaining({ refreshToken }), undefined]]);
@@ -209,19 +209,19 @@ describe('R26, R27: the lifetime in a token response', () => {
     [true, undefined],
     [null, undefined],
   ])('reads expires_in %j as %s', async (lifetime, seconds) => {
-    at.provider.set({ tokens: (body) => ({ ...body, expires_in: lifetime }) });
+    at.provider.setModes({ tokenResponse: (body) => ({ ...body, expires_in: lifetime }) });
     expect((await at.logIn()).expiresInSeconds).toBe(seconds);
   });
 
   test('accepts JSON with another content type', async () => {
-    at.provider.set('token-wrong-type');
+    at.provider.setModes('token-wrong-type');
     expect((await at.logIn()).expiresInSeconds).toBe(3600);
   });
 
   test('a missing scope means the requested scopes; extra spaces are ignored', async () => {
-    at.provider.set('no-scope');
+    at.provider.setModes('no-scope');
     expect((await at.logIn()).scopes).toBeUndefined();
-    at.provider.set({ tokens: (body) => ({ ...body, scope: ' openid  profile ' }) });
+    at.provider.setModes({ tokenResponse: (body) => ({ ...body, scope: ' openid  profile ' }) });
     expect((await at.logIn()).scopes).toEqual(['openid', 'profile']);
   });
 });
@@ -232,13 +232,13 @@ describe('R21: userinfo', () => {
   test('is accepted only for the same subject', async () => {
     expect(await fetchUserinfo()).toMatchObject({ sub: 'user-1', name: 'Ada Quill' });
     for (const mode of ['userinfo-other-sub', 'userinfo-no-sub'] as const) {
-      at.provider.set(mode);
+      at.provider.setModes(mode);
       expect(await failureOf(fetchUserinfo())).toEqual({ failure: 'invalid', reason: 'userinfo_invalid' });
     }
   });
 
   test('is undefined without an endpoint', async () => {
-    at.provider.set('no-userinfo-endpoint');
+    at.provider.setModes('no-userinfo-endpoint');
     expect(await fetchUserinfo()).toBeUndefined();
   });
 
@@ -253,7 +253,7 @@ describe('R21: userinfo', () => {
     ['userinfo-status-500', 'unavailable'],
     ['userinfo-status-429', 'unavailable'],
   ])('%s: %s', async (mode, failure) => {
-    at.provider.set(mode);
+    at.provider.setModes(mode);
     expect((await failureOf(fetchUserinfo())).failure).toBe(failure);
     expect(at.provider.trapped).toEqual([]);
   });
@@ -262,7 +262,7 @@ describe('R21: userinfo', () => {
 describe('the id of an account without ID tokens', () => {
   const idOf = async (body: unknown, account: object = { field: 'data.user.id' }, code = 200) => {
     const token = await at.logIn();
-    at.provider.set({ answers: { userinfo: status(code, body) } });
+    at.provider.setModes({ responses: { userinfo: status(code, body) } });
     return at.client.accountId(at.appOf({ account }), token);
   };
   const unreadable = (failure: string, facts: object) => ({ failure, reason: 'account_unreadable', facts });
@@ -325,12 +325,12 @@ describe('the id of an account without ID tokens', () => {
   test('cannot be read without a URL, or if the provider cannot be called', async () => {
     const token = await at.logIn();
     at.client = at.freshClient();
-    at.provider.set('no-userinfo-endpoint');
+    at.provider.setModes('no-userinfo-endpoint');
     const withField = at.appOf({ account: { field: 'sub' } });
     expect(await failureOf(at.client.accountId(withField, token))).toEqual({
       ...{ failure: 'invalid', reason: 'account_url_missing' },
     });
-    at.provider.set('userinfo-reset');
+    at.provider.setModes('userinfo-reset');
     expect(await failureOf(at.client.accountId(at.appOf({ account: { field: 'sub' } }), token))).toEqual({
       ...{ failure: 'unavailable', reason: 'connection' },
     });
@@ -347,7 +347,7 @@ test.each<[unknown, boolean]>([
 ])(
   'a provider with the subject types %j gives every client the same subject: %s',
   async (subject_types_supported, isPublic) => {
-    at.provider.set({ metadata: (metadata) => ({ ...metadata, subject_types_supported }) });
+    at.provider.setModes({ metadata: (metadata) => ({ ...metadata, subject_types_supported }) });
     expect(await at.client.hasPublicSubjects(at.app)).toBe(isPublic);
   },
 );
@@ -355,7 +355,7 @@ test.each<[unknown, boolean]>([
 describe('revocation (RFC 7009)', () => {
   const revoke = async (...modes: ModeName[]) => {
     const { refreshToken = '' } = await at.logIn();
-    at.provider.set(...modes);
+    at.provider.setModes(...modes);
     return at.client.revoke(at.app, refreshToken, 'refresh_token');
   };
 
@@ -385,7 +385,7 @@ describe('revocation (RFC 7009)', () => {
 
   test('is unsupported without a revocation endpoint', async () => {
     at.client = at.freshClient();
-    at.provider.set('no-revocation-endpoint');
+    at.provider.setModes('no-revocation-endpoint');
     expect(await revoke()).toEqual({ outcome: 'unsupported' });
   });
 });
@@ -408,9 +408,9 @@ describe('sign-out at the provider', () => {
     expect(
       await at.client.endSessionUrl(at.appOf({ providerSignOut: false }), { idToken: undefined, returnTo }),
     ).toBeUndefined();
-    at.provider.set('no-end-session-endpoint');
+    at.provider.setModes('no-end-session-endpoint');
     expect(await at.client.endSessionUrl(at.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
-    at.provider.set('discovery-reset');
+    at.provider.setModes('discovery-reset');
     expect(await at.client.endSessionUrl(at.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
   });
 });

@@ -28,7 +28,7 @@ beforeEach(async () => {
   app = at.app;
   provider = { issuer: app.issuer, jwks_uri: `${app.issuer}/jwks` };
   const jwk = { ...(await exportJWK(pair.publicKey)), kid: 'k1', alg: 'RS256' };
-  at.provider.set({ jwks: () => [jwk] });
+  at.provider.setModes({ jwks: () => [jwk] });
   jwts = createProviderJwts({
     metadata: { load: async () => provider, markStale: () => undefined },
     signingKeys: createSigningKeys({ outbound: at.outbound, monotonicClock: () => 0 }),
@@ -121,7 +121,7 @@ describe('R98 an ID token is refused', () => {
     [{ kty: 'RSA', kid: 'k1', key_ops: 'verify' }],
     [{ kty: 7, kid: 'k1' }],
   ])('if the key is invalid: %j', async (jwk) => {
-    at.provider.set({ jwks: () => [jwk] });
+    at.provider.setModes({ jwks: () => [jwk] });
     expect(await refusal(verifyIdToken(jwts, app, await sign()))).toMatchObject({ claim: undefined });
   });
 });

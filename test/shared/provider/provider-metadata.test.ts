@@ -67,7 +67,7 @@ describe('lazy discovery (F14)', () => {
 
   test('backs off while the provider is down, and callers learn when the next read is', async () => {
     const app = appOf();
-    provider.set('discovery-status-503');
+    provider.setModes('discovery-status-503');
     const readAt: number[] = [];
     for (let second = 0; second < 60; second += 1) {
       const before = discoveries();
@@ -78,18 +78,18 @@ describe('lazy discovery (F14)', () => {
       now += 1_000;
     }
     expect(readAt).toEqual([0, 1, 3, 7, 15, 30, 45]);
-    provider.set();
+    provider.setModes();
     now += 15_000;
     expect((await source.load(app)).issuer).toBe(provider.issuer);
   });
 
   test('F26 reads discovery after the back-off even if the clock is set back by an hour', async () => {
     const app = appOf();
-    provider.set('discovery-status-503');
+    provider.setModes('discovery-status-503');
     await errorOf(app);
     vi.useFakeTimers({ toFake: ['Date'] });
     vi.setSystemTime(Date.now() - 3_600_000);
-    provider.set();
+    provider.setModes();
     expect((await errorOf(app)).facts.retryAfterSeconds).toBe(1);
     now += 1_000;
     expect((await source.load(app)).issuer).toBe(provider.issuer);
@@ -98,14 +98,14 @@ describe('lazy discovery (F14)', () => {
   test('uses old metadata for up to a day while the provider is down, and new metadata after that', async () => {
     const app = appOf();
     const old = await source.load(app);
-    provider.set('discovery-status-500');
+    provider.setModes('discovery-status-500');
     now += 86_390_000;
     expect(await source.load(app)).toBe(old);
     expect(await source.load(app)).toBe(old);
     expect(discoveries()).toBe(2);
     now += 20_000;
     expect((await errorOf(app)).reason).toBe('discovery_failed');
-    provider.set();
+    provider.setModes();
     now += 15_000;
     expect((await source.load(app)).issuer).toBe(provider.issuer);
   });
@@ -119,7 +119,7 @@ describe('lazy discovery (F14)', () => {
 
 describe('R20: invalid metadata', () => {
   test.each(Object.keys(BAD_METADATA) as (keyof typeof BAD_METADATA)[])('%s', async (mode) => {
-    provider.set(mode);
+    provider.setModes(mode);
     const { failure, reason } = await errorOf(appOf());
     if (mode === 'discovery-no-issuer') return expect([failure, reason]).toEqual(['unavailable', 'discovery_not_json']);
     expect(failure).toBe('misconfigured');
@@ -130,7 +130,7 @@ describe('R20: invalid metadata', () => {
 
   test('an issuer with a trailing slash differs from one without', async () => {
     expect((await errorOf(appOf({ issuer: `${provider.issuer}/` }))).reason).toBe('issuer_mismatch');
-    provider.set({ metadata: (metadata) => ({ ...metadata, issuer: `${provider.issuer}/` }) });
+    provider.setModes({ metadata: (metadata) => ({ ...metadata, issuer: `${provider.issuer}/` }) });
     expect((await source.load(appOf({ issuer: `${provider.issuer}/` }))).issuer).toBe(`${provider.issuer}/`);
     expect(provider.hits.map(({ url }) => url)).toEqual(Array(2).fill('/.well-known/openid-configuration'));
   });
@@ -142,7 +142,7 @@ test.each<[ModeName, () => object]>([
   ['discovery-http-token-endpoint', () => ({ endpoint: 'token_endpoint' })],
   ['discovery-private-token-endpoint', () => ({ endpoint: 'token_endpoint' })],
 ])('%s: the error has the facts for administrators', async (mode, facts) => {
-  provider.set(mode);
+  provider.setModes(mode);
   expect((await errorOf(appOf())).facts).toMatchObject(facts());
 });
 
@@ -163,7 +163,7 @@ describe('R25, R28: an unusable discovery response', () => {
     ['discovery-hang', 'timeout'],
     ['discovery-drip', 'timeout'],
   ])('%s: %s', async (mode, reason) => {
-    provider.set(mode);
+    provider.setModes(mode);
     const error = await errorOf(appOf());
     expect([error.failure, error.reason]).toEqual(['unavailable', reason]);
     expect(provider.trapped).toEqual([]);
@@ -172,7 +172,7 @@ describe('R25, R28: an unusable discovery response', () => {
 
 describe('configured endpoints', () => {
   test('replace discovery if all are set', async () => {
-    const metadata = await source.load(appOf({ endpoints: provider.handSetEndpoints() }));
+    const metadata = await source.load(appOf({ endpoints: provider.endpointSettings() }));
     expect(metadata).toEqual({
       issuer: provider.issuer,
       authorization_endpoint: `${provider.issuer}/authorize`,
@@ -186,7 +186,7 @@ describe('configured endpoints', () => {
   });
 
   test('add only the endpoints that discovery lacks', async () => {
-    provider.set('no-revocation-endpoint');
+    provider.setModes('no-revocation-endpoint');
     const endpoints = { revocation: `${provider.issuer}/by-hand`, userinfo: `${provider.issuer}/by-hand` };
     const metadata = await source.load(appOf({ endpoints }));
     expect(metadata.revocation_endpoint).toBe(`${provider.issuer}/by-hand`);
@@ -194,26 +194,26 @@ describe('configured endpoints', () => {
   });
 
   test('are refused at a private address', async () => {
-    const endpoints = { ...provider.handSetEndpoints(), revocation: 'https://10.0.0.1/revoke' };
+    const endpoints = { ...provider.endpointSettings(), revocation: 'https://10.0.0.1/revoke' };
     const { reason, facts } = await errorOf(appOf({ endpoints }));
     expect([reason, facts.endpoint]).toEqual(['endpoint_refused', 'revocation_endpoint']);
   });
 
   test('discovery at another URL', async () => {
-    provider.set('discovery-elsewhere');
+    provider.setModes('discovery-elsewhere');
     expect((await errorOf(appOf())).reason).toBe('discovery_failed');
     const discoveryUrl = `${provider.issuer}/tenant/metadata/`;
     expect((await source.load(appOf({ discoveryUrl }))).issuer).toBe(provider.issuer);
   });
 
   test('members that are null count as absent', async () => {
-    provider.set('null-members');
+    provider.setModes('null-members');
     expect(await source.load(appOf())).not.toHaveProperty('revocation_endpoint');
   });
 });
 
 test('R3: removes protocol parameters from the query of an authorization endpoint', async () => {
-  provider.set('endpoint-with-our-parameters');
+  provider.setModes('endpoint-with-our-parameters');
   const { authorization_endpoint: endpoint } = await source.load(appOf({ parameters: { audience: 'a' } }));
   expect(endpoint).toBe(`${provider.issuer}/authorize?tenant=7`);
   expect((await source.load(appOf({ parameters: { tenant: '8' } }))).authorization_endpoint).toBe(
@@ -251,7 +251,7 @@ describe('R131 metadata whose endpoints are gone', () => {
   test('stays in use while it cannot be read again', async () => {
     const app = appOf();
     const first = await source.load(app);
-    provider.set('discovery-status-503');
+    provider.setModes('discovery-status-503');
     source.markStale(app);
     expect([await source.load(app), await source.load(app)]).toEqual([first, first]);
     expect(discoveries()).toBe(2);

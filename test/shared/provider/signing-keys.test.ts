@@ -18,7 +18,9 @@ describe('R24: signing keys', () => {
   test('R24 reads the keys once in 10 seconds for 200 sign-ins with random key IDs, and rejects all', async () => {
     await at.logIn();
     let keyNumber = 0;
-    at.provider.set({ sign: (claims, { keys }) => signWith(keys.rs256, claims, { kid: `random-${keyNumber++}` }) });
+    at.provider.setModes({
+      sign: (claims, { keys }) => signWith(keys.rs256, claims, { kid: `random-${keyNumber++}` }),
+    });
     for (let round = 0; round < 4; round += 1) {
       const failures = await Promise.all(Array.from({ length: 40 }, () => failureOf(at.logIn())));
       expect(new Set(failures.map(({ failure }) => failure))).toEqual(new Set(['invalid']));
@@ -33,18 +35,18 @@ describe('R24: signing keys', () => {
     const { rs256 } = await capturedKeys();
     const old: Mode['sign'] = (claims) => signWith(rs256, claims);
     await at.provider.rotateKeys();
-    at.provider.set();
+    at.provider.setModes();
     at.elapsed += 9_999;
     expect((await failureOf(at.logIn())).reason).toBe('token_response_invalid');
     at.elapsed += 1;
     expect((await at.logIn()).claims?.sub).toBe('user-1');
-    at.provider.set({ sign: old });
+    at.provider.setModes({ sign: old });
     expect((await failureOf(at.logIn())).reason).toBe('token_response_invalid');
   });
 
   test('F13: uses the last keys for up to an hour while they cannot be read', async () => {
     await at.logIn();
-    at.provider.set('jwks-status-500');
+    at.provider.setModes('jwks-status-500');
     for (const seconds of [11, 240, 301, 2_950]) {
       at.elapsed += seconds * 1_000;
       expect((await at.logIn()).claims?.sub).toBe('user-1');
@@ -57,15 +59,15 @@ describe('R24: signing keys', () => {
   test('F13: keeps the last keys after an unknown key ID while they cannot be read', async () => {
     await at.logIn();
     at.elapsed += 11_000;
-    at.provider.set('jwks-reset', 'id-token-unknown-kid');
+    at.provider.setModes('jwks-reset', 'id-token-unknown-kid');
     expect((await failureOf(at.logIn())).failure).toBe('invalid');
-    at.provider.set('jwks-reset');
+    at.provider.setModes('jwks-reset');
     expect((await at.logIn()).claims?.sub).toBe('user-1');
   });
 
   async function capturedKeys() {
     let captured: Parameters<NonNullable<Mode['sign']>>[1]['keys'] | undefined;
-    at.provider.set({
+    at.provider.setModes({
       sign: (claims, scene) => {
         captured = scene.keys;
         return signWith(scene.keys.rs256, claims);
@@ -102,10 +104,10 @@ describe('R24: reading the keys', () => {
 
   test('F26 reads the keys after 5 seconds of back-off even if the clock is set back by an hour', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
-    at.provider.set('jwks-status-500');
+    at.provider.setModes('jwks-status-500');
     await expect(read()).rejects.toMatchObject({ reason: 'keys_unavailable' });
     vi.setSystemTime(Date.now() - 3_600_000);
-    at.provider.set();
+    at.provider.setModes();
     await expect(read()).rejects.toMatchObject({ reason: 'keys_unavailable' });
     now += 5_000;
     expect((await read()).jwks().keys).not.toHaveLength(0);
@@ -119,18 +121,18 @@ describe('R24: reading the keys', () => {
   ])('R98 ignores %s in a key set', async (_words, entry) => {
     const before = (await read()).jwks().keys.length;
     now += 10_000;
-    at.provider.set({ jwks: (keys) => [entry as never, ...keys] });
+    at.provider.setModes({ jwks: (keys) => [entry as never, ...keys] });
     expect((await read()).jwks().keys).toHaveLength(before);
   });
 
   test('reads at most every 5 seconds while the provider is down', async () => {
-    at.provider.set('jwks-status-500');
+    at.provider.setModes('jwks-status-500');
     for (let n = 0; n < 20; n += 1) {
       await expect(read()).rejects.toMatchObject({ failure: 'unavailable', reason: 'keys_unavailable' });
       now += 1_000;
     }
     expect(readCount()).toBe(4);
-    at.provider.set();
+    at.provider.setModes();
     expect((await read()).jwks().keys).not.toHaveLength(0);
   });
 

@@ -13,7 +13,7 @@ import { destroy, regenerate, save } from '../../../src/shared/sessions/express-
 import type { Session } from '../../../src/shared/sessions/session.ts';
 import type { SessionRecords } from '../../../src/shared/sessions/session-record.ts';
 import { hashOf } from '../../../src/shared/storage/keys.ts';
-import { ask } from '../../support/ask.ts';
+import { sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from '../http/serve.ts';
 import { USER } from './user.ts';
 
@@ -91,7 +91,7 @@ beforeEach(() => {
 
 const call = async (handler: typeof work, cookie?: string) => {
   work = handler;
-  const { status, headers, body } = await ask(served.url, { headers: cookie === undefined ? {} : { cookie } });
+  const { status, headers, body } = await sendRequest(served.url, { headers: cookie === undefined ? {} : { cookie } });
   const [line] = headers['set-cookie'] ?? [];
   return { status, body, line, cookie: line?.split(';')[0] };
 };

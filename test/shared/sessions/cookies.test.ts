@@ -6,10 +6,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { sign } from 'cookie-signature';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
-import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ROUTES } from '../../support/routes.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
 
@@ -26,10 +26,10 @@ async function cookieLines(origin: string, cookie: string, headers: Record<strin
   const lines: string[] = [];
   for (const { method, path } of ROUTES) {
     for (const session of ['', cookie]) {
-      for (const accept of [PAGE, DATA]) {
-        const response = await ask(origin + path, {
+      for (const accept of [ACCEPT_HTML, ACCEPT_JSON]) {
+        const response = await sendRequest(origin + path, {
           method,
-          headers: { ...headers, ...accept, ...FORM, ...(session === '' ? {} : { cookie: session }) },
+          headers: { ...headers, ...accept, ...FORM_BODY, ...(session === '' ? {} : { cookie: session }) },
           ...(method === 'POST' ? { body: 'a=b' } : {}),
         });
         lines.push(...(response.headers['set-cookie'] ?? []));
@@ -66,7 +66,7 @@ describe('R53 cookies', () => {
     try {
       const listener = `http://127.0.0.1:${secure.env.PORT}`;
       const host = { host: 'gatehouse.test' };
-      const started = await ask(`${listener}/sign-in`, { headers: { ...host, ...PAGE } });
+      const started = await sendRequest(`${listener}/sign-in`, { headers: { ...host, ...ACCEPT_HTML } });
       const [tx = ''] = started.headers['set-cookie'] ?? [];
 
       const browser = createUserAgent({ stopAt: (url) => url.startsWith('https://gatehouse.test/') });
@@ -74,13 +74,13 @@ describe('R53 cookies', () => {
       page = await browser.submit(page, { login: 'user@example.test', password: PASSWORD });
       while (page.status !== 0) page = await browser.submit(page, {}, { button: 'Allow' });
       const { pathname, search } = new URL(page.url);
-      const ended = await ask(`${listener}${pathname}${search}`, {
-        headers: { ...host, ...PAGE, cookie: tx.split(';')[0] ?? '' },
+      const ended = await sendRequest(`${listener}${pathname}${search}`, {
+        headers: { ...host, ...ACCEPT_HTML, cookie: tx.split(';')[0] ?? '' },
       });
       expect(ended).toMatchObject({ status: 303 });
       const session = ended.headers['set-cookie']?.find((line) => line.startsWith('__Host-gatehouse=')) ?? '';
       const cookie = session.split(';')[0] ?? '';
-      expect(await ask(`${listener}/session`, { headers: { ...host, ...DATA, cookie } })).toMatchObject({
+      expect(await sendRequest(`${listener}/session`, { headers: { ...host, ...ACCEPT_JSON, cookie } })).toMatchObject({
         body: expect.stringContaining('"signedIn":true'),
       });
 
@@ -137,7 +137,7 @@ test('R54 10,000 anonymous requests leave no cookie and nothing in the store', a
   // Raw sockets, because an HTTP client would take as long as Gatehouse itself.
   const sendAll = async (count: number) => {
     const { hostname, port, host } = new URL(quiet.url);
-    const head = `HTTP/1.1\r\nHost: ${host}\r\nAccept: ${PAGE.accept}\r\n`;
+    const head = `HTTP/1.1\r\nHost: ${host}\r\nAccept: ${ACCEPT_HTML.accept}\r\n`;
     const socket = connect(Number(port), hostname).setEncoding('latin1');
     const ended = once(socket, 'close');
     let responses = 0;
@@ -197,16 +197,18 @@ describe('R59 bad cookies are anonymous, cheap and never a 500', () => {
     const times: number[] = [];
     for (let n = 0; n < 5; n += 1) {
       const took = startStopwatch();
-      const response = await ask(url, { headers: { cookie: cookie() } });
+      const response = await sendRequest(url, { headers: { cookie: cookie() } });
       times.push(took());
       expect({ status: response.status, body: response.body }).toEqual({ status: 200, body: '{"signedIn":false}' });
     }
     expect(Math.min(...times)).toBeLessThan(50);
     for (const { method, path } of ROUTES) {
-      const response = await ask(site.url + path, { method, headers: { ...DATA, cookie: cookie() } });
+      const response = await sendRequest(site.url + path, { method, headers: { ...ACCEPT_JSON, cookie: cookie() } });
       expect(response.status, `${method} ${path}`).toBeLessThan(500);
     }
-    const callback = await ask(`${site.url}/oauth/callback/platform?state=x&code=y`, { headers: { cookie: cookie() } });
+    const callback = await sendRequest(`${site.url}/oauth/callback/platform?state=x&code=y`, {
+      headers: { cookie: cookie() },
+    });
     expect(callback.status).toBe(400);
   });
 
@@ -238,7 +240,9 @@ describe('R60 the session id', () => {
     // It is not accepted in the URL.
     const cookie = agent.cookies.get('gatehouse') ?? '';
     for (const query of [`gatehouse=${cookie}`, `sid=${cookie}`]) {
-      expect(JSON.parse((await ask(`${site.url}/session?${query}`)).body)).toMatchObject({ code: 'invalid_request' });
+      expect(JSON.parse((await sendRequest(`${site.url}/session?${query}`)).body)).toMatchObject({
+        code: 'invalid_request',
+      });
     }
   });
 });

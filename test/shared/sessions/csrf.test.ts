@@ -1,8 +1,8 @@
 /** R66 and R67: requests that another site, tab or program makes a browser send. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { CHANGES, ROUTES } from '../../support/routes.ts';
+import { BROWSER_CHANGES, ROUTES } from '../../support/routes.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 
 let site: TestSite;
 let cookie: string;
@@ -21,48 +21,55 @@ afterAll(() => site.close());
 type Attack = () => { headers: Record<string, string>; body: string };
 const token = () => `_csrf=${csrf}&bin=45717360`;
 const ATTACKS: [string, Attack][] = [
-  ['a form without the token', () => ({ headers: FORM, body: 'bin=45717360' })],
-  ['an empty token', () => ({ headers: FORM, body: '_csrf=' })],
-  ['a doubled token', () => ({ headers: FORM, body: `_csrf=${csrf}&_csrf=${csrf}` })],
-  ["another user's token", () => ({ headers: FORM, body: `_csrf=${foreignCsrf}` })],
-  ['a wrong header and the right field', () => ({ headers: { ...FORM, 'x-csrf-token': 'x' }, body: token() })],
+  ['a form without the token', () => ({ headers: FORM_BODY, body: 'bin=45717360' })],
+  ['an empty token', () => ({ headers: FORM_BODY, body: '_csrf=' })],
+  ['a doubled token', () => ({ headers: FORM_BODY, body: `_csrf=${csrf}&_csrf=${csrf}` })],
+  ["another user's token", () => ({ headers: FORM_BODY, body: `_csrf=${foreignCsrf}` })],
+  ['a wrong header and the right field', () => ({ headers: { ...FORM_BODY, 'x-csrf-token': 'x' }, body: token() })],
   [
     'JSON that calls itself plain text',
     () => ({ headers: { 'content-type': 'text/plain' }, body: JSON.stringify({ _csrf: csrf }) }),
   ],
   ['JSON without a token', () => ({ headers: JSON_BODY, body: '{"bins":["45717360"]}' })],
   ['JSON with a token that is not a string', () => ({ headers: JSON_BODY, body: JSON.stringify({ _csrf: [csrf] }) })],
-  ['a foreign Origin', () => ({ headers: { ...FORM, origin: 'https://evil.example' }, body: token() })],
-  ['Origin null', () => ({ headers: { ...FORM, origin: 'null' }, body: token() })],
+  ['a foreign Origin', () => ({ headers: { ...FORM_BODY, origin: 'https://evil.example' }, body: token() })],
+  ['Origin null', () => ({ headers: { ...FORM_BODY, origin: 'null' }, body: token() })],
   [
     'our host with another scheme',
-    () => ({ headers: { ...FORM, origin: site.url.replace('http:', 'https:') }, body: token() }),
+    () => ({ headers: { ...FORM_BODY, origin: site.url.replace('http:', 'https:') }, body: token() }),
   ],
-  ['our host on another port', () => ({ headers: { ...FORM, origin: 'http://127.0.0.1:1' }, body: token() })],
+  ['our host on another port', () => ({ headers: { ...FORM_BODY, origin: 'http://127.0.0.1:1' }, body: token() })],
   [
     'an Origin that begins like ours',
-    () => ({ headers: { ...FORM, origin: `${site.url}.evil.example` }, body: token() }),
+    () => ({ headers: { ...FORM_BODY, origin: `${site.url}.evil.example` }, body: token() }),
   ],
-  ['cross-site Sec-Fetch', () => ({ headers: { ...FORM, 'sec-fetch-site': 'cross-site' }, body: token() })],
+  ['cross-site Sec-Fetch', () => ({ headers: { ...FORM_BODY, 'sec-fetch-site': 'cross-site' }, body: token() })],
   [
     'cross-site Sec-Fetch of a navigation',
-    () => ({ headers: { ...FORM, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }, body: token() }),
+    () => ({ headers: { ...FORM_BODY, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }, body: token() }),
   ],
   [
     'a sibling subdomain',
-    () => ({ headers: { ...FORM, origin: 'https://other.127.0.0.1', 'sec-fetch-site': 'same-site' }, body: token() }),
+    () => ({
+      headers: { ...FORM_BODY, origin: 'https://other.127.0.0.1', 'sec-fetch-site': 'same-site' },
+      body: token(),
+    }),
   ],
   [
     'same-site Sec-Fetch without an Origin',
-    () => ({ headers: { ...FORM, 'sec-fetch-site': 'same-site' }, body: token() }),
+    () => ({ headers: { ...FORM_BODY, 'sec-fetch-site': 'same-site' }, body: token() }),
   ],
 ];
 
 describe('R66 state changes', () => {
-  describe.each(CHANGES)('$method $pattern', ({ path }) => {
+  describe.each(BROWSER_CHANGES)('$method $pattern', ({ path }) => {
     test.each(ATTACKS)('%s: 403 csrf_failed', async (_name, attack) => {
       const { headers, body } = attack();
-      const response = await ask(site.url + path, { method: 'POST', headers: { ...DATA, cookie, ...headers }, body });
+      const response = await sendRequest(site.url + path, {
+        method: 'POST',
+        headers: { ...ACCEPT_JSON, cookie, ...headers },
+        body,
+      });
       expect({ status: response.status, code: JSON.parse(response.body).code }).toEqual({
         status: 403,
         code: 'csrf_failed',
@@ -75,9 +82,9 @@ describe('R66 state changes', () => {
     ['foreign Sec-Fetch-Site', { 'sec-fetch-site': 'same-site' }],
     ['wrong or missing token', {}],
   ])('the response says what to do, and the log names the failed check: %s', async (words, headers) => {
-    const { headers: sent, body } = await ask(`${site.url}/sign-out`, {
+    const { headers: sent, body } = await sendRequest(`${site.url}/sign-out`, {
       method: 'POST',
-      headers: { ...DATA, ...FORM, cookie, ...headers },
+      headers: { ...ACCEPT_JSON, ...FORM_BODY, cookie, ...headers },
       body: '',
     });
     expect(JSON.parse(body).detail).toBe(
@@ -92,14 +99,14 @@ describe('R66 state changes', () => {
   });
 
   test('refused requests change nothing', async () => {
-    const { body } = await ask(`${site.url}/session`, { headers: { cookie } });
+    const { body } = await sendRequest(`${site.url}/session`, { headers: { cookie } });
     expect(JSON.parse(body)).toMatchObject({ signedIn: true, connections: [{ app: 'platform', health: 'active' }] });
   });
 
   test('a token in the URL is not accepted', async () => {
-    const response = await ask(`${site.url}/bin?_csrf=${csrf}`, {
+    const response = await sendRequest(`${site.url}/bin?_csrf=${csrf}`, {
       method: 'POST',
-      headers: { ...DATA, cookie, ...JSON_BODY },
+      headers: { ...ACCEPT_JSON, cookie, ...JSON_BODY },
       body: '{"bins":["45717360"]}',
     });
     expect(response.status).toBe(403);
@@ -108,29 +115,32 @@ describe('R66 state changes', () => {
   const bins = JSON.stringify({ bins: ['45717360'] });
   const sameOrigin = () => ({ cookie, origin: site.url, 'sec-fetch-site': 'same-origin' });
   test.each([
-    ['the header', () => ({ headers: { ...DATA, ...JSON_BODY, ...sameOrigin(), 'x-csrf-token': csrf }, body: bins })],
+    [
+      'the header',
+      () => ({ headers: { ...ACCEPT_JSON, ...JSON_BODY, ...sameOrigin(), 'x-csrf-token': csrf }, body: bins }),
+    ],
     [
       'the header of a program, which sends no Origin',
-      () => ({ headers: { ...DATA, ...JSON_BODY, cookie, 'x-csrf-token': csrf }, body: bins }),
+      () => ({ headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie, 'x-csrf-token': csrf }, body: bins }),
     ],
-    ['the field of a form', () => ({ headers: { ...PAGE, ...FORM, ...sameOrigin() }, body: token() })],
+    ['the field of a form', () => ({ headers: { ...ACCEPT_HTML, ...FORM_BODY, ...sameOrigin() }, body: token() })],
     [
       'the field of JSON',
       () => ({
-        headers: { ...DATA, ...JSON_BODY, ...sameOrigin() },
+        headers: { ...ACCEPT_JSON, ...JSON_BODY, ...sameOrigin() },
         body: JSON.stringify({ bins: ['45717360'], _csrf: csrf }),
       }),
     ],
   ])('%s is accepted', async (_name, good) => {
-    expect((await ask(`${site.url}/bin`, { method: 'POST', ...good() })).status).toBe(200);
+    expect((await sendRequest(`${site.url}/bin`, { method: 'POST', ...good() })).status).toBe(200);
   });
 
   test('the token of an ended session is not accepted in the next one', async () => {
     const { agent } = await signIn(site);
     const stale = csrf;
-    const response = await ask(`${site.url}/bin`, {
+    const response = await sendRequest(`${site.url}/bin`, {
       method: 'POST',
-      headers: { ...DATA, ...JSON_BODY, cookie: agent.cookies.header(site.url), 'x-csrf-token': stale },
+      headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie: agent.cookies.header(site.url), 'x-csrf-token': stale },
       body: bins,
     });
     expect(response.status).toBe(403);
@@ -141,12 +151,12 @@ describe('R66 safe methods', () => {
   test.each(ROUTES.filter(({ method }) => method === 'GET'))(
     '$path: another site cannot read it, but can link to it',
     async ({ path }) => {
-      const read = await ask(site.url + path, {
-        headers: { ...DATA, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' },
+      const read = await sendRequest(site.url + path, {
+        headers: { ...ACCEPT_JSON, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' },
       });
       expect([read.status, JSON.parse(read.body).code]).toEqual([403, 'csrf_failed']);
-      const link = await ask(site.url + path, {
-        headers: { ...PAGE, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' },
+      const link = await sendRequest(site.url + path, {
+        headers: { ...ACCEPT_HTML, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' },
       });
       expect(link.status).not.toBe(403);
     },
@@ -160,9 +170,9 @@ describe('R67 no CORS headers for any origin', () => {
       const sent = origin.replace('SELF', site.url.replace('http://', 'http://'));
       for (const { method, path } of ROUTES) {
         for (const sentMethod of [method, 'OPTIONS']) {
-          const response = await ask(site.url + path, {
+          const response = await sendRequest(site.url + path, {
             method: sentMethod,
-            headers: { ...DATA, cookie, origin: sent, 'access-control-request-method': 'POST' },
+            headers: { ...ACCEPT_JSON, cookie, origin: sent, 'access-control-request-method': 'POST' },
           });
           const allowed = Object.keys(response.headers).filter((name) => name.startsWith('access-control-'));
           expect(allowed, `${sentMethod} ${path}`).toEqual([]);

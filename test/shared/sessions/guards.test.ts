@@ -7,7 +7,7 @@ import { createPageSender, type PageConfig, type Pages } from '../../../src/shar
 import type { Views } from '../../../src/shared/pages/views.ts';
 import { createSessionGuards, sessionOf } from '../../../src/shared/sessions/guards.ts';
 import type { Session } from '../../../src/shared/sessions/session.ts';
-import { ask, DATA, PAGE } from '../../support/ask.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from '../http/serve.ts';
 import { USER as PERSON } from './user.ts';
 
@@ -43,8 +43,8 @@ beforeEach(async () => {
 });
 afterEach(() => served.close());
 
-const get = async (path: string, headers: Record<string, string> = DATA, method = 'GET') => {
-  const response = await ask(served.url + path, { headers, method });
+const get = async (path: string, headers: Record<string, string> = ACCEPT_JSON, method = 'GET') => {
+  const response = await sendRequest(served.url + path, { headers, method });
   return [response.status, response.headers.location ?? JSON.parse(response.body)];
 };
 const REFUSED = {
@@ -68,7 +68,7 @@ describe('a session', () => {
   test('that the store cannot read is an error, not a missing session', async () => {
     session = new Error('no store');
     for (const guard of ['loadSession', 'peekSession', 'requireUser', 'requireUserOrRedirect']) {
-      expect(await get(`/${guard}`, PAGE), guard).toEqual([500, { message: 'no store' }]);
+      expect(await get(`/${guard}`, ACCEPT_HTML), guard).toEqual([500, { message: 'no store' }]);
     }
   });
 });
@@ -79,20 +79,20 @@ describe('a caller without a session', () => {
       [200, null],
       [200, null],
     ]);
-    expect(await get('/requireUser', PAGE)).toMatchObject([401, REFUSED]);
+    expect(await get('/requireUser', ACCEPT_HTML)).toMatchObject([401, REFUSED]);
   });
 
   test('is redirected from a page to sign in, and back to it afterwards', async () => {
     const target = '/gate/sign-in?return_to=%2FrequireUserOrRedirect%2Fx%3Fa%3Db%26c';
-    expect(await get('/requireUserOrRedirect/x?a=b&c', PAGE)).toEqual([303, target]);
+    expect(await get('/requireUserOrRedirect/x?a=b&c', ACCEPT_HTML)).toEqual([303, target]);
     expect(await get('/requireUserOrRedirect/x?a=b&c', { accept: '*/*' })).toEqual([303, target]);
-    expect(await get('/requireUserOrRedirect', DATA)).toMatchObject([401, REFUSED]);
-    expect(await get('/requireUserOrRedirect', PAGE, 'POST')).toMatchObject([401, REFUSED]);
+    expect(await get('/requireUserOrRedirect', ACCEPT_JSON)).toMatchObject([401, REFUSED]);
+    expect(await get('/requireUserOrRedirect', ACCEPT_HTML, 'POST')).toMatchObject([401, REFUSED]);
   });
 });
 
 test.each([
-  [PAGE.accept, true, false],
+  [ACCEPT_HTML.accept, true, false],
   ['application/json', false, true],
   ['application/json, text/html;q=0.9', false, true],
   ['text/html, application/json;q=0.9', true, false],

@@ -14,10 +14,10 @@ import { hashOf, keys } from '../../../src/shared/storage/keys.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore, DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
 import { getJson, JSON_ONLY, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { breakStore } from '../../support/store-fault.ts';
 
@@ -58,18 +58,18 @@ async function signedIn(login = 'user@example.test', userAgent?: string): Promis
   const { page } = await signIn(site, login, { agent });
   if (userAgent !== undefined) {
     const cookie = agent.cookies.header(site.url);
-    const response = await ask(page.url, { headers: { ...PAGE, cookie, 'user-agent': userAgent } });
+    const response = await sendRequest(page.url, { headers: { ...ACCEPT_HTML, cookie, 'user-agent': userAgent } });
     agent.cookies.store(site.url, response.headers['set-cookie'] ?? []);
   }
   const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
   return { agent, cookie: agent.cookies.header(site.url), csrf };
 }
 
-const post = ({ cookie, csrf }: Person, path: string, accept: Record<string, string> = PAGE) =>
-  ask(site.url + path, { method: 'POST', headers: { ...accept, ...FORM, cookie }, body: `_csrf=${csrf}` });
+const post = ({ cookie, csrf }: Person, path: string, accept: Record<string, string> = ACCEPT_HTML) =>
+  sendRequest(site.url + path, { method: 'POST', headers: { ...accept, ...FORM_BODY, cookie }, body: `_csrf=${csrf}` });
 const everywhere = (person: Person) => post(person, '/sign-out/everywhere');
 const isSignedIn = async ({ cookie }: Person) =>
-  JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn as boolean;
+  JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn as boolean;
 const listOf = async ({ agent }: Person) =>
   (await getJson(agent, `${site.url}/sessions`)).json.sessions as unknown as Listed[];
 
@@ -118,11 +118,15 @@ describe('R56 a user’s list of sessions', () => {
   });
 
   test('requires a session', async () => {
-    expect((await ask(`${site.url}/sessions`, { headers: DATA })).status).toBe(401);
-    expect((await ask(`${site.url}/sessions`, { headers: PAGE })).headers.location).toBe(
+    expect((await sendRequest(`${site.url}/sessions`, { headers: ACCEPT_JSON })).status).toBe(401);
+    expect((await sendRequest(`${site.url}/sessions`, { headers: ACCEPT_HTML })).headers.location).toBe(
       '/sign-in?return_to=%2Fsessions',
     );
-    const end = await ask(`${site.url}/sessions/x/end`, { method: 'POST', headers: { ...DATA, ...FORM }, body: '' });
+    const end = await sendRequest(`${site.url}/sessions/x/end`, {
+      method: 'POST',
+      headers: { ...ACCEPT_JSON, ...FORM_BODY },
+      body: '',
+    });
     expect(end.status).toBe(401);
   });
 
@@ -159,7 +163,10 @@ describe('R56 a user ends a session', () => {
     expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, false]);
     expect(await listOf(mine)).toHaveLength(1);
     for (const path of ['/threads/current', '/bin/45717360', '/connections', '/sessions']) {
-      expect((await ask(site.url + path, { headers: { ...DATA, cookie: other.cookie } })).status, path).toBe(401);
+      expect(
+        (await sendRequest(site.url + path, { headers: { ...ACCEPT_JSON, cookie: other.cookie } })).status,
+        path,
+      ).toBe(401);
     }
   });
 
@@ -168,7 +175,7 @@ describe('R56 a user ends a session', () => {
     const other = await signedIn();
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
     for (const _time of [1, 2]) {
-      const response = await post(mine, `/sessions/${id}/end`, DATA);
+      const response = await post(mine, `/sessions/${id}/end`, ACCEPT_JSON);
       expect([response.status, JSON.parse(response.body)]).toEqual([200, { id, ended: true }]);
     }
     expect(await isSignedIn(other)).toBe(false);
@@ -191,7 +198,7 @@ describe('R56 a user ends a session', () => {
     const theirs = await signedIn('second@example.test');
     const id = (await listOf(theirs))[0]?.id ?? '';
     const responses = await Promise.all(
-      [id, 'AAAAAAAAAAAAAAAA'].map((sessionId) => post(mine, `/sessions/${sessionId}/end`, DATA)),
+      [id, 'AAAAAAAAAAAAAAAA'].map((sessionId) => post(mine, `/sessions/${sessionId}/end`, ACCEPT_JSON)),
     );
     const problems = responses.map(({ status, body }) => ({ ...JSON.parse(body), status, instance: '' }));
     expect(problems[0]).toEqual(problems[1]);
@@ -206,7 +213,7 @@ describe('R56 a user ends a session', () => {
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
     for (const path of [`/sessions/${id}/end`, '/sign-out/everywhere']) {
       const heal = breakStore();
-      const response = await post(mine, path, DATA).finally(heal);
+      const response = await post(mine, path, ACCEPT_JSON).finally(heal);
       expect([response.status, response.headers['set-cookie']]).toEqual([503, undefined]);
     }
     expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, true]);
@@ -234,16 +241,20 @@ describe('R57 sign-out everywhere', () => {
   test('requires a POST with the CSRF token', async () => {
     const mine = await signedIn();
     const url = `${site.url}/sign-out/everywhere`;
-    expect((await ask(url, { headers: { cookie: mine.cookie } })).status).toBe(405);
-    const headers = { cookie: mine.cookie, ...FORM };
-    expect((await ask(url, { method: 'POST', headers, body: '' })).status).toBe(403);
+    expect((await sendRequest(url, { headers: { cookie: mine.cookie } })).status).toBe(405);
+    const headers = { cookie: mine.cookie, ...FORM_BODY };
+    expect((await sendRequest(url, { method: 'POST', headers, body: '' })).status).toBe(403);
     const foreign = { ...headers, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
-    expect((await ask(url, { method: 'POST', headers: foreign, body: `_csrf=${mine.csrf}` })).status).toBe(403);
+    expect((await sendRequest(url, { method: 'POST', headers: foreign, body: `_csrf=${mine.csrf}` })).status).toBe(403);
     expect(await isSignedIn(mine)).toBe(true);
   });
 
   test('redirects to the home page without a session', async () => {
-    const response = await ask(`${site.url}/sign-out/everywhere`, { method: 'POST', headers: FORM, body: '' });
+    const response = await sendRequest(`${site.url}/sign-out/everywhere`, {
+      method: 'POST',
+      headers: FORM_BODY,
+      body: '',
+    });
     expect([response.status, response.headers.location]).toEqual([303, '/']);
   });
 
@@ -267,8 +278,8 @@ describe('R55 a session expires as configured', () => {
     try {
       const { agent } = await signIn(own);
       const pass = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1_000);
-      const statusOf = async () => (await ask(`${own.url}/bin/45717360`, options)).status;
-      const options = { headers: { ...DATA, cookie: agent.cookies.header(own.url) } };
+      const statusOf = async () => (await sendRequest(`${own.url}/bin/45717360`, options)).status;
+      const options = { headers: { ...ACCEPT_JSON, cookie: agent.cookies.header(own.url) } };
       for (const seconds of used) {
         pass(seconds);
         expect([seconds, await statusOf()]).toEqual([seconds, 200]);
@@ -287,11 +298,11 @@ describe('R55 a session expires as configured', () => {
     const own = await startSite({ env: { SESSION_IDLE_SECONDS: '120' } });
     try {
       const { agent } = await signIn(own);
-      const headers = { ...DATA, cookie: agent.cookies.header(own.url) };
+      const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(own.url) };
       vi.setSystemTime(Date.now() + 100_000);
-      expect(JSON.parse((await ask(`${own.url}/session`, { headers })).body).signedIn).toBe(true);
+      expect(JSON.parse((await sendRequest(`${own.url}/session`, { headers })).body).signedIn).toBe(true);
       vi.setSystemTime(Date.now() + 30_000);
-      expect(JSON.parse((await ask(`${own.url}/session`, { headers })).body).signedIn).toBe(false);
+      expect(JSON.parse((await sendRequest(`${own.url}/session`, { headers })).body).signedIn).toBe(false);
     } finally {
       vi.useRealTimers();
       await own.close();
@@ -332,7 +343,9 @@ describe('R62 a session that another browser ended stays ended', () => {
         BEGIN SELECT RAISE(ABORT, 'no'); END;
         CREATE TRIGGER no_lists_again BEFORE UPDATE ON records WHEN NEW.key LIKE 'sessions-of:%'
         BEGIN SELECT RAISE(ABORT, 'no'); END`);
-      const response = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
+      const response = await sendRequest(page.url, {
+        headers: { ...ACCEPT_HTML, cookie: agent.cookies.header(site.url) },
+      });
       expect(response.status).toBeGreaterThanOrEqual(500);
       expect(response.headers['set-cookie']).toBeUndefined();
     } finally {

@@ -13,7 +13,7 @@ import { countSealed, sumOf } from '../../../src/shared/storage/sealed-records.t
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { makeKey, makeSealer } from '../../support/encryption-keys.ts';
-import { backToNow, pass } from '../../support/passing-time.ts';
+import { advanceClock, resetClock } from '../../support/test-clock.ts';
 
 const [OLD, NEW] = [makeKey('old'), makeKey('new')];
 const grantKey = (n: number) => keys.grant(`user${n}`, 'app');
@@ -82,8 +82,8 @@ describe('R48: a rotation', () => {
     expect((await rotate()).resealed).toBe(1);
     expect(await versions()).toEqual(old);
     expect(await opened('flash:{t}', after)).toBe('t');
-    onTestFinished(backToNow);
-    pass(601);
+    onTestFinished(resetClock);
+    advanceClock(601);
     expect(await store.get('flash:{t}')).toBeUndefined();
   });
 

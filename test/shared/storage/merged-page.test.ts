@@ -6,16 +6,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type MergedPage, type MergedSource, mergedPage, unionPage } from '../../../src/shared/storage/merged-page.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import type { StoreKind } from '../../support/fleet.ts';
-import { emptyPlace, type Place } from '../../support/places.ts';
 import { missingRedis } from '../../support/redis-server.ts';
+import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 
 const KINDS: readonly StoreKind[] = ['SQLite', 'Redis'];
 
 describe.each(KINDS)('on %s', (kind) => {
   const isMissing = kind === 'Redis' && missingRedis !== undefined;
-  let place: Place;
+  let place: TestStorage;
   beforeAll(async () => {
-    if (!isMissing) place = await emptyPlace(kind);
+    if (!isMissing) place = await createTestStorage(kind);
   });
   afterAll(() => place?.dispose());
 
@@ -55,7 +55,7 @@ describe.each(KINDS)('on %s', (kind) => {
     async () => {
       const member = fc.tuple(fc.constantFrom(...'abcdefghij'), fc.integer({ min: 0, max: 5 }));
       const list = fc.uniqueArray(member, { selector: ([name]) => name, maxLength: 10 });
-      await place.look((store) =>
+      await place.withStore((store) =>
         fc.assert(
           fc.asyncProperty(
             fc.array(list, { minLength: 1, maxLength: 4 }),
@@ -87,7 +87,7 @@ describe.each(KINDS)('on %s', (kind) => {
   test.skipIf(isMissing)(
     'a page searches a bounded number of positions, and reports the time that the search reached',
     async () => {
-      await place.look(async (store) => {
+      await place.withStore(async (store) => {
         const many = Array.from({ length: 5_000 }, (_, n): [string, number] => [`m${n}`, n]);
         const [rare, other] = [
           await fill(store, many),
@@ -108,7 +108,7 @@ describe.each(KINDS)('on %s', (kind) => {
   );
 
   test.skipIf(isMissing)('the cursor of another list is refused', async () => {
-    await place.look(async (store) => {
+    await place.withStore(async (store) => {
       const index = await fill(store, [
         ['a', 1],
         ['b', 2],

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, type TestContext, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { retryWhileUnavailable } from '../../../src/shared/storage/retry.ts';
-import { ask, DATA } from '../../support/ask.ts';
-import { type Crowd, type CrowdPerson, startCrowd } from '../../support/crowd.ts';
+import { type Crowd, type CrowdUser, startCrowd } from '../../support/crowd.ts';
 import type { Member, StoreKind } from '../../support/fleet.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { APPEND_ONLY, missingRedis, type RedisServer, startCluster } from '../../support/redis-server.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
 
@@ -23,13 +23,13 @@ afterEach(async () => {
 interface Started {
   crowd: Crowd;
   member: Member;
-  person: CrowdPerson;
+  person: CrowdUser;
 }
 
 async function start(kind: StoreKind, otherRedis?: Record<string, string>): Promise<Started> {
-  const crowd = await startCrowd({ kind, processes: 1, people: 3, ...(otherRedis && { otherRedis }) });
+  const crowd = await startCrowd({ kind, processes: 1, users: 3, ...(otherRedis && { otherRedis }) });
   closers.push(() => crowd.close());
-  const [person] = crowd.people;
+  const [person] = crowd.users;
   if (!person) throw new Error('There are no people.');
   expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
   return { crowd, member: crowd.member(0), person };
@@ -40,10 +40,10 @@ function redisOf({ crowd }: Started): RedisServer {
   return crowd.redis;
 }
 
-const ready = async ({ crowd, member }: Started) => JSON.parse((await crowd.manage(member, '/readyz')).body);
+const ready = async ({ crowd, member }: Started) => JSON.parse((await crowd.callManagement(member, '/readyz')).body);
 
 async function gauge({ crowd, member }: Started, name: string): Promise<number> {
-  const { body } = await crowd.manage(member, '/metrics');
+  const { body } = await crowd.callManagement(member, '/metrics');
   return Number(
     body
       .split('\n')
@@ -71,11 +71,13 @@ async function expectAllRefused({ crowd, member, person }: Started): Promise<voi
     await crowd.get(member, '/admin/api/overview', person),
     await crowd.post(member, '/sign-out', person),
     await crowd.post(member, '/connections/platform/disconnect', person),
-    await ask(`${member.url}/relay/threads/current`, { headers: { ...DATA, authorization: 'Bearer gh_relay_x' } }),
+    await sendRequest(`${member.url}/relay/threads/current`, {
+      headers: { ...ACCEPT_JSON, authorization: 'Bearer gh_relay_x' },
+    }),
   ];
   const results = refused.map(({ status, body }) => [status, JSON.parse(body).code]);
   expect(results.slice(0, 5)).toEqual(Array(5).fill([503, 'storage_unavailable']));
-  expect((await crowd.manage(member, '/healthz')).status).toBe(200);
+  expect((await crowd.callManagement(member, '/healthz')).status).toBe(200);
   expect(member.isRunning()).toBe(true);
 }
 
@@ -99,15 +101,15 @@ describe('R126 a process whose storage', () => {
       const started = await start('Redis');
       const { crowd, member, person } = started;
       const redis = redisOf(started);
-      redis.ask('FLUSHALL');
+      redis.sendCommand('FLUSHALL');
       await untilNoticed(started, 'replaced');
-      redis.ask('FLUSHALL');
+      redis.sendCommand('FLUSHALL');
       await expectAllRefused(started);
       crowd.provider.lifetimeSeconds = 1;
       const refreshes = crowd.provider.refreshes();
       // Scheduled tasks run every few seconds; the probe every second.
       await new Promise((resolve) => setTimeout(resolve, 8_000));
-      expect([redis.ask('DBSIZE').trim(), crowd.provider.refreshes()]).toEqual(['0', refreshes]);
+      expect([redis.sendCommand('DBSIZE').trim(), crowd.provider.refreshes()]).toEqual(['0', refreshes]);
       // A new start accepts the empty storage.
       await member.kill();
       await member.start();
@@ -118,7 +120,7 @@ describe('R126 a process whose storage', () => {
   onRedis('is emptied responds with 503 from the first request on, and never with 401', async () => {
     const started = await start('Redis');
     const { crowd, member, person } = started;
-    redisOf(started).ask('FLUSHALL');
+    redisOf(started).sendCommand('FLUSHALL');
     const statuses = [];
     for (let n = 0; n < 20; n += 1) statuses.push((await crowd.thread(member, person)).status);
     expect(new Set(statuses)).toEqual(new Set([503]));
@@ -140,14 +142,14 @@ describe('R126 a process whose storage', () => {
     expect(new Set(statuses)).toEqual(new Set([503]));
     await untilNoticed(started, 'replaced');
     await expectAllRefused(started);
-    expect(redis.ask('DBSIZE').trim()).toBe('0');
+    expect(redis.sendCommand('DBSIZE').trim()).toBe('0');
     await redis.kill();
     rmSync(folder, { recursive: true });
     renameSync(join(redis.directory, 'aside'), folder);
     await redis.start(APPEND_ONLY);
     await expectRecovered(started);
     // The event is in the audit trail once the audit trail can be written again.
-    const trail = async () => (await crowd.vault.store.readLog(keys.auditLog, { limit: 200 })).items;
+    const trail = async () => (await crowd.storage.store.readLog(keys.auditLog, { limit: 200 })).items;
     await until(async () => (await trail()).some(({ entry }) => JSON.parse(entry).event === 'storage.refused'));
   });
 
@@ -158,11 +160,11 @@ describe('R126 a process whose storage', () => {
       ['maxmemory-policy', 'allkeys-lru', 'noeviction'],
       ['appendonly', 'no', 'yes'],
     ] as const) {
-      redis.ask('CONFIG', 'SET', name, wrong);
+      redis.sendCommand('CONFIG', 'SET', name, wrong);
       await untilNoticed(started, 'unfit');
       expect((await ready(started)).detail).toContain(name);
       await expectAllRefused(started);
-      redis.ask('CONFIG', 'SET', name, right);
+      redis.sendCommand('CONFIG', 'SET', name, right);
       await expectRecovered(started);
     }
   });
@@ -172,9 +174,9 @@ describe('R126 a process whose storage', () => {
     closers.push(() => Promise.all(nodes.map((node) => node.dispose())));
     const started = await start('Redis', { REDIS_CLUSTER: nodes.map(({ port }) => `127.0.0.1:${port}`).join(',') });
     for (const node of nodes.slice(1)) {
-      const other = node.ask('GET', 'schema').includes('MOVED') ? node : undefined;
+      const other = node.sendCommand('GET', 'schema').includes('MOVED') ? node : undefined;
       if (!other) continue;
-      other.ask('FLUSHALL');
+      other.sendCommand('FLUSHALL');
       await untilNoticed(started, 'replaced');
       return;
     }
@@ -183,7 +185,7 @@ describe('R126 a process whose storage', () => {
   test.each(['SQLite', 'Redis'] as const)('has another identity refuses all requests (%s)', async (kind) => {
     const started = await start(kind);
     const { crowd } = started;
-    const { store } = crowd.vault;
+    const { store } = crowd.storage;
     const before = await retryWhileUnavailable(() => store.get(keys.schema));
     const put = (value: string) => retryWhileUnavailable(() => store.write([{ put: keys.schema, value }]));
     await put(JSON.stringify({ ...JSON.parse(before?.value ?? ''), identity: 'another' }));

@@ -17,11 +17,11 @@ import { keys, OLDEST_READABLE, SCHEMA, type SchemaVersion } from '../../../src/
 import { agreeOnSchema } from '../../../src/shared/storage/schema-version.ts';
 import { makeSealer, sealerOf } from '../../support/encryption-keys.ts';
 import { skipWithout } from '../../support/missing.ts';
-import { emptyPlace, type Place } from '../../support/places.ts';
 import { freePort } from '../../support/ports.ts';
 import { runServer, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { runCommand } from '../../support/terminal.ts';
+import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 
 /** Later versions: one that this program can read, and one that it cannot read. */
 const READABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version };
@@ -30,12 +30,12 @@ const UNREADABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: S
 const CANDIDATE: SchemaVersion = { version: OLDEST_READABLE - 1, oldestReader: 1 };
 
 describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
-  let place: Place;
+  let place: TestStorage;
   let env: Record<string, string>;
   let directory: string;
   beforeEach(async (context) => {
     skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
-    place = await emptyPlace(kind);
+    place = await createTestStorage(kind);
     directory = mkdtempSync(join(tmpdir(), 'gatehouse-schema-'));
     const port = await freePort();
     env = {
@@ -55,7 +55,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   });
 
   const record = () =>
-    place.look(
+    place.withStore(
       async (store) =>
         JSON.parse((await store.get(keys.schema))?.value ?? '{}') as SchemaVersion & { identity?: string },
     );
@@ -64,14 +64,14 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     return rest;
   };
   const put = (schema: object) =>
-    place.look((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
+    place.withStore((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
   /** Starts the program in this process. One test below shows that a refused start ends its process with 78. */
   const start = () => startGatehouse(env, { write: () => undefined });
   const startAndStop = async () => (await start()).close();
 
   test('the first start writes the version, and the next one does not change it', async () => {
     expect(await stored()).toEqual(SCHEMA);
-    const version = () => place.look(async (store) => (await store.get(keys.schema))?.version);
+    const version = () => place.withStore(async (store) => (await store.get(keys.schema))?.version);
     const before = await version();
     await startAndStop();
     expect(await version()).toBe(before);
@@ -82,7 +82,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     expect(identity).toMatch(/^[\w-]{36}$/);
     await startAndStop();
     expect((await record()).identity).toBe(identity);
-    const items = await place.look(async (store) => (await Array.fromAsync(copyOut(store))).flat());
+    const items = await place.withStore(async (store) => (await Array.fromAsync(copyOut(store))).flat());
     expect(items.some((item) => 'record' in item && item.record === keys.schema)).toBe(true);
     expect(JSON.stringify(items)).not.toContain(identity);
   });
@@ -113,7 +113,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     const before = await place.items();
     const [backup, target] = [join(directory, 'backup'), join(directory, 'target')];
     const seal = (digest: string) => sealerOf(env).seal(digest, keys.backupSeal);
-    await place.look((store) =>
+    await place.withStore((store) =>
       writeBackup({
         file: backup,
         replace: false,
@@ -149,7 +149,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   test('a newer program refuses to start until a running process that could not read its data has ended', async () => {
     const running = startProgram(['node', 'src/server.ts'], env);
     await running.printed('Gatehouse is ready');
-    const agree = () => place.look((store) => agreeOnSchema(store, UNREADABLE));
+    const agree = () => place.withStore((store) => agreeOnSchema(store, UNREADABLE));
     await expect(agree()).rejects.toThrow(StartRefused);
     expect(await stored()).toEqual(SCHEMA);
     running.signal('SIGTERM');
@@ -160,7 +160,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   });
 
   test('simultaneous starts of several versions store the highest version', async () => {
-    await place.look(async (store) => {
+    await place.withStore(async (store) => {
       const versions = [1, 2, 3, 2, 1].map((offset) => ({ version: SCHEMA.version + offset, oldestReader: 1 }));
       await Promise.all(versions.map((version) => agreeOnSchema(store, version)));
     });

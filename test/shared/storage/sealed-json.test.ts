@@ -3,18 +3,18 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createSealedJson, type SealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { administratorOf } from '../../gatehouse/relay/service.ts';
-import { ask, DATA } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { emptyPlace, type Place } from '../../support/places.ts';
+import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
+import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import { until } from '../../support/until.ts';
 
-let place: Place;
+let place: TestStorage;
 let site: TestSite;
 let json: SealedJson;
 beforeAll(async () => {
-  place = await emptyPlace('SQLite');
+  place = await createTestStorage('SQLite');
   site = await startSite({ env: place.env });
   json = createSealedJson(sealerOf(site.env));
 });
@@ -30,11 +30,11 @@ const keysOf = async (prefix: string) =>
 const read = async (store: Store, key: string) => (await store.get(key))?.value ?? '';
 /** Replaces the text of a record, like an attacker who can write to the store. */
 const forge = (key: string, change: (text: string, store: Store) => Promise<string> | string) =>
-  place.look(async (store) => {
+  place.withStore(async (store) => {
     await store.write([{ put: key, value: await change(await read(store, key), store) }]);
   });
 const adminStatus = async (agent: UserAgent) =>
-  (await agent.get(`${site.url}/admin/api/users`, { headers: DATA })).status;
+  (await agent.get(`${site.url}/admin/api/users`, { headers: ACCEPT_JSON })).status;
 const newSession = async (account: string): Promise<{ agent: UserAgent; key: string }> => {
   const before = await keysOf('session:');
   const { agent } = await signIn(site, account);
@@ -65,10 +65,10 @@ test('R105 a session that was changed, written in plain text or copied to anothe
 });
 
 test('R105 a relay token and an admin token that were changed in the store are rejected', async () => {
-  const admin = await place.look((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
+  const admin = await place.withStore((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
   const { token } = await admin.makeToken();
   const callRelay = () =>
-    ask(`${site.url}/relay/bin/45717360`, { headers: { ...DATA, authorization: `Bearer ${token}` } });
+    sendRequest(`${site.url}/relay/bin/45717360`, { headers: { ...ACCEPT_JSON, authorization: `Bearer ${token}` } });
   expect((await callRelay()).status).toBe(200);
   const widen = async (key: string) =>
     forge(key, async (text) =>

@@ -46,7 +46,7 @@ import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { Store, StoredRecord } from '../../../src/shared/storage/store.ts';
 import { datasetOf } from '../../support/bins.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
-import { emptyPlace, type Place } from '../../support/places.ts';
+import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import { until } from '../../support/until.ts';
 
 const FIELD = 'ofNewerVersion';
@@ -408,14 +408,14 @@ test('F29 every kind of record is either changed by a test here or never changed
 });
 
 describe('F29: a field that this version does not know survives a write of', () => {
-  let place: Place;
+  let place: TestStorage;
   beforeAll(async () => {
-    place = await emptyPlace('SQLite');
+    place = await createTestStorage('SQLite');
   });
   afterAll(() => place?.dispose());
 
   test.for(Object.entries(CHANGED))('%s', async ([name, { make, change = make }]) => {
-    await place.look(async (store) => {
+    await place.withStore(async (store) => {
       let now = Date.now();
       const desk: StoreAndClock = { store, clock: () => now, pass: (milliseconds) => (now += milliseconds) };
       await make(desk);

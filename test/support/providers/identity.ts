@@ -2,17 +2,18 @@
  * The behaviour of identity providers. The presets name the source of each fact that a setting depends on. Unconfirmed
  * facts are simulated as assumed.
  */
-import { always, asksFor, discovered, type Profile, RS256, standard } from './profile.ts';
+import { always, discoveryAt, type Profile, RS256, requestsScope, standardTokens } from './profile.ts';
 
 const TENANT = '8eaef023-2b34-4da1-9baa-8bc8c9d6a490';
 const ENTRA = {
-  clientBy: ['client_secret_post'],
+  clientAuthentication: ['client_secret_post'],
   // A tenant in which only administrators may consent.
-  refusal: (request: URLSearchParams) => (request.get('prompt') === 'consent' ? 'access_denied' : undefined),
-  granted: (requested: readonly string[]) => requested.filter((scope) => scope !== 'offline_access'),
-  issuesRefreshToken: asksFor('offline_access'),
+  refusesAuthorization: (request: URLSearchParams) =>
+    request.get('prompt') === 'consent' ? 'access_denied' : undefined,
+  grantedScopes: (requested: readonly string[]) => requested.filter((scope) => scope !== 'offline_access'),
+  issuesRefreshToken: requestsScope('offline_access'),
   claims: { iss: `https://login.microsoftonline.com/${TENANT}/v2.0`, tid: TENANT },
-  ...{ lifetime: 3599, afterRefresh: 'kept', tokens: standard(3599, { ext_expires_in: 3599 }) },
+  ...{ accessTokenSeconds: 3599, afterRefresh: 'kept', tokens: standardTokens(3599, { ext_expires_in: 3599 }) },
   refusedRefresh: [400, { error: 'invalid_grant', error_description: 'AADSTS70008: expired', error_codes: [70008] }],
   otherRefusals: [
     [400, { error: 'interaction_required', error_description: 'AADSTS50076: MFA', suberror: 'basic_action' }],
@@ -53,19 +54,19 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
         ...RS256,
       },
     },
-    refusal: (request) => (asksFor('offline_access')(request) ? 'invalid_scope' : undefined),
+    refusesAuthorization: (request) => (requestsScope('offline_access')(request) ? 'invalid_scope' : undefined),
     callback: { authuser: '0', prompt: 'consent' },
-    granted: (requested) =>
+    grantedScopes: (requested) =>
       requested.map((scope) =>
         scope === 'email' || scope === 'profile' ? `https://www.googleapis.com/auth/userinfo.${scope}` : scope,
       ),
     issuesRefreshToken: (request, isKnown) =>
       request.get('access_type') === 'offline' && (!isKnown || request.get('prompt') === 'consent'),
-    ...{ lifetime: 3599, afterRefresh: 'silent', tokens: standard(3599) },
+    ...{ accessTokenSeconds: 3599, afterRefresh: 'silent', tokens: standardTokens(3599) },
     refusedRefresh: [400, { error: 'invalid_grant', error_description: 'Token has been expired or revoked.' }],
     api: {},
     refusedCall: [401, { error: 'invalid_request', error_description: 'Invalid Credentials' }],
-    revoked: { reply: [200, {}] },
+    revocation: { reply: [200, {}] },
   },
   { ...ENTRA, preset: 'entra', discovery: entraDocument(ENTRA.claims.iss, TENANT) },
   {
@@ -75,7 +76,7 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
   },
   {
     preset: 'okta',
-    discovery: discovered(
+    discovery: discoveryAt(
       'https://example.okta.com/oauth2/default',
       {
         ...{ authorization_endpoint: '/v1/authorize', token_endpoint: '/v1/token', userinfo_endpoint: '/v1/userinfo' },
@@ -83,16 +84,16 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
       },
       { scopes_supported: ['openid', 'profile', 'email', 'address', 'phone', 'offline_access'] },
     ),
-    issuesRefreshToken: asksFor('offline_access'),
-    ...{ lifetime: 3600, afterRefresh: 'kept', tokens: standard(3600) },
+    issuesRefreshToken: requestsScope('offline_access'),
+    ...{ accessTokenSeconds: 3600, afterRefresh: 'kept', tokens: standardTokens(3600) },
     refusedRefresh: [400, { error: 'invalid_grant', error_description: 'The refresh token is invalid or expired.' }],
     api: {},
     refusedCall: [401, { error: 'invalid_token' }],
-    revoked: { reply: [200, ''] },
+    revocation: { reply: [200, ''] },
   },
   {
     preset: 'auth0',
-    discovery: discovered(
+    discovery: discoveryAt(
       'https://example.eu.auth0.com/',
       {
         ...{ authorization_endpoint: '/authorize', token_endpoint: '/oauth/token', userinfo_endpoint: '/userinfo' },
@@ -100,18 +101,18 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
       },
       { scopes_supported: ['openid', 'profile', 'offline_access', 'email'] },
     ),
-    clientBy: ['client_secret_post'],
-    refusal: (request) => (request.get('audience') ? undefined : 'access_denied'),
-    issuesRefreshToken: asksFor('offline_access'),
-    ...{ lifetime: 86_400, afterRefresh: 'spent', detectsReuse: true, tokens: standard(86_400) },
+    clientAuthentication: ['client_secret_post'],
+    refusesAuthorization: (request) => (request.get('audience') ? undefined : 'access_denied'),
+    issuesRefreshToken: requestsScope('offline_access'),
+    ...{ accessTokenSeconds: 86_400, afterRefresh: 'spent', detectsReuse: true, tokens: standardTokens(86_400) },
     refusedRefresh: [403, { error: 'invalid_grant', error_description: 'Unknown or invalid refresh token.' }],
     api: {},
     refusedCall: [401, { error: 'Unauthorized' }],
-    revoked: { reply: [200, ''] },
+    revocation: { reply: [200, ''] },
   },
   {
     preset: 'keycloak',
-    discovery: discovered(
+    discovery: discoveryAt(
       'https://idp.example.com/realms/company',
       Object.fromEntries([
         ...['auth', 'token', 'userinfo', 'revoke', 'logout', 'certs'].map((name, at) => [
@@ -124,8 +125,8 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
     ),
     ...{ sendsIssuer: true, callback: { session_state: 's1' } },
     issuesRefreshToken: always,
-    ...{ lifetime: 300, afterRefresh: 'kept' },
-    tokens: standard(300, { refresh_expires_in: 0, 'not-before-policy': 0, session_state: 's1' }),
+    ...{ accessTokenSeconds: 300, afterRefresh: 'kept' },
+    tokens: standardTokens(300, { refresh_expires_in: 0, 'not-before-policy': 0, session_state: 's1' }),
     refusedClient: [
       401,
       { error: 'unauthorized_client', error_description: 'Invalid client or Invalid client credentials' },
@@ -133,29 +134,29 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
     refusedRefresh: [400, { error: 'invalid_grant', error_description: 'Offline session not active' }],
     api: {},
     refusedCall: [401, { error: 'invalid_token', error_description: 'Token verification failed' }],
-    revoked: { reply: [200, ''] },
+    revocation: { reply: [200, ''] },
   },
   {
     preset: 'salesforce',
-    discovery: discovered('https://example.my.salesforce.com', {
+    discovery: discoveryAt('https://example.my.salesforce.com', {
       authorization_endpoint: '/services/oauth2/authorize',
       token_endpoint: '/services/oauth2/token',
       revocation_endpoint: '/services/oauth2/revoke',
       userinfo_endpoint: '/services/oauth2/userinfo',
       jwks_uri: '/id/keys',
     }),
-    issuesRefreshToken: asksFor('refresh_token'),
-    ...{ lifetime: 7200, afterRefresh: 'silent' },
+    issuesRefreshToken: requestsScope('refresh_token'),
+    ...{ accessTokenSeconds: 7200, afterRefresh: 'silent' },
     tokens: ({ kind, accessToken, refreshToken, idToken, scopes, apiUrl }) => ({
       ...{ access_token: accessToken, refresh_token: refreshToken, id_token: kind === 'code' ? idToken : undefined },
       ...{ signature: 'c2ln', scope: scopes.join(' '), instance_url: apiUrl },
       ...{ id: 'https://login.salesforce.com/id/00D/005', token_type: 'Bearer', issued_at: String(Date.now()) },
     }),
     refusedRefresh: [400, { error: 'invalid_grant', error_description: 'expired access/refresh token' }],
-    namedApi: 'https://other.my.salesforce.com',
+    apiUrlInTokens: 'https://other.my.salesforce.com',
     api: { 'https://other.my.salesforce.com/services/data/v60.0/chatter/users/me': { id: '005', name: 'Ada Quill' } },
     refusedCall: [401, [{ message: 'Session expired or invalid', errorCode: 'INVALID_SESSION_ID' }]],
-    revoked: { reply: [200, ''] },
+    revocation: { reply: [200, ''] },
   },
   {
     preset: 'slack-sign-in',
@@ -176,7 +177,7 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
     },
     checksPkce: false,
     claims: { 'https://slack.com/team_id': 'T1', 'https://slack.com/user_id': 'U1' },
-    ...{ issuesRefreshToken: () => false, lifetime: undefined, afterRefresh: 'silent' },
+    ...{ issuesRefreshToken: () => false, accessTokenSeconds: undefined, afterRefresh: 'silent' },
     tokens: ({ accessToken, idToken }) => ({
       ...{ ok: true, access_token: accessToken, token_type: 'Bearer', id_token: idToken },
     }),

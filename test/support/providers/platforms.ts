@@ -2,12 +2,12 @@
  * The behaviour of platforms. The presets name the source of each fact that a setting depends on. Unconfirmed facts are
  * simulated as assumed.
  */
-import { always, asksFor, discovered, type Profile, standard } from './profile.ts';
+import { always, discoveryAt, type Profile, requestsScope, standardTokens } from './profile.ts';
 
 const GITHUB = {
   sendsForms: true,
   endsOldAccess: true,
-  clientBy: ['client_secret_post'],
+  clientAuthentication: ['client_secret_post'],
   refusedClient: [200, { error: 'incorrect_client_credentials', error_description: 'The client_id is incorrect.' }],
   refusedCode: [200, { error: 'bad_verification_code', error_description: 'The code passed is incorrect or expired.' }],
   refusedRefresh: [200, { error: 'bad_refresh_token', error_description: 'The refresh token passed is incorrect.' }],
@@ -19,8 +19,8 @@ export const PLATFORMS: readonly Profile[] = [
   {
     ...GITHUB,
     preset: 'github-app',
-    granted: () => [],
-    ...{ issuesRefreshToken: always, lifetime: 28_800, afterRefresh: 'spent' },
+    grantedScopes: () => [],
+    ...{ issuesRefreshToken: always, accessTokenSeconds: 28_800, afterRefresh: 'spent' },
     tokens: ({ accessToken, refreshToken }) => ({
       ...{ access_token: accessToken, expires_in: 28_800, refresh_token: refreshToken },
       ...{ refresh_token_expires_in: 15_897_600, scope: '', token_type: 'bearer' },
@@ -29,18 +29,18 @@ export const PLATFORMS: readonly Profile[] = [
   {
     ...GITHUB,
     preset: 'github-oauth-app',
-    ...{ issuesRefreshToken: () => false, lifetime: undefined, afterRefresh: 'silent' },
+    ...{ issuesRefreshToken: () => false, accessTokenSeconds: undefined, afterRefresh: 'silent' },
     tokens: ({ accessToken, scopes }) => ({
       ...{ access_token: accessToken, scope: scopes.join(','), token_type: 'bearer' },
     }),
   },
   {
     preset: 'slack',
-    clientBy: ['client_secret_post'],
+    clientAuthentication: ['client_secret_post'],
     checksPkce: false,
-    refusal: (request) => (request.get('user_scope') ? undefined : 'invalid_scope'),
-    granted: () => ['channels:history', 'users:read'],
-    ...{ issuesRefreshToken: always, lifetime: 43_200, afterRefresh: 'spent' },
+    refusesAuthorization: (request) => (request.get('user_scope') ? undefined : 'invalid_scope'),
+    grantedScopes: () => ['channels:history', 'users:read'],
+    ...{ issuesRefreshToken: always, accessTokenSeconds: 43_200, afterRefresh: 'spent' },
     tokens: ({ kind, accessToken, refreshToken, scopes }) => {
       const tokens = {
         ...{ scope: scopes.join(','), access_token: accessToken, token_type: 'user' },
@@ -57,13 +57,13 @@ export const PLATFORMS: readonly Profile[] = [
   },
   {
     preset: 'atlassian',
-    clientBy: ['client_secret_post'],
-    refusal: (request) =>
+    clientAuthentication: ['client_secret_post'],
+    refusesAuthorization: (request) =>
       request.get('audience') === 'api.atlassian.com' && request.get('prompt') === 'consent'
         ? undefined
         : 'invalid_request',
-    issuesRefreshToken: asksFor('offline_access'),
-    ...{ lifetime: 3600, afterRefresh: 'spent', tokens: standard(3600) },
+    issuesRefreshToken: requestsScope('offline_access'),
+    ...{ accessTokenSeconds: 3600, afterRefresh: 'spent', tokens: standardTokens(3600) },
     refusedRefresh: [403, { error: 'invalid_grant', error_description: 'Unknown or invalid refresh token.' }],
     otherRefusals: [[403, { error: 'unauthorized_client', error_description: 'refresh_token is invalid' }]],
     api: { 'https://api.atlassian.com/me': { account_id: 'a1', name: 'Ada Quill', email: 'ada@example.test' } },
@@ -71,7 +71,7 @@ export const PLATFORMS: readonly Profile[] = [
   },
   {
     preset: 'gitlab',
-    discovery: discovered('https://gitlab.com', {
+    discovery: discoveryAt('https://gitlab.com', {
       ...{ authorization_endpoint: '/oauth/authorize', token_endpoint: '/oauth/token' },
       ...{
         userinfo_endpoint: '/oauth/userinfo',
@@ -80,20 +80,20 @@ export const PLATFORMS: readonly Profile[] = [
       },
     }),
     issuesRefreshToken: always,
-    ...{ lifetime: 7200, afterRefresh: 'spent', endsOldAccess: true },
-    tokens: standard(7200, { token_type: 'Bearer', created_at: 1_607_635_748 }),
+    ...{ accessTokenSeconds: 7200, afterRefresh: 'spent', endsOldAccess: true },
+    tokens: standardTokens(7200, { token_type: 'Bearer', created_at: 1_607_635_748 }),
     refusedRefresh: [
       400,
       { error: 'invalid_grant', error_description: 'The provided authorization grant is invalid.' },
     ],
     api: { 'https://gitlab.com/api/v4/user': { id: 1, username: 'ada' } },
     refusedCall: [401, { error: 'invalid_token', error_description: 'Token is expired.' }],
-    revoked: { reply: [200, {}] },
+    revocation: { reply: [200, {}] },
   },
   {
     preset: 'zoom',
-    clientBy: ['client_secret_basic'],
-    ...{ issuesRefreshToken: always, lifetime: 3599, afterRefresh: 'spent' },
+    clientAuthentication: ['client_secret_basic'],
+    ...{ issuesRefreshToken: always, accessTokenSeconds: 3599, afterRefresh: 'spent' },
     tokens: ({ accessToken, refreshToken, scopes, apiUrl }) => ({
       ...{ access_token: accessToken, token_type: 'bearer', refresh_token: refreshToken, expires_in: 3599 },
       ...{ scope: scopes.join(' '), api_url: apiUrl },
@@ -101,16 +101,16 @@ export const PLATFORMS: readonly Profile[] = [
     refusedClient: [400, { reason: 'Invalid client_id or client_secret', error: 'invalid_client' }],
     refusedRefresh: [400, { reason: 'Invalid Token!', error: 'invalid_grant' }],
     otherRefusals: [[401, { reason: 'Invalid Token!', error: 'invalid_request' }]],
-    namedApi: 'https://api-eu.zoom.us',
+    apiUrlInTokens: 'https://api-eu.zoom.us',
     api: { 'https://api-eu.zoom.us/v2/users/me': { id: 'ada', display_name: 'Ada Quill' } },
     refusedCall: [401, { code: 124, message: 'Invalid access token.' }],
-    revoked: { reply: [200, { status: 'success' }] },
+    revocation: { reply: [200, { status: 'success' }] },
   },
   {
     preset: 'hubspot',
-    clientBy: ['client_secret_post'],
+    clientAuthentication: ['client_secret_post'],
     checksPkce: false,
-    ...{ issuesRefreshToken: always, lifetime: 1800, afterRefresh: 'kept' },
+    ...{ issuesRefreshToken: always, accessTokenSeconds: 1800, afterRefresh: 'kept' },
     tokens: ({ accessToken, refreshToken, scopes }) => ({
       ...{ token_type: 'bearer', refresh_token: refreshToken, access_token: accessToken, expires_in: 1800 },
       ...{ hub_id: 62_515, scopes, user_id: 1 },
@@ -125,7 +125,7 @@ export const PLATFORMS: readonly Profile[] = [
     otherRefusals: [[400, { status: 'BAD_REFRESH_TOKEN', message: 'missing or unknown refresh token' }]],
     api: { 'https://api.hubapi.com/account-info/v3/details': { portalId: 62_515 } },
     refusedCall: [401, { status: 'error', category: 'EXPIRED_AUTHENTICATION' }],
-    revoked: { reply: [200, ''] },
+    revocation: { reply: [200, ''] },
   },
   {
     preset: 'intuit',
@@ -146,7 +146,7 @@ export const PLATFORMS: readonly Profile[] = [
     checksPkce: false,
     callback: { realmId: '9130357948' },
     claims: { realmid: '9130357948' },
-    ...{ issuesRefreshToken: always, lifetime: 3600, afterRefresh: 'kept' },
+    ...{ issuesRefreshToken: always, accessTokenSeconds: 3600, afterRefresh: 'kept' },
     tokens: ({ kind, accessToken, refreshToken, idToken }) => ({
       ...{ token_type: 'bearer', expires_in: 3600, refresh_token: refreshToken },
       ...{ x_refresh_token_expires_in: 8_726_400, access_token: accessToken },
@@ -155,6 +155,6 @@ export const PLATFORMS: readonly Profile[] = [
     refusedRefresh: [400, { error: 'invalid_grant', error_description: 'Incorrect or invalid refresh token' }],
     api: { 'https://quickbooks.api.intuit.com/v3/company/9130357948/companyinfo/9130357948': { CompanyInfo: {} } },
     refusedCall: [401, { fault: { type: 'AUTHENTICATION' } }],
-    revoked: { reply: [200, ''], takes: 'application/json' },
+    revocation: { reply: [200, ''], contentType: 'application/json' },
   },
 ];

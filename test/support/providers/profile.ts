@@ -21,9 +21,9 @@ export interface Profile {
   /** The URL of discovery, and the document with the provider's real URLs. */
   discovery?: { url: string; document: Json };
   /** Accepted methods of client authentication. Default: both with a secret. */
-  clientBy?: readonly ('client_secret_basic' | 'client_secret_post')[];
+  clientAuthentication?: readonly ('client_secret_basic' | 'client_secret_post')[];
   /** Returns the error of a refused authorization request. */
-  refusal?: (request: URLSearchParams) => string | undefined;
+  refusesAuthorization?: (request: URLSearchParams) => string | undefined;
   /** Parameters of the callback in addition to code and state. */
   callback?: Json;
   /** Sends `iss` in the callback (RFC 9207). */
@@ -33,11 +33,11 @@ export interface Profile {
   /** Additional claims of ID tokens; `iss` as the provider's real URL. */
   claims?: Json;
   /** The granted scopes in its response. Default: those of the request. */
-  granted?: (requested: readonly string[]) => readonly string[];
+  grantedScopes?: (requested: readonly string[]) => readonly string[];
   /** @param isKnown whether the user has consented before */
   issuesRefreshToken: (request: URLSearchParams, isKnown: boolean) => boolean;
   /** Lifetime of an access token in seconds; undefined: until it is revoked. */
-  lifetime: number | undefined;
+  accessTokenSeconds: number | undefined;
   /** A used refresh token. `kept`: valid and returned; `silent`: valid, not returned; `spent`: replaced. */
   afterRefresh: 'kept' | 'silent' | 'spent';
   /** A refresh ends the previous access token. */
@@ -55,16 +55,16 @@ export interface Profile {
   /** The response body of each URL of the API. */
   api: Record<string, Json>;
   /** The URL of the API in token responses, if they contain it. */
-  namedApi?: string;
+  apiUrlInTokens?: string;
   refusedCall: Reply;
   /** The reply of the revocation endpoint. `takes`: the content type that it accepts. */
-  revoked?: { reply: Reply; takes?: string };
+  revocation?: { reply: Reply; contentType?: string };
   /** Its access tokens are not for an API. */
   isForSignIn?: true;
 }
 
 /** RFC 6749 section 5.1, with `scope`. */
-export const standard =
+export const standardTokens =
   (lifetime: number, more: Json = {}) =>
   ({ accessToken, refreshToken, idToken, scopes }: Issued): Json => ({
     ...{ access_token: accessToken, token_type: 'Bearer', expires_in: lifetime },
@@ -72,14 +72,14 @@ export const standard =
     ...more,
   });
 
-export const asksFor = (scope: string) => (request: URLSearchParams) =>
+export const requestsScope = (scope: string) => (request: URLSearchParams) =>
   (request.get('scope') ?? '').split(' ').includes(scope);
 export const always = () => true;
 
 export const RS256 = { id_token_signing_alg_values_supported: ['RS256'], code_challenge_methods_supported: ['S256'] };
 
 /** Discovery whose endpoints are all below the issuer. */
-export function discovered(issuer: string, endpoints: Record<string, string>, more: Json = {}) {
+export function discoveryAt(issuer: string, endpoints: Record<string, string>, more: Json = {}) {
   const base = issuer.replace(/\/$/, '');
   const urls = Object.entries(endpoints).map(([name, path]) => [name, base + path]);
   return {

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startGatehouse } from '../../../../src/gatehouse/start.ts';
 import { DATABASE_FILE } from '../../../../src/shared/storage/sqlite/store.ts';
-import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { pass } from '../../../support/passing-time.ts';
 import { freePort } from '../../../support/ports.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 import { makeAdminToken } from '../../../support/terminal.ts';
-import { PATIENTLY } from '../../../support/until.ts';
+import { advanceClock } from '../../../support/test-clock.ts';
+import { LONG_TIMEOUT } from '../../../support/until.ts';
 
 let site: TestSite;
 let token: string;
@@ -28,8 +28,8 @@ async function call(
   path = '',
   { method = 'GET', body, by = token, from = site.url }: Partial<Record<string, string>> = {},
 ) {
-  const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${by}` };
-  const response = await ask(`${from}${URL_OF_TOKENS}${path}`, {
+  const headers = { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${by}` };
+  const response = await sendRequest(`${from}${URL_OF_TOKENS}${path}`, {
     method: method ?? 'GET',
     headers,
     ...(body ? { body } : {}),
@@ -91,7 +91,7 @@ describe('an admin token', () => {
       method: 'POST',
       body: wanted({ expiresAt: new Date(Date.now() + 60_000).toISOString() }),
     });
-    pass(61);
+    advanceClock(61);
     const expired = await call('', { by: json.token });
     expect(expired.status).toBe(401);
     const unknown = await call('', { by: token.replace(/.$/, (last) => (last === 'x' ? 'y' : 'x')) });
@@ -103,14 +103,14 @@ describe('an admin token', () => {
     ];
     expect(comparableOf(expired)).toEqual(comparableOf(unknown));
     expect((await call(`/${json.id}`)).json).toMatchObject({ expired: true });
-    pass(-61);
+    advanceClock(-61);
   });
 
   test('shows when it was last used', async () => {
     const { json } = await call('', { method: 'POST', body: wanted() });
     expect((await call(`/${json.id}`)).json.lastUsedAt).toBeNull();
     await call('', { by: json.token });
-    await vi.waitFor(async () => expect((await call(`/${json.id}`)).json.lastUsedAt).not.toBeNull(), PATIENTLY);
+    await vi.waitFor(async () => expect((await call(`/${json.id}`)).json.lastUsedAt).not.toBeNull(), LONG_TIMEOUT);
   });
 
   test.each([

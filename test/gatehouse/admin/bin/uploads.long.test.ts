@@ -2,12 +2,12 @@
 import { request } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, FORM, PAGE } from '../../../support/ask.ts';
 import { withCheckDigit } from '../../../support/bins.ts';
 import { useBrowser } from '../../../support/browser.ts';
 import type { Page, UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { throughProvider } from '../../../support/journey.ts';
+import { completeProviderSignIn } from '../../../support/journey.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../../support/send-request.ts';
 import { until } from '../../../support/until.ts';
 import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../../relay/service.ts';
@@ -35,7 +35,7 @@ afterAll(async () => {
 
 async function credentials(): Promise<Record<string, string>> {
   const { json } = await getJson(agent, `${site.url}/session`);
-  return { ...DATA, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(json.csrfToken) };
+  return { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(json.csrfToken) };
 }
 
 const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
@@ -43,7 +43,7 @@ const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).jso
 /** By the API, with the session of an administrator. */
 async function upload(body: string | Buffer, query: string, type = 'text/csv') {
   const headers = { ...(await credentials()), 'content-type': type };
-  const { status, body: text } = await ask(`${site.url}/admin/api/bin/uploads?${query}`, {
+  const { status, body: text } = await sendRequest(`${site.url}/admin/api/bin/uploads?${query}`, {
     ...{ method: 'POST', headers, body },
   });
   return { status, json: JSON.parse(text) as Record<string, unknown> };
@@ -163,7 +163,7 @@ async function sendForm(fields: Record<string, string>, file?: string) {
   const all = { _csrf: String(session.csrfToken), date: '2026-11-01', source: '', licence: '', columns: '', ...fields };
   for (const [name, value] of Object.entries(all)) form.append(name, value);
   form.append('file', new Blob([file ?? '']), file === undefined ? '' : 'rows.csv');
-  const headers = { ...PAGE, cookie: agent.cookies.header(site.url), origin: site.url };
+  const headers = { ...ACCEPT_HTML, cookie: agent.cookies.header(site.url), origin: site.url };
   const response = await fetch(`${site.url}/admin/bin/import`, {
     ...{ method: 'POST', headers, body: form, redirect: 'manual' },
   });
@@ -187,8 +187,8 @@ test('a double click on the button imports once, and leads to the same page', as
   const form = new URLSearchParams();
   for (const name of ['_csrf', '_form'])
     form.set(name, page.body.match(new RegExp(`name="${name}" value="([^"]+)"`))?.[1] ?? '');
-  const headers = { ...PAGE, ...FORM, cookie: agent.cookies.header(site.url), origin: site.url };
-  const click = () => ask(`${page.url}/import`, { method: 'POST', headers, body: form.toString() });
+  const headers = { ...ACCEPT_HTML, ...FORM_BODY, cookie: agent.cookies.header(site.url), origin: site.url };
+  const click = () => sendRequest(`${page.url}/import`, { method: 'POST', headers, body: form.toString() });
   const both = await Promise.all([click(), click()]);
   expect(both.map(({ status }) => status)).toEqual([303, 303]);
   expect(both[0]?.headers.location).toBe(both[1]?.headers.location);
@@ -229,7 +229,10 @@ test('refuses unusable files with the cause, without repeating a card number', a
   const columns = await upload('LOW;x\n', `${about}&columns=start=LOW`);
   expect(JSON.stringify(columns.json.errors)).toContain('Name at least the columns of start and country.');
   const large = { ...(await credentials()), 'content-type': 'text/csv', 'content-length': String(65 * 2 ** 20) };
-  const { status } = await ask(`${site.url}/admin/api/bin/uploads?${about}`, { method: 'POST', headers: large });
+  const { status } = await sendRequest(`${site.url}/admin/api/bin/uploads?${about}`, {
+    method: 'POST',
+    headers: large,
+  });
   expect(status).toBe(413);
 });
 
@@ -276,7 +279,7 @@ test('in the browser: file, look at the rejected row, import with three clicks, 
   await admin.call('POST', `/bin/uploads/${before.json.id}/import`, {});
   const page = await openPage();
   await page.goto(`${site.url}/sign-in`);
-  await throughProvider(page, site, 'admin@example.test');
+  await completeProviderSignIn(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin/bin`);
   await page.getByRole('link', { name: 'Import BIN data' }).click();
   await page.getByLabel('Date of the data').fill('2026-11-20');

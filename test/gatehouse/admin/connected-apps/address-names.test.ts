@@ -7,8 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../../../src/shared/outbound/address-policy.ts';
 import { createOutbound } from '../../../../src/shared/outbound/outbound.ts';
-import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
-import { startAlone, type TestGatehouse } from '../../../support/gatehouse.ts';
+import { startWithoutSandbox, type TestGatehouse } from '../../../support/gatehouse.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 import { makeAdminToken } from '../../../support/terminal.ts';
 
 let site: TestGatehouse;
@@ -16,7 +16,7 @@ let token: string;
 let server: Server;
 let hits = 0;
 beforeAll(async () => {
-  site = await startAlone({ apps: [], env: { INTERNAL_HOSTS: '127.0.0.2' } });
+  site = await startWithoutSandbox({ apps: [], env: { INTERNAL_HOSTS: '127.0.0.2' } });
   token = await makeAdminToken(site);
   server = createServer((_req, res) => {
     hits += 1;
@@ -30,9 +30,9 @@ afterAll(async () => {
 });
 
 async function register(changes: Record<string, unknown>) {
-  const { status, body } = await ask(`${site.url}/admin/api/connected-apps`, {
+  const { status, body } = await sendRequest(`${site.url}/admin/api/connected-apps`, {
     method: 'POST',
-    headers: { ...DATA, ...JSON_BODY, authorization: `Bearer ${token}` },
+    headers: { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${token}` },
     body: JSON.stringify({
       id: 'named',
       name: 'Named',
@@ -54,7 +54,7 @@ test('R79 a token from the command works in the API, which refuses a name of a p
 test('R79 a redirect to a private address is not followed', async () => {
   const { port } = server.address() as AddressInfo;
   expect((await register({ issuer: `http://127.0.0.2:${port}`, signIn: { allow: 'everyone' } })).status).toBe(201);
-  const started = await ask(`${site.url}/sign-in?app=named`, { headers: DATA });
+  const started = await sendRequest(`${site.url}/sign-in?app=named`, { headers: ACCEPT_JSON });
   expect(started.status).toBeGreaterThanOrEqual(500);
   expect(hits).toBe(1);
 });

@@ -3,17 +3,17 @@
  * issuer.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 import { makeAdminToken } from '../../../support/terminal.ts';
 
 let site: TestSite;
 beforeAll(async () => {
   // Nobody can sign in with an app of the file: what is registered would be the only one.
   site = await startSite({ app: { signIn: undefined } });
-  const made = await ask(`${site.url}/admin/api/connected-apps`, {
+  const made = await sendRequest(`${site.url}/admin/api/connected-apps`, {
     method: 'POST',
-    headers: { ...DATA, ...JSON_BODY, authorization: `Bearer ${await makeAdminToken(site)}` },
+    headers: { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${await makeAdminToken(site)}` },
     body: JSON.stringify(sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET })),
   });
   expect(made.status).toBe(201);

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startGatehouse } from '../../../../src/gatehouse/start.ts';
 import { CALLBACK_URL_ADVICE } from '../../../../src/shared/provider/callback-url.ts';
-import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import { createUserAgent } from '../../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { freePort } from '../../../support/ports.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 import { until } from '../../../support/until.ts';
 
 let site: TestSite;
@@ -33,9 +33,9 @@ async function call(method: string, path: string, body?: unknown, from = site.ur
     status,
     headers,
     body: text,
-  } = await ask(`${from}/admin/api/connected-apps${path}`, {
+  } = await sendRequest(`${from}/admin/api/connected-apps${path}`, {
     method,
-    headers: { ...DATA, ...JSON_BODY, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
+    headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   return { status, headers, json: text === '' ? {} : JSON.parse(text) };
@@ -137,19 +137,19 @@ describe('an app is registered, used, changed and deleted', () => {
   test('R88 a disabled app allows no sign-in and no call, and its page says so', async () => {
     const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     const threads = `${site.url}/threads/current?app=second`;
-    expect((await agent.get(threads, { headers: DATA })).status).toBe(200);
+    expect((await agent.get(threads, { headers: ACCEPT_JSON })).status).toBe(200);
     const { json: read } = await call('GET', '/second');
     const { clientSecret: _, ...app } = secondApp();
     const disabled = await call('PUT', '/second', { ...app, disabled: true, version: read.version });
     expect(disabled.json).toMatchObject({ disabled: true, usable: false });
-    expect((await agent.get(threads, { headers: DATA })).status).toBe(404);
+    expect((await agent.get(threads, { headers: ACCEPT_JSON })).status).toBe(404);
     expect((await createUserAgent().get(`${site.url}/sign-in?app=second`)).status).toBe(404);
     const page = await agent.get(`${site.url}/connections/second`);
     expect(page.body).toContain('An administrator has disabled this app');
     expect(page.forms.some(({ action }) => action.endsWith('/connections/second'))).toBe(false);
     const enabled = await call('PUT', '/second', { ...app, version: disabled.json.version });
     expect(enabled.json).toMatchObject({ usable: true });
-    expect((await agent.get(threads, { headers: DATA })).status).toBe(200);
+    expect((await agent.get(threads, { headers: ACCEPT_JSON })).status).toBe(200);
   });
 
   test('a sign-in fails if the app is disabled meanwhile', async () => {
@@ -181,7 +181,9 @@ describe('an app is registered, used, changed and deleted', () => {
   });
 
   test('R88 each change has an audit entry with actor, target and address, and without the secret', async () => {
-    const { body } = await ask(`${site.url}/admin/api/audit?limit=200`, { headers: { ...DATA, cookie: admin.cookie } });
+    const { body } = await sendRequest(`${site.url}/admin/api/audit?limit=200`, {
+      headers: { ...ACCEPT_JSON, cookie: admin.cookie },
+    });
     const told = (JSON.parse(body).items as Record<string, unknown>[]).filter(({ target }) =>
       JSON.stringify(target ?? {}).includes('"second"'),
     );
@@ -231,9 +233,9 @@ describe('refusals', () => {
 
   test('R71 callback URLs can be checked without storing anything', async () => {
     const judge = async (urls: string[]) => {
-      const { status, body } = await ask(`${site.url}/admin/api/callback-urls`, {
+      const { status, body } = await sendRequest(`${site.url}/admin/api/callback-urls`, {
         method: 'POST',
-        headers: { ...DATA, ...JSON_BODY, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
+        headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
         body: JSON.stringify({ urls }),
       });
       return { status, json: JSON.parse(body) };
@@ -271,11 +273,13 @@ describe('refusals', () => {
   });
 
   test('R66 a form sent as JSON, and an invalid body', async () => {
-    const headers = { ...DATA, cookie: admin.cookie, 'x-csrf-token': admin.csrf };
+    const headers = { ...ACCEPT_JSON, cookie: admin.cookie, 'x-csrf-token': admin.csrf };
     const form = { ...headers, 'content-type': 'application/x-www-form-urlencoded' };
     const url = `${site.url}/admin/api/connected-apps`;
-    expect((await ask(url, { method: 'POST', headers: form, body: 'id=x' })).status).toBe(400);
-    expect((await ask(url, { method: 'POST', headers: { ...headers, ...JSON_BODY }, body: '{' })).status).toBe(400);
+    expect((await sendRequest(url, { method: 'POST', headers: form, body: 'id=x' })).status).toBe(400);
+    expect((await sendRequest(url, { method: 'POST', headers: { ...headers, ...JSON_BODY }, body: '{' })).status).toBe(
+      400,
+    );
   });
 
   test('an app of the file cannot be changed or deleted', async () => {
@@ -316,7 +320,8 @@ describe('several processes', () => {
     const env = { ...site.env, PORT: String(port), MANAGEMENT_PORT: String(managementPort), PUBLIC_URL: site.url };
     const other = await startGatehouse(env, { write: () => undefined });
     const elsewhere = `http://127.0.0.1:${port}`;
-    const status = async (url = elsewhere) => (await ask(`${url}/sign-in?app=second`, { headers: DATA })).status;
+    const status = async (url = elsewhere) =>
+      (await sendRequest(`${url}/sign-in?app=second`, { headers: ACCEPT_JSON })).status;
     try {
       expect(await status()).toBe(404);
       const { json } = await call('POST', '', secondApp());

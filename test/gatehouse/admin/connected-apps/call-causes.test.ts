@@ -3,10 +3,10 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Finding } from '../../../../src/gatehouse/connected-apps/finding.ts';
-import { ask, PAGE } from '../../../support/ask.ts';
 import { sandboxApp, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { freePort } from '../../../support/ports.ts';
 import { selfSigned } from '../../../support/self-signed.ts';
+import { ACCEPT_HTML, sendRequest } from '../../../support/send-request.ts';
 import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../../relay/service.ts';
 
@@ -76,7 +76,7 @@ test.each(CASES)('the doctor names the cause and the cure: %s', async (id, words
 });
 
 test.each(CASES)('the record of a sign-in names them, too: %s', async (id, words, advice) => {
-  const page = await ask(`${site.url}/sign-in?app=${id}`, { headers: PAGE });
+  const page = await sendRequest(`${site.url}/sign-in?app=${id}`, { headers: ACCEPT_HTML });
   const reference = /<code class="reference"[^>]*>(\w{8})</.exec(page.body)?.[1] ?? '';
   expect(page.body).not.toMatch(words());
   const { status, json } = await admin.call('GET', `/sign-ins/${reference}`);

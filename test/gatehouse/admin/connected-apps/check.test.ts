@@ -3,9 +3,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CHECKS, type Finding } from '../../../../src/gatehouse/connected-apps/finding.ts';
-import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 import { runCommand } from '../../../support/terminal.ts';
 
 let site: TestSite;
@@ -32,9 +32,14 @@ afterAll(() => site.close());
 
 async function check(id: string) {
   const { json } = await getJson(agent, `${site.url}/session`);
-  const answer = await ask(`${site.url}/admin/api/connected-apps/${id}/check`, {
+  const answer = await sendRequest(`${site.url}/admin/api/connected-apps/${id}/check`, {
     method: 'POST',
-    headers: { ...DATA, ...JSON_BODY, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(json.csrfToken) },
+    headers: {
+      ...ACCEPT_JSON,
+      ...JSON_BODY,
+      cookie: agent.cookies.header(site.url),
+      'x-csrf-token': String(json.csrfToken),
+    },
     body: '{}',
   });
   return {

@@ -1,8 +1,8 @@
 /** Deleting an app with pending revocations: the confirmation page counts them, and they are abandoned. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keys } from '../../../../src/shared/storage/keys.ts';
+import { status } from '../../../support/broken-responses.ts';
 import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
-import { status } from '../../../support/hostile-answers.ts';
 import { until } from '../../../support/until.ts';
 import { disconnect, openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../../relay/service.ts';
@@ -38,7 +38,7 @@ async function leavePending(app: string, sub: string): Promise<void> {
   await attempt(site, { agent: user });
   const page = await user.get(`${site.url}/connections/${app}`);
   await user.submit(page, {}, { button: 'Connect' });
-  site.provider.set({ answers: { revocation: status(503) } });
+  site.provider.setModes({ responses: { revocation: status(503) } });
   expect(await disconnect(site, user, app)).toMatchObject({ revocation: 'pending' });
 }
 

@@ -1,9 +1,9 @@
 /** Connected apps and admin tokens on shared storage: every process has a change within a second. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
-import { startAlone, type TestGatehouse } from '../../../support/gatehouse.ts';
+import { startWithoutSandbox, type TestGatehouse } from '../../../support/gatehouse.ts';
 import { skipWithout } from '../../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 import { makeAdminToken } from '../../../support/terminal.ts';
 import { until } from '../../../support/until.ts';
 
@@ -13,9 +13,9 @@ let other: TestGatehouse;
 beforeAll(async () => {
   if (missingRedis) return;
   redis = await startRedis();
-  one = await startAlone({ apps: [], env: { REDIS_URL: redis.url } });
+  one = await startWithoutSandbox({ apps: [], env: { REDIS_URL: redis.url } });
   const { ENCRYPTION_KEYS = '', SESSION_SECRETS = '' } = one.env;
-  other = await startAlone({ apps: [], env: { REDIS_URL: redis.url, ENCRYPTION_KEYS, SESSION_SECRETS } });
+  other = await startWithoutSandbox({ apps: [], env: { REDIS_URL: redis.url, ENCRYPTION_KEYS, SESSION_SECRETS } });
 });
 afterAll(async () => {
   await one?.close();
@@ -26,9 +26,9 @@ afterAll(async () => {
 test('R81 an app and a token are created and deleted in both processes', async (context) => {
   skipWithout(context, missingRedis);
   const token = await makeAdminToken(one);
-  const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${token}` };
+  const headers = { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${token}` };
   const apps = (site: TestGatehouse, path = '', more: { method?: string; body?: string } = {}) =>
-    ask(`${site.url}/admin/api/connected-apps${path}`, { headers, ...more });
+    sendRequest(`${site.url}/admin/api/connected-apps${path}`, { headers, ...more });
   const body = JSON.stringify({
     id: 'everywhere',
     name: 'Everywhere',
@@ -44,14 +44,16 @@ test('R81 an app and a token are created and deleted in both processes', async (
   expect(await until(async () => (await apps(other, '/everywhere')).status === 200)).toBeLessThan(1_000);
   const disabled = JSON.parse((await apps(other, '/everywhere')).body);
   expect(disabled).toMatchObject({ disabled: true, usable: false });
-  const start = async () => (await ask(`${other.url}/sign-in?app=everywhere`, { headers: DATA })).status;
+  const start = async () => (await sendRequest(`${other.url}/sign-in?app=everywhere`, { headers: ACCEPT_JSON })).status;
   expect(await start()).toBe(404);
   const enabled = JSON.stringify({ ...JSON.parse(body), disabled: false, version: disabled.version });
   expect((await apps(one, '/everywhere', { method: 'PUT', body: enabled })).status).toBe(200);
   expect(await until(async () => (await start()) !== 404)).toBeLessThan(1_000);
 
   expect((await apps(other, '/everywhere', { method: 'DELETE' })).status).toBe(204);
-  const [{ id }] = JSON.parse((await ask(`${one.url}/admin/api/admin-tokens`, { headers })).body).items;
-  expect((await ask(`${one.url}/admin/api/admin-tokens/${id}`, { method: 'DELETE', headers })).status).toBe(204);
+  const [{ id }] = JSON.parse((await sendRequest(`${one.url}/admin/api/admin-tokens`, { headers })).body).items;
+  expect((await sendRequest(`${one.url}/admin/api/admin-tokens/${id}`, { method: 'DELETE', headers })).status).toBe(
+    204,
+  );
   expect((await apps(other)).status).toBe(401);
 });

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { wordsOfKind } from '../../../../src/gatehouse/admin/keys/routes.ts';
 import { keys, SEALED_KINDS } from '../../../../src/shared/storage/keys.ts';
-import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 
 let site: TestSite;
 let agent: UserAgent;
@@ -76,13 +76,13 @@ test('the page has words for every kind of encrypted record, and shows a kind of
 test('R88: an administrator publishes the next signing key once, with an audit entry', async () => {
   const { json } = await getJson(agent, `${site.url}/session`);
   const headers = {
-    ...DATA,
+    ...ACCEPT_JSON,
     ...JSON_BODY,
     cookie: agent.cookies.header(site.url),
     'x-csrf-token': String(json.csrfToken),
   };
   for (let times = 0; times < 2; times += 1) {
-    const { status } = await ask(`${site.url}/admin/api/keys/rotate`, { method: 'POST', headers, body: '{}' });
+    const { status } = await sendRequest(`${site.url}/admin/api/keys/rotate`, { method: 'POST', headers, body: '{}' });
     expect(status).toBe(204);
   }
   const { json: after } = await getJson(agent, `${site.url}/admin/api/keys`);

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { exampleCalls } from '../../../../src/gatehouse/admin/policy/example-calls.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { skipWithout } from '../../../support/missing.ts';
-import { PATIENTLY } from '../../../support/until.ts';
+import { LONG_TIMEOUT } from '../../../support/until.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf, assertionOf } from '../../relay/service.ts';
 
@@ -56,7 +56,7 @@ async function outputOf(language: Language, code: string, proofs: Record<string,
   writeFileSync(file, code);
   const [command = '', ...options] = COMMANDS[language](file);
   const env = { PATH: process.env.PATH, RELAY_TOKEN: relayToken.token, ...proofs };
-  return (await run(command, options, { env, ...PATIENTLY })).stdout;
+  return (await run(command, options, { env, ...LONG_TIMEOUT })).stdout;
 }
 
 const missing = (program: string) => (spawnSync(program, ['--version']).status === 0 ? undefined : program);
@@ -84,7 +84,7 @@ describe('the shell command that gets an assertion', () => {
     writeFileSync(file, `exec < '${session}'\n${assertion?.shell}\n${curl}`);
     writeFileSync(session, `${value}\n`);
     const env = { PATH: process.env.PATH, RELAY_TOKEN: relayToken.token };
-    expect((await run(shell, [file], { env, ...PATIENTLY })).stdout).toMatch(/"thread"/);
+    expect((await run(shell, [file], { env, ...LONG_TIMEOUT })).stdout).toMatch(/"thread"/);
   });
 
   test('is omitted if the call needs no assertion', async () => {

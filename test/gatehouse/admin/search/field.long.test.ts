@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../../../support/browser.ts';
 import { startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { throughProvider } from '../../../support/journey.ts';
+import { completeProviderSignIn } from '../../../support/journey.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
@@ -14,7 +14,7 @@ afterAll(() => site.close());
 test('`/` focuses the field, and Enter finds the user', async () => {
   const page = await openPage();
   await page.goto(`${site.url}/sign-in`);
-  await throughProvider(page, site, 'admin@example.test');
+  await completeProviderSignIn(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin/users`);
   const field = page.getByLabel('Search everything');
 

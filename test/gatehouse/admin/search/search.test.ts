@@ -1,10 +1,10 @@
 /** The search of the administration: each kind of record, without secrets in URLs. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createRecordStore } from '../../../../src/gatehouse/sign-in-record/record-store.ts';
-import { ask, FORM } from '../../../support/ask.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { withoutRandomTexts } from '../../../support/random-texts.ts';
+import { FORM_BODY, sendRequest } from '../../../support/send-request.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../../relay/service.ts';
 
@@ -42,9 +42,9 @@ async function typed(text: string): Promise<{ path: string; body: string; hops: 
   const { _csrf = '' } = Object.fromEntries(
     [...home.body.matchAll(/name="(_csrf)" value="([^"]+)"/g)].map(([, name, value]) => [name, value]),
   );
-  const headers = { ...FORM, cookie: agent.cookies.header(site.url), origin: site.url };
+  const headers = { ...FORM_BODY, cookie: agent.cookies.header(site.url), origin: site.url };
   const body = new URLSearchParams({ _csrf, search: text }).toString();
-  const first = await ask(`${site.url}/admin/search`, { method: 'POST', headers, body });
+  const first = await sendRequest(`${site.url}/admin/search`, { method: 'POST', headers, body });
   expect(first.status).toBe(303);
   const hops = [String(first.headers.location)];
   const page = await agent.get(new URL(hops[0] ?? '', site.url).href);
@@ -121,7 +121,7 @@ test('finds an audit entry by its id and by its request id', async () => {
   expect(hits?.items).toMatchObject([{ id: entry?.id, name: 'Signed in', detail, exact: true }]);
   const page = await agent.get(`${site.url}${hits?.items[0]?.path}`);
   expect(page.body).toContain(entry?.requestId.slice(0, 8) ?? '');
-  const refused = await ask(`${site.url}/admin/api/users`, { headers: { authorization: 'Bearer gtha_wrong' } });
+  const refused = await sendRequest(`${site.url}/admin/api/users`, { headers: { authorization: 'Bearer gtha_wrong' } });
   const requestId = String(refused.headers['x-request-id']);
   await expect
     .poll(async () => (await search(requestId)).groups)
@@ -217,5 +217,5 @@ test('responds to searches without hits, without text, and by other users', asyn
   const { agent: other } = await signIn(site, 'user@example.test');
   expect((await getJson(other, `${site.url}/admin/api/search?q=x`)).status).toBe(403);
   expect((await other.get(`${site.url}/admin/search?q=x`)).status).toBe(403);
-  expect((await ask(`${site.url}/admin/api/search?q=x`)).status).toBe(401);
+  expect((await sendRequest(`${site.url}/admin/api/search?q=x`)).status).toBe(401);
 });

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AppError, type ProblemCode } from '../../../../src/shared/errors.ts';
 import { createProblemReferences } from '../../../../src/shared/pages/problem-references.ts';
-import { ask, FORM, PAGE } from '../../../support/ask.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { emptyPlace } from '../../../support/places.ts';
+import { ACCEPT_HTML, FORM_BODY, sendRequest } from '../../../support/send-request.ts';
+import { createTestStorage } from '../../../support/test-storage.ts';
 import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../../relay/service.ts';
 
@@ -33,7 +33,7 @@ describe('over HTTP', () => {
   });
 
   const visit = (path: string, more: { headers?: Record<string, string>; method?: string; body?: string } = {}) =>
-    ask(site.url + path, { ...more, headers: { ...PAGE, ...more.headers } });
+    sendRequest(site.url + path, { ...more, headers: { ...ACCEPT_HTML, ...more.headers } });
   const cookie = () => agent.cookies.header(site.url);
 
   test.each<[string, string, () => Parameters<typeof visit>[1], ProblemCode]>([
@@ -42,7 +42,7 @@ describe('over HTTP', () => {
     [
       'a form',
       '/bin',
-      () => ({ method: 'POST', headers: FORM, body: new URLSearchParams({ _csrf: csrf, bin: '12' }).toString() }),
+      () => ({ method: 'POST', headers: FORM_BODY, body: new URLSearchParams({ _csrf: csrf, bin: '12' }).toString() }),
       'invalid_bin',
     ],
   ])('the reference of a signed-in user is found: %s', async (_what, path, request, code) => {
@@ -96,8 +96,8 @@ describe('over HTTP', () => {
 });
 
 test('keeps a limited number of references for a day, each for one error', async () => {
-  const place = await emptyPlace('SQLite');
-  await place.look(async (store) => {
+  const place = await createTestStorage('SQLite');
+  await place.withStore(async (store) => {
     let now = Date.parse('2026-01-01T12:00:00Z');
     const references = createProblemReferences({
       store,

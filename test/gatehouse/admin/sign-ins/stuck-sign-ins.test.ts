@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { pass } from '../../../support/passing-time.ts';
+import { advanceClock } from '../../../support/test-clock.ts';
 
 let site: TestSite;
 let admin: UserAgent;
@@ -44,10 +44,10 @@ test('shows the probable cause at once, and later is grouped with similar ones b
   const asked = await denied.get(`${site.url}/sign-in?app=platform`);
   const consent = await denied.submit(asked, { login: 'user@example.test', password: 'gatehouse-demo' });
   await denied.submit(consent, {}, { button: 'Deny' });
-  pass(180);
+  advanceClock(180);
   const groups = whatFails(await list());
   const stuck = await admin.get(site.url + path);
-  pass(-180);
+  advanceClock(-180);
   const rows = groups.split('<tr>').slice(2);
   expect(rows.map((row) => /data-label="Count"[^>]*>(\d+)/.exec(row)?.[1])).toEqual(['2', '1']);
   expect(rows[0]).toContain('Started, but the browser did not come back');

@@ -1,7 +1,7 @@
 /** The timelines of a user, an app and a relay token, through the API and on pages. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
-import { openVault } from '../../../support/fleet.ts';
+import { openSharedStorage } from '../../../support/fleet.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { until } from '../../../support/until.ts';
 import { type Administrator, administratorOf, assertionOf, relayThread } from '../../relay/service.ts';
@@ -27,7 +27,7 @@ interface Page {
 }
 
 let site: TestSite;
-let vault: Awaited<ReturnType<typeof openVault>>;
+let vault: Awaited<ReturnType<typeof openSharedStorage>>;
 let admin: UserAgent;
 let api: Administrator;
 let agent: UserAgent;
@@ -37,7 +37,7 @@ beforeAll(async () => {
   site = await startSite({
     sandbox: { accessTokenSeconds: 3_600 },
   });
-  vault = await openVault(site.env);
+  vault = await openSharedStorage(site.env);
   api = await administratorOf(site, vault);
   ({ agent: admin } = await signIn(site, 'admin@example.test'));
   ({ agent } = await signIn(site));

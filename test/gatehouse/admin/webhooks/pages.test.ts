@@ -34,7 +34,7 @@ const make = async (path = '') => {
 test('messages are narrowed by their state, and exported with the answers of the receiver', async () => {
   const { id, secret } = await make();
   for (const status of [200, 500, 503]) {
-    receiver.respond(status, '=1+1');
+    receiver.setResponse(status, '=1+1');
     await admin.call('POST', `/webhooks/${id}/test`);
   }
   const rowsOn = (body: string) => body.match(/\/messages\/msg_\w+"/g)?.length;
@@ -68,7 +68,7 @@ test('while the secret is shown, the only way on is a link that confirms the cop
 
 test('a test form that is sent twice counts once, and the response is shown as text', async () => {
   const { id } = await make('/once');
-  receiver.respond(200, '<script>alert(1)</script>');
+  receiver.setResponse(200, '<script>alert(1)</script>');
   receiver.received.length = 0;
   const page = await open(`${HOME}/${id}`);
   const form = page.forms.find(({ action }) => action.endsWith('/test'));
@@ -82,7 +82,7 @@ test('a test form that is sent twice counts once, and the response is shown as t
 
 test('invalid hours are a fault of the rotation: nothing is rotated, and links lead to the page of the webhook', async () => {
   const { id } = await make('/rotation');
-  receiver.respond(200, '');
+  receiver.setResponse(200, '');
   for (let sent = 0; sent <= 50; sent += 1) await admin.call('POST', `/webhooks/${id}/test`);
   for (const overlapHours of ['', '-1', '721', '1.5']) {
     const refused = await agent.submit(await open(`${HOME}/${id}`), { overlapHours }, { button: 'Create new secret' });

@@ -58,9 +58,10 @@ describe('when a master of the cluster dies,', () => {
   test('its replica takes over within seconds, for the same store and its subscribers', async () => {
     // An earlier attempt may have left one server dead. It is started again as a replica.
     await Promise.all(
-      servers.filter((server) => !server.ask('PING').startsWith('PONG')).map((server) => server.start()),
+      servers.filter((server) => !server.sendCommand('PING').startsWith('PONG')).map((server) => server.start()),
     );
-    const replicas = () => servers.filter((server) => /master_link_status:up/.test(server.ask('INFO', 'replication')));
+    const replicas = () =>
+      servers.filter((server) => /master_link_status:up/.test(server.sendCommand('INFO', 'replication')));
     await until(() => replicas().length === 3);
     const store = await createRedisStore({ cluster, durability: 'replicas' });
     await expect(store.ready()).resolves.toBeUndefined();
@@ -71,7 +72,7 @@ describe('when a master of the cluster dies,', () => {
     // On a cluster, writes are acknowledged without waiting for replicas.
     await untilReplicated(servers);
 
-    const victim = servers.find((server) => server.ask('ROLE').startsWith('master'));
+    const victim = servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
     await victim?.kill();
     await until(() => works(store, names));
     const values = await Promise.all(names.map(async (name) => (await store.get(name))?.value));

@@ -105,13 +105,13 @@ describe('F4: a server that is killed under load', () => {
     await stores[0]?.write([{ put: 'a', value: '1' }]);
     const received: string[] = [];
     await stores[1]?.subscribe('c', (message) => received.push(message));
-    const connections = server.ask('CLIENT', 'LIST').trim().split('\n').length;
+    const connections = server.sendCommand('CLIENT', 'LIST').trim().split('\n').length;
     await server.kill();
     await server.start();
     await until(async () => (await listeners(server)) === 1);
     // The handshake is over: its last command is INFO.
     await until(() => {
-      const lines = server.ask('CLIENT', 'LIST').trim().split('\n');
+      const lines = server.sendCommand('CLIENT', 'LIST').trim().split('\n');
       return lines.length === connections && lines.every((line) => /cmd=(client\||subscribe|ping)/.test(line));
     });
     const values = await Promise.all(stores.map((store) => store.get('a')));
@@ -138,7 +138,7 @@ describe('F4: a server that is killed under load', () => {
 
 describe('F6: a server that does not respond', () => {
   test.each([
-    ['paused', (server: RedisServer) => void server.ask('CLIENT', 'PAUSE', '4000', 'ALL')],
+    ['paused', (server: RedisServer) => void server.sendCommand('CLIENT', 'PAUSE', '4000', 'ALL')],
     ['stopped', (server: RedisServer) => server.signal('SIGSTOP')],
   ])(
     'because it is %s delays only the first calls until the deadline, and is used again within 2 s',
@@ -161,7 +161,7 @@ describe('F6: a server that does not respond', () => {
       expect(Math.max(...later)).toBeLessThan(500);
       expect(later.sort((a, b) => a - b)[later.length >> 1]).toBeLessThan(100);
       server.signal('SIGCONT');
-      await until(() => server.ask('PING').startsWith('PONG'));
+      await until(() => server.sendCommand('PING').startsWith('PONG'));
       expect(await recoveryTime(store)).toBeLessThan(2_000);
       expect((await store.get('a'))?.value).toBe('1');
     },
@@ -172,7 +172,7 @@ describe('F6: a server that does not respond', () => {
     const store = await open(server);
     const pauses = Array.from({ length: 5 }, async (_, n) => {
       await sleep(n * 600);
-      server.ask('CLIENT', 'PAUSE', '400', 'ALL');
+      server.sendCommand('CLIENT', 'PAUSE', '400', 'ALL');
     });
     let running = true;
     const refusals: unknown[] = [];
@@ -214,9 +214,9 @@ describe('F6: a server that does not respond', () => {
     const store = await open(server, { url: `redis://127.0.0.1:${proxy.port}` });
     const received: string[] = [];
     await store.subscribe('c', (message) => received.push(message));
-    const count = proxy.free();
+    const count = proxy.countUnheld();
     proxy.holdOpenConnections();
-    await until(() => proxy.free() === count);
+    await until(() => proxy.countUnheld() === count);
     // The server still has the subscription of the dead connection.
     await until(async () => (await listeners(server)) === 2);
     // The request is refused at once, during the handshake of the new connection. On the dead one it would fail later.
@@ -254,7 +254,7 @@ test('F7: a server that becomes a replica refuses writes and the probe, can be r
   const server = await start();
   const store = await open(server);
   await store.write([{ put: 'a', value: '1' }]);
-  server.ask('REPLICAOF', '127.0.0.1', String(await freePort()));
+  server.sendCommand('REPLICAOF', '127.0.0.1', String(await freePort()));
   expect(await refusalTime(store.write([{ put: 'a', value: '2' }]))).toBeLessThan(500);
   await until(() =>
     store.get('a').then(
@@ -263,7 +263,7 @@ test('F7: a server that becomes a replica refuses writes and the probe, can be r
     ),
   );
   await expect(store.ready()).rejects.toMatchObject({ ...UNAVAILABLE, logDetail: 'Redis responded READONLY' });
-  server.ask('REPLICAOF', 'NO', 'ONE');
+  server.sendCommand('REPLICAOF', 'NO', 'ONE');
   expect(await recoveryTime(store)).toBeLessThan(2_000);
   expect(await store.write([{ put: 'a', value: '3' }])).toBeDefined();
 });
@@ -275,20 +275,20 @@ test('F7: after a failover behind one address, the store leaves the old master, 
   openedStores.push(proxy);
   const store = await open(master, { url: `redis://127.0.0.1:${proxy.port}` });
   await store.write([{ put: 'a', value: '1' }]);
-  await until(() => /:1\n$/.test(replica.ask('GET', 'a')));
-  replica.ask('REPLICAOF', 'NO', 'ONE');
+  await until(() => /:1\n$/.test(replica.sendCommand('GET', 'a')));
+  replica.sendCommand('REPLICAOF', 'NO', 'ONE');
   proxy.redirect(replica.port);
-  master.ask('REPLICAOF', '127.0.0.1', String(replica.port));
+  master.sendCommand('REPLICAOF', '127.0.0.1', String(replica.port));
   expect(await recoveryTime(store)).toBeLessThan(2_000);
   expect(await store.write([{ put: 'a', value: '2' }])).toBeDefined();
-  expect(replica.ask('GET', 'a')).toMatch(/:2\n$/);
+  expect(replica.sendCommand('GET', 'a')).toMatch(/:2\n$/);
 });
 
 test('a server without memory refuses whole writes and the probe, and can be read', async () => {
   const server = await start();
   const store = await open(server);
   await store.write([{ put: 'a:{t}', value: '1' }]);
-  server.ask('CONFIG', 'SET', 'maxmemory', '1');
+  server.sendCommand('CONFIG', 'SET', 'maxmemory', '1');
   const full = { ...UNAVAILABLE, retryAfterSeconds: 30 };
   await expect(store.write([{ put: 'a:{t}', value: '2' }])).rejects.toMatchObject(full);
   expect((await store.get('a:{t}'))?.value).toBe('1');
@@ -297,7 +297,7 @@ test('a server without memory refuses whole writes and the probe, and can be rea
   const both = [await store.get('a:{t}'), await store.get('b:{t}')];
   expect(both.filter((record) => record !== undefined)).toHaveLength(1);
   await expect(store.ready()).rejects.toMatchObject(full);
-  server.ask('CONFIG', 'SET', 'maxmemory', '0');
+  server.sendCommand('CONFIG', 'SET', 'maxmemory', '0');
   await expect(store.ready()).resolves.toBeUndefined();
 });
 
@@ -323,13 +323,13 @@ describe('F5, R51: at the start', () => {
     if (refusal === undefined) openedStores.push(await opening);
     else
       await expect(opening).rejects.toMatchObject({ name: 'StorageRefused', message: expect.stringMatching(refusal) });
-    if (refusal !== undefined) await until(() => server.ask('CLIENT', 'LIST').trim().split('\n').length === 1);
+    if (refusal !== undefined) await until(() => server.sendCommand('CLIENT', 'LIST').trim().split('\n').length === 1);
   });
 
   test('the message contains the remedy', async () => {
     const server = await start(IN_MEMORY);
     await expect(open(server, { durability: 'aof' })).rejects.toThrow(/Set appendonly to yes, or set REDIS_DURABILITY/);
-    server.ask('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    server.sendCommand('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
     await expect(open(server)).rejects.toThrow(/maxmemory-policy is allkeys-lru\. Set maxmemory-policy to noeviction/);
   });
 
@@ -343,12 +343,12 @@ describe('REDIS_DURABILITY=replicas:', () => {
   test('a write is acknowledged once the replica has it, and rejected if no replica confirms it', async () => {
     const master = await start();
     const replica = await start(['--replicaof', '127.0.0.1', String(master.port)]);
-    await until(() => master.ask('INFO', 'replication').includes('state=online'));
+    await until(() => master.sendCommand('INFO', 'replication').includes('state=online'));
     const store = await open(master, { durability: 'replicas', deadlineMilliseconds: 2_000 });
     await recoveryTime(store);
     const names = Array.from({ length: 100 }, (_, n) => `k${n}`);
     await Promise.all(names.map((name) => store.write([{ put: name, value: name }])));
-    expect(names.filter((name) => !replica.ask('GET', name).trim().endsWith(`:${name}`))).toEqual([]);
+    expect(names.filter((name) => !replica.sendCommand('GET', name).trim().endsWith(`:${name}`))).toEqual([]);
 
     replica.signal('SIGSTOP');
     const calls = [
@@ -390,7 +390,7 @@ describe('when the server’s clock steps back,', () => {
       deleted: (key) => store.write([{ delete: key }]),
     };
     for (const [key, end] of Object.entries(endings)) {
-      server.ask('SET', key, `${FUTURE}:from before the step`);
+      server.sendCommand('SET', key, `${FUTURE}:from before the step`);
       const versions: number[] = [];
       for (let n = 0; n < 2; n += 1) {
         await end(key);
@@ -405,7 +405,7 @@ describe('when the server’s clock steps back,', () => {
     const server = await start();
     const store = await open(server);
     const lease = ['owner', 'A', 'number', String(FUTURE), 'until', String(FUTURE), 'length', '400'];
-    server.ask('HSET', 'l', ...lease);
+    server.sendCommand('HSET', 'l', ...lease);
     expect(await store.acquireLease('l', 'B', 1_000)).toBeUndefined();
     await new Promise((resolve) => setTimeout(resolve, 450));
     expect(await store.acquireLease('l', 'B', 1_000)).toBe(FUTURE + 1);

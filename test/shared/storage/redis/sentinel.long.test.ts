@@ -47,11 +47,11 @@ test('when the master is killed under load, the store writes again within 5 s an
   });
   await until(() => (acknowledged.get('worker 0') ?? 0) > 50);
 
-  const master = set.servers.find((server) => server.ask('ROLE').startsWith('master'));
+  const master = set.servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
   await master?.kill();
   const sinceKilled = startStopwatch();
   const oldPort = String(master?.port);
-  await until(() => !set.sentinels[0]?.ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name).includes(oldPort));
+  await until(() => !set.sentinels[0]?.sendCommand('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name).includes(oldPort));
   const sinceElected = startStopwatch();
   await until(() => refusals.length > 0);
   const before = new Map(acknowledged);

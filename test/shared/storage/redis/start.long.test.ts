@@ -36,7 +36,7 @@ beforeAll(async () => {
   const tls = ['--tls-port', String(tlsPort), '--tls-cert-file', certificate, '--tls-key-file', key];
   open = await startRedis();
   guarded = await startRedis([...tls, '--tls-auth-clients', 'no']);
-  guarded.ask('CONFIG', 'SET', 'requirepass', PASSWORD);
+  guarded.sendCommand('CONFIG', 'SET', 'requirepass', PASSWORD);
   node = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
   sentinel = await startSentinel('gatehouse', open.port);
   replica = await startRedis(['--replicaof', '127.0.0.1', String(open.port)]);

@@ -70,8 +70,8 @@ test.for([
     skipWithout(context, missing);
     const server = await startRedis([...IN_MEMORY, ...args]);
     try {
-      expect(server.ask(...command)).toContain('OK');
-      if (args.length > 0) await until(() => server.ask('CLUSTER', 'INFO').includes('cluster_state:ok'));
+      expect(server.sendCommand(...command)).toContain('OK');
+      if (args.length > 0) await until(() => server.sendCommand('CLUSTER', 'INFO').includes('cluster_state:ok'));
       const store = await createRedisStore({ url: server.url, durability: 'none', deadlineMilliseconds: 5_000 });
       await store.write([{ put: 'one:{a}', value: 'of a' }]);
       await store.write([{ put: 'one:{b}', value: 'of b' }]);

@@ -44,8 +44,8 @@ beforeAll(async () => {
   sentinel = await startSentinel('gatehouse', server.port);
   await sentinel.kill();
   await sentinel.start(['--tls-port', String(sentinelTlsPort), ...tls, '--tls-auth-clients', 'no']);
-  sentinel.ask('ACL', 'SETUSER', 'gatehouse', 'on', `>${PASSWORD}`, 'allchannels', '+@all');
-  sentinel.ask('ACL', 'SETUSER', 'default', 'resetpass', `>${PASSWORD}`);
+  sentinel.sendCommand('ACL', 'SETUSER', 'gatehouse', 'on', `>${PASSWORD}`, 'allchannels', '+@all');
+  sentinel.sendCommand('ACL', 'SETUSER', 'default', 'resetpass', `>${PASSWORD}`);
 });
 afterAll(async () => {
   for (const redis of [sentinel, server]) await redis?.dispose();

@@ -1,14 +1,14 @@
 /** Records every response that a site in this process sends, to any client. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { apiContract, type SeenResponse } from './api-document.ts';
+import { apiContract, type RecordedResponse } from './api-document.ts';
 import { type SiteOptions, startSite, type TestSite } from './gatehouse.ts';
 
 const CHANNEL = 'http.server.request.start';
 
 /** @returns the responses so far, which grow until `stop` is called */
-export function seenResponses(site: { url: string }): { seen: SeenResponse[]; stop(): void } {
-  const seen: SeenResponse[] = [];
+export function recordResponses(site: { url: string }): { seen: RecordedResponse[]; stop(): void } {
+  const seen: RecordedResponse[] = [];
   const { host } = new URL(site.url);
   const watch = (message: unknown) => {
     const { request, response } = message as { request: IncomingMessage; response: ServerResponse };
@@ -22,7 +22,7 @@ export function seenResponses(site: { url: string }): { seen: SeenResponse[]; st
 export async function startDocumentedSite(options?: SiteOptions): Promise<TestSite> {
   const site = await startSite(options);
   const contract = await apiContract(site);
-  const { seen, stop } = seenResponses(site);
+  const { seen, stop } = recordResponses(site);
   const close = async () => {
     stop();
     await site.close();
@@ -32,7 +32,7 @@ export async function startDocumentedSite(options?: SiteOptions): Promise<TestSi
   return { ...site, close };
 }
 
-function record({ method = '', url = '' }: IncomingMessage, response: ServerResponse, seen: SeenResponse[]): void {
+function record({ method = '', url = '' }: IncomingMessage, response: ServerResponse, seen: RecordedResponse[]): void {
   const chunks: Buffer[] = [];
   const collect = (chunk: unknown, encoding: unknown) => {
     if (typeof chunk === 'string') chunks.push(Buffer.from(chunk, encoding === 'latin1' ? 'latin1' : 'utf8'));

@@ -18,17 +18,17 @@ export interface Use {
   userId: string | undefined;
   refreshToken: string;
   /** Whether the previous sender closed its connection before the response or so soon after that it may be lost. */
-  afterCut: boolean;
+  afterDisconnect: boolean;
 }
 
 export interface HeldResponse {
   /** Resolves when the old refresh token is spent. The response is not sent yet. */
-  made: Promise<void>;
+  prepared: Promise<void>;
   /** Sends the response. */
   release(): void;
 }
 
-export interface TokenDesk {
+export interface TokenEndpoint {
   /** `expires_in` of token responses; the provider accepts access tokens for an hour. Default 3600. */
   lifetimeSeconds: number;
   /** The delay of a token response. */
@@ -37,12 +37,12 @@ export interface TokenDesk {
   issued: readonly Issued[];
   /** Every use of a refresh token, oldest first. */
   uses: readonly Use[];
-  usesBy(userId: string): number;
+  countUsesBy(userId: string): number;
   /** Number of refused refresh tokens. */
-  refusals(): number;
-  calls(): number;
+  refusalCount(): number;
+  callCount(): number;
   /** Resolves when no call is in progress and no response is held. */
-  quiet(): Promise<void>;
+  untilIdle(): Promise<void>;
   /** Holds the next response. */
   holdNext(): HeldResponse;
   latestOf(userId: string): Issued | undefined;
@@ -53,34 +53,34 @@ export interface TokenDesk {
 /** A running process keeps its connection open for longer than this after a response. */
 const SOON_MILLISECONDS = 1_000;
 
-export function createTokenDesk(sandbox: Sandbox): TokenDesk {
+export function watchTokenEndpoint(sandbox: Sandbox): TokenEndpoint {
   const issued: Issued[] = [];
   const uses: Use[] = [];
   const holds: { made: () => void; released: Promise<void> }[] = [];
   let refusals = 0;
   let begun = 0;
   let done = 0;
-  const desk: TokenDesk = {
+  const desk: TokenEndpoint = {
     lifetimeSeconds: 3_600,
     delayMilliseconds: () => 0,
     issued,
     uses,
-    usesBy: (userId) => uses.filter((use) => use.userId === userId).length,
-    refusals: () => refusals,
-    calls: () => sandbox.requests.count('POST /token'),
-    async quiet() {
+    countUsesBy: (userId) => uses.filter((use) => use.userId === userId).length,
+    refusalCount: () => refusals,
+    callCount: () => sandbox.requests.count('POST /token'),
+    async untilIdle() {
       while (begun > done) await sleep(10);
     },
     holdNext() {
       const made = Promise.withResolvers<void>();
       const released = Promise.withResolvers<void>();
       holds.push({ made: made.resolve, released: released.promise });
-      return { made: made.promise, release: released.resolve };
+      return { prepared: made.promise, release: released.resolve };
     },
     latestOf: (userId) => issued.findLast((tokens) => tokens.userId === userId),
     close: watchUses(sandbox, (refreshToken, afterCut) => {
       const { userId } = issued.findLast((tokens) => tokens.refreshToken === refreshToken) ?? {};
-      uses.push({ userId, refreshToken, afterCut });
+      uses.push({ userId, refreshToken, afterDisconnect: afterCut });
     }),
   };
   sandbox.faults.set({

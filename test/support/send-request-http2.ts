@@ -8,7 +8,7 @@ export interface Http2Response {
 }
 
 /** Rejects if the proxy does not support HTTP/2. */
-export function askOverHttp2(
+export function sendRequestOverHttp2(
   { port, host, cert }: { port: number; host: string; cert: string },
   path: string,
   headers: Record<string, string> = {},

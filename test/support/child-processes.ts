@@ -11,7 +11,7 @@ export function killOnExit<Child extends ChildProcess>(child: Child): Child {
 }
 
 /** Returns the ids of child processes that are still running. */
-export function runningIds(): number[] {
+export function runningChildIds(): number[] {
   return [...running].flatMap(({ pid }) => pid ?? []);
 }
 
@@ -28,7 +28,7 @@ export function processesBelow(...parents: number[]): number[] {
 }
 
 function endAll(): void {
-  const started = runningIds();
+  const started = runningChildIds();
   if (started.length === 0) return;
   // The children of npm or a shell would survive their parent.
   for (const pid of [...processesBelow(...started), ...started]) {

@@ -2,7 +2,7 @@
 import { type Agent, type IncomingHttpHeaders, request as requestInPlain } from 'node:http';
 import { request as requestByTls } from 'node:https';
 
-export interface Asked {
+export interface ReceivedResponse {
   status: number;
   headers: IncomingHttpHeaders;
   /** Alternating names and values. */
@@ -10,7 +10,7 @@ export interface Asked {
   body: string;
 }
 
-export interface Question {
+export interface RequestDetails {
   method?: string;
   /** Each value of a list is sent as a header line. */
   headers?: Record<string, string | string[]>;
@@ -23,7 +23,7 @@ export interface Question {
   tls?: { ca: string[]; servername: string };
 }
 
-export function ask(url: string, options: Question = {}): Promise<Asked> {
+export function sendRequest(url: string, options: RequestDetails = {}): Promise<ReceivedResponse> {
   const { method = 'GET', headers = {}, body, target, agent, tls } = options;
   const request = tls ? requestByTls : requestInPlain;
   const { hostname, port, pathname, search } = new URL(url);
@@ -55,7 +55,7 @@ export function ask(url: string, options: Question = {}): Promise<Asked> {
   });
 }
 
-export const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+export const FORM_BODY = { 'content-type': 'application/x-www-form-urlencoded' };
 export const JSON_BODY = { 'content-type': 'application/json' };
-export const PAGE = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
-export const DATA = { accept: 'application/json' };
+export const ACCEPT_HTML = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+export const ACCEPT_JSON = { accept: 'application/json' };

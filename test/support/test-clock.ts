@@ -4,15 +4,15 @@ let aheadMilliseconds = 0;
 Date.now = () => realNow() + aheadMilliseconds;
 
 /** Negative seconds set the clock back. */
-export function pass(seconds: number): void {
+export function advanceClock(seconds: number): void {
   aheadMilliseconds += seconds * 1000;
 }
 
 /** Moves to the start of the next minute, for counters that reset every minute. */
-export function passToNextMinute(): void {
-  pass(60 - (Math.floor(Date.now() / 1000) % 60));
+export function advanceToNextMinute(): void {
+  advanceClock(60 - (Math.floor(Date.now() / 1000) % 60));
 }
 
-export function backToNow(): void {
+export function resetClock(): void {
   aheadMilliseconds = 0;
 }

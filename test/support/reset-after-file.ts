@@ -1,9 +1,9 @@
 /** Resets clock, timers and spies after each test file, because one process runs many files. */
 import { afterAll, vi } from 'vitest';
-import { backToNow } from './passing-time.ts';
+import { resetClock } from './test-clock.ts';
 
 afterAll(() => {
-  backToNow();
+  resetClock();
   vi.useRealTimers();
   vi.restoreAllMocks();
 });

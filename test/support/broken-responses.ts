@@ -2,44 +2,44 @@
 import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 
-export interface AnswerContext {
+export interface BrokenResponseContext {
   /** A listener that redirects point to, and that must never receive a request. */
   trapUrl: string;
   /** The body of the normal response. */
   body: string;
 }
 
-export type Answer = (res: ServerResponse, context: AnswerContext) => void;
+export type BrokenResponse = (res: ServerResponse, context: BrokenResponseContext) => void;
 
 export const HUGE_BYTES = 200 * 1024 * 1024;
 
-export function status(code: number, body: unknown = '', headers: Record<string, string> = {}): Answer {
+export function status(code: number, body: unknown = '', headers: Record<string, string> = {}): BrokenResponse {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   const type = typeof body === 'string' ? 'text/plain' : 'application/json';
   return (res) => void res.writeHead(code, { 'content-type': type, ...headers }).end(text);
 }
 
-function redirect(code: number): Answer {
+function redirect(code: number): BrokenResponse {
   return (res, { trapUrl }) => void res.writeHead(code, { location: `${trapUrl}/redirected` }).end();
 }
 
 /** Valid so far but far too long, so that the reader's limit must stop it. */
-const huge: Answer = (res) => {
+const huge: BrokenResponse = (res) => {
   const chunk = Buffer.alloc(1024 * 1024, ' ');
   let sent = 0;
-  const more = () => {
+  const sendMore = () => {
     while (sent < HUGE_BYTES && !res.destroyed) {
       sent += chunk.length;
-      if (!res.write(chunk)) return void res.once('drain', more);
+      if (!res.write(chunk)) return void res.once('drain', sendMore);
     }
     if (!res.destroyed) res.end('{}');
   };
   res.writeHead(200, { 'content-type': 'application/json' });
-  more();
+  sendMore();
 };
 
 /** Sends one byte at a time, so the connection never appears idle. */
-const drip: Answer = (res) => {
+const drip: BrokenResponse = (res) => {
   res.writeHead(200, { 'content-type': 'application/json' });
   const timer = setInterval(() => res.write(' '), 50);
   res.once('close', () => clearInterval(timer));
@@ -48,14 +48,14 @@ const drip: Answer = (res) => {
 const json = { 'content-type': 'application/json' };
 
 /** The normal response as a form. */
-function form(contentType: string): Answer {
+function form(contentType: string): BrokenResponse {
   return (res, { body }) => {
     const members = Object.entries(JSON.parse(body || '{}')).map(([name, value]) => [name, String(value)]);
     res.writeHead(200, { 'content-type': contentType }).end(new URLSearchParams(members).toString());
   };
 }
 
-export const ANSWERS = {
+export const BROKEN_RESPONSES = {
   huge,
   drip,
   /** Accepts the request and never responds. */
@@ -93,6 +93,6 @@ export const ANSWERS = {
     for (let n = 0; n < 1000; n += 1) res.setHeader(`x-filler-${n}`, 'x'.repeat(60));
     res.writeHead(200, json).end('{}');
   },
-} as const satisfies Record<string, Answer>;
+} as const satisfies Record<string, BrokenResponse>;
 
-export type AnswerName = keyof typeof ANSWERS;
+export type BrokenResponseName = keyof typeof BROKEN_RESPONSES;

@@ -10,38 +10,42 @@ import type { StoreKind } from './fleet.ts';
 import { startRedis } from './redis-server.ts';
 import { until } from './until.ts';
 
-export interface Place {
+export interface TestStorage {
   env: Record<string, string>;
   /** Opens the store for some work, in addition to the processes that use it. */
-  look<T>(work: (store: Store) => Promise<T>): Promise<T>;
+  withStore<T>(work: (store: Store) => Promise<T>): Promise<T>;
   items(): Promise<CopyItem[]>;
   dispose(): Promise<void>;
 }
 
-export async function emptyPlace(kind: StoreKind): Promise<Place> {
+export async function createTestStorage(kind: StoreKind): Promise<TestStorage> {
   if (kind === 'Redis') {
     const redis = await startRedis();
     const env = { REDIS_URL: redis.url };
-    return placeOf(env, () => createRedisStore({ url: redis.url, durability: 'aof' }), redis.dispose);
+    return testStorageOf(env, () => createRedisStore({ url: redis.url, durability: 'aof' }), redis.dispose);
   }
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-place-'));
   const env = { DATA_DIR: join(directory, 'data'), REDIS_URL: '' };
-  return placeOf(
+  return testStorageOf(
     env,
     () => createSqliteStore({ directory: env.DATA_DIR }),
     async () => rmSync(directory, { recursive: true, force: true }),
   );
 }
 
-function placeOf(env: Record<string, string>, open: () => Promise<Store>, dispose: () => Promise<void>): Place {
-  const look: Place['look'] = async (work) => {
+function testStorageOf(
+  env: Record<string, string>,
+  open: () => Promise<Store>,
+  dispose: () => Promise<void>,
+): TestStorage {
+  const withStore: TestStorage['withStore'] = async (work) => {
     const store = await open();
     return work(store).finally(() => store.close());
   };
   return {
     env,
-    look,
-    items: () => look(async (store) => (await Array.fromAsync(store.dump())).flat()),
+    withStore,
+    items: () => withStore(async (store) => (await Array.fromAsync(store.dump())).flat()),
     dispose,
   };
 }
@@ -58,7 +62,7 @@ export async function addBulk(store: Store, count: number): Promise<void> {
 export const bulkKey = (n: number) => `bin:{bulk ${n}}`;
 
 /** Resolves once one of the bulk records is in the store, in any order. */
-export async function untilFilling(store: Store): Promise<void> {
+export async function untilPartlyFilled(store: Store): Promise<void> {
   const some = Array.from({ length: 100 }, (_, n) => bulkKey(n * 20));
   await until(async () =>
     (await Promise.all(some.map((key) => store.get(key)))).some((record) => record !== undefined),
