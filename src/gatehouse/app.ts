@@ -74,9 +74,6 @@ export function createApp(parts: AppParts): RequestListener {
     connections: connectionRoutes({ apps, connections, links, servicesOf: relay.uses.servicesOf, pages, publicHref }),
     threads: threadRoutes({ apps, threads, sessions: sessions.browser, grants: parts.grants }),
     relay: relay.routes,
-    relayConnections: relay.connections,
-    relayConnectLinks: relay.connectLinks,
-    tokenExchange: relay.tokenExchange,
     assertions: relay.assertions,
     admin: parts.admin.routes,
   };

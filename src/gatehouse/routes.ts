@@ -26,12 +26,9 @@ export interface Handlers {
   erasure: ErasureRoutes;
   home: Home;
   relay: RelayRoutes;
-  relayConnections: RequestHandler;
-  relayConnectLinks: RequestHandler;
   sessions: SessionRoutes;
   signIn: SignInRoutes;
   threads: ThreadRoutes;
-  tokenExchange: RequestHandler;
 }
 
 export interface RouteGuards extends SessionGuards {
@@ -54,22 +51,22 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
     ['POST', '/bin', [requireUser, change], handlers.bin.many, RELAYED_TO_BROWSERS],
 
     // For back-end services: authorized by the relay token, which has its own budget. Cookies are ignored.
-    ['GET', '/relay/threads/current', handlers.relay.authorizeThread, handlers.relay.currentThread, RELAYED],
-    ['GET', '/relay/bin/:bin', handlers.relay.authorizeBin, handlers.bin.one, RELAYED],
+    ['GET', '/relay/threads/current', handlers.relay.currentThreadGuard, handlers.relay.currentThread, RELAYED],
+    ['GET', '/relay/bin/:bin', handlers.relay.binGuard, handlers.bin.one, RELAYED],
     [
       'POST',
       '/relay/bin',
-      [handlers.relay.binGuard, readBody, handlers.relay.jsonOnly],
+      [handlers.relay.binsGuard, readBody, handlers.relay.jsonOnly],
       handlers.bin.manyAsJson,
       RELAYED,
     ],
-    ['POST', '/relay/token', readBody, handlers.tokenExchange],
-    ['GET', '/relay/connections', handlers.relay.connectionsGuard, handlers.relayConnections],
+    ['POST', '/relay/token', readBody, handlers.relay.exchangeToken],
+    ['GET', '/relay/connections', handlers.relay.connectionsGuard, handlers.relay.connections],
     [
       'POST',
       '/relay/connect-links',
       [handlers.relay.connectLinksGuard, readBody, handlers.relay.jsonOnly],
-      handlers.relayConnectLinks,
+      handlers.relay.connectLinks,
     ],
 
     // For reverse proxies: a signed assertion of the session's user, and the keys that verify it.

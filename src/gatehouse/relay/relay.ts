@@ -1,6 +1,4 @@
 /** Creates the relay, through which back-end services call the platform for users or service accounts. */
-import type { RequestHandler } from 'express';
-import type { DescribedHandler } from '../../shared/http/operation.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
@@ -19,7 +17,7 @@ import { relayConnections } from './connections.ts';
 import { createRelayGate, type RelayGate } from './gate.ts';
 import { createIdTokens } from './id-token.ts';
 import { createRelayTokens, type RelayTokens } from './relay-token.ts';
-import { type RelayRoutes, relayRoutes } from './routes.ts';
+import { type RelayRoutes, relayCurrentThread, relayGuards } from './routes.ts';
 import {
   checkApiToken,
   createServiceAccounts,
@@ -40,9 +38,6 @@ export interface Relay {
   /** Tries an API token on the app's platform. */
   checkApiToken(app: ThreadApp, apiToken: string): Promise<TokenCheck>;
   routes: RelayRoutes;
-  connections: DescribedHandler;
-  connectLinks: DescribedHandler;
-  tokenExchange: RequestHandler;
   assertions: AssertionRoutes;
   close(): Promise<void>;
 }
@@ -112,24 +107,27 @@ export async function createRelay(parts: {
     uses,
     gate,
     checkApiToken: (app, apiToken) => checkApiToken(app, apiToken, outbound),
-    routes: relayRoutes({
-      gate,
-      apps,
-      grants,
-      userThreads: threads.forServices,
-      serviceAccountThreads: threads.forServicesWith(serviceAccountFetch(accounts, outbound)),
-    }),
-    connections: relayConnections({ gate, apps, grants, publicHref }),
-    connectLinks: relayConnectLinks({
-      gate,
-      apps,
-      isRegistered: registry.isRegistered,
-      links: grants.links,
-      audit,
-      clock,
-      conditionsFor: users.store.conditionsForImport,
-    }),
-    tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
+    routes: {
+      ...relayGuards(gate),
+      currentThread: relayCurrentThread({
+        gate,
+        apps,
+        grants,
+        userThreads: threads.forServices,
+        serviceAccountThreads: threads.forServicesWith(serviceAccountFetch(accounts, outbound)),
+      }),
+      connections: relayConnections({ gate, apps, grants, publicHref }),
+      connectLinks: relayConnectLinks({
+        gate,
+        apps,
+        isRegistered: registry.isRegistered,
+        links: grants.links,
+        audit,
+        clock,
+        conditionsFor: users.store.conditionsForImport,
+      }),
+      exchangeToken: tokenExchangeRoute({ gate, exchange, audit }),
+    },
     assertions: assertionRoutes({ ownKeys, assertions }),
     async close() {
       await uses.close();

@@ -1,4 +1,4 @@
-/** Serves the current thread to services, and guards the other routes of the relay. */
+/** Guards the routes of the relay, and serves the current thread to services. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
@@ -20,50 +20,29 @@ declare module '../../shared/http/request-context.ts' {
   }
 }
 
-export interface RelayRoutes {
-  /** Refuses a token without the scope before the user or service account is read. */
-  authorizeThread: RelayedGuard;
-  /** Sends the thread. Works with and without Express, like `authorizeThread` and `authorizeBin`. */
-  currentThread: RelayedHandler;
-  authorizeBin: RelayedGuard;
-  /** `authorizeBin` as Express middleware. */
-  binGuard: RequestHandler;
+/** Each guard refuses a token without the scope before the user or service account is read. */
+export interface RelayGuards {
+  currentThreadGuard: RelayedGuard;
+  /** For one BIN. Works with and without Express. */
+  binGuard: RelayedGuard;
+  /** For several BINs. */
+  binsGuard: RequestHandler;
   connectionsGuard: RequestHandler;
   connectLinksGuard: RequestHandler;
   /** Refuses forms: the handlers accept them, since pages send them. */
   jsonOnly: RequestHandler;
 }
 
-export function relayRoutes(parts: {
-  gate: RelayGate;
-  apps: CurrentApps;
-  grants: Pick<GrantStore, 'prefetch'>;
-  /** Calls with users' tokens. Like those below, they use the services' share of the provider's budget. */
-  userThreads: ThreadCall;
-  /** Calls with the API tokens of service accounts. */
-  serviceAccountThreads: ThreadCall;
-}): RelayRoutes {
-  const { gate, apps, grants, userThreads, serviceAccountThreads } = parts;
+/** The guards, and the handlers that are only for services. Look-ups of BINs use the handlers of browsers. */
+export interface RelayRoutes extends RelayGuards {
+  currentThread: RelayedHandler;
+  connections: RequestHandler;
+  connectLinks: RequestHandler;
+  /** Authenticates the service itself, since its errors have the form of OAuth. */
+  exchangeToken: RequestHandler;
+}
 
-  const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
-    if (id !== undefined) return apps.threadApp(id);
-    const [firstApp, ...otherApps] = apps.threadApps().filter((app) => token.apps.includes(app.id));
-    return firstApp && otherApps.length === 0 ? firstApp : apps.threadApp(undefined);
-  };
-
-  const subjectOf = async (req: IncomingMessage, named: NamedSubject, caller: RelayCaller) => {
-    const appId = queryField(req, 'app');
-    if (named.kind === 'user') {
-      const app = appFor(appId, caller);
-      // Started together with the read of the user, so that both take one round trip to the store.
-      const prefetched = grants.prefetch(named.id, app.id);
-      return { app: app.id, prefetched, subject: await gate.loadSubject(named) };
-    }
-    const subject = await gate.loadSubject(named);
-    // A service account belongs to one app, so the request need not name one.
-    return { app: appId ?? (subject.kind === 'service_account' ? subject.app : undefined), subject };
-  };
-
+export function relayGuards(gate: RelayGate): RelayGuards {
   const authorizeCaller = async (
     req: IncomingMessage,
     res: ServerResponse,
@@ -88,31 +67,13 @@ export function relayRoutes(parts: {
   };
 
   return {
-    authorizeThread: requiring<RelayedGuard>(relayToken('threads:read'), (req, res) =>
+    currentThreadGuard: requiring<RelayedGuard>(relayToken('threads:read'), (req, res) =>
       authorizeCaller(req, res, { scope: 'threads:read' }),
     ),
 
-    currentThread: described<RelayedHandler>(CURRENT_THREAD, async (req, res) => {
-      const caller = callerOf(req);
-      const named = await gate.readSubject(req, caller);
-      const { app: appId, prefetched, subject } = await subjectOf(req, named, caller);
-      const access: RelayAccess = { scope: 'threads:read', app: appId, subject };
-      gate.authorize(caller, access);
-      const app = apps.threadApp(appId);
-      const threads = subject.kind === 'user' ? userThreads : serviceAccountThreads;
-      try {
-        await passResponse(req, res, (stop) =>
-          threads.stream({ ownerId: subject.id, app, prefetched, service: caller.token.id }, stop),
-        );
-      } catch (error) {
-        gate.count(caller, access, 'failed');
-        throw error;
-      }
-      gate.count(caller, access, 'answered');
-    }),
+    binGuard: requiring(relayToken('bin:read'), authorizeBin),
 
-    authorizeBin: requiring(relayToken('bin:read'), authorizeBin),
-    binGuard: requiring<RequestHandler>(relayToken('bin:read'), (req, res, next) =>
+    binsGuard: requiring<RequestHandler>(relayToken('bin:read'), (req, res, next) =>
       authorizeBin(req, res).then(() => next(), next),
     ),
 
@@ -129,6 +90,57 @@ export function relayRoutes(parts: {
       next(req.is('application/json') ? undefined : new AppError('invalid_request', { detail }));
     },
   };
+}
+
+/** Returns the handler that sends the current thread. It works with and without Express. */
+export function relayCurrentThread(parts: {
+  gate: RelayGate;
+  apps: CurrentApps;
+  grants: Pick<GrantStore, 'prefetch'>;
+  /** Calls with users' tokens. Like those below, they use the services' share of the provider's budget. */
+  userThreads: ThreadCall;
+  /** Calls with the API tokens of service accounts. */
+  serviceAccountThreads: ThreadCall;
+}): RelayedHandler {
+  const { gate, apps, grants, userThreads, serviceAccountThreads } = parts;
+
+  const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
+    if (id !== undefined) return apps.threadApp(id);
+    const [firstApp, ...otherApps] = apps.threadApps().filter((app) => token.apps.includes(app.id));
+    return firstApp && otherApps.length === 0 ? firstApp : apps.threadApp(undefined);
+  };
+
+  const subjectOf = async (req: IncomingMessage, named: NamedSubject, caller: RelayCaller) => {
+    const appId = queryField(req, 'app');
+    if (named.kind === 'user') {
+      const app = appFor(appId, caller);
+      // Started together with the read of the user, so that both take one round trip to the store.
+      const prefetched = grants.prefetch(named.id, app.id);
+      return { app: app.id, prefetched, subject: await gate.loadSubject(named) };
+    }
+    const subject = await gate.loadSubject(named);
+    // A service account belongs to one app, so the request need not name one.
+    return { app: appId ?? (subject.kind === 'service_account' ? subject.app : undefined), subject };
+  };
+
+  return described<RelayedHandler>(CURRENT_THREAD, async (req, res) => {
+    const caller = callerOf(req);
+    const named = await gate.readSubject(req, caller);
+    const { app: appId, prefetched, subject } = await subjectOf(req, named, caller);
+    const access: RelayAccess = { scope: 'threads:read', app: appId, subject };
+    gate.authorize(caller, access);
+    const app = apps.threadApp(appId);
+    const threads = subject.kind === 'user' ? userThreads : serviceAccountThreads;
+    try {
+      await passResponse(req, res, (stop) =>
+        threads.stream({ ownerId: subject.id, app, prefetched, service: caller.token.id }, stop),
+      );
+    } catch (error) {
+      gate.count(caller, access, 'failed');
+      throw error;
+    }
+    gate.count(caller, access, 'answered');
+  });
 }
 
 export const USER_ASSERTION = z.object({
