@@ -7,7 +7,7 @@ import { notFound } from '../shared/http/problem.ts';
 import { plainHttp } from '../shared/http/protocol.ts';
 import { publicHost } from '../shared/http/public-host.ts';
 import type { BeginRequest } from '../shared/http/request-context.ts';
-import { getOnly, routeTable } from '../shared/http/route-table.ts';
+import { effectGuard, routeTable } from '../shared/http/route-table.ts';
 import { assets } from '../shared/pages/assets.ts';
 import { type ProblemParts, problemHandler } from '../shared/pages/problem-handler.ts';
 import { crossSiteGuard, csrfGuard } from '../shared/sessions/csrf.ts';
@@ -40,8 +40,8 @@ export function createAccountApp(parts: {
     routeTable([
       ['GET', '/', [], routes.home],
       ['GET', '/account', loadSession, routes.show],
-      ['GET', '/account/sign-in', getOnly, routes.signIn],
-      ['GET', '/account/callback', [getOnly, loadSession], routes.callback],
+      ['GET', '/account/sign-in', effectGuard, routes.signIn],
+      ['GET', '/account/callback', [effectGuard, loadSession], routes.callback],
       ['POST', '/account/sign-out', [loadSession, change], routes.signOut],
       ['POST', '/account/plan', [requireUser, change], routes.choosePlan],
       ['POST', '/account/confirmations', [readBody], parts.confirmPlan],

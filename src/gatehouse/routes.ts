@@ -1,7 +1,7 @@
 /** Every route of Gatehouse: method, path, guard, handler, and whether it is relayed and has a budget. */
 import type { RequestHandler } from 'express';
 import { readBody } from '../shared/http/body.ts';
-import { type Guards, getOnly, type Route } from '../shared/http/route-table.ts';
+import { effectGuard, type Guards, type Route } from '../shared/http/route-table.ts';
 import type { SessionGuards } from '../shared/sessions/guards.ts';
 import type { ApiDocs } from './api-docs/api-docs.ts';
 import type { BinRoutes } from './bin/routes.ts';
@@ -76,8 +76,8 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
     ['GET', '/', loadSession, handlers.home.home],
     ['GET', '/problems/:code', loadSession, handlers.home.problem],
 
-    ['GET', '/sign-in', [getOnly, loadSession], handlers.signIn.startSignIn],
-    ['GET', '/oauth/callback/:app', [getOnly, loadSession, browserSession], handlers.signIn.callback],
+    ['GET', '/sign-in', [effectGuard, loadSession], handlers.signIn.startSignIn],
+    ['GET', '/oauth/callback/:app', [effectGuard, loadSession, browserSession], handlers.signIn.callback],
     ['POST', '/sign-out', [loadSession, change, browserSession], handlers.signIn.signOut],
     ['POST', '/sign-out/everywhere', [loadSession, change, browserSession], handlers.signIn.signOutEverywhere],
     // From a provider. Ignores cookies, so it needs no CSRF check.

@@ -29,6 +29,7 @@ export const PROBLEMS = {
   length_required: { status: 411, title: 'The request needs a Content-Length' },
   version_conflict: { status: 409, title: 'This has been changed in the meantime' },
   too_large: { status: 413, title: 'The request is too large' },
+  not_prefetched: { status: 503, title: 'This address is not loaded ahead of a visit' },
   overloaded: { status: 503, title: 'Too many requests at the moment' },
   internal: { status: 500, title: 'Something went wrong here' },
 } as const;

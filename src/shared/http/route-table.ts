@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import express, { type RequestHandler } from 'express';
 import { unknownInput } from './operation.ts';
 import { methodNotAllowed } from './problem.ts';
+import { refuseSpeculative } from './speculative.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
@@ -40,9 +41,15 @@ export type Route = ExpressRoute | RelayedRoute;
 /** Counts a request of this caller. @throws AppError `rate_limited` */
 export type TakeBudget = (budget: 'session', req: IncomingMessage) => void;
 
-/** Refuses HEAD, which must not have the effects of the GET: use up a callback's state, or store a pending request. */
-export const getOnly: RequestHandler = (req, res, next) =>
-  req.method === 'HEAD' ? methodNotAllowed(['GET'])(req, res, next) : next();
+/**
+ * The first guard of a GET route with effects, such as a callback, which uses up its state. Refuses HEAD, and a browser
+ * that loads the page before the user opens it (R136).
+ */
+export const effectGuard: RequestHandler = (req, res, next) => {
+  if (req.method === 'HEAD') return methodNotAllowed(['GET'])(req, res, next);
+  refuseSpeculative(req);
+  next();
+};
 
 export function isRelayedGet(route: Route): route is RelayedRoute {
   return route[0] === 'GET' && route[4]?.relayed === true;
@@ -89,7 +96,7 @@ export function routeTable(routes: readonly Route[], take: TakeBudget = () => un
     const routesOfPath = routes.filter((route) => route[1] === path);
     for (const route of routesOfPath) expressRoute[EXPRESS_METHODS[route[0]]](setRoute(path), ...stepsOf(route, take));
     const allowed = routesOfPath.flatMap((route) =>
-      route[0] === 'GET' && !stepsOf(route, take).includes(getOnly) ? ['GET', 'HEAD'] : [route[0]],
+      route[0] === 'GET' && !stepsOf(route, take).includes(effectGuard) ? ['GET', 'HEAD'] : [route[0]],
     );
     expressRoute.all(setRoute(path), methodNotAllowed(allowed));
   }

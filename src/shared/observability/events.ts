@@ -329,7 +329,9 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     requestEnded: ({ seconds, ...facts }) => trail.info({ ...facts, seconds: Number(seconds.toFixed(4)) }, 'request'),
     requestFailed(facts) {
       metrics.problems.inc({ code: facts.code });
-      failure(facts.status >= 500 ? 'error' : 'info', 'request failed')(facts);
+      // Browsers cause this refusal, and nothing has failed.
+      const hasFailed = facts.status >= 500 && facts.code !== 'not_prefetched';
+      failure(hasFailed ? 'error' : 'info', 'request failed')(facts);
     },
   };
 }

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Request, Response } from 'express';
 import { queryField } from '../http/body.ts';
+import { refuseSpeculative } from '../http/speculative.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
@@ -42,6 +43,7 @@ export function createFlashes(parts: { store: Store; sealedJson: SealedJson }): 
     async take(req) {
       const id = queryField(req, 'done');
       if (id === undefined || !req.context.session || req.method === 'HEAD') return {};
+      refuseSpeculative(req);
       const key = keyOf(req, id);
       const stored = await store.get(key);
       // Only one of several concurrent requests deletes the record, and so shows it.

@@ -201,6 +201,13 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     nextStep: 'Send less at once.',
     step: HOME,
   },
+  not_prefetched: {
+    title: 'This page is not loaded ahead',
+    meaning: 'Your browser tried to load this page before you opened it. That would already have had an effect.',
+    whose: 'nobody',
+    nextStep: 'Open the page again.',
+    step: HOME,
+  },
   overloaded: {
     title: 'We are overloaded',
     meaning: 'We receive more requests at the moment than we can handle, so we refuse some of them.',

@@ -1,7 +1,7 @@
 /** Mounted routes: each runs its guards in order, and other methods on its path get 405 with the allowed ones. */
 import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { getOnly, routeTable } from '../../../src/shared/http/route-table.ts';
+import { effectGuard, routeTable } from '../../../src/shared/http/route-table.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { type Served, serve } from './serve.ts';
 
@@ -26,7 +26,7 @@ beforeEach(async () => {
       ['GET', '/things/:id', [], end],
       ['PUT', '/things/:id', [], end],
       ['DELETE', '/things/:id', [], end],
-      ['GET', '/once', [getOnly, step('one')], end],
+      ['GET', '/once', [effectGuard, step('one')], end],
       ['POST', '/change', [], end],
     ]),
   );
@@ -60,8 +60,12 @@ test('other methods get 405 with the allowed ones, which include HEAD if there i
   expect(await request('HEAD', '/things')).toEqual([200, '13', 'one, two, three']);
 });
 
-test('a getOnly route refuses HEAD', async () => {
+test('R136 a route with effects refuses HEAD, and browsers that load it ahead', async () => {
   expect(await request('GET', '/once')).toEqual([200, 'GET /once ', 'one']);
+  const { status: speculative, body } = await sendRequest(`${served.url}/once`, {
+    headers: { 'sec-purpose': 'prefetch' },
+  });
+  expect([speculative, body]).toEqual([503, 'not_prefetched /once']);
   const [status, , allowed, step] = await request('HEAD', '/once');
   expect([status, allowed, step]).toEqual([405, 'GET', undefined]);
   expect(await request('POST', '/once')).toEqual([405, 'method_not_allowed /once', 'GET']);
