@@ -1,7 +1,7 @@
 /** The main benchmark: an authenticated GET of the current thread through Gatehouse, its peers, and a bare proxy. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { administratorOf } from '../gatehouse/relay/service.ts';
+import { createAdministrator } from '../gatehouse/relay/service.ts';
 import { openSharedStorage } from '../support/fleet.ts';
 import { missingRedis, type RedisServer } from '../support/redis-server.ts';
 import { APACHE_PEERS, apacheIsInstalled, startApache } from './apache.ts';
@@ -92,8 +92,8 @@ async function gatehouse(site: Site, storage: Storage): Promise<Runner[]> {
   const { cookie, session } = await signIn(site.url);
   const user = String((session.user as { id: string }).id);
   const vault = await openSharedStorage(site.env);
-  const administrator = await administratorOf(site, vault);
-  const { token } = await administrator.makeToken({ assertUser: true });
+  const administrator = await createAdministrator(site, vault);
+  const { token } = await administrator.createRelayToken({ assertUser: true });
   await vault.store.close();
   const service = { authorization: `Bearer ${token}`, 'gatehouse-user': user };
   return [

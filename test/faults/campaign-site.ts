@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { userIdOf } from '../../src/gatehouse/users/user-id.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { type Measured, startProcess } from '../bench/process.ts';
-import { administratorOf } from '../gatehouse/relay/service.ts';
+import { createAdministrator } from '../gatehouse/relay/service.ts';
 import { startBalancer } from '../support/balancer.ts';
 import { createMember, type Member, openSharedStorage, type SharedStorage, type StoreKind } from '../support/fleet.ts';
 import { CLIENT_SECRET } from '../support/gatehouse.ts';
@@ -120,9 +120,9 @@ export async function startCampaignSite(options: {
     balance(members);
     bare = await startProcess('test/bench/bare-proxy.ts', { env: { UPSTREAM_URL: provider.url } });
     vault = await openSharedStorage(env);
-    const administrator = await administratorOf({ url }, vault);
-    const { token: relayToken } = await administrator.makeToken({ assertUser: true });
-    const { id, token: revokedToken } = await administrator.makeToken({ assertUser: true });
+    const administrator = await createAdministrator({ url }, vault);
+    const { token: relayToken } = await administrator.createRelayToken({ assertUser: true });
+    const { id, token: revokedToken } = await administrator.createRelayToken({ assertUser: true });
     if ((await administrator.call('DELETE', `/relay-tokens/${id}`)).status >= 300) throw new Error('Not revoked.');
     return {
       ...{ url, provider, binService, members, vault, redis, relayToken, revokedToken, unexpectedEnds, close },

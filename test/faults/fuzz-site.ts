@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { userIdOf } from '../../src/gatehouse/users/user-id.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
-import { administratorOf } from '../gatehouse/relay/service.ts';
+import { createAdministrator } from '../gatehouse/relay/service.ts';
 import { csrfTokenOf } from '../gatehouse/sign-in/attempt.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { createMember, openSharedStorage } from '../support/fleet.ts';
@@ -57,8 +57,8 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
   await member.start();
   const { program } = member;
   const vault = await openSharedStorage(env);
-  const administrator = await administratorOf({ url }, vault);
-  const { token: relayToken } = await administrator.makeToken({ assertUser: true, apps: [HOME_APP] });
+  const administrator = await createAdministrator({ url }, vault);
+  const { token: relayToken } = await administrator.createRelayToken({ assertUser: true, apps: [HOME_APP] });
   const adminToken = await administrator.call('POST', '/admin-tokens', {
     ...{ name: 'fuzz', scope: 'read', expiresAt: new Date(Date.now() + 36_000_000).toISOString() },
   });

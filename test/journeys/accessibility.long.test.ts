@@ -3,8 +3,8 @@
  * light and dark, wide and narrow.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
-import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
+import { openStorageOf, sessionOf } from '../gatehouse/grants/storage-access.ts';
+import { bearer, createAdministrator } from '../gatehouse/relay/service.ts';
 import { violationsAt, violationsOn } from '../support/axe.ts';
 import { useBrowser } from '../support/browser.ts';
 import { crawl } from '../support/crawl.ts';
@@ -29,10 +29,10 @@ beforeAll(async () => {
 afterAll(() => site?.close());
 
 test('pages of administrators, and forms with faults, are accessible', async () => {
-  const desk = await openVaultDesk(site);
-  const admin = await administratorOf(site, desk);
-  const { token } = await admin.makeToken({ expiresAt: new Date(Date.now() + 3_600_000).toISOString() });
-  const { token: assertingToken } = await admin.makeToken({ name: 'second', assertUser: true });
+  const storage = await openStorageOf(site);
+  const admin = await createAdministrator(site, storage);
+  const { token } = await admin.createRelayToken({ expiresAt: new Date(Date.now() + 3_600_000).toISOString() });
+  const { token: assertingToken } = await admin.createRelayToken({ name: 'second', assertUser: true });
   expect(token).toMatch(/^gthr_/);
   const { userId: user } = await sessionOf(
     site,
@@ -46,7 +46,7 @@ test('pages of administrators, and forms with faults, are accessible', async () 
   expect(await sendRequest(`${site.url}/relay/connect-links`, link)).toMatchObject({ status: 201 });
   await admin.call('POST', '/webhooks', { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] });
   await signIn(site, 'second@example.test', { path: '/sign-in?app=second' });
-  await desk.close();
+  await storage.close();
 
   const page = await openPage();
   await page.goto(`${site.url}/sign-in?app=platform`);

@@ -5,8 +5,8 @@
  */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../gatehouse/relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { navigateBy, signInWithBrowser } from '../support/journey.ts';
@@ -18,17 +18,17 @@ const BIN_FILE = `BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,
 
 const openPage = useBrowser();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let page: Page;
 let clicks: number;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 beforeEach(async () => {
@@ -104,7 +104,7 @@ test('disconnects a connection', async () => {
   await open('link', 'Disconnect…');
   await confirm('Disconnect');
   await expectDone(/[Dd]isconnected/);
-  expect(await desk.grants.loadStored(userId, 'platform')).toBeUndefined();
+  expect(await storage.grants.loadStored(userId, 'platform')).toBeUndefined();
 });
 
 test('imports BIN data and rolls back', async () => {

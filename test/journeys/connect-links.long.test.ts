@@ -4,8 +4,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
-import { type Administrator, administratorOf, bearer } from '../gatehouse/relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
+import { type Administrator, bearer, createAdministrator } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { type StoreKind, startFleet } from '../support/fleet.ts';
 import { PASSWORD, sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
@@ -27,7 +27,7 @@ let service: Server;
 let serviceUrl: string;
 const messages: { type: string; data: Record<string, string> }[] = [];
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let token: string;
 let uma: string;
@@ -47,16 +47,16 @@ beforeAll(async () => {
     app: { returnUrls: [`${serviceUrl}/connected`] },
     sandbox: { accessTokenSeconds: 3_600 },
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
-  ({ token } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true }));
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
+  ({ token } = await admin.createRelayToken({ scopes: ['connect_links:create'], assertUser: true }));
   await admin.call('POST', '/webhooks', { url: `${serviceUrl}/hook`, events: ['connection.created'] });
   const idOf = async (login: string) => (await sessionOf(site, (await signIn(site, login)).agent)).userId;
   uma = await idOf(UMA);
   sven = await idOf(SVEN);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
   service.close();
 });
@@ -90,7 +90,7 @@ async function allow(page: Page): Promise<void> {
 
 test('R114 the user signs in, consents and returns to the service, which receives a webhook message with the link', async () => {
   const { id, url } = await createLink();
-  const before = await desk.read(uma);
+  const before = await storage.readGrant(uma);
   const usedBefore = await usedLinks();
   const page = await openPage({}, REFUSED);
   await page.goto(url);
@@ -101,7 +101,7 @@ test('R114 the user signs in, consents and returns to the service, which receive
   expect(messageOf(id)).toBeUndefined();
   await press(page, 'Connect');
   await allow(page);
-  expect((await desk.read(uma)).accessToken).not.toBe(before.accessToken);
+  expect((await storage.readGrant(uma)).accessToken).not.toBe(before.accessToken);
   await until(() => messageOf(id) !== undefined);
   expect(messageOf(id)).toMatchObject({ type: 'connection.created', data: { user: uma, app: 'platform' } });
   expect(await usedLinks()).toBe(usedBefore + 1);
@@ -111,14 +111,14 @@ test('R114 the user signs in, consents and returns to the service, which receive
 
 test('R114 for another user the page says why, and "Use another account" returns to the link', async () => {
   const { id, url } = await createLink();
-  const [ofUma, ofSven] = [await desk.read(uma), await desk.read(sven)];
+  const [ofUma, ofSven] = [await storage.readGrant(uma), await storage.readGrant(sven)];
   const page = await openPage({}, REFUSED);
   await signInWithBrowser(page, site, SVEN);
-  const signedIn = await desk.read(sven);
+  const signedIn = await storage.readGrant(sven);
   await page.goto(url);
   expect(await words(page)).toContain('This link is for another user');
   await checkOnAllScreens(page, 'connect-link-other-user');
-  expect([await desk.read(uma), await desk.read(sven)]).toEqual([ofUma, signedIn]);
+  expect([await storage.readGrant(uma), await storage.readGrant(sven)]).toEqual([ofUma, signedIn]);
   expect(ofSven.account).toEqual(signedIn.account);
   const authorizationRequest = page.waitForRequest((request) => request.url().includes('/authorize?'));
   await press(page, 'Use another account');
@@ -129,27 +129,27 @@ test('R114 for another user the page says why, and "Use another account" returns
   await press(page, 'Connect');
   await allow(page);
   await until(() => messageOf(id) !== undefined);
-  expect(await desk.read(sven)).toEqual(signedIn);
+  expect(await storage.readGrant(sven)).toEqual(signedIn);
 });
 
 test('R114 another account at the provider stores nothing, and the link can still connect the user’s account', async () => {
   const { id, url } = await createLink();
   const page = await openPage({}, REFUSED);
   await signInWithBrowser(page, site, UMA);
-  const before = await desk.read(uma);
+  const before = await storage.readGrant(uma);
   await page.goto(`${url}?prompt=select_account`);
   await press(page, 'Connect');
   await chooseAccount(page, SVEN);
   await completeProviderSignIn(page, site);
   expect(await words(page)).toContain('a different account than the one that this link is for');
   await checkOnAllScreens(page, 'connect-link-other-account');
-  expect(await desk.read(uma)).toEqual(before);
+  expect(await storage.readGrant(uma)).toEqual(before);
   expect(messageOf(id)).toBeUndefined();
   await navigateBy(page, () => page.getByRole('link', { name: 'Use another account' }).click());
   await press(page, 'Connect');
   await chooseAccount(page, UMA);
   await allow(page);
-  expect((await desk.read(uma)).account).toMatchObject({ email: UMA });
+  expect((await storage.readGrant(uma)).account).toMatchObject({ email: UMA });
 });
 
 test('R114 an administrator sees the links and revokes one, which then no longer works', async () => {
@@ -183,9 +183,12 @@ test.for<StoreKind>(['SQLite', 'Redis'])(
       apps: (urls) => [sandboxApp(urls, 'platform', { returnUrls })],
     });
     onTestFinished(fleet.close);
-    const administrator = await administratorOf(fleet.member(1), fleet.storage);
+    const administrator = await createAdministrator(fleet.member(1), fleet.storage);
     await administrator.call('POST', '/webhooks', { url: `${serviceUrl}/hook`, events: ['connection.created'] });
-    const { token: fleetToken } = await administrator.makeToken({ scopes: ['connect_links:create'], assertUser: true });
+    const { token: fleetToken } = await administrator.createRelayToken({
+      scopes: ['connect_links:create'],
+      assertUser: true,
+    });
     const { userId: user } = await fleet.signIn(UMA);
     const { id, url } = await createLink({ url: fleet.member(1).url, token: fleetToken, user });
 

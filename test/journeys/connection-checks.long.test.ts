@@ -1,6 +1,6 @@
 /** A user revokes access at the provider. A check finds this without a call and notifies the service. */
 import { afterEach, expect, test } from 'vitest';
-import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
+import { bearer, createAdministrator } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openSharedStorage } from '../support/fleet.ts';
 import { getJson, signIn } from '../support/gatehouse.ts';
@@ -34,7 +34,7 @@ async function start() {
   closing.push(site.close);
   const vault = await openSharedStorage(site.env);
   closing.push(() => vault.store.close());
-  const admin = await administratorOf(site, vault);
+  const admin = await createAdministrator(site, vault);
   const receiver = await startReceiver();
   closing.push(async () => receiver.close());
   const events = ['connection.reconnect_needed', 'connection.recovered'];
@@ -42,7 +42,7 @@ async function start() {
   const page = await newPage();
   await signInWithBrowser(page, site);
   const userId = await userIdOf(page, site);
-  const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
+  const { token } = await admin.createRelayToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
   const connection = async () => {
     const response = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
     return JSON.parse(response.body).items[0];

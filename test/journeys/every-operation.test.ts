@@ -1,11 +1,11 @@
 /** Calls every documented operation: each documented status occurs, and each response is as described. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
 import {
   type Administrator,
-  administratorOf,
   assertionOf,
   bearer,
+  createAdministrator,
   exchange,
   relayThread,
 } from '../gatehouse/relay/service.ts';
@@ -27,7 +27,7 @@ const INITIAL_ACCESS_TOKEN = 'initial-access-token-of-this-test-0123456789';
 const USER = 'urn:gatehouse:token-type:user';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let contract: ApiContract;
 let responses: ReturnType<typeof recordResponses>;
@@ -38,12 +38,12 @@ beforeAll(async () => {
   });
   contract = await apiContract(site);
   responses = recordResponses(site);
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
   responses?.stop();
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 
@@ -113,7 +113,7 @@ test('a user signs in, reads, connects, disconnects and signs out', async () => 
 test('a service reads threads, BINs and connections, and exchanges tokens', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  const { token } = await admin.makeToken({ assertUser: true });
+  const { token } = await admin.createRelayToken({ assertUser: true });
   const assertion = await assertionOf(site, agent.cookies.header(site.url));
   await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
   await sendRequest(`${site.url}/relay/connections`, { headers: bearer(token) });
@@ -163,7 +163,7 @@ test('a provider sends a logout token', async () => {
 test('an administrator reads and changes every resource with the API', async () => {
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
   const { userId } = await sessionOf(site, agent);
-  const { accessToken: apiToken } = await desk.read(userId);
+  const { accessToken: apiToken } = await storage.readGrant(userId);
   for (const path of ['/overview', '/search?q=platform', '/keys', '/revocations', '/audit', '/bin'])
     await call('GET', path);
   await call('GET', `/sign-ins/${await firstId('/sign-ins')}`);
@@ -179,7 +179,7 @@ test('an administrator reads and changes every resource with the API', async () 
   await call('POST', '/connected-apps/second/check', undefined);
   await call('POST', '/callback-urls', { urls: [`${site.url}/oauth/callback/second`] });
 
-  const { id: tokenId, version: tokenVersion } = await admin.makeToken();
+  const { id: tokenId, version: tokenVersion } = await admin.createRelayToken();
   const policy = {
     ...{ name: 'changed', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: [] },
     expiresAt: '2099-01-31T00:00:00Z',

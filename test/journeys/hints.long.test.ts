@@ -1,7 +1,7 @@
 /** Users can choose their account: with the hints that a service adds to a link, and with "Use another account". */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
-import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
+import { bearer, createAdministrator } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { PASSWORD, signIn, type TestSite } from '../support/gatehouse.ts';
 import { completeProviderSignIn, navigateBy, signInWithBrowser } from '../support/journey.ts';
@@ -10,26 +10,26 @@ import { sendRequest } from '../support/send-request.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startDocumentedSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
 test('R110 a service sends its user to the provider with a login hint, and sees the new connection', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  const admin = await administratorOf(site, desk);
-  const { token } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
+  const admin = await createAdministrator(site, storage);
+  const { token } = await admin.createRelayToken({ scopes: ['connections:read'], assertUser: true });
   const connection = async () => {
     const response = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
     return JSON.parse(response.body).items[0];
   };
-  await desk.change(userId, () => ({ refreshToken: undefined, expiresAt: Date.now() - 1 }));
+  await storage.changeGrant(userId, () => ({ refreshToken: undefined, expiresAt: Date.now() - 1 }));
   const { health, connectUrl } = await connection();
   expect(health).toBe('reconnect_needed');
 
@@ -44,7 +44,7 @@ test('R110 a service sends its user to the provider with a login hint, and sees 
   const connected = await agent.submit(consent, {}, { button: 'Allow' });
   expect(connected.body).toMatch(/Connected as <bdi>second@example.test/);
   expect(await connection()).toMatchObject({ health: 'active', connectUrl: null });
-  expect((await desk.read(userId)).refreshToken).toBeDefined();
+  expect((await storage.readGrant(userId)).refreshToken).toBeDefined();
   // The log contains neither the hints nor the account.
   expect(site.logs().join('')).not.toContain('select_account');
   expect(site.logs().join('')).not.toContain(encodeURIComponent(hints.login_hint));

@@ -1,8 +1,8 @@
 /** Valid HTML of pages after a form or an error, and of the sandbox. accessibility.long.test.ts has linked pages. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBinSiteWithAccounts } from '../bin-lookup-service/site.ts';
-import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
-import { ANYTHING, administratorOf, bearer } from '../gatehouse/relay/service.ts';
+import { openStorageOf, sessionOf } from '../gatehouse/grants/storage-access.ts';
+import { bearer, createAdministrator, PERMISSIVE_POLICY } from '../gatehouse/relay/service.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { crawl } from '../support/crawl.ts';
 import { PASSWORD, sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
@@ -47,11 +47,11 @@ test('pages of users after a form are valid', async () => {
 });
 
 test('pages of administrators after a form or a call of a service are valid', async () => {
-  const desk = await openVaultDesk(site);
-  const admin = await administratorOf(site, desk);
-  const { token } = await admin.makeToken({ ...ANYTHING, assertUser: true });
+  const storage = await openStorageOf(site);
+  const admin = await createAdministrator(site, storage);
+  const { token } = await admin.createRelayToken({ ...PERMISSIVE_POLICY, assertUser: true });
   await admin.call('POST', '/webhooks', { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] });
-  await desk.close();
+  await storage.close();
   const { agent } = await signIn(site, 'admin@example.test', PATH);
   const { userId: user } = await sessionOf(site, agent);
   const link = await sendRequest(`${site.url}/relay/connect-links`, {

@@ -5,8 +5,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
-import { administratorOf, relayThread } from '../gatehouse/relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
+import { createAdministrator, relayThread } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { expectFitsWindow, signInWithBrowser } from '../support/journey.ts';
@@ -15,15 +15,15 @@ import { until } from '../support/until.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startSite({
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { signIn: undefined })],
   });
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -34,9 +34,9 @@ async function exportConnection(login?: string) {
   let page = await agent.submit(await agent.get(`${site.url}/connections/second`), {}, { button: 'Connect' });
   while (page.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
     page = await agent.submit(page, {}, { button: 'Allow' });
-  const stored = await desk.grants.loadStored(userId, 'second');
+  const stored = await storage.grants.loadStored(userId, 'second');
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
-  await desk.grants.remove(userId, 'second', stored.version);
+  await storage.grants.remove(userId, 'second', stored.version);
   const { refreshToken, account, scopes } = stored.grant;
   return { userId, refreshToken, subject: account.subject, scopes };
 }
@@ -59,7 +59,7 @@ test('an operator imports a connection by command, and the user reads the thread
   expect((await sessionOf(site, agent)).connections).toContainEqual(
     expect.objectContaining({ app: 'second', health: 'active' }),
   );
-  expect((await desk.read(userId, 'second')).scopes.toSorted()).toEqual(scopes.toSorted());
+  expect((await storage.readGrant(userId, 'second')).scopes.toSorted()).toEqual(scopes.toSorted());
 });
 
 test('R111 in Chromium: the report names failures, a service calls for the user, and the user sees the connection', async () => {
@@ -77,9 +77,9 @@ test('R111 in Chromium: the report names failures, a service calls for the user,
   expect(result.stdout).toMatch(/2 +refused +second +\S+ +The provider has ended this connection\./);
   for (const { refreshToken: token } of lines) expect(result.stdout).not.toContain(token);
 
-  const admin = await administratorOf(site, desk);
+  const admin = await createAdministrator(site, storage);
   const policy = { name: 'Nightly reports', scopes: ['threads:read'], apps: ['second'], assertUser: true };
-  const { token } = await admin.makeToken(policy);
+  const { token } = await admin.createRelayToken(policy);
   const authorizations = site.sandbox.requests.count('GET /authorize');
   expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
 

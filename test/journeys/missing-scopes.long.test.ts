@@ -1,6 +1,6 @@
 /** An app gets a new scope: connections still work, a service sees the missing scope, and a user adds it. */
 import { afterEach, expect, test } from 'vitest';
-import { administratorOf, bearer, relayThread } from '../gatehouse/relay/service.ts';
+import { bearer, createAdministrator, relayThread } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openSharedStorage } from '../support/fleet.ts';
 import { CLIENT_SECRET, sandboxApp, signIn } from '../support/gatehouse.ts';
@@ -25,7 +25,7 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   closing.push(site.close);
   const vault = await openSharedStorage(site.env);
   closing.push(() => vault.store.close());
-  const admin = await administratorOf(site, vault);
+  const admin = await createAdministrator(site, vault);
   const registration = (scopes: string[]) =>
     sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, scopes: ['openid', 'offline_access', ...scopes] });
   const created = await admin.call('POST', '/connected-apps', registration(['platform_read_only']));
@@ -39,7 +39,7 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   await completeProviderSignIn(page, site);
   const userId = await userIdOf(page, site);
   const policy = { scopes: ['threads:read', 'connections:read'], apps: ['second'], assertUser: true };
-  const { token } = await admin.makeToken(policy);
+  const { token } = await admin.createRelayToken(policy);
   const serviceView = async () => {
     const response = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
     return JSON.parse(response.body).items[0];

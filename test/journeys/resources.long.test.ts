@@ -1,7 +1,7 @@
 /** A user in a browser connects an app that declares resources, and a service gets a token for only one of them. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
-import { administratorOf, exchange } from '../gatehouse/relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../gatehouse/grants/storage-access.ts';
+import { createAdministrator, exchange } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, startSite, type TestSite } from '../support/gatehouse.ts';
 import { signInWithBrowser, userIdOf } from '../support/journey.ts';
@@ -12,16 +12,16 @@ const REPORTS = 'urn:example:reports';
 
 const openPage = useBrowser();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startSite({
     apps: (urls) => [sandboxApp(urls, 'platform', { resources: [urls.sandbox.platformUrl, REPORTS] })],
   });
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
   resetClock();
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -29,13 +29,13 @@ test('R112 a token for the platform works there, a token for reports does not, a
   const page = await openPage();
   await signInWithBrowser(page, site);
   const userId = await userIdOf(page, site);
-  const { token } = await (await administratorOf(site, desk)).makeToken({ assertUser: true });
+  const { token } = await (await createAdministrator(site, storage)).createRelayToken({ assertUser: true });
   const expectThread = async () => {
     await page.goto(`${site.url}/`);
     expect(await page.locator('main').innerText()).toContain('Spring launch');
   };
   await expectThread();
-  const { accessToken: storedToken, scopes } = await desk.read(userId);
+  const { accessToken: storedToken, scopes } = await storage.readGrant(userId);
   expect(scopes).toEqual(expect.arrayContaining(['openid', 'offline_access', 'platform_read_only']));
 
   const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user' };
@@ -51,5 +51,5 @@ test('R112 a token for the platform works there, a token for reports does not, a
 
   advanceClock(600);
   await expectThread();
-  expect((await desk.read(userId)).accessToken).not.toBe(storedToken);
+  expect((await storage.readGrant(userId)).accessToken).not.toBe(storedToken);
 });

@@ -1,8 +1,8 @@
 /** Three tasks of an administrator in a real browser, each in three clicks, wide and narrow, light and dark. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../gatehouse/relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { checkOnAllScreens, navigateBy, signInWithBrowser } from '../support/journey.ts';
@@ -10,20 +10,20 @@ import { type Receiver, startReceiver } from '../support/webhook-receiver.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let receiver: Receiver;
 let userId: string;
 beforeAll(async () => {
   receiver = await startReceiver();
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ userId } = await sessionOf(site, (await signIn(site)).agent));
   await signIn(site, 'second@example.test');
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
   receiver?.close();
 });
@@ -55,7 +55,7 @@ async function look(name: string): Promise<void> {
 }
 
 test('tests a call for a user by e-mail address: shows the verdict of each rule, and the call to copy', async () => {
-  await admin.makeToken({ name: 'Strict', users: [userId], scopes: ['threads:read'] });
+  await admin.createRelayToken({ name: 'Strict', users: [userId], scopes: ['threads:read'] });
   await click('link', 'Services');
   await click('link', 'Test a call');
   await look('test-call-empty');

@@ -1,7 +1,7 @@
 /** A service sees the state of a connection while its user revokes access in a browser and reconnects. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
-import { type Administrator, administratorOf, bearer, codeOf, relayThread } from '../gatehouse/relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../gatehouse/grants/storage-access.ts';
+import { type Administrator, bearer, codeOf, createAdministrator, relayThread } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import type { TestSite } from '../support/gatehouse.ts';
 import { completeProviderSignIn, navigateBy, signInWithBrowser, userIdOf } from '../support/journey.ts';
@@ -10,15 +10,15 @@ import { sendRequest } from '../support/send-request.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 beforeAll(async () => {
   site = await startDocumentedSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -26,7 +26,7 @@ test('R109 a service sees active, then reconnect_needed with a connect URL, then
   const page = await openPage();
   await signInWithBrowser(page, site);
   const userId = await userIdOf(page, site);
-  const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
+  const { token } = await admin.createRelayToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
   const bodies: string[] = [];
   const connection = async () => {
     const response = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
@@ -36,7 +36,7 @@ test('R109 a service sees active, then reconnect_needed with a connect URL, then
   const thread = () => relayThread(site, token, { 'gatehouse-user': userId });
   const secrets: (string | undefined)[] = [];
   const collectSecrets = async () => {
-    const { accessToken, refreshToken } = await desk.read(userId);
+    const { accessToken, refreshToken } = await storage.readGrant(userId);
     secrets.push(accessToken, refreshToken);
   };
 
@@ -47,7 +47,7 @@ test('R109 a service sees active, then reconnect_needed with a connect URL, then
   await page.goto(`${site.sandbox.issuer}/account`);
   await navigateBy(page, () => page.getByRole('button', { name: 'Revoke access' }).click());
   // The service is refused after the access token has expired.
-  await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }));
+  await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1 }));
   const refused = await thread();
   expect([refused.status, codeOf(refused)]).toEqual([403, 'reconnect_needed']);
   const broken = await connection();

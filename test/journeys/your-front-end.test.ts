@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { once } from '../../src/shared/once.ts';
-import { disconnect } from '../gatehouse/grants/vault-desk.ts';
+import { disconnect } from '../gatehouse/grants/storage-access.ts';
 import { emptyFolder, sectionOf } from '../server/shown-steps.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';

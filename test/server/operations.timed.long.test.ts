@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
-import { administratorOf } from '../gatehouse/relay/service.ts';
+import { createAdministrator } from '../gatehouse/relay/service.ts';
 import {
   type Fleet,
   type FleetUser,
@@ -70,8 +70,8 @@ beforeAll(async () => {
   fleet.tokenEndpoint.lifetimeSeconds = 5;
   users = [];
   for (const login of LOGINS) users.push(await fleet.signIn(login));
-  const administrator = await administratorOf(fleet, fleet.storage);
-  ({ token: relayToken } = await administrator.makeToken({ assertUser: true }));
+  const administrator = await createAdministrator(fleet, fleet.storage);
+  ({ token: relayToken } = await administrator.createRelayToken({ assertUser: true }));
   // From the restart on, the keys are in a file.
   useKeys(fleet.env.ENCRYPTION_KEYS ?? '');
   for (const member of fleet.members) {

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
-import { administratorOf } from '../gatehouse/relay/service.ts';
+import { createAdministrator } from '../gatehouse/relay/service.ts';
 import {
   createMember,
   type Fleet,
@@ -239,7 +239,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     write('keys', `${generateEncryptionKey(new Date())},${old}`);
     await reload(sealing);
     const vault = await openSharedStorage({ ...fleet.env, ENCRYPTION_KEYS: old });
-    const admin = await administratorOf({ url: sealing.url }, vault);
+    const admin = await createAdministrator({ url: sealing.url }, vault);
     await vault.store.close();
     const registered = { ...sandboxApp(fleet, 'second'), clientSecret: CLIENT_SECRET };
     expect((await admin.call('POST', '/connected-apps', registered)).status).toBe(201);

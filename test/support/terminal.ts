@@ -23,7 +23,7 @@ export async function runCommand(args: readonly string[], env: Record<string, st
 }
 
 /** Creates an admin token in the storage of a running Gatehouse. */
-export async function makeAdminToken(
+export async function createAdminToken(
   site: { env: Record<string, string> },
   { scope = 'write', days = '1' }: { scope?: string; days?: string } = {},
 ): Promise<string> {

@@ -2,26 +2,26 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Page, UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 const HOOK = 'http://127.0.0.1:1/hook';
 const TOMORROW = new Date(Date.now() + 86_400_000).toISOString();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 let apiToken: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
   // The sandbox's platform takes any access token as an API token.
-  apiToken = (await desk.read((await sessionOf(site, agent)).userId)).accessToken;
+  apiToken = (await storage.readGrant((await sessionOf(site, agent)).userId)).accessToken;
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -89,7 +89,7 @@ test.each([
   const secret = path === 'service-accounts' ? { apiToken } : {};
   const { id } =
     path === 'relay-tokens'
-      ? await admin.makeToken()
+      ? await admin.createRelayToken()
       : (await admin.call('POST', `/${path}`, { ...body, ...secret })).json;
   expect((await open(`${path}/${id}/${action}`)).body).toContain('This cannot be undone.');
   expect((await admin.call('GET', `/${path}/${id}`)).status).toBe(200);

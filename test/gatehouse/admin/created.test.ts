@@ -1,24 +1,24 @@
 /** R88 the audit trail has the creation of each object by its id, so its creator can be found. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { makeAdminToken } from '../../support/terminal.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { createAdminToken } from '../../support/terminal.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let apiToken: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { ADMIN_APP: 'platform' } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   const { agent } = await signIn(site);
   // The sandbox's platform takes any access token as an API token.
-  apiToken = (await desk.read((await sessionOf(site, agent)).userId)).accessToken;
+  apiToken = (await storage.readGrant((await sessionOf(site, agent)).userId)).accessToken;
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -41,7 +41,7 @@ test.each([
 });
 
 test('R88 an admin token created by the command', async () => {
-  const id = (await makeAdminToken(site)).slice('gtha_'.length, 'gtha_'.length + 11);
+  const id = (await createAdminToken(site)).slice('gtha_'.length, 'gtha_'.length + 11);
   const { json } = await admin.call('GET', `/audit?event=admin_token.created&whom=${id}`);
   expect(json.items).toMatchObject([{ target: { id, name: 'of a test' }, actor: { kind: 'operator' } }]);
 });

@@ -4,23 +4,23 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { completeProviderSignIn, navigateBy } from '../../support/journey.ts';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 beforeEach(async () => {
-  for (const name of ['first', 'second', 'third']) await admin.makeToken({ name });
+  for (const name of ['first', 'second', 'third']) await admin.createRelayToken({ name });
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 

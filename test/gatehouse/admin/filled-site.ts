@@ -8,8 +8,8 @@ import { CLIENT_SECRET, PASSWORD, sandboxApp, signIn, startSite, type TestSite }
 import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, assertionOf, bearer, relayThread } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, assertionOf, bearer, createAdministrator, relayThread } from '../relay/service.ts';
 
 const START = Date.UTC(2031, 2, 5, 10, 0);
 const MINUTE_MS = 60_000;
@@ -18,7 +18,7 @@ export const inDays = (days: number) => new Date(START + days * DAY_MS).toISOStr
 
 interface Parts {
   site: TestSite;
-  desk: VaultDesk;
+  storage: StorageAccess;
   api: Administrator;
   receiver: Receiver;
 }
@@ -29,16 +29,16 @@ export async function startFilledSite() {
   vi.useFakeTimers({ toFake: ['Date'], now: START });
   const receiver = await startReceiver();
   const site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION: '0' } });
-  const desk = await openVaultDesk(site);
-  const api = await administratorOf(site, desk);
-  const { ids, apiToken } = await fill({ site, desk, api, receiver });
+  const storage = await openStorageOf(site);
+  const api = await createAdministrator(site, storage);
+  const { ids, apiToken } = await fill({ site, storage, api, receiver });
   const agent = await signInAs('admin@example.test', 'platform', { site, api });
   ids.ada = (await sessionOf(site, agent)).userId;
   ids.signIn = await idOf(api, '/sign-ins?failed=true');
   ids.session = await idOf(api, `/sessions?user=${ids.uma}`);
   ids.ownSession = await idOf(api, `/sessions?user=${ids.ada}`);
   return {
-    ...{ site, desk, api, receiver, agent, apiToken },
+    ...{ site, storage, api, receiver, agent, apiToken },
     /** `users/{uma}` with the id of this run. */
     pathOf: (text: string) => text.replaceAll(/\{(\w+)\}/g, (_all, name) => encodeURIComponent(ids[name] ?? '')),
     /** Replaces ids, addresses and secrets, which differ from run to run, by names. */
@@ -58,7 +58,7 @@ export async function startFilledSite() {
       await until(areRecordsCounted);
     },
     async close(): Promise<void> {
-      await desk.close();
+      await storage.close();
       await site.close();
       receiver.close();
       vi.useRealTimers();
@@ -73,7 +73,7 @@ export function pass(milliseconds: number): void {
 
 const passMinute = () => pass(MINUTE_MS);
 
-async function fill({ site, desk, api, receiver }: Parts) {
+async function fill({ site, storage, api, receiver }: Parts) {
   const make = async (path: string, body?: unknown) => {
     passMinute();
     const { status, json } = await api.call('POST', path, body);
@@ -86,7 +86,7 @@ async function fill({ site, desk, api, receiver }: Parts) {
   await denyConsent(site);
 
   const { userId: uma } = await sessionOf(site, agent);
-  const { accessToken: apiToken } = await desk.read(uma);
+  const { accessToken: apiToken } = await storage.readGrant(uma);
   const scopes = ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create'];
   const reports = await make('/relay-tokens', {
     ...{ name: 'reports', scopes, apps: ['platform'], users: 'all', networks: ['127.0.0.0/8'] },

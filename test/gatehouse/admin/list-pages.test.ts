@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { linkOn, type Page, type UserAgent } from '../../support/browserless.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_HTML, sendRequest } from '../../support/send-request.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 const TOKENS = 120;
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 beforeAll(async () => {
@@ -17,15 +17,15 @@ beforeAll(async () => {
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')],
     env: { ADMIN_APP: 'platform' },
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' }));
   for (let at = 1; at <= TOKENS; at += 1) {
-    await admin.makeToken({ name: `token-${at}`, apps: at % 40 === 0 ? ['second'] : ['platform'] });
+    await admin.createRelayToken({ name: `token-${at}`, apps: at % 40 === 0 ? ['second'] : ['platform'] });
   }
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 
@@ -122,7 +122,7 @@ describe('the export', () => {
   test.each(['relay-tokens', 'audit'])(
     'a token that was pasted into the search of %s is not in its audit entry',
     async (list) => {
-      const { id, token } = await admin.makeToken({ name: 'pasted' });
+      const { id, token } = await admin.createRelayToken({ name: 'pasted' });
       await open(`/admin/${list}?${list === 'audit' ? 'text' : 'q'}=${token}&format=csv`);
       const { json } = await admin.call('GET', '/audit?event=list.exported&limit=1');
       const [entry] = json.items as { facts: object }[];
@@ -166,7 +166,7 @@ describe('the export', () => {
   test.each(['=1+1', '+1', '-1', '@SUM(A1)', '\t=1'])(
     'a text that a spreadsheet would run is text: %j',
     async (name) => {
-      const { id } = await admin.makeToken({ name: `${name}"x` });
+      const { id } = await admin.createRelayToken({ name: `${name}"x` });
       const csv = await open(`${HOME}?q=${id}&format=csv`);
       expect(csv.body).toContain(`"'${name.trim()}""x","${id}"`);
       await admin.call('DELETE', `/relay-tokens/${id}`);
@@ -212,7 +212,7 @@ describe('the question', () => {
     '/administration',
     '/admin/../connections',
   ])('never leads outside the administration: %s', async (back) => {
-    const { id } = await admin.makeToken({ name: 'asked' });
+    const { id } = await admin.createRelayToken({ name: 'asked' });
     const question = await open(`${HOME}/${id}/revoke?back=${encodeURIComponent(back)}`);
     expect(question.body).not.toContain('elsewhere');
     expect(question.body).toMatch(/<a [^>]*href="\/admin\/relay-tokens" autofocus/);
@@ -224,7 +224,7 @@ describe('the question', () => {
 
   test('names several selected items, and each has an audit entry', async () => {
     const ids = [];
-    for (const name of ['one', 'two', 'three']) ids.push((await admin.makeToken({ name })).id);
+    for (const name of ['one', 'two', 'three']) ids.push((await admin.createRelayToken({ name })).id);
     const query = new URLSearchParams(ids.map((id) => ['id', id]));
     const question = await open(`${HOME}/revoke?${query}&id=gone&id=${ids[0]}`);
     expect(question.body).toMatch(/<h1 [^>]*>Revoke 3 relay tokens\?/);

@@ -3,29 +3,29 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { withCheckDigit } from '../../support/bins.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, ANYTHING, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator, PERMISSIVE_POLICY } from '../relay/service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 let apiToken: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
   // The sandbox's platform takes any access token as an API token.
-  apiToken = (await desk.read((await sessionOf(site, agent)).userId)).accessToken;
+  apiToken = (await storage.readGrant((await sessionOf(site, agent)).userId)).accessToken;
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
 const LISTS: [string, (name: string) => Record<string, unknown>][] = [
-  ['relay-tokens', (name) => ({ ...ANYTHING, name })],
+  ['relay-tokens', (name) => ({ ...PERMISSIVE_POLICY, name })],
   ['admin-tokens', (name) => ({ name, scope: 'read', expiresAt: new Date(Date.now() + 86_400_000).toISOString() })],
   ['service-accounts', (name) => ({ name, app: 'platform', apiToken })],
   ['webhooks', (name) => ({ url: `${site.sandbox.platformUrl}/${name}`, events: ['connection.created'] })],
@@ -55,12 +55,12 @@ test.each(LISTS)('%s: the oldest is found behind those of a whole page', async (
 test('the policy page offers every relay token', async () => {
   const { json } = await admin.call('GET', '/relay-tokens?limit=200');
   const extra = 201 - (json.items as unknown[]).length;
-  for (let at = 0; at < extra; at += 1) await admin.makeToken({ name: `more-${at}` });
+  for (let at = 0; at < extra; at += 1) await admin.createRelayToken({ name: `more-${at}` });
   expect((await agent.get(`${site.url}/admin/policy`)).body).toContain('>needle-1</option>');
 });
 
 test('a token pasted into the search of a list is in no URL, and is found by its first characters', async () => {
-  const made = await admin.call('POST', '/relay-tokens', { ...ANYTHING, name: 'pasted' });
+  const made = await admin.call('POST', '/relay-tokens', { ...PERMISSIVE_POLICY, name: 'pasted' });
   const token = String(made.json.token);
   const secret = token.slice(16);
   const card = withCheckDigit('400012345678901');
@@ -103,7 +103,7 @@ test('the other filters stay in the address, and other sites are no target', asy
 });
 
 test('a token in the address is in no link of the page', async () => {
-  const { json } = await admin.call('POST', '/relay-tokens', { ...ANYTHING, name: 'in a link' });
+  const { json } = await admin.call('POST', '/relay-tokens', { ...PERMISSIVE_POLICY, name: 'in a link' });
   const token = String(json.token);
   const page = await agent.get(`${site.url}/admin/relay-tokens?q=${token}`);
   expect([page.status, page.body.includes('in a link'), page.body.includes(token.slice(16))]).toEqual([

@@ -7,11 +7,11 @@ import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 /** Ids: `ada` is connected with `second` only, `uma` with both apps. */
 let uma: string;
@@ -20,8 +20,8 @@ let ada: string;
 let agent: UserAgent;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   const second = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
   expect((await admin.call('POST', '/connected-apps', second)).status).toBe(201);
   const signedIn = async (login: string, app: string) => {
@@ -35,7 +35,7 @@ beforeAll(async () => {
   agent = umas;
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -72,11 +72,11 @@ describe('connections', () => {
   });
 
   test('are filtered by their current health, even if the index is outdated', async () => {
-    const index = createConnectionIndex({ store: desk.store, clock: Date.now });
-    const grant = await desk.read(uma, 'platform');
+    const index = createConnectionIndex({ store: storage.store, clock: Date.now });
+    const grant = await storage.readGrant(uma, 'platform');
     await index.update({ ...grant, failure });
     expect(await placesOf('connections?health=reconnect_needed')).toEqual([]);
-    await desk.change(uma, () => ({ failure }), 'platform');
+    await storage.changeGrant(uma, () => ({ failure }), 'platform');
     const words = 'The provider has ended this connection.';
     expect(await list('connections?health=reconnect_needed')).toMatchObject([
       { app: 'platform', cause: 'grant_refused', causeWords: words, user: { id: uma, name: 'Uma Okafor' } },
@@ -84,15 +84,19 @@ describe('connections', () => {
     expect(await placesOf('connections?health=reconnect_needed&app=second')).toEqual([]);
     expect(await placesOf('connections?health=unverified')).toEqual([]);
     expect(await placesOf(`connections?user=${uma}&health=reconnect_needed`)).toEqual([`${uma}.platform`]);
-    await desk.change(uma, () => ({ failure: undefined }), 'platform');
+    await storage.changeGrant(uma, () => ({ failure: undefined }), 'platform');
     await index.update(grant);
   });
 
   test('are filtered by missing scopes', async () => {
-    const { scopes, requestedScopes = [] } = await desk.read(uma, 'platform');
+    const { scopes, requestedScopes = [] } = await storage.readGrant(uma, 'platform');
     const without = (names: string[]) => names.filter((name) => name !== 'email');
     expect(await placesOf('connections?scopes=missing')).toEqual([]);
-    await desk.change(uma, () => ({ scopes: without(scopes), requestedScopes: without(requestedScopes) }), 'platform');
+    await storage.changeGrant(
+      uma,
+      () => ({ scopes: without(scopes), requestedScopes: without(requestedScopes) }),
+      'platform',
+    );
     expect((await getJson(agent, `${site.url}/threads/current?app=platform`)).status).toBe(200);
     for (const more of ['', '&app=platform', `&user=${uma}`, '&q=uma%20o']) {
       expect(await list(`connections?scopes=missing${more}`)).toMatchObject([
@@ -104,13 +108,15 @@ describe('connections', () => {
     expect(JSON.stringify(json)).toContain('"missingScopes":["email"]');
     expect((await admin.call('GET', '/connections?scopes=other')).status).toBe(400);
     // Even if the index is outdated.
-    await desk.change(uma, () => ({ scopes, requestedScopes, announcedScopes: undefined }), 'platform');
+    await storage.changeGrant(uma, () => ({ scopes, requestedScopes, announcedScopes: undefined }), 'platform');
     expect(await placesOf('connections?scopes=missing')).toEqual([]);
-    await createConnectionIndex({ store: desk.store, clock: Date.now }).update(await desk.read(uma, 'platform'));
+    await createConnectionIndex({ store: storage.store, clock: Date.now }).update(
+      await storage.readGrant(uma, 'platform'),
+    );
   });
 
   test('R115 are filtered by missing scopes page by page', async () => {
-    const { store, sealer } = desk;
+    const { store, sealer } = storage;
     const index = createConnectionIndex({ store, clock: Date.now });
     const grants = createGrantStore({
       store,
@@ -118,7 +124,7 @@ describe('connections', () => {
       clock: Date.now,
       connectionIndex: index,
     });
-    const grant = await desk.read(uma, 'platform');
+    const grant = await storage.readGrant(uma, 'platform');
     const names = Array.from({ length: 40 }, (_, at) => `many${String(at).padStart(2, '0')}`);
     for (const [at, userId] of names.entries()) {
       const lacks = at % 10 === 0 && { scopes: ['openid'], requestedScopes: ['openid'], announcedScopes: ['email'] };
@@ -138,16 +144,16 @@ describe('connections', () => {
   });
 
   test('name the account by address, name or subject', async () => {
-    const { account } = await desk.read(uma, 'platform');
+    const { account } = await storage.readGrant(uma, 'platform');
     const shown = async (changed: object) => {
-      await desk.change(uma, () => ({ account: changed }), 'platform');
+      await storage.changeGrant(uma, () => ({ account: changed }), 'platform');
       return (await admin.call('GET', `/connections/${uma}.platform`)).json.account;
     };
     expect(await shown({ email: 'e', name: 'n', subject: 's' })).toBe('e');
     expect(await shown({ name: 'n', subject: 's' })).toBe('n');
     expect(await shown({ subject: 's' })).toBe('s');
     expect(await shown({})).toBeNull();
-    await desk.change(uma, () => ({ account }), 'platform');
+    await storage.changeGrant(uma, () => ({ account }), 'platform');
   });
 });
 

@@ -540,13 +540,15 @@ sign-ins # Sign-ins
 `;
 
 test('half a year later', async () => {
-  const { api, desk, receiver, site, pathOf } = filled;
+  const { api, storage, receiver, site, pathOf } = filled;
   receiver.setResponse(500);
   await api.call('POST', pathOf('/webhooks/{webhook}/test'));
   await api.call('POST', pathOf('/users/{uma}/disable'));
-  await desk.change(pathOf('{uma}'), () => ({ failure: BROKEN }));
+  await storage.changeGrant(pathOf('{uma}'), () => ({ failure: BROKEN }));
   // Otherwise, scheduled tasks of the running process would do these sooner or later.
-  await createConnectionIndex({ store: desk.store, clock: Date.now }).update(await desk.read(pathOf('{uma}')));
+  await createConnectionIndex({ store: storage.store, clock: Date.now }).update(
+    await storage.readGrant(pathOf('{uma}')),
+  );
   await api.call('DELETE', pathOf('/sessions/{ownSession}'));
   pass(200 * DAY_MS);
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });

@@ -9,16 +9,16 @@ import { signIn } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { ACCEPT_HTML, FORM_BODY, sendRequest } from '../../support/send-request.ts';
-import { administratorOf } from '../relay/service.ts';
+import { createAdministrator } from '../relay/service.ts';
 
 describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let fleet: Fleet;
-  let admin: Awaited<ReturnType<typeof administratorOf>>;
+  let admin: Awaited<ReturnType<typeof createAdministrator>>;
   beforeAll(async () => {
     if (missing) return;
     fleet = await startFleet({ kind, processes: 2 });
-    admin = await administratorOf(fleet, fleet.storage);
+    admin = await createAdministrator(fleet, fleet.storage);
   });
   afterAll(() => fleet?.close());
 

@@ -4,22 +4,22 @@ import { appOfFile } from '../../support/apps.ts';
 import type { Page, UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 import { grantOf } from './many.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 
@@ -36,7 +36,7 @@ function press(page: Page, by = agent): Promise<Page> {
 }
 const noticeOn = ({ body }: Page) => /<div class="notice notice-\w+" role="status">.*?<p>([^<]*)<\/p>/s.exec(body)?.[1];
 const makeTokens = (count: number) =>
-  Promise.all(Array.from({ length: count }, async (_, at) => (await admin.makeToken({ name: `one-${at}` })).id));
+  Promise.all(Array.from({ length: count }, async (_, at) => (await admin.createRelayToken({ name: `one-${at}` })).id));
 
 test('relay tokens: skips a token that another administrator has revoked meanwhile', async () => {
   const ids = await makeTokens(3);
@@ -98,7 +98,7 @@ test('sessions and connections: counts those that have already ended', async () 
 test('connections: waits at most 5 s for a provider, and records its late responses', async () => {
   const users = Array.from({ length: 25 }, (_, at) => `u${String(at).padStart(22, '0')}`);
   const app = appOfFile(site.env);
-  for (const user of users) await desk.grants.save(grantOf(user, app), 0);
+  for (const user of users) await storage.grants.save(grantOf(user, app), 0);
   const { promise: until, resolve: answer } = Promise.withResolvers<void>();
   const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'hold', until });
   const question = await ask(
@@ -112,7 +112,7 @@ test('connections: waits at most 5 s for a provider, and records its late respon
     200,
     '25 connections ended here. The provider has confirmed 0 of the revocations.',
   ]);
-  for (const user of users) expect(await desk.grants.loadStored(user, 'platform')).toBeUndefined();
+  for (const user of users) expect(await storage.grants.loadStored(user, 'platform')).toBeUndefined();
   expect((await admin.call('GET', '/revocations?limit=200')).json.items).toHaveLength(25);
 
   answer();

@@ -6,7 +6,7 @@ import type { Page, UserAgent } from '../../support/browserless.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { administratorOf } from '../relay/service.ts';
+import { createAdministrator } from '../relay/service.ts';
 
 const ADMIN = 'admin@example.test';
 let site: TestSite;
@@ -74,7 +74,7 @@ describe('with ADMIN_ACR', () => {
 
     const store = await createSqliteStore({ directory: site.dataDirectory });
     expect(
-      (await (await administratorOf(site, { store, sealer: sealerOf(site.env) })).call('GET', '/users')).status,
+      (await (await createAdministrator(site, { store, sealer: sealerOf(site.env) })).call('GET', '/users')).status,
     ).toBe(200);
     await store.close();
   });

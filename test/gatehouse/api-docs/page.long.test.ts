@@ -8,21 +8,21 @@ import { useBrowser } from '../../support/browser.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { sendRequest } from '../../support/send-request.ts';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let body: string;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ body } = await sendRequest(`${site.url}/docs`));
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -64,7 +64,7 @@ describe('the curl lines', () => {
       return stdout;
     };
     expect(await statusOf('getAdminApiUsers')).toBe('200');
-    const relayToken = await admin.makeToken();
+    const relayToken = await admin.createRelayToken();
     expect(await statusOf('getAdminApiRelayTokensId', { ID: relayToken.id })).toBe('200');
     expect(await statusOf('postAdminApiRelayTokensIdRotate', { ID: relayToken.id })).toBe('200');
     expect(await statusOf('postAdminApiCallbackUrls')).toBe('200');

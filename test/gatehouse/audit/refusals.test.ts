@@ -11,8 +11,8 @@ import { missingRedis } from '../../support/redis-server.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
+import { createAdministrator } from '../relay/service.ts';
 
 const START = Date.parse('2026-01-01T00:00:00Z');
 const DAY = 86_400_000;
@@ -195,18 +195,18 @@ describe('R94 refusals', () => {
 
 describe('R94 over HTTP', () => {
   let site: TestSite;
-  let desk: VaultDesk;
+  let storage: StorageAccess;
   beforeAll(async () => {
     site = await startSite();
-    desk = await openVaultDesk(site);
+    storage = await openStorageOf(site);
   });
   afterAll(async () => {
-    await desk.close();
+    await storage.close();
     await site.close();
   });
 
   test('refusals of a user are stored as a few entries with their count', async () => {
-    const admin = await administratorOf(site, desk);
+    const admin = await createAdministrator(site, storage);
     const { agent } = await signIn(site, 'second@example.test');
     const cookie = agent.cookies.header(site.url);
     for (let n = 0; n < 300; n += 1) {

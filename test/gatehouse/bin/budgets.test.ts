@@ -7,8 +7,8 @@ import {
   startScriptedBinService,
 } from '../../support/scripted-bin-lookup-service.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, bearer } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
+import { type Administrator, bearer, createAdministrator } from '../relay/service.ts';
 
 let service: ScriptedBinService;
 beforeAll(async () => {
@@ -64,17 +64,17 @@ describe('with the defaults', () => {
 
 describe('with small budgets', () => {
   let site: TestSite;
-  let desk: VaultDesk;
+  let storage: StorageAccess;
   let admin: Administrator;
   beforeAll(async () => {
     site = await siteWith({
       ...{ BIN_SERVICE_MONTHLY_QUOTA: '20', BIN_SERVICE_USER_RESERVE: '8', BIN_SERVICE_USER_DAILY_QUOTA: '3' },
     });
-    desk = await openVaultDesk(site);
-    admin = await administratorOf(site, desk);
+    storage = await openStorageOf(site);
+    admin = await createAdministrator(site, storage);
   });
   afterAll(async () => {
-    await desk.close();
+    await storage.close();
     await site.close();
   });
 
@@ -108,12 +108,12 @@ describe('with small budgets', () => {
   });
 
   test('R93 a service uses only calls that are not reserved, and no more than the budget of its token', async () => {
-    const { token: small } = await admin.makeToken({ binCallsPerMonth: 2 });
+    const { token: small } = await admin.createRelayToken({ binCallsPerMonth: 2 });
     const limited = await relayed(small, binsFrom(47_000_000, 10));
     expect(remoteOf(limited)).toBe(2);
     expect(resultsOf(limited).at(-1)?.problem).toMatchObject({ detail: expect.stringContaining('This relay token') });
 
-    const { token: batch } = await admin.makeToken();
+    const { token: batch } = await admin.createRelayToken();
     const asked = await relayed(batch, binsFrom(48_000_000, 50));
     // Three went to the user, two to the other token, and eight are kept.
     expect(remoteOf(asked)).toBe(7);
@@ -129,7 +129,7 @@ describe('with small budgets', () => {
   });
 
   test('R93 changes and shows the budget of a relay token', async () => {
-    const { id, version } = await admin.makeToken({ binCallsPerMonth: 2 });
+    const { id, version } = await admin.createRelayToken({ binCallsPerMonth: 2 });
     const { json } = await admin.call('GET', `/relay-tokens/${id}`);
     expect(json.binCallsPerMonth).toBe(2);
     const { name, scopes, apps, users, networks, expiresAt } = json;
@@ -140,7 +140,7 @@ describe('with small budgets', () => {
 
   test('R93 an administrator enters, changes and clears the budget on the page of the token', async () => {
     const { agent } = await signIn(site, 'admin@example.test');
-    const { id } = await admin.makeToken({ binCallsPerMonth: 2_000 });
+    const { id } = await admin.createRelayToken({ binCallsPerMonth: 2_000 });
     const open = () => agent.get(`${site.url}/admin/relay-tokens/${id}`);
     const edit = () => agent.get(`${site.url}/admin/relay-tokens/${id}/edit`);
     const submit = async (binCallsPerMonth: string) => agent.submit(await edit(), { binCallsPerMonth, days: '9' });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
-import { makeAdminToken, runCommand } from '../../support/terminal.ts';
+import { createAdminToken, runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
 
 let site: TestSite;
@@ -38,7 +38,7 @@ const audited = async (event: string) =>
 
 beforeAll(async () => {
   site = await startSite();
-  token = await makeAdminToken(site);
+  token = await createAdminToken(site);
   folder = mkdtempSync(join(tmpdir(), 'gatehouse-apply-'));
   file = join(folder, 'apps.json');
 });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createProgram } from '../../../src/gatehouse/commands/program.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
-import { makeAdminToken, runCommand } from '../../support/terminal.ts';
+import { createAdminToken, runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
 
 test('every command takes --json', async () => {
@@ -46,7 +46,7 @@ afterAll(async () => {
 test('admin-token list shows every token without its secret', async () => {
   expect(await runJson('admin-token', 'list')).toEqual([]);
   expect((await run('admin-token', 'list')).stdout).toBe('There is no admin token.\n');
-  const [reader, writer] = [await makeAdminToken(site, { scope: 'read' }), await makeAdminToken(site)];
+  const [reader, writer] = [await createAdminToken(site, { scope: 'read' }), await createAdminToken(site)];
   expect(await statusFor(reader)).toBe(200);
   const tokens = (): Promise<{ id: string; lastUsedAt: string | null }[]> => runJson('admin-token', 'list');
   // The use is noted after the response.
@@ -67,7 +67,7 @@ test('admin-token list shows every token without its secret', async () => {
 });
 
 test('R88 audit export includes the whole day of --to', async () => {
-  await makeAdminToken(site);
+  await createAdminToken(site);
   const today = new Date().toISOString().slice(0, 10);
   const exported = async (...limits: string[]) =>
     (await run('audit', 'export', ...limits)).stdout.split('\n').filter((line) => line.includes('admin_token.created'));
@@ -81,7 +81,7 @@ test('R88 audit export includes the whole day of --to', async () => {
 });
 
 test('admin-token revoke takes effect immediately, and is audited', async () => {
-  const token = await makeAdminToken(site);
+  const token = await createAdminToken(site);
   expect(await statusFor(token)).toBe(200);
   const listed: { id: string }[] = await runJson('admin-token', 'list');
   const { id = '' } = listed.find((one) => token.includes(one.id)) ?? {};
@@ -95,14 +95,14 @@ test('admin-token revoke takes effect immediately, and is audited', async () => 
   expect(again).toMatchObject({ status: 1, stdout: '' });
   expect(again.stderr).toMatch(/^This cannot be done: There is no admin token with this id\. .* admin-token list\n$/);
   // By mistake an operator may give the token itself.
-  const other = await makeAdminToken(site);
+  const other = await createAdminToken(site);
   expect((await run('admin-token', 'revoke', other)).stderr).not.toContain(other.slice(17));
   expect(await statusFor(other)).toBe(200);
 });
 
 test('sessions end --all signs every user out, who can then sign in again', async () => {
   const people = [await signIn(site), await signIn(site, 'second@example.test')];
-  const token = await makeAdminToken(site);
+  const token = await createAdminToken(site);
   const isSignedIn = async ({ agent }: (typeof people)[number]) =>
     (await getJson(agent, `${site.url}/session`)).json.signedIn;
   for (const person of people) expect(await isSignedIn(person)).toBe(true);

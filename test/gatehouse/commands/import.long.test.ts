@@ -8,7 +8,7 @@ import { runCommandProcess, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
-import { administratorOf } from '../relay/service.ts';
+import { createAdministrator } from '../relay/service.ts';
 
 for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
   describe(`on ${kind}`, () => {
@@ -95,7 +95,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     });
 
     checkOnce('R111: the admin API and the command at once use each refresh token once', async () => {
-      const admin = await administratorOf(fleet, fleet.storage);
+      const admin = await createAdministrator(fleet, fleet.storage);
       const entries = people.map(({ userId: id }, at) => ({ user: { id }, app: 'platform', refreshToken: tokens[at] }));
       const [{ status, json }, report] = await Promise.all([
         admin.call('POST', '/connections/import', { entries }),

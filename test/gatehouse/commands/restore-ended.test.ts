@@ -10,9 +10,9 @@ import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse
 import { skipWithout } from '../../support/missing.ts';
 import { freePort } from '../../support/ports.ts';
 import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
-import { makeAdminToken, runCommand } from '../../support/terminal.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, bearer } from '../relay/service.ts';
+import { createAdminToken, runCommand } from '../../support/terminal.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, bearer, createAdministrator } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 
 const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
@@ -20,19 +20,19 @@ const folder = mkdtempSync(join(tmpdir(), 'gatehouse-restore-ended-'));
 const [backup, audit] = [join(folder, 'one.backup'), join(folder, 'audit.ndjson')];
 
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let restored: TestGatehouse | undefined;
 beforeAll(async () => {
   site = await startHostileSite({
     apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'files', name: 'Files', signIn: undefined })],
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
   await restored?.close();
-  await desk?.close();
+  await storage?.close();
   await site?.close();
   rmSync(folder, { recursive: true });
 });
@@ -59,11 +59,11 @@ test('the lines of restore --audit end only the records that were ended since', 
   skipWithout(context, missingCurl);
   const [ann, bob, cleo, dan] = [await user('ann'), await user('bob'), await user('cleo'), await user('dan')];
   const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
-  const relayToken = await admin.makeToken({ apps: ['files'], assertUser: true });
-  const other = await admin.makeToken({ name: 'other', apps: ['files'] });
+  const relayToken = await admin.createRelayToken({ apps: ['files'], assertUser: true });
+  const other = await admin.createRelayToken({ name: 'other', apps: ['files'] });
   const adminToken = await made('/admin-tokens', { name: 'old', scope: 'read', expiresAt });
   const webhook = await made('/webhooks', { url: `${site.provider.issuer}/hook`, events: ['connection.removed'] });
-  const { accessToken: apiToken } = await desk.read(cleo.userId, 'files');
+  const { accessToken: apiToken } = await storage.readGrant(cleo.userId, 'files');
   const account = await made('/service-accounts', { name: 'Batch', app: 'files', apiToken });
   const appOf = (id: string) => {
     const { clientSecret: _, ...app } = site.provider.app(site.url, { id, name: `It's ${id}`, signIn: undefined });
@@ -125,7 +125,7 @@ test('the lines of restore --audit end only the records that were ended since', 
     site.provider.app(site.url, { id: 'files', name: 'Files', signIn: undefined }),
   ];
   restored = await startWithoutSandbox({ port, apps, env: { ...env, PUBLIC_URL: `http://127.0.0.1:${port}` } });
-  const token = await makeAdminToken(restored);
+  const token = await createAdminToken(restored);
   const states = async () => {
     const statusOf = async (path: string) =>
       sendRequest(`${restored?.url}/admin/api${path}`, {

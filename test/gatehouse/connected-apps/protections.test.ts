@@ -13,7 +13,7 @@ import { sealerOf } from '../../support/encryption-keys.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { freePort } from '../../support/ports.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { administratorOf, exchange, relayThread } from '../relay/service.ts';
+import { createAdministrator, exchange, relayThread } from '../relay/service.ts';
 
 const IDS = ['pushed', 'unknown', 'lacking', 'auto', 'strict', 'bound', 'bearer', 'keyed', 'fapi'] as const;
 type Id = (typeof IDS)[number];
@@ -224,7 +224,7 @@ test('FAPI 2.0: PAR, private_key_jwt and DPoP together, also if the platform cau
 test('R81 services can read with a bound token, but never receive it', async () => {
   const { agent } = await signInBy('bound');
   const store = await createSqliteStore({ directory: site.dataDirectory });
-  const { token } = await (await administratorOf(site, { store, sealer: sealerOf(site.env) })).makeToken({
+  const { token } = await (await createAdministrator(site, { store, sealer: sealerOf(site.env) })).createRelayToken({
     apps: ['bound', 'pushed'],
   });
   await store.close();

@@ -8,17 +8,17 @@ import { type Fleet, type FleetUser, LOGINS, type StoreKind, startFleet } from '
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
-import { administratorOf } from '../relay/service.ts';
+import { createAdministrator } from '../relay/service.ts';
 
 describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let fleet: Fleet;
-  let admin: Awaited<ReturnType<typeof administratorOf>>;
+  let admin: Awaited<ReturnType<typeof createAdministrator>>;
   let users: FleetUser[] = [];
   beforeAll(async () => {
     if (missing) return;
     fleet = await startFleet({ kind, processes: 2, env: { CONNECTION_CHECK_SECONDS: '2' } });
-    admin = await administratorOf(fleet, fleet.storage);
+    admin = await createAdministrator(fleet, fleet.storage);
     users = await Promise.all(LOGINS.map((login) => fleet.signIn(login)));
   });
   afterAll(() => fleet?.close());

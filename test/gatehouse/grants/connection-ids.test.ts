@@ -15,9 +15,9 @@ import { sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
 import { grantOf } from '../admin/many.ts';
-import { type Administrator, administratorOf, bearer } from '../relay/service.ts';
+import { type Administrator, bearer, createAdministrator } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 const ANN = { sub: 'ann', email: 'ann@example.test' };
 const BEN = { sub: 'ben', email: 'ben@example.test' };
@@ -26,7 +26,7 @@ const ID = /^cn[0-9A-Za-z]{11}$/;
 
 let provider: HostileProvider;
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 let userId: string;
@@ -57,12 +57,12 @@ const read = async (id: string) => {
 
 /** The ids that have a record, and the ids of the stored grants. */
 async function storedIds(): Promise<{ found: string[]; ofGrants: string[] }> {
-  const records = (await Array.fromAsync(desk.store.walk())).flat();
+  const records = (await Array.fromAsync(storage.store.walk())).flat();
   const keysOf = (kind: string) => records.map(({ key }) => key).filter((key) => kindOf(key) === kind);
   const grants = await Promise.all(
     keysOf('grant')
       .map((key) => /^grant:\{(.*)\}:(.*)$/.exec(key) ?? [])
-      .map(([, user = '', app = '']) => desk.read(user, app)),
+      .map(([, user = '', app = '']) => storage.readGrant(user, app)),
   );
   return {
     found: keysOf('connection-id').toSorted(),
@@ -77,8 +77,8 @@ beforeAll(async () => {
     provider,
     apps: (at, url) => [at.app(url), at.app(url, { id: 'files', name: 'Files', signIn: undefined })],
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   provider.signInAs(ANN);
   ({ agent } = await attempt(site));
   ({ userId } = await sessionOf(site, agent));
@@ -89,7 +89,7 @@ afterEach(async () => {
   expect(found).toEqual(ofGrants);
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
   await provider?.close();
   receiver?.close();
@@ -98,14 +98,14 @@ afterAll(async () => {
 test('R118 a connection keeps its id over a refresh, a sign-in, a new consent and a restart', async () => {
   const [id, ofSignIn] = [await connect(), await idOf('elsewhere')];
   expect(ofSignIn).not.toBe(id);
-  await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'files');
-  const { accessToken } = await desk.read(userId, 'files');
+  await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'files');
+  const { accessToken } = await storage.readGrant(userId, 'files');
   expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(200);
-  expect((await desk.read(userId, 'files')).accessToken).not.toBe(accessToken);
+  expect((await storage.readGrant(userId, 'files')).accessToken).not.toBe(accessToken);
   expect(await idOf('files')).toBe(id);
   expect(await connect()).toBe(id);
   const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
-  await desk.change(userId, () => ({ failure }), 'files');
+  await storage.changeGrant(userId, () => ({ failure }), 'files');
   expect(await connect()).toBe(id);
   await attempt(site, { agent });
   await site.restart();
@@ -134,7 +134,7 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
   await disconnect(site, agent, 'files');
   const id = await connect();
   const item = { id, app: 'files' };
-  const { token } = await admin.makeToken({ apps: ['files'], assertUser: true });
+  const { token } = await admin.createRelayToken({ apps: ['files'], assertUser: true });
   const relay = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
   expect(JSON.parse(relay.body).items).toMatchObject([{ ...item, user: userId }]);
   expect((await getJson(agent, `${site.url}/connections`)).json.connections).toContainEqual(
@@ -148,7 +148,7 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
   const found = { q: id, groups: [{ kind: 'connection', items: [{ id, name: 'Files', path, exact: true }] }] };
   expect((await admin.call('GET', `/search?q=${id}`)).json).toMatchObject(found);
 
-  await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'files');
+  await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'files');
   provider.setModes({ responses: { refresh: status(400, { error: 'invalid_grant' }) } });
   expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(403);
   provider.setModes();
@@ -190,11 +190,11 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
 test('R118 a connection that cannot be read has no id, and keeps its path by user and app', async () => {
   const id = await connect();
   const key = keys.grant(userId, 'files');
-  await desk.store.write([{ put: key, value: 'not sealed' }]);
+  await storage.store.write([{ put: key, value: 'not sealed' }]);
   expect([await read(id), await read(`${userId}.files`)]).toMatchObject([404, { id: null, cause: 'unreadable' }]);
   expect(await admin.call('DELETE', `/connections/${userId}.files`)).toMatchObject({ status: 200, json: { id: null } });
   // Only the lost record had the id.
-  await desk.store.write([{ delete: keys.connectionId(id) }]);
+  await storage.store.write([{ delete: keys.connectionId(id) }]);
 });
 
 test('deleting a user deletes the ids of the connections', async () => {
@@ -203,7 +203,7 @@ test('deleting a user deletes the ids of the connections', async () => {
   const { userId: left } = await sessionOf(site, leaving.agent);
   provider.signInAs(ANN);
   expect((await admin.call('DELETE', `/users/${left}`)).status).toBe(200);
-  const records = (await Array.fromAsync(desk.store.walk()))
+  const records = (await Array.fromAsync(storage.store.walk()))
     .flat()
     .filter(({ key }) => kindOf(key) === 'connection-id');
   expect(records.filter(({ value }) => value.includes(left))).toEqual([]);
@@ -211,7 +211,7 @@ test('deleting a user deletes the ids of the connections', async () => {
 
 describe('the record by which an id finds its connection', () => {
   const grant = (id: string) => ({ ...grantOf('u1', PLATFORM), id });
-  const written = () => vi.spyOn(desk.store, 'write');
+  const written = () => vi.spyOn(storage.store, 'write');
   const kindsOf = (writes: ReturnType<typeof written>) =>
     writes.mock.calls
       .flatMap(([steps]) => steps as Write[])
@@ -220,7 +220,7 @@ describe('the record by which an id finds its connection', () => {
 
   test('is written once, before the grant, and not by later writes of the same connection', async () => {
     const id = newConnectionId();
-    const { grants } = desk;
+    const { grants } = storage;
     const writes = written();
     let version = (await grants.save(grant(id), 0)) ?? 0;
     expect(writes.mock.calls[0]?.[0]).toMatchObject([{ put: keys.connectionId(id) }]);
@@ -234,8 +234,12 @@ describe('the record by which an id finds its connection', () => {
 
   test('is deleted with a grant that another process wrote, and stays if the delete comes too late', async () => {
     const id = newConnectionId();
-    const version = (await desk.grants.save(grant(id), 0)) ?? 0;
-    const other = createGrantStore({ store: desk.store, sealedJson: createSealedJson(desk.sealer), clock: Date.now });
+    const version = (await storage.grants.save(grant(id), 0)) ?? 0;
+    const other = createGrantStore({
+      store: storage.store,
+      sealedJson: createSealedJson(storage.sealer),
+      clock: Date.now,
+    });
     expect(await other.remove('u1', PLATFORM.id, version + 1)).toBe(false);
     expect(await other.findById(id)).toEqual({ userId: 'u1', appId: PLATFORM.id });
     expect(await other.remove('u1', PLATFORM.id, version)).toBe(true);
@@ -244,14 +248,14 @@ describe('the record by which an id finds its connection', () => {
 
   test('is removed after a refused write, unless it belongs to an existing connection', async () => {
     const [id, late] = [newConnectionId(), newConnectionId()];
-    const version = (await desk.grants.save(grant(id), 0)) ?? 0;
-    expect(await desk.grants.save(grant(late), 0)).toBeUndefined();
-    for (const wrong of [0, version + 1]) expect(await desk.grants.save(grant(id), wrong)).toBeUndefined();
-    expect([await desk.grants.findById(late), await desk.grants.findById(id)]).toEqual([
+    const version = (await storage.grants.save(grant(id), 0)) ?? 0;
+    expect(await storage.grants.save(grant(late), 0)).toBeUndefined();
+    for (const wrong of [0, version + 1]) expect(await storage.grants.save(grant(id), wrong)).toBeUndefined();
+    expect([await storage.grants.findById(late), await storage.grants.findById(id)]).toEqual([
       undefined,
       { userId: 'u1', appId: PLATFORM.id },
     ]);
-    await desk.grants.remove('u1', PLATFORM.id, version);
+    await storage.grants.remove('u1', PLATFORM.id, version);
   });
 
   test('finds nothing if its connection no longer exists', async () => {
@@ -261,18 +265,18 @@ describe('the record by which an id finds its connection', () => {
       { userId, appId: 'elsewhere' },
       { userId: 'nobody', appId: 'files' },
     ]) {
-      await desk.store.write([{ put: key, value: JSON.stringify(place) }]);
+      await storage.store.write([{ put: key, value: JSON.stringify(place) }]);
       expect(await read(id)).toBe(404);
       expect((await admin.call('DELETE', `/connections/${id}`)).status).toBe(404);
     }
     expect((await admin.call('GET', `/search?q=${id}`)).json.groups).toEqual([]);
-    await desk.store.write([{ delete: key }]);
+    await storage.store.write([{ delete: key }]);
   });
 
   test('is read only for well-formed ids', async () => {
-    const gets = vi.spyOn(desk.store, 'get');
+    const gets = vi.spyOn(storage.store, 'get');
     for (const text of ['', 'cn', 'cn}', `cn${'x'.repeat(12)}`, `xx${'x'.repeat(11)}`]) {
-      expect(await desk.grants.findById(text)).toBeUndefined();
+      expect(await storage.grants.findById(text)).toBeUndefined();
     }
     expect(gets).not.toHaveBeenCalled();
   });

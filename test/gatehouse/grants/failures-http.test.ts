@@ -6,17 +6,17 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { administratorOf, exchange, relayThread } from '../relay/service.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { createAdministrator, exchange, relayThread } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 afterEach(() => site.sandbox.faults.clear());
@@ -130,7 +130,7 @@ describe('R40: the end of a connection', () => {
     ['no code', faultOf(400, ''), 'status_400'],
   ])('administrators see the provider’s own error code: %s', async (_words, fault, reason) => {
     const { agent } = await signIn(site);
-    const admin = await administratorOf(site, desk);
+    const admin = await createAdministrator(site, storage);
     failing(fault);
     advanceClock(ENDED);
     await thread(agent);
@@ -175,8 +175,8 @@ describe('R40: the end of a connection', () => {
 test('R40: an unverified connection is nowhere shown as working, and names where to reconnect, for services too', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  const administrator = await administratorOf(site, desk);
-  const { token } = await administrator.makeToken({ assertUser: true });
+  const administrator = await createAdministrator(site, storage);
+  const { token } = await administrator.createRelayToken({ assertUser: true });
   failing(faultOf(200, { error: 'bad_refresh_token' }));
   advanceClock(ENDED);
   const relayed = JSON.parse((await relayThread(site, token, { 'gatehouse-user': userId })).body);
@@ -263,7 +263,7 @@ describe('R41: a provider that is down', () => {
     expect((await thread(agent)).status).toBe(503);
     site.sandbox.faults.clear();
     const { userId } = await sessionOf(site, agent);
-    await desk.change(userId, ({ failure }) => ({
+    await storage.changeGrant(userId, ({ failure }) => ({
       failure: failure && { ...failure, retryAt: Date.now() + 3_600_000 },
     }));
     expect((await thread(agent)).status).toBe(200);

@@ -5,16 +5,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -25,7 +25,7 @@ async function person(login: string) {
   const { agent } = await signIn(site, login);
   const { userId } = await sessionOf(site, agent);
   const key = keys.grant(userId, 'platform');
-  const record = await desk.store.get(key);
+  const record = await storage.store.get(key);
   if (!record) throw new Error('Signing in kept no grant.');
   return { agent, key, value: record.value };
 }
@@ -71,7 +71,7 @@ test('R44: no token and no secret is readable on disk or in the log', async () =
   expect(tokenResponses).toBe(2);
   expect(canaries.size).toBe(7);
   const { userId } = await sessionOf(site, agent);
-  expect([...canaries.values()]).toContain((await desk.read(userId)).refreshToken);
+  expect([...canaries.values()]).toContain((await storage.readGrant(userId)).refreshToken);
 
   const files = readdirSync(site.dataDirectory, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   const stored = files
@@ -107,7 +107,7 @@ describe('a record that cannot be opened', () => {
   ])('R49: one that is %s costs only that connection, and reconnecting restores it', async (_name, damage) => {
     const damaged = await person('user@example.test');
     const other = await person('second@example.test');
-    await desk.store.write([{ put: damaged.key, value: damage(damaged.value) }]);
+    await storage.store.write([{ put: damaged.key, value: damage(damaged.value) }]);
     await expectUnreadable(damaged.agent);
     expect((await thread(other.agent)).status).toBe(200);
     const again = await signIn(site, 'user@example.test');
@@ -118,15 +118,15 @@ describe('a record that cannot be opened', () => {
   test('R46: exchanged records of two users are both refused, and neither user sees the other’s thread', async () => {
     const first = await person('user@example.test');
     const second = await person('second@example.test');
-    await desk.store.write([{ put: first.key, value: second.value }]);
-    await desk.store.write([{ put: second.key, value: first.value }]);
+    await storage.store.write([{ put: first.key, value: second.value }]);
+    await storage.store.write([{ put: second.key, value: first.value }]);
     await expectUnreadable(first.agent);
     await expectUnreadable(second.agent);
   });
 
   test('can be disconnected: the record is deleted, and the revocation is reported as unconfirmed', async () => {
     const { agent, key } = await person('user@example.test');
-    await desk.store.write([{ put: key, value: 'not sealed' }]);
+    await storage.store.write([{ put: key, value: 'not sealed' }]);
     const { csrfToken } = await sessionOf(site, agent);
     const page = await agent.request(`${site.url}/connections/platform/disconnect`, {
       method: 'POST',
@@ -134,7 +134,7 @@ describe('a record that cannot be opened', () => {
       body: new URLSearchParams({ _csrf: csrfToken }),
     });
     expect(JSON.parse(page.body)).toMatchObject({ disconnected: true, revocation: 'unconfirmed' });
-    expect(await desk.store.get(key)).toBeUndefined();
+    expect(await storage.store.get(key)).toBeUndefined();
   });
 });
 
@@ -143,7 +143,7 @@ test('a write of another process is seen at once: a cached grant of an older ver
   expect((await thread(agent)).status).toBe(200);
   const { userId } = await sessionOf(site, agent);
   site.sandbox.requests.reset();
-  await desk.change(userId, () => ({ accessToken: 'written-elsewhere' }));
+  await storage.changeGrant(userId, () => ({ accessToken: 'written-elsewhere' }));
   await thread(agent);
   const [first] = site.sandbox.requests.latest('platform');
   expect(first?.headers.authorization).toBe('Bearer written-elsewhere');
@@ -152,12 +152,12 @@ test('a write of another process is seen at once: a cached grant of an older ver
 test('refuses a save over a version that is no longer stored', async () => {
   const { agent } = await person('user@example.test');
   const { userId } = await sessionOf(site, agent);
-  const stored = await desk.grants.loadStored(userId, 'platform');
+  const stored = await storage.grants.loadStored(userId, 'platform');
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   const { grant, version } = stored;
-  expect(await desk.grants.save({ ...grant, accessToken: 'first' }, version)).toBeDefined();
-  expect(await desk.grants.save({ ...grant, accessToken: 'late' }, version)).toBeUndefined();
-  expect(await desk.grants.save({ ...grant, accessToken: 'new' }, 0)).toBeUndefined();
-  expect(await desk.grants.remove(userId, 'platform', version)).toBe(false);
-  expect((await desk.read(userId)).accessToken).toBe('first');
+  expect(await storage.grants.save({ ...grant, accessToken: 'first' }, version)).toBeDefined();
+  expect(await storage.grants.save({ ...grant, accessToken: 'late' }, version)).toBeUndefined();
+  expect(await storage.grants.save({ ...grant, accessToken: 'new' }, 0)).toBeUndefined();
+  expect(await storage.grants.remove(userId, 'platform', version)).toBe(false);
+  expect((await storage.readGrant(userId)).accessToken).toBe('first');
 });

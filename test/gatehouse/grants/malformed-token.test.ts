@@ -4,9 +4,9 @@ import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures
 import { getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { advanceClock, resetClock } from '../../support/test-clock.ts';
-import { administratorOf, assertionOf, exchange } from '../relay/service.ts';
+import { assertionOf, createAdministrator, exchange } from '../relay/service.ts';
 import { attempt, expectNamedCause, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 const APP = 'elsewhere';
 const MALFORMED = ['a€b', 'a\nb', 'a\u007fb', 'aéb'];
@@ -14,16 +14,16 @@ const NEW_REFRESH_TOKEN = 'the-refresh-token-that-came-along';
 
 let provider: HostileProvider;
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   provider = await startHostileProvider();
   // Without userinfo, so that nothing uses the token of a sign-in at once.
   const { userinfo: _, ...endpoints } = provider.endpointSettings();
   site = await startHostileSite({ provider, app: { endpoints } });
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
   await provider.close();
 });
@@ -55,12 +55,12 @@ test.each(MALFORMED)(
   'R107 a refresh that returns %j is refused, and the new refresh token is stored (R32)',
   async (token) => {
     const visitor = await visit('user-of-a-malformed-token');
-    const before = await desk.read(visitor.userId, APP);
+    const before = await storage.readGrant(visitor.userId, APP);
     give(token);
     advanceClock(61);
     const { status, json } = await thread(visitor);
     expect([status, json.code]).toEqual([503, 'provider_unavailable']);
-    const { accessToken, refreshToken, failure } = await desk.read(visitor.userId, APP);
+    const { accessToken, refreshToken, failure } = await storage.readGrant(visitor.userId, APP);
     expect([accessToken, refreshToken]).toEqual([before.accessToken, NEW_REFRESH_TOKEN]);
     expect(failure).toMatchObject({ kind: 'passing', cause: 'unusable_response' });
   },
@@ -68,7 +68,7 @@ test.each(MALFORMED)(
 
 test('R107 a malformed token of a refresh for fewer scopes is returned to no service', async () => {
   const visitor = await visit('user-of-a-service');
-  const { token } = await (await administratorOf(site, desk)).makeToken({ apps: [APP] });
+  const { token } = await (await createAdministrator(site, storage)).createRelayToken({ apps: [APP] });
   const subject = {
     subject_token: await assertionOf(site, visitor.agent.cookies.header(site.url)),
     subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
@@ -77,7 +77,7 @@ test('R107 a malformed token of a refresh for fewer scopes is returned to no ser
   give('a€b');
   const response = await exchange(site, token, { ...subject, scope: 'openid' });
   expect(response.status).toBe(503);
-  expect((await desk.read(visitor.userId, APP)).refreshToken).toBe(NEW_REFRESH_TOKEN);
+  expect((await storage.readGrant(visitor.userId, APP)).refreshToken).toBe(NEW_REFRESH_TOKEN);
 });
 
 test.each(MALFORMED)('R107 a sign-in whose access token is %j is refused', async (token) => {

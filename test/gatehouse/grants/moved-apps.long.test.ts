@@ -8,9 +8,9 @@ import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { until } from '../../support/until.ts';
-import { type Administrator, administratorOf, exchange, relayThread } from '../relay/service.ts';
+import { type Administrator, createAdministrator, exchange, relayThread } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 type App = Record<string, unknown>;
 
@@ -19,7 +19,7 @@ let stranger: HostileProvider;
 let site: HostileSite;
 let agent: UserAgent;
 let userId: string;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let relayToken: string;
 let inFile: string;
@@ -50,7 +50,7 @@ function expectNothingAt(provider: HostileProvider, tokens: readonly string[]): 
 }
 
 async function tokensOfUser(): Promise<string[]> {
-  const { accessToken, refreshToken = '' } = await desk.read(userId, 'files');
+  const { accessToken, refreshToken = '' } = await storage.readGrant(userId, 'files');
   return [accessToken, refreshToken];
 }
 
@@ -88,12 +88,12 @@ beforeAll(async () => {
   home.signInAs({ sub: 'ann', email: 'ann@example.test' });
   expect((await attempt(site, { agent })).signedIn).toBe(true);
   ({ userId } = await sessionOf(site, agent));
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
-  relayToken = (await admin.makeToken({ apps: ['files'], assertUser: true })).token;
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
+  relayToken = (await admin.createRelayToken({ apps: ['files'], assertUser: true })).token;
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
   await Promise.all([home?.close(), stranger?.close()]);
 });
@@ -121,7 +121,7 @@ describe('R116 a file that changes', () => {
       expect(await useEverything()).not.toContain(200);
       expectNothingAt(stranger, tokens);
       // The health was derived; nothing was stored.
-      expect((await desk.read(userId, 'files')).failure).toBeUndefined();
+      expect((await storage.readGrant(userId, 'files')).failure).toBeUndefined();
       await restartWith(filesOf(home));
       expect(await connection()).toMatchObject({ health: 'active', cause: null });
       expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(200);
@@ -136,7 +136,7 @@ describe('R116 a file that changes', () => {
     await restartWith(signedOutElsewhere());
     await connectAnew();
     const tokens = await tokensOfUser();
-    await desk.change(userId, changeOfGrant as typeof expired, 'files');
+    await storage.changeGrant(userId, changeOfGrant as typeof expired, 'files');
     await restartWith(moved());
     expect(await useEverything()).not.toContain(200);
     expectNothingAt(stranger, tokens);
@@ -162,9 +162,9 @@ describe('R116 a file that changes', () => {
 
   test('an idle connection is not checked at the other provider', async () => {
     const tokens = await tokensOfUser();
-    await desk.change(userId, expired, 'files');
+    await storage.changeGrant(userId, expired, 'files');
     await restartWith(filesOf(stranger));
-    const place = async () => (await desk.store.get('connection-check:files'))?.version;
+    const place = async () => (await storage.store.get('connection-check:files'))?.version;
     const before = await place();
     await until(async () => (await place()) !== before);
     expectNothingAt(stranger, tokens);
@@ -183,7 +183,7 @@ describe('R116 a file that changes', () => {
     stranger.signInAs({ sub: 'ann', email: 'ann@example.test' });
     await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Reconnect with these' });
     expect(await connection()).toMatchObject({ health: 'active' });
-    const grant = await desk.read(userId, 'files');
+    const grant = await storage.readGrant(userId, 'files');
     expect(grant.refreshToken).not.toBe(refreshToken);
     expect(grant.registration.issuer).toBe(stranger.issuer);
     expectNothingAt(stranger, [refreshToken]);

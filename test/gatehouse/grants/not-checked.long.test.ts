@@ -7,7 +7,7 @@ import { useBrowser } from '../../support/browser.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { checkOnAllScreens, signInWithBrowser } from '../../support/journey.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 const NOW = 1_800_000_000_000;
 
@@ -33,19 +33,19 @@ describe('R113 a connection is not checked', () => {
 describe('R113 without checks', () => {
   const newPage = useBrowser();
   let site: TestSite;
-  let desk: VaultDesk;
+  let storage: StorageAccess;
   let user: UserAgent;
   let admin: UserAgent;
   let userId: string;
   beforeAll(async () => {
     site = await startSite({ env: { CONNECTION_CHECK_SECONDS: '0' }, sandbox: { accessTokenSeconds: 40 * 86_400 } });
-    desk = await openVaultDesk(site);
+    storage = await openStorageOf(site);
     ({ agent: admin } = await signIn(site, 'admin@example.test'));
     ({ agent: user } = await signIn(site));
     ({ userId } = await sessionOf(site, user));
   });
   afterAll(async () => {
-    await desk.close();
+    await storage.close();
     await site.close();
   });
 
@@ -68,8 +68,8 @@ describe('R113 without checks', () => {
   /** Moves the times of the connection back by days, as if it had not been used. */
   const leaveAlone = async () => {
     const since = Date.now() - 2.5 * DAY_MS;
-    await desk.change(userId, () => ({ obtainedAt: since, connectedAt: since - DAY_MS }));
-    await desk.store.write([{ delete: keys.lastUse(userId, 'platform') }]);
+    await storage.changeGrant(userId, () => ({ obtainedAt: since, connectedAt: since - DAY_MS }));
+    await storage.store.write([{ delete: keys.lastUse(userId, 'platform') }]);
     return since;
   };
 

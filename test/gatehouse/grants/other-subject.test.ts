@@ -2,21 +2,21 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { getJson } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { administratorOf, assertionOf, exchange } from '../relay/service.ts';
+import { assertionOf, createAdministrator, exchange } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 const APP = 'elsewhere';
 const OF_ANOTHER = 'the-access-token-of-another-user';
 
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startHostileSite();
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 afterEach(() => site.provider.reset());
@@ -35,12 +35,12 @@ test('R101 an ID token of another subject in a refresh response is refused, and 
   site.provider.setModes({ tokenResponse: (body) => ({ ...body, expires_in: 60 }) });
   const { agent } = await attempt(site);
   const { userId } = await sessionOf(site, agent);
-  const before = await desk.read(userId, APP);
+  const before = await storage.readGrant(userId, APP);
   confuse();
   advanceClock(61);
   const { status, json } = await getJson(agent, `${site.url}/threads/current`);
   expect([status, json.code]).toEqual([503, 'provider_unavailable']);
-  const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);
+  const { accessToken, refreshToken, refresh, failure } = await storage.readGrant(userId, APP);
   expect([accessToken, refreshToken, refresh]).toEqual([before.accessToken, before.refreshToken, undefined]);
   expect(failure?.cause).toBe('unusable_response');
 });
@@ -48,8 +48,8 @@ test('R101 an ID token of another subject in a refresh response is refused, and 
 test('R101 an ID token of another subject is also refused in a request for fewer scopes: no service gets the token', async () => {
   const { agent } = await attempt(site);
   const { userId } = await sessionOf(site, agent);
-  const { token } = await (await administratorOf(site, desk)).makeToken({ apps: [APP] });
-  const before = await desk.read(userId, APP);
+  const { token } = await (await createAdministrator(site, storage)).createRelayToken({ apps: [APP] });
+  const before = await storage.readGrant(userId, APP);
   const subject = {
     subject_token: await assertionOf(site, agent.cookies.header(site.url)),
     subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
@@ -59,7 +59,7 @@ test('R101 an ID token of another subject is also refused in a request for fewer
   const response = await exchange(site, token, { ...subject, scope: 'openid' });
   expect(response.status).toBe(503);
   expect(response.body).not.toContain(OF_ANOTHER);
-  const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);
+  const { accessToken, refreshToken, refresh, failure } = await storage.readGrant(userId, APP);
   expect([accessToken, refreshToken, refresh]).toEqual([before.accessToken, before.refreshToken, undefined]);
   expect(failure?.cause).toBe('unusable_response');
 });

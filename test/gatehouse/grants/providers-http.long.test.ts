@@ -6,12 +6,12 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { getJson, type SiteOptions, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 afterEach(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -22,7 +22,7 @@ const calls = () => [site.sandbox.requests.count('POST /token'), site.sandbox.re
 /** A site whose provider changes its responses at `path`, with a user who is signed in. */
 async function visit(path: string, change: (body: Json) => object, options: SiteOptions = {}) {
   site = await startSite(options);
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
   site.sandbox.faults.set({ listener: 'identity-provider', path, kind: 'rewrite', change });
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
@@ -36,7 +36,7 @@ const withoutRefreshToken = ({ refresh_token: _, ...rest }: Json) => rest;
 describe('a provider that does not say how long a token lasts', () => {
   test('a 401 of the platform shows that the token has expired: it is refreshed, and the call repeated', async () => {
     const { agent, userId } = await visit('/token', withoutLifetime);
-    expect((await desk.read(userId)).expiresAt).toBeUndefined();
+    expect((await storage.readGrant(userId)).expiresAt).toBeUndefined();
     expect((await thread(agent)).status).toBe(200);
     expect(calls()).toEqual([0, 1]);
     advanceClock(61);
@@ -46,7 +46,7 @@ describe('a provider that does not say how long a token lasts', () => {
 
   test('accessTokenLifetimeSeconds sets the lifetime: the token is refreshed before the platform refuses it', async () => {
     const { agent, userId } = await visit('/token', withoutLifetime, { app: { accessTokenLifetimeSeconds: 30 } });
-    const { expiresAt = 0, obtainedAt } = await desk.read(userId);
+    const { expiresAt = 0, obtainedAt } = await storage.readGrant(userId);
     expect(expiresAt - obtainedAt).toBe(30_000);
     advanceClock(31);
     expect((await thread(agent)).status).toBe(200);
@@ -55,7 +55,7 @@ describe('a provider that does not say how long a token lasts', () => {
 
   test('accessTokenLifetimeSeconds does not override the lifetime of the response', async () => {
     const { userId } = await visit('/token', (body) => body, { app: { accessTokenLifetimeSeconds: 30 } });
-    const { expiresAt = 0, obtainedAt } = await desk.read(userId);
+    const { expiresAt = 0, obtainedAt } = await storage.readGrant(userId);
     expect(expiresAt - obtainedAt).toBe(60_000);
   });
 });
@@ -78,7 +78,7 @@ describe('a provider that issues no refresh token', () => {
     const { agent, userId } = await visit('/token', withoutRefreshToken);
     expect((await sessionOf(site, agent)).connections[0]?.health).toBe('expiring');
     const expiresAt = Date.now() + 30_000;
-    await desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
+    await storage.changeGrant(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
     expect((await thread(agent)).status).toBe(200);
     advanceClock(31);
     // Even before it is used.
@@ -135,9 +135,9 @@ describe('disconnecting reports what the provider confirmed, and deletes the gra
     await thread(agent);
     const ended = { app: 'platform', disconnected: true, revocation: outcome, provider };
     expect(await disconnect(site, agent)).toEqual({ ...ended, id: expect.stringMatching(/^cn/) });
-    expect(await desk.store.get(keys.grant(userId, 'platform'))).toBeUndefined();
-    expect(await desk.store.get(keys.lastUse(userId, 'platform'))).toBeUndefined();
-    expect(await desk.store.count(keys.grants(userId))).toBe(0);
+    expect(await storage.store.get(keys.grant(userId, 'platform'))).toBeUndefined();
+    expect(await storage.store.get(keys.lastUse(userId, 'platform'))).toBeUndefined();
+    expect(await storage.store.count(keys.grants(userId))).toBe(0);
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'not_connected']);
     // The second time, there is no connection.

@@ -7,7 +7,7 @@ import type { Mode } from '../../support/hostile-modes.ts';
 import { advanceClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { openVaultDesk, sessionOf } from './vault-desk.ts';
+import { openStorageOf, sessionOf } from './storage-access.ts';
 
 let site: HostileSite;
 afterEach(() => site.close());
@@ -110,29 +110,29 @@ test('a provider with ambiguous scope names: the unchanged form is never refused
 
 test('an imported connection without requested scopes can reconnect', async () => {
   const agent = await connected(['repo', 'gist'], (body) => ({ ...body, scope: 'repo,gist' }));
-  const desk = await openVaultDesk(site);
+  const storage = await openStorageOf(site);
   const { userId } = await sessionOf(site, agent);
-  await desk.change(userId, () => ({ requestedScopes: undefined }), 'files');
-  await desk.close();
+  await storage.changeGrant(userId, () => ({ requestedScopes: undefined }), 'files');
+  await storage.close();
   await reconnect(agent);
   expect(requested().get('scope')).toBe('repo gist');
 });
 
 test('the connection is unverified while the platform refuses the token and the provider is unavailable', async () => {
   const agent = await connected(['read', 'offline_access'], ({ expires_in: _, ...body }) => body);
-  const desk = await openVaultDesk(site);
+  const storage = await openStorageOf(site);
   const { userId } = await sessionOf(site, agent);
-  const { accessToken } = await desk.read(userId, 'files');
-  await desk.change(userId, () => ({ accessToken: 'no-longer-known' }), 'files');
+  const { accessToken } = await storage.readGrant(userId, 'files');
+  await storage.changeGrant(userId, () => ({ accessToken: 'no-longer-known' }), 'files');
   site.provider.setModes('refresh-status-503');
   advanceClock(5);
   const { status: code, json } = await thread(agent);
   expect([code, json.connectUrl]).toEqual([503, `${site.url}/connections/files`]);
   expect(await connectionOf(agent)).toMatchObject({ health: 'unverified', cause: 'provider_unavailable' });
-  await desk.change(userId, () => ({ accessToken }), 'files');
+  await storage.changeGrant(userId, () => ({ accessToken }), 'files');
   expect((await thread(agent)).status).toBe(200);
   await until(async () => (await healthOf(agent)) === 'active');
-  await desk.close();
+  await storage.close();
 });
 
 describe('an account that no ID token names', () => {
@@ -143,12 +143,12 @@ describe('an account that no ID token names', () => {
     const more = userinfo ? { userinfo } : {};
     const changes = (issuer: string) => ({ account: account?.(issuer) });
     const agent = await connected(['read'], (body) => body, changes, more);
-    const desk = await openVaultDesk(site);
+    const storage = await openStorageOf(site);
     const { userId } = await sessionOf(site, agent);
-    const read = () => desk.read(userId, 'files');
+    const read = () => storage.readGrant(userId, 'files');
     const before = await read();
     behave(withoutRefreshToken, more);
-    return { agent, before, read, close: desk.close };
+    return { agent, before, read, close: storage.close };
   }
 
   test.each<[string, (issuer: string) => unknown, Mode['userinfo'], string]>([

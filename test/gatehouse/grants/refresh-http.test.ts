@@ -4,16 +4,16 @@ import { CLIENT_SECRET, getJson, JSON_ONLY, signIn, startSite, type TestSite } f
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { advanceClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
-import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 afterEach(() => {
@@ -73,7 +73,7 @@ describe('one refresh for all', () => {
   test('R31: the same for a token that the platform refuses before it expires', async () => {
     const { agent, userId } = await signedIn();
     advanceClock(10);
-    await desk.change(userId, () => ({ accessToken: 'revoked-by-the-platform' }));
+    await storage.changeGrant(userId, () => ({ accessToken: 'revoked-by-the-platform' }));
     const responses = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
     expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(200));
     expect(tokenCalls()).toBe(1);
@@ -100,7 +100,7 @@ describe('one refresh for all', () => {
 describe('incomplete and broken responses', () => {
   test('R30: a response without a new refresh token keeps the old one', async () => {
     const { agent, userId } = await signedIn();
-    const before = await desk.read(userId);
+    const before = await storage.readGrant(userId);
     site.sandbox.faults.set({
       listener: 'identity-provider',
       path: '/token',
@@ -109,7 +109,7 @@ describe('incomplete and broken responses', () => {
     });
     advanceClock(ENDED);
     expect((await thread(agent)).status).toBe(200);
-    const after = await desk.read(userId);
+    const after = await storage.readGrant(userId);
     expect(after.refreshToken).toBe(before.refreshToken);
     expect(after.refreshToken).toBeTruthy();
     expect(after.accessToken).not.toBe(before.accessToken);
@@ -135,7 +135,7 @@ describe('incomplete and broken responses', () => {
     advanceClock(ENDED);
     const refused = await thread(agent);
     expect([refused.status, refused.json.code]).toEqual([503, 'provider_unavailable']);
-    expect((await desk.read(userId)).refreshToken).toBe(newRefreshToken);
+    expect((await storage.readGrant(userId)).refreshToken).toBe(newRefreshToken);
     // The sandbox rotates strictly: the first refresh token would end the whole grant now.
     advanceClock(60);
     expect((await thread(agent)).status).toBe(200);
@@ -152,7 +152,7 @@ describe('incomplete and broken responses', () => {
     });
     advanceClock(ENDED);
     expect((await thread(agent)).status).toBe(200);
-    const { expiresAt } = await desk.read(userId);
+    const { expiresAt } = await storage.readGrant(userId);
     expect(expiresAt === undefined || expiresAt <= Date.now() + 366 * 86_400_000).toBe(true);
   });
 });
@@ -160,7 +160,7 @@ describe('incomplete and broken responses', () => {
 describe('a token that was used or revoked elsewhere', () => {
   test('R37: after invalid_grant, the grant is read again, and newer tokens are used', async () => {
     const { agent, userId } = await signedIn();
-    const { refreshToken } = await desk.read(userId);
+    const { refreshToken } = await storage.readGrant(userId);
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', times: 1, kind: 'hold', until: released });
     advanceClock(ENDED);
@@ -193,7 +193,7 @@ describe('a token that was used or revoked elsewhere', () => {
     withheld.release();
     const late = await waiting;
     expect([late.status, late.json.code]).toEqual([403, 'not_connected']);
-    expect(await desk.grants.loadStored(userId, 'platform')).toBeUndefined();
+    expect(await storage.grants.loadStored(userId, 'platform')).toBeUndefined();
     expect(site.sandbox.requests.count('POST /revoke')).toBe(2);
     expect(await isActive(fresh)).toBe(false);
     expect((await thread(agent)).json.code).toBe('not_connected');
@@ -210,7 +210,7 @@ describe('a token that was used or revoked elsewhere', () => {
     caller.abort();
     await expect(call).rejects.toThrow();
     withheld.release();
-    await until(async () => (await desk.read(userId)).refreshToken === withheld.body().refresh_token);
+    await until(async () => (await storage.readGrant(userId)).refreshToken === withheld.body().refresh_token);
     site.sandbox.requests.reset();
     expect((await thread(agent)).status).toBe(200);
     expect(tokenCalls()).toBe(0);
@@ -229,7 +229,7 @@ describe('a token that was used or revoked elsewhere', () => {
     const restarted = site.restart();
     setTimeout(withheld.release, 300);
     await restarted;
-    expect((await desk.read(userId)).refreshToken).toBe(withheld.body().refresh_token);
+    expect((await storage.readGrant(userId)).refreshToken).toBe(withheld.body().refresh_token);
     expect((await thread(agent)).status).toBe(200);
   });
 });
@@ -238,7 +238,7 @@ describe('R42: the access token', () => {
   /** 30 s before an access token of ten minutes expires, within the margin in which it is refreshed. */
   const enterMargin = (userId: string) => {
     const expiresAt = Date.now() + 30_000;
-    return desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
+    return storage.changeGrant(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
   };
 
   test('is used within the margin while the refresh fails', async () => {
@@ -283,7 +283,10 @@ describe('R42: the access token', () => {
 
   test('is refreshed after a 401 even if the clock was set back by an hour (F12)', async () => {
     const { agent, userId } = await signedIn();
-    await desk.change(userId, () => ({ obtainedAt: Date.now() + 3_600_000, expiresAt: Date.now() + 3_660_000 }));
+    await storage.changeGrant(userId, () => ({
+      obtainedAt: Date.now() + 3_600_000,
+      expiresAt: Date.now() + 3_660_000,
+    }));
     site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     expect((await thread(agent)).status).toBe(200);
     expect(tokenCalls()).toBe(1);
@@ -305,6 +308,6 @@ test('the time of the last use is stored for the pages, and deleted with the con
   expect((await thread(agent)).status).toBe(200);
   await until(async () => (await sessionOf(site, agent)).connections[0]?.lastUsedAt !== null);
   expect(await disconnect(site, agent)).toMatchObject({ revocation: 'revoked' });
-  expect(await desk.grants.lastUse(userId, 'platform')).toBeUndefined();
+  expect(await storage.grants.lastUse(userId, 'platform')).toBeUndefined();
   expect((await agent.get(`${site.url}/connections`, JSON_ONLY)).body).toBe('{"connections":[]}');
 });

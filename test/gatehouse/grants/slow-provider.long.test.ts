@@ -4,24 +4,24 @@ import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite } from '../../support/gatehouse.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf } from './vault-desk.ts';
+import { openStorageOf, sessionOf } from './storage-access.ts';
 
 /** A user of a separate site whose grant is changed directly, since time is real here. */
 async function visit(fault: FaultKind, leftMilliseconds: number) {
   const site = await startSite();
-  const desk = await openVaultDesk(site);
+  const storage = await openStorageOf(site);
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
   const expiresAt = Date.now() + leftMilliseconds;
-  await desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
+  await storage.changeGrant(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
   site.sandbox.requests.reset();
   const off = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', ...fault });
   const close = async () => {
     off();
-    await desk.close();
+    await storage.close();
     await site.close();
   };
-  return { site, desk, agent, userId, off, close };
+  return { site, storage, agent, userId, off, close };
 }
 
 const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
@@ -38,7 +38,7 @@ describe.concurrent('a token endpoint', () => {
   ])(
     '%s, expired access token: 503 provider_unavailable by the deadline, and it recovers by itself',
     async (_name, fault) => {
-      const { site, desk, agent, userId, off, close } = await visit(fault, -1_000);
+      const { site, storage, agent, userId, off, close } = await visit(fault, -1_000);
       const url = `${site.url}/threads/current`;
       const [answers, seconds] = await timed(
         Promise.all([getJson(agent, url), getJson(agent, url), getJson(agent, url)]),
@@ -49,9 +49,9 @@ describe.concurrent('a token endpoint', () => {
       expect(seconds).toBeLessThan(17);
       expect(site.sandbox.requests.count('POST /token')).toBe(1);
       // The refresh ends by its own deadline, not by that of the request.
-      await until(async () => (await desk.read(userId)).failure?.cause === 'provider_unavailable');
+      await until(async () => (await storage.readGrant(userId)).failure?.cause === 'provider_unavailable');
       off();
-      await desk.change(userId, ({ failure }) => ({ failure: failure && { ...failure, retryAt: Date.now() } }));
+      await storage.changeGrant(userId, ({ failure }) => ({ failure: failure && { ...failure, retryAt: Date.now() } }));
       expect((await getJson(agent, url)).status).toBe(200);
       await close();
     },

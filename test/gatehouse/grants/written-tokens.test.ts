@@ -6,13 +6,13 @@ import { type Mode, NESTED_TOKENS, ODD_TOKEN_RESPONSES } from '../../support/hos
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { advanceClock, resetClock } from '../../support/test-clock.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 const HOUR = 3600;
 
 let provider: HostileProvider;
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   provider = await startHostileProvider();
   site = await startHostileSite({
@@ -24,10 +24,10 @@ beforeAll(async () => {
     // Longer than the access tokens of this provider last.
     env: { SESSION_IDLE_SECONDS: '28800' },
   });
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
   await provider.close();
 });
@@ -43,7 +43,7 @@ async function visit(app: string, mode: Mode, subject: string) {
   expect(signedIn).toBe(true);
   const { userId } = await sessionOf(site, agent);
   const thread = () => getJson(agent, `${site.url}/threads/current?app=${app}`);
-  return { userId, thread, stored: () => desk.read(userId, app) };
+  return { userId, thread, stored: () => storage.readGrant(userId, app) };
 }
 
 const WRITINGS: [string, string, Mode][] = [

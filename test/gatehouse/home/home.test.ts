@@ -6,7 +6,7 @@ import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { advanceClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
-import { disconnect } from '../grants/vault-desk.ts';
+import { disconnect } from '../grants/storage-access.ts';
 
 let site: TestSite;
 let agent: UserAgent;

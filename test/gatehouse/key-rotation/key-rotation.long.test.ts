@@ -15,7 +15,7 @@ import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { completeProviderSignIn } from '../../support/journey.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 const [OLD, NEW] = [1, 2].map(() => generateEncryptionKey(new Date())) as [string, string];
 const [oldKid, newKid] = [OLD, NEW].map((setting) => setting.split(':')[0] ?? '') as [string, string];
@@ -43,7 +43,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
     redis = kind === 'Redis' ? await startRedis() : undefined;
     site = await startSite({ env: { ENCRYPTION_KEYS: `${NEW},${OLD}`, ...(redis ? { REDIS_URL: redis.url } : {}) } });
     before = await openSharedStorage({ ...site.env, ENCRYPTION_KEYS: `${OLD},${NEW}` });
-    admin = await administratorOf(site, before);
+    admin = await createAdministrator(site, before);
   });
   afterAll(async () => {
     await before?.store.close();

@@ -5,9 +5,9 @@ import { createUserAgent, type Page, type UserAgent } from '../../support/browse
 import { getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
-import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { disconnect, openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
 import { attempt, expectNamedCause, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { administratorOf, bearer } from './service.ts';
+import { bearer, createAdministrator } from './service.ts';
 
 /** Two apps of one provider: users sign in with the first. */
 const [FIRST, SECOND] = ['elsewhere', 'second'];
@@ -27,8 +27,8 @@ afterEach(async () => {
 });
 afterAll(() => provider.close());
 
-interface Desk extends HostileSite {
-  vault: VaultDesk;
+interface LinkSite extends HostileSite {
+  storage: StorageAccess;
   /** Signs this account in at the provider, and in Gatehouse with the first app. */
   signIn(account: typeof ADA): Promise<{ agent: UserAgent; userId: string }>;
   /** Uses a connect link of the signed-in user, with this account at the provider. */
@@ -36,7 +36,7 @@ interface Desk extends HostileSite {
 }
 
 /** @param subjectTypes `subject_types_supported` of the metadata. With `pairwise`, each client gets a different `sub` */
-async function open(subjectTypes: string[] | undefined): Promise<Desk> {
+async function open(subjectTypes: string[] | undefined): Promise<LinkSite> {
   provider.setModes({
     metadata: (metadata) => ({ ...metadata, subject_types_supported: subjectTypes }),
     subject: (sub, clientId) => (subjectTypes?.includes('pairwise') ? `${sub}@${clientId}` : sub),
@@ -47,13 +47,13 @@ async function open(subjectTypes: string[] | undefined): Promise<Desk> {
   ];
   const site = await startHostileSite({ provider, apps });
   opened.push(site);
-  const vault = await openVaultDesk(site);
-  opened.push(vault);
-  const admin = await administratorOf(site, vault);
-  const { token } = await admin.makeToken({ apps: [FIRST, SECOND], assertUser: true });
+  const storage = await openStorageOf(site);
+  opened.push(storage);
+  const admin = await createAdministrator(site, storage);
+  const { token } = await admin.createRelayToken({ apps: [FIRST, SECOND], assertUser: true });
   return {
     ...site,
-    vault,
+    storage,
     async signIn(account) {
       provider.signInAs(account);
       const { agent } = await attempt(site, { agent: createUserAgent() });
@@ -71,59 +71,59 @@ async function open(subjectTypes: string[] | undefined): Promise<Desk> {
   };
 }
 
-async function expectNothingStored({ vault }: Desk, userId: string, page: Page): Promise<void> {
+async function expectNothingStored({ storage }: LinkSite, userId: string, page: Page): Promise<void> {
   expectNamedCause(page, REFUSED);
   expect(page.body).toContain('Use another account');
-  expect(await vault.grants.loadStored(userId, SECOND)).toBeUndefined();
+  expect(await storage.grants.loadStored(userId, SECOND)).toBeUndefined();
 }
 
 test.each([[['pairwise']], [['public', 'pairwise']]])(
   'R114 with subject types %j, a link connects an account whose `sub` differs between clients',
   async (subjectTypes) => {
-    const desk = await open(subjectTypes);
-    const ada = await desk.signIn(ADA);
-    const page = await desk.useLink(ada, SECOND, ADA);
+    const site = await open(subjectTypes);
+    const ada = await site.signIn(ADA);
+    const page = await site.useLink(ada, SECOND, ADA);
     expect([page.status, new URL(page.url).pathname]).toEqual([200, `/connections/${SECOND}`]);
-    const { account } = await desk.vault.read(ada.userId, SECOND);
+    const { account } = await site.storage.readGrant(ada.userId, SECOND);
     expect(account.subject).toBe(`ada@${SECOND_CLIENT}`);
   },
 );
 
 test('R114 connects any account if the provider does not publish its subject types', async () => {
-  const desk = await open(undefined);
-  const ada = await desk.signIn(ADA);
-  expect((await desk.useLink(ada, SECOND, BEN)).status).toBe(200);
-  expect((await desk.vault.read(ada.userId, SECOND)).account.subject).toBe('ben');
+  const site = await open(undefined);
+  const ada = await site.signIn(ADA);
+  expect((await site.useLink(ada, SECOND, BEN)).status).toBe(200);
+  expect((await site.storage.readGrant(ada.userId, SECOND)).account.subject).toBe('ben');
 });
 
 test('R114 refuses another account if `sub` is public, and connects the user’s own', async () => {
-  const desk = await open(['public']);
-  const ada = await desk.signIn(ADA);
-  await expectNothingStored(desk, ada.userId, await desk.useLink(ada, SECOND, BEN));
-  expect((await desk.useLink(ada, SECOND, ADA)).status).toBe(200);
-  expect((await desk.vault.read(ada.userId, SECOND)).account.subject).toBe('ada');
+  const site = await open(['public']);
+  const ada = await site.signIn(ADA);
+  await expectNothingStored(site, ada.userId, await site.useLink(ada, SECOND, BEN));
+  expect((await site.useLink(ada, SECOND, ADA)).status).toBe(200);
+  expect((await site.storage.readGrant(ada.userId, SECOND)).account.subject).toBe('ada');
 });
 
 test('R114 refuses another account for the app that the user signed in with, even if `sub` is pairwise', async () => {
-  const desk = await open(['pairwise']);
-  const ada = await desk.signIn(ADA);
-  const before = await desk.vault.read(ada.userId, FIRST);
-  expectNamedCause(await desk.useLink(ada, FIRST, BEN), REFUSED);
-  expect(await desk.vault.read(ada.userId, FIRST)).toEqual(before);
-  expect((await desk.useLink(ada, FIRST, ADA)).status).toBe(200);
-  expect((await desk.vault.read(ada.userId, FIRST)).accessToken).not.toBe(before.accessToken);
+  const site = await open(['pairwise']);
+  const ada = await site.signIn(ADA);
+  const before = await site.storage.readGrant(ada.userId, FIRST);
+  expectNamedCause(await site.useLink(ada, FIRST, BEN), REFUSED);
+  expect(await site.storage.readGrant(ada.userId, FIRST)).toEqual(before);
+  expect((await site.useLink(ada, FIRST, ADA)).status).toBe(200);
+  expect((await site.storage.readGrant(ada.userId, FIRST)).accessToken).not.toBe(before.accessToken);
 });
 
 test('R114 refusing an account leaves the connection of that account’s own user unchanged', async () => {
-  const desk = await open(['public']);
-  const ben = await desk.signIn(BEN);
-  const stored = await desk.vault.read(ben.userId, FIRST);
-  const ada = await desk.signIn(ADA);
-  await disconnect(desk, ada.agent, FIRST);
+  const site = await open(['public']);
+  const ben = await site.signIn(BEN);
+  const stored = await site.storage.readGrant(ben.userId, FIRST);
+  const ada = await site.signIn(ADA);
+  await disconnect(site, ada.agent, FIRST);
   provider.hits.length = 0;
-  expectNamedCause(await desk.useLink(ada, FIRST, BEN), REFUSED);
-  expect((await getJson(ben.agent, `${desk.url}/threads/current?app=${FIRST}`)).status).toBe(200);
+  expectNamedCause(await site.useLink(ada, FIRST, BEN), REFUSED);
+  expect((await getJson(ben.agent, `${site.url}/threads/current?app=${FIRST}`)).status).toBe(200);
   await sleep(300);
   expect(provider.hitsOf('revocation')).toEqual([]);
-  expect(await desk.vault.read(ben.userId, FIRST)).toEqual(stored);
+  expect(await site.storage.readGrant(ben.userId, FIRST)).toEqual(stored);
 });

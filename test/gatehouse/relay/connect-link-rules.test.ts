@@ -7,8 +7,8 @@ import { openSharedStorage, type SharedStorage } from '../../support/fleet.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { JSON_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { sessionOf } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, bearer } from './service.ts';
+import { sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, bearer, createAdministrator } from './service.ts';
 
 const RETURN_URL = 'https://service.test/connected';
 
@@ -22,10 +22,10 @@ beforeAll(async () => {
   const env = { SESSION_IDLE_SECONDS: '7200' };
   site = await startSite({ env, app: { returnUrls: [RETURN_URL] }, sandbox: { accessTokenSeconds: 3_600 } });
   vault = await openSharedStorage(site.env);
-  admin = await administratorOf(site, vault);
+  admin = await createAdministrator(site, vault);
   ({ agent } = await signIn(site));
   ({ userId: user } = await sessionOf(site, agent));
-  ({ token } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true }));
+  ({ token } = await admin.createRelayToken({ scopes: ['connect_links:create'], assertUser: true }));
 });
 afterAll(async () => {
   await vault?.store.close();
@@ -65,18 +65,18 @@ test('R114 creates links only as the policy of the relay token, the app’s scop
   const secondApp = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
   expect((await admin.call('POST', '/connected-apps', secondApp)).status).toBe(201);
   const policy = { scopes: ['connect_links:create'], assertUser: true, apps: ['second'] };
-  const { token: tokenOfSecond } = await admin.makeToken(policy);
+  const { token: tokenOfSecond } = await admin.createRelayToken(policy);
   expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
   const response = await create({ app: 'second' }, tokenOfSecond);
   expect([response.status, detailOf(response)]).toEqual([404, 'There is no connected app with this id.']);
-  const { token: reader } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
+  const { token: reader } = await admin.createRelayToken({ scopes: ['connections:read'], assertUser: true });
   expect((await create({}, reader)).status).toBe(403);
-  const { token: prover } = await admin.makeToken({ scopes: ['connect_links:create'] });
+  const { token: prover } = await admin.createRelayToken({ scopes: ['connect_links:create'] });
   expect((await create({}, prover)).status).toBe(403);
 });
 
 test('R114 a link that was created while its relay token was being revoked is not valid', async () => {
-  const { id, token: revoked } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true });
+  const { id, token: revoked } = await admin.createRelayToken({ scopes: ['connect_links:create'], assertUser: true });
   const { url } = JSON.parse((await create({}, revoked)).body);
   expect((await agent.get(url)).status).toBe(200);
   // As if another process had listed the links to revoke just before this one was created.
@@ -96,7 +96,7 @@ test('R114 passes hints in the URL of a link to the provider, and returns the br
 });
 
 test('R114 adds openid to the scopes of a link, and audits its creation and the use of the relay token', async () => {
-  const { id: relayTokenId, token: auditedToken } = await admin.makeToken({
+  const { id: relayTokenId, token: auditedToken } = await admin.createRelayToken({
     scopes: ['connect_links:create'],
     assertUser: true,
   });

@@ -9,8 +9,8 @@ import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { JSON_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
-import { sessionOf } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, bearer } from './service.ts';
+import { sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, bearer, createAdministrator } from './service.ts';
 
 const RETURN_URL = 'http://127.0.0.1:9/connected?from=link';
 const GONE = 'This link no longer works';
@@ -33,9 +33,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       processes: 2,
       apps: (at) => [sandboxApp(at, 'platform', { returnUrls: [RETURN_URL] })],
     });
-    admin = await administratorOf(fleet, fleet.storage);
+    admin = await createAdministrator(fleet, fleet.storage);
     const policy = { scopes: ['connect_links:create', 'connections:read'], assertUser: true };
-    ({ token } = await admin.makeToken(policy));
+    ({ token } = await admin.createRelayToken(policy));
     const stopAt = (url: string) => url === RETURN_URL || (stopsAtCallback && url.includes('/oauth/callback/'));
     agent = createUserAgent({ stopAt });
     await signIn(fleet, 'user@example.test', { agent });
@@ -308,7 +308,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R114 revoking the relay token ends its links, even for a user who is at the provider', async (context) => {
     skipWithout(context, missing);
-    const { id: tokenId, token: revoked } = await admin.makeToken({
+    const { id: tokenId, token: revoked } = await admin.createRelayToken({
       scopes: ['connect_links:create'],
       assertUser: true,
     });
@@ -327,7 +327,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     skipWithout(context, missing);
     const app = { ...sandboxApp(fleet, 'second'), clientSecret: 'not used here' };
     expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
-    const { token: forBothApps } = await admin.makeToken({ apps: ['platform', 'second'], assertUser: true });
+    const { token: forBothApps } = await admin.createRelayToken({ apps: ['platform', 'second'], assertUser: true });
     await until(async () => (await create({ app: 'second' }, forBothApps)).status === 201);
     const { url } = JSON.parse((await create({ app: 'second' }, forBothApps)).body);
     const { url: otherLink } = await makeLink();

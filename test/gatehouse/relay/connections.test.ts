@@ -5,8 +5,8 @@ import { keys } from '../../../src/shared/storage/keys.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, assertionOf, bearer, codeOf, relayThread } from './service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, assertionOf, bearer, codeOf, createAdministrator, relayThread } from './service.ts';
 
 interface Row {
   user: string;
@@ -17,7 +17,7 @@ interface Row {
 }
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let cookie: string;
 /** The ids of three users, the first of whom has connected both apps. */
@@ -27,8 +27,8 @@ beforeAll(async () => {
     sandbox: { accessTokenSeconds: 3_600 },
     apps: (at) => [sandboxApp(at, 'platform'), sandboxApp(at, 'second')],
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   users = [];
   for (const login of ['user@example.test', 'second@example.test', 'admin@example.test']) {
     const { agent } = await signIn(site, login, { path: '/sign-in?app=platform' });
@@ -39,7 +39,7 @@ beforeAll(async () => {
   }
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -49,15 +49,15 @@ const list = (token: string, query = '', headers: Record<string, string> = {}): 
 const rowsOf = (response: ReceivedResponse): Row[] => JSON.parse(response.body).items;
 const placesOf = (response: ReceivedResponse) =>
   rowsOf(response).map(({ user, app }) => `${app} ${users.indexOf(user)}`);
-const makeToken = async (changes: Record<string, unknown> = {}) => {
+const createRelayToken = async (changes: Record<string, unknown> = {}) => {
   const policy = { scopes: ['connections:read'], apps: ['platform', 'second'], assertUser: true };
-  return admin.makeToken({ ...policy, ...changes });
+  return admin.createRelayToken({ ...policy, ...changes });
 };
 
 test('R109 shows the state of a connection, without tokens or the account', async () => {
-  const { token } = await makeToken();
+  const { token } = await createRelayToken();
   const [user = ''] = users;
-  const { id, accessToken, refreshToken = '' } = await desk.read(user);
+  const { id, accessToken, refreshToken = '' } = await storage.readGrant(user);
   const response = await list(token, `?user=${user}&app=platform`);
   expect([response.status, JSON.parse(response.body)]).toEqual([
     200,
@@ -83,7 +83,7 @@ test('R109 shows the state of a connection, without tokens or the account', asyn
 });
 
 test('names the URL to reconnect unless the connection is active and has every scope', async () => {
-  const { token } = await makeToken();
+  const { token } = await createRelayToken();
   const [, user = ''] = users;
   const failure = (kind: 'unverified' | 'reconnect_needed', cause: 'response_lost' | 'grant_refused') => ({
     failure: { kind, cause, since: Date.now(), failures: 1, retryAt: 0 },
@@ -95,13 +95,13 @@ test('names the URL to reconnect unless the connection is active and has every s
     // Active, but lacks scopes of the app.
     [{ refreshExpiresAt: undefined, scopes: ['openid'], requestedScopes: ['openid'] }, 'active', null],
   ];
-  const { refreshExpiresAt, scopes, requestedScopes } = await desk.read(user);
+  const { refreshExpiresAt, scopes, requestedScopes } = await storage.readGrant(user);
   for (const [change, health, cause] of states) {
-    await desk.change(user, () => change);
+    await storage.changeGrant(user, () => change);
     const [row] = rowsOf(await list(token, `?user=${user}`));
     expect(row).toMatchObject({ health, cause, connectUrl: `${site.url}/connections/platform` });
   }
-  await desk.change(user, () => ({ refreshExpiresAt, scopes, requestedScopes }));
+  await storage.changeGrant(user, () => ({ refreshExpiresAt, scopes, requestedScopes }));
   expect(rowsOf(await list(token, `?user=${user}`))).toMatchObject([{ health: 'active', connectUrl: null }]);
 });
 
@@ -118,7 +118,7 @@ test('R109 applies each rule of the policy to the call, as the policy test predi
     [{}, '?user=uAAAAAAAAAAAAAAAAAAAAAA', 'users', 404, 'not_found'],
   ] as const;
   for (const [changes, query, rule, status, code] of refused) {
-    const { id, token } = await makeToken(changes);
+    const { id, token } = await createRelayToken(changes);
     const response = await list(token, query);
     expect([response.status, codeOf(response), JSON.parse(response.body).detail]).toEqual([
       status,
@@ -134,13 +134,13 @@ test('R109 applies each rule of the policy to the call, as the policy test predi
 
 test('R109 lists only apps and users of the relay token, and no disabled user', async () => {
   const [user = '', other = '', third = ''] = users;
-  const { token } = await makeToken();
+  const { token } = await createRelayToken();
   expect(placesOf(await list(token, `?user=${user}`))).toEqual(['second 0', 'platform 0']);
   expect(placesOf(await list(token, '?app=platform'))).toEqual(['platform 2', 'platform 1', 'platform 0']);
-  const { token: ofOneApp } = await makeToken({ apps: ['platform'] });
+  const { token: ofOneApp } = await createRelayToken({ apps: ['platform'] });
   expect(placesOf(await list(ofOneApp, `?user=${user}`))).toEqual(['platform 0']);
   expect(placesOf(await list(ofOneApp))).toEqual(['platform 2', 'platform 1', 'platform 0']);
-  const { token: ofTwoUsers } = await makeToken({ users: [other, user] });
+  const { token: ofTwoUsers } = await createRelayToken({ users: [other, user] });
   expect(placesOf(await list(ofTwoUsers, '?app=platform')).toSorted()).toEqual(['platform 0', 'platform 1']);
   expect(placesOf(await list(ofTwoUsers, '?app=second'))).toEqual(['second 0']);
   expect(placesOf(await list(ofTwoUsers, `?user=${user}`))).toEqual(['second 0', 'platform 0']);
@@ -153,13 +153,13 @@ test('R109 lists only apps and users of the relay token, and no disabled user', 
 
 test('R109 a cursor reveals no app that the token may not use', async () => {
   const [user = ''] = users;
-  const { token } = await makeToken({ apps: ['platform'] });
+  const { token } = await createRelayToken({ apps: ['platform'] });
   const response = await list(token, `?user=${user}&limit=1`);
   expect([placesOf(response), JSON.parse(response.body).next]).toEqual([['platform 0'], undefined]);
 });
 
 test('accepts a proven user without assertUser, and refuses a user who is named twice', async () => {
-  const { id, token } = await makeToken({ assertUser: false });
+  const { id, token } = await createRelayToken({ assertUser: false });
   const assertion = await assertionOf(site, cookie);
   const proven = { 'gatehouse-user-assertion': assertion };
   expect(placesOf(await list(token, '', proven))).toEqual(['second 0', 'platform 0']);
@@ -176,7 +176,7 @@ test('accepts a proven user without assertUser, and refuses a user who is named 
 test.each(['all', 'listed'])(
   'lists each connection of %s users once over several pages, and refuses an invalid cursor',
   async (which) => {
-    const { token } = await makeToken({ users: which === 'all' ? 'all' : users });
+    const { token } = await createRelayToken({ users: which === 'all' ? 'all' : users });
     const places: string[] = [];
     let after: string | undefined;
     do {
@@ -191,7 +191,7 @@ test.each(['all', 'listed'])(
 );
 
 test('fills each page of listed users, because it does not page through the connections of others', async () => {
-  const { token } = await makeToken({ users: [users[0], users[1]] });
+  const { token } = await createRelayToken({ users: [users[0], users[1]] });
   const first = await list(token, '?app=platform&limit=1');
   const second = await list(token, `?app=platform&limit=1&after=${JSON.parse(first.body).next}`);
   expect([...placesOf(first), ...placesOf(second)].toSorted()).toEqual(['platform 0', 'platform 1']);
@@ -201,14 +201,14 @@ test('fills each page of listed users, because it does not page through the conn
 test.each(['', '?limit=0', '?limit=201', '?user=a%20b', '?app=platform&colour=red', '?app=platform&app=second'])(
   'refuses a query that names neither user nor app, or has invalid parameters: %j',
   async (query) => {
-    const { token } = await makeToken();
+    const { token } = await createRelayToken();
     const response = await list(token, query);
     expect([response.status, codeOf(response)]).toEqual([400, 'invalid_request']);
   },
 );
 
 test('audits the list once an hour, and does not count it as a use of the connection', async () => {
-  const { id, token } = await makeToken({ scopes: ['connections:read', 'threads:read'] });
+  const { id, token } = await createRelayToken({ scopes: ['connections:read', 'threads:read'] });
   const [user = ''] = users;
   for (let count = 0; count < 2; count += 1) await list(token, `?user=${user}&app=platform`);
   const audited = async () => (await admin.call('GET', `/audit?who=${id}`)).json.items as unknown[];
@@ -217,7 +217,7 @@ test('audits the list once an hour, and does not count it as a use of the connec
     { event: 'relay.used', outcome: 'answered', facts: { scope: 'connections:read', onceAnHour: true } },
   ]);
   await relayThread(site, token, { 'gatehouse-user': user }, '?app=platform');
-  const services = async () => JSON.parse((await desk.store.get(keys.relayUsesOf(user, 'platform')))?.value ?? '[]');
+  const services = async () => JSON.parse((await storage.store.get(keys.relayUsesOf(user, 'platform')))?.value ?? '[]');
   await until(async () => (await services()).length > 0);
   expect(await services()).toMatchObject([{ id, count: 1 }]);
 });

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, assertionOf, exchange, relayThread } from './service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, assertionOf, createAdministrator, exchange, relayThread } from './service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let cookie: string;
 let token: string;
@@ -16,15 +16,15 @@ let user: string;
 let accessToken: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   const registered = await admin.call('POST', '/connected-apps', secondApp());
   expect(registered.status).toBe(201);
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
   cookie = agent.cookies.header(site.url);
   ({ userId: user } = await sessionOf(site, agent));
-  ({ accessToken } = await desk.read(user, 'second'));
-  ({ token } = await admin.makeToken({ apps: ['second'], assertUser: true }));
+  ({ accessToken } = await storage.readGrant(user, 'second'));
+  ({ token } = await admin.createRelayToken({ apps: ['second'], assertUser: true }));
   const assertion = await assertionOf(site, cookie);
   subject = { subject_token: assertion, subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' };
   const created = await admin.call('POST', '/service-accounts', {
@@ -35,7 +35,7 @@ beforeAll(async () => {
   account = String(created.json.id);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -74,7 +74,7 @@ test.each(ROUTES)('refuses %s while the app is disabled', async (_name, call) =>
 });
 
 test('does not refresh an expired token while the app is disabled', async () => {
-  await desk.change(user, () => ({ expiresAt: Date.now() - 1_000 }), 'second');
+  await storage.changeGrant(user, () => ({ expiresAt: Date.now() - 1_000 }), 'second');
   await setDisabled(true);
   site.sandbox.requests.reset();
   for (const [, call] of ROUTES) expect([400, 403, 404]).toContain((await call()).status);

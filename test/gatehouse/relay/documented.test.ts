@@ -20,8 +20,8 @@ import { skipWithout } from '../../support/missing.ts';
 import { missingNginx, startNginx } from '../../support/nginx.ts';
 import { freePort } from '../../support/ports.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf, assertionOf, relayThread } from './service.ts';
+import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
+import { assertionOf, createAdministrator, relayThread } from './service.ts';
 
 const run = promisify(execFile);
 const text = readFileSync(join(import.meta.dirname, '../../../docs/relay.md'), 'utf8');
@@ -31,7 +31,7 @@ const blocks = (kind: string) =>
 const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let cookie: string;
 let relayToken: string;
 let relayTokenId: string;
@@ -39,10 +39,10 @@ let adminToken: string;
 const directory = mkdtempSync(join(tmpdir(), 'gatehouse-examples-'));
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  const admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  const admin = await createAdministrator(site, storage);
   cookie = (await signIn(site)).agent.cookies.header(site.url);
-  ({ token: relayToken, id: relayTokenId } = await admin.makeToken());
+  ({ token: relayToken, id: relayTokenId } = await admin.createRelayToken());
   const wanted = {
     id: newOpaqueTokenId(),
     name: 'documented',
@@ -50,13 +50,15 @@ beforeAll(async () => {
     expiresAt: Date.now() + 3_600_000,
   };
   adminToken = (
-    await createAdminTokens({ store: desk.store, sealedJson: createSealedJson(desk.sealer), clock: Date.now }).create(
-      wanted,
-    )
+    await createAdminTokens({
+      store: storage.store,
+      sealedJson: createSealedJson(storage.sealer),
+      clock: Date.now,
+    }).create(wanted)
   ).text;
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
   rmSync(directory, { recursive: true, force: true });
 });

@@ -6,8 +6,8 @@ import { createUserAgent } from '../../support/browserless.ts';
 import { PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf } from '../grants/vault-desk.ts';
-import { administratorOf, exchange } from './service.ts';
+import { openStorageOf, sessionOf } from '../grants/storage-access.ts';
+import { createAdministrator, exchange } from './service.ts';
 
 const EXCHANGES = 1_200;
 const PROVIDER_MS = 3_000;
@@ -19,18 +19,18 @@ async function countRefusedCalls({ managementUrl }: TestSite): Promise<number> {
 
 test('R134 1,200 exchanges of one service at a provider that takes 3 s leave another user’s sign-in a slot', async () => {
   const site = await startSite({ env: { RATE_LIMIT_PER_ADDRESS: '0' } });
-  const desk = await openVaultDesk(site);
+  const storage = await openStorageOf(site);
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  const { token } = await (await administratorOf(site, desk)).makeToken({ assertUser: true });
-  const user = await desk.store.get(keys.user(userId));
-  const grant = await desk.read(userId);
+  const { token } = await (await createAdministrator(site, storage)).createRelayToken({ assertUser: true });
+  const user = await storage.store.get(keys.user(userId));
+  const grant = await storage.readGrant(userId);
   const userIds = Array.from({ length: EXCHANGES }, () => randomBytes(8).toString('base64url'));
   for (const id of userIds) {
     const record = JSON.stringify({ ...JSON.parse(user?.value ?? '{}'), id });
-    await desk.store.write([{ put: keys.user(id), value: record }]);
+    await storage.store.write([{ put: keys.user(id), value: record }]);
     const expired = { ...grant, id, userId: id, expiresAt: Date.now() - 1_000 };
-    expect(await desk.grants.save(expired, 0)).toBeDefined();
+    expect(await storage.grants.save(expired, 0)).toBeDefined();
   }
   const other = createUserAgent();
   const form = await other.get(`${site.url}/sign-in`);
@@ -61,6 +61,6 @@ test('R134 1,200 exchanges of one service at a provider that takes 3 s leave ano
   release();
   const statuses = await flood;
   expect(statuses).toContain(503);
-  await desk.close();
+  await storage.close();
   await site.close();
 }, 180_000);

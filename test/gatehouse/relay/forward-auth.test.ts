@@ -3,7 +3,7 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
-import { sessionOf } from '../grants/vault-desk.ts';
+import { sessionOf } from '../grants/storage-access.ts';
 
 let site: TestSite;
 beforeAll(async () => {

@@ -10,7 +10,7 @@ import type { Mode } from '../../support/hostile-modes.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { type Administrator, administratorOf, exchange } from './service.ts';
+import { type Administrator, createAdministrator, exchange } from './service.ts';
 
 const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token';
 const now = () => Math.floor(Date.now() / 1000);
@@ -28,8 +28,8 @@ describe('R99', () => {
     provider = await startHostileProvider();
     provider.setModes({ onIssued: issued });
     site = await startHostileSite({ provider, env: place.env });
-    admin = await place.withStore((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
-    ({ token } = await admin.makeToken({ apps: ['elsewhere'], acceptIdTokens: true }));
+    admin = await place.withStore((store) => createAdministrator(site, { store, sealer: sealerOf(site.env) }));
+    ({ token } = await admin.createRelayToken({ apps: ['elsewhere'], acceptIdTokens: true }));
   });
   afterAll(async () => {
     await site?.close();
@@ -56,7 +56,7 @@ describe('R99', () => {
 
   test('a relay token accepts no ID tokens by default', async () => {
     const { idToken } = await signIn();
-    const { token: plain } = await admin.makeToken({ apps: ['elsewhere'] });
+    const { token: plain } = await admin.createRelayToken({ apps: ['elsewhere'] });
     expect(await present(idToken, plain)).toMatchObject({
       ...{ status: 400, error: 'invalid_request' },
       error_description: expect.stringContaining('acceptIdTokens'),

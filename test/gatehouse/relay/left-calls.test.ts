@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk } from '../grants/vault-desk.ts';
+import { openStorageOf } from '../grants/storage-access.ts';
 import { drip, type ScriptedPlatform, startScriptedPlatform } from '../threads/scripted-platform.ts';
-import { type Administrator, administratorOf, bearer } from './service.ts';
+import { type Administrator, bearer, createAdministrator } from './service.ts';
 
 const EMPTY_THREAD = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
 
@@ -15,16 +15,16 @@ let headers: Record<string, string>;
 beforeAll(async () => {
   platform = await startScriptedPlatform();
   site = await startSite({ app: { apiBaseUrl: platform.url } });
-  const desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
-  await desk.close();
+  const storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
+  await storage.close();
   platform.answer((socket) => void socket.write(EMPTY_THREAD));
   const account = await admin.call('POST', '/service-accounts', {
     name: 'Nightly',
     app: 'platform',
     apiToken: 'api-token',
   });
-  const { token } = await admin.makeToken({ users: 'none' });
+  const { token } = await admin.createRelayToken({ users: 'none' });
   headers = { ...bearer(token), 'gatehouse-service-account': String(account.json.id) };
 });
 afterAll(async () => {

@@ -4,28 +4,28 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { checkOnAllScreens, navigateBy, signInWithBrowser } from '../../support/journey.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, relayThread } from './service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator, relayThread } from './service.ts';
 
 const LONG_NAME = 'Reports of the whole company, for the people who read reports of the whole company';
 
 const openPage = useBrowser();
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let tokenId: string;
 let webhookId: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  const longToken = await admin.makeToken({ name: LONG_NAME, users: [userId], assertUser: true });
+  const longToken = await admin.createRelayToken({ name: LONG_NAME, users: [userId], assertUser: true });
   tokenId = longToken.id;
   for (const user of [userId, 'uSomebodyElse']) await relayThread(site, longToken.token, { 'gatehouse-user': user });
-  await admin.makeToken({ name: 'Nightly', users: 'none', scopes: ['bin:read'], networks: [] });
-  const { accessToken: apiToken } = await desk.read(userId);
+  await admin.createRelayToken({ name: 'Nightly', users: 'none', scopes: ['bin:read'], networks: [] });
+  const { accessToken: apiToken } = await storage.readGrant(userId);
   await admin.call('POST', '/service-accounts', { name: LONG_NAME, app: 'platform', apiToken });
   const url = `${site.url}/nobody/listens/here/but/the/address/is/rather/long/all/the/same`;
   const webhook = await admin.call('POST', '/webhooks', { url, events: ['connection.created', 'connection.removed'] });
@@ -33,7 +33,7 @@ beforeAll(async () => {
   await signIn(site, 'second@example.test');
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 

@@ -5,8 +5,8 @@ import { signIn, startSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
 import { roundTrips } from '../../support/round-trips.ts';
-import { sessionOf } from '../grants/vault-desk.ts';
-import { administratorOf, codeOf, relayThread } from './service.ts';
+import { sessionOf } from '../grants/storage-access.ts';
+import { codeOf, createAdministrator, relayThread } from './service.ts';
 
 const CALLS = 100;
 /** High, because a service reserves a sixteenth of the platform's stated limit at a time. */
@@ -21,8 +21,8 @@ test('on Redis a service’s call for a user takes one round trip, and is refuse
   try {
     const { agent } = await signIn(site);
     const { userId } = await sessionOf(site, agent);
-    const admin = await administratorOf(site, vault);
-    const { token } = await admin.makeToken({ assertUser: true });
+    const admin = await createAdministrator(site, vault);
+    const { token } = await admin.createRelayToken({ assertUser: true });
     const thread = () => relayThread(site, token, { 'gatehouse-user': userId });
     expect((await thread()).status).toBe(200);
     const { min, max, seconds } = await roundTrips(redis, async () => {

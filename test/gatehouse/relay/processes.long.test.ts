@@ -19,7 +19,7 @@ import { missingRedis } from '../../support/redis-server.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { repeatWhileStarved } from '../../support/starved.ts';
 import { until } from '../../support/until.ts';
-import { type Administrator, administratorOf, bearer, codeOf, inventedToken, relayThread } from './service.ts';
+import { type Administrator, bearer, codeOf, createAdministrator, inventedToken, relayThread } from './service.ts';
 
 const SERVICES = 20;
 const USERS = 50;
@@ -94,7 +94,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
         ];
       },
     });
-    admin = await administratorOf(fleet, fleet.storage);
+    admin = await createAdministrator(fleet, fleet.storage);
     person = await fleet.signIn('user@example.test');
     const userStore = createUserStore({ store: fleet.storage.store, clock: Date.now });
     for (const id of users) {
@@ -116,7 +116,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R80 R82 neither store nor output holds a relay token, and a token created at one process works at the other', async (context) => {
     skipWithout(context, missing);
-    const { id, token } = await admin.makeToken({ assertUser: true });
+    const { id, token } = await admin.createRelayToken({ assertUser: true });
     const secret = token.slice(5 + id.length);
     const response = await relayThread(fleet.member(1), token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform');
     expect([response.status, response.body]).toEqual([200, JSON.stringify({ owner: users[0] })]);
@@ -130,7 +130,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R81 both processes refuse a token within a second after one has revoked it', async (context) => {
     skipWithout(context, missing);
-    const { id, token } = await admin.makeToken({ assertUser: true });
+    const { id, token } = await admin.createRelayToken({ assertUser: true });
     const statuses = () =>
       Promise.all(
         fleet.members.map(async (member) => {
@@ -144,7 +144,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R81 both processes accept the new secret of a token immediately after one has rotated it', async (context) => {
     skipWithout(context, missing);
-    const { id, token } = await admin.makeToken({ assertUser: true });
+    const { id, token } = await admin.createRelayToken({ assertUser: true });
     let current = token;
     const statuses = () =>
       Promise.all(
@@ -164,7 +164,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   test(`R33 ${SERVICES} services for ${USERS} users at 2 processes never receive another user's thread`, async (context) => {
     skipWithout(context, missing);
     const services = await Promise.all(
-      Array.from({ length: SERVICES }, (_none, at) => admin.makeToken({ name: `service ${at}`, assertUser: true })),
+      Array.from({ length: SERVICES }, (_none, at) =>
+        admin.createRelayToken({ name: `service ${at}`, assertUser: true }),
+      ),
     );
     const calls = services.flatMap(({ token }, at) =>
       users.map((userId, place) => ({ token, userId, member: (at + place) % 2 })),
@@ -188,7 +190,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     for (const userId of users) await retryWhileUnavailable(() => index.update(grantOf(userId, app)));
     for (const allowed of ['all', users] as const) {
       const policy = { scopes: ['connections:read'], apps: ['personal'], assertUser: true, users: allowed };
-      const { token } = await admin.makeToken(policy);
+      const { token } = await admin.createRelayToken(policy);
       const listed: string[] = [];
       let next: string | undefined;
       for (let at = 0; at === 0 || next !== undefined; at += 1) {
@@ -221,7 +223,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('an app’s limit is shared by both processes, and browsers get responses while a bulk job runs', async (context) => {
     skipWithout(context, missing);
-    const { token } = await admin.makeToken({ apps: ['limited'], assertUser: true });
+    const { token } = await admin.createRelayToken({ apps: ['limited'], assertUser: true });
     const before = platform.tokens.length;
     const share = PER_APP - PER_APP / 5;
     const job = bulk(token, 'limited', users, 4);
@@ -248,7 +250,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('a user’s limit is shared by both processes', async (context) => {
     skipWithout(context, missing);
-    const { token } = await admin.makeToken({ apps: ['personal'], assertUser: true });
+    const { token } = await admin.createRelayToken({ apps: ['personal'], assertUser: true });
     const before = platform.tokens.length;
     await bulk(token, 'personal', users.slice(0, 10), 12);
     const callsByToken = Map.groupBy(platform.tokens.slice(before), (accessToken) => accessToken);
@@ -260,7 +262,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   test('limits that only the platform states are never exceeded, and leave a share to browsers', async (context) => {
     skipWithout(context, missing);
     const services = await Promise.all(
-      Array.from({ length: SERVICES }, () => admin.makeToken({ apps: ['stated'], assertUser: true })),
+      Array.from({ length: SERVICES }, () => admin.createRelayToken({ apps: ['stated'], assertUser: true })),
     );
     const tokenOfUser = `at-${person.userId}`;
     const startedAt = performance.now();
@@ -303,7 +305,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(first).toBe(second);
     const verified = await fleet.get(fleet.member(0), '/session/verify', person);
     const assertion = String(verified.headers['gatehouse-user-assertion']);
-    const { token } = await admin.makeToken();
+    const { token } = await admin.createRelayToken();
     const response = await relayThread(
       fleet.member(1),
       token,
@@ -328,7 +330,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       if (guesses > 110) await new Promise((resolve) => setTimeout(resolve, 20));
       expect(guesses).toBeLessThan(200);
     }
-    const { token } = await admin.makeToken({ assertUser: true });
+    const { token } = await admin.createRelayToken({ assertUser: true });
     expect(
       (await relayThread(fleet.member(1), token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform')).status,
     ).toBe(200);

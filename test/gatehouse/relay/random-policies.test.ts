@@ -4,13 +4,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RELAY_SCOPES, type RelayScope } from '../../../src/gatehouse/relay/policy.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { JSON_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, assertionOf, bearer, exchange, relayThread } from './service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, assertionOf, bearer, createAdministrator, exchange, relayThread } from './service.ts';
 
 const RUNS = 150;
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let cookie: string;
 let userId: string;
@@ -24,15 +24,15 @@ beforeAll(async () => {
     apps: (at) => [sandboxApp(at, 'platform'), sandboxApp(at, 'second', { signIn: undefined })],
     env: { TRUSTED_PROXIES: '127.0.0.1' },
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
   cookie = agent.cookies.header(site.url);
   ({ userId } = await sessionOf(site, agent));
   const { agent: second } = await signIn(site, 'second@example.test', { path: '/sign-in?app=platform' });
   ({ userId: disabledId } = await sessionOf(site, second));
   // The sandbox's platform accepts any access token as an API token.
-  apiToken = (await desk.read(userId)).accessToken;
+  apiToken = (await storage.readGrant(userId)).accessToken;
   for (const app of ['platform', 'second']) {
     const { json } = await admin.call('POST', '/service-accounts', { name: app, app, apiToken });
     accounts[app] = String(json.id);
@@ -40,7 +40,7 @@ beforeAll(async () => {
   expect((await admin.call('POST', `/users/${disabledId}/disable`)).status).toBeLessThan(300);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -119,7 +119,7 @@ test('R81 the policy function and the routes agree on every policy and call', as
   let allowed = 0;
   await fc.assert(
     fc.asyncProperty(policies(), calls, async (policy, call) => {
-      const { id, token } = await admin.makeToken(policy);
+      const { id, token } = await admin.createRelayToken(policy);
       const { json: explained } = await admin.call('POST', '/policy/explain', { relayToken: id, ...questionOf(call) });
       const response = await make(call, token);
       expect([refusedBy(response), refusedBy(response) === undefined]).toEqual([explained.rule, explained.allowed]);

@@ -3,23 +3,23 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf, relayThread } from './service.ts';
+import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
+import { createAdministrator, relayThread } from './service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startSite({ env: { RATE_LIMIT_PER_RELAY_TOKEN: '0' } });
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
 test('R94 200 refused calls for different unknown apps write fewer than 5 audit entries', async () => {
-  const admin = await administratorOf(site, desk);
-  const { id, token } = await admin.makeToken();
+  const admin = await createAdministrator(site, storage);
+  const { id, token } = await admin.createRelayToken();
   const call = (app: string) => relayThread(site, token, { 'gatehouse-service-account': 'x' }, `?app=${app}`);
   for (let n = 0; n < 200; n += 20) {
     const calls = Array.from({ length: 20 }, (_, at) => call(`made-up-text-${n + at}`));

@@ -6,24 +6,24 @@ import type { UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, ANYTHING, administratorOf, bearer, codeOf, relayThread } from './service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, bearer, codeOf, createAdministrator, PERMISSIVE_POLICY, relayThread } from './service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let administrator: UserAgent;
 let csrfToken: string;
 let userId: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent: administrator } = await signIn(site, 'admin@example.test'));
   ({ csrfToken, userId } = await sessionOf(site, administrator));
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -44,8 +44,8 @@ const send = (id: string, form: Record<string, string | string[]>) =>
 const FORM = { name: 'By page', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: '', days: '' };
 
 test('R81 a change of each member of the policy applies to the next call', async () => {
-  const { id, version, token } = await admin.makeToken({ assertUser: true });
-  const open = { ...ANYTHING, assertUser: true };
+  const { id, version, token } = await admin.createRelayToken({ assertUser: true });
+  const open = { ...PERMISSIVE_POLICY, assertUser: true };
   expect(await statusOf(token)).toBe(200);
   let currentVersion = version;
   for (const [change, status] of [
@@ -78,10 +78,10 @@ test('R81 a change of each member of the policy applies to the next call', async
 });
 
 test('refuses a change of an older version, of an unknown token, or with a fault', async () => {
-  const { id, version } = await admin.makeToken();
-  const changed = await put(id, { ...ANYTHING, name: 'First', version });
+  const { id, version } = await admin.createRelayToken();
+  const changed = await put(id, { ...PERMISSIVE_POLICY, name: 'First', version });
   expect(changed.status).toBe(200);
-  const late = await put(id, { ...ANYTHING, name: 'Late', version });
+  const late = await put(id, { ...PERMISSIVE_POLICY, name: 'Late', version });
   expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
   const now = changed.json.version;
   for (const [fault, pointer, rule] of [
@@ -91,11 +91,11 @@ test('refuses a change of an older version, of an unknown token, or with a fault
     [{ expiresAt: '2020-01-01T00:00:00Z' }, '#/expiresAt', 'invalid'],
     [{ secret: 'x' }, '#', 'invalid'],
   ] as const) {
-    const { status, json } = await put(id, { ...ANYTHING, version: now, ...fault });
+    const { status, json } = await put(id, { ...PERMISSIVE_POLICY, version: now, ...fault });
     expect([status, json.errors]).toMatchObject([400, [{ pointer, rule }]]);
   }
-  expect((await put(id, ANYTHING)).status).toBe(400);
-  expect((await put('AAAAAAAAAAA', { ...ANYTHING, version: 1 })).status).toBe(404);
+  expect((await put(id, PERMISSIVE_POLICY)).status).toBe(400);
+  expect((await put('AAAAAAAAAAA', { ...PERMISSIVE_POLICY, version: 1 })).status).toBe(404);
   expect((await admin.call('GET', `/relay-tokens/${id}`)).json).toMatchObject({ name: 'First', version: now });
   const { json } = await admin.call('GET', `/audit?event=relay_token.changed&whom=${id}`);
   expect(json.items).toMatchObject([
@@ -107,8 +107,8 @@ test('refuses a change of an older version, of an unknown token, or with a fault
 
 test('the page fills in and saves the form, and keeps the expiry if no days are entered', async () => {
   const { id, version, expiresAt } = {
-    ...(await admin.makeToken({ users: [userId], networks: ['10.0.0.0/8'] })),
-    ...ANYTHING,
+    ...(await admin.createRelayToken({ users: [userId], networks: ['10.0.0.0/8'] })),
+    ...PERMISSIVE_POLICY,
   };
   const page = (await administrator.get(`${site.url}/admin/relay-tokens/${id}/edit`)).body;
   for (const part of [
@@ -136,7 +136,7 @@ test('the page fills in and saves the form, and keeps the expiry if no days are 
 });
 
 test('the forms of a token describe each flag', async () => {
-  const { id } = await admin.makeToken();
+  const { id } = await admin.createRelayToken();
   expect(RELAY_WORDS.flags.map(({ name }) => name)).toEqual(['assertUser', 'fullScope', 'acceptIdTokens']);
   for (const path of ['relay-tokens/new', `relay-tokens/${id}/edit`]) {
     const { body } = await administrator.get(`${site.url}/admin/${path}`);
@@ -151,11 +151,11 @@ test('the forms of a token describe each flag', async () => {
 });
 
 test('the page shows faults and concurrent changes, and keeps what was entered', async () => {
-  const { id, version } = await admin.makeToken();
+  const { id, version } = await admin.createRelayToken();
   const faulty = await send(id, { ...FORM, name: 'Typed name', networks: '10.0.0.1/8', version: String(version) });
   expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);
   expect(faulty.body).toContain('value="Typed name"');
-  await put(id, { ...ANYTHING, name: 'Faster', version });
+  await put(id, { ...PERMISSIVE_POLICY, name: 'Faster', version });
   const late = await send(id, { ...FORM, name: 'Typed name', version: String(version) });
   expect([late.status, late.body]).toEqual([409, expect.stringContaining('Someone else changed this')]);
   expect(late.body).toContain('value="Typed name"');
@@ -166,7 +166,7 @@ test('the page shows faults and concurrent changes, and keeps what was entered',
 test.each(['1.5', '721', '', ' ', 'one', '-1', '1e1', '9999999999'])(
   'R106 refuses to rotate with %j hours of overlap',
   async (hours) => {
-    const { id, token } = await admin.makeToken({ assertUser: true });
+    const { id, token } = await admin.createRelayToken({ assertUser: true });
     const page = await send(`${id}/rotate`, { overlapHours: hours });
     expect([page.status, page.body]).toEqual([400, expect.stringMatching(/<title>Error: .*id="overlapHours-fault"/s)]);
     expect(page.body).toContain('Enter a whole number of hours from 0 to 720.');
@@ -176,7 +176,7 @@ test.each(['1.5', '721', '', ' ', 'one', '-1', '1e1', '9999999999'])(
 );
 
 test('the previous secret stays valid for the hours of overlap that were entered', async () => {
-  const { id, token } = await admin.makeToken({ assertUser: true });
+  const { id, token } = await admin.createRelayToken({ assertUser: true });
   expect((await send(`${id}/rotate`, { overlapHours: '720' })).body).toMatch(/gthr_[0-9A-Za-z]{60}/);
   expect(await statusOf(token)).toBe(200);
   const { rotatedAt, overlapEndsAt } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
@@ -184,13 +184,13 @@ test('the previous secret stays valid for the hours of overlap that were entered
 });
 
 test('the timeline of a token shows its use by the hour for thirty days', async () => {
-  const { id } = await admin.makeToken();
+  const { id } = await admin.createRelayToken();
   const hours = Array.from({ length: 30 * 24 }, (_, at) =>
     new Date(Date.now() - at * 3_600_000).toISOString().slice(0, 13),
   );
   for (const [day, ofDay] of Map.groupBy(hours, (hour) => hour.slice(0, 10))) {
     const uses = Object.fromEntries(ofDay.map((hour) => [hour, { 'threads:read answered platform': 1 }]));
-    await desk.store.write([{ put: keys.relayUses('token', id, day), value: JSON.stringify(uses) }]);
+    await storage.store.write([{ put: keys.relayUses('token', id, day), value: JSON.stringify(uses) }]);
   }
   const listedHours: string[] = [];
   for (let after = ''; ; ) {
@@ -203,11 +203,11 @@ test('the timeline of a token shows its use by the hour for thirty days', async 
 });
 
 test('R88 refuses a change without the CSRF token, or with a token of another kind', async () => {
-  const { id, version, token } = await admin.makeToken();
+  const { id, version, token } = await admin.createRelayToken();
   const forged = await send(id, { ...FORM, _csrf: 'forged', version: String(version) });
   expect(forged.status).toBe(403);
   const path = `${site.url}/admin/api/relay-tokens/${id}`;
-  const body = JSON.stringify({ ...ANYTHING, name: 'Mine', version });
+  const body = JSON.stringify({ ...PERMISSIVE_POLICY, name: 'Mine', version });
   const byRelayToken = await sendRequest(path, {
     method: 'PUT',
     headers: { ...bearer(token), 'content-type': 'application/json' },

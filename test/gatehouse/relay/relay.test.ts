@@ -8,20 +8,20 @@ import type { UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
 import {
   type Administrator,
-  administratorOf,
   assertionOf,
   bearer,
   codeOf,
+  createAdministrator,
   exchange,
   inventedToken,
   relayThread,
 } from './service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 let cookie: string;
@@ -30,21 +30,21 @@ let token: string;
 let tokenId: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site));
   cookie = agent.cookies.header(site.url);
   ({ userId } = await sessionOf(site, agent));
-  ({ token, id: tokenId } = await admin.makeToken());
+  ({ token, id: tokenId } = await admin.createRelayToken());
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
 /** Reads the counts that the site has stored. */
 const storedUses = () =>
-  createRelayUses({ store: desk.store, audit: { note: () => undefined }, clock: Date.now, isApp: () => true });
+  createRelayUses({ store: storage.store, audit: { note: () => undefined }, clock: Date.now, isApp: () => true });
 
 const asUser = async () => ({ 'gatehouse-user-assertion': await assertionOf(site, cookie) });
 
@@ -101,7 +101,7 @@ describe('the user of a call', () => {
   });
 
   test('refuses an assertion for the name of a token, a changed one, and an access token as proof', async () => {
-    const { accessToken } = await desk.read(userId);
+    const { accessToken } = await storage.readGrant(userId);
     const good = await assertionOf(site, cookie);
     for (const assertion of [await assertionOf(site, cookie, 'reports'), `${good.slice(0, -4)}AAAA`, accessToken, '']) {
       const response = await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
@@ -143,7 +143,7 @@ describe('the user of a call', () => {
   test('naming a user without proof needs assertUser', async () => {
     const refused = await relayThread(site, token, { 'gatehouse-user': userId });
     expect([refused.status, codeOf(refused), refused.body]).toMatchObject([403, 'not_allowed', /assertUser/]);
-    const { token: trusted } = await admin.makeToken({ assertUser: true });
+    const { token: trusted } = await admin.createRelayToken({ assertUser: true });
     expect((await relayThread(site, trusted, { 'gatehouse-user': userId })).status).toBe(200);
     const unknownUser = await relayThread(site, trusted, { 'gatehouse-user': 'uAAAAAAAAAAAAAAAAAAAAAA' });
     expect([unknownUser.status, JSON.parse(unknownUser.body)]).toMatchObject([
@@ -166,7 +166,7 @@ describe('the user of a call', () => {
 
 describe('the calls that a relay token authorizes', () => {
   test('R80 shows the token once, and later only its prefix and its last use', async () => {
-    const created = await admin.makeToken({ name: 'shown once' });
+    const created = await admin.createRelayToken({ name: 'shown once' });
     expect(created.token).toMatch(/^gthr_[0-9A-Za-z]{60}$/);
     await relayThread(site, created.token, await asUser());
     await until(async () => (await admin.call('GET', `/relay-tokens/${created.id}`)).json.lastUsedAt !== null);
@@ -188,8 +188,8 @@ describe('the calls that a relay token authorizes', () => {
   });
 
   test('R81 responds to the wrong scope and the wrong app with 403 insufficient_scope and the rule', async () => {
-    const { token: forBins } = await admin.makeToken({ scopes: ['bin:read'] });
-    const { token: forNoApp } = await admin.makeToken({ apps: [] });
+    const { token: forBins } = await admin.createRelayToken({ scopes: ['bin:read'] });
+    const { token: forNoApp } = await admin.createRelayToken({ apps: [] });
     for (const [wrong, rule, challenge] of [
       [forBins, 'scopes', 'Bearer error="insufficient_scope", scope="threads:read"'],
       [forNoApp, 'apps', 'Bearer error="insufficient_scope"'],
@@ -208,7 +208,7 @@ describe('the calls that a relay token authorizes', () => {
   });
 
   test('R81 BIN look-ups need their scope, one by one, in bulk and through Express', async () => {
-    const { token: forThreads } = await admin.makeToken({ scopes: ['threads:read'] });
+    const { token: forThreads } = await admin.createRelayToken({ scopes: ['threads:read'] });
     const url = `${site.url}/relay/bin/45717360`;
     const responses = [
       await sendRequest(url, { headers: bearer(forThreads) }),
@@ -239,7 +239,7 @@ describe('the calls that a relay token authorizes', () => {
       });
     };
     const before = await counted();
-    const { token: forNobody } = await admin.makeToken({ users: 'none' });
+    const { token: forNobody } = await admin.createRelayToken({ users: 'none' });
     const subject = await asUser();
     const answered = await relayThread(site, token, subject);
     const refused = await relayThread(site, forNobody, subject);
@@ -251,9 +251,9 @@ describe('the calls that a relay token authorizes', () => {
   });
 
   test('R81 responds to the wrong user and the wrong network with 403 not_allowed', async () => {
-    const { token: forNobody } = await admin.makeToken({ users: 'none' });
-    const { token: forOthers } = await admin.makeToken({ users: ['uAAAAAAAAAAAAAAAAAAAAAA'] });
-    const { token: fromAfar } = await admin.makeToken({ networks: ['10.0.0.0/8'] });
+    const { token: forNobody } = await admin.createRelayToken({ users: 'none' });
+    const { token: forOthers } = await admin.createRelayToken({ users: ['uAAAAAAAAAAAAAAAAAAAAAA'] });
+    const { token: fromAfar } = await admin.createRelayToken({ networks: ['10.0.0.0/8'] });
     for (const [wrong, rule] of [
       [forNobody, 'users'],
       [forOthers, 'users'],
@@ -269,13 +269,13 @@ describe('the calls that a relay token authorizes', () => {
   });
 
   test('R73 ignores X-Forwarded-For of a client that is not a trusted proxy', async () => {
-    const { token: fromAfar } = await admin.makeToken({ networks: ['10.0.0.0/8'] });
+    const { token: fromAfar } = await admin.createRelayToken({ networks: ['10.0.0.0/8'] });
     const response = await relayThread(site, fromAfar, { ...(await asUser()), 'x-forwarded-for': '10.1.2.3' });
     expect(response.status).toBe(403);
   });
 
   test('R81 accepts both secrets during the overlap of a rotation, then only the new one', async () => {
-    const created = await admin.makeToken();
+    const created = await admin.createRelayToken();
     const status = async (text: string) => (await relayThread(site, text, await asUser())).status;
     const first = await admin.call('POST', `/relay-tokens/${created.id}/rotate`, { overlapSeconds: 3600 });
     const second = String(first.json.token);
@@ -310,7 +310,7 @@ describe('the calls that a relay token authorizes', () => {
 });
 
 test('R68 R69 a BIN look-up has the same response with and without Express, and a failed one is counted as failed', async () => {
-  const { token: counted, id } = await admin.makeToken({ name: 'both ways' });
+  const { token: counted, id } = await admin.createRelayToken({ name: 'both ways' });
   const get = (bin: string, more: Record<string, string> = {}) =>
     sendRequest(`${site.url}/relay/bin/${bin}`, { headers: { ...bearer(counted), ...more } });
   // A length is unusual for a GET: with it the request goes through Express.
@@ -346,7 +346,7 @@ describe('the place of the token in a request', () => {
   });
 
   test('R82 refuses a token in the query, the body or a cookie, and does not log it', async () => {
-    const { token: planted } = await admin.makeToken({ assertUser: true });
+    const { token: planted } = await admin.createRelayToken({ assertUser: true });
     const thread = `${site.url}/relay/threads/current?app=platform`;
     const subject = { ...ACCEPT_JSON, 'gatehouse-user': userId };
     const responses = await Promise.all([
@@ -418,10 +418,10 @@ describe('the place of the token in a request', () => {
   });
 
   test('R84 responds the same to unknown, wrong, revoked and expired tokens', async () => {
-    const revoked = await admin.makeToken();
+    const revoked = await admin.createRelayToken();
     expect((await relayThread(site, revoked.token, await asUser())).status).toBe(200);
     expect((await admin.call('DELETE', `/relay-tokens/${revoked.id}`)).status).toBe(204);
-    const expired = await admin.makeToken({ expiresAt: new Date(Date.now() + 1_000).toISOString() });
+    const expired = await admin.createRelayToken({ expiresAt: new Date(Date.now() + 1_000).toISOString() });
     await until(async () => (await admin.call('GET', `/relay-tokens/${expired.id}`)).json.expired === true);
     const wrongSecret = createOpaqueToken('gthr_', tokenId).text;
     const subject = await asUser();
@@ -447,7 +447,7 @@ describe('the place of the token in a request', () => {
 });
 
 test('R56 refuses services’ calls for a disabled user', async () => {
-  const users = createUserStore({ store: desk.store, clock: Date.now });
+  const users = createUserStore({ store: storage.store, clock: Date.now });
   const { agent: second } = await signIn(site, 'second@example.test');
   const { userId: id } = await sessionOf(site, second);
   const subject = { 'gatehouse-user-assertion': await assertionOf(site, second.cookies.header(site.url)) };
@@ -462,7 +462,7 @@ test('R56 refuses services’ calls for a disabled user', async () => {
 });
 
 test('audits the use of a grant once an hour, and counts it by the hour', async () => {
-  const { token: audited, id } = await admin.makeToken({ name: 'audited' });
+  const { token: audited, id } = await admin.createRelayToken({ name: 'audited' });
   await relayThread(site, audited, await asUser());
   await relayThread(site, audited, await asUser());
   const entries = async () => {
@@ -484,7 +484,7 @@ test('audits the use of a grant once an hour, and counts it by the hour', async 
 });
 
 test('stores the counts of calls right before the process stops', async () => {
-  const { token: lastCall, id } = await admin.makeToken({ name: 'last call' });
+  const { token: lastCall, id } = await admin.createRelayToken({ name: 'last call' });
   expect((await relayThread(site, lastCall, await asUser())).status).toBe(200);
   await site.restart();
   const uses = storedUses();
@@ -493,7 +493,7 @@ test('stores the counts of calls right before the process stops', async () => {
 });
 
 test('R88 audits an invalid proof as a refusal that names the proof', async () => {
-  const { token: guesser, id } = await admin.makeToken({ name: 'guesser', acceptIdTokens: true });
+  const { token: guesser, id } = await admin.createRelayToken({ name: 'guesser', acceptIdTokens: true });
   const invented = `${(await asUser())['gatehouse-user-assertion'].slice(0, -8)}AAAAAAAA`;
   expect((await relayThread(site, guesser, { 'gatehouse-user-assertion': invented })).status).toBe(403);
   for (const type of ['jwt', 'id_token']) {
@@ -514,7 +514,7 @@ test('R88 audits an invalid proof as a refusal that names the proof', async () =
 });
 
 test('R88 the pages show the connections that a service used, and the services of a connection', async () => {
-  const { token: watched, id } = await admin.makeToken({ name: 'watched' });
+  const { token: watched, id } = await admin.createRelayToken({ name: 'watched' });
   expect((await relayThread(site, watched, await asUser())).status).toBe(200);
   const { agent: administrator } = await signIn(site, 'admin@example.test');
   const service = await administrator.get(`${site.url}/admin/relay-tokens/${id}`);

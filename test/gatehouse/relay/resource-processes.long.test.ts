@@ -5,7 +5,7 @@ import { sandboxApp } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
-import { administratorOf } from './service.ts';
+import { createAdministrator } from './service.ts';
 
 const REPORTS = 'urn:example:reports';
 
@@ -21,7 +21,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       apps: (parts) => [sandboxApp(parts, 'platform', { resources: [parts.sandbox.platformUrl, REPORTS] })],
     });
     person = await fleet.signIn('user@example.test');
-    ({ token } = await (await administratorOf(fleet, fleet.storage)).makeToken({ assertUser: true }));
+    ({ token } = await (await createAdministrator(fleet, fleet.storage)).createRelayToken({ assertUser: true }));
   });
   afterAll(() => fleet?.close());
 

@@ -5,9 +5,9 @@ import { getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { advanceClock, advanceToNextMinute, resetClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
+import { type Administrator, assertionOf, createAdministrator, exchange } from './service.ts';
 
 const FILES = 'https://files.example.com/v1';
 const REPORTS = 'urn:example:reports';
@@ -15,7 +15,7 @@ const [APP, PLAIN] = ['elsewhere', 'plain'];
 
 let provider: HostileProvider;
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 /** The id of the relay token that was created last. */
 let tokenId: string;
@@ -27,11 +27,11 @@ beforeAll(async () => {
     // Longer than the lifetime of this provider's access tokens.
     env: { SESSION_IDLE_SECONDS: '28800' },
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
   await provider.close();
 });
@@ -50,7 +50,7 @@ async function connected(name: string, app = APP) {
   const { agent, signedIn } = await attempt(site, { path: `/sign-in?app=${app}` });
   expect(signedIn).toBe(true);
   const { userId } = await sessionOf(site, agent);
-  const { id, token } = await admin.makeToken({ apps: [APP, PLAIN], fullScope: true });
+  const { id, token } = await admin.createRelayToken({ apps: [APP, PLAIN], fullScope: true });
   tokenId = id;
   const ask = async (form: Record<string, string>) => {
     const assertion = await assertionOf(site, agent.cookies.header(site.url));
@@ -59,7 +59,7 @@ async function connected(name: string, app = APP) {
     return { status: response.status, json: JSON.parse(response.body) as Record<string, string> };
   };
   const thread = () => getJson(agent, `${site.url}/threads/current?app=${app}`);
-  return { ask, thread, stored: () => desk.read(userId, app) };
+  return { ask, thread, stored: () => storage.readGrant(userId, app) };
 }
 
 test('sends all resources with the authorization request, the code and each refresh', async () => {

@@ -4,11 +4,11 @@ import { keys } from '../../../src/shared/storage/keys.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, codeOf, relayThread } from './service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, codeOf, createAdministrator, relayThread } from './service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let administrator: UserAgent;
 /** The sandbox's platform accepts any access token as an API token. */
@@ -16,14 +16,14 @@ let apiToken: string;
 let token: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION: '40' } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent: administrator } = await signIn(site, 'admin@example.test'));
-  apiToken = (await desk.read((await sessionOf(site, administrator)).userId)).accessToken;
-  ({ token } = await admin.makeToken({ users: 'none' }));
+  apiToken = (await storage.readGrant((await sessionOf(site, administrator)).userId)).accessToken;
+  ({ token } = await admin.createRelayToken({ users: 'none' }));
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -41,7 +41,7 @@ test('seals an API token that the platform accepts, and uses it without a user',
     (await administrator.get(`${site.url}/admin/service-accounts`)).body,
     ...site.logs(),
   ];
-  for await (const records of desk.store.walk()) shown.push(...records.map(({ value }) => value));
+  for await (const records of storage.store.walk()) shown.push(...records.map(({ value }) => value));
   expect(shown.filter((text) => text.includes(apiToken))).toEqual([]);
 });
 
@@ -51,10 +51,10 @@ test('marks an API token that is older than 180 days until it is replaced', asyn
   const open = async () => (await administrator.get(`${site.url}/admin/service-accounts`)).body;
   expect(await open()).not.toContain('</span>Old</span>');
   const key = keys.serviceAccount(id);
-  const { sealer } = desk;
-  const stored = JSON.parse(await sealer.open((await desk.store.get(key))?.value ?? '', key));
+  const { sealer } = storage;
+  const stored = JSON.parse(await sealer.open((await storage.store.get(key))?.value ?? '', key));
   stored.tokenSetAt -= 190 * 86_400_000;
-  await desk.store.write([{ put: key, value: await sealer.seal(JSON.stringify(stored), key) }]);
+  await storage.store.write([{ put: key, value: await sealer.seal(JSON.stringify(stored), key) }]);
   expect(await open()).toContain('6 mo ago');
   expect(await open()).toContain('</span>Old</span>');
   const { version } = (await admin.call('GET', `/service-accounts/${id}`)).json;
@@ -121,7 +121,7 @@ test('shows the fault of a new API token next to its field, and asks to enter it
 
 test('audits the service account of each call, but no unknown id', async () => {
   const { json } = await admin.call('POST', '/service-accounts', { name: 'Audited', app: 'platform', apiToken });
-  const { token: watched, id: relayToken } = await admin.makeToken({ users: 'none' });
+  const { token: watched, id: relayToken } = await admin.createRelayToken({ users: 'none' });
   for (const account of [String(json.id), 'sa0123456789abcdef']) {
     await relayThread(site, watched, { 'gatehouse-service-account': account });
   }
@@ -151,7 +151,10 @@ test('R81 refuses an account that is unknown or of another app by the rule that 
   const id = String(json.id);
   const registered = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
   expect((await admin.call('POST', '/connected-apps', registered)).status).toBe(201);
-  const { token: anyApp, id: relayToken } = await admin.makeToken({ users: 'none', apps: ['platform', 'second'] });
+  const { token: anyApp, id: relayToken } = await admin.createRelayToken({
+    users: 'none',
+    apps: ['platform', 'second'],
+  });
   const question = { relayToken, scope: 'threads:read', address: '127.0.0.1' };
   for (const [account, app] of [
     ['sa0123456789abcdef', undefined],

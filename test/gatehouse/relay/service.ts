@@ -11,11 +11,11 @@ import { ACCEPT_JSON, FORM_BODY, JSON_BODY, type ReceivedResponse, sendRequest }
 export interface Administrator {
   call(method: string, path: string, body?: unknown): Promise<{ status: number; json: Record<string, unknown> }>;
   /** Creates a relay token. @throws Error if Gatehouse refuses it */
-  makeToken(changes?: Record<string, unknown>): Promise<{ id: string; version: number; token: string }>;
+  createRelayToken(changes?: Record<string, unknown>): Promise<{ id: string; version: number; token: string }>;
 }
 
 /** An administrator who uses the API, with an admin token that is written to the store. */
-export async function administratorOf(
+export async function createAdministrator(
   site: { url: string },
   { store, sealer }: { store: Store; sealer: Sealer },
 ): Promise<Administrator> {
@@ -37,8 +37,8 @@ export async function administratorOf(
   };
   return {
     call,
-    async makeToken(changes = {}) {
-      const { status, json } = await call('POST', '/relay-tokens', { ...ANYTHING, ...changes });
+    async createRelayToken(changes = {}) {
+      const { status, json } = await call('POST', '/relay-tokens', { ...PERMISSIVE_POLICY, ...changes });
       if (status !== 201) throw new Error(`No relay token: ${status} ${JSON.stringify(json)}`);
       return json as { id: string; version: number; token: string };
     },
@@ -46,7 +46,7 @@ export async function administratorOf(
 }
 
 /** A policy that allows every call for a proven user. */
-export const ANYTHING = {
+export const PERMISSIVE_POLICY = {
   name: 'reports',
   scopes: ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create'],
   apps: ['platform'],
@@ -56,7 +56,7 @@ export const ANYTHING = {
 };
 
 /** Lets the token expire. */
-export async function endRelayToken({ store, sealer }: { store: Store; sealer: Sealer }, id: string): Promise<void> {
+export async function expireRelayToken({ store, sealer }: { store: Store; sealer: Sealer }, id: string): Promise<void> {
   const tokens = await createRelayTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
   const stored = await tokens.find(id);
   if (!stored) throw new Error(`There is no relay token ${id}.`);

@@ -7,8 +7,8 @@ import { CLIENT_SECRET, signIn, startSite, type TestSite } from '../../support/g
 import { ACCEPT_JSON, FORM_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { advanceClock, resetClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, assertionOf, createAdministrator, exchange } from './service.ts';
 
 const JWT = 'urn:ietf:params:oauth:token-type:jwt';
 const USER = 'urn:gatehouse:token-type:user';
@@ -16,7 +16,7 @@ const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let cookie: string;
 let userId: string;
@@ -24,16 +24,16 @@ let token: string;
 let tokenId: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   const { agent } = await signIn(site);
   cookie = agent.cookies.header(site.url);
   ({ userId } = await sessionOf(site, agent));
-  ({ token, id: tokenId } = await admin.makeToken());
+  ({ token, id: tokenId } = await admin.createRelayToken());
 });
 afterAll(async () => {
   resetClock();
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -53,7 +53,7 @@ test('openid-client exchanges a user assertion, authenticated by Basic', async (
   const configuration = new client.Configuration(server, tokenId, token, client.ClientSecretBasic(token));
   client.allowInsecureRequests(configuration);
   const response = await client.genericGrantRequest(configuration, GRANT, await proven());
-  expect(response.access_token).toBe((await desk.read(userId)).accessToken);
+  expect(response.access_token).toBe((await storage.readGrant(userId)).accessToken);
   expect(response.expires_in).toBeGreaterThan(3_000);
   expect(response.expires_in).toBeLessThanOrEqual(3_600);
   expect(response.issued_token_type).toBe(ACCESS_TOKEN);
@@ -62,10 +62,10 @@ test('openid-client exchanges a user assertion, authenticated by Basic', async (
 });
 
 test('omits expires_in if the provider sent none', async () => {
-  const { expiresAt } = await desk.read(userId);
-  await desk.change(userId, () => ({ expiresAt: undefined }));
+  const { expiresAt } = await storage.readGrant(userId);
+  await storage.changeGrant(userId, () => ({ expiresAt: undefined }));
   const response = await exchange(site, token, await proven());
-  await desk.change(userId, () => ({ expiresAt }));
+  await storage.changeGrant(userId, () => ({ expiresAt }));
   expect([response.status, Object.keys(json(response)).sort()]).toEqual([
     200,
     ['access_token', 'issued_token_type', 'scope', 'token_type'],
@@ -74,7 +74,7 @@ test('omits expires_in if the provider sent none', async () => {
 
 test('R84 the response must not be cached, and holds neither a refresh token nor the app’s secret', async () => {
   const response = await exchange(site, token, await proven());
-  const { refreshToken = '', accessToken } = await desk.read(userId);
+  const { refreshToken = '', accessToken } = await storage.readGrant(userId);
   expect([response.status, response.headers['cache-control']]).toEqual([200, 'no-store']);
   expect(json(response)).toEqual({
     access_token: accessToken,
@@ -91,12 +91,12 @@ test('R84 the response must not be cached, and holds neither a refresh token nor
 
 describe('narrower tokens', () => {
   test('have the requested scopes, and leave the grant unchanged', async () => {
-    const before = await desk.read(userId);
+    const before = await storage.readGrant(userId);
     const response = json(await exchange(site, token, { ...(await proven()), scope: 'openid profile' }));
     expect(response.scope).toBe('openid profile');
     expect(response.access_token).not.toBe(before.accessToken);
     expect((await platform(response.access_token ?? '')).status).toBe(403);
-    const after = await desk.read(userId);
+    const after = await storage.readGrant(userId);
     expect([after.accessToken, after.scopes, after.refresh]).toEqual([before.accessToken, before.scopes, undefined]);
     expect(after.refreshToken).not.toBe(before.refreshToken);
     const thread = await sendRequest(`${site.url}/threads/current`, { headers: { ...ACCEPT_JSON, cookie } });
@@ -112,11 +112,11 @@ describe('narrower tokens', () => {
     await exchange(site, token, { ...subject, scope: 'email openid' });
     expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     expect(site.sandbox.requests.count('POST /token') - before).toBe(1);
-    expect((await desk.read(userId)).failure).toBeUndefined();
+    expect((await storage.readGrant(userId)).failure).toBeUndefined();
   });
 
   test('are not issued for all granted scopes, in any order and with any spaces', async () => {
-    const { accessToken, scopes } = await desk.read(userId);
+    const { accessToken, scopes } = await storage.readGrant(userId);
     const before = site.sandbox.requests.count('POST /token');
     for (const scope of [scopes.toReversed().join('  '), ` ${scopes.join(' ')} ${scopes[0]} `, ' ']) {
       const response = await exchange(site, token, { ...(await proven()), scope });
@@ -149,9 +149,9 @@ describe('narrower tokens', () => {
       'invalid_scope',
       expect.stringContaining('fullScope'),
     ]);
-    const { failure, refresh } = await desk.read(userId);
+    const { failure, refresh } = await storage.readGrant(userId);
     expect([failure, refresh]).toEqual([undefined, undefined]);
-    const { token: trusted } = await admin.makeToken({ fullScope: true });
+    const { token: trusted } = await admin.createRelayToken({ fullScope: true });
     refusing();
     const whole = await exchange(site, trusted, { ...(await proven()), scope: 'openid' });
     expect([whole.status, json(whole).scope]).toEqual([200, expect.stringContaining('platform_read_only')]);
@@ -172,22 +172,22 @@ describe('a connection that cannot be exchanged', () => {
 
   test('because it has ended gives the reason and the URL to reconnect', async () => {
     const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 0, failures: 1, retryAt: 0 } as const;
-    await desk.change(userId, () => ({ failure }));
+    await storage.changeGrant(userId, () => ({ failure }));
     const connectUrl = `${site.url}/connections/platform`;
     for (const response of await bothOf()) {
       const words = `The provider has ended this connection. The user can reconnect at ${connectUrl}`;
       expect(response).toEqual({ error: 'invalid_target', error_description: words, connectUrl });
     }
-    await desk.change(userId, () => ({ failure: undefined }));
+    await storage.changeGrant(userId, () => ({ failure: undefined }));
   });
 
   test('because its access token is bound to our key (RFC 9449) says so', async () => {
     const dpopKey = await makeDpopKey();
-    await desk.change(userId, () => ({ dpopKey }));
+    await storage.changeGrant(userId, () => ({ dpopKey }));
     for (const response of await bothOf()) {
       expect(response).toEqual({ error: 'invalid_target', error_description: expect.stringContaining('binds') });
     }
-    await desk.change(userId, () => ({ dpopKey: undefined }));
+    await storage.changeGrant(userId, () => ({ dpopKey: undefined }));
   });
 });
 
@@ -196,13 +196,13 @@ describe('the subject', () => {
     const named = { subject_token: userId, subject_token_type: USER, audience: 'platform' };
     const refused = await exchange(site, token, named);
     expect([refused.status, json(refused).error]).toEqual([400, 'invalid_request']);
-    const { token: trusted } = await admin.makeToken({ assertUser: true });
+    const { token: trusted } = await admin.createRelayToken({ assertUser: true });
     expect((await exchange(site, trusted, named)).status).toBe(200);
   });
 
   test('a token that is sent as a user id by mistake is in neither the audit trail nor the log', async () => {
-    const { token: plain, id } = await admin.makeToken();
-    const { token: trusted, id: trustedId } = await admin.makeToken({ assertUser: true });
+    const { token: plain, id } = await admin.createRelayToken();
+    const { token: trusted, id: trustedId } = await admin.createRelayToken({ assertUser: true });
     const secret = await assertionOf(site, cookie);
     for (const relayToken of [plain, trusted]) {
       const named = { subject_token: secret, subject_token_type: USER, audience: 'platform' };
@@ -220,7 +220,7 @@ describe('the subject', () => {
   });
 
   test('that is unknown is invalid_request, and one without a connection is invalid_target with the URL to connect', async () => {
-    const { token: trusted } = await admin.makeToken({ assertUser: true });
+    const { token: trusted } = await admin.createRelayToken({ assertUser: true });
     const { agent } = await signIn(site, 'second@example.test');
     const { userId: other, csrfToken } = await sessionOf(site, agent);
     const body = new URLSearchParams({ _csrf: csrfToken });
@@ -306,7 +306,7 @@ describe('refusals', () => {
       [{ apps: [] }, 'invalid_target'],
       [{ users: 'none' }, 'invalid_request'],
     ] as const) {
-      const { token: bound } = await admin.makeToken(changes);
+      const { token: bound } = await admin.createRelayToken(changes);
       const { audience, ...anyApp } = await proven();
       for (const form of [{ ...anyApp, audience }, anyApp]) {
         const response = await exchange(site, bound, form);
@@ -359,14 +359,14 @@ describe('refusals', () => {
   });
 
   test('while the provider is unavailable are 503 with Retry-After', async () => {
-    const { expiresAt } = await desk.read(userId);
+    const { expiresAt } = await storage.readGrant(userId);
     const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'unavailable' });
     const narrower = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
-    await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
+    await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1_000 }));
     const whole = await exchange(site, token, await proven());
     const narrowerUnverified = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
     heal();
-    await desk.change(userId, () => ({ expiresAt, failure: undefined }));
+    await storage.changeGrant(userId, () => ({ expiresAt, failure: undefined }));
     for (const response of [narrower, whole, narrowerUnverified]) {
       expect([response.status, json(response).error]).toEqual([503, 'temporarily_unavailable']);
       expect([response.headers['cache-control'], Number(response.headers['retry-after'])]).toEqual([
@@ -388,11 +388,11 @@ describe('refusals', () => {
   });
 
   test('an exchange counts as a use of the connection', async () => {
-    const before = (await desk.grants.lastUse(userId, 'platform')) ?? 0;
+    const before = (await storage.grants.lastUse(userId, 'platform')) ?? 0;
     // A process records the use of a connection once in five minutes.
     advanceClock(360);
     expect((await exchange(site, token, await proven())).status).toBe(200);
-    await until(async () => ((await desk.grants.lastUse(userId, 'platform')) ?? 0) > before + 60_000);
+    await until(async () => ((await storage.grants.lastUse(userId, 'platform')) ?? 0) > before + 60_000);
     resetClock();
   });
 
@@ -410,15 +410,15 @@ describe('refusals', () => {
   });
 
   test('an exchange counts as answered if it issues an access token, and as failed otherwise', async () => {
-    const { token: counted, id } = await admin.makeToken();
+    const { token: counted, id } = await admin.createRelayToken();
     const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 0, failures: 1, retryAt: 0 } as const;
     await exchange(site, counted, await proven());
-    await desk.change(userId, () => ({ failure }));
+    await storage.changeGrant(userId, () => ({ failure }));
     await exchange(site, counted, await proven());
-    await desk.change(userId, () => ({ failure: undefined }));
+    await storage.changeGrant(userId, () => ({ failure: undefined }));
     await exchange(site, counted, await proven());
     const audit = { note: () => undefined };
-    const uses = createRelayUses({ store: desk.store, audit, clock: Date.now, isApp: () => true });
+    const uses = createRelayUses({ store: storage.store, audit, clock: Date.now, isApp: () => true });
     // A new hour may begin between the calls.
     const sums = async () => {
       const counts = (await uses.hoursOf('token', id)).flatMap((hour) => hour.counts);

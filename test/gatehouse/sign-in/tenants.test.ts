@@ -6,14 +6,14 @@ import type { Mode } from '../../support/hostile-modes.ts';
 import { ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { advanceClock } from '../../support/test-clock.ts';
 import { BOOK, INK, STRANGE, templateApp, tenantIssuer, tenants } from '../connected-apps/tenants.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, exchange } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator, exchange } from '../relay/service.ts';
 import { attempt, csrfTokenOf, type HostileSite, isSignedIn, startHostileSite } from './attempt.ts';
 
 const ADA = { sub: 'same-in-both', name: 'Ada Quill', email: 'ada@ink.test', sid: 's1' };
 
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 beforeAll(async () => {
   site = await startHostileSite({
@@ -22,11 +22,11 @@ beforeAll(async () => {
       provider.app(url, { id: 'second', ...templateApp(provider) }),
     ],
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 beforeEach(() => {
@@ -76,11 +76,11 @@ test('refuses a tenant that is not named, and shows it to administrators', async
 test('R101 refuses a refresh response with the same subject of another tenant', async () => {
   const { agent } = await signIn(INK);
   const userId = await userOf(agent);
-  await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }), 'elsewhere');
-  const before = await desk.read(userId, 'elsewhere');
+  await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1 }), 'elsewhere');
+  const before = await storage.readGrant(userId, 'elsewhere');
   site.provider.setModes(tenants(BOOK));
   expect((await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json.code).toBe('provider_unavailable');
-  const { accessToken, failure } = await desk.read(userId, 'elsewhere');
+  const { accessToken, failure } = await storage.readGrant(userId, 'elsewhere');
   expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_response']);
 });
 
@@ -91,7 +91,7 @@ test('the same subject of another tenant is another account, and does not inheri
     site.provider.setModes({ ...tenants(tenant), tokenResponse: tokens });
     const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
     await agent.request(`${site.url}/connections/second`, { method: 'POST', body });
-    return desk.read(userId, 'second');
+    return storage.readGrant(userId, 'second');
   };
   const first = await connect(INK);
   const withoutRefreshToken = ({ refresh_token: _, ...body }: Record<string, unknown>) => body;
@@ -129,10 +129,12 @@ test('R99 an ID token authenticates the user of its tenant', async () => {
     onIssued: (value) => void (value.split('.').length === 3 && idTokens.push(value)),
   });
   const book = await attempt(site, { path: '/sign-in?app=elsewhere' });
-  const { token } = await admin.makeToken({ apps: ['elsewhere'], acceptIdTokens: true });
+  const { token } = await admin.createRelayToken({ apps: ['elsewhere'], acceptIdTokens: true });
   const form = { subject_token_type: 'urn:ietf:params:oauth:token-type:id_token', audience: 'elsewhere' };
   const { status, body } = await exchange(site, token, { ...form, subject_token: idTokens.at(-1) ?? '' });
-  const grants = await Promise.all([agent, book.agent].map(async (one) => desk.read(await userOf(one), 'elsewhere')));
+  const grants = await Promise.all(
+    [agent, book.agent].map(async (one) => storage.readGrant(await userOf(one), 'elsewhere')),
+  );
   expect([status, JSON.parse(body).access_token]).toEqual([200, grants[1]?.accessToken]);
   expect(grants[0]?.accessToken).not.toBe(grants[1]?.accessToken);
 });

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf, bearer } from '../relay/service.ts';
+import { openStorageOf } from '../grants/storage-access.ts';
+import { bearer, createAdministrator } from '../relay/service.ts';
 import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-platform.ts';
 
 let site: TestSite;
@@ -84,14 +84,14 @@ test('F15: 2,000 callers that disconnect during the response leave no connection
 });
 
 test('F15: a service that disconnects ends the call of its service account', async () => {
-  const desk = await openVaultDesk(site);
-  const admin = await administratorOf(site, desk);
-  await desk.close();
+  const storage = await openStorageOf(site);
+  const admin = await createAdministrator(site, storage);
+  await storage.close();
   platform.answer((socket) => void socket.write(EMPTY_THREAD));
   const account = { name: 'Nightly', app: 'platform', apiToken: 'api-token' };
   const made = await admin.call('POST', '/service-accounts', account);
   expect(made.status).toBe(201);
-  const { token } = await admin.makeToken({ users: 'none' });
+  const { token } = await admin.createRelayToken({ users: 'none' });
   let onward: 'pending' | 'open' | 'closed' = 'pending';
   platform.answer((socket) => {
     onward = 'open';

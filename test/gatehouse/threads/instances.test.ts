@@ -9,8 +9,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, relayThread } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator, relayThread } from '../relay/service.ts';
 
 const LOGINS = ['user@example.test', 'second@example.test'] as const;
 
@@ -25,7 +25,7 @@ interface Instance {
 }
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let instances: Instance[];
 /** The API base URL that token responses name, by the id of the account. */
@@ -60,12 +60,12 @@ beforeAll(async () => {
       sandboxApp(urls, 'second', {}),
     ],
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   await useInstances();
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
   for (const { server } of instances) server.close();
 });
@@ -89,11 +89,11 @@ const signInAs = (login?: string, app = 'platform') => signIn(site, login, { pat
 const threadOf = (agent: UserAgent, app = 'platform') => getJson(agent, `${site.url}/threads/current?app=${app}`);
 const hits = () => instances.map((instance) => instance.hits.length);
 const userOf = async (agent: UserAgent) => (await sessionOf(site, agent)).userId;
-const expire = (userId: string) => desk.change(userId, () => ({ expiresAt: Date.now() - 1 }));
+const expire = (userId: string) => storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1 }));
 
 test('R33 each user’s calls go to the user’s own instance, from the browser and through the relay, and the pages name it', async () => {
   const agents = await Promise.all(LOGINS.map(async (login) => (await signInAs(login)).agent));
-  const { token } = await admin.makeToken({ assertUser: true });
+  const { token } = await admin.createRelayToken({ assertUser: true });
   for (const [at, agent] of agents.entries()) {
     const before = hits();
     expect((await threadOf(agent)).status).toBe(200);
@@ -116,16 +116,16 @@ test('a response without the member keeps the URL, and a refresh with another UR
   named = () => undefined;
   await expire(userId);
   expect((await threadOf(agent)).status).toBe(200);
-  expect([(await desk.read(userId)).apiBaseUrl, hits()]).toEqual([instances[0]?.url, [1, 0]]);
+  expect([(await storage.readGrant(userId)).apiBaseUrl, hits()]).toEqual([instances[0]?.url, [1, 0]]);
   named = () => `${instances[1]?.url}/`;
   await expire(userId);
   expect((await threadOf(agent)).status).toBe(200);
-  expect([(await desk.read(userId)).apiBaseUrl, hits()]).toEqual([instances[1]?.url, [1, 1]]);
+  expect([(await storage.readGrant(userId)).apiBaseUrl, hits()]).toEqual([instances[1]?.url, [1, 1]]);
 });
 
 test('R44 the URL is sealed with the grant', async () => {
   const { agent } = await signInAs();
-  const { value } = (await desk.store.get(`grant:{${await userOf(agent)}}:platform`)) ?? {};
+  const { value } = (await storage.store.get(`grant:{${await userOf(agent)}}:platform`)) ?? {};
   expect(value).toMatch(/^[\w-]+\.[\w-]*\.[\w-]+\.[\w-]+\.[\w-]+$/);
 });
 
@@ -145,11 +145,11 @@ test('R79 a host that the app does not allow refuses the sign-in; the cause name
 test('R32 a refresh with such a host is refused too, and the new refresh token is stored', async () => {
   const { agent } = await signInAs();
   const userId = await userOf(agent);
-  const before = await desk.read(userId);
+  const before = await storage.readGrant(userId);
   named = () => 'https://evil.example';
   await expire(userId);
   expect((await threadOf(agent)).status).toBe(503);
-  const { apiBaseUrl, refreshToken, accessToken, failure } = await desk.read(userId);
+  const { apiBaseUrl, refreshToken, accessToken, failure } = await storage.readGrant(userId);
   expect([apiBaseUrl, accessToken, failure?.cause]).toEqual([
     before.apiBaseUrl,
     before.accessToken,

@@ -6,7 +6,7 @@ import { getJson, signIn, startSite, type TestSite } from '../../support/gatehou
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
 import { roundTrips } from '../../support/round-trips.ts';
-import { openVaultDesk } from '../grants/vault-desk.ts';
+import { openStorageOf } from '../grants/storage-access.ts';
 
 let site: TestSite;
 beforeAll(async () => {
@@ -47,14 +47,14 @@ test('R46: returns the thread of the session’s present user, even if the proce
   const { agent: other } = await signIn(site, 'second@example.test');
   const [own, others] = [(await thread(agent)).json, (await thread(other)).json];
   expect(own).not.toEqual(others);
-  const desk = await openVaultDesk(site);
+  const storage = await openStorageOf(site);
   try {
-    const record = await desk.store.get(sessionKeyOf(other));
-    const session = await desk.sealer.open(record?.value ?? '', sessionKeyOf(other));
-    const value = await desk.sealer.seal(session, sessionKeyOf(agent));
-    await desk.store.write([{ put: sessionKeyOf(agent), value, lifetimeSeconds: 600 }]);
+    const record = await storage.store.get(sessionKeyOf(other));
+    const session = await storage.sealer.open(record?.value ?? '', sessionKeyOf(other));
+    const value = await storage.sealer.seal(session, sessionKeyOf(agent));
+    await storage.store.write([{ put: sessionKeyOf(agent), value, lifetimeSeconds: 600 }]);
   } finally {
-    await desk.close();
+    await storage.close();
   }
   expect((await thread(agent)).json).toEqual(others);
 });
@@ -62,14 +62,14 @@ test('R46: returns the thread of the session’s present user, even if the proce
 test('uses the grant as it is stored now, not as it was at the last request', async () => {
   const { agent } = await signIn(site);
   expect((await thread(agent)).status).toBe(200);
-  const desk = await openVaultDesk(site);
+  const storage = await openStorageOf(site);
   try {
     const { json } = await getJson(agent, `${site.url}/session`);
     const userId = (json.user as { id: string }).id;
-    const stored = await desk.grants.loadStored(userId, 'platform');
-    expect(await desk.grants.remove(userId, 'platform', stored?.version ?? 0)).toBe(true);
+    const stored = await storage.grants.loadStored(userId, 'platform');
+    expect(await storage.grants.remove(userId, 'platform', stored?.version ?? 0)).toBe(true);
   } finally {
-    await desk.close();
+    await storage.close();
   }
   expect((await thread(agent)).json).toMatchObject({ status: 403, code: 'not_connected' });
 });

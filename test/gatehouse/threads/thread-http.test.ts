@@ -6,7 +6,7 @@ import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { disconnect } from '../grants/vault-desk.ts';
+import { disconnect } from '../grants/storage-access.ts';
 import { sendRaw } from './raw-http.ts';
 
 let site: TestSite;

@@ -16,17 +16,17 @@ import { appOfFile } from '../../support/apps.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
-import { makeAdminToken, runCommand } from '../../support/terminal.ts';
+import { createAdminToken, runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 
 const APP = 'elsewhere';
 const ADA = 'user-1';
 
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 /** The session of Ada, whose other records are deleted. */
 let refreshToken: string;
@@ -34,21 +34,21 @@ let userId: string;
 let agent: Awaited<ReturnType<typeof attempt>>['agent'];
 beforeAll(async () => {
   site = await startHostileSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 beforeEach(async () => {
   site.provider.signInAs({ sub: ADA, name: 'Ada Quill', email: 'ada@example.test' });
   ({ agent } = await attempt(site));
   ({ userId } = await sessionOf(site, agent));
-  const stored = await desk.grants.loadStored(userId, APP);
+  const stored = await storage.grants.loadStored(userId, APP);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   refreshToken = stored.grant.refreshToken ?? '';
-  await desk.grants.remove(userId, APP, stored.version);
+  await storage.grants.remove(userId, APP, stored.version);
 });
 afterEach(() => site.provider.reset());
 
@@ -87,7 +87,7 @@ test('an imported connection works, has one audit entry without a token, and is 
     ...{ actor: { kind: 'admin_token' }, userId },
     target: { kind: 'connection', id: `${userId}/${APP}` },
   });
-  const grant = await desk.read(userId, APP);
+  const grant = await storage.readGrant(userId, APP);
   expect(JSON.stringify(entries)).not.toContain(grant.refreshToken);
   expect(grant.account).toEqual({ issuer: site.provider.issuer, subject: ADA });
 
@@ -95,7 +95,7 @@ test('an imported connection works, has one audit entry without a token, and is 
   const secondImport = await post(entryOf({ refreshToken: 'another-one' }));
   expect(secondImport.json).toMatchObject({ imported: 0, alreadyConnected: 1, failures: [] });
   expect(site.provider.hitsOf('refresh')).toEqual([]);
-  expect(await desk.read(userId, APP)).toEqual(grant);
+  expect(await storage.readGrant(userId, APP)).toEqual(grant);
 });
 
 test('R111: a refused token leaves no working connection, and is replaced by a later import', async () => {
@@ -115,20 +115,20 @@ test('R111: a token of another account is refused and deleted', async () => {
   expect(await failuresOf(entryOf({ account: { subject: 'user-2' } }))).toMatchObject([
     { result: 'refused', cause: 'other_account' },
   ]);
-  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
+  expect(await storage.grants.loadStored(userId, APP)).toBeUndefined();
   expect(site.provider.hitsOf('revocation')).toEqual([]);
   expect((await getJson(agent, `${site.url}/threads/current`)).json.code).toBe('not_connected');
 });
 
 test('an imported connection without a known account belongs to the one that the first ID token names', async () => {
   await post(entryOf());
-  await desk.change(
+  await storage.changeGrant(
     userId,
     ({ account }) => ({ account: { issuer: account.issuer }, accessToken: '', expiresAt: 0 }),
     APP,
   );
   expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(200);
-  expect((await desk.read(userId, APP)).account).toEqual({ issuer: site.provider.issuer, subject: ADA });
+  expect((await storage.readGrant(userId, APP)).account).toEqual({ issuer: site.provider.issuer, subject: ADA });
 });
 
 test('R111: while the provider is unavailable, an imported token is stored, the connection is unverified, and it works later', async () => {
@@ -136,12 +136,12 @@ test('R111: while the provider is unavailable, an imported token is stored, the 
   expect(await failuresOf(entryOf({ refreshToken: 'sent-in-vain' }))).toMatchObject([
     { result: 'unchecked', cause: 'provider_unavailable' },
   ]);
-  const { accessToken, failure } = await desk.read(userId, APP);
+  const { accessToken, failure } = await storage.readGrant(userId, APP);
   expect([accessToken, failure?.kind]).toEqual(['', 'passing']);
   expect((await sessionOf(site, agent)).connections).toMatchObject([{ health: 'unverified' }]);
   site.provider.reset();
   // Time passes, and this provider spends the tokens that it refuses.
-  await desk.change(
+  await storage.changeGrant(
     userId,
     (grant) => ({ refreshToken, failure: grant.failure && { ...grant.failure, retryAt: 0 } }),
     APP,
@@ -150,7 +150,7 @@ test('R111: while the provider is unavailable, an imported token is stored, the 
 });
 
 test('R111: a connection that cannot be read because its key is missing is reported and not replaced', async () => {
-  const { store } = desk;
+  const { store } = storage;
   const lostKeySealer = sealerOf({ ENCRYPTION_KEYS: generateEncryptionKey(new Date()) });
   const lostKeyGrants = createGrantStore({ store, sealedJson: createSealedJson(lostKeySealer), clock: Date.now });
   const grant = { id: 'c1', userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
@@ -170,7 +170,7 @@ test('R111: a stored token that was not tried is tried at the next start', async
   const app = appOfFile(site.env, APP);
   const imports = createGrantImports({
     isRegistered: async () => true,
-    ...{ grants: desk.grants, clock: Date.now },
+    ...{ grants: storage.grants, clock: Date.now },
     refresher: { attempt: () => Promise.reject(new Error('The process has ended.')) },
   });
   const imported = {
@@ -185,7 +185,7 @@ test('R111: a stored token that was not tried is tried at the next start', async
   const hook = { url: `${site.provider.issuer}/hook`, events: ['connection.created', 'connection.recovered'] };
   const { id } = (await admin.call('POST', '/webhooks', hook)).json;
   await site.restart();
-  await until(async () => (await desk.read(userId, APP)).accessToken !== '');
+  await until(async () => (await storage.readGrant(userId, APP)).accessToken !== '');
   const messages = async () => (await admin.call('GET', `/webhooks/${id}/messages`)).json.items as { event: string }[];
   await until(async () => (await messages()).length > 0);
   expect(await messages()).toMatchObject([{ event: 'connection.created' }]);
@@ -197,11 +197,11 @@ test('a user who has not signed in yet has the connection after the first sign-i
   const id = userIdOf(site.provider.issuer, 'user-9');
   site.provider.signInAs({ sub: 'user-9', name: 'Nell' });
   await attempt(site);
-  const { grant, version } = (await desk.grants.loadStored(id, APP)) as {
+  const { grant, version } = (await storage.grants.loadStored(id, APP)) as {
     grant: { refreshToken: string };
     version: number;
   };
-  await desk.grants.remove(id, APP, version);
+  await storage.grants.remove(id, APP, version);
   await admin.call('DELETE', `/users/${id}`);
   const entry = entryOf({
     user: { subject: 'user-9', issuer: site.provider.issuer },
@@ -250,7 +250,7 @@ test('nothing is imported for a disabled user or from a missing file', async () 
   await admin.call('POST', `/users/${userId}/disable`);
   expect(await failuresOf(entryOf())).toMatchObject([{ result: 'invalid', cause: 'user_disabled' }]);
   await admin.call('POST', `/users/${userId}/enable`);
-  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
+  expect(await storage.grants.loadStored(userId, APP)).toBeUndefined();
   const { status, stderr } = await runCommand(['connections', 'import', '/no/such/file'], site.env);
   expect([status, stderr]).toEqual([1, 'This cannot be done: /no/such/file cannot be read: check the path.\n']);
 });
@@ -261,10 +261,10 @@ test('R111: only an administrator with write access imports, at most 100 entries
     const { status } = await sendRequest(`${site.url}/admin/api/connections/import`, { method: 'POST', headers, body });
     return status;
   };
-  const read = await makeAdminToken(site, { scope: 'read' });
+  const read = await createAdminToken(site, { scope: 'read' });
   expect(await call({ ...ACCEPT_JSON, ...JSON_BODY })).toBe(401);
   expect(await call({ ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${read}` })).toBe(403);
   const many = await post(...Array.from({ length: 101 }, () => entryOf()));
   expect([many.status, many.json.code]).toEqual([400, 'invalid_request']);
-  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
+  expect(await storage.grants.loadStored(userId, APP)).toBeUndefined();
 });

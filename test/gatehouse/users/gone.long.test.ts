@@ -12,7 +12,7 @@ import { type HostileProvider, startHostileProvider } from '../../support/hostil
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 import { begin, callbackFor } from '../sign-in/attempt.ts';
 
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
@@ -47,7 +47,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
       ],
     });
     // Callbacks go to PUBLIC_URL, which is the first process; deletions to the second.
-    admin = await administratorOf(site.member(1), site.storage);
+    admin = await createAdministrator(site.member(1), site.storage);
   });
   beforeEach(() => open.clear());
   afterAll(() => site?.close());

@@ -5,8 +5,8 @@ import type { BrokenResponse } from '../../support/broken-responses.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { breakStore } from '../../support/store-fault.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 import { attempt, begin, callbackFor, type HostileSite, startHostileSite, textOf } from '../sign-in/attempt.ts';
 
 interface Entry {
@@ -16,17 +16,17 @@ interface Entry {
 const ROUNDS = Number(process.env.ROUNDS ?? 12);
 
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 beforeAll(async () => {
   site = await startHostileSite({
     apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'files', name: 'Files', signIn: undefined })],
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 
@@ -51,7 +51,7 @@ async function pendingConnection(agent: UserAgent, csrfToken: string, app = 'fil
   return (await callbackFor(started.headers.get('location') ?? '')).href;
 }
 
-const grantsOf = async (userId: string) => (await desk.grants.list(userId)).map(({ appId }) => appId);
+const grantsOf = async (userId: string) => (await storage.grants.list(userId)).map(({ appId }) => appId);
 /** Spreads the callback over the time that the other request takes. */
 const after = (round: number) => new Promise((resolve) => setTimeout(resolve, round % 6));
 /** Refresh tokens that were revoked at the provider. */
@@ -181,8 +181,8 @@ test('R117 a deletion that the storage interrupts says what is not deleted yet, 
     [],
   ]);
   // As if that was two minutes ago.
-  const { items } = await desk.store.page(keys.erasures, { limit: 9 });
-  await desk.store.write(items.map(({ member }) => ({ index: keys.erasures, add: member, score: 1 })));
+  const { items } = await storage.store.page(keys.erasures, { limit: 9 });
+  await storage.store.write(items.map(({ member }) => ({ index: keys.erasures, add: member, score: 1 })));
   await site.restart();
   await until(async () => (await audited('user.deleted')).length > 0);
   expect(await audited('user.deleted')).toMatchObject([{ actor: { kind: 'system' } }]);

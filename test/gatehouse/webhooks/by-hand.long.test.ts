@@ -4,7 +4,7 @@ import { withCheckDigit } from '../../support/bins.ts';
 import { type Fleet, startFleet } from '../../support/fleet.ts';
 import { until } from '../../support/until.ts';
 import { isSigned, type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 interface Message {
   id: string;
@@ -23,8 +23,8 @@ let second: Administrator;
 beforeAll(async () => {
   receiver = await startReceiver();
   fleet = await startFleet({ kind: 'SQLite', processes: 2 });
-  first = await administratorOf(fleet.member(0), fleet.storage);
-  second = await administratorOf(fleet.member(1), fleet.storage);
+  first = await createAdministrator(fleet.member(0), fleet.storage);
+  second = await createAdministrator(fleet.member(1), fleet.storage);
 });
 beforeEach(() => {
   receiver.setResponse(204);

@@ -2,14 +2,14 @@
 import { test } from 'vitest';
 import { signIn, startSite } from '../../support/gatehouse.ts';
 import { until } from '../../support/until.ts';
-import { openVaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf } from '../relay/service.ts';
+import { openStorageOf } from '../grants/storage-access.ts';
+import { createAdministrator } from '../relay/service.ts';
 
 test('delivers to the oldest of 201 webhooks', async () => {
   const site = await startSite();
-  const desk = await openVaultDesk(site);
+  const storage = await openStorageOf(site);
   try {
-    const admin = await administratorOf(site, desk);
+    const admin = await createAdministrator(site, storage);
     const ids: string[] = [];
     for (let at = 0; at < 201; at += 1) {
       const wanted = { url: `${site.sandbox.platformUrl}/hook/${at}`, events: ['connection.created'] };
@@ -21,7 +21,7 @@ test('delivers to the oldest of 201 webhooks', async () => {
       await until(async () => (await messages()).length > 0);
     }
   } finally {
-    await desk.close();
+    await storage.close();
     await site.close();
   }
 });

@@ -15,8 +15,8 @@ import { createSealer } from '../../../src/shared/storage/sealed.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { until } from '../../support/until.ts';
-import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { disconnect, openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../relay/service.ts';
 
 interface Received {
   headers: IncomingHttpHeaders;
@@ -24,7 +24,7 @@ interface Received {
 }
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let server: Server;
 let address: string;
@@ -40,11 +40,11 @@ beforeAll(async () => {
   await once(server, 'listening');
   address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
   server.close();
 });
@@ -87,7 +87,7 @@ test('sends a connection that needs reconnecting, with its cause, and its recove
     received
       .map(({ body }) => JSON.parse(body))
       .filter(({ type, data }) => events.includes(type) && data.user === userId);
-  await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
+  await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1_000 }));
   site.sandbox.faults.set({
     ...{ listener: 'identity-provider', path: '/token', kind: 'response', status: 400 },
     body: { error: 'invalid_grant' },
@@ -172,7 +172,7 @@ describe('a message that is not delivered', () => {
     const foreign = parseEncryptionKeys(generateEncryptionKey(new Date()));
     const lost = createSealer('keys' in foreign ? foreign.keys : []);
     const clock = () => now;
-    const parts = { store: desk.store, clock, healths: createWebhookHealths(desk) };
+    const parts = { store: storage.store, clock, healths: createWebhookHealths(storage) };
     const wanted = { url: address, events: ['connection.recovered' as const], enabled: true };
     const both = createWebhookStore({ ...parts, sealedJson: createSealedJson(lost) });
     const { webhook: unreadable } = await both.create(newWebhookId(), wanted);
@@ -211,7 +211,11 @@ describe('a message that is not delivered', () => {
   });
 
   test('the previous secret signs exactly until the end of its overlap', async () => {
-    const webhooks = createWebhookStore({ store: desk.store, sealedJson: createSealedJson(sealer), clock: () => now });
+    const webhooks = createWebhookStore({
+      store: storage.store,
+      sealedJson: createSealedJson(sealer),
+      clock: () => now,
+    });
     const wanted = { url: address, events: ['connection.recovered' as const], enabled: true };
     const { webhook, secret } = await webhooks.create(newWebhookId(), wanted);
     const rotated = await webhooks.rotate(webhook.id, 60);
@@ -225,10 +229,14 @@ describe('a message that is not delivered', () => {
   });
 
   test('has 8 attempts with growing pauses, is never redirected, and then fails', async () => {
-    const webhooks = createWebhookStore({ store: desk.store, sealedJson: createSealedJson(sealer), clock: () => now });
+    const webhooks = createWebhookStore({
+      store: storage.store,
+      sealedJson: createSealedJson(sealer),
+      clock: () => now,
+    });
     const note = ({ event, target }: AuditEntry) => void given.push({ event, target });
     const messages = createWebhookMessages({
-      ...{ store: desk.store, webhooks, outbound, healths: createWebhookHealths(desk) },
+      ...{ store: storage.store, webhooks, outbound, healths: createWebhookHealths(storage) },
       ...{ clock: () => now, random: () => 0.5 },
       audit: { note },
       onLost: () => undefined,

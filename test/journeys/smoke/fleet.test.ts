@@ -1,7 +1,12 @@
 /** Two processes on one SQLite database, for `npm test`. The long suite has the rest. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type Administrator, administratorOf, endRelayToken, relayThread } from '../../gatehouse/relay/service.ts';
+import {
+  type Administrator,
+  createAdministrator,
+  expireRelayToken,
+  relayThread,
+} from '../../gatehouse/relay/service.ts';
 import { type Fleet, type FleetUser, startFleet } from '../../support/fleet.ts';
 import { repeatWhileStarved } from '../../support/starved.ts';
 import { until } from '../../support/until.ts';
@@ -10,7 +15,7 @@ let fleet: Fleet;
 let admin: Administrator;
 beforeAll(async () => {
   fleet = await startFleet({ kind: 'SQLite', processes: 2 });
-  admin = await administratorOf(fleet, fleet.storage);
+  admin = await createAdministrator(fleet, fleet.storage);
 });
 afterAll(() => fleet?.close());
 beforeEach(() => {
@@ -64,8 +69,8 @@ test('R62: a session that ends at one process has ended at the other', async () 
 test('R81 a relay token is valid at both processes, and at neither after it is revoked or has expired', async () => {
   const { userId } = await fleet.signIn('second@example.test');
   const [revoked, expired] = [
-    await admin.makeToken({ assertUser: true }),
-    await admin.makeToken({ assertUser: true, name: 'expiring' }),
+    await admin.createRelayToken({ assertUser: true }),
+    await admin.createRelayToken({ assertUser: true, name: 'expiring' }),
   ];
   const statuses = (token: string) =>
     Promise.all(
@@ -76,7 +81,7 @@ test('R81 a relay token is valid at both processes, and at neither after it is r
     );
   for (const { token } of [revoked, expired]) expect(await statuses(token)).toEqual([200, 200]);
   expect((await admin.call('DELETE', `/relay-tokens/${revoked.id}`)).status).toBe(204);
-  await endRelayToken(fleet.storage, expired.id);
+  await expireRelayToken(fleet.storage, expired.id);
   for (const { token } of [revoked, expired]) {
     await until(async () => (await statuses(token)).every((status) => status === 401));
   }

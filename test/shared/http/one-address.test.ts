@@ -1,7 +1,7 @@
 /** R104: one client address for limits, the audit trail, sessions, sign-in records and relay networks. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openVaultDesk, type VaultDesk } from '../../gatehouse/grants/vault-desk.ts';
-import { type Administrator, administratorOf, assertionOf, relayThread } from '../../gatehouse/relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../../gatehouse/grants/storage-access.ts';
+import { type Administrator, assertionOf, createAdministrator, relayThread } from '../../gatehouse/relay/service.ts';
 import { signIn, startSite, startWithoutSandbox, type TestGatehouse, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
@@ -63,15 +63,15 @@ test('R104 the log warns once about a proxy that is not in TRUSTED_PROXIES', asy
 
 describe('R104 the same address is in', () => {
   let site: TestSite;
-  let desk: VaultDesk;
+  let storage: StorageAccess;
   let admin: Administrator;
   beforeAll(async () => {
     site = await startSite({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
-    desk = await openVaultDesk(site);
-    admin = await administratorOf(site, desk);
+    storage = await openStorageOf(site);
+    admin = await createAdministrator(site, storage);
   });
   afterAll(async () => {
-    await desk.close();
+    await storage.close();
     await site.close();
   });
   const ODD = from('[::ffff:203.0.113.9]:4711');
@@ -96,7 +96,7 @@ describe('R104 the same address is in', () => {
   test('no record if the proxy sends no address: a token for the network of the proxy is refused', async () => {
     const { agent } = await signIn(site);
     const assertion = await assertionOf(site, agent.cookies.header(site.url));
-    const { token } = await admin.makeToken({ networks: ['127.0.0.0/8'] });
+    const { token } = await admin.createRelayToken({ networks: ['127.0.0.0/8'] });
     const statusWith = async (headers: Record<string, string>) =>
       (await relayThread(site, token, { ...headers, 'gatehouse-user-assertion': assertion })).status;
     expect(await statusWith({})).toBe(200);
@@ -106,7 +106,7 @@ describe('R104 the same address is in', () => {
   test('the networks of a relay token, which may be written as IPv6', async () => {
     const { agent } = await signIn(site);
     const assertion = await assertionOf(site, agent.cookies.header(site.url));
-    const { token } = await admin.makeToken({ networks: ['::ffff:203.0.113.5', '198.51.100.0/24'] });
+    const { token } = await admin.createRelayToken({ networks: ['::ffff:203.0.113.5', '198.51.100.0/24'] });
     const statusFrom = async (address: string) =>
       (await relayThread(site, token, { ...from(address), 'gatehouse-user-assertion': assertion })).status;
     expect(await statusFrom('203.0.113.5:1234')).toBe(200);

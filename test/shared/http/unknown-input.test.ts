@@ -1,11 +1,11 @@
 /** R88: every operation that serves data refuses unknown parameters and members. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openVaultDesk } from '../../gatehouse/grants/vault-desk.ts';
-import { ANYTHING, administratorOf, bearer } from '../../gatehouse/relay/service.ts';
+import { openStorageOf } from '../../gatehouse/grants/storage-access.ts';
+import { bearer, createAdministrator, PERMISSIVE_POLICY } from '../../gatehouse/relay/service.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ADMIN_ROUTES, type ListedRoute, PROVIDER_ROUTE, ROUTES } from '../../support/routes.ts';
 import { ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
-import { makeAdminToken } from '../../support/terminal.ts';
+import { createAdminToken } from '../../support/terminal.ts';
 
 let site: TestSite;
 let byUser: Record<string, string>;
@@ -16,11 +16,11 @@ beforeAll(async () => {
   site = await startSite({
     env: { ADMIN_APP: 'platform', RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0' },
   });
-  const desk = await openVaultDesk(site);
-  const admin = await administratorOf(site, desk);
-  byService = bearer((await admin.makeToken(ANYTHING)).token);
-  await desk.close();
-  byAdministrator = bearer(await makeAdminToken(site));
+  const storage = await openStorageOf(site);
+  const admin = await createAdministrator(site, storage);
+  byService = bearer((await admin.createRelayToken(PERMISSIVE_POLICY)).token);
+  await storage.close();
+  byAdministrator = bearer(await createAdminToken(site));
   const { agent } = await signIn(site);
   const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
   byUser = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(csrfToken) };

@@ -1,6 +1,6 @@
 /** R92: calls that anonymous requests cause leave half of a provider's slots to refreshes and code exchanges. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../../gatehouse/grants/vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../../gatehouse/grants/storage-access.ts';
 import { createUserAgent } from '../../support/browserless.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
@@ -11,16 +11,16 @@ const STARTS = 1_100;
 const SLOTS = { UPSTREAM_CONCURRENCY: '8', UPSTREAM_WAITING: '40' };
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 beforeAll(async () => {
   site = await startSite({
     env: { ...SLOTS, RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0' },
     app: { par: 'required' },
   });
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -33,7 +33,7 @@ async function countRefusedCalls({ managementUrl }: TestSite): Promise<number> {
 test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshes nor code exchanges', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
+  await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1_000 }));
   const other = createUserAgent();
   const form = await other.get(`${site.url}/sign-in`);
   site.sandbox.requests.reset();

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createSealedJson, type SealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { administratorOf } from '../../gatehouse/relay/service.ts';
+import { createAdministrator } from '../../gatehouse/relay/service.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -65,8 +65,8 @@ test('R105 a session that was changed, written in plain text or copied to anothe
 });
 
 test('R105 a relay token and an admin token that were changed in the store are rejected', async () => {
-  const admin = await place.withStore((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
-  const { token } = await admin.makeToken();
+  const admin = await place.withStore((store) => createAdministrator(site, { store, sealer: sealerOf(site.env) }));
+  const { token } = await admin.createRelayToken();
   const callRelay = () =>
     sendRequest(`${site.url}/relay/bin/45717360`, { headers: { ...ACCEPT_JSON, authorization: `Bearer ${token}` } });
   expect((await callRelay()).status).toBe(200);

@@ -93,11 +93,11 @@ const IN_STORE = { hasEnded: async () => false, end: async () => undefined };
 
 const sessionData = () =>
   ({ cookie: { originalMaxAge: null }, user: { ...USER, admin: false }, csrfToken: 'c', app: APP.id }) as SessionData;
-const listsOf = (desk: StoreAndClock) => createSessionLists({ ...desk, maxSeconds: 3_600 });
-const sessionsOf = (desk: StoreAndClock) =>
+const listsOf = (parts: StoreAndClock) => createSessionLists({ ...parts, maxSeconds: 3_600 });
+const sessionsOf = (parts: StoreAndClock) =>
   createSessionRecords({
-    ...desk,
-    ...{ sealedJson, lists: listsOf(desk), lifetimes: { idleSeconds: 1_800, maxSeconds: 3_600 } },
+    ...parts,
+    ...{ sealedJson, lists: listsOf(parts), lifetimes: { idleSeconds: 1_800, maxSeconds: 3_600 } },
   });
 const pendingRequestOf = ({ clock }: StoreAndClock) => ({
   ...{
@@ -109,59 +109,59 @@ const pendingRequestOf = ({ clock }: StoreAndClock) => ({
     startedAt: clock(),
   },
 });
-const pendingRequestsOf = (desk: StoreAndClock) => createPendingRequests({ ...desk, sealedJson, home: '/' });
-const grantsOf = (desk: StoreAndClock) => createGrantStore({ ...desk, sealedJson });
-const revocationsOf = (desk: StoreAndClock) =>
+const pendingRequestsOf = (parts: StoreAndClock) => createPendingRequests({ ...parts, sealedJson, home: '/' });
+const grantsOf = (parts: StoreAndClock) => createGrantStore({ ...parts, sealedJson });
+const revocationsOf = (parts: StoreAndClock) =>
   createRevocations({
-    ...desk,
-    ...{ sealedJson, grants: grantsOf(desk), findApp: () => APP, events: {} as Events, random: () => 0.5 },
+    ...parts,
+    ...{ sealedJson, grants: grantsOf(parts), findApp: () => APP, events: {} as Events, random: () => 0.5 },
     provider: { revoke: async () => ({ outcome: 'unconfirmed' }) },
   });
-const signInsOf = (desk: StoreAndClock) => createRecordStore(desk);
-const accountsOf = (desk: StoreAndClock) => createServiceAccounts({ ...desk, sealedJson });
-const webhooksOf = (desk: StoreAndClock) => createWebhookStore({ ...desk, sealedJson });
-const messagesOf = (desk: StoreAndClock) =>
+const signInsOf = (parts: StoreAndClock) => createRecordStore(parts);
+const accountsOf = (parts: StoreAndClock) => createServiceAccounts({ ...parts, sealedJson });
+const webhooksOf = (parts: StoreAndClock) => createWebhookStore({ ...parts, sealedJson });
+const messagesOf = (parts: StoreAndClock) =>
   createWebhookMessages({
-    ...desk,
-    ...{ webhooks: webhooksOf(desk), healths: createWebhookHealths(desk), audit: silent, random: () => 0.5 },
+    ...parts,
+    ...{ webhooks: webhooksOf(parts), healths: createWebhookHealths(parts), audit: silent, random: () => 0.5 },
     onLost: () => undefined,
     outbound: { fetch: async () => new Response('', { status: 500 }) },
   });
-const planAccountsOf = (desk: StoreAndClock) => createAccounts({ ...desk, randomBytes });
+const planAccountsOf = (parts: StoreAndClock) => createAccounts({ ...parts, randomBytes });
 
-async function observe(desk: StoreAndClock, refreshToken: string | undefined): Promise<void> {
-  const observations = createObservations(desk);
+async function observe(parts: StoreAndClock, refreshToken: string | undefined): Promise<void> {
+  const observations = createObservations(parts);
   observations.record(APP, { refreshToken } as TokenResponse, undefined);
   await until(async () => (await observations.read(APP.id))?.refreshToken === (refreshToken !== undefined));
 }
 
-async function withRegistry(desk: StoreAndClock, work: (registry: AppRegistry) => Promise<unknown>): Promise<void> {
-  const registry = await createAppRegistry({ ...desk, sealedJson, apps: createCurrentApps([]) });
+async function withRegistry(parts: StoreAndClock, work: (registry: AppRegistry) => Promise<unknown>): Promise<void> {
+  const registry = await createAppRegistry({ ...parts, sealedJson, apps: createCurrentApps([]) });
   await work(registry);
   await registry.close();
 }
 
-async function withTokens(desk: StoreAndClock, work: (tokens: RelayTokens) => Promise<unknown>): Promise<void> {
-  const tokens = await createRelayTokens({ ...desk, sealedJson });
+async function withTokens(parts: StoreAndClock, work: (tokens: RelayTokens) => Promise<unknown>): Promise<void> {
+  const tokens = await createRelayTokens({ ...parts, sealedJson });
   await work(tokens);
   await tokens.close();
 }
 
-async function tallied(desk: StoreAndClock): Promise<void> {
-  const tallies = createTallies(desk);
+async function tallied(parts: StoreAndClock): Promise<void> {
+  const tallies = createTallies(parts);
   tallies.count('relay.answered');
   await tallies.close();
 }
 
-async function answered(desk: StoreAndClock, failure: string | undefined): Promise<void> {
-  const tally = createBinTally(desk);
+async function answered(parts: StoreAndClock, failure: string | undefined): Promise<void> {
+  const tally = createBinTally(parts);
   tally.serviceResponded(failure);
   await tally.close();
 }
 
-async function used(desk: StoreAndClock): Promise<void> {
-  await desk.store.write([{ put: keys.grant('u9', APP.id), value: 'a grant' }]);
-  const uses = createRelayUses({ ...desk, audit: silent, isApp: () => true });
+async function used(parts: StoreAndClock): Promise<void> {
+  await parts.store.write([{ put: keys.grant('u9', APP.id), value: 'a grant' }]);
+  const uses = createRelayUses({ ...parts, audit: silent, isApp: () => true });
   const call = { app: APP.id, userId: 'u9', result: 'answered' as const, address: '192.0.2.1', requestId: 'r' };
   uses.note({ token: { id: 't', name: 'one' }, scope: 'threads:read', ...call });
   await uses.close();
@@ -205,76 +205,78 @@ const fieldsIn = (content: unknown): number => JSON.stringify(content).split(`"$
 
 /** For each kind of record that is read, changed and written again: how to create and how to change one. */
 const CHANGED: Readonly<
-  Record<string, { make(desk: StoreAndClock): Promise<unknown>; change?(desk: StoreAndClock): Promise<unknown> }>
+  Record<string, { make(parts: StoreAndClock): Promise<unknown>; change?(parts: StoreAndClock): Promise<unknown> }>
 > = {
   schema: {
     make: ({ store }) => agreeOnSchema(store, SCHEMA),
     change: ({ store }) => agreeOnSchema(store, { ...SCHEMA, version: SCHEMA.version + 1 }),
   },
   user: {
-    make: (desk) => createUserStore(desk).noteSignIn(USER),
-    async change(desk) {
-      const users = createUserStore(desk);
+    make: (parts) => createUserStore(parts).noteSignIn(USER),
+    async change(parts) {
+      const users = createUserStore(parts);
       await users.noteSignIn({ ...USER, name: 'Another' });
       await users.setDisabled(USER.id, true);
       await users.setDisabled(USER.id, false);
     },
   },
   session: {
-    make: (desk) => sessionsOf(desk).write('id', sessionData()),
-    async change(desk) {
-      desk.pass(120_000);
-      const session = await sessionsOf(desk).read('id', { extend: true });
-      await sessionsOf(desk).write('id', { ...sessionData(), ...(session && dataOf(session)), address: '192.0.2.1' });
+    make: (parts) => sessionsOf(parts).write('id', sessionData()),
+    async change(parts) {
+      parts.pass(120_000);
+      const session = await sessionsOf(parts).read('id', { extend: true });
+      await sessionsOf(parts).write('id', { ...sessionData(), ...(session && dataOf(session)), address: '192.0.2.1' });
     },
   },
   'sessions-of': {
-    make: (desk) => listsOf(desk).add(keys.sessionsOfUser('u2'), { hash: 'h', startedAt: desk.clock() }, 1, IN_STORE),
-    change: (desk) => listsOf(desk).add(keys.sessionsOfUser('u2'), { hash: 'i', startedAt: desk.clock() }, 1, IN_STORE),
+    make: (parts) =>
+      listsOf(parts).add(keys.sessionsOfUser('u2'), { hash: 'h', startedAt: parts.clock() }, 1, IN_STORE),
+    change: (parts) =>
+      listsOf(parts).add(keys.sessionsOfUser('u2'), { hash: 'i', startedAt: parts.clock() }, 1, IN_STORE),
   },
   'pending-requests': {
-    make: (desk) => pendingRequestsOf(desk).put('browser', 'one', pendingRequestOf(desk)),
-    change: (desk) => pendingRequestsOf(desk).put('browser', 'two', pendingRequestOf(desk)),
+    make: (parts) => pendingRequestsOf(parts).put('browser', 'one', pendingRequestOf(parts)),
+    change: (parts) => pendingRequestsOf(parts).put('browser', 'two', pendingRequestOf(parts)),
   },
   grant: {
-    make: (desk) => grantsOf(desk).save(consentedGrant(consentOf('a1'), undefined, 'c1', desk.clock()), 0),
-    async change(desk) {
-      const stored = await grantsOf(desk).loadStored(USER.id, APP.id);
+    make: (parts) => grantsOf(parts).save(consentedGrant(consentOf('a1'), undefined, 'c1', parts.clock()), 0),
+    async change(parts) {
+      const stored = await grantsOf(parts).loadStored(USER.id, APP.id);
       if (!stored || 'unreadable' in stored) throw new Error('The grant is gone.');
-      await grantsOf(desk).save(consentedGrant(consentOf('a2'), stored.grant, 'c2', desk.clock()), stored.version);
+      await grantsOf(parts).save(consentedGrant(consentOf('a2'), stored.grant, 'c2', parts.clock()), stored.version);
     },
   },
   revocation: {
-    make: (desk) => revocationsOf(desk).plan({ userId: USER.id, ...OF_APP, token: 't', hint: 'refresh_token' }),
-    async change(desk) {
-      const [pending] = await revocationsOf(desk).pendingOf(USER.id);
-      expect(await revocationsOf(desk).attempt(APP, USER.id, pending?.id ?? '')).toMatchObject({
+    make: (parts) => revocationsOf(parts).plan({ userId: USER.id, ...OF_APP, token: 't', hint: 'refresh_token' }),
+    async change(parts) {
+      const [pending] = await revocationsOf(parts).pendingOf(USER.id);
+      expect(await revocationsOf(parts).attempt(APP, USER.id, pending?.id ?? '')).toMatchObject({
         outcome: 'pending',
       });
     },
   },
   observation: {
-    make: (desk) => observe(desk, 'rt'),
-    change: (desk) => observe(desk, undefined),
+    make: (parts) => observe(parts, 'rt'),
+    change: (parts) => observe(parts, undefined),
   },
   'connected-app': {
-    make: (desk) => withRegistry(desk, (registry) => registry.create(APP, 'secret')),
-    change: (desk) =>
-      withRegistry(desk, async (registry) => {
+    make: (parts) => withRegistry(parts, (registry) => registry.create(APP, 'secret')),
+    change: (parts) =>
+      withRegistry(parts, async (registry) => {
         const before = await registry.find(APP.id);
         if (before) await registry.replace(before, { ...APP, name: 'Renamed' }, 'kept');
       }),
   },
   'own-keys': {
-    make: (desk) => createOwnKeys({ ...desk, sealedJson }).rotate(),
-    async change(desk) {
-      desk.pass(DAY);
-      await createOwnKeys({ ...desk, sealedJson }).rotate();
+    make: (parts) => createOwnKeys({ ...parts, sealedJson }).rotate(),
+    async change(parts) {
+      parts.pass(DAY);
+      await createOwnKeys({ ...parts, sealedJson }).rotate();
     },
   },
   'sign-in': {
-    make: (desk) => signInsOf(desk).add('state', { steps: [], reference: 'aaaaaaaa', app: APP.id }),
-    change: (desk) => signInsOf(desk).add('state', { steps: [], reference: 'bbbbbbbb', outcome: 'failed' }),
+    make: (parts) => signInsOf(parts).add('state', { steps: [], reference: 'aaaaaaaa', app: APP.id }),
+    change: (parts) => signInsOf(parts).add('state', { steps: [], reference: 'bbbbbbbb', outcome: 'failed' }),
   },
   'disconnect-job': {
     make: ({ store, clock }) =>
@@ -321,21 +323,21 @@ const CHANGED: Readonly<
   },
   tally: { make: tallied, change: tallied },
   'bin-lookup-service-health': {
-    make: (desk) => answered(desk, 'timeout'),
-    change: (desk) => answered(desk, undefined),
+    make: (parts) => answered(parts, 'timeout'),
+    change: (parts) => answered(parts, undefined),
   },
   'bin-dataset': {
-    make: (desk) => createStoredDatasets(desk).save(datasetOf(), REPORT),
-    async change(desk) {
-      const stored = createStoredDatasets(desk);
+    make: (parts) => createStoredDatasets(parts).save(datasetOf(), REPORT),
+    async change(parts) {
+      const stored = createStoredDatasets(parts);
       await stored.save(datasetOf(), REPORT);
       await stored.rollback((await stored.versions())?.previous?.id ?? '');
     },
   },
   'relay-token': {
-    make: (desk) => withTokens(desk, (tokens) => tokens.create(ids.token, { ...RELAY_TOKEN, name: 'one' })),
-    change: (desk) =>
-      withTokens(desk, async (tokens) => {
+    make: (parts) => withTokens(parts, (tokens) => tokens.create(ids.token, { ...RELAY_TOKEN, name: 'one' })),
+    change: (parts) =>
+      withTokens(parts, async (tokens) => {
         const { version = 0 } = (await tokens.find(ids.token)) ?? {};
         await tokens.change(ids.token, version, { ...RELAY_TOKEN, name: 'two' });
         await tokens.rotate(ids.token, 60);
@@ -343,41 +345,41 @@ const CHANGED: Readonly<
   },
   'relay-uses-of': { make: used, change: used },
   'service-account': {
-    make: (desk) =>
-      accountsOf(desk).create({
+    make: (parts) =>
+      accountsOf(parts).create({
         id: ids.account,
         name: 'one',
         app: APP.id,
         apiToken: 't',
         platform: 'https://p.test',
       }),
-    async change(desk) {
-      const { version = 0 } = (await accountsOf(desk).find(ids.account)) ?? {};
-      await accountsOf(desk).change(ids.account, version, { name: 'two' });
+    async change(parts) {
+      const { version = 0 } = (await accountsOf(parts).find(ids.account)) ?? {};
+      await accountsOf(parts).change(ids.account, version, { name: 'two' });
     },
   },
   webhook: {
-    make: (desk) => webhooksOf(desk).create(ids.webhook, WEBHOOK),
-    async change(desk) {
-      const { version = 0 } = (await webhooksOf(desk).find(ids.webhook)) ?? {};
-      await webhooksOf(desk).change(ids.webhook, version, { ...WEBHOOK, url: 'https://other.test/' });
+    make: (parts) => webhooksOf(parts).create(ids.webhook, WEBHOOK),
+    async change(parts) {
+      const { version = 0 } = (await webhooksOf(parts).find(ids.webhook)) ?? {};
+      await webhooksOf(parts).change(ids.webhook, version, { ...WEBHOOK, url: 'https://other.test/' });
     },
   },
   'webhook-message': {
-    async make(desk) {
-      messagesOf(desk).announce('connection.created', { user: USER.id, app: APP.id });
-      const listed = () => messagesOf(desk).page(ids.webhook, { limit: 1 });
+    async make(parts) {
+      messagesOf(parts).announce('connection.created', { user: USER.id, app: APP.id });
+      const listed = () => messagesOf(parts).page(ids.webhook, { limit: 1 });
       await until(async () => (await listed()).items.length > 0);
     },
-    change: (desk) => messagesOf(desk).deliver(),
+    change: (parts) => messagesOf(parts).deliver(),
   },
   'plan-account': {
-    make: (desk) => planAccountsOf(desk).register(PERSON),
-    async change(desk) {
-      const { id } = await planAccountsOf(desk).register({ ...PERSON, name: 'Another' });
-      await planAccountsOf(desk).requestPlan(id, { name: 'p', monthlyRequests: 1 });
-      await planAccountsOf(desk).confirmPlan(id);
-      await planAccountsOf(desk).createKey(id, { name: 'k', networks: [] });
+    make: (parts) => planAccountsOf(parts).register(PERSON),
+    async change(parts) {
+      const { id } = await planAccountsOf(parts).register({ ...PERSON, name: 'Another' });
+      await planAccountsOf(parts).requestPlan(id, { name: 'p', monthlyRequests: 1 });
+      await planAccountsOf(parts).confirmPlan(id);
+      await planAccountsOf(parts).createKey(id, { name: 'k', networks: [] });
     },
   },
 };
@@ -417,11 +419,11 @@ describe('F29: a field that this version does not know survives a write of', () 
   test.for(Object.entries(CHANGED))('%s', async ([name, { make, change = make }]) => {
     await place.withStore(async (store) => {
       let now = Date.now();
-      const desk: StoreAndClock = { store, clock: () => now, pass: (milliseconds) => (now += milliseconds) };
-      await make(desk);
+      const parts: StoreAndClock = { store, clock: () => now, pass: (milliseconds) => (now += milliseconds) };
+      await make(parts);
       const extended = await extend(store, name);
       expect(extended).not.toEqual([]);
-      await change(desk);
+      await change(parts);
       let changed = false;
       for (const [key, { value: before }] of extended) {
         const after = await store.get(key);

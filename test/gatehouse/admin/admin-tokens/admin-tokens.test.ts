@@ -8,7 +8,7 @@ import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { freePort } from '../../../support/ports.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
-import { makeAdminToken } from '../../../support/terminal.ts';
+import { createAdminToken } from '../../../support/terminal.ts';
 import { advanceClock } from '../../../support/test-clock.ts';
 import { LONG_TIMEOUT } from '../../../support/until.ts';
 
@@ -17,7 +17,7 @@ let token: string;
 let agent: UserAgent;
 beforeAll(async () => {
   site = await startSite();
-  token = await makeAdminToken(site);
+  token = await createAdminToken(site);
   ({ agent } = await signIn(site, 'admin@example.test'));
 });
 afterAll(() => site.close());
@@ -138,7 +138,7 @@ describe('an admin token', () => {
   });
 
   test('the command refuses invalid options', async () => {
-    await expect(makeAdminToken(site, { scope: 'admin' })).rejects.toThrow('--scope');
-    await expect(makeAdminToken(site, { days: '0' })).rejects.toThrow('--days');
+    await expect(createAdminToken(site, { scope: 'admin' })).rejects.toThrow('--scope');
+    await expect(createAdminToken(site, { days: '0' })).rejects.toThrow('--days');
   });
 });

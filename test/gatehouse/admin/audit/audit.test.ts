@@ -7,8 +7,8 @@ import { createAuditTrail } from '../../../../src/gatehouse/audit/trail.ts';
 import { createUserStore } from '../../../../src/gatehouse/users/user-store.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 /** Some days ago: only these entries are of that time. */
 const DAY = 86_400_000;
@@ -40,19 +40,19 @@ const ENTRIES: Record<string, { at: number; entry: AuditEntry }> = {
 };
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
-  const trail = createAuditTrail({ store: desk.store, clock: Date.now });
+  const trail = createAuditTrail({ store: storage.store, clock: Date.now });
   for (const { at, entry } of Object.values(ENTRIES)) await trail.append(entry, at);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -135,13 +135,13 @@ test('R88 an export has an audit entry with its filters', async () => {
 describe('filters by names', () => {
   const consent = { at: MIDNIGHT + DAY, event: 'connection.removed' } as const;
   beforeAll(async () => {
-    const users = createUserStore({ store: desk.store, clock: Date.now });
+    const users = createUserStore({ store: storage.store, clock: Date.now });
     const issuer = site.sandbox.issuer;
     await users.noteSignIn({ id: 'p7', issuer, subject: 's-p7', name: 'Priya Nair', email: 'priya@example.test' });
     await users.noteSignIn({ id: 'a8', issuer, subject: 's-a8', name: 'Ada Moreau', email: 'ada@example.test' });
     // The id of one user is the beginning of another's name.
     await users.noteSignIn({ id: 'p9', issuer, subject: 's-p9', name: 'p7 Elsewhere' });
-    const trail = createAuditTrail({ store: desk.store, clock: Date.now });
+    const trail = createAuditTrail({ store: storage.store, clock: Date.now });
     const by = (id: string): AuditEntry => ({
       event: consent.event,
       actor: { kind: 'user', id },
@@ -175,8 +175,8 @@ describe('filters by names', () => {
   });
 
   test('says if too many users match, and continues with further pages', async () => {
-    const users = createUserStore({ store: desk.store, clock: Date.now });
-    const trail = createAuditTrail({ store: desk.store, clock: Date.now });
+    const users = createUserStore({ store: storage.store, clock: Date.now });
+    const trail = createAuditTrail({ store: storage.store, clock: Date.now });
     const numbers = Array.from({ length: 30 }, (_, number) => String(number).padStart(2, '0'));
     const at = MIDNIGHT + 2 * DAY;
     await Promise.all(

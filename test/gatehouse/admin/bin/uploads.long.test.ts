@@ -9,8 +9,8 @@ import { getJson, signIn, startSite, type TestSite } from '../../../support/gate
 import { completeProviderSignIn } from '../../../support/journey.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../../support/send-request.ts';
 import { until } from '../../../support/until.ts';
-import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 const openPage = useBrowser();
 const HEADER = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
@@ -19,17 +19,17 @@ const fileOf = (...rows: string[]) => [HEADER, ...rows, ''].join('\n');
 const CARD = withCheckDigit('400012345678901');
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 

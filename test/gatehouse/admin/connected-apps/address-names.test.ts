@@ -9,7 +9,7 @@ import { createAddressPolicy } from '../../../../src/shared/outbound/address-pol
 import { createOutbound } from '../../../../src/shared/outbound/outbound.ts';
 import { startWithoutSandbox, type TestGatehouse } from '../../../support/gatehouse.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
-import { makeAdminToken } from '../../../support/terminal.ts';
+import { createAdminToken } from '../../../support/terminal.ts';
 
 let site: TestGatehouse;
 let token: string;
@@ -17,7 +17,7 @@ let server: Server;
 let hits = 0;
 beforeAll(async () => {
   site = await startWithoutSandbox({ apps: [], env: { INTERNAL_HOSTS: '127.0.0.2' } });
-  token = await makeAdminToken(site);
+  token = await createAdminToken(site);
   server = createServer((_req, res) => {
     hits += 1;
     res.writeHead(302, { location: `http://127.0.0.1:${(server.address() as AddressInfo).port}/private` }).end();

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
-import { makeAdminToken } from '../../../support/terminal.ts';
+import { createAdminToken } from '../../../support/terminal.ts';
 
 let site: TestSite;
 beforeAll(async () => {
@@ -13,7 +13,7 @@ beforeAll(async () => {
   site = await startSite({ app: { signIn: undefined } });
   const made = await sendRequest(`${site.url}/admin/api/connected-apps`, {
     method: 'POST',
-    headers: { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${await makeAdminToken(site)}` },
+    headers: { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${await createAdminToken(site)}` },
     body: JSON.stringify(sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET })),
   });
   expect(made.status).toBe(201);

@@ -7,13 +7,13 @@ import { sandboxApp, startSite, type TestSite } from '../../../support/gatehouse
 import { freePort } from '../../../support/ports.ts';
 import { selfSigned } from '../../../support/self-signed.ts';
 import { ACCEPT_HTML, sendRequest } from '../../../support/send-request.ts';
-import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 const SECRET_PATH = 'a-path-that-no-text-repeats';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let untrusted: Server;
 let closedPort: number;
@@ -41,11 +41,11 @@ beforeAll(async () => {
     ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
     change: (metadata) => ({ ...metadata, token_endpoint: `https://10.1.2.3/${SECRET_PATH}` }),
   });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
   await new Promise((resolve) => untrusted.close(resolve));
 });

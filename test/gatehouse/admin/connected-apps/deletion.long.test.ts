@@ -4,23 +4,23 @@ import { keys } from '../../../../src/shared/storage/keys.ts';
 import { status } from '../../../support/broken-responses.ts';
 import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
 import { until } from '../../../support/until.ts';
-import { disconnect, openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { disconnect, openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite, textOf } from '../../sign-in/attempt.ts';
 
 let site: HostileSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 beforeAll(async () => {
   site = await startHostileSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   site.provider.signInAs({ sub: 'root', email: 'root@example.test', groups: ['gatehouse-admins'] });
   agent = (await attempt(site)).agent;
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 
@@ -62,8 +62,8 @@ test('R52 the question counts pending revocations, which are abandoned with an a
   const deleted = await agent.submit(page, { typed: 'App files' }, { button: 'Delete app' });
   expect(textOf(deleted.body)).toContain('The app is deleted.');
   // They are due now.
-  const { items } = await desk.store.page(keys.revocations, { limit: 9 });
-  await desk.store.write(items.map(({ member }) => ({ index: keys.revocations, add: member, score: 1 })));
+  const { items } = await storage.store.page(keys.revocations, { limit: 9 });
+  await storage.store.write(items.map(({ member }) => ({ index: keys.revocations, add: member, score: 1 })));
   await site.restart();
   const abandoned = async () =>
     (await admin.call('GET', '/audit?event=revocation.abandoned')).json.items as { target: { id: string } }[];
@@ -80,7 +80,7 @@ test('R117 an app that cannot be opened is deleted once everyone has been discon
   const user = createUserAgent();
   await attempt(site, { agent: user });
   await user.submit(await user.get(`${site.url}/connections/lost`), {}, { button: 'Connect' });
-  await desk.store.write([
+  await storage.store.write([
     { put: keys.connectedApp('lost'), value: 'damaged' },
     { put: keys.connectedAppsChange, value: '1' },
   ]);

@@ -7,7 +7,7 @@ import { createSealer } from '../../../../src/shared/storage/sealed.ts';
 import { createSqliteStore } from '../../../../src/shared/storage/sqlite/store.ts';
 import { linkOn, type Page, type UserAgent } from '../../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { disconnect } from '../../grants/vault-desk.ts';
+import { disconnect } from '../../grants/storage-access.ts';
 
 let site: TestSite;
 let agent: UserAgent;

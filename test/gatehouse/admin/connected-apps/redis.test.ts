@@ -4,7 +4,7 @@ import { startWithoutSandbox, type TestGatehouse } from '../../../support/gateho
 import { skipWithout } from '../../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
-import { makeAdminToken } from '../../../support/terminal.ts';
+import { createAdminToken } from '../../../support/terminal.ts';
 import { until } from '../../../support/until.ts';
 
 let redis: RedisServer;
@@ -25,7 +25,7 @@ afterAll(async () => {
 
 test('R81 an app and a token are created and deleted in both processes', async (context) => {
   skipWithout(context, missingRedis);
-  const token = await makeAdminToken(one);
+  const token = await createAdminToken(one);
   const headers = { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${token}` };
   const apps = (site: TestGatehouse, path = '', more: { method?: string; body?: string } = {}) =>
     sendRequest(`${site.url}/admin/api/connected-apps${path}`, { headers, ...more });

@@ -4,22 +4,22 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf, relayThread } from '../../relay/service.ts';
+import { disconnect, openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator, relayThread } from '../../relay/service.ts';
 import { type ScriptedPlatform, startScriptedPlatform } from '../../threads/scripted-platform.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let stranger: ScriptedPlatform;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   stranger = await startScriptedPlatform();
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await stranger.close();
   await site.close();
 });
@@ -90,10 +90,10 @@ test('R46 refresh tokens are not sent to hosts that were added later', async () 
 
 test('R88 the API token of a service account is sent only to the host that it was entered for', async () => {
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
-  const { accessToken: apiToken } = await desk.read((await sessionOf(site, agent)).userId);
+  const { accessToken: apiToken } = await storage.readGrant((await sessionOf(site, agent)).userId);
   const made = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'second', apiToken });
   const id = String(made.json.id);
-  const { token } = await admin.makeToken({ users: 'none', apps: ['second'] });
+  const { token } = await admin.createRelayToken({ users: 'none', apps: ['second'] });
   const call = () => relayThread(site, token, { 'gatehouse-service-account': id });
   expect([made.status, (await call()).status]).toEqual([201, 200]);
 

@@ -5,24 +5,24 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { openConsole } from '../../../sandbox/foreign-client.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 const INITIAL_TOKEN = 'initial-access-token-of-this-test-0123456789';
 const REGISTRATION_TOKEN = 'registration-access-token-of-this-test-0123456789';
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let sandboxConsole: Awaited<ReturnType<typeof openConsole>>;
 beforeAll(async () => {
   site = await startSite({ env: { ADMIN_APP: 'platform' }, sandbox: { initialAccessToken: INITIAL_TOKEN } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   sandboxConsole = await openConsole(site);
 });
 afterEach(() => site.sandbox.faults.clear());
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -107,7 +107,7 @@ test('R44 the token that deletes it is sealed, and in no response or log', async
     change: (body) => ({ ...body, registration_access_token: REGISTRATION_TOKEN }),
   });
   const made = await register('canary');
-  const kept = (await Array.fromAsync(desk.store.dump())).flat();
+  const kept = (await Array.fromAsync(storage.store.dump())).flat();
   const told = [made, await read('canary'), (await admin.call('GET', '/audit?limit=200')).json, site.logs(), kept];
   expect(JSON.stringify(told)).not.toContain(REGISTRATION_TOKEN);
   // The provider knows no such token: it was this one that was sent.

@@ -7,8 +7,8 @@ import { keys } from '../../../../src/shared/storage/keys.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { until } from '../../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 interface Attention {
   kind: string;
@@ -40,20 +40,20 @@ describe('an empty attention list', () => {
 });
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 let userId: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   const signedIn = await signIn(site, 'admin@example.test');
   agent = signedIn.agent;
   ({ userId } = await sessionOf(site, agent));
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -63,13 +63,13 @@ const ofKind = async (kind: string) => (await attention()).attention.filter((one
 
 test('a new installation only has the old built-in BIN data', async () => {
   const { attention: all, checkedAt } = await attention();
-  // `administratorOf` created an admin token for an hour.
+  // `createAdministrator` created an admin token for an hour.
   expect(all.map(({ kind }) => kind)).toEqual(['admin_token_expiring', 'bin_data_old']);
   expect(Math.abs(Date.now() - Date.parse(checkedAt))).toBeLessThan(60_000);
 });
 
 test('connections that need reconnecting are listed by app, with the most frequent cause', async () => {
-  await desk.change(userId, () => ({
+  await storage.changeGrant(userId, () => ({
     failure: {
       kind: 'reconnect_needed',
       cause: 'grant_refused',
@@ -81,7 +81,7 @@ test('connections that need reconnecting are listed by app, with the most freque
   }));
   // The process that saves the grant updates the list.
   const member = JSON.stringify([userId, 'platform']);
-  await desk.store.write([
+  await storage.store.write([
     { index: keys.connections('state', 'active'), remove: member },
     { index: keys.connections('state', 'reconnect_needed'), add: member, score: Date.now() },
   ]);
@@ -104,23 +104,23 @@ test('connections that need reconnecting are listed by app, with the most freque
 test('connections of a deleted app are listed by its id', async () => {
   const member = JSON.stringify([userId, 'gone']);
   const list = keys.connections('state', 'unverified');
-  await desk.store.write([{ index: list, add: member, score: Date.now() }]);
+  await storage.store.write([{ index: list, add: member, score: Date.now() }]);
   expect(await ofKind('connections_unverified')).toMatchObject([
     { text: '1 connection to gone is unverified', path: '/connections?app=gone&health=unverified' },
   ]);
-  await desk.store.write([{ index: list, remove: member }]);
+  await storage.store.write([{ index: list, remove: member }]);
 });
 
 test('lists tokens that expire within two weeks, and none that expired long ago', async () => {
-  const soon = await admin.makeToken({ name: 'nightly', expiresAt: inDays(6.5) });
-  await admin.makeToken({ name: 'later', expiresAt: inDays(15) });
+  const soon = await admin.createRelayToken({ name: 'nightly', expiresAt: inDays(6.5) });
+  await admin.createRelayToken({ name: 'later', expiresAt: inDays(15) });
   expect(await ofKind('relay_token_expiring')).toMatchObject([
     { severity: 'notice', text: 'Relay token nightly expires in 6 days', path: `/relay-tokens/${soon.id}` },
   ]);
 });
 
 test('too many items of a kind are summed up in a link to the list', async () => {
-  for (let n = 0; n < 7; n += 1) await admin.makeToken({ name: `short ${n}`, expiresAt: inDays(3) });
+  for (let n = 0; n < 7; n += 1) await admin.createRelayToken({ name: `short ${n}`, expiresAt: inDays(3) });
   const found = await ofKind('relay_token_expiring');
   expect(found).toHaveLength(5);
   expect(found.at(-1)).toEqual({

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTallies } from '../../../../src/gatehouse/audit/tallies.ts';
 import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { openVaultDesk } from '../../grants/vault-desk.ts';
+import { openStorageOf } from '../../grants/storage-access.ts';
 
 const DAY = 86_400_000;
 
@@ -17,12 +17,12 @@ beforeAll(async () => {
   const form = await denied.get(`${site.url}/sign-in`);
   const consent = await denied.submit(form, { login: 'second@example.test', password: PASSWORD });
   await denied.submit(consent, {}, { button: 'Deny' });
-  const desk = await openVaultDesk(site);
+  const storage = await openStorageOf(site);
   // 36 hours ago is before the range of a day.
-  const yesterday = createTallies({ store: desk.store, clock: () => Date.now() - 1.5 * DAY });
+  const yesterday = createTallies({ store: storage.store, clock: () => Date.now() - 1.5 * DAY });
   for (let count = 0; count < 8; count += 1) yesterday.count('sign_in.succeeded');
   await yesterday.close();
-  await desk.close();
+  await storage.close();
 });
 afterAll(() => site.close());
 

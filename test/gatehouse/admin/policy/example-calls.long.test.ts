@@ -9,12 +9,12 @@ import { exampleCalls } from '../../../../src/gatehouse/admin/policy/example-cal
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { skipWithout } from '../../../support/missing.ts';
 import { LONG_TIMEOUT } from '../../../support/until.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf, assertionOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
+import { type Administrator, assertionOf, createAdministrator } from '../../relay/service.ts';
 
 const run = promisify(execFile);
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let cookie: string;
 let user: string;
@@ -24,19 +24,19 @@ let directory: string;
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'example-calls-'));
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   const { agent } = await signIn(site);
   cookie = agent.cookies.header(site.url);
   user = (await sessionOf(site, agent)).userId;
-  relayToken = await admin.makeToken({ name: "It's reports", assertUser: true, fullScope: true });
+  relayToken = await admin.createRelayToken({ name: "It's reports", assertUser: true, fullScope: true });
   // The sandbox's platform takes any access token as an API token.
-  const { accessToken } = await desk.read(user);
+  const { accessToken } = await storage.readGrant(user);
   const account = { name: 'Nightly', app: 'platform', apiToken: accessToken };
   serviceAccount = String((await admin.call('POST', '/service-accounts', account)).json.id);
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
   rmSync(directory, { recursive: true, force: true });
 });

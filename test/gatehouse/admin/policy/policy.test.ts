@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 let user: string;
@@ -14,17 +14,17 @@ let user: string;
 const tokens: Record<string, string> = {};
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
   user = (await sessionOf(site, (await signIn(site)).agent)).userId;
   const all = { assertUser: true, fullScope: true, acceptIdTokens: true };
-  tokens.strict = (await admin.makeToken({ name: 'Strict' })).id;
-  tokens.open = (await admin.makeToken({ name: 'Open', ...all })).id;
-  tokens.bins = (await admin.makeToken({ name: 'Bins', users: 'none', apps: [], scopes: ['bin:read'] })).id;
+  tokens.strict = (await admin.createRelayToken({ name: 'Strict' })).id;
+  tokens.open = (await admin.createRelayToken({ name: 'Open', ...all })).id;
+  tokens.bins = (await admin.createRelayToken({ name: 'Bins', users: 'none', apps: [], scopes: ['bin:read'] })).id;
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -139,10 +139,10 @@ test('the conditions in addition to the policy: the app, its platform, and the c
     ...['not_applicable', 'not_applicable', 'not_applicable'],
   ]);
   const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
-  await desk.change(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
+  await storage.changeGrant(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
   const [, , broken] = (await explained({ ...asked, scope: 'token:exchange' })).conditions;
   expect(broken).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('must reconnect') });
-  await desk.change(user, () => ({ failure: undefined }));
+  await storage.changeGrant(user, () => ({ failure: undefined }));
 });
 
 test('accepts a user by e-mail address, and an unknown one is a fault of the field', async () => {

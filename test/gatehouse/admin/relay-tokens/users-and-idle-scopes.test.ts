@@ -4,25 +4,25 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createUserStore } from '../../../../src/gatehouse/users/user-store.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf, relayThread } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator, relayThread } from '../../relay/service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let administrator: UserAgent;
 let csrfToken: string;
 let userId: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent: administrator } = await signIn(site, 'admin@example.test'));
   ({ csrfToken } = await sessionOf(site, administrator));
   ({ userId } = await sessionOf(site, (await signIn(site)).agent));
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -102,7 +102,7 @@ describe('users by e-mail address', () => {
     const other = { id: 'uTheOther', issuer: 'https://other.test', subject: 's', email: 'second@example.test' };
     const { agent } = await signIn(site, 'second@example.test');
     const { userId: second } = await sessionOf(site, agent);
-    const users = createUserStore({ store: desk.store, clock: Date.now });
+    const users = createUserStore({ store: storage.store, clock: Date.now });
     await users.noteSignIn(other);
     const refused = await send('', { ...FORM, listed: 'second@example.test' });
     const [fault] = faultsOn(refused.body);
@@ -115,7 +115,7 @@ describe('users by e-mail address', () => {
 
 describe('idle scopes', () => {
   const idleOf = async (changes: Record<string, unknown>) => {
-    const { id } = await admin.makeToken(changes);
+    const { id } = await admin.createRelayToken(changes);
     const { json } = await admin.call('GET', `/relay-tokens/${id}`);
     return Object.fromEntries(
       (json.idleScopes as { scope: string; reason: string }[]).map(({ scope, reason }) => [scope, reason]),
@@ -140,12 +140,14 @@ describe('idle scopes', () => {
   });
 
   test('all scopes are idle without an enabled user or app, and none with one', async () => {
-    const { id } = await admin.makeToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] }).catch(() => ({
-      id: '',
-    }));
+    const { id } = await admin
+      .createRelayToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] })
+      .catch(() => ({
+        id: '',
+      }));
     expect(id).toBe('');
     await admin.call('POST', '/connected-apps', sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
-    const token = await admin.makeToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] });
+    const token = await admin.createRelayToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] });
     const reasons = async () =>
       ((await admin.call('GET', `/relay-tokens/${token.id}`)).json.idleScopes as { reason: string }[]).map(
         ({ reason }) => reason,
@@ -160,7 +162,7 @@ describe('idle scopes', () => {
   });
 
   test('a service account makes only threads:read usable', async () => {
-    const { accessToken } = await desk.read((await sessionOf(site, (await signIn(site)).agent)).userId);
+    const { accessToken } = await storage.readGrant((await sessionOf(site, (await signIn(site)).agent)).userId);
     const account = await admin.call('POST', '/service-accounts', {
       name: 'a',
       app: 'platform',
@@ -184,7 +186,7 @@ describe('idle scopes', () => {
   });
 
   test('the page and the list show idle scopes of a token created by the API', async () => {
-    const idle = await admin.makeToken({ name: 'Idle', apps: [], users: 'none', scopes: ['threads:read'] });
+    const idle = await admin.createRelayToken({ name: 'Idle', apps: [], users: 'none', scopes: ['threads:read'] });
     const page = await administrator.get(`${site.url}/admin/relay-tokens/${idle.id}`);
     expect([page.status, page.body]).toEqual([200, expect.stringContaining('notice notice-warning')]);
     expect(page.body).not.toContain('RELAY_TOKEN');
@@ -192,7 +194,7 @@ describe('idle scopes', () => {
     const list = await administrator.get(`${site.url}/admin/relay-tokens?q=Idle`);
     expect(list.body).toContain('Can do nothing');
     // A token of which a part works says which part does not.
-    const half = await admin.makeToken({ scopes: ['bin:read', 'threads:read'], users: 'none' });
+    const half = await admin.createRelayToken({ scopes: ['bin:read', 'threads:read'], users: 'none' });
     const { body } = await administrator.get(`${site.url}/admin/relay-tokens/${half.id}`);
     expect(body).toMatch(/No call can use: Read the current thread\.<\/strong>\s+The token may act for no user\./);
   });

@@ -5,8 +5,8 @@ import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { withoutRandomTexts } from '../../../support/random-texts.ts';
 import { FORM_BODY, sendRequest } from '../../../support/send-request.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 interface Found {
   q: string;
@@ -14,19 +14,19 @@ interface Found {
 }
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 let user: { userId: string };
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
   user = await sessionOf(site, (await signIn(site, 'user@example.test')).agent);
 });
 afterAll(async () => {
-  await desk.close();
+  await storage.close();
   await site.close();
 });
 
@@ -69,7 +69,7 @@ test('finds a user by address, id, and the beginning of the name', async () => {
 
 test('finds a connection and a session by id', async () => {
   const path = `/admin/users/${user.userId}`;
-  const { id } = await desk.read(user.userId);
+  const { id } = await storage.readGrant(user.userId);
   for (const q of [id, `${user.userId}.platform`]) {
     expect((await search(q)).groups).toEqual(only('connection', { id, name: 'Collaboration platform', path }));
     expect((await typed(q)).path).toBe(path);
@@ -104,7 +104,7 @@ test('finds a sign-in or another error by the reference of the error page or the
 });
 
 test('finds the sign-ins of an address that no user has', async () => {
-  const records = createRecordStore({ store: desk.store, clock: Date.now });
+  const records = createRecordStore({ store: storage.store, clock: Date.now });
   const email = 'refused@example.test';
   await records.add(undefined, { reference: '0a1b2c3d', email, presumed: true, endedAt: Date.now(), steps: [] });
   const [group, ...others] = (await search(email)).groups;
@@ -129,12 +129,12 @@ test('finds an audit entry by its id and by its request id', async () => {
 });
 
 test('finds what administrators create by id, name, and token prefix', async () => {
-  const relay = await admin.makeToken({ name: 'report-builder' });
+  const relay = await admin.createRelayToken({ name: 'report-builder' });
   const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
   const { json: own } = await admin.call('POST', '/admin-tokens', { name: 'dash-board', scope: 'read', expiresAt });
   const url = `${site.sandbox.platformUrl}/billing-hook`;
   const { json: hook } = await admin.call('POST', '/webhooks', { url, events: ['connection.created'] });
-  const { accessToken: apiToken } = await desk.read(user.userId);
+  const { accessToken: apiToken } = await storage.readGrant(user.userId);
   const body = { name: 'nightly-sync', app: 'platform', apiToken };
   const { json: account } = await admin.call('POST', '/service-accounts', body);
   const cases: [kind: string, id: unknown, name: string, path: string, texts: unknown[]][] = [
@@ -172,15 +172,15 @@ test('finds a webhook by its URL, without its secret in a URL or the audit trail
 test('finds a page of the administration by its name, if nothing else has that name', async () => {
   expect((await search('bin data')).groups).toEqual(only('page', { id: 'bin', name: 'BIN data', path: '/admin/bin' }));
   expect((await typed('BIN data')).path).toBe('/admin/bin');
-  await admin.makeToken({ name: 'calls webhooks' });
+  await admin.createRelayToken({ name: 'calls webhooks' });
   expect((await typed('webhooks')).path).toBe('/admin/webhooks');
-  await admin.makeToken({ name: 'Webhooks' });
+  await admin.createRelayToken({ name: 'Webhooks' });
   expect((await typed('webhooks')).path).toBe('/admin/search?q=webhooks');
 });
 
 test('a pasted token or card number appears in no URL, page or log', async () => {
-  const { token } = await admin.makeToken({ name: 'pasted' });
-  await admin.makeToken({ name: 'pasted as well' });
+  const { token } = await admin.createRelayToken({ name: 'pasted' });
+  await admin.createRelayToken({ name: 'pasted as well' });
   const { path, body, hops } = await typed(`Authorization: Bearer ${token}`);
   expect(path).toBe(`/admin/relay-tokens/${token.slice(5, 16)}`);
   const { body: none, hops: others } = await typed(`${token.slice(0, 5)}${'0'.repeat(11)}${token.slice(16)}`);
@@ -198,7 +198,7 @@ test('a pasted token or card number appears in no URL, page or log', async () =>
 });
 
 test('shows at most five hits of a kind, with a link to the list', async () => {
-  for (let at = 0; at < 7; at += 1) await admin.makeToken({ name: `many-${at}` });
+  for (let at = 0; at < 7; at += 1) await admin.createRelayToken({ name: `many-${at}` });
   const { groups } = await search('many-');
   expect(groups).toMatchObject([{ kind: 'relay_token', more: true }]);
   expect(groups[0]?.items).toHaveLength(5);

@@ -6,29 +6,29 @@ import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { ACCEPT_HTML, FORM_BODY, sendRequest } from '../../../support/send-request.ts';
 import { createTestStorage } from '../../../support/test-storage.ts';
-import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 const SHOWN = /class="reference(?:-small)?"[^>]*>([^<]*)</;
 
 describe('over HTTP', () => {
   let site: TestSite;
-  let desk: VaultDesk;
+  let storage: StorageAccess;
   let admin: Administrator;
   let agent: UserAgent;
   let csrf: string;
   let userId: string;
   beforeAll(async () => {
     site = await startSite();
-    desk = await openVaultDesk(site);
-    admin = await administratorOf(site, desk);
+    storage = await openStorageOf(site);
+    admin = await createAdministrator(site, storage);
     ({ agent } = await signIn(site));
     const { json } = await getJson(agent, `${site.url}/session`);
     csrf = String(json.csrfToken);
     userId = String((json.user as { id: string }).id);
   });
   afterAll(async () => {
-    await desk.close();
+    await storage.close();
     await site.close();
   });
 

@@ -4,7 +4,7 @@ import { createUserAgent, type UserAgent } from '../../../support/browserless.ts
 import { openSharedStorage } from '../../../support/fleet.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { until } from '../../../support/until.ts';
-import { type Administrator, administratorOf, assertionOf, relayThread } from '../../relay/service.ts';
+import { type Administrator, assertionOf, createAdministrator, relayThread } from '../../relay/service.ts';
 
 interface Item {
   id: string;
@@ -38,11 +38,11 @@ beforeAll(async () => {
     sandbox: { accessTokenSeconds: 3_600 },
   });
   vault = await openSharedStorage(site.env);
-  api = await administratorOf(site, vault);
+  api = await createAdministrator(site, vault);
   ({ agent: admin } = await signIn(site, 'admin@example.test'));
   ({ agent } = await signIn(site));
   userId = ((await getJson(agent, `${site.url}/session`)).json.user as { id: string }).id;
-  const { id, token } = await api.makeToken({ name: 'nightly reports' });
+  const { id, token } = await api.createRelayToken({ name: 'nightly reports' });
   tokenId = id;
   const asUser = { 'gatehouse-user-assertion': await assertionOf(site, agent.cookies.header(site.url)) };
   for (let call = 0; call < 3; call += 1) expect((await relayThread(site, token, asUser)).status).toBe(200);
@@ -188,7 +188,7 @@ test('pages show it by day, with links and a filter', async () => {
 test('has no links to deleted users, tokens or sign-ins', async () => {
   const { agent: other } = await signIn(site, 'second@example.test');
   const goneId = ((await getJson(other, `${site.url}/session`)).json.user as { id: string }).id;
-  const { id, token } = await api.makeToken({ name: 'soon revoked' });
+  const { id, token } = await api.createRelayToken({ name: 'soon revoked' });
   const asUser = { 'gatehouse-user-assertion': await assertionOf(site, other.cookies.header(site.url)) };
   expect((await relayThread(site, token, asUser)).status).toBe(200);
   await until(async () =>

@@ -3,22 +3,22 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { RefreshFailure } from '../../../../src/gatehouse/grants/grant.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: UserAgent;
 let agent: UserAgent;
 let user: string;
 beforeAll(async () => {
   site = await startSite();
-  desk = await openVaultDesk(site);
+  storage = await openStorageOf(site);
   ({ agent: admin } = await signIn(site, 'admin@example.test'));
   ({ agent } = await signIn(site));
   user = (await sessionOf(site, agent)).userId;
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
 });
 
@@ -36,7 +36,7 @@ test('the row of a connection that needs reconnecting has the link, and the user
     failures: 1,
     retryAt: 0,
   } satisfies RefreshFailure;
-  await desk.change(user, () => ({ failure }), 'platform');
+  await storage.changeGrant(user, () => ({ failure }), 'platform');
 
   expect(await bodyOf('connections')).toContain(`/admin/users/${user}#reconnect">Copy reconnect link`);
   const page = await bodyOf(`users/${user}`);

@@ -3,23 +3,23 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { type Receiver, startReceiver } from '../../../support/webhook-receiver.ts';
-import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
+import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
 let site: TestSite;
-let desk: VaultDesk;
+let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
 let receiver: Receiver;
 beforeAll(async () => {
   receiver = await startReceiver();
   site = await startSite();
-  desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk);
+  storage = await openStorageOf(site);
+  admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
 });
 afterAll(async () => {
-  await desk?.close();
+  await storage?.close();
   await site?.close();
   receiver?.close();
 });

@@ -10,17 +10,17 @@ import type { UserAgent } from '../../support/browserless.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
 import { getJson, type TestGatehouse } from '../../support/gatehouse.ts';
 
-export interface VaultDesk {
+export interface StorageAccess {
   store: Store;
   sealer: Sealer;
   grants: GrantStore;
   /** Throws if there is no grant, or it cannot be read. */
-  read(userId: string, appId?: string): Promise<Grant>;
-  change(userId: string, change: (grant: Grant) => Partial<Grant>, appId?: string): Promise<void>;
+  readGrant(userId: string, appId?: string): Promise<Grant>;
+  changeGrant(userId: string, change: (grant: Grant) => Partial<Grant>, appId?: string): Promise<void>;
   close(): Promise<void>;
 }
 
-export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
+export async function openStorageOf(site: TestGatehouse): Promise<StorageAccess> {
   const store = await createSqliteStore({ directory: site.dataDirectory, clock: Date.now, random: Math.random });
   const sealer = sealerOf(site.env);
   const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
@@ -33,8 +33,8 @@ export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
     store,
     sealer,
     grants,
-    read: async (userId, appId) => (await load(userId, appId)).grant,
-    async change(userId, change, appId) {
+    readGrant: async (userId, appId) => (await load(userId, appId)).grant,
+    async changeGrant(userId, change, appId) {
       const { grant, version } = await load(userId, appId);
       if (!(await grants.save({ ...grant, ...change(grant) }, version)))
         throw new Error('The grant was changed meanwhile.');
