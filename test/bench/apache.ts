@@ -14,7 +14,14 @@ import { CLIENT_ID, type Place, SCOPES } from './site.ts';
 const APACHE = '/usr/sbin/apache2';
 const MODULES = '/usr/lib/apache2/modules';
 const LOADED = [
-  ...['mpm_event', 'alias', 'headers', 'authn_core', 'authz_core', 'authz_user', 'proxy', 'proxy_http'],
+  'mpm_event',
+  'alias',
+  'headers',
+  'authn_core',
+  'authz_core',
+  'authz_user',
+  'proxy',
+  'proxy_http',
   'auth_openidc',
 ];
 export const INSTALL_APACHE = 'apt install --no-install-recommends apache2-bin libapache2-mod-auth-openidc';
@@ -60,8 +67,14 @@ export async function startApache(
     'KeepAlive On',
     'MaxKeepAliveRequests 0',
     'KeepAliveTimeout 60',
-    ...['ServerLimit 1', 'StartServers 1', 'ThreadLimit 300', 'ThreadsPerChild 300', 'MaxRequestWorkers 300'],
-    ...['MinSpareThreads 1', 'MaxSpareThreads 300', 'MaxConnectionsPerChild 0'],
+    'ServerLimit 1',
+    'StartServers 1',
+    'ThreadLimit 300',
+    'ThreadsPerChild 300',
+    'MaxRequestWorkers 300',
+    'MinSpareThreads 1',
+    'MaxSpareThreads 300',
+    'MaxConnectionsPerChild 0',
     `OIDCProviderMetadataURL ${parts.issuer}/.well-known/openid-configuration`,
     `OIDCClientID ${CLIENT_ID}`,
     `OIDCClientSecret ${CLIENT_SECRET}`,

@@ -151,7 +151,10 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
       endedAt: startedAt + 2_000,
       outcome: isFailed ? 'failed' : 'signed_in',
       ...(isFailed ? { failure: 'internal' as const } : {}),
-      ...{ userId: id, name, email, address },
+      userId: id,
+      name,
+      email,
+      address,
       steps: [{ name: 'started', at: startedAt, ok: true }],
     });
   };
@@ -186,17 +189,18 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
   };
   const unverified: RefreshFailure = { ...failure, kind: 'unverified', cause: 'unclear_refusal' };
   return {
-    ...{
-      id: newConnectionId(),
-      userId: id,
-      appId: app.id,
-      registration: registrationOf(app),
-      accessToken: `at-${subject}`.padEnd(200, 'x'),
-      refreshToken: `rt-${subject}`.padEnd(64, 'x'),
-    },
+    id: newConnectionId(),
+    userId: id,
+    appId: app.id,
+    registration: registrationOf(app),
+    accessToken: `at-${subject}`.padEnd(200, 'x'),
+    refreshToken: `rt-${subject}`.padEnd(64, 'x'),
     scopes: ['openid', 'profile', 'email', 'offline_access'],
     account: { subject, name, email },
-    ...{ obtainedAt: now, expiresAt: now + HOUR_MS, connectedAt: now, consentedAt: now },
+    obtainedAt: now,
+    expiresAt: now + HOUR_MS,
+    connectedAt: now,
+    consentedAt: now,
     failure: n % EVERY.failed === 0 ? broken : n % EVERY.isUnverified === 0 ? unverified : undefined,
     refresh: undefined,
   };

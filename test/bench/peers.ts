@@ -45,8 +45,15 @@ export async function startPeer(
   const process = await startProcess(`test/bench/peers/${PEERS[name]}.ts`, {
     ready: 'ready',
     env: {
-      ...{ PORT: String(port), PUBLIC_URL: url, ISSUER: parts.issuer, CLIENT_ID, CLIENT_SECRET },
-      ...{ SCOPE: SCOPES.join(' '), UPSTREAM_URL: parts.platformUrl, ACCESS_TOKEN: 'plain', REDIS_URL: redis.url },
+      PORT: String(port),
+      PUBLIC_URL: url,
+      ISSUER: parts.issuer,
+      CLIENT_ID,
+      CLIENT_SECRET,
+      SCOPE: SCOPES.join(' '),
+      UPSTREAM_URL: parts.platformUrl,
+      ACCESS_TOKEN: 'plain',
+      REDIS_URL: redis.url,
       SESSION_SECRET: randomBytes(48).toString('base64'),
       NODE_ENV: 'production',
     },

@@ -66,21 +66,19 @@ function grantOf(userId: string, app: ConnectedApp, subject: string): Grant {
   const now = Date.now();
   const text = randomBytes(TOKEN_CHARACTERS).toString('base64url');
   return {
-    ...{
-      id: newConnectionId(),
-      userId,
-      appId: app.id,
-      registration: registrationOf(app),
-      accessToken: `at-${text.slice(0, TOKEN_CHARACTERS)}`,
-    },
-    ...{ refreshToken: `rt-${randomBytes(32).toString('base64url')}`, scopes: ['openid', 'read'] },
-    ...{
-      account: { subject, name: subject },
-      connectedAt: now,
-      consentedAt: now,
-      obtainedAt: now,
-      expiresAt: now + 7_200_000,
-    },
-    ...{ failure: undefined, refresh: undefined },
+    id: newConnectionId(),
+    userId,
+    appId: app.id,
+    registration: registrationOf(app),
+    accessToken: `at-${text.slice(0, TOKEN_CHARACTERS)}`,
+    refreshToken: `rt-${randomBytes(32).toString('base64url')}`,
+    scopes: ['openid', 'read'],
+    account: { subject, name: subject },
+    connectedAt: now,
+    consentedAt: now,
+    obtainedAt: now,
+    expiresAt: now + 7_200_000,
+    failure: undefined,
+    refresh: undefined,
   };
 }

@@ -114,8 +114,15 @@ export async function startGatehouse(parts: Parameters<typeof prepareGatehouse>[
 
 function appOf(url: string, issuer: string, apiBaseUrl: string): Record<string, unknown> {
   return {
-    ...{ id: 'platform', name: 'Bench', issuer, clientId: CLIENT_ID, clientSecret: { env: 'BENCH_CLIENT_SECRET' } },
-    ...{ scopes: SCOPES, callbackUrls: [`${url}/oauth/callback/platform`], apiBaseUrl, signIn: { allow: 'everyone' } },
+    id: 'platform',
+    name: 'Bench',
+    issuer,
+    clientId: CLIENT_ID,
+    clientSecret: { env: 'BENCH_CLIENT_SECRET' },
+    scopes: SCOPES,
+    callbackUrls: [`${url}/oauth/callback/platform`],
+    apiBaseUrl,
+    signIn: { allow: 'everyone' },
   };
 }
 

@@ -94,7 +94,10 @@ async function seatCrowd(users: number, site: Site): Promise<Crowd> {
   const next = inTurn(each);
   let requests = 0;
   return {
-    ...{ site, each, storageEach, processes: [site.process] },
+    site,
+    each,
+    storageEach,
+    processes: [site.process],
     name: `${users.toLocaleString('en-GB')} ${users === 1 ? 'user' : 'users'}, each in turn`,
     questions(connection) {
       requests += 1;

@@ -24,18 +24,56 @@ export interface CampaignFault {
 
 /** Responses of a failing provider, without refusals of valid tokens, which would rightly end the connection. */
 const PROVIDER_ANSWERS = [
-  ...['status-500', 'status-503', 'status-429', 'status-404', 'invalid-client', 'html', 'array', 'null', 'empty'],
-  ...['truncated', 'wrong-type', 'reset', 'reset-after-headers', 'hang', 'drip', 'huge', 'many-headers'],
-  ...['redirect', 'redirect-307', 'gzip'],
+  'status-500',
+  'status-503',
+  'status-429',
+  'status-404',
+  'invalid-client',
+  'html',
+  'array',
+  'null',
+  'empty',
+  'truncated',
+  'wrong-type',
+  'reset',
+  'reset-after-headers',
+  'hang',
+  'drip',
+  'huge',
+  'many-headers',
+  'redirect',
+  'redirect-307',
+  'gzip',
 ] as BrokenResponseName[];
 /** Excludes most 4xx responses and invalid bodies with 200, because Gatehouse relays both unchanged. */
 const PLATFORM_ANSWERS = [
-  ...['status-500', 'status-503', 'status-429', 'status-401', 'reset', 'reset-after-headers', 'hang', 'drip', 'huge'],
-  ...['many-headers', 'redirect'],
+  'status-500',
+  'status-503',
+  'status-429',
+  'status-401',
+  'reset',
+  'reset-after-headers',
+  'hang',
+  'drip',
+  'huge',
+  'many-headers',
+  'redirect',
 ] as BrokenResponseName[];
 const BIN_ANSWERS = [
-  ...['status-500', 'status-503', 'status-429', 'html', 'array', 'null', 'empty', 'truncated', 'reset', 'hang'],
-  ...['reset-after-headers', 'drip', 'huge', 'redirect'],
+  'status-500',
+  'status-503',
+  'status-429',
+  'html',
+  'array',
+  'null',
+  'empty',
+  'truncated',
+  'reset',
+  'hang',
+  'reset-after-headers',
+  'drip',
+  'huge',
+  'redirect',
 ] as BrokenResponseName[];
 const PROVIDER_ENDPOINTS: Endpoint[] = ['discovery', 'jwks', 'token', 'refresh', 'refresh', 'refresh', 'revocation'];
 /** Descriptors in addition to those that are open. */

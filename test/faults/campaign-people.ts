@@ -77,8 +77,12 @@ export function createPeople(parts: {
   let loops: Promise<void>[] = [];
   const all = parts.names.map(
     (name): CampaignPerson => ({
-      ...{ name, userId: site.userIdOf(name), connection: 'ended', session: undefined },
-      ...{ endedSessions: [], losses: 0 },
+      name,
+      userId: site.userIdOf(name),
+      connection: 'ended',
+      session: undefined,
+      endedSessions: [],
+      losses: 0,
     }),
   );
 

@@ -133,8 +133,11 @@ export async function startCampaignProvider(options: {
       .setIssuedAt()
       .setExpirationTime('5m');
     return {
-      ...{ access_token: accessToken, refresh_token: refreshToken, id_token: await idToken.sign(signing.privateKey) },
-      ...{ token_type: 'Bearer', expires_in: options.lifetimeSeconds() },
+      access_token: accessToken,
+      refresh_token: refreshToken,
+      id_token: await idToken.sign(signing.privateKey),
+      token_type: 'Bearer',
+      expires_in: options.lifetimeSeconds(),
     };
   }
 

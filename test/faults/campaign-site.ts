@@ -83,7 +83,9 @@ export async function startCampaignSite(options: {
     // Warnings must include a stack.
     NODE_OPTIONS: '--trace-warnings',
     // All users have one address here.
-    ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
+    RATE_LIMIT_PER_ADDRESS: '0',
+    RATE_LIMIT_PER_SESSION: '0',
+    RATE_LIMIT_PER_RELAY_TOKEN: '0',
     RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
     // Often enough for a short run.
     CONNECTION_CHECK_SECONDS: '8',
@@ -125,7 +127,16 @@ export async function startCampaignSite(options: {
     const { id, token: revokedToken } = await administrator.createRelayToken({ assertUser: true });
     if ((await administrator.call('DELETE', `/relay-tokens/${id}`)).status >= 300) throw new Error('Not revoked.');
     return {
-      ...{ url, provider, binService, members, vault, redis, relayToken, revokedToken, unexpectedEnds, close },
+      url,
+      provider,
+      binService,
+      members,
+      vault,
+      redis,
+      relayToken,
+      revokedToken,
+      unexpectedEnds,
+      close,
       dataDirectory: env.DATA_DIR ?? '',
       bareUrl: `http://127.0.0.1:${bare.firstLine}`,
       userIdOf: (name) => userIdOf(provider.url, name),

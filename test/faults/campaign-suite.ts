@@ -38,7 +38,9 @@ function defineTests(kind: StoreKind): void {
     process.stdout.write(`Campaign on ${kind}: CAMPAIGN_SEED=${chance.seed}\n`);
     await report.run(`mixed load for ${SECONDS} s with these faults`, 1, async () => {
       const result = await runCampaign({
-        ...{ kind, chance, seconds: SECONDS },
+        kind,
+        chance,
+        seconds: SECONDS,
         ...(LONG
           ? {
               processes: 3,

@@ -74,9 +74,13 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignResult> {
     await recover(site, people, journal);
     return {
       violations: [...journal.violations, ...site.unexpectedEnds, ...alarmsIn(site.output())],
-      ...{ journal, strikes, refreshes: site.provider.refreshes() },
+      journal,
+      strikes,
+      refreshes: site.provider.refreshes(),
       losses: people.all.reduce((sum, { losses }) => sum + losses, 0),
-      ...{ before, halfway, after },
+      before,
+      halfway,
+      after,
     };
   } finally {
     people.close();

@@ -87,6 +87,7 @@ test('F23: the disk fills while a strict provider responds, kill -9: the log has
   const { users, provider } = crowd;
   // The probe at the start reserved more space in the log than these refreshes need.
   expect(new Set(await threads(crowd))).toEqual(new Set([200]));
+
   for (const person of users) await crowd.expire(person);
   const [refreshes, size] = [provider.refreshes(), logBytes()];
   provider.delayMilliseconds = () => 5_000;
@@ -94,8 +95,10 @@ test('F23: the disk fills while a strict provider responds, kill -9: the log has
   await until(() => provider.refreshes() === refreshes + PEOPLE);
   writeFileSync(ballast(), Buffer.alloc(freeBytes()));
   expect(new Set(await statuses)).toEqual(new Set([200]));
+
   provider.delayMilliseconds = () => 0;
   expect([freeBytes(), logBytes()]).toEqual([0, size]);
+
   await restart(crowd);
   expect(new Set(await threads(crowd))).toEqual(new Set([200]));
   expect([provider.refreshes(), provider.refusals()]).toEqual([refreshes + PEOPLE, 0]);

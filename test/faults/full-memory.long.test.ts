@@ -49,6 +49,7 @@ test.for([
     await until(() => hasEnded || provider.refreshes() === before + PEOPLE);
     redis.sendCommand('SETRANGE', 'taken', String(USED_KILOBYTES * KILOBYTE), '1');
     expect(new Set(await pendingStatuses)).toEqual(new Set([status]));
+
     provider.delayMilliseconds = () => 0;
     if (status === 503) {
       expect(provider.refreshes()).toBe(before);

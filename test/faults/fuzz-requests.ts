@@ -88,7 +88,9 @@ export function renewed({ bytes, isWhole }: HostileRequest, old: Credentials, cu
 export const wholeRequest = (of: Credentials): fc.Arbitrary<HostileRequest> =>
   fc
     .record({
-      ...{ target, query, body: body(of) },
+      target,
+      query,
+      body: body(of),
       lines: fc.tuple(accepts, cookies(of), authorization(of)).map((groups) => groups.flat()),
       hasCsrf: fc.boolean(),
       extra: fc.oneof(
@@ -99,7 +101,9 @@ export const wholeRequest = (of: Credentials): fc.Arbitrary<HostileRequest> =>
     .map(({ target: { method, path }, query: search, body: [type, content], lines: baseLines, hasCsrf, extra }) => {
       const length = String(Buffer.byteLength(content));
       const lines: Line[] = [
-        ...[...line('host', of.host), ...line('connection', 'close'), ...baseLines],
+        ...line('host', of.host),
+        ...line('connection', 'close'),
+        ...baseLines,
         ...(hasCsrf ? line('x-csrf-token', of.csrfToken) : []),
         ...(type === '' ? [] : [...line('content-type', type), ...line('content-length', length)]),
         ...extra,

@@ -43,14 +43,20 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
   writeFileSync(appsFile, JSON.stringify([HOME_APP, ...appIds].map((id) => provider.app(url, { id }))));
   const env: Record<string, string> = {
     PUBLIC_URL: url,
-    ...{ PORT: String(port), MANAGEMENT_PORT: String(await freePort()), DATA_DIR: join(directory, 'data') },
+    PORT: String(port),
+    MANAGEMENT_PORT: String(await freePort()),
+    DATA_DIR: join(directory, 'data'),
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
-    ...{ CONNECTED_APPS_FILE: appsFile, ADMIN_APP: HOME_APP, INTERNAL_HOSTS: '127.0.0.1' },
+    CONNECTED_APPS_FILE: appsFile,
+    ADMIN_APP: HOME_APP,
+    INTERNAL_HOSTS: '127.0.0.1',
     HOSTILE_CLIENT_SECRET: provider.clientSecret,
     // Warnings must include a stack.
     NODE_OPTIONS: '--trace-warnings',
-    ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
+    RATE_LIMIT_PER_ADDRESS: '0',
+    RATE_LIMIT_PER_SESSION: '0',
+    RATE_LIMIT_PER_RELAY_TOKEN: '0',
     RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
   };
   const member = createMember(env, []);
@@ -60,7 +66,9 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
   const administrator = await createAdministrator({ url }, vault);
   const { token: relayToken } = await administrator.createRelayToken({ assertUser: true, apps: [HOME_APP] });
   const adminToken = await administrator.call('POST', '/admin-tokens', {
-    ...{ name: 'fuzz', scope: 'read', expiresAt: new Date(Date.now() + 36_000_000).toISOString() },
+    name: 'fuzz',
+    scope: 'read',
+    expiresAt: new Date(Date.now() + 36_000_000).toISOString(),
   });
   let agent = createUserAgent();
   let csrfToken = '';
@@ -70,7 +78,9 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
     return { agent: newAgent, page: await newAgent.get(`${url}/sign-in?app=${appId}`) };
   };
   return {
-    ...{ url, provider, signIn },
+    url,
+    provider,
+    signIn,
     async credentials() {
       const currentToken = await csrfTokenOf({ url }, agent);
       if (currentToken !== csrfToken || currentToken === 'undefined') {

@@ -32,8 +32,12 @@ export function startLoad(
 ): Load {
   const { perSecond, people = crowd.users, members = () => crowd.members } = options;
   const tally: LoadTally = {
-    ...{ requests: 0, statuses: {}, misled: [], failures: [] },
-    ...{ slowestMilliseconds: 0, slowestRefusalMilliseconds: 0 },
+    requests: 0,
+    statuses: {},
+    misled: [],
+    failures: [],
+    slowestMilliseconds: 0,
+    slowestRefusalMilliseconds: 0,
   };
   const pending = new Set<Promise<void>>();
   const startedAt = performance.now();

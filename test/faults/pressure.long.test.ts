@@ -20,8 +20,17 @@ const SPARE_DESCRIPTORS = 20;
 const IDLE_CONNECTIONS = 40;
 /** Pages from templates, files and packages. */
 const PAGES = [
-  ...['/', '/connections', '/bin', '/bin/400000', '/sessions', '/docs', '/admin', '/nowhere'],
-  ...['/assets/gatehouse.css', '/assets/pico.css', '/assets/flags/de.svg'],
+  '/',
+  '/connections',
+  '/bin',
+  '/bin/400000',
+  '/sessions',
+  '/docs',
+  '/admin',
+  '/nowhere',
+  '/assets/gatehouse.css',
+  '/assets/pico.css',
+  '/assets/flags/de.svg',
 ];
 const SECONDS = LONG ? 30 : 3;
 /** A fifth of the memory that a process would otherwise use. */

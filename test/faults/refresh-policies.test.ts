@@ -50,6 +50,7 @@ describe('refresh tokens', () => {
     const { refresh_token: third = '' } = await refresh(first);
     expect(new Set([first, second, third, '']).size).toBe(4);
     expect(await refresh(second)).toHaveProperty('refresh_token');
+
     site.sandbox.refreshTokens.graceSeconds = 0;
     expect(await refresh(first)).toMatchObject({ error: 'invalid_grant' });
   });

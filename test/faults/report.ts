@@ -53,5 +53,8 @@ function linesOf(rows: readonly FaultRow[]): string[] {
 }
 
 const cellsOf = ({ fault, rounds, seconds, result }: FaultRow): string[] => [
-  ...[fault, String(rounds), seconds === undefined ? '' : seconds.toFixed(1), result],
+  fault,
+  String(rounds),
+  seconds === undefined ? '' : seconds.toFixed(1),
+  result,
 ];

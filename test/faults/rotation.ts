@@ -73,7 +73,9 @@ export async function rotateUnderLoad(
   const isForDisk = (failure: string) => stalls > 0 && /^503 .*"storage_unavailable"/.test(failure);
   const refusedForDisk = stalls > 0 ? (statuses[503] ?? 0) : 0;
   expect({ failures: failures.filter((failure) => !isForDisk(failure)), misled, good: statuses[200] }).toEqual({
-    ...{ failures: [], misled: [], good: requests - refusedForDisk },
+    failures: [],
+    misled: [],
+    good: requests - refusedForDisk,
   });
   expect(refusedForDisk).toBeLessThanOrEqual(stalls * perSecond);
   expect(refreshes).toBeGreaterThan(0.9 * Math.min(requests, crowd.users.length));

@@ -85,6 +85,7 @@ test('R124 the log of many writes is copied into the file without flushes on the
   context.onTestFinished(() => rmSync(directory, { recursive: true }));
   const child = startChild('store-worker.ts', [directory, 'grow'], { env: disk.env });
   await expect.poll(() => child.lines).toEqual(['ready']);
+
   onDisk(context, 100);
   const onMain = disk.countMainThreadFlushes();
   child.send('start');
@@ -92,6 +93,7 @@ test('R124 the log of many writes is copied into the file without flushes on the
   expect(disk.countMainThreadFlushes()).toBe(onMain);
   expect(statSync(join(directory, `${DATABASE_FILE}-wal`)).size).toBeLessThan(16 * 1024 * 1024);
   expect(statSync(join(directory, DATABASE_FILE)).size).toBeGreaterThan(12 * 1024 * 1024);
+
   disk.setFlush(0);
   child.send('stop');
   await child.ended;
@@ -103,15 +105,18 @@ test('R124 with flushes of four seconds, each write ends within 12 s and each pr
   context.onTestFinished(() => rmSync(directory, { recursive: true }));
   const child = startChild('store-worker.ts', [directory, 'outlast'], { env: disk.env });
   await expect.poll(() => child.lines).toEqual(['ready']);
+
   onDisk(context, 4_000);
   const onMain = disk.countMainThreadFlushes();
   child.send('start');
   await expect.poll(() => child.lines.length, { timeout: 60_000 }).toBe(2);
+
   const { writes, probes, checkpoints } = JSON.parse(child.lines[1] ?? '');
   expect(writes).toBeLessThan(12_500);
   expect(probes).toBeLessThan(5_000);
   expect(Math.max(...checkpoints)).toBeGreaterThan(3.9);
   expect(disk.countMainThreadFlushes()).toBe(onMain);
+
   disk.setFlush(0);
   child.send('stop');
   await child.ended;
@@ -125,18 +130,21 @@ test('R124 flushes of at least half a second are logged and counted; after two s
   await expect
     .poll(() => fleet.output())
     .toMatch(/"storage":"[^"]*gatehouse\.sqlite","milliseconds":[0-9]{3,4}.*"msg":"disk is slow"/);
+
   const { body } = await managed('/metrics');
   const flushes = (series: string) =>
     Number(new RegExp(`${series.replaceAll(/[{}]/g, '\\$&')} (\\d+)`).exec(body)?.[1]);
   const name = 'gatehouse_storage_command_duration_seconds';
   const slow = flushes(`${name}_count{command="flush"}`) - flushes(`${name}_bucket{le="0.5",command="flush"}`);
   expect(slow).toBeGreaterThan(2);
+
   disk.setFlush(3_000);
   await expect
     .poll(async () => (await managed('/readyz')).body)
     .toMatch(
       /"ready":false,"reason":"disk","storage":".*","detail":"A write has waited more than 2000 ms for flushes of .*gatehouse\.sqlite-wal"/,
     );
+
   disk.setFlush(0);
   await expect.poll(async () => (await managed('/readyz')).status).toBe(200);
 });
@@ -146,7 +154,9 @@ test('R51 while flushes fail, nothing is acknowledged and reads continue; the pr
   await expect.poll(async () => (await managed('/readyz')).body).toMatch(/"reason":"disk".*A flush of .* failed/);
   expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
   await expect(fleet.signIn(LOGINS[1] ?? '')).rejects.toThrow();
+
   disk.setFlush(0);
   await expect.poll(async () => (await managed('/readyz')).status).toBe(200);
+
   await fleet.signIn(LOGINS[1] ?? '');
 });

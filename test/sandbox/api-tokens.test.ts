@@ -20,12 +20,15 @@ describe('API tokens', () => {
     const { apiToken, token } = tokens.create({ ...newToken, expiresAtMs: 5_000 });
     const lasting = tokens.create(newToken);
     expect(tokens.byId(apiToken.id)?.lastUsedAtMs).toBeUndefined();
+
     clock.ms = 4_999;
     expect(tokens.use(token)?.accountId).toBe('a');
     expect(tokens.byId(apiToken.id)?.lastUsedAtMs).toBe(4_999);
+
     clock.ms = 5_000;
     expect(tokens.use(token)).toBeUndefined();
     expect(tokens.use(lasting.token)?.id).toBe(lasting.apiToken.id);
+
     tokens.revoke(lasting.apiToken.id);
     expect(tokens.use(lasting.token)).toBeUndefined();
     expect(tokens.byId(lasting.apiToken.id)?.revokedAtMs).toBe(5_000);
@@ -38,6 +41,7 @@ it('a new secret can be shown once, within ten minutes', () => {
   oneTimeSecrets.put('a', 'secret');
   oneTimeSecrets.put('b', 'late');
   expect([oneTimeSecrets.take('a'), oneTimeSecrets.take('a')]).toEqual(['secret', undefined]);
+
   clock.ms = 10 * 60 * 1000;
   expect(oneTimeSecrets.take('b')).toBeUndefined();
 });

@@ -53,6 +53,7 @@ describe('an app', () => {
     const { tokens, refresh } = await signIn('grace');
     const renewed = await refresh(tokens.refresh_token);
     expect((await refresh(tokens.refresh_token)).refresh_token).not.toBe(renewed.refresh_token);
+
     advanceClock(21);
     await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
   });
@@ -88,10 +89,12 @@ describe('an app', () => {
   it('may get delayed token responses without expires_in, whose tokens still expire', async () => {
     const { tokens, refresh } = await signIn('odd');
     expect(tokens.expires_in).toBeUndefined();
+
     const started = performance.now();
     const renewed = await refresh(tokens.refresh_token);
     expect(performance.now() - started).toBeGreaterThan(140);
     expect([renewed.expires_in, (await client.thread(renewed.access_token)).status]).toEqual([undefined, 200]);
+
     advanceClock(31);
     expect((await client.thread(renewed.access_token)).status).toBe(401);
   });
@@ -99,8 +102,10 @@ describe('an app', () => {
   it('without settings uses the current settings of the sandbox', async () => {
     const { tokens, refresh } = await signIn(CLIENT.clientId);
     expect([tokens.expires_in, tokens.instance_url]).toEqual([60, client.sandbox.platformUrl]);
+
     client.sandbox.refreshTokens.policy = 'reusable';
     expect((await refresh(tokens.refresh_token)).refresh_token).toBe(tokens.refresh_token);
+
     client.sandbox.refreshTokens.policy = 'rotating';
     expect((await refresh(tokens.refresh_token)).refresh_token).not.toBe(tokens.refresh_token);
   });

@@ -38,12 +38,14 @@ describe('apps you allowed', () => {
     expect(page.body).toContain('Foreign client');
     expect(page.body).toContain('Read your documents, spreadsheets and chats');
     expect(page.body).not.toContain('the pages of this sandbox');
+
     const after = await browser.submit(page, {}, { button: 'Revoke access' });
     expect(after.body).toContain('No apps yet');
     expect((await client.thread(tokens.access_token)).status).toBe(401);
     await expect(oidc.refreshTokenGrant(client.config, tokens.refresh_token ?? '')).rejects.toMatchObject({
       error: 'invalid_grant',
     });
+
     const again = await browser.get((await client.begin('openid', { prompt: '' })).url.replace(/&?prompt=/, ''));
     expect(again.body).toContain('Allow Foreign client?');
   });
@@ -51,11 +53,13 @@ describe('apps you allowed', () => {
   it('requires sign-in, and refuses a form without the CSRF token', async () => {
     const url = `${client.sandbox.issuer}/account`;
     expect((await createBrowser().get(url)).body).toContain('name="password"');
+
     const other = createBrowser();
     const { access_token } = await client.signIn({ login: 'second@example.test' });
     await client.signIn({ browser: other });
     const forged = new URLSearchParams({ app: CLIENT.clientId });
     expect((await other.request(`${url}/revoke`, { method: 'POST', body: forged })).status).toBe(403);
+
     await other.submit(await other.get(url), {}, { button: 'Revoke access' });
     expect((await client.thread(access_token)).status).toBe(200);
   });
@@ -83,6 +87,7 @@ describe('back-channel logout', () => {
     const tokens = await client.signIn({ browser });
     await browser.submit(await browser.get(`${client.sandbox.issuer}/sign-out`), {}, { button: 'Sign out' });
     expect(logoutTokens).toHaveLength(1);
+
     const { payload } = await verified(logoutTokens[0]);
     expect(payload).toMatchObject({
       sub: 'sbx-00u1',

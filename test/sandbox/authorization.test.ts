@@ -143,6 +143,7 @@ describe('invalid tokens', () => {
     await oidc.tokenRevocation(client.config, access_token);
     const revoked = await call('/1/threads/current', access_token);
     expect([revoked.status, revoked.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
+
     const asDpop = await call('/1/threads/current', undefined, {
       headers: { authorization: `DPoP ${accessTokens.read}` },
     });
@@ -178,6 +179,7 @@ describe('a request', () => {
       413,
       { error_description: expect.stringMatching('200 kB') },
     ]);
+
     const path = await call('/1/threads/%E0%A4', token('full'));
     expect([path.status, await path.json()]).toMatchObject([
       400,
@@ -226,12 +228,14 @@ describe('documents', () => {
   it('are visible only to users who share them; others get the 404 of an unknown id', async () => {
     const robot = token('reader');
     expect((await call('/1/threads/SHARED1', robot)).status).toBe(200);
+
     const recent = (await (await call('/1/threads/recent', robot)).json()) as Record<
       string,
       { thread: { id: string } }
     >;
     expect(Object.keys(recent)).toContain('SHARED1');
     expect(recent.PRIVATE1).toBeUndefined();
+
     const [hidden, unknown] = [await call('/1/threads/PRIVATE1', robot), await call('/1/threads/NOBODYS', robot)];
     expect([hidden.status, await hidden.text()]).toEqual([unknown.status, await unknown.text()]);
     expect(hidden.status).toBe(404);
@@ -239,6 +243,7 @@ describe('documents', () => {
     expect(
       Object.keys((await (await call('/1/threads/recent?count=1', accessTokens.read)).json()) as object),
     ).toHaveLength(1);
+
     for (const count of ['0', '51', 'x', '1.5'])
       expect((await call(`/1/threads/recent?count=${count}`, robot)).status).toBe(400);
   });
@@ -280,6 +285,7 @@ describe('a DPoP proof', () => {
     expect(await isValid({ ...claim, proof: first })).toBe(true);
     expect(await isValid({ ...claim, proof: first })).toBe(false);
     expect(await isValid({ ...claim, proof: await proof({ htu: `${good.htu}?a=1` }) })).toBe(true);
+
     for (const changes of [{ htm: 'POST' }, { htu: 'https://p.example/1/y' }, { ath: 'x' }, { iat: 1 }, { jti: '' }]) {
       expect([changes, await isValid({ ...claim, proof: await proof(changes) })]).toEqual([changes, false]);
     }

@@ -74,6 +74,7 @@ describe('pushed authorization requests', () => {
     const config = configOf('pushed');
     const { url, checks } = await pushed(config);
     expect([...url.searchParams.keys()].sort()).toEqual(['client_id', 'request_uri']);
+
     const tokens = await oidc.authorizationCodeGrant(config, new URL((await signInAndAllow(url.href)).url), checks);
     expect((await client.thread(tokens.access_token)).status).toBe(200);
   });
@@ -102,6 +103,7 @@ describe('DPoP', () => {
     const checks = { pkceCodeVerifier: verifier, expectedState: 'the-state' };
     const tokens = await oidc.authorizationCodeGrant(config, back, checks, undefined, { DPoP });
     expect(tokens.token_type).toBe('dpop');
+
     const resource = new URL(`${client.sandbox.platformUrl}/1/threads/current`);
     const read = (token: string, proof = DPoP) =>
       oidc.fetchProtectedResource(config, token, resource, 'GET', undefined, undefined, { DPoP: proof });
@@ -109,6 +111,7 @@ describe('DPoP', () => {
 
     const stolen = await client.thread(tokens.access_token);
     expect([stolen.status, stolen.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
+
     const otherKey = oidc.getDPoPHandle(config, await oidc.randomDPoPKeyPair());
     const refused = await read(tokens.access_token, otherKey).catch(({ cause }) => cause);
     expect(JSON.stringify(refused)).toContain('invalid_dpop_proof');
@@ -152,6 +155,7 @@ describe('private_key_jwt', () => {
     const tokens = await client.signIn({ as: config });
     expect((await client.thread(tokens.access_token)).status).toBe(200);
     expect((await oidc.refreshTokenGrant(config, tokens.refresh_token ?? '')).access_token).toBeTruthy();
+
     const refused = await oidc.refreshTokenGrant(await keyed(1), 'any').catch((error: unknown) => error);
     expect(refused).toMatchObject({ error: 'invalid_client' });
   });

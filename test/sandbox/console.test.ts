@@ -31,10 +31,12 @@ describe('the console', () => {
     await client.signIn({ browser: user });
     const refused = await user.get(`${client.sandbox.issuer}/console/apps`);
     expect([refused.status, refused.body.includes('for administrators')]).toEqual([403, true]);
+
     const byPassword = createBrowser();
     await client.signIn({ browser: byPassword, login: 'admin@example.test' });
     const codePage = await byPassword.get(`${client.sandbox.issuer}/console/apps`);
     expect(codePage.body).toContain('name="code"');
+
     const admitted = await byPassword.submit(codePage, {
       code: client.sandbox.secondFactorCode('admin@example.test') ?? '',
     });
@@ -70,6 +72,7 @@ describe('the console', () => {
     const notFound = await fetch(url, { headers: { accept: 'text/html,*/*' } });
     expect([notFound.status, notFound.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8']);
     expect(await notFound.text()).toContain('<strong>Sandbox</strong>');
+
     const program = await fetch(url, { headers: { accept: 'application/json' } });
     expect([program.status, await program.text()]).toEqual([404, 'Not Found']);
   });
@@ -88,10 +91,12 @@ describe('a connected app', () => {
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
     const secret = secretOn(page.body) ?? '';
     expect(secret.length).toBeGreaterThan(40);
+
     const { authorization_endpoint, token_endpoint = '' } = client.config.serverMetadata();
     expect(page.body).toContain(`<code>${authorization_endpoint}</code>`);
     expect(page.body).toContain(`<code>${token_endpoint}</code>`);
     expect((await admin.browser.get(page.url)).body).not.toContain(secret);
+
     const attempt = (clientSecret: string) => {
       const config = new oidc.Configuration(
         client.config.serverMetadata(),
@@ -103,6 +108,7 @@ describe('a connected app', () => {
       return oidc.refreshTokenGrant(config, 'unknown').catch(({ error, status }) => error ?? status);
     };
     expect(await attempt(secret)).toBe('invalid_grant');
+
     const renewed = await admin.browser.submit(
       await admin.browser.get(page.url),
       {},
@@ -116,6 +122,7 @@ describe('a connected app', () => {
     const urls = ['http://app.example.com/cb', 'https://*.example.com/cb#x', 'https://a@b.example/../cb', '/cb', '/cb'];
     const page = await register({ callbackUrls: urls.join('\n'), name: 'Faulty <b>' });
     expect(page.status).toBe(400);
+
     for (const fault of [
       'Entry 1: must begin with https',
       '(not_https)',
@@ -144,6 +151,7 @@ describe('a connected app', () => {
     const scope = 'openid platform_read_only offline_access';
     const tokens = await client.signIn({ as, scope });
     expect([tokens.expires_in, (await client.thread(tokens.access_token)).status]).toEqual([7, 200]);
+
     const narrowed = await admin.browser.submit(
       await admin.browser.get(page.url),
       { accessTokenSeconds: '9' },
@@ -151,6 +159,7 @@ describe('a connected app', () => {
     );
     expect(narrowed.status).toBe(200);
     expect((await client.signIn({ as, scope })).expires_in).toBe(9);
+
     await admin.browser.submit(narrowed, {}, { button: 'Remove the app' });
     expect((await client.thread(tokens.access_token)).status).toBe(401);
     expect((await createBrowser().get((await client.begin(scope, {}, as)).url)).status).toBe(400);
@@ -163,9 +172,11 @@ describe('a connected app', () => {
       backchannelLogoutUri: 'http://127.0.0.1:9/logout',
     });
     expect([secretOn(keyed.body), keyed.body.includes('127.0.0.1:9/logout')]).toEqual([undefined, true]);
+
     const changes = { method: 'client_secret_basic', jwksUri: '', backchannelLogoutUri: '' };
     const page = await admin.browser.submit(keyed, changes, { button: 'Save' });
     expect(page.body).not.toMatch(/127\.0\.0\.1:9\/(jwks|logout)/);
+
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
     const as = new oidc.Configuration(client.config.serverMetadata(), clientId, secretOn(page.body));
     oidc.allowInsecureRequests(as);
@@ -199,14 +210,17 @@ describe('users', () => {
     });
     expect(added.body).toContain('their own');
     expect(added.body).not.toContain('a longer one');
+
     const browser = createBrowser();
     const { url, finish } = await client.begin();
     const login = await browser.get(url);
     expect((await browser.submit(login, { login: 'nia@example.test', password: PASSWORD })).status).toBe(422);
+
     const consent = await browser.submit(login, { login: 'nia@example.test', password: 'a longer one' });
     const tokens = await finish(await browser.submit(consent, {}, { button: 'Allow' }));
     expect(tokens.claims()).toMatchObject({ name: 'Nia Brandt', groups: ['staff', 'readers'] });
     expect((await client.thread(tokens.access_token)).status).toBe(200);
+
     const twice = await admin.browser.submit(await admin.open('/users'), {
       login: 'nia@example.test',
       name: 'Other',
@@ -225,8 +239,10 @@ describe('users', () => {
     await expect(oidc.refreshTokenGrant(client.config, tokens.refresh_token ?? '')).rejects.toMatchObject({
       error: 'invalid_grant',
     });
+
     const loginPage = await browser.get((await client.begin()).url);
     expect((await browser.submit(loginPage, { login: 'second@example.test', password: PASSWORD })).status).toBe(422);
+
     await admin.browser.submit(page, {}, { button: 'Enable' });
     expect((await client.signIn({ login: 'second@example.test' })).access_token).toBeTruthy();
   });
@@ -246,6 +262,7 @@ describe('users', () => {
     const disabled = await admin.browser.submit(user, {}, { button: 'Disable' });
     const page = await browser.submit(codePage, { code: client.sandbox.secondFactorCode(login) ?? '' });
     expect(page.body).toContain('name="password"');
+
     await admin.browser.submit(disabled, {}, { button: 'Enable' });
   });
 });

@@ -61,6 +61,7 @@ describe('faults that replace the response', () => {
   it('cut the connection before or during the response', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'reset', times: 1 });
     await expect(anyPlatformPath()).rejects.toThrow('fetch failed');
+
     client.sandbox.faults.set({ listener: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
     const response = await anyPlatformPath();
     expect(response.status).toBe(200);
@@ -81,6 +82,7 @@ describe('faults that replace the response', () => {
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject({
       error: 'invalid_grant',
     });
+
     client.sandbox.faults.set({ ...scripted, status: 400, body: '' });
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toThrow();
     expect((await oidc.refreshTokenGrant(client.config, refresh_token)).access_token).toBeTruthy();
@@ -93,6 +95,7 @@ describe('faults that change a response', () => {
     const started = performance.now();
     expect((await anyPlatformPath()).status).toBe(401);
     expect(performance.now() - started).toBeGreaterThan(140);
+
     const gate = Promise.withResolvers<void>();
     client.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: gate.promise });
     let hasResponse = false;
@@ -102,6 +105,7 @@ describe('faults that change a response', () => {
     });
     await expect.poll(() => client.sandbox.requests.count('GET /1/threads/current')).toBe(2);
     expect(hasResponse).toBe(false);
+
     gate.resolve();
     expect(await pending).toBe(401);
   });
@@ -129,6 +133,7 @@ describe('faults that change a response', () => {
       times: 1,
     });
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toThrow();
+
     const refused = { error: 'invalid_grant' };
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject(refused);
   });
@@ -174,8 +179,10 @@ describe('the scope of a fault', () => {
     expect(faults.take('platform', 'POST', '/1/threads')).toBeUndefined();
     expect(faults.take('bin-lookup-service', 'GET', '/1/threads')).toBeUndefined();
     expect(faults.take('platform', 'GET', '/1/threads/current')?.kind).toBe('error');
+
     const off = faults.set({ listener: 'platform', kind: 'garbage' });
     expect(faults.take('platform', 'GET', '/1/threads')?.kind).toBe('garbage');
+
     off();
     expect(faults.take('platform', 'GET', '/1/threads')?.kind).toBe('error');
     expect(faults.take('platform', 'GET', '/1/threads')).toBeUndefined();
@@ -197,8 +204,10 @@ describe('recorded requests', () => {
     expect(requests.count('GET /1/threads/current')).toBe(2);
     expect(requests.count('GET /1/threads/current', 'bin-lookup-service')).toBe(0);
     expect(requests.counts()).toEqual({ 'GET /1/threads/current': 2 });
+
     const [first] = requests.latest('platform');
     expect(first).toMatchObject({ url: '/1/threads/current?q=1', headers: { 'x-probe': 'Seen', cookie: 'a=1' } });
+
     requests.reset();
     expect(requests.latest()).toEqual([]);
     expect(requests.count('GET /1/threads/current')).toBe(0);

@@ -48,6 +48,7 @@ describe('Gatehouse', () => {
     );
     const readAll = async () => (await Promise.all(readers.map((read) => read()))).map(({ status }) => status);
     expect(await readAll()).toEqual([200, 200]);
+
     const before = site.sandbox.requests.count('POST /token');
     advanceClock(LIFETIME_SECONDS + 0.1);
     expect(await readAll()).toEqual([200, 200]);

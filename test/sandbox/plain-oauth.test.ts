@@ -87,6 +87,7 @@ describe('a confidential client without PKCE', () => {
   it('gets its tokens with curl', async () => {
     const back = await allow(urlOf({ scope: SCOPE, state: 'xyz' }));
     expect(back.searchParams.get('state')).toBe('xyz');
+
     const form = {
       grant_type: 'authorization_code',
       code: back.searchParams.get('code') ?? '',
@@ -168,6 +169,7 @@ describe('PKCE', () => {
     };
     expect(await register('none')).toContain('requires PKCE');
     expect(await register('client_secret_basic')).toBeNull();
+
     await other.sandbox.close();
   });
 
@@ -212,6 +214,7 @@ describe('the scope of a request', () => {
     const tokens = await tokensFor({ nonce: 'n-1', max_age: '3600', acr_values: 'pwd' });
     expect(tokens.scope).toMatch(/^openid /);
     expect(decodeJwt(tokens.id_token ?? '')).toMatchObject({ nonce: 'n-1', auth_time: expect.any(Number) });
+
     const without = await createBrowser().get(urlOf({ client_id: NARROW.clientId, nonce: 'n-1' }));
     expect(new URL(without.url).searchParams.get('error_description')).toContain('openid scope must be requested');
   });
@@ -224,7 +227,9 @@ describe('the scope of a request', () => {
       method: 'POST',
       headers: { authorization: `Basic ${btoa(`${as.clientId}:${encodeURIComponent(as.clientSecret)}`)}` },
       body: new URLSearchParams({
-        ...{ response_type: 'code', client_id: as.clientId, redirect_uri: CALLBACK_URL },
+        response_type: 'code',
+        client_id: as.clientId,
+        redirect_uri: CALLBACK_URL,
         ...more,
       }),
     });
@@ -243,9 +248,11 @@ describe('the scope of a request', () => {
     const url = urlOf({ scope: `openid ${SCOPE}` });
     const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
     expect(consent.body).toContain('Keep this access while you are away');
+
     await browser.submit(consent, {}, { button: 'Allow' });
     const again = await browser.get(url);
     expect(again.url.startsWith(CALLBACK_URL)).toBe(true);
+
     const { body } = await exchange(new URL(again.url).searchParams.get('code') ?? '');
     expect(body).toMatchObject({ scope: `openid ${SCOPE}`, refresh_token: expect.any(String) });
   });
@@ -267,12 +274,15 @@ describe('the scope of a request', () => {
     const login = await browser.get(`${other.sandbox.issuer}/authorize?${new URLSearchParams(params)}`);
     const consent = await browser.submit(login, { login: 'user@example.test', password: PASSWORD });
     expect(consent.body).not.toContain('while you are away');
+
     const { open } = await openConsole(other);
     expect((await open(`/apps/${client_id}`)).body).toContain('without the grant type refresh_token');
     expect((await open(`/apps/${NARROW.clientId}`)).body).toContain('offline_access is not allowed');
     expect((await open(`/apps/${CLIENT.clientId}`)).body).toContain('requests offline_access and the user allows it');
+
     const url = `${other.sandbox.issuer}/authorize?${new URLSearchParams({ ...params, client_id: NARROW.clientId })}`;
     expect(new URL((await createBrowser().get(url)).url).searchParams.get('error')).toBe('invalid_scope');
+
     await other.sandbox.close();
   });
 });
@@ -296,6 +306,7 @@ describe('an error', () => {
       error: 'access_denied',
       error_description: 'The user cancelled the sign-in.',
     });
+
     const again = await browser.get(urlOf({ scope: SCOPE }));
     const consent = await browser.submit(again, { login: 'user@example.test', password: PASSWORD });
     expect(paramsOf((await browser.submit(consent, {}, { button: 'Deny' })).url)).toMatchObject({
@@ -334,6 +345,7 @@ describe('an error', () => {
       401,
       { error: 'invalid_client', error_description: 'client authentication failed: invalid secret provided' },
     ]);
+
     const page = await refusalFor('text/html');
     expect([page.status, page.headers.get('content-type')]).toEqual([401, 'text/html; charset=utf-8']);
     expect(await page.text()).toContain('<dd>client authentication failed: invalid secret provided</dd>');

@@ -14,6 +14,7 @@ describe('provider records', () => {
     await tokens.upsert('a', { grantId: 'g' }, 60);
     clock.ms = 59_999;
     expect(await tokens.find('a')).toEqual({ grantId: 'g' });
+
     clock.ms = 60_000;
     expect(await tokens.find('a')).toBeUndefined();
   });
@@ -23,8 +24,10 @@ describe('provider records', () => {
     const [sessions, tokens] = [adapterFor('Session'), adapterFor('AccessToken')];
     await sessions.upsert('s', { uid: 'u' }, 60);
     expect(await sessions.findByUid('u')).toEqual({ uid: 'u' });
+
     await sessions.destroy('s');
     expect(await sessions.findByUid('u')).toBeUndefined();
+
     await sessions.upsert('s', { grantId: 'g' }, 60);
     await tokens.upsert('a', { grantId: 'g' }, 60);
     await tokens.revokeByGrantId('g');
@@ -50,6 +53,7 @@ describe('provider records', () => {
     await tokens.upsert('t0', {}, 60);
     await tokens.upsert('late', {}, 60);
     expect(await tokens.find('t1')).toBeDefined();
+
     await tokens.upsert('later', {}, 60);
     expect(await tokens.find('t1')).toBeUndefined();
     expect(await tokens.find('t0')).toBeDefined();

@@ -21,6 +21,7 @@ describe('the count of calls', () => {
       'X-Company-RateLimit-Limit': '600',
       'X-Company-RateLimit-Remaining': '599',
     });
+
     const { clock, count } = limitsAt({ response: '503' });
     const statuses = () => Array.from({ length: 51 }, () => count('u').refusedWith);
     for (let minute = 0; minute < 15; minute += 1) {
@@ -29,6 +30,7 @@ describe('the count of calls', () => {
     }
     const spent = count('u');
     expect([spent.refusedWith, spent.headers['X-Ratelimit-Limit']]).toEqual([503, '750']);
+
     clock.ms = START_MS + 3_600_000;
     expect(count('u').refusedWith).toBeUndefined();
   });
@@ -41,9 +43,11 @@ describe('the count of calls', () => {
       503,
     ]);
     expect(count('b').refusedWith).toBeUndefined();
+
     clock.ms += 20_000;
     const refused = count('b');
     expect([refused.refusedWith, refused.headers['X-Company-Retry-After']]).toEqual([503, '40']);
+
     clock.ms += 40_000;
     expect(count('b').refusedWith).toBeUndefined();
   });
@@ -53,6 +57,7 @@ describe('the count of calls', () => {
     count('a');
     const { refusedWith, headers } = count('a');
     expect([refusedWith, headers['X-Ratelimit-Reset']]).toEqual([429, '0']);
+
     const free = limitsAt({ perUserPerMinute: 1 });
     free.count('a');
     const over = free.count('a');
@@ -71,6 +76,7 @@ describe('at the platform', () => {
     const { access_token } = await client.signIn({ browser: createBrowser() });
     const first = await client.thread(access_token);
     expect([first.status, first.headers.get('x-ratelimit-remaining')]).toEqual([200, '0']);
+
     const over = await client.thread(access_token);
     expect([over.status, over.statusText, over.headers.get('x-ratelimit-remaining')]).toEqual([
       503,
@@ -82,6 +88,7 @@ describe('at the platform', () => {
       error_code: 503,
       error_description: 'Over Rate Limit',
     });
+
     client.sandbox.rateLimits.response = '429';
     const refused = await client.thread(access_token);
     expect([refused.status, refused.headers.get('x-ratelimit-reset')]).toEqual([429, '0']);

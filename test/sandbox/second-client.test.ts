@@ -70,6 +70,7 @@ describe('an app registered', () => {
   it('by dynamic registration can use the whole flow, and is listed in the console', async () => {
     const as = await registration({ client_name: 'Robot <bot>' }, INITIAL_ACCESS_TOKEN);
     await expectWholeFlow(as);
+
     const list = (await admin.open('/apps')).body;
     expect(list).toContain('Robot &lt;bot&gt;');
     expect(list).toContain('by dynamic registration');
@@ -91,6 +92,7 @@ describe('an app registered', () => {
       expect((await manage('DELETE', wrongToken)).status).toBe(401);
     }
     expect(await (await manage('GET', registration_access_token)).json()).toMatchObject({ client_name: 'Managed' });
+
     await admin.browser.submit(
       await admin.open(`/apps/${client_id}`),
       { accessTokenSeconds: '77' },
@@ -102,6 +104,7 @@ describe('an app registered', () => {
     expect([changed.status, renamed]).toMatchObject([200, { client_name: 'Renamed' }]);
     expect((await admin.open(`/apps/${client_id}`)).body).toMatch(/name="accessTokenSeconds"[^>]*value="77"/);
     expect((await manage('DELETE', registration_access_token)).status).toBe(401);
+
     const wild = await manage('PUT', next, { ...changes, redirect_uris: ['https://*.example.com/cb'] });
     expect(wild.status).toBe(400);
     expect((await manage('DELETE', next)).status).toBe(204);
@@ -127,6 +130,7 @@ describe('an app registered', () => {
         body: JSON.stringify({ redirect_uris: [CALLBACK_URL] }),
       });
     expect((await register()).status).toBe(401);
+
     const guessed = await register('Bearer guess');
     expect([guessed.status, await guessed.json()]).toEqual([401, expect.objectContaining({ error: 'invalid_token' })]);
     expect(guessed.headers.get('www-authenticate')).toContain('error="invalid_token"');
@@ -152,15 +156,18 @@ describe('an API token', () => {
     const { page, token } = await create({ user: 'sbx-00u2', lifetime: 'day' });
     expect(token).toMatch(/^sbxt_[\w-]{43}$/);
     expect(page.body).toMatch(/Last used<\/dt><dd>\s*never/);
+
     const response = await client.thread(token);
     expect([response.status, await response.json()]).toMatchObject([
       200,
       { thread: { author: { name: 'Sven Lindqvist' } } },
     ]);
+
     const later = await admin.browser.get(page.url);
     expect(later.body).not.toContain(token);
     expect(later.body).toMatch(/Last used<\/dt><dd>\s*<time/);
     expect((await admin.open('/tokens')).body).not.toContain(token);
+
     await admin.browser.submit(later, {}, { button: 'Revoke' });
     expect((await client.thread(token)).status).toBe(401);
   });
@@ -178,6 +185,7 @@ describe('an API token', () => {
     });
     expect(await current.json()).toMatchObject({ name: 'Report robot', is_robot: true });
     expect((await client.thread(token)).status).toBe(200);
+
     const browser = createBrowser();
     const login = await browser.get((await client.begin(FULL_SCOPE)).url);
     const refused = await browser.submit(login, {

@@ -43,6 +43,7 @@ describe('codes', () => {
     expect(factor.accept(account, `${first.slice(0, 3)} ${first.slice(3)}`)).toBe(true);
     expect(factor.accept(account, first)).toBe(false);
     expect(factor.currentCode(account)?.code).not.toBe(first);
+
     const step = stepAt(clock.ms);
     expect(factor.accept(account, codeAt(account.totpSecret ?? '', step - 1))).toBe(true);
     expect(factor.accept(account, codeAt(account.totpSecret ?? '', step - 2))).toBe(false);
@@ -57,6 +58,7 @@ describe('an app that requests the second factor', () => {
     const { url, finish } = await beginWithMfa('consent');
     const codePage = await browser.submit(await browser.get(url), { login: ADMIN, password: PASSWORD });
     expect(codePage.body).toContain('Your second factor');
+
     const consent = await browser.submit(codePage, { code: code() });
     const claims = (await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims();
     expect(claims).toMatchObject({ acr: 'mfa', amr: ['pwd', 'otp', 'mfa'] });
@@ -66,10 +68,12 @@ describe('an app that requests the second factor', () => {
     const browser = createBrowser();
     const plain = await client.signIn({ browser, login: ADMIN, scope: 'openid platform_read_only' });
     expect(plain.claims()).toMatchObject({ acr: 'pwd', amr: ['pwd'] });
+
     const { url, finish } = await beginWithMfa('');
     const page = await browser.get(url.replace(/&prompt=/, ''));
     expect([page.body.includes('name="code"'), page.body.includes('name="password"')]).toEqual([true, false]);
     expect((await finish(await browser.submit(page, { code: code() }))).claims()?.acr).toBe('mfa');
+
     const again = await beginWithMfa('none');
     expect((await again.finish(await browser.get(again.url))).claims()?.acr).toBe('mfa');
   });
@@ -133,6 +137,7 @@ it('the second factor is required at every sign-in with the setting always', asy
   const consent = await browser.submit(page, { code: strict.sandbox.secondFactorCode(ADMIN) ?? '' });
   expect((await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims()?.acr).toBe('mfa');
   expect((await strict.signIn({ login: 'user@example.test' })).claims()?.acr).toBe('pwd');
+
   await strict.sandbox.close();
 });
 
@@ -143,11 +148,14 @@ describe('networks of an account', () => {
     const admin = await openConsole(client);
     const save = async (networks: string) => admin.browser.submit(await admin.open('/users/sbx-00u2'), { networks });
     expect((await save('192.0.2.0/24\nnonsense')).body).toContain('is not an address or a CIDR');
+
     await save('192.0.2.0/24');
     const loginPage = await browser.get((await client.begin()).url);
     expect(loginPage.body).toContain('name="password"');
+
     const refused = await browser.submit(loginPage, { login: 'second@example.test', password: PASSWORD });
     expect([refused.status, refused.body.includes('only from certain networks')]).toEqual([403, true]);
+
     await save('127.0.0.0/8');
     expect((await client.signIn({ browser, login: 'second@example.test' })).claims()?.sub).toBe('sbx-00u2');
   });
@@ -161,6 +169,7 @@ it('a user who signs in while another user is signed in must confirm the switch,
   const question = await browser.submit(await browser.get(url), login);
   expect(question.body).toContain('Switch accounts?');
   expect(question.body).not.toContain('<script');
+
   const consent = await browser.submit(question, {}, { button: 'Switch' });
   expect((await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims()?.sub).toBe('sbx-00u2');
 });

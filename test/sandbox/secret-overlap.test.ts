@@ -43,6 +43,7 @@ it('the old secret expires at the chosen time, and the page shows the time', asy
 
   const third = await replace('hour');
   expect([await works(first), await works(second.secret), await works(third.secret)]).toEqual([false, true, true]);
+
   advanceClock(60 * 60 + 1);
   expect([await works(second.secret), await works(third.secret)]).toEqual([false, true]);
   expect((await admin.browser.get(`${client.sandbox.issuer}/console/apps/${CLIENT.clientId}`)).body).not.toContain(

@@ -33,8 +33,10 @@ describe('a seed', () => {
       'second@example.test',
       'admin@example.test',
     ]);
+
     const response = await thread(API_TOKEN);
     expect(await response.json()).toMatchObject({ thread: { id: 'TEAMPLAN', title: 'Plan' }, html: '<h1>Plan</h1>' });
+
     const query = new URLSearchParams({
       client_id: 'team-board',
       response_type: 'code',
@@ -48,6 +50,7 @@ describe('a seed', () => {
     const consent = await browser.submit(login, { login: 'lena@example.test', password: 'lena-has-her-own' });
     expect(consent.body).toContain('Lena Voss');
     expect((await createBrowser().get(sandbox.issuer)).body).toContain('Una Seeded');
+
     await sandbox.close();
   });
 
@@ -146,6 +149,7 @@ describe('a seed', () => {
       'tokens[1].user: there is no user robot@example.test',
       'threads[0].author: there is no user robot@example.test',
     ]);
+
     const { threads, users } = GOOD;
     expect(
       readSeed(JSON.stringify({ users, threads: [threads[0], { ...threads[0], id: 'TEAMPLAN2' }] })).faults,
@@ -160,6 +164,7 @@ describe('a seed', () => {
     if (seed === undefined) throw new Error('the seed of this test is wrong');
     const { sandbox } = await startForeignClient({ seed });
     expect(sandbox.accounts.map(({ login }) => login)).toEqual(['only@example.test']);
+
     await sandbox.close();
   });
 });

@@ -22,6 +22,7 @@ describe('signing in', () => {
     const tokens = await client.signIn({ login: 'admin@example.test' });
     const expected = { name: 'Ada Moreau', email: 'admin@example.test', groups: ['gatehouse-admins'] };
     expect(tokens.claims()).toMatchObject({ ...expected, amr: ['pwd'] });
+
     const subject = tokens.claims()?.sub ?? '';
     expect(await oidc.fetchUserInfo(client.config, tokens.access_token, subject)).toMatchObject(expected);
     expect(tokens.access_token).not.toContain('.');
@@ -32,8 +33,10 @@ describe('signing in', () => {
     const lean = await startForeignClient({ claimsInIdToken: false });
     const tokens = await lean.signIn();
     expect(tokens.claims()?.name).toBeUndefined();
+
     const userinfo = await oidc.fetchUserInfo(lean.config, tokens.access_token, tokens.claims()?.sub ?? '');
     expect(userinfo).toMatchObject({ name: 'Uma Okafor', email: 'user@example.test', groups: [] });
+
     await lean.sandbox.close();
   });
 
@@ -50,6 +53,7 @@ describe('signing in', () => {
     expect(wrong.status).toBe(422);
     expect(wrong.body).toContain('role="alert"');
     expect(wrong.body).not.toContain('guess');
+
     const consent = await browser.submit(wrong, { password: PASSWORD });
     const tokens = await finish(await browser.submit(consent, {}, { button: 'Allow' }));
     expect(tokens.claims()?.sub).toBe('sbx-00u1');
@@ -60,6 +64,7 @@ describe('signing in', () => {
     await client.signIn({ browser });
     const again = await browser.get((await client.begin()).url);
     expect(again.body).not.toContain('name="login"');
+
     const other = await createBrowser().get((await client.begin()).url);
     expect(other.body).toContain('name="login"');
   });
@@ -68,10 +73,12 @@ describe('signing in', () => {
     const browser = createBrowser();
     await client.signIn({ browser });
     expect(client.config.serverMetadata().prompt_values_supported).toContain('select_account');
+
     const hints = { prompt: 'select_account consent', login_hint: 'second@example.test', ui_locales: 'de en' };
     const { url, finish } = await client.begin('openid profile email', hints);
     const login = await browser.get(url);
     expect(login.body).toMatch(/name="login"[^>]* value="second@example.test"/);
+
     const switching = await browser.submit(login, { password: PASSWORD });
     const consent = await browser.submit(switching, {}, { button: 'Switch' });
     const tokens = await finish(await browser.submit(consent, {}, { button: 'Allow' }));
@@ -90,6 +97,7 @@ describe('signing in', () => {
     const stolen = await createBrowser().submit(page, { login: 'user@example.test', password: PASSWORD });
     expect(stolen.status).toBe(400);
     expect(stolen.body).toContain('start again');
+
     await browser.submit(page, {}, { button: 'Cancel' });
     expect((await browser.submit(page, { login: 'user@example.test', password: PASSWORD })).status).toBe(400);
   });
@@ -97,10 +105,12 @@ describe('signing in', () => {
   it('has pages without scripts, with a policy that allows forms to redirect to the app', async () => {
     const page = await createBrowser().get((await client.begin()).url);
     expect(page.body).not.toContain('<script');
+
     const policy = page.headers.get('content-security-policy');
     expect(policy).toContain("default-src 'none'");
     expect(policy).not.toContain('form-action');
     expect(page.body).toContain('Sandbox');
+
     for (const asset of ['pico.min.css', 'sandbox.css', 'icon.svg']) {
       expect((await fetch(`${client.sandbox.issuer}/assets/${asset}`)).status).toBe(200);
     }

@@ -30,6 +30,7 @@ describe('sign-out at the identity provider', () => {
     const question = await browser.get(url);
     expect(question.body).toContain('Uma Okafor');
     expect(question.body).not.toContain('<script');
+
     const back = await browser.submit(question);
     expect(back.url).toBe(`${SIGNED_OUT_URL}?state=the-state`);
     expect(await asksForPassword(browser)).toBe(true);
@@ -52,6 +53,7 @@ describe('sign-out at the identity provider', () => {
     const { url } = await signedIn();
     const back = await createBrowser().get(url);
     expect(back.url).toBe(`${SIGNED_OUT_URL}?state=the-state`);
+
     const bare = await createBrowser().get(`${client.sandbox.issuer}/sign-out`);
     expect([bare.status, bare.body.includes('You are signed out here')]).toEqual([200, true]);
   });

@@ -37,11 +37,14 @@ describe('starting and stopping', () => {
   it('listens beyond loopback with two options, and uses the public host in its URLs', async () => {
     const options = { ...parts, host: '0.0.0.0', beyondLoopback: true };
     await expect(startSandbox(options)).rejects.toThrow('--public-host');
+
     const sandbox = await startSandbox({ ...options, publicHost: 'sandbox.internal' });
     expect(new URL(sandbox.issuer).hostname).toBe('sandbox.internal');
+
     const { port } = new URL(sandbox.issuer);
     const discovery = await fetch(`http://127.0.0.1:${port}/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({ issuer: sandbox.issuer });
+
     await sandbox.close();
   });
 
@@ -54,13 +57,16 @@ describe('starting and stopping', () => {
     await expect(startSandbox({ ...parts, port: port - 1 })).rejects.toThrow(
       `Port ${port} is in use. Port ${port + 1} is in use. The sandbox needs`,
     );
+
     await sandbox.close();
     const blocker = createServer().listen(port + 2, '127.0.0.1');
     await once(blocker, 'listening');
     await expect(startSandbox({ ...parts, port })).rejects.toThrow(`Port ${port + 2} is in use`);
+
     const probe = createServer().listen(port, '127.0.0.1');
     await once(probe, 'listening');
     expect((probe.address() as AddressInfo).port).toBe(port);
+
     await Promise.all([blocker, probe].map((server) => new Promise((resolve) => server.close(resolve))));
   });
 
@@ -78,6 +84,7 @@ describe('starting and stopping', () => {
     const early = [port, port + 1, port + 2].map(statusOf);
     const sandbox = await starting;
     expect(await Promise.all(early)).toEqual([200, 404, 200]);
+
     await sandbox.close();
   });
 
@@ -100,22 +107,27 @@ describe('node src/sandbox.ts', () => {
     await expect.poll(output).toContain('Stop it with');
     expect(output()).toMatch(/^The sandbox is ready\./);
     expect(output()).not.toMatch(/warning/i);
+
     const discovery = await fetch(`http://127.0.0.1:${port}/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({ issuer: `http://127.0.0.1:${port}` });
+
     const bin = async (headers = {}) => (await fetch(`http://127.0.0.1:${port + 2}/45717360`, { headers })).status;
     expect(output()).toContain('with the only key');
     expect(await bin()).toBe(200);
     expect(await bin({ authorization: `Basic ${btoa('the only key:')}` })).toBe(200);
     expect(await bin({ authorization: 'Bearer another' })).toBe(401);
+
     const browser = createBrowser();
     const login = await browser.get(`http://127.0.0.1:${port + 2}/account/sign-in`);
     const consent = await browser.submit(login, { login: 'user@example.test', password: PASSWORD });
     const account = await browser.submit(consent, {}, { button: 'Allow' });
     expect(account.url).toBe(`http://127.0.0.1:${port + 2}/account`);
+
     child.kill('SIGTERM');
     expect(await ended).toEqual([0, null]);
     expect(output()).not.toMatch(/warning|"level"/i);
     expect(readdirSync(folder)).toEqual([]);
+
     rmSync(folder, { recursive: true });
   });
 
@@ -127,9 +139,11 @@ describe('node src/sandbox.ts', () => {
       await expect.poll(output).toContain('Stop it with');
       expect(output()).toContain('without accounts, which need the sandbox on loopback');
       expect((await fetch(`http://127.0.0.1:${port + 2}/45717360`)).status).toBe(200);
+
       const card = await fetch(`http://127.0.0.1:${port + 2}/424242`);
       expect(card.headers.get('gatehouse-test-data')).toBe('true');
       expect((await fetch(`http://127.0.0.1:${port + 2}/account`)).status).toBe(400);
+
       child.kill('SIGTERM');
       expect(await ended).toEqual([0, null]);
     },
@@ -140,14 +154,17 @@ describe('node src/sandbox.ts', () => {
     const second = run({ SANDBOX_PORT: new URL(sandbox.issuer).port });
     expect(await second.ended).toEqual([1, null]);
     expect(second.output()).toMatch(/^Port \d+ is in use\..*SANDBOX_PORT.*\n$/);
+
     await sandbox.close();
   });
 
   it('--help lists every setting as an option and as a variable', async () => {
     const help = run({}, '--help');
     expect(await help.ended).toEqual([0, null]);
+
     const options = createCommand('').options.filter(({ envVar }) => envVar !== undefined);
     expect(options.length).toBeGreaterThan(15);
+
     const text = help.output().replaceAll(/\s+/g, ' ');
     for (const { long, envVar } of options) {
       expect(text).toContain(` ${long} `);
@@ -155,6 +172,7 @@ describe('node src/sandbox.ts', () => {
     }
     const secrets = [...readFileSync(MAIN, 'utf8').matchAll(/process\.env\.(\w+)/g)].map(([, name = '']) => name);
     expect(secrets).toContain('SANDBOX_CLIENT_SECRET');
+
     for (const secret of [...secrets, ADMIN_TOTP_SECRET]) expect(text).toContain(secret);
   });
 
@@ -178,6 +196,7 @@ describe('node src/sandbox.ts', () => {
       expect.stringContaining('--refresh-policy (SANDBOX_REFRESH_POLICY) must be one of'),
       expect.stringContaining('--grace-seconds (SANDBOX_GRACE_SECONDS) must be 1 or more'),
     ]);
+
     const missing = run({}, '--seed', '/nowhere/seed.json');
     expect(await missing.ended).toEqual([1, null]);
     expect(missing.output()).toContain('/nowhere/seed.json is wrong:\n- It cannot be read');

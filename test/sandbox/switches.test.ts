@@ -19,7 +19,8 @@ async function refresh(refreshToken: string, resource?: string) {
     method: 'POST',
     headers: { authorization: `Basic ${btoa(`${CLIENT.clientId}:${CLIENT.clientSecret}`)}` },
     body: new URLSearchParams({
-      ...{ grant_type: 'refresh_token', refresh_token: refreshToken },
+      grant_type: 'refresh_token',
+      refresh_token: refreshToken,
       ...(resource !== undefined && { resource }),
     }),
   });
@@ -33,6 +34,7 @@ const readThread = async (accessToken: string) =>
 test('access is allowed, expired and revoked without a sign-in', async () => {
   const { switches } = sandbox;
   expect(switches.isAllowed(ACCESS)).toBe(false);
+
   const first = await refresh(await switches.allow(ACCESS, SCOPES));
   expect(switches.isAllowed(ACCESS)).toBe(true);
   expect(first.scope.split(' ')).toEqual(expect.arrayContaining(SCOPES));
@@ -40,6 +42,7 @@ test('access is allowed, expired and revoked without a sign-in', async () => {
 
   switches.expireAccessTokens(ACCESS);
   expect(await readThread(first.access_token)).toBe(401);
+
   const second = await refresh(first.refresh_token);
   expect(await readThread(second.access_token)).toBe(200);
 
@@ -54,6 +57,7 @@ test('access that is allowed for one resource is refreshed only for that resourc
   const first = await refresh(await switches.allow(ACCESS, SCOPES, platformUrl), platformUrl);
   expect(await readThread(first.access_token)).toBe(200);
   expect(await refresh(first.refresh_token, 'urn:example:reports')).toMatchObject({ error: 'invalid_target' });
+
   switches.revoke(ACCESS);
 });
 
@@ -73,6 +77,7 @@ test('the next signing keys are published first, and then replace the current on
   expect(both.slice(0, before.length)).toEqual(before);
   expect(both.length).toBe(2 * before.length);
   expect(before).toContain(await signing());
+
   switches.signWithNextKeys();
   expect(await published()).toEqual(both.slice(before.length));
   expect(await published()).toContain(await signing());

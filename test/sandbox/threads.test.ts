@@ -40,6 +40,7 @@ it('the page requires sign-in, and shows a document only to users who share it',
   const other = createBrowser();
   const refused = await other.submit(await other.get(link), { login: 'second@example.test', password: PASSWORD });
   expect([refused.status, refused.body.includes('not shared with you')]).toEqual([404, true]);
+
   const owner = createBrowser();
   const shown = await owner.submit(await owner.get(link), { login: 'user@example.test', password: PASSWORD });
   expect([shown.status, shown.body.includes('Where we are')]).toEqual([200, true]);
@@ -67,10 +68,13 @@ it('outside their networks, a user must sign in again and is refused', async () 
   await saveNetworks('192.0.2.0/24');
   const outside = await owner.get(link);
   expect(outside.body).not.toContain('Where we are');
+
   const refused = await owner.submit(outside, login);
   expect([refused.status, refused.body.includes('Not allowed from here')]).toEqual([403, true]);
+
   await saveNetworks('127.0.0.0/8');
   expect((await owner.get(link)).body).toContain('Where we are');
+
   await saveNetworks('');
 });
 

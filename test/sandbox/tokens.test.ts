@@ -18,6 +18,7 @@ describe('the platform', () => {
     const second = await client.signIn({ login: 'second@example.test' });
     const [one, two] = await Promise.all([client.thread(first.access_token), client.thread(second.access_token)]);
     expect([one.status, two.status]).toEqual([200, 200]);
+
     const [a, b] = [await one.json(), await two.json()] as { thread: { author: { name: string } }; html: string }[];
     expect(a?.thread.author.name).toBe('Uma Okafor');
     expect(b?.thread.author.name).toBe('Sven Lindqvist');
@@ -64,6 +65,7 @@ describe('the platform', () => {
     advanceClock(2);
     const response = await brief.thread(access_token);
     expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
+
     await brief.sandbox.close();
   });
 
@@ -73,6 +75,7 @@ describe('the platform', () => {
     expect(response.status).toBe(403);
     expect(response.headers.get('www-authenticate')).toContain('error="insufficient_scope"');
     expect(await response.json()).toMatchObject({ error: 'insufficient_scope' });
+
     const full = await client.signIn({ scope: 'openid platform_full_access' });
     expect((await client.thread(full.access_token)).status).toBe(200);
   });
@@ -83,6 +86,7 @@ describe('the platform', () => {
       404,
       expect.objectContaining({ error: 'not_found' }),
     ]);
+
     const { access_token } = await client.signIn();
     const posted = await client.thread(access_token, { method: 'POST' });
     expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
@@ -94,6 +98,7 @@ describe('the platform', () => {
     await client.thread(access_token);
     await client.thread(access_token);
     expect(client.sandbox.requests.count('POST /introspect')).toBe(2);
+
     client.sandbox.faults.set({ listener: 'identity-provider', path: '/introspect', kind: 'garbage', times: 1 });
     const failed = await client.thread(access_token);
     expect([failed.status, failed.headers.get('retry-after')]).toEqual([503, '1']);
@@ -132,6 +137,7 @@ describe('revocation', () => {
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject({
       error: 'invalid_grant',
     });
+
     const { url, finish } = await client.begin('openid platform_read_only', { prompt: 'none' });
     const tokens = await finish(await browser.get(url));
     expect((await client.thread(tokens.access_token)).status).toBe(200);
@@ -145,6 +151,7 @@ describe('revocation', () => {
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject({
       error: 'invalid_grant',
     });
+
     const again = await browser.get((await client.begin('openid', { prompt: '' })).url.replace(/&?prompt=/, ''));
     expect(again.body).toContain('Allow Foreign client?');
   });
@@ -156,9 +163,11 @@ describe('clients', () => {
     const two = await startForeignClient({ clients: [CLIENT, other] });
     const { access_token } = await two.signIn();
     expect((await oidc.tokenIntrospection(two.config, access_token)).active).toBe(true);
+
     const otherConfig = new oidc.Configuration(two.config.serverMetadata(), 'other', other.clientSecret);
     oidc.allowInsecureRequests(otherConfig);
     expect((await oidc.tokenIntrospection(otherConfig, access_token)).active).toBe(false);
+
     await two.sandbox.close();
   });
 
@@ -189,6 +198,7 @@ describe('clients', () => {
     expect(await errorOf(CLIENT.clientId, oidc.None())).toBe('invalid_client');
     expect(await errorOf('post', oidc.ClientSecretPost(clientSecret))).toBe('invalid_grant');
     expect(await errorOf('public', oidc.None())).toBe('invalid_grant');
+
     await many.sandbox.close();
   });
 });

@@ -42,8 +42,10 @@ test('the cache is in node_modules, and damaged files are compiled again', () =>
   const folder = programFolder();
   const cache = join(folder, CACHE);
   expect(runIn(folder)).toEqual(SUCCESS);
+
   const files = cachedIn(cache);
   expect(files.length).toBeGreaterThan(10);
+
   // The head of such a file is shorter, and its content longer.
   for (const [index, file] of files.entries()) truncateSync(file, index % 2 ? 0 : 80);
   expect(runIn(folder)).toEqual(SUCCESS);
@@ -69,6 +71,7 @@ test('the cache of the service is in a folder of its user, which commands also u
   const unit = writtenTo(text, '/etc/systemd/system/gatehouse@.service');
   const [, name = ''] = /^CacheDirectory=(\w+)\nCacheDirectoryMode=0700$/m.exec(unit) ?? [];
   expect(unit).toMatch(new RegExp(`^Environment=.*\\bNODE_COMPILE_CACHE=%C/${name}$`, 'm'));
+
   const script = writtenTo(text, '/usr/local/sbin/as-gatehouse');
   expect(script).toMatch(new RegExp(`^set -a$[^]*^NODE_COMPILE_CACHE=/var/cache/${name}$[^]*^set \\+a$`, 'm'));
 });

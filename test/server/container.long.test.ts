@@ -67,6 +67,7 @@ function checkHealth(port: string): Promise<number | null> {
 describe('R90 the Dockerfile', () => {
   test('runs Gatehouse as process 1 of an unprivileged user, with production packages only and no install scripts', () => {
     expect(of('USER')).toEqual(['node']);
+
     // The image is named by its hash, because a tag can be moved.
     const bases = new Set(of('FROM').map((image) => image.replace(' AS dependencies', '')));
     expect([...bases]).toEqual([expect.stringMatching(/^node:26\.\d+\.\d+-slim@sha256:[0-9a-f]{64}$/)]);
@@ -86,6 +87,7 @@ describe('R90 the Dockerfile', () => {
     for (const path of copied) expect(existsSync(join(root, path)), path).toBe(true);
     const kept = [...read('.dockerignore').matchAll(/^!(.+)$/gm)].map(([, path]) => path);
     expect(kept.toSorted()).toEqual([...new Set(copied)].toSorted());
+
     for (const path of ['src/sandbox.ts', 'views/sandbox/login.eta', 'src/demo.ts']) {
       expect([existsSync(join(root, path)), isLeftOut(path)], path).toEqual([true, true]);
     }
@@ -124,6 +126,7 @@ describe('compose.yaml', () => {
     expect(compose).toContain('redis-server - --appendonly yes --appendfsync always --maxmemory-policy noeviction');
     expect(compose).toMatch(/replicas: 2/);
     expect(compose).toMatch(/read_only: true\n\s+cap_drop: \[ALL\]/);
+
     for (const name of ['SESSION_SECRETS', 'ENCRYPTION_KEYS']) {
       expect(compose).toContain(`${name}_FILE: /run/secrets/`);
       expect(compose).not.toContain(`${name}:`);
@@ -137,6 +140,7 @@ describe('compose.yaml', () => {
     skipWithout(context, status === 0 ? undefined : 'python3-yaml');
     const { services, secrets } = JSON.parse(stdout);
     expect(Object.keys(services)).toEqual(['redis', 'gatehouse', 'proxy']);
+
     for (const service of Object.values<Record<string, unknown>>(services)) {
       expect(service).toMatchObject({
         read_only: true,
@@ -182,6 +186,7 @@ describe('compose.yaml', () => {
     const one = (pattern: RegExp) => pattern.exec(compose)?.[1] ?? '';
     const proxy = one(/^ {6}TRUSTED_PROXIES: (\S+)$/m);
     expect(one(/^ {2}proxy:\n(?: {4}.*\n)*? {8}ipv4_address: (\S+)$/m)).toBe(proxy);
+
     const [subnet, given] = [networkOf(one(/- subnet: (\S+)$/m)), networkOf(one(/^ +ip_range: (\S+)$/m))];
     const gateway = one(/^ +gateway: (\S+)$/m);
     expect([proxy, gateway].map((address) => [subnet.check(address), given.check(address)])).toEqual([
@@ -279,6 +284,7 @@ describe('docs/deploy.md on containers', () => {
       const { values, faults } = loadConfig({ env: { ...imageEnv, ...env }, readFile });
       expect([...faults, ...checkStorageConfig(values).faults]).toEqual([]);
       expect(Object.keys(env).filter((name) => /SECRETS$|KEYS$/.test(name))).toEqual([]);
+
       const targets = mounted.map(([, target = '']) => target);
       const named = [...made, values.connectedAppsFile ?? '', values.dataDirectory];
       expect(named.filter((path) => !targets.some((target) => `${path}/`.startsWith(`${target}/`)))).toEqual([]);
@@ -292,6 +298,7 @@ describe('docs/deploy.md on containers', () => {
         .flatMap((steps) => steps.replaceAll('\\\n', ' ').split('\n'))
         .filter((line) => /docker (?:compose )?run /.test(line));
       expect(calls.length).toBe(4);
+
       for (const call of calls) {
         const [, folder = ''] = / -v "\$PWD\/backups:([^:"]+)(?::ro)?" /.exec(call) ?? [];
         expect(call).toMatch(
@@ -364,14 +371,18 @@ describe('R90 the steps of the Dockerfile, run in an empty folder', () => {
         // Each check starts a process, so the first check waits until a port is open.
         await until(() => isReached('127.0.0.1', Number(managementPort)));
         await expect.poll(() => checkHealth(managementPort), { ...LONG_TIMEOUT, interval: 500 }).toBe(0);
+
         const page = await fetch(`${env.PUBLIC_URL}/`, { headers: { accept: 'text/html' } });
         expect([page.status, (await page.text()).includes(`${path}/assets/gatehouse.css`)]).toEqual([200, true]);
+
         const elsewhere = otherAddresses();
         const reached = elsewhere.flatMap((host) => [port, managementPort].map((one) => isReached(host, Number(one))));
         expect(await Promise.all(reached)).toEqual(reached.map(() => true));
+
         child.kill('SIGTERM');
         expect(await ended).toBe(0);
         expect(readdirSync(data)).not.toEqual([]);
+
         const changes = changesOf(before, everythingBut(data, image));
         const compiled = changes.filter((changed) => `${changed}/`.startsWith(`${cache}/`));
         expect(changes.filter((changed) => !compiled.includes(changed))).toEqual([]);

@@ -51,10 +51,12 @@ describe('a demo in the shell of a real Gatehouse', () => {
 
   test('is ready within 10 s, and prints a text that fits the terminal', () => {
     expect(milliseconds).toBeLessThan(READY_MILLISECONDS);
+
     const lines = demo.program.stdout().trimEnd().split('\n');
     // npm first prints the command that it runs.
     expect(lines.length).toBeLessThan(30);
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(110);
+
     for (const text of ['user@example.test', 'second@example.test', 'admin@example.test', 'gatehouse-demo', '45717360'])
       expect(demo.program.stdout()).toContain(text);
   });
@@ -68,6 +70,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
   test('writes its log to the file that the terminal names, and not to the terminal', async () => {
     const file = join(ROOT, said('Log  ').replace('Log', '').trim());
     expect(file).toBe(join(demo.directory, 'demo.log'));
+
     await getJson((await signIn(demo, 'user@example.test', AS_USER)).agent, `${demo.url}/threads/current?app=nobody`);
     await expect.poll(() => readFileSync(file, 'utf8')).toContain('"code":"not_found"');
     expect(demo.program.stdout() + demo.program.stderr()).not.toContain('"level"');
@@ -92,6 +95,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
       await navigateBy(user, () => user.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
       await completeProviderSignIn(user, demo);
       expect(await user.locator('body').innerText()).toContain('Spring launch');
+
       await user.getByLabel('First digits of the card').fill('45717360');
       await navigateBy(user, () => user.getByRole('button', { name: 'Look up' }).click());
       expect(await user.locator('body').innerText()).toContain('Jyske Bank');
@@ -103,31 +107,38 @@ describe('a demo in the shell of a real Gatehouse', () => {
       await completeProviderSignIn(administrator, demo, 'admin@example.test');
       expect(administrator.url()).toBe(await link('Collaboration platform'));
       expect(await administrator.locator('main').innerText()).toMatch(/Last check:\s+Passed/);
+
       await administrator.getByLabel('Another callback URL').fill(/https:\/\/\*\S+/.exec(told)?.[0] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toContain('(wildcard)');
+
       await administrator.getByLabel('Callback URL 2').fill('');
       await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(told)?.[1] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toMatch(/\d+ connections lack platform_full_access/);
+
       await save();
       expect(await administrator.locator('main').innerText()).toContain('Saved.');
 
       await user.goto((await link('your connection')) ?? '');
       await navigateBy(user, () => user.getByRole('button', { name: 'Add permissions' }).click());
       expect(await user.locator('body').innerText()).toContain('Gatehouse demo: Collaboration platform');
+
       await completeProviderSignIn(user, demo);
       expect(await user.locator('main').innerText()).toMatch(/Active[\s\S]*What you allowed[\s\S]*change everything/);
 
       expect(JSON.stringify(curl('/relay/threads/current'))).toContain('Spring launch');
+
       const { url } = curl('/relay/connect-links') as { url: string };
       const other = await openPage({}, /Failed to load resource: the server responded with a status of 403/);
       await other.goto(`${demo.url}/sign-in?app=platform`);
       await completeProviderSignIn(other, demo, 'second@example.test');
       await other.goto(url);
       expect(await other.locator('main').innerText()).toContain('This link is for another user');
+
       await user.goto(url);
       expect(await user.locator('main').innerText()).toContain('Demo service asks you to connect');
+
       await navigateBy(user, () => user.getByRole('button', { name: 'Connect' }).click());
       await completeProviderSignIn(user, demo);
       expect([user.url(), await user.locator('main').innerText()]).toEqual([
@@ -181,10 +192,12 @@ describe('a demo in the shell of a real Gatehouse', () => {
   test('SIGTERM to npm ends every process with 0, and deletes the folder of the demo', async () => {
     const children = demo.program.children();
     expect(children.length).toBeGreaterThan(0);
+
     demo.program.signal('SIGTERM');
     expect(await demo.program.ended).toEqual({ status: 0, signal: null });
     expect(children.filter(isRunning)).toEqual([]);
     expect(existsSync(demo.directory)).toBe(false);
+
     const around = dirname(demo.directory);
     expect(existsSync(around) && readdirSync(around).length === 0).toBe(false);
   });
@@ -206,6 +219,7 @@ describe('on its own', () => {
       code: 'not_found',
       detail: expect.stringContaining('has to sign in first'),
     });
+
     await signIn({ url }, 'user@example.test', AS_USER);
     expect((await call()).status).toBe(200);
 

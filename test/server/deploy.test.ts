@@ -42,30 +42,52 @@ const inContainers = ['docs/deploy.md', 'docs/backup.md'].map((path) => partsOf(
 describe('the programs that the documents call', () => {
   /** The programs of the shell, coreutils, util-linux, findutils, passwd, apt and systemd, which every Debian has. */
   const BARE = [
-    ...['.', ':', 'break', 'cd', 'exit', 'export', 'printf', 'set', 'umask', 'unset'],
-    ...[
-      'base64',
-      'cat',
-      'chmod',
-      'chown',
-      'date',
-      'env',
-      'head',
-      'install',
-      'ln',
-      'ls',
-      'mkdir',
-      'mktemp',
-      'mv',
-      'rm',
-      'sleep',
-    ],
-    ...['apt-get', 'find', 'grep', 'runuser', 'sed', 'sha256sum', 'systemctl', 'tar', 'uname', 'useradd'],
+    '.',
+    ':',
+    'break',
+    'cd',
+    'exit',
+    'export',
+    'printf',
+    'set',
+    'umask',
+    'unset',
+    'base64',
+    'cat',
+    'chmod',
+    'chown',
+    'date',
+    'env',
+    'head',
+    'install',
+    'ln',
+    'ls',
+    'mkdir',
+    'mktemp',
+    'mv',
+    'rm',
+    'sleep',
+    'apt-get',
+    'find',
+    'grep',
+    'runuser',
+    'sed',
+    'sha256sum',
+    'systemctl',
+    'tar',
+    'uname',
+    'useradd',
   ];
   const PACKAGES: Record<string, string[]> = {
-    ...{ 'ca-certificates': [], cron: [], curl: ['curl'], git: ['git'], nginx: ['nginx'] },
+    'ca-certificates': [],
+    cron: [],
+    curl: ['curl'],
+    git: ['git'],
+    nginx: ['nginx'],
     // Node's own archive does not contain libatomic, and does not start without it.
-    ...{ libatomic1: [], openssl: ['openssl'], 'redis-server': [] },
+    libatomic1: [],
+    openssl: ['openssl'],
+    'redis-server': [],
   };
   const installed = onMachine.flatMap((part) =>
     [...part.matchAll(/^apt-get install -y --no-install-recommends (.+)$/gm)].flatMap(([, names = '']) =>
@@ -77,6 +99,7 @@ describe('the programs that the documents call', () => {
 
   test('come with the packages of the documents, or with a minimal Debian', () => {
     expect(installed.filter((name) => !(name in PACKAGES))).toEqual([]);
+
     const brought = [
       ...BARE,
       ...installed.flatMap((name) => PACKAGES[name] ?? []),
@@ -148,6 +171,7 @@ describe('step 1', () => {
     expect(read('Dockerfile')).toContain(`RUN ${command}\n`);
     expect(text.match(/npm ci [^`\n]*/g)).toEqual([command]);
     expect(read('docs/upgrading.md')).toContain(`&& ${command})`);
+
     const { engines, optionalDependencies } = JSON.parse(read('package.json'));
     expect(engines.node).toBe('>=26');
     expect(node).toContain(`latest-v${engines.node.slice(2)}.x`);
@@ -212,6 +236,7 @@ describe('step 3', () => {
     expect(modes).toEqual(['750', '640', '640', '640', '600', '600']);
     // The mode is set before the text is written.
     expect(settingsSteps).not.toMatch(/chmod|chown/);
+
     const owned = settingsSteps
       .match(/^install .*$/gm)
       ?.map((line) => / -o root -g (\w+) -m (\d+) /.exec(line)?.slice(1));
@@ -239,6 +264,7 @@ describe('step 3', () => {
     expect([...faults, ...checkStorageConfig(values).faults]).toEqual([]);
     expect(readFileSync(env, 'utf8')).not.toMatch(/the-secret|SECRETS|KEYS/);
     expect([values.listen.port, values.management.port]).toEqual([3000, 13_000]);
+
     const policy = createAddressPolicy(values.internalHosts);
     const { apps, faults: appFaults } = parseConnectedApps(
       source.readFile(values.connectedAppsFile ?? ''),
@@ -254,12 +280,15 @@ describe('step 3', () => {
     const lines = readFileSync(env, 'utf8').trimEnd().split('\n');
     const read = sourced(folder, env);
     expect(lines.filter((line) => read[line.split('=')[0] ?? ''] !== line.replace(/^\w+=/, ''))).toEqual([]);
+
     const [, named = ''] = /letters, digits and\s+`([^`]+)` as they\s+stand/.exec(text) ?? [];
     const characters = named.split(' ');
     expect(characters.length).toBeGreaterThan(5);
+
     const value = characters.map((one) => `${one}a1${one}`).join('');
     // Without them a shell leaves nothing as it stands; nothing is to be learnt from "$" and its like.
     expect(value).not.toMatch(/[\s$`"'\\;&|<>()*?[\]#~!{}^]/);
+
     writeFileSync(env, `X=${value}\nY='a $b; "c" & \\d #e'\n`);
     expect(sourced(folder, env)).toMatchObject({ X: value, Y: 'a $b; "c" & \\d #e' });
   });
@@ -288,6 +317,7 @@ describe('step 3', () => {
   test('its command finds programs under cron, too, and by default calls the first process', () => {
     const { folder } = followSettings();
     expect(follow(commandSteps, folder, { runuser: '', npm: '' }).status).toBe(0);
+
     // Where Debian and nodejs.org have them. The PATH of cron has neither folder.
     for (const [path, body] of [
       ['usr/sbin/runuser', 'shift 3; exec "$@"'],
@@ -312,6 +342,7 @@ describe('the commands for the service that step 3 sets up', () => {
       ...part.matchAll(/(as-gatehouse (?:\$\w+ )?)?npm run (?:-s )?gatehouse -- ([a-z][a-z -]*)/g),
     ]);
     expect(calls.length).toBeGreaterThan(10);
+
     const bare = calls.filter(([, runner]) => runner === undefined).map(([, , command = '']) => command.trim());
     // The command reads no setting and opens no storage.
     expect(bare).toEqual(['keys generate']);
@@ -333,6 +364,7 @@ describe('the commands for the service that step 3 sets up', () => {
     const [, command = ''] = /^15 3 \* \* \* root (.+)\n$/.exec(line) ?? [];
     // In a crontab, % without a backslash is a line break.
     expect(command.replaceAll('\\%', '')).not.toContain('%');
+
     const steps = command.replaceAll('\\%', '%').replace('/usr/local/sbin/', '');
     const run = (backup: string) =>
       runSteps(steps, { folder: emptyFolder(), stands: { 'as-gatehouse': backup, find: '' } });
@@ -507,6 +539,7 @@ describe('the nginx of step 5', () => {
         const page = await ask2('/');
         expect([page.status, page.headers['content-encoding']]).toEqual([200, undefined]);
         expect(page.body.toString()).toContain('<html');
+
         const plain = await sendRequest(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
           headers: { host: 'other.example.com' },
         });
@@ -521,11 +554,13 @@ describe('the nginx of step 5', () => {
       const { nginx, asked } = await start();
       try {
         expect((await asked('/sign-in', '::1')).status).toBe(303);
+
         const started = await asked('/sign-in');
         expect(started.status).toBe(303);
         expect(started.headers.location).toContain(site.sandbox.issuer);
         expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
         expect(started.headers['strict-transport-security']).toMatch(/max-age=\d{7,}/);
+
         // nginx calls both servers in turn, and skips the dead one.
         const responses = await Promise.all(Array.from({ length: 8 }, () => asked('/threads/current')));
         expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));

@@ -88,8 +88,10 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
     await fleet.tokenEndpoint.untilIdle();
     const expected = ['http', 'tcp'].flatMap((mode) => KINDS.map((kind) => `${mode} ${kind} well`));
     expect(Object.keys(outcomes).toSorted()).toEqual(expected.toSorted());
+
     for (const kind of expected) expect(outcomes[kind]).toBeGreaterThan(50);
     expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
+
     for (const { userId } of people) {
       const { refreshToken } = await fleet.storage.readGrant(userId);
       expect(refreshToken).toBe(fleet.tokenEndpoint.latestOf(userId)?.refreshToken);
@@ -102,9 +104,11 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const session = () => sendRequest(`${member.url}/session`, { agent, headers: { accept: 'application/json' } });
     expect((await session()).headers.connection).toBe('keep-alive');
+
     member.signal('SIGTERM');
     await until(async () => (await readiness(member)).status === 503);
     expect((await readiness(member)).body).toBe('{"ready":false,"reason":"draining"}\n');
+
     // The first goes over the connection from before, the second over a new one.
     for (let count = 0; count < 2; count += 1) {
       const { status, headers } = await session();
@@ -122,6 +126,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
       expect([path, response.status, response.headers.connection]).toEqual([path, expected, 'close']);
     }
     expect(await member.program.ended).toEqual({ status: 0, signal: null });
+
     agent.destroy();
     await member.start();
   });

@@ -116,6 +116,7 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
     expect(started.status).toBe(303);
     expect(started.headers.location).toContain(site.sandbox.issuer);
     expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
+
     const responses = await Promise.all(Array.from({ length: 8 }, () => get('/threads/current')));
     expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));
   });
@@ -125,6 +126,7 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
     const { headers, body } = await get('/assets/pico.css', requestHeaders);
     expect([headers['content-encoding'], headers.vary]).toEqual(['gzip', expect.stringMatching(/Accept-Encoding/i)]);
     expect(gunzipSync(body).length).toBeGreaterThan(3 * body.length);
+
     for (const path of ['/', '/assets/none.css']) {
       const page = await get(path, requestHeaders);
       expect([page.headers['content-encoding'], page.body.includes('<html')]).toEqual([undefined, true]);
@@ -160,6 +162,7 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
         .replaceAll(/[0-9a-f-]{36}/g, '')
         .match(/\d{9}|[４５７]|%/),
     ).toBeNull();
+
     for (const secret of [...SECRETS, ...CARD, encodeURIComponent(CARD[1] ?? '')]) expect(log()).not.toContain(secret);
   });
 });

@@ -35,9 +35,7 @@ beforeEach((context) => skipWithout(context, missingYaml));
 
 test('the manifest has each resource once, all in one namespace', () => {
   const kinds = yaml?.map((resource) => resource.kind);
-  expect(kinds).toEqual([
-    ...['Namespace', 'ConfigMap', 'Deployment', 'Service', 'PodDisruptionBudget', 'NetworkPolicy'],
-  ]);
+  expect(kinds).toEqual(['Namespace', 'ConfigMap', 'Deployment', 'Service', 'PodDisruptionBudget', 'NetworkPolicy']);
   const namespaces = yaml?.slice(1).map(({ metadata }: Resource) => metadata.namespace);
   expect(new Set(namespaces)).toEqual(new Set([kind('Namespace').metadata.name]));
 });
@@ -46,8 +44,10 @@ describe('the settings in the manifest', () => {
   test('exist, are valid, and find each secret in a file that docs/kubernetes.md creates', () => {
     const data: Record<string, string> = kind('ConfigMap').data;
     expect(container().envFrom).toEqual([{ configMapRef: { name: kind('ConfigMap').metadata.name } }]);
+
     const settings = Object.keys(data).map((name) => (name in SETTINGS ? name : name.replace(/_FILE$/, '')));
     expect(settings.filter((name) => !(name in SETTINGS))).toEqual([]);
+
     const createdFiles = [...text.matchAll(/--from-file=(\S+)/g)].map(([, name = '']) => name);
     const { secrets, apps } = mounts();
     const readFile = (path: string) => {
@@ -65,11 +65,13 @@ describe('the settings in the manifest', () => {
     const env = { ...Object.fromEntries(image.split(' ').map((entry) => entry.split('='))), ...data };
     const refused = loadConfig({ env, readFile }).faults;
     expect(refused).toEqual([expect.stringContaining('TRUSTED_PROXIES')]);
+
     const { values, faults } = loadConfig({ env: { ...env, TRUSTED_PROXIES: '10.0.3.7' }, readFile });
     expect([...faults, ...checkStorageConfig(values).faults]).toEqual([]);
     expect(values.redis).toBeDefined();
     expect(values.connectedAppsFile).toBe(`${apps.mountPath}/connected-apps.json`);
     expect(text).toContain(`"file": "${secrets.mountPath}/client-secret"`);
+
     for (const name of ['connected-apps.json', 'client-secret']) expect(createdFiles).toContain(name);
   });
 
@@ -77,6 +79,7 @@ describe('the settings in the manifest', () => {
     const secret = Object.entries(SETTINGS).flatMap(([name, setting]) => ('secret' in setting ? [name] : []));
     expect(Object.keys(kind('ConfigMap').data).filter((name) => secret.includes(name))).toEqual([]);
     expect(container().env).toBeUndefined();
+
     const { secrets, apps } = mounts();
     expect([secrets.readOnly, apps.readOnly]).toEqual([true, true]);
     expect(text).toContain(`create secret generic ${volume('secrets').secret.secretName} `);

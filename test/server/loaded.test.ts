@@ -48,6 +48,7 @@ test('an ordinary start loads only the packages that it needs', async () => {
   await program.printed('Gatehouse is ready at');
   program.signal('SIGTERM');
   expect((await program.ended).status).toBe(0);
+
   const loaded = loadedBy(program);
   expect(loaded).toEqual(expect.arrayContaining(['express', 'zod']));
 
@@ -64,6 +65,7 @@ test('the help of the command line, and of every command, loads no package that 
   const program = run('src/cli.ts', ['--help', ...commands.map((command) => command.name())], {});
   expect((await program.ended).status).toBe(0);
   expect(program.stdout()).toContain('Gatehouse on the command line.');
+
   const loaded = loadedBy(program);
   expect(loaded).toContain('commander');
   expect(['cli-progress', 'jose', 'zod'].filter((name) => loaded.includes(name))).toEqual([]);

@@ -112,6 +112,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
       for (let n = 0; n < REQUESTS; n += 1) await sendRequest(`http://127.0.0.1:${port}/45717360`, FORWARDED);
       await until(async () => /^gatehouse_log_lines_dropped_total [1-9]/m.test((await manage('/metrics')).body));
       expect(await responds(ready)).toBe(true);
+
       child.kill('SIGTERM');
       expect(await ended).toEqual([0, null]);
     },

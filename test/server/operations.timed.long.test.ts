@@ -58,7 +58,8 @@ beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-operations-'));
   sentinels = await startSentinelSet();
   fleet = await startFleet({
-    ...{ kind: 'Redis', processes: 2 },
+    kind: 'Redis',
+    processes: 2,
     otherRedis: {
       REDIS_SENTINELS: sentinels.addresses,
       REDIS_SENTINEL_NAME: sentinels.name,
@@ -122,13 +123,18 @@ const CALLS: readonly Call[] = [
   { method: 'GET', path: '/threads/current' },
   { method: 'GET', path: '/session', isExpected: ({ body }, { userId }) => body.includes(userId) },
   {
-    ...{ method: 'POST', path: '/bin', body: JSON.stringify({ bins: ['45717360'] }) },
+    method: 'POST',
+    path: '/bin',
+    body: JSON.stringify({ bins: ['45717360'] }),
     headers: ({ csrfToken }) => ({ ...JSON_BODY, 'x-csrf-token': csrfToken }),
   },
   {
-    ...{ method: 'GET', path: '/relay/threads/current' },
+    method: 'GET',
+    path: '/relay/threads/current',
     headers: ({ userId }) => ({
-      ...{ authorization: `Bearer ${relayToken}`, 'gatehouse-user': userId, 'gatehouse-app': 'platform' },
+      authorization: `Bearer ${relayToken}`,
+      'gatehouse-user': userId,
+      'gatehouse-app': 'platform',
       cookie: '',
     }),
   },
@@ -255,6 +261,7 @@ test('a restart, new keys, a backup and a new certificate lose no request; a fai
   }
   await fleet.tokenEndpoint.untilIdle();
   expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
+
   for (const { userId } of users) {
     const { refreshToken } = (await vault?.readGrant(userId)) ?? {};
     expect(refreshToken).toBe(fleet.tokenEndpoint.latestOf(userId)?.refreshToken);

@@ -59,6 +59,7 @@ test('the output is text on a terminal, and otherwise a JSON line of the log', a
   const logs = { write: (line: string) => void logged.push(line), flush: async () => undefined };
   await announce(ready, { isTTY: true, write }, logs);
   expect([printed, logged]).toEqual([[ready.text], []]);
+
   await announce(ready, { isTTY: false, write }, logs);
   expect(printed.length).toBe(1);
   expect(logged.map((line) => JSON.parse(line))).toEqual([

@@ -33,7 +33,11 @@ test('F19: the next start does not require the key that the failed reload would 
     const events = { settingsReloaded: vi.fn(), reloadRefused: vi.fn() };
     const use = vi.fn();
     const reload = createReload({
-      ...{ initial: settingsOf(old), storage: { store, sealer }, audit: { trail: { append } }, events, use },
+      initial: settingsOf(old),
+      storage: { store, sealer },
+      audit: { trail: { append } },
+      events,
+      use,
     } as unknown as Parameters<typeof createReload>[0]);
     const added = `added:${randomBytes(32).toString('base64url')}`;
 

@@ -82,9 +82,13 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     const folder = dirname(fleet.dataDirectory);
     const at = (name: string) => join(folder, name);
     files = {
-      ...{ apps: fleet.env.CONNECTED_APPS_FILE ?? '', sessions: at('sessions'), keys: at('keys') },
-      ...{ client: at('client'), redis: at('redis') },
-      ...{ bins: at('bins'), traces: at('traces') },
+      apps: fleet.env.CONNECTED_APPS_FILE ?? '',
+      sessions: at('sessions'),
+      keys: at('keys'),
+      client: at('client'),
+      redis: at('redis'),
+      bins: at('bins'),
+      traces: at('traces'),
     };
     write('sessions', fleet.env.SESSION_SECRETS ?? '');
     write('keys', fleet.env.ENCRYPTION_KEYS ?? '');
@@ -94,10 +98,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     writeApps(app('platform'));
     const outside = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
     const inFiles: Record<string, string> = {
-      ...{ SESSION_SECRETS: '', SESSION_SECRETS_FILE: files.sessions },
-      ...{ ENCRYPTION_KEYS: '', ENCRYPTION_KEYS_FILE: files.keys },
-      ...{ BIN_SERVICE_URL: `${outside}/bins`, BIN_SERVICE_API_KEY_FILE: files.bins },
-      ...{ OTEL_EXPORTER_OTLP_ENDPOINT: outside, OTEL_EXPORTER_OTLP_HEADERS_FILE: files.traces },
+      SESSION_SECRETS: '',
+      SESSION_SECRETS_FILE: files.sessions,
+      ENCRYPTION_KEYS: '',
+      ENCRYPTION_KEYS_FILE: files.keys,
+      BIN_SERVICE_URL: `${outside}/bins`,
+      BIN_SERVICE_API_KEY_FILE: files.bins,
+      OTEL_EXPORTER_OTLP_ENDPOINT: outside,
+      OTEL_EXPORTER_OTLP_HEADERS_FILE: files.traces,
     };
     if (fleet.redis) {
       write('redis', fleet.redis.url);

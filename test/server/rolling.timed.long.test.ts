@@ -54,7 +54,8 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     sendRequest(proxy + path, {
       method: body ? 'POST' : 'GET',
       headers: {
-        ...{ accept: 'application/json', host: new URL(fleet.url).host },
+        accept: 'application/json',
+        host: new URL(fleet.url).host,
         ...(person && { cookie: person.cookie }),
         ...(person && body && { ...JSON_BODY, 'x-csrf-token': person.csrfToken }),
       },
@@ -111,9 +112,11 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
 
     const kinds = ['GET /session well', 'GET /threads/current well', 'POST /bin well'];
     expect(Object.keys(responses).toSorted()).toEqual(kinds);
+
     for (const kind of kinds) expect(responses[kind]).toBeGreaterThan(50);
     expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(2 * people.length);
     expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
+
     for (const { userId } of people) {
       const { refreshToken } = await fleet.storage.readGrant(userId);
       expect(refreshToken).toBe(fleet.tokenEndpoint.latestOf(userId)?.refreshToken);

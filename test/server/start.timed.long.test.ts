@@ -84,6 +84,7 @@ describe('invalid settings', () => {
       LOG_LEVEL: 'loud',
     });
     expect((await program.ended).status).toBe(78);
+
     const told = program.stderr();
     for (const name of [
       'PUBLIC_URL',
@@ -145,8 +146,13 @@ describe('invalid settings', () => {
     test('ADMIN_ACR with two apps for sign-ins needs ADMIN_APP', async () => {
       const file = join(directory, 'two-apps.json');
       const app = (id: string) => ({
-        ...{ id, name: id, issuer: 'https://idp.example.com', clientId: id, scopes: ['openid'] },
-        ...{ tokenEndpointAuthMethod: 'none', callbackUrls: [`${env.PUBLIC_URL}/oauth/callback/${id}`] },
+        id,
+        name: id,
+        issuer: 'https://idp.example.com',
+        clientId: id,
+        scopes: ['openid'],
+        tokenEndpointAuthMethod: 'none',
+        callbackUrls: [`${env.PUBLIC_URL}/oauth/callback/${id}`],
         signIn: { allow: 'everyone' },
       });
       writeFileSync(file, JSON.stringify([app('one'), app('two')]));
@@ -219,6 +225,7 @@ describe('invalid settings', () => {
     expect((await wrong.ended).status).toBe(78);
     expect(wrong.stderr()).toMatch(/Gatehouse cannot start:\n.*ENCRYPTION_KEYS/s);
     expect(wrong.stderr()).not.toMatch(/\n\s+at /);
+
     await startAndStop();
   });
 
@@ -269,26 +276,31 @@ describe('valid settings', () => {
     });
     expect((await manage('/healthz')).body).toBe('alive\n');
     expect(JSON.parse((await manage('/readyz')).body)).toEqual({ ready: true });
+
     await sendRequest(`${env.PUBLIC_URL}/session`);
     const metrics = await manage('/metrics');
     expect(metrics.headers['content-type']).toContain('text/plain');
     expect(metrics.body).toContain(
       'gatehouse_http_request_duration_seconds_count{route="/session",method="GET",status="2xx"} 1',
     );
+
     const took = /duration_seconds_sum\{route="\/session",method="GET",status="2xx"\} (\S+)/.exec(metrics.body);
     expect(Number(took?.[1])).toBeGreaterThan(0);
     expect(Number(took?.[1])).toBeLessThan(10);
     expect((await manage('/nothing')).status).toBe(404);
     expect((await sendRequest(`http://127.0.0.1:${env.MANAGEMENT_PORT}/healthz`, { method: 'POST' })).status).toBe(405);
+
     for (const path of ['/healthz', '/readyz', '/metrics'])
       expect((await sendRequest(env.PUBLIC_URL + path, { headers: ACCEPT_JSON })).status).toBe(404);
 
     const [child = 0] = program.children();
     expect(isRunning(child)).toBe(true);
+
     program.signal('SIGTERM');
     expect(await program.ended).toEqual({ status: 0, signal: null });
     expect(isRunning(child)).toBe(false);
     expect(program.stderr()).not.toMatch(/Warning|Error/);
+
     const last = linesOf(program.stdout()).at(-1);
     expect(last).toMatchObject({ level: 30, msg: 'Gatehouse has stopped', signal: 'SIGTERM' });
     expect(last?.seconds).toBeGreaterThanOrEqual(0);
@@ -301,6 +313,7 @@ describe('valid settings', () => {
     try {
       const starting = { status: 503, body: '{"ready":false,"reason":"starting"}\n' };
       await expect.poll(() => manage('/readyz').catch(() => ({ status: 0 }))).toMatchObject(starting);
+
       program.signal('SIGTERM');
       await new Promise((resolve) => setTimeout(resolve, 200));
       expect(isRunning(program.pid)).toBe(true);
@@ -377,6 +390,7 @@ describe('a process that starts before its storage is open', () => {
           detail: 'The write did not get the lock of the database before the deadline',
         });
         expect((await manage('/healthz')).status).toBe(200);
+
         other.exec('ROLLBACK');
         expect((await manage('/readyz')).status).toBe(200);
       } finally {
@@ -455,10 +469,13 @@ describe('R90 the end, with a request in flight', () => {
     await new Promise((resolve) => socket.once('data', resolve));
     program.signal('SIGTERM');
     await expect.poll(async () => (await manage('/readyz')).status).toBe(503);
+
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     expect(isRunning(program.pid)).toBe(true);
+
     program.signal('SIGTERM');
     expect(await program.ended).toEqual({ status: 1, signal: null });
+
     socket.destroy();
   });
 });

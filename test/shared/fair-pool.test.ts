@@ -30,8 +30,10 @@ test('R132 a success doubles the limit of a key, up to its share, and a failure 
   running.shift()?.(false);
   await until(() => running.length === 1);
   expect(pool.load('a')).toBeGreaterThan(1);
+
   const stopped = pool.stop();
   expect(pool.load('a')).toBe(1);
+
   running.shift()?.(true);
   await stopped;
   expect(pool.isIdle()).toBe(true);
@@ -49,8 +51,10 @@ test('R132 work that hangs gives up its slot, and work that rejects counts as fa
     });
   }
   expect(done).toBe(0);
+
   await until(() => done === 3);
   expect(running).toHaveLength(2);
+
   for (const end of running) end(true);
   await pool.idle();
 });

@@ -9,6 +9,7 @@ describe('a bounded cache', () => {
     cache.set('a', 1);
     cache.set('b', 2);
     expect(cache.get('a')).toBe(1);
+
     cache.set('c', 3);
     expect(['a', 'b', 'c'].map((name) => cache.get(name))).toEqual([1, undefined, 3]);
   });

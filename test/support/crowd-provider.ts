@@ -58,7 +58,9 @@ export async function startCrowdProvider(): Promise<CrowdProvider> {
     const delay = provider.delayMilliseconds();
     if (delay > 0) await sleep(delay);
     respond(res, 200, {
-      ...{ access_token: accessToken, refresh_token: next, token_type: 'Bearer' },
+      access_token: accessToken,
+      refresh_token: next,
+      token_type: 'Bearer',
       expires_in: provider.lifetimeSeconds,
     });
   };

@@ -48,7 +48,10 @@ const CONCURRENT_WRITES = 200;
 export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
   const { kind, processes, otherRedis } = options;
   const deployment = await startDeployment({
-    ...{ name: 'crowd', kind, processes, otherRedis },
+    name: 'crowd',
+    kind,
+    processes,
+    otherRedis,
     env: { SHUTDOWN_SECONDS: '10', ...options.env },
     startProvider: startCrowdProvider,
     apps: (url, provider) => [appOf(url, provider.url)],
@@ -58,7 +61,8 @@ export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
   const people: CrowdUser[] = [];
   const seeds = createSeeds({ storage, provider, env });
   const crowd: Crowd = {
-    ...{ ...deployment, users: people },
+    ...deployment,
+    users: people,
     addGrants: (from, to) => inBatches(from, to, seeds.addGrant),
     async addUsers(from, to) {
       await inBatches(from, to, async (n) => void people.push(await seeds.addUser(n)));
@@ -114,9 +118,20 @@ function createSeeds({ storage, provider, env }: Pick<Crowd, 'storage' | 'provid
     const now = Date.now();
     const { accessToken, refreshToken } = provider.issue(userId);
     const grant: Grant = {
-      ...{ id: newConnectionId(), userId, appId: 'platform', registration, accessToken, refreshToken },
-      ...{ scopes: ['read'], account: { subject: nameOf(n) }, connectedAt: now, consentedAt: now },
-      ...{ obtainedAt: now - 3_600_000, expiresAt: now - 1_000, failure: undefined, refresh: undefined },
+      id: newConnectionId(),
+      userId,
+      appId: 'platform',
+      registration,
+      accessToken,
+      refreshToken,
+      scopes: ['read'],
+      account: { subject: nameOf(n) },
+      connectedAt: now,
+      consentedAt: now,
+      obtainedAt: now - 3_600_000,
+      expiresAt: now - 1_000,
+      failure: undefined,
+      refresh: undefined,
     };
     await storage.grants.save(grant, 0);
   };

@@ -100,7 +100,11 @@ export async function startFleet(options: {
 }): Promise<Fleet> {
   const { kind, processes, redis, otherRedis } = options;
   const { provider, ...deployment } = await startDeployment({
-    ...{ name: 'fleet', kind, processes, redis, otherRedis },
+    name: 'fleet',
+    kind,
+    processes,
+    redis,
+    otherRedis,
     env: { SHUTDOWN_SECONDS: '5', ...options.env },
     async startProvider(url) {
       const sandbox = await startSandbox({
@@ -221,7 +225,15 @@ export async function startDeployment<Provider extends { close(): Promise<void> 
   const get = (member: Member, path: string, person: BrowserSession) =>
     sendRequest(member.url + path, { headers: headers(person) });
   return {
-    ...{ url, provider, members, env, dataDirectory, redis, storage, get, close },
+    url,
+    provider,
+    members,
+    env,
+    dataDirectory,
+    redis,
+    storage,
+    get,
+    close,
     member(at) {
       const member = members[at];
       if (!member) throw new Error(`There is no process ${at}.`);

@@ -96,7 +96,9 @@ export async function startHaproxy(
     https: `https://127.0.0.1:${https}`,
   };
   return {
-    ...{ urls, statusOf, stop },
+    urls,
+    statusOf,
+    stop,
     reload(next) {
       writeCertificate(next);
       haproxy.kill('SIGUSR2');

@@ -194,14 +194,13 @@ export const ODD_TOKEN_RESPONSES = {
 /** The tokens of the user in a nested object, next to those of a bot. */
 export const NESTED_TOKENS: Mode = {
   tokenResponse: (body) => ({
-    ...{
-      ok: true,
-      access_token: 'of-the-bot',
-      token_type: 'bot',
-      scope: 'commands',
-      refresh_token: 'refresh-of-the-bot',
-    },
-    ...{ expires_in: 5, authed_user: { ...body, id: 'U1', token_type: 'user' } },
+    ok: true,
+    access_token: 'of-the-bot',
+    token_type: 'bot',
+    scope: 'commands',
+    refresh_token: 'refresh-of-the-bot',
+    expires_in: 5,
+    authed_user: { ...body, id: 'U1', token_type: 'user' },
   }),
 };
 

@@ -50,7 +50,9 @@ export async function startOperator(site: TestGatehouse, folder: string): Promis
   const server = createServer(async (req, res) => {
     const args = (await text(req)).trimEnd().split('\n');
     const result = await standIns[(req.url ?? '').slice(1)]?.(args).catch((error: unknown) => ({
-      ...{ status: 1, stdout: '', stderr: String(error) },
+      status: 1,
+      stdout: '',
+      stderr: String(error),
     }));
     if (result?.status) res.writeHead(500).end(result.stdout + result.stderr);
     else res.end(result?.stdout);

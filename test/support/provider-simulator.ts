@@ -190,7 +190,9 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     grant.access.set(accessToken, Date.now() + (profile.accessTokenSeconds ?? Number.POSITIVE_INFINITY) * 1000);
     const hasRefreshToken = kind === 'code' || profile.afterRefresh !== 'silent';
     return profile.tokens({
-      ...{ kind, accessToken, scopes: grant.scopes },
+      kind,
+      accessToken,
+      scopes: grant.scopes,
       apiUrl: toLoopback(profile.apiUrlInTokens ?? '').replace('127.0.0.1', 'localhost'),
       refreshToken: hasRefreshToken ? grant.refreshToken : undefined,
       idToken: grant.scopes.includes('openid') ? await idToken(nonce) : undefined,
@@ -225,10 +227,15 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     app: (gatehouseUrl) => ({
       ...(isOpenId && { signIn: { allow: 'everyone' } }),
       ...settingsAtLoopback({ ...settings, ...platform }, toLoopback, `localhost:${port}`),
-      ...{ id: preset.id, name: preset.name, clientId: CLIENT.id, clientSecret: { env: 'TEST_CLIENT_SECRET' } },
+      id: preset.id,
+      name: preset.name,
+      clientId: CLIENT.id,
+      clientSecret: { env: 'TEST_CLIENT_SECRET' },
       callbackUrls: [`${gatehouseUrl}/oauth/callback/${preset.id}`],
     }),
-    ...{ threadBody: api[threadUrl], isOpenId, hasRevocation: urls.revocation !== undefined },
+    threadBody: api[threadUrl],
+    isOpenId,
+    hasRevocation: urls.revocation !== undefined,
     canRevoke: urls.revocation !== undefined && profile.revocation?.contentType === undefined,
     endGrants(refusal) {
       refusedRefresh = refusal;

@@ -90,7 +90,9 @@ export async function startSentinelSet(name = 'gatehouse'): Promise<SentinelSet>
   await until(() => allReport(/num-other-sentinels\n2\n/));
   await until(() => allReport(/num-slaves\n2\n/));
   return {
-    ...{ name, servers, sentinels },
+    name,
+    servers,
+    sentinels,
     addresses: sentinels.map(({ port }) => `127.0.0.1:${port}`).join(','),
     dispose: async () => void (await Promise.all([...sentinels, ...servers].map((server) => server.dispose()))),
   };

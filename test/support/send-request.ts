@@ -31,7 +31,10 @@ export function sendRequest(url: string, options: RequestDetails = {}): Promise<
   return new Promise((resolve, reject) => {
     const outgoing = request(
       {
-        ...{ hostname, port, path: target ?? pathname + search, method },
+        hostname,
+        port,
+        path: target ?? pathname + search,
+        method,
         headers: { ...length, ...headers },
         agent: agent ?? false,
         ...tls,

@@ -72,12 +72,15 @@ function testRecords(test: ContractTest): void {
       if (typeof first !== 'object') throw new Error('Without a version, the record must be returned.');
       expect(first.value).toBe('1');
       expect(await pair.second.getUnless('a', first.version)).toBe('unchanged');
+
       await pair.first.write([{ put: 'a', value: '1' }]);
       const second = await pair.second.getUnless('a', first.version);
       expect(second).toEqual(await pair.first.get('a'));
       expect(second).not.toMatchObject({ version: first.version });
+
       await pair.first.write([{ delete: 'a' }]);
       expect(await pair.second.getUnless('a', first.version)).toBeUndefined();
+
       await pair.first.write([{ put: 'a', value: '1' }]);
       expect(await pair.second.getUnless('a', first.version)).toMatchObject({ value: '1' });
       expect(await pair.first.getUnless('missing', undefined)).toBeUndefined();
@@ -126,6 +129,7 @@ function testRecords(test: ContractTest): void {
       await pair.elapse(1_000);
       for (const put of ['a', 'b', 'c']) await pair.second.write([{ put, value: '2', lifetimeSeconds: 'unchanged' }]);
       expect((await pair.first.get('a'))?.value).toBe('2');
+
       await pair.elapse(2_100);
       expect(await pair.first.get('a')).toBeUndefined();
       expect((await pair.first.get('b'))?.value).toBe('2');
@@ -142,6 +146,7 @@ function testRecords(test: ContractTest): void {
       await pair.first.write([{ put: 'a', value: '1', lifetimeSeconds: 3 }]);
       await pair.elapse(1_000);
       expect((await pair.first.get('a'))?.value).toBe('1');
+
       await pair.elapse(2_100);
       expect(await pair.second.get('a')).toBeUndefined();
       expect(await pair.first.write([{ put: 'a', value: '2', ifVersion: 0 }])).toBeDefined();
@@ -158,6 +163,7 @@ function testRecords(test: ContractTest): void {
       await pair.first.write([{ put: 'a', value: '1' }]);
       await pair.first.write([{ put: 'a', value: '2', lifetimeSeconds: 0 }]);
       expect(await pair.first.get('a')).toBeUndefined();
+
       await pair.first.write([{ put: 'b', value: '2', lifetimeSeconds: -5 }]);
       expect(await pair.first.get('b')).toBeUndefined();
     });
@@ -181,6 +187,7 @@ function testWalk(test: ContractTest): void {
       pair,
     }) => {
       expect(await walkAll(pair)).toEqual([]);
+
       await pair.first.write([
         { put: 'a:{t}', value: '1:x' },
         { index: 'i:{t}', add: 'm', score: 1 },
@@ -242,12 +249,14 @@ function testWrites(test: ContractTest): void {
         await pair.second.write([{ put: 'lasting', value: '2', ifVersion: lasting?.version ?? 0, ...short }]),
       ).toBeDefined();
       expect(await pair.second.write([{ put: 'refused', value: '2', ifVersion: 0, ...short }])).toBeUndefined();
+
       for (const put of ['new', 'extended'])
         expect(await pair.first.write([{ put, value: '1', ifVersion: 0, ...short }])).toBeDefined();
       const ending = await pair.second.get('extended');
       expect(
         await pair.second.write([{ put: 'extended', value: '2', ifVersion: ending?.version ?? 0, ...long }]),
       ).toBeDefined();
+
       await pair.elapse(2_100);
       const values = ['lasting', 'refused', 'new', 'extended'].map(async (key) => (await pair.first.get(key))?.value);
       expect(await Promise.all(values)).toEqual([undefined, '1', undefined, '2']);
@@ -304,6 +313,7 @@ function testWrites(test: ContractTest): void {
       ];
       expect(await pair.second.write(steps)).toBeDefined();
       expect(await pair.first.get('there:{t}')).toEqual(there);
+
       const values = ['changed:{t}', 'new:{t}', 'gone:{t}'].map(async (key) => (await pair.first.get(key))?.value);
       expect(await Promise.all(values)).toEqual(['2', '2', undefined]);
       expect([await walk(pair.first, 'i:{t}', 9), await walk(pair.first, 'j:{t}', 9)]).toEqual([
@@ -325,20 +335,24 @@ function testWrites(test: ContractTest): void {
       const steps = [{ put: 'note:{t}', value: '1' }, { index: 'i:{t}', add: 'm', score: 1 }, { exists: 'owner:{t}' }];
       expect(await pair.first.write(steps)).toBeUndefined();
       expect([await pair.first.get('note:{t}'), await pair.first.count('i:{t}')]).toEqual([undefined, 0]);
+
       await pair.second.write([{ put: 'owner:{t}', value: 'x', lifetimeSeconds: 3 }]);
       const owner = await pair.first.get('owner:{t}');
       expect(await pair.first.write(steps)).toBeDefined();
       expect([(await pair.first.get('note:{t}'))?.value, await pair.first.count('i:{t}')]).toEqual(['1', 1]);
       expect(await pair.first.get('owner:{t}')).toEqual(owner);
+
       await pair.elapse(3_100);
       expect(await pair.first.write([{ exists: 'owner:{t}' }, { delete: 'note:{t}' }])).toBeUndefined();
       expect((await pair.first.get('note:{t}'))?.value).toBe('1');
+
       // Checked before the first step, like every condition.
       const putAndRequire = [{ put: 'owner:{t}', value: 'x' }, { exists: 'owner:{t}' }];
       expect([await pair.first.write(putAndRequire), await pair.first.get('owner:{t}')]).toEqual([
         undefined,
         undefined,
       ]);
+
       for (const mistake of [
         [{ exists: 'a:{one}' }, { put: 'a:{two}', value: '1' }],
         [{ exists: 'owner:{t}', ifVersion: 1 }],
@@ -356,12 +370,14 @@ function testWrites(test: ContractTest): void {
       const first = (await pair.second.write([{ put: 'owner:{t}', value: 'x', lifetimeSeconds: 3 }])) ?? 0;
       expect(await pair.first.write(note(first))).toBeDefined();
       expect((await pair.first.get('owner:{t}'))?.version).toBe(first);
+
       const second = (await pair.second.write([{ put: 'owner:{t}', value: 'x', lifetimeSeconds: 3 }])) ?? 0;
       for (const version of [0, first, second + 1]) expect(await pair.first.write(note(version))).toBeUndefined();
       expect((await pair.first.get('note:{t}'))?.value).toBe(`${first}`);
       // Checked before the first step, like every condition.
       expect(await pair.first.write([{ delete: 'owner:{t}' }, ...note(second)])).toBeDefined();
       expect(await pair.first.write(note(second))).toBeUndefined();
+
       const third = (await pair.first.write([{ put: 'owner:{t}', value: 'x', lifetimeSeconds: 3 }])) ?? 0;
       await pair.elapse(3_100);
       expect(await pair.first.write(note(third))).toBeUndefined();
@@ -378,6 +394,7 @@ function testWrites(test: ContractTest): void {
         ]),
       );
       expect((await Promise.all(attempts)).filter((result) => result !== undefined)).toHaveLength(1);
+
       const { items } = await pair.first.page('owners:{t}', { limit: 99 });
       expect(items.map(({ member }) => member)).toEqual([(await pair.second.get('owner:{t}'))?.value]);
     });
@@ -390,6 +407,7 @@ function testWrites(test: ContractTest): void {
         { index: 'i:{two}', add: 'm', score: 1 },
       ];
       await expect(pair.first.write(steps)).rejects.toBeInstanceOf(TypeError);
+
       const fence = { lease: 'lease:{two}', number: 1 };
       await expect(pair.first.write(steps.slice(0, 1), { fence })).rejects.toBeInstanceOf(TypeError);
       expect(await pair.first.get('a:{one}')).toBeUndefined();
@@ -440,6 +458,7 @@ function testIndexes(test: ContractTest): void {
           { member: 'a', score: 3 },
         ],
       });
+
       await pair.first.write([
         { index: 'i', remove: 'a' },
         { index: 'i', remove: 'absent' },
@@ -508,6 +527,7 @@ function testCounters(test: ContractTest): void {
   describe('counters', () => {
     test('increments of both processes add up, and a missing counter is 0', async ({ pair }) => {
       expect(await pair.first.counter('c')).toBe(0);
+
       const options = { lifetimeSeconds: 60 };
       await Promise.all(
         Array.from({ length: 30 }, (_, n) => (n % 2 ? pair.first : pair.second).increment('c', 2, options)),
@@ -520,6 +540,7 @@ function testCounters(test: ContractTest): void {
       await pair.first.increment('c', 1, { lifetimeSeconds: 3 });
       await pair.elapse(1_000);
       expect(await pair.first.increment('c', 1, { lifetimeSeconds: 3 })).toBe(2);
+
       await pair.elapse(2_100);
       expect(await pair.second.counter('c')).toBe(0);
       expect(await pair.second.increment('c', 1, { lifetimeSeconds: 3 })).toBe(1);
@@ -553,15 +574,18 @@ function testLogs(test: ContractTest): void {
         { id: ids[0], at: 1_000, entry: 'entry 0' },
         { id: ids[1], at: 999, entry: 'entry 1' },
       ]);
+
       const rest = await pair.second.readLog('l', {
         limit: 3,
         ...(first.next === undefined ? {} : { after: first.next }),
       });
       expect(rest.items.map((item) => item.entry)).toEqual(['entry 2', 'entry 3', 'entry 4']);
       expect(rest.next).toBeUndefined();
+
       const back = await pair.first.readLog('l', { limit: 9, order: 'descending', after: ids[2] ?? '' });
       expect(back.items.map((item) => item.entry)).toEqual(['entry 1', 'entry 0']);
       expect(await pair.first.readLog('empty', { limit: 2 })).toEqual({ items: [] });
+
       const some = await pair.second.logEntries('l', [ids[3] ?? '', ids[0] ?? '', 'no id', '999999999999999']);
       expect(some.map((item) => item.entry).sort()).toEqual(['entry 0', 'entry 3']);
       expect(await pair.second.logEntries('empty', ids)).toEqual([]);
@@ -583,12 +607,14 @@ function testLogs(test: ContractTest): void {
           .filter(({ score }) => score >= 30)
           .map(({ member }) => member);
       expect([await membersOf('i:{l}'), await membersOf('j:{l}')]).toEqual([[third, fifth], [fifth]]);
+
       const newest = await pair.second.readLog('log:{l}', { limit: 3, order: 'descending' });
       expect(newest.items.map(({ id, entry }) => [id, entry])).toEqual([
         [fifth, 'fifth'],
         [fourth, 'fourth'],
         [third, 'third'],
       ]);
+
       const invalid = [...entries, { entry: 'invalid', at: Number.NaN }];
       await expect(pair.first.append('log:{l}', invalid)).rejects.toThrow(TypeError);
       expect((await pair.second.readLog('log:{l}', { limit: 1, order: 'descending' })).items[0]?.id).toBe(fifth);
@@ -623,6 +649,7 @@ function testLogs(test: ContractTest): void {
       await pair.first.removeEntries('l', [third, first, first, elsewhere, 'no id', '']);
       expect((await pair.second.readLog('l', { limit: 9 })).items.map((item) => item.entry)).toEqual(['1', '3', '4']);
       expect(await pair.second.logEntries('l', [first, third])).toEqual([]);
+
       await pair.first.removeEntries('l', ids);
       await pair.first.removeEntries('l', []);
       const id = await appendTo(pair.first, 'l', 'after', 9);
@@ -640,6 +667,7 @@ function testLogs(test: ContractTest): void {
       expect(entries.map(({ id }) => id).toSorted()).toEqual(ids);
       expect(await pair.second.logEntries('log:{l}', [])).toEqual([]);
       expect(await pair.second.logEntries('log:{l}', ids)).toHaveLength(300);
+
       await pair.second.removeEntries('log:{l}', ids.slice(1));
       expect((await pair.first.readLog('log:{l}', { limit: 1_000 })).items.map(({ id }) => id)).toEqual(
         ids.slice(0, 1),
@@ -661,8 +689,10 @@ function testLeases(test: ContractTest): void {
       expect(first).toBeGreaterThan(0);
       expect(await pair.second.acquireLease('l', 'B', 2_000)).toBeUndefined();
       expect(await pair.first.releaseLease('l', 'A')).toBe(true);
+
       const second = (await pair.second.acquireLease('l', 'B', 2_000)) ?? 0;
       expect(second).toBeGreaterThan(first);
+
       await pair.elapse(2_100);
       const third = (await pair.first.acquireLease('l', 'A', 2_000)) ?? 0;
       expect(third).toBeGreaterThan(second);
@@ -681,8 +711,10 @@ function testLeases(test: ContractTest): void {
       await pair.elapse(1_600);
       expect(await pair.first.renewLease('l', 'A', 3_000)).toBe(true);
       expect(await pair.second.renewLease('l', 'B', 3_000)).toBe(false);
+
       await pair.elapse(1_600);
       expect(await pair.second.acquireLease('l', 'B', 3_000)).toBeUndefined();
+
       await pair.elapse(1_500);
       expect(await pair.first.renewLease('l', 'A', 3_000)).toBe(false);
       expect(await pair.second.acquireLease('l', 'B', 3_000)).toBeDefined();
@@ -703,11 +735,14 @@ function testLeases(test: ContractTest): void {
         store.write([{ put: 'grant:{g}', value }], { fence: { lease: 'lease:{g}', number } });
       const stale = (await pair.first.acquireLease('lease:{g}', 'A', 1_000)) ?? 0;
       expect(await write(pair.first, stale, 'by A')).toBeDefined();
+
       await pair.elapse(1_100);
       expect(await write(pair.first, stale, 'late, but not stale')).toBeDefined();
+
       const later = (await pair.second.acquireLease('lease:{g}', 'B', 1_000)) ?? 0;
       expect(await write(pair.first, stale, 'stale')).toBeUndefined();
       expect(await write(pair.second, later, 'by B')).toBeDefined();
+
       await pair.second.releaseLease('lease:{g}', 'B');
       expect(await write(pair.first, stale, 'stale')).toBeUndefined();
       expect((await pair.first.get('grant:{g}'))?.value).toBe('by B');
@@ -732,8 +767,10 @@ function testMessages(test: ContractTest): void {
       await pair.first.publish('c', '1');
       await pair.first.publish('c', '2');
       await expect.poll(() => received.length).toBe(6);
+
       await pair.second.publish('c', '3');
       await expect.poll(() => received.length).toBe(9);
+
       await quiet();
       const linesOf = (subscriber: string) => ['1', '2', '3'].map((message) => `${subscriber} ${message}`);
       expect(received.toSorted()).toEqual(
@@ -749,6 +786,7 @@ function testMessages(test: ContractTest): void {
       await end();
       await pair.first.publish('c', '1');
       await expect.poll(() => received).toEqual(['continues']);
+
       await quiet();
       expect(received).toEqual(['continues']);
     });
@@ -777,6 +815,7 @@ function testCopies(test: ContractTest): void {
 
     test('has everything with version and expiry, logs first, and no leases or expired items', async ({ pair }) => {
       expect(await dumpAll(pair)).toEqual([]);
+
       await fill(pair);
       const items = await dumpAll(pair);
       const versionOf = async (key: string) => (await pair.first.get(key))?.version;
@@ -799,6 +838,7 @@ function testCopies(test: ContractTest): void {
       expect(remaining).toEqual([
         { record: 'b', value: '', version: expect.any(Number), expiresAt: expect.any(Number) },
       ]);
+
       const withIds = items.map((item, n) => ('log' in item ? { ...item, id: pair.first.logIdAt(n + 1) } : item));
       await pair.first.load(withIds);
       await pair.first.load(withIds);
@@ -808,6 +848,7 @@ function testCopies(test: ContractTest): void {
       const highestVersion = Math.max(...items.map((item) => ('version' in item ? item.version : 0)));
       expect(await pair.second.write([{ put: 'a:{t}', value: 'new', ifVersion: before?.version ?? 0 }])).toBeDefined();
       expect((await pair.first.get('a:{t}'))?.version).toBeGreaterThan(highestVersion);
+
       const id = await appendTo(pair.first, 'l', 'fourth', 1);
       const log = await pair.first.readLog('l', { limit: 9 });
       expect(log.items.map(({ entry }) => entry)).toEqual(['first', 'second', 'third', 'fourth']);
@@ -821,6 +862,7 @@ function testCopies(test: ContractTest): void {
         'expiresAt' in item && item.expiresAt !== undefined ? [{ ...item, expiresAt: item.expiresAt - earlier }] : [],
       );
       expect(expiring).toHaveLength(2);
+
       await pair.first.load(expiring);
       await pair.elapse(1_100);
       expect(await pair.first.counter('n')).toBe(0);
@@ -885,6 +927,7 @@ function testClosing(test: ContractTest): void {
     await pair.first.close();
     await pair.first.close();
     expect(await written).toBeDefined();
+
     for (const record of await Promise.all(reads)) expect(record?.value).toBe('there');
     for (const call of [
       pair.first.get('a'),

@@ -56,6 +56,7 @@ describe('the shapes', () => {
         bank: { name: 'Bank, of Tests', url: 'bank.example', phone: '+46771224488', city: 'Umeå' },
       },
     });
+
     const second = dataset?.find(bin('99990199'));
     expect(second).toMatchObject({ digitsMatched: 6, record: { scheme: 'mastercard', type: 'credit' } });
     expect(second?.record.number).toEqual({ length: 16, luhn: true });
@@ -97,6 +98,7 @@ describe('the shapes', () => {
       'OTHER BANK,99,6799990000000000000,6799999999999999999,MSI,Maestro,MSI,DEU,5',
     );
     expect(report).toMatchObject({ shape: 'Mastercard account ranges', taken: 5, skipped: 0 });
+
     const bank = { name: 'BANK OF TESTS' };
     const us = { alpha2: 'US', numeric: '840' };
     for (const digits of ['512068', '5120681', '51206812']) {
@@ -116,7 +118,9 @@ describe('the shapes', () => {
     expect(dataset?.find(bin('51206901'))?.record).toMatchObject({ brand: 'Debit', bank: { name: 'OTHER BANK' } });
     // Two banks in two countries divide the shorter one.
     expect(dataset?.find(bin('512069'))?.record).toEqual({
-      ...{ scheme: 'mastercard', type: 'debit', number: { length: 16, luhn: true } },
+      scheme: 'mastercard',
+      type: 'debit',
+      number: { length: 16, luhn: true },
     });
     expect(dataset?.find(bin('679999'))?.record).toMatchObject({ scheme: 'maestro', country: { alpha2: 'DE' } });
   });
@@ -283,6 +287,7 @@ test('a real file, once imported, stored and loaded again, agrees with a plain r
     return { start, end: row.iin_end || start, country: row.country ?? '', brand: row.bank_name ?? '' };
   });
   expect(read.report).toMatchObject({ taken: rows.length, skipped: 0 });
+
   const store = await createSqliteStore({ directory: join(folder, 'data') });
   const stored = createStoredDatasets({ store, clock: Date.now });
   const dataset = read.dataset && (await stored.load(await stored.save(read.dataset, read.report)));

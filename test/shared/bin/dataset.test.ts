@@ -86,7 +86,12 @@ describe('longest match', () => {
 
 describe('ranges of 9 to 11 digits', () => {
   const range = (start: string, end: string, facts: Partial<DatasetEntry> = {}): DatasetEntry => ({
-    ...{ start, end, country: 'DK', scheme: 'visa', type: 'debit', ...facts },
+    start,
+    end,
+    country: 'DK',
+    scheme: 'visa',
+    type: 'debit',
+    ...facts,
   });
   const brandOf = (entries: DatasetEntry[], digits: string) => datasetOf(...entries).find(bin(digits))?.record.brand;
 
@@ -95,7 +100,10 @@ describe('ranges of 9 to 11 digits', () => {
     expect(brandOf(entries, '40000013')).toBe('A');
     // The range covers these in part, and no other range does.
     expect(['40000012', '40000014', '4000001', '400000'].map((digits) => brandOf(entries, digits))).toEqual([
-      ...['A', 'A', 'A', 'A'],
+      'A',
+      'A',
+      'A',
+      'A',
     ]);
     expect(datasetOf(...entries).find(bin('40000015'))).toBeUndefined();
   });
@@ -124,6 +132,7 @@ describe('ranges of 9 to 11 digits', () => {
     const shared = { scheme: 'mastercard', type: 'debit', number: { length: 16, luhn: true } };
     expect(dataset.find(bin('530000'))).toEqual({ digitsMatched: 6, record: shared });
     expect(dataset.find(bin('5300009'))).toEqual({ digitsMatched: 7, record: shared });
+
     const german = { country: { alpha2: 'DE' }, bank: { name: 'Eight-digit bank' } };
     expect(dataset.find(bin('5300008'))).toMatchObject({ digitsMatched: 7, record: german });
     expect(dataset.find(bin('53000098'))).toMatchObject({ digitsMatched: 8, record: german });
@@ -191,6 +200,7 @@ describe('entries', () => {
       ...facts,
       country: { ...country, latitude: 56, longitude: 10 },
     });
+
     const bare = datasetOf({ start: '999999', end: '999999', ...DK }).find(bin('999999'))?.record ?? {};
     expect(Object.keys(bare)).toEqual(['country']);
   });
@@ -233,6 +243,7 @@ describe('entries', () => {
     }
     const dataset = builder.finish({ source: 's', asOf: '2026-01-01', licence: '' });
     expect(memoryInUse() - before).toBeLessThan(60e6);
+
     const numbers = Array.from({ length: 1_000 }, (_, index) => bin(String(40_000_000 + index * 37_003)));
     let matches = 0;
     let best = Number.POSITIVE_INFINITY;
@@ -298,8 +309,10 @@ describe('built-in data set', () => {
     const ofUnitedStates = (dataset.coverage.countries.US ?? 0) / dataset.size;
     expect(BUILT_IN_ABOUT).toContain(`${Math.round(ofUnitedStates * 100)} % of its prefixes are of the United States`);
     expect(BUILT_IN_ABOUT).toContain(dataset.asOf.slice(0, 4));
+
     const text = readFileSync('docs/bin-data.md', 'utf8');
     expect(text).toContain(`\n${IMPORT_COMMAND}\n`);
+
     for (const words of [BUILT_IN_ABOUT, REAL_USE]) expect(text.replaceAll(/\s+/g, ' ')).toContain(words);
     const facts = new Set<string>();
     for (let prefix = 100_000; prefix < 1_000_000; prefix += 7) {

@@ -184,7 +184,8 @@ describe('traces', () => {
 
   test('go to the endpoint, with its headers', () => {
     const { config } = load({
-      ...{ ...REQUIRED, ...ENDPOINT },
+      ...REQUIRED,
+      ...ENDPOINT,
       OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%2Cb, authorization = Basic%20c2VjcmV0',
       OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
       OTEL_TRACES_SAMPLER_ARG: '0.25',

@@ -36,6 +36,7 @@ test('a refused start reports them, and a successful start logs them, never with
       'SESSION_SECRET is ignored. Did you mean SESSION_SECRETS?',
     ],
   });
+
   const site = await startSite({ env: misspelt });
   const log = site.logs().join('\n');
   await site.close();

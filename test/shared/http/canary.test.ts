@@ -69,6 +69,7 @@ test('R61 no route or error page reveals a secret, through expiry, refresh and d
   // Without at least two access tokens, two refresh tokens, a verifier and the secret, the test would prove nothing.
   expect(canaries.size).toBeGreaterThanOrEqual(6);
   expect(received.length).toBeGreaterThan(100);
+
   const responses = received.join('\n');
   const logs = site.logs().join('\n');
   for (const canary of canaries) {

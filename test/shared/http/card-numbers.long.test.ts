@@ -228,6 +228,7 @@ describe('R85 R86 a card number in every place of a request to every route', () 
     expect(site.logs().length).toBeGreaterThan(500);
     expectNone(site.logs().join(''), 'A log line');
     expectNone((await sendRequest(`${site.managementUrl}/metrics`)).body, 'A metric');
+
     for (const name of readdirSync(site.dataDirectory)) {
       expectNone(readFileSync(join(site.dataDirectory, name)).toString('latin1'), name);
     }

@@ -44,8 +44,10 @@ test('R104 X-Forwarded-For from a peer that is not listed, or without an address
   warning(requestFrom('192.0.2.1'));
   warning(requestFrom('10.0.0.1', '198.51.100.7'));
   expect(onFault).not.toHaveBeenCalled();
+
   for (let n = 0; n < 3; n += 1) warning(requestFrom('192.0.2.1', '198.51.100.7'));
   expect(onFault.mock.calls).toEqual([['untrusted', '192.0.2.1']]);
+
   for (let n = 0; n < 3; n += 1) warning(requestFrom('10.0.0.1', 'unknown'));
   expect(onFault.mock.calls).toEqual([
     ['untrusted', '192.0.2.1'],

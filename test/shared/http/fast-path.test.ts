@@ -22,7 +22,10 @@ function createFastPath({ basePath = '', fails = undefined as unknown, refused =
   });
   const app = vi.fn((req: IncomingMessage) => void outcomes.push(req.failure ? `failed ${req.failure}` : 'express'));
   const listener = fastPath({
-    ...{ app: app as unknown as Express, basePath, begin: begin as unknown as BeginRequest, countRequest },
+    app: app as unknown as Express,
+    basePath,
+    begin: begin as unknown as BeginRequest,
+    countRequest,
     take: vi.fn(),
     routes: [
       ['GET', '/threads/current', async () => undefined, handle, { relayed: true }],
@@ -119,6 +122,7 @@ test('Express begins a new request, continues one from the fast path, and passes
     0,
     [[undefined]],
   ]);
+
   enter({ context: {}, failure: 'by the store' } as never, {} as never, next);
   expect([begin.inExpress.mock.calls.length, begin.fallBackToExpress.mock.calls.length, next.mock.calls[1]]).toEqual([
     1,

@@ -137,8 +137,10 @@ describe('R68 on every status', () => {
       }
       const long = await sendRequest(`${listener}/${'x'.repeat(9_000)}`);
       expect([long.status, long.headers['strict-transport-security']]).toEqual([413, 'max-age=31536000']);
+
       const broken = await sendRaw(listener, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
       expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
+
       for (const path of ['/healthz', '/readyz', '/metrics', '/nothing', `/${'x'.repeat(9_000)}`]) {
         const { headers } = await sendRequest(secure.managementUrl + path);
         expect(headers, path).toMatchObject({

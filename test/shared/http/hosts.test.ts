@@ -153,17 +153,22 @@ describe('a PUBLIC_URL with a path', () => {
     expect(page.body).toContain('Spring launch');
     expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(200);
     expect((await getJson(agent, `${site.url}/bin/45717360`)).status).toBe(200);
+
     const bin = await agent.submit(page, { bin: '45717360' });
     expect([bin.url, bin.status]).toEqual([`${site.url}/bin`, 200]);
+
     const connection = await agent.get(`${site.url}/connections/platform`);
     const ended = await agent.submit(connection, {}, { button: 'Disconnect' });
     expect(ended.url).toMatch(`${site.url}/connections/platform?done=`);
+
     let reconnected = await agent.submit(ended, {}, { button: 'Connect' });
     while (reconnected.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
       reconnected = await agent.submit(reconnected, {}, { button: 'Allow' });
     expect(reconnected.url).toBe(`${site.url}/connections/platform`);
+
     const anonymous = await sendRequest(`${site.url}/connections`, { headers: ACCEPT_HTML });
     expect(anonymous.headers.location).toBe('/gate/house/sign-in?return_to=%2Fgate%2Fhouse%2Fconnections');
+
     const out = await agent.submit(page, {}, { button: 'Sign out' });
     expect(out.visited.at(-1)?.startsWith(site.sandbox.issuer)).toBe(true);
   });

@@ -50,6 +50,7 @@ describe('R89 Gatehouse as shipped', () => {
 
   test('keeps 500 idle connections of one address, and closes the longest idle one', async () => {
     expect(idlePerAddress).toBe(500);
+
     site = await startWithoutSandbox({ apps: [] });
     const port = Number(new URL(site.url).port);
     const [first, second] = [await open(port), await open(port)];
@@ -58,9 +59,11 @@ describe('R89 Gatehouse as shipped', () => {
     first?.socket.write(GET);
     await until(() => first?.received().includes('200 OK') ?? false);
     expect(countOpen()).toBe(idlePerAddress);
+
     await open(port);
     await until(() => countOpen() === idlePerAddress);
     expect([first?.socket.closed, second?.socket.readableEnded]).toEqual([false, true]);
+
     // Other addresses and the same address are still served.
     const other = await open(port, '127.0.0.3');
     const same = await open(port);
@@ -106,6 +109,7 @@ test('R89 a connection with a request in flight is not idle, even after an earli
   const others = [await open(port), await open(port), await open(port)];
   await until(() => countOpen() === 2);
   expect(others.map(({ socket }) => socket.readableEnded)).toEqual([true, true, false]);
+
   inFlight[1]?.end('second');
   await until(() => busy.received().includes('second'));
 });

@@ -95,11 +95,14 @@ test('R89 under overload every request is refused and counted, and the managemen
   const site = await startWithoutSandbox({ apps: [], eventLoopMonitor: { isBusy: () => isBusy, stop } });
   const refused = await sendRequest(`${site.url}/session`);
   expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
+
   const metrics = await sendRequest(`${site.managementUrl}/metrics`);
   expect(metrics.status).toBe(200);
   expect(metrics.body).toMatch(/^gatehouse_problems_total\{code="overloaded"\} 1$/m);
+
   isBusy = false;
   expect((await sendRequest(`${site.url}/session`)).status).toBe(200);
+
   await site.close();
   expect(stop).toHaveBeenCalledTimes(1);
 });
@@ -177,6 +180,7 @@ describe('R89 a listener with small limits', () => {
     }
     await until(async () => (await countConnections(server)) === 3);
     expect((await sendRaw(url, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).status).toBe(0);
+
     sockets.pop()?.destroy();
     await expect
       .poll(async () => (await sendRaw(url, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')).status)
@@ -205,6 +209,7 @@ describe('R89 a listener with small limits', () => {
     const refused = await sendRequest(url);
     expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+
     isBusy = false;
     expect((await sendRequest(url)).status).toBe(200);
   });
@@ -222,7 +227,9 @@ describe('R89 the exact limits', () => {
     };
     let isAccepted = false;
     const listener = enforceRequestLimits({
-      ...{ limits, isBusy: () => isBusy, publicHref: 'http://127.0.0.1' },
+      limits,
+      isBusy: () => isBusy,
+      publicHref: 'http://127.0.0.1',
       onRefused: (code) => void refused.push(code),
     })(() => {
       isAccepted = true;
@@ -259,7 +266,10 @@ describe('R89 the exact limits', () => {
     const server = createLimitedServer(LISTENER_LIMITS, () => undefined);
     const { maxConnections, headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount } = server;
     expect({ maxConnections, headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount }).toEqual({
-      ...{ maxConnections: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 65_000 },
+      maxConnections: 10_000,
+      headersTimeout: 10_000,
+      requestTimeout: 30_000,
+      keepAliveTimeout: 65_000,
       maxHeadersCount: 101,
     });
   });
@@ -279,6 +289,7 @@ describe('R89 the event loop is delayed', () => {
     const loop = createEventLoopMonitor({ windowMilliseconds: 200, monitor });
     expect(monitor).toHaveBeenCalledWith({ resolution: 20 });
     expect([delays.enable.mock.calls.length, loop.isBusy()]).toEqual([1, false]);
+
     const busyAfter = (count: number, median: number, milliseconds = 200) => {
       Object.assign(delays, { count, median });
       vi.advanceTimersByTime(milliseconds);
@@ -304,8 +315,10 @@ describe('R89 the event loop is delayed', () => {
     Object.assign(delays, { count: 3, median: 900 });
     vi.advanceTimersByTime(999);
     expect(loop.isBusy()).toBe(false);
+
     vi.advanceTimersByTime(1);
     expect(loop.isBusy()).toBe(true);
+
     loop.stop();
   });
 });
@@ -319,6 +332,7 @@ test('R89 a single long pause does not count as busy, a persistent delay does, u
   block(1_500);
   await sleep(400);
   expect(loop.isBusy()).toBe(false);
+
   let wasBusy = false;
   for (let round = 0; round < 12 && !wasBusy; round += 1) {
     block(600);
@@ -327,5 +341,6 @@ test('R89 a single long pause does not count as busy, a persistent delay does, u
   }
   expect(wasBusy).toBe(true);
   await expect.poll(() => loop.isBusy()).toBe(false);
+
   loop.stop();
 });

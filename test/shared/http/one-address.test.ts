@@ -52,6 +52,7 @@ test('R104 the log warns once about a proxy that is not in TRUSTED_PROXIES', asy
     const warnings = () => site.logs().filter((line) => line.includes('TRUSTED_PROXIES'));
     await sendRequest(`${site.url}/session`, { headers: ACCEPT_JSON });
     expect(warnings()).toEqual([]);
+
     for (let n = 0; n < 3; n += 1)
       await sendRequest(`${site.url}/session`, { headers: { ...ACCEPT_JSON, ...from('203.0.113.9') } });
     expect(warnings().map((line) => JSON.parse(line))).toMatchObject([{ level: 40, msg: expect.any(String) }]);

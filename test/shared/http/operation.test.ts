@@ -80,9 +80,11 @@ describe('the input', () => {
     const unknown = { code: 'invalid_request', faults: [{ pointer: '#', rule: 'invalid' }] };
     expect(await call('/things?limit=20&more=1')).toMatchObject([400, unknown]);
     expect(await call('/things?more=1', { method: 'DELETE' })).toMatchObject([400, unknown]);
+
     const faults = [{ pointer: '#/limit', rule: 'invalid', detail: 'Use 50 or less.' }];
     const detail = 'The request is not valid: "errors" says where and why.';
     expect(await call('/things?limit=51')).toMatchObject([400, { code: 'invalid_request', detail, faults }]);
+
     const once = 'Send each parameter of the URL once.';
     expect(await call('/things?limit=1&limit=1')).toMatchObject([400, { code: 'invalid_request', detail: once }]);
   });

@@ -107,6 +107,7 @@ test('a body that breaks off at once is an error before the head is sent', async
   };
   await callWith(() => pieces((sink) => sink.fail(cause)));
   expect(await outcome).toMatchObject({ ...BROKEN_OFF, cause });
+
   await callWith(() => ({
     ...whole(Buffer.alloc(0)),
     whole() {
@@ -201,6 +202,7 @@ test('nothing is passed on if the caller disconnects while the call is opened', 
   const stop = await called.promise;
   request.destroy();
   await vi.waitFor(() => expect(stop.stopped).toBe(true), LONG_TIMEOUT);
+
   const body = { ...whole(Buffer.alloc(0)), whole: () => expect.fail('The caller has disconnected.') };
   opened.resolve({ ...HEAD, body });
   expect(await outcome).toBe('passed');

@@ -90,6 +90,7 @@ describe('R77 methods', () => {
       const { headers, rest, ...response } = await sendRaw(site.url, `${head}\r\n\r\n`);
       expect(response).toEqual({ status, closed: true });
       expect(headers.get('content-type')).toEqual(['application/problem+json; charset=utf-8']);
+
       for (const name of ['x-request-id', 'content-security-policy', 'x-content-type-options', 'cache-control'])
         expect(headers.get(name), name).toHaveLength(1);
       expect(JSON.parse(rest)).toMatchObject({ status, code: 'invalid_request' });
@@ -144,6 +145,7 @@ describe('R77 methods', () => {
     expect(
       (await sendRequest(`${site.url}/bin/45717360?_method=POST`, { headers: { ...tricks, ...ACCEPT_JSON } })).status,
     ).toBe(401);
+
     const put = await sendRequest(`${site.url}/threads/current`, {
       method: 'POST',
       headers: { ...FORM_BODY, ...ACCEPT_JSON, cookie, 'x-http-method-override': 'GET' },

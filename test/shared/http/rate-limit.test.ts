@@ -42,8 +42,10 @@ test('requests up to the limit are accepted, and further ones are refused until 
     RateLimit: '"address";r=9;t=48',
   });
   expect(take(9, 'address', 'a')).toMatchObject({ RateLimit: '"address";r=0;t=48' });
+
   const refused = { code: 'rate_limited', retryAfterSeconds: 48, headers: { RateLimit: '"address";r=0;t=48' } };
   expect(() => limits.take('address', 'a')).toThrow(expect.objectContaining({ code: refused.code }));
+
   try {
     limits.take('address', 'a');
   } catch (error) {
@@ -51,8 +53,10 @@ test('requests up to the limit are accepted, and further ones are refused until 
   }
   expect(take(1, 'address', 'b')).toMatchObject({ RateLimit: '"address";r=9;t=48' });
   expect(take(1, 'session', 'a')).toMatchObject({ RateLimit: '"session";r=9;t=48' });
+
   now = 31 * MINUTE - 1;
   expect(() => limits.take('address', 'a')).toThrow(expect.objectContaining({ retryAfterSeconds: 1 }));
+
   now += 1;
   expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: '"address";r=9;t=60' });
 });
@@ -73,10 +77,13 @@ test('an IPv6 /64 is one caller for limits by address, and only for those', () =
   take(10, 'guess', '2001:db8:0:1::1');
   expect(() => limits.take('guess', '2001:db8:0:1:ffff:ffff:ffff:ffff')).toThrow(REFUSED);
   expect(() => limits.take('guess', '2001:db8:0:2::1')).not.toThrow();
+
   take(10, 'address', '2001:db8:0:1::1');
   expect(() => limits.take('address', '2001:db8:0:1::2')).toThrow(REFUSED);
+
   take(10, 'session', '2001:db8:0:1::1');
   expect(() => limits.take('session', '2001:db8:0:1::2')).not.toThrow();
+
   // An identifier that only resembles an IPv6 address is counted unchanged.
   take(10, 'guess', 'not:an:address');
   expect(() => limits.take('guess', 'not:an:address')).toThrow(REFUSED);
@@ -92,6 +99,7 @@ test('R97 a caller at the limit stays refused, however many others come within t
   expect(() => limits.take('guess', '192.0.2.1')).toThrow(REFUSED);
   // This caller is evicted: it is below the limit, and the least recently used.
   expect(limits.take('guess', '192.0.2.2')).toBe(1);
+
   now += MINUTE;
   expect(limits.take('guess', '192.0.2.1')).toBe(1);
 });
@@ -116,13 +124,16 @@ test('each request is added to the store once, from half of the limit on, and th
   take(4, 'address', 'a');
   await limits.flush();
   expect(stored.size).toBe(0);
+
   take(1, 'address', 'a');
   await limits.flush();
   await limits.flush();
   expect([...stored.values()]).toEqual([5]);
+
   const [key = ''] = stored.keys();
   stored.set(key, 8);
   expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=4;') });
+
   await limits.flush();
   expect(stored.get(key)).toBe(9);
   expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=0;') });
@@ -177,6 +188,7 @@ test('counts of an earlier minute are not written', async () => {
 test('counts are flushed at intervals until the limits are closed', async () => {
   take(9, 'address', 'a');
   await expect.poll(() => [...stored.values()]).toEqual([9]);
+
   limits.close();
   take(1, 'address', 'a');
   await setTimeout(500);

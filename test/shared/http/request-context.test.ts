@@ -67,6 +67,7 @@ describe('in Express', () => {
     expect(await idFor('4571736012345674')).toMatch(UUID);
     expect(await idFor('from-the-proxy!')).toMatch(UUID);
     expect(await idFor('!from-the-proxy')).toMatch(UUID);
+
     isTrusted.mockReturnValue(false);
     expect(await idFor('from-the-proxy')).toMatch(UUID);
   });
@@ -101,7 +102,9 @@ test.each(['Express', 'fast'])('on the %s path sends JSON with its length in byt
   });
   expect([status, body]).toEqual([200, '{"price":"5 €"}']);
   expect(headers).toMatchObject({
-    ...{ 'content-type': 'application/json; charset=utf-8', 'content-length': '17', etag: '"v1"' },
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': '17',
+    etag: '"v1"',
     'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
   });
 });
@@ -120,7 +123,11 @@ describe('on the fast path', () => {
     expect([status, namesBeforeHead]).toEqual([203, []]);
     expect(headers['x-request-id']).toMatch(UUID);
     expect(headers).toMatchObject({
-      ...{ 'x-one': '1', 'x-two': '2', 'x-three': '3', 'x-four': '4', 'cache-control': 'no-store' },
+      'x-one': '1',
+      'x-two': '2',
+      'x-three': '3',
+      'x-four': '4',
+      'cache-control': 'no-store',
       'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
     });
   });

@@ -36,6 +36,7 @@ describe('R57 sign-out', () => {
     expect(
       (await sendRequest(`${site.url}/sign-out?_csrf=${csrf}`, { method: 'POST', headers: { cookie } })).status,
     ).toBe(403);
+
     const foreign = await sendRequest(`${site.url}/sign-out`, {
       method: 'POST',
       headers: { cookie, ...FORM_BODY, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' },
@@ -49,13 +50,16 @@ describe('R57 sign-out', () => {
     const { cookie, csrf } = await signedIn();
     const ended = await signOut(cookie, csrf);
     expect(ended.status).toBe(303);
+
     const target = new URL(ended.headers.location ?? '');
     expect(target.origin).toBe(site.sandbox.issuer);
     expect(target.searchParams.get('post_logout_redirect_uri')).toBe(`${site.url}/`);
     expect(target.searchParams.get('id_token_hint')).toMatch(/^ey/);
+
     const [line = ''] = ended.headers['set-cookie'] ?? [];
     expect(line).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
     expect((await sessionOf(cookie)).signedIn).toBe(false);
+
     for (const path of ['/threads/current', '/bin/45717360']) {
       expect((await sendRequest(site.url + path, { headers: { cookie, ...ACCEPT_JSON } })).status).toBe(401);
     }
@@ -69,6 +73,7 @@ describe('R57 sign-out', () => {
       `${site.url}/sign-in?prompt=select_account&return_to=%2Fconnections%3Fa%3Db`,
     ]);
     expect((await sessionOf(cookie)).signedIn).toBe(false);
+
     for (const elsewhere of ['//evil.example/', 'https://evil.example/', '/\\evil.example']) {
       const other = await signedIn();
       const ended = await signOut(other.cookie, other.csrf, `?return_to=${encodeURIComponent(elsewhere)}`);
@@ -99,6 +104,7 @@ describe('R57 sign-out', () => {
     const ended = await signOut(cookie, csrf);
     expect([ended.status, ended.headers.location]).toEqual([303, '/']);
     expect((await sessionOf(cookie)).signedIn).toBe(false);
+
     // The failure is cached for some seconds.
     site.sandbox.faults.clear();
     await site.restart();
@@ -121,6 +127,7 @@ describe('R57 sign-out', () => {
       const session = async () => JSON.parse((await sendRequest(`${other.url}/session`, { headers: { cookie } })).body);
       await until(async () => !(await session()).signedIn);
       expect(await session()).toEqual({ signedIn: false });
+
       restore();
       expect((await ending).status).toBe(303);
     } finally {
@@ -150,6 +157,7 @@ describe('R62 sign-out cannot be undone', () => {
     });
     await calls();
     expect((await signOut(cookie, csrf)).status).toBe(303);
+
     release();
     await slow;
     expect((await sessionOf(cookie)).signedIn).toBe(false);
@@ -162,6 +170,7 @@ describe('R62 sign-out cannot be undone', () => {
     const slow = agent.get(`${site.url}/sign-in`);
     await calls();
     expect((await signOut(cookie, csrf)).status).toBe(303);
+
     release();
     await slow;
     expect((await sessionOf(cookie)).signedIn).toBe(false);

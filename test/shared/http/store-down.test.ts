@@ -47,7 +47,10 @@ describe('R65 the storage cannot be read', () => {
         const response = await sendRequest(`${site.url}${path}${query}`, {
           method,
           headers: {
-            ...{ ...accept, ...FORM_BODY, cookie: `${cookie}; ${tx}`, 'x-csrf-token': csrf },
+            ...accept,
+            ...FORM_BODY,
+            cookie: `${cookie}; ${tx}`,
+            'x-csrf-token': csrf,
             ...(pattern.startsWith(SERVICE_PREFIX) ? bearer : {}),
           },
           ...(method === 'POST' ? { body: `_csrf=${csrf}` } : {}),
@@ -78,6 +81,7 @@ describe('R65 the storage cannot be read', () => {
     expect((await sendRequest(`${site.url}/problems/not_found`)).status).toBe(200);
     expect((await sendRequest(`${site.managementUrl}/healthz`)).status).toBe(200);
     expect((await sendRequest(`${site.managementUrl}/metrics`)).status).toBe(200);
+
     const ready = await sendRequest(`${site.managementUrl}/readyz`);
     expect([ready.status, JSON.parse(ready.body)]).toEqual([
       503,
@@ -93,6 +97,7 @@ describe('R65 the storage cannot be read', () => {
   test('works again once the storage is back', async () => {
     heal = breakStore();
     expect((await sendRequest(`${site.url}/session`, { headers: { cookie } })).status).toBe(503);
+
     heal();
     expect(JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
     expect((await sendRequest(`${site.managementUrl}/readyz`)).status).toBe(200);
@@ -126,6 +131,7 @@ describe('R65 another process keeps the database locked', () => {
     expect(refusals.slice(0, 3).map(({ headers }) => Number(headers['retry-after']) > 0)).toEqual([true, true, true]);
     expect(refusals.some(({ headers }) => headers['set-cookie'])).toBe(false);
     expect(JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+
     heal();
     heal = () => {};
     expect(JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);

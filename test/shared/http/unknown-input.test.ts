@@ -108,8 +108,10 @@ test('pages ignore unknown parameters, and programs may send an empty form', asy
     headers: { ...byUser, accept: 'text/html' },
   });
   expect(page.status).toBe(200);
+
   const start = await sendRequest(`${site.url}/sign-in?utm_source=mail`, { headers: ACCEPT_JSON });
   expect(start.status).toBe(303);
+
   const end = await sendRequest(`${site.url}/sessions/Nobodys-session_/end`, {
     method: 'POST',
     headers: { ...byUser, ...FORM_BODY },

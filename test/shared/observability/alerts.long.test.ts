@@ -161,10 +161,16 @@ const dips =
     seconds >= from && seconds < to ? value : usual;
 
 const problems = (code: string, course: Course, instance = FIRST): Change => ({
-  ...{ metric: 'gatehouse_problems_total', labels: { code }, instance, course },
+  metric: 'gatehouse_problems_total',
+  labels: { code },
+  instance,
+  course,
 });
 const counted = (name: string, labels: Labels, course: Course): Change => ({
-  ...{ metric: `gatehouse_${name}_total`, labels, instance: FIRST, course },
+  metric: `gatehouse_${name}_total`,
+  labels,
+  instance: FIRST,
+  course,
 });
 const everywhere = (metric: string, course: Course): Change => ({ metric, course });
 const platformCalls = (app: string, outcome: string, course: Course) =>
@@ -277,7 +283,9 @@ const QUIET: Record<string, Scenario> = {
       { metric: 'process_open_fds', instance: FIRST, course: dips(100, 900, HOUR, HOUR + 120) },
       everywhere('process_max_fds', () => 1_000),
       {
-        ...{ metric: 'gatehouse_outbound_calls', labels: { state: 'waiting' }, instance: FIRST },
+        metric: 'gatehouse_outbound_calls',
+        labels: { state: 'waiting' },
+        instance: FIRST,
         course: dips(0, 200, HOUR, HOUR + 120),
       },
       problems('storage_unavailable', rises(5, HOUR, HOUR + 120)),
@@ -314,7 +322,8 @@ const QUIET: Record<string, Scenario> = {
     changes: [
       { metric: 'process_resident_memory_bytes', instance: FIRST, course: () => 1_800e6 },
       {
-        ...{ metric: 'process_resident_memory_bytes', instance: SECOND },
+        metric: 'process_resident_memory_bytes',
+        instance: SECOND,
         course: (seconds) => 250e6 + (50e6 * seconds) / HOUR,
       },
     ],
@@ -446,7 +455,9 @@ const LOUD: Record<string, Scenario> = {
   'waiting calls to one host': {
     changes: [
       {
-        ...{ metric: 'gatehouse_outbound_calls', labels: { state: 'waiting' }, instance: FIRST },
+        metric: 'gatehouse_outbound_calls',
+        labels: { state: 'waiting' },
+        instance: FIRST,
         course: dips(0, 200, HOUR / 2),
       },
     ],
@@ -487,7 +498,8 @@ const LOUD: Record<string, Scenario> = {
     seconds: 9 * HOUR,
     changes: [
       {
-        ...{ metric: 'process_resident_memory_bytes', instance: FIRST },
+        metric: 'process_resident_memory_bytes',
+        instance: FIRST,
         course: (seconds) => 250e6 + (200e6 * seconds) / HOUR,
       },
     ],

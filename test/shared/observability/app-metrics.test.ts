@@ -23,6 +23,7 @@ test('sign-ins and calls count for their app', async () => {
   expect(sampleOf(before, 'sign_ins_total{app="platform",outcome="signed_in"}')).toBe(0);
   expect(sampleOf(before, 'refreshes_total{app="platform",outcome="unavailable"}')).toBe(0);
   expect(sampleOf(before, 'refresh_duration_seconds_count{app="platform"}')).toBe(0);
+
   const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
   await agent.get(`${site.url}/threads/current`);
   const after = await samples();
@@ -63,6 +64,7 @@ test('a registered app has series from 0, and none once it is deleted', async ()
   const created = await sendRequest(url, { method: 'POST', headers, body });
   expect(created.status).toBe(201);
   expect(sampleOf(await samples(), 'refreshes_total{app="second",outcome="refused"}')).toBe(0);
+
   const { version } = JSON.parse(created.body) as { version: number };
   const deleted = await sendRequest(`${url}/second?version=${version}`, { method: 'DELETE', headers });
   expect(deleted.status).toBe(204);

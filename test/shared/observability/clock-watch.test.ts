@@ -25,6 +25,7 @@ test.each([3_600_000, -3_600_000, 30_000])('notices a jump by %i ms once', async
   monotonic += 60_000;
   await waitForTwoChecks();
   expect(jumps).toEqual([]);
+
   wall += jump;
   await waitForTwoChecks();
   expect(jumps).toEqual([jump / 1_000]);

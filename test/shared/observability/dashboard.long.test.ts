@@ -72,6 +72,7 @@ describe('in an idle Gatehouse', () => {
       const [, selector = '', label = ''] = /^label_values\((.+), (\w+)\)$/.exec(variable.definition ?? '') ?? [];
       const values = (await samplesOf(`group by (${label}) (${selector})`)).map(({ metric }) => metric[label]);
       expect(values).not.toContain(undefined);
+
       if (variable.name === 'app') expect(values).toEqual(expect.arrayContaining(['platform', 'second']));
       else expect(values).toEqual([new URL(site.managementUrl).host]);
     },
@@ -82,6 +83,7 @@ test('a panel by app shows the selected app', async (context) => {
   skipWithout(context, missingPrometheus);
   const ofApps = queries.filter(([, expr]) => expr.includes('$app'));
   expect(ofApps.length).toBeGreaterThanOrEqual(6);
+
   await signIn(site);
   await untilScraped();
   const [, signIns = ''] = ofApps.find(([title]) => title === 'Sign-ins and consents by outcome') ?? [];

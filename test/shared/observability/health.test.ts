@@ -26,6 +26,7 @@ test('R90: is always alive, and ready only while the storage accepts writes', as
     .expect(503, { ready: false, ...FAULT })
     .expect('content-type', /^application\/json/);
   expect(await gauges(broken)).toEqual({ ready: '0', storage_up: '0' });
+
   const healthy = healthWith();
   await request(healthy.listener).get('/readyz').expect(200, { ready: true });
   expect(await gauges(healthy)).toEqual({ ready: '1', storage_up: '1' });
@@ -43,6 +44,7 @@ test('serves metrics, and refuses other paths and methods', async () => {
   const { listener } = healthWith();
   const metrics = await request(listener).get('/metrics?x=1').expect(200).expect('x-other', 'kept');
   expect(metrics.headers['cache-control']).toBe('no-store');
+
   await request(listener).get('/other').expect(404).expect('x-other', 'kept');
   await request(listener).post('/healthz').expect(405).expect('allow', 'GET, HEAD').expect('x-other', 'kept');
 });

@@ -48,6 +48,7 @@ test('the lines of a sign-in and a refresh have the ids of their request and tra
   const started = await sendRequest(`${site.url}/sign-in`, { headers: ACCEPT_JSON });
   const startLine = lineOf('sign-in started', String(started.headers['x-request-id']));
   expect(startLine).toMatchObject({ app: 'platform', traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
+
   const agent = await startSession();
   await expect
     .poll(async () => {
@@ -55,8 +56,11 @@ test('the lines of a sign-in and a refresh have the ids of their request and tra
       return lineOf('refresh ended', id);
     })
     .toMatchObject({
-      ...{ app: 'platform', outcome: 'refreshed', traceId: TRACE },
-      ...{ host: new URL(site.sandbox.issuer).host, seconds: expect.any(Number) },
+      app: 'platform',
+      outcome: 'refreshed',
+      traceId: TRACE,
+      host: new URL(site.sandbox.issuer).host,
+      seconds: expect.any(Number),
     });
 });
 
@@ -87,10 +91,12 @@ describe('with ACCESS_LOG, a line for each request', () => {
     const path = '/bin/4571736012345678?code=canary-in-query';
     const { headers } = await sendRequest(`${site.url}${path}`, { headers: { ...ACCEPT_JSON, cookie } });
     await expect.poll(() => accessOf(headers)).toBeDefined();
+
     const { time: _time, level: _level, requestId: _id, seconds, traceId, ...rest } = accessOf(headers) ?? {};
     expect(rest).toEqual({ method: 'GET', route: expect.any(String), status: 400, msg: 'request' });
     expect(seconds).toBeGreaterThan(0);
     expect(traceId).toMatch(/^[0-9a-f]{32}$/);
+
     const lookup = await sendRequest(`${site.url}/bin/45717360`, { headers: { ...ACCEPT_JSON, cookie } });
     await expect.poll(() => accessOf(lookup.headers)).toMatchObject({ route: '/bin/:bin', status: 200 });
     expect(site.logs().filter((line) => /canary|457173/.test(line))).toEqual([]);
@@ -129,15 +135,19 @@ describe('a failed call has app, host and cause', () => {
     const { host } = new URL(site.sandbox.issuer);
     const clearFault = site.sandbox.faults.set({ listener: 'identity-provider', kind: 'unavailable' });
     await expect.poll(async () => (await readThread(cookie)).code).toBe('provider_unavailable');
+
     const refreshed = lines('refresh ended').findLast(({ outcome }) => outcome === 'unavailable');
     expect(refreshed).toMatchObject({ app: 'platform', host, reason: expect.stringContaining('status_503') });
+
     const refused = lines('request failed').findLast(({ code }) => code === 'provider_unavailable');
     expect(refused).toMatchObject({ app: 'platform', host, detail: 'provider_unavailable', traceId: TRACE });
+
     await site.restart();
     const response = await sendRequest(`${site.url}/sign-in`, { headers: ACCEPT_JSON });
     clearFault();
     expect(lineOf('request failed', String(response.headers['x-request-id']))).toMatchObject({
-      ...{ app: 'platform', host },
+      app: 'platform',
+      host,
       detail: expect.stringContaining('503'),
     });
   });

@@ -41,9 +41,11 @@ test('R88 a sign-in produces lines with request ids, and credentials to search f
   // Both kinds of cookies, the client secret, code, verifier, access token, and the keys of the settings.
   expect(after.credentials - before.credentials).toBeGreaterThanOrEqual(8);
   expect(CLIENT_SECRET.length).toBeGreaterThan(16);
+
   const logged = site.logs().map((line) => JSON.parse(line));
   const failed = logged.find(({ msg }) => msg === 'request failed');
   expect(failed?.requestId).toBe(missing.headers['x-request-id']);
+
   const signedIn = logged.find(({ msg }) => msg === 'sign-in ended');
   expect(signedIn?.requestId).toMatch(/^[0-9a-f-]{36}$/);
 });

@@ -18,6 +18,7 @@ test('every series whose increase an alert watches starts at 0', async () => {
   expect(valuesOf('problems', 'code')).toEqual(Object.keys(PROBLEMS));
   expect(outcomesOf('sign_ins')).toEqual(LABEL_VALUES.signIns);
   expect(outcomesOf('refreshes')).toEqual(LABEL_VALUES.refreshes);
+
   for (const app of ['other', 'none'])
     expect(outcomesOf('relay_calls', `app="${app}"`)).toEqual(LABEL_VALUES.relayCalls);
   for (const labels of ['app="other",peer="provider"', 'app="other",peer="platform"', 'app="none",peer="webhook"'])
@@ -27,6 +28,7 @@ test('every series whose increase an alert watches starts at 0', async () => {
   expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);
   expect(valuesOf('spans', 'outcome')).toEqual(LABEL_VALUES.spans);
   expect(valuesOf('counts_lost', 'of')).toEqual(LABEL_VALUES.countsLost);
+
   for (const name of ['audit_entries_lost', 'webhook_announcements_lost', 'connections_not_listed', 'outbound_refused'])
     expect(text).toMatch(new RegExp(`^gatehouse_${name}_total 0$`, 'm'));
 });

@@ -70,8 +70,17 @@ const VALUES_BY_TYPE = {
   spans: every<SpanOutcome>({ sent: true, lost: true }),
   relayCalls: every<RelayOutcome>({ answered: true, failed: true, refused: true }),
   outboundRequests: every<CallOutcome>({
-    ...{ '2xx': true, '3xx': true, '4xx': true, '5xx': true, timeout: true, connection: true, address: true },
-    ...{ busy: true, too_large: true, encoding: true, stopped: true },
+    '2xx': true,
+    '3xx': true,
+    '4xx': true,
+    '5xx': true,
+    timeout: true,
+    connection: true,
+    address: true,
+    busy: true,
+    too_large: true,
+    encoding: true,
+    stopped: true,
   }),
 };
 const VALUES_OF = {
@@ -87,7 +96,10 @@ const VALUES_OF = {
   gatehouse_relay_calls_total: LABEL_VALUES.relayCalls,
   gatehouse_outbound_requests_total: LABEL_VALUES.outboundRequests,
   gatehouse_outbound_request_duration_seconds: every<Peer>({
-    ...{ provider: true, platform: true, webhook: true, bin_service: true },
+    provider: true,
+    platform: true,
+    webhook: true,
+    bin_service: true,
   }),
 };
 
@@ -95,17 +107,32 @@ const VALUES_OF = {
 const WAITS_FOR = {
   platform: ['/', '/threads/current', '/relay/threads/current'],
   provider: [
-    ...['/sign-in', '/oauth/callback/:app', '/oauth/backchannel-logout/:app', '/sign-out', '/sign-out/everywhere'],
-    ...['/connections/:app', '/connections/:app/disconnect', '/account/delete', '/relay/token'],
+    '/sign-in',
+    '/oauth/callback/:app',
+    '/oauth/backchannel-logout/:app',
+    '/sign-out',
+    '/sign-out/everywhere',
+    '/connections/:app',
+    '/connections/:app/disconnect',
+    '/account/delete',
+    '/relay/token',
     '/connect/:link',
   ],
   binService: ['/bin', '/bin/:bin', '/relay/bin', '/relay/bin/:bin'],
 };
 /** Routes that wait only for the storage. Every new route must be in one of the two lists. */
 const WAITS_FOR_STORAGE = [
-  ...['/session', '/session/verify', '/sessions', '/sessions/:id/end', '/connections', '/relay/connections'],
+  '/session',
+  '/session/verify',
+  '/sessions',
+  '/sessions/:id/end',
+  '/connections',
+  '/relay/connections',
   '/relay/connect-links',
-  ...['/problems/:code', '/.well-known/jwks.json', '/openapi.json', '/docs'],
+  '/problems/:code',
+  '/.well-known/jwks.json',
+  '/openapi.json',
+  '/docs',
 ];
 
 /** The names of metrics and their labels, from /metrics. */
@@ -224,9 +251,11 @@ describe('alert rules and dashboard', () => {
 
   test('name only existing metrics', () => {
     expect(expressions.length).toBeGreaterThan(40);
+
     const named = expressions.flatMap((text) => text.match(/\b(?:gatehouse|process|nodejs)_\w+/g) ?? []);
     const isServed = (name: string) => served.has(name) || served.has(name.replace(/_(bucket|sum|count)$/, ''));
     expect(new Set(named.filter((name) => !isServed(name)))).toEqual(new Set());
+
     // `up` is a metric of Prometheus.
     const others = expressions.filter((text) => !/\b(gatehouse|process|nodejs)_\w+/.test(text) && !/\bup\{/.test(text));
     expect(others).toEqual([]);
@@ -276,6 +305,7 @@ describe('alert rules and dashboard', () => {
       [...rule('GatehousePlatformFails').matchAll(/outcome!~"([^"]+)"/g)].map(([, pattern]) => pattern),
     );
     expect(others).toEqual([]);
+
     const excluded = outcomes?.split('|') ?? [];
     // `busy` has its own alert, and `stopped` is caused by the caller.
     expect(excluded).toEqual(['2xx', '3xx', '4xx', 'stopped', 'busy']);

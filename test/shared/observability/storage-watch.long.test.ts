@@ -49,6 +49,7 @@ describe('R90 readiness without a request', () => {
       const fault = { reason: 'disk', storage, detail: 'SQLite returned IOERR (result code 10)' };
       expect(JSON.parse(body)).toEqual({ ready: false, ...fault });
       expect(linesOf(site)).toEqual([{ level: 50, ...fault, msg: 'storage lost' }]);
+
       heal();
       await untilUp(site, 1);
       expect(linesOf(site).slice(1)).toEqual([
@@ -70,11 +71,13 @@ describe('R90 readiness without a request', () => {
     const storage = `Redis at 127.0.0.1:${redis.port}`;
     const detail = 'There is no connection to Redis: ECONNREFUSED';
     expect(linesOf(site)).toEqual([{ level: 50, reason: 'storage', storage, detail, msg: 'storage lost' }]);
+
     // It starts without the users that were set while it ran.
     await redis.start();
     await expect
       .poll(async () => JSON.parse((await sendRequest(`${site.managementUrl}/readyz`)).body).detail)
       .toBe('There is no connection to Redis: WRONGPASS');
+
     redis.sendCommand('ACL', 'SETUSER', 'gatehouse', 'on', '>a-password-of-the-test', '~*', '&*', '+@all');
     await untilUp(site, 1);
     expect(linesOf(site).map(({ msg }) => msg)).toEqual(['storage lost', 'storage is back']);
@@ -94,10 +97,12 @@ describe('R90 readiness without a request', () => {
     const detail = expect.stringMatching(/^Redis |^There is no connection to Redis/);
     const storage = `Redis at ${addresses.join(', ')}`;
     expect(linesOf(site).at(-1)).toEqual({ level: 50, reason: 'storage', storage, detail, msg: 'storage lost' });
+
     const detailOf = async () => JSON.parse((await sendRequest(`${site.managementUrl}/readyz`)).body).detail;
     await Promise.all([nodes[0]?.kill(), nodes[2]?.kill()]);
     const reason = /^There is no connection to Redis: (?:ECONNREFUSED|ECONNRESET|no node of the cluster responds)$/;
     await expect.poll(detailOf).toMatch(reason);
+
     await Promise.all(nodes.map((node) => node.start()));
     await untilUp(site, 1);
     expect(linesOf(site).slice(-2)).toMatchObject([{ msg: 'storage lost' }, { msg: 'storage is back' }]);
@@ -129,8 +134,10 @@ describe('the watch', () => {
     endFirst(LOST);
     await first;
     expect([watch.fault(), reported]).toEqual([undefined, []]);
+
     await watch.check();
     expect(watch.fault()).toEqual(LOST);
+
     pass(61_400);
     await watch.check();
     expect(reported).toEqual([LOST, { storage: 'a', seconds: 61 }]);

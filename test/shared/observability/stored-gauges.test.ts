@@ -23,13 +23,16 @@ const scrape = async (series: string) => valueIn((await sendRequest(`${site.mana
 
 test('a running Gatehouse reports its connections, and the time since a backup by a command', async () => {
   expect(await scrape('last_backup_age_seconds')).toBeUndefined();
+
   await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
   const { status } = await runCommand(['backup', join(site.dataDirectory, '..', 'a.backup')], site.env);
   expect(status).toBe(0);
+
   // Stored facts are read at the start, and then once a minute.
   await site.restart();
   await expect.poll(() => scrape('connections{health="active"}')).toBe(1);
   expect(await scrape('connections{health="reconnect_needed"}')).toBe(0);
+
   const age = await scrape('last_backup_age_seconds');
   expect(age).toBeGreaterThan(0);
   expect(age).toBeLessThan(600);
@@ -72,6 +75,7 @@ test('the time until a client secret ends, as long as the app has the secret', a
   const remaining = (app: string) =>
     valueIn(metrics.registry.metrics(), `client_secret_remaining_seconds{app="${app}"}`);
   expect([await remaining('crm'), await remaining('old')]).toEqual([(6 * DAY_MS) / 1_000, (-2 * DAY_MS) / 1_000]);
+
   ends = ends.slice(1);
   expect([await remaining('crm'), await remaining('old')]).toEqual([undefined, (-2 * DAY_MS) / 1_000]);
 });

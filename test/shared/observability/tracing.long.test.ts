@@ -130,11 +130,13 @@ describe('with a collector', () => {
       ({ kind, attributes }) => kind === SERVER && attributes['http.response.status_code'] === 404,
     );
     expect(unrouted).toMatchObject({ name: 'GET', status: 0 });
+
     const [broken, unreachable] = requestSpans('/threads/current').filter(({ status }) => status === 2);
     for (const span of [broken, unreachable]) {
       expect(span?.attributes).toMatchObject({ 'http.response.status_code': 502, 'error.type': '502' });
     }
     expect(callsOf(broken)[0]).toMatchObject({ status: 2, attributes: { 'error.type': '500' } });
+
     const [call] = callsOf(unreachable);
     expect(call).toMatchObject({ status: 2, attributes: { 'error.type': expect.stringMatching(/^[A-Za-z_]+$/) } });
     expect(call?.attributes).not.toHaveProperty('http.response.status_code');
@@ -147,6 +149,7 @@ describe('with a collector', () => {
     for (const [, value = ''] of sent.matchAll(/authorization: \w+ ([\w.+/=-]+)/gi)) canaries.add(value);
     for (const [, value = ''] of cookie.matchAll(/=([^;]{16,})/g)) canaries.add(value);
     expect(canaries.size).toBeGreaterThanOrEqual(10);
+
     for (const canary of canaries) expect(collector.raw().includes(canary), canary.slice(0, 6)).toBe(false);
   });
 
@@ -183,6 +186,7 @@ test('callers cannot start traces if the sampler does not depend on them', async
   await sendRequest(`${site.url}/`, { headers: { traceparent: traceparent(CALLER, '01') } });
   await site.close();
   expect(collector.spans()).toEqual([]);
+
   await collector.close();
 });
 
@@ -215,6 +219,7 @@ test('R90 without its collector, Gatehouse loses and counts traces, and stops wi
   await expect
     .poll(() => countersOf(site, 'gatehouse_spans_total{outcome="lost"}'))
     .toEqual([expect.stringMatching(/outcome="lost"\} [1-9]/)]);
+
   await sendRequest(`${site.url}/`);
   const elapsed = startStopwatch();
   await site.close();
@@ -228,8 +233,10 @@ describe('without a collector', () => {
     const { agent } = await signIn(site);
     const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), traceparent: traceparent(CALLER, '01') };
     expect((await sendRequest(`${site.url}/threads/current`, { headers })).status).toBe(200);
+
     recorder.stop();
     expect(recorder.sentTo([Number(new URL(site.sandbox.platformUrl).port)])).not.toMatch(/traceparent/i);
+
     await site.close();
     const src = join(import.meta.dirname, '../../..', 'src');
     const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));

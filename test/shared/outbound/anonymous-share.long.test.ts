@@ -53,6 +53,7 @@ test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshe
 
   const thread = await getJson(agent, `${site.url}/threads/current`);
   expect([thread.status, site.sandbox.requests.count('POST /token')]).toEqual([200, 1]);
+
   let page = await other.submit(form, { login: 'admin@example.test', password: PASSWORD });
   while (page.forms.some(({ buttons }) => buttons.some(({ text }) => text === 'Allow')))
     page = await other.submit(page, {}, { button: 'Allow' });

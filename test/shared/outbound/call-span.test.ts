@@ -81,6 +81,7 @@ test('a body that is cut off, a stopped call and a refused call are failures', a
   respond = () => undefined;
   const waiting = stream();
   await expect(stream().response).rejects.toMatchObject({ reason: 'busy' });
+
   waiting.destroy(new Error('the caller disconnected'));
   await expect(waiting.response).rejects.toThrow('the caller disconnected');
   await expect

@@ -116,6 +116,7 @@ describe.each(['plain', 'tls'] as const)('R130 over %s', (kind) => {
       async (closing) => {
         actionFor = ({ earlier }) => (earlier > 0 ? closing : 'respond');
         expect(await call(urls[kind])).toBe(200);
+
         await pause();
         expect(await call(urls[kind])).toBe(200);
         expect(connectionsUsed()).toEqual(['GET 0', 'GET 0', 'GET 1']);

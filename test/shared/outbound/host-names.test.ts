@@ -69,6 +69,7 @@ describe('R129 one name', () => {
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([TOO_LATE]));
     expect(lookedUp).toEqual(['dead.example']);
     expect(names.isAwaited('dead.example')).toBe(true);
+
     // A later call does not wait for a lookup that has already run for 3 s.
     const laterCall = addressOrError('dead.example');
     await pass(0.01);
@@ -81,12 +82,15 @@ describe('R129 one name', () => {
     await pass(4.9);
     await addressOrError('a.example');
     expect(lookedUp).toHaveLength(1);
+
     await pass(0.2);
     await addressOrError('a.example');
     expect(lookedUp).toHaveLength(2);
+
     const failed = addressOrError('dead.example');
     timeOut('dead.example');
     expect([await failed, await addressOrError('dead.example')]).toEqual(['no response', 'no response']);
+
     await pass(1.1);
     const retried = addressOrError('dead.example');
     timeOut('dead.example');
@@ -107,6 +111,7 @@ describe('R129 one name', () => {
       { host: 'dead.example', repeated: true },
       { host: 'dead.example', repeated: true },
     ]);
+
     await pass(30);
     void addressOrError('dead.example');
     await pass(1);
@@ -126,6 +131,7 @@ describe('R129 names that do not resolve', () => {
       '93.184.216.34',
       '93.184.216.34',
     ]);
+
     await pass(3);
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([TOO_LATE]));
   });
@@ -150,6 +156,7 @@ describe('R129 names that do not resolve', () => {
     await pass(0);
     expect(lookedUp.filter((name) => name.endsWith('dead.example'))).toHaveLength(6);
     expect(await addressOrError('old.example')).toBe('93.184.216.34');
+
     await pass(3);
     await Promise.all(firstCalls);
     // Queued names are looked up as lookups end.
@@ -169,12 +176,15 @@ describe('R129 names that do not resolve', () => {
     await pass(0);
     expect(lookedUp).toEqual(dead(6));
     expect(await addressOrError('new.example')).toBe('93.184.216.34');
+
     // They and the name queued behind them keep their last addresses.
     await pass(1);
     expect(new Set(await Promise.all([...firstCalls, oldNameCall]))).toEqual(new Set(['93.184.216.34']));
+
     const repeated = addressOrError('0.dead.example');
     await pass(0.01);
     expect([await repeated, names.isAwaited('0.dead.example')]).toEqual(['93.184.216.34', false]);
+
     // All are slow now; even a name that is not looked up keeps its addresses for a minute from its last result.
     await pass(9);
     for (const name of dead(6)) timeOut(name);
@@ -182,6 +192,7 @@ describe('R129 names that do not resolve', () => {
     const laterCalls = dead(20).map(addressOrError);
     await pass(0.01);
     expect(new Set(await Promise.all(laterCalls))).toEqual(new Set(['93.184.216.34']));
+
     await pass(43);
     const lateCalls = dead(20).map(addressOrError);
     await pass(3);
@@ -207,6 +218,7 @@ describe('R129 names that do not resolve', () => {
     isDead = () => false;
     await pass(2);
     expect(new Set(await Promise.all(dead(6).map(addressOrError)))).toEqual(new Set(['93.184.216.34']));
+
     await pass(6);
     isDead = (name) => name.endsWith('dead.example');
     lookedUp = [];
@@ -230,6 +242,7 @@ test('R79 shared addresses are checked at each use, by the rules of each name', 
       checkedLookup('one.example', { all: true }, (error, addresses) => resolve(error ?? addresses)),
     );
   expect(await use()).toEqual([{ address: '10.0.0.1', family: 4 }]);
+
   isAllowed = false;
   expect(await use()).toMatchObject({ rule: 'private_address' });
 });
@@ -248,9 +261,11 @@ describe('R129 a call to a name that does not resolve', () => {
         .catch((thrown: unknown) => thrown);
       expect(performance.now() - startedAt).toBeLessThan(Math.min(deadlineMilliseconds, 3_000) + 1_500);
       expect(error).toMatchObject({
-        ...{ reason: 'timeout', sent: false },
+        reason: 'timeout',
+        sent: false,
         message: 'the name idp.dead.example was not resolved in time',
       });
+
       await outbound.close();
     },
   );
@@ -266,8 +281,10 @@ describe('R129 a call to a name that does not resolve', () => {
       ),
     );
     expect((await outbound.fetch(url, {}, LIMITS)).status).toBe(200);
+
     await stuckCalls;
     expect(lookedUp).toEqual(['idp.dead.example']);
+
     await outbound.close();
     server.close();
   });

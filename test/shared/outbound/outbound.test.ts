@@ -59,6 +59,7 @@ test('the connection to a host that is called once is closed, even if the host r
   await Promise.all(hosts.map((host) => outbound.fetch(`http://${host}:${port}/`, {}, LIMITS)));
   expect(openConnections).toBe(hosts.length);
   expect(await until(() => openConnections === 0)).toBeLessThan(30_000);
+
   await outbound.close();
   server.close();
 });
@@ -173,6 +174,7 @@ describe('R79: addresses', () => {
       expect(await reasonOf(calls.fetch(url, {}, LIMITS))).toBe('address');
     }
     expect(lookedUp).toEqual([]);
+
     await calls.close();
   });
 

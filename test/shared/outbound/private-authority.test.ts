@@ -76,6 +76,7 @@ test('the doctor suggests CA_FILE, and reads the metadata of the provider once i
   expect(without.stdout).toMatch(
     /signed by an unknown authority \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\).*set CA_FILE to a PEM file/,
   );
+
   const withFile = await runCommandProcess(['doctor', '--json'], { ...env, CA_FILE: authority.file });
   expect(withFile.stdout).toContain(`"app":"company"`);
   expect(withFile.stdout).not.toContain('unknown authority');

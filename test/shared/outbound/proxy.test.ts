@@ -95,6 +95,7 @@ const post = (url: string) => (outbound: Outbound) =>
 describe('HTTPS_PROXY', () => {
   test('opens a tunnel with its own credentials, and receives none of the headers inside it', async () => {
     expect(await through('', post(`${provider}/token`))).toBe('status 200');
+
     const credentials = `Basic ${Buffer.from('operator:open sesame').toString('base64')}`;
     expect(tunnels).toEqual([{ target: new URL(provider).host, credentials }]);
     expect(requests).toHaveLength(1);
@@ -133,14 +134,13 @@ describe('HTTPS_PROXY', () => {
 
   test('is used by the shipped Gatehouse for calls to a provider', async () => {
     const app = {
-      ...{
-        id: 'platform',
-        name: 'Platform',
-        issuer: 'https://refused.example.com',
-        clientId: 'one',
-        scopes: ['openid'],
-      },
-      ...{ tokenEndpointAuthMethod: 'none', signIn: { allow: 'everyone' } },
+      id: 'platform',
+      name: 'Platform',
+      issuer: 'https://refused.example.com',
+      clientId: 'one',
+      scopes: ['openid'],
+      tokenEndpointAuthMethod: 'none',
+      signIn: { allow: 'everyone' },
     };
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
@@ -163,6 +163,7 @@ describe('HTTPS_PROXY', () => {
     const { port } = new URL(provider);
     expect(await through('', post(`https://unknown.example.com:${port}/token`))).toBe('connection');
     expect(tunnels).toEqual([]);
+
     const adviceWith = async (proxy: OutboundProxy | undefined) => {
       const outbound = createOutbound({ policy: createAddressPolicy([]), lookup, proxy });
       const failure = await outbound.fetch('https://unknown.example.com/', {}, LIMITS).catch((error) => error);

@@ -58,6 +58,7 @@ describe('R29: TLS is verified', () => {
     expect(await call('idp.example.com', certificates.unknown)).toMatch(
       /^connection: the certificate of idp\.example\.com:\d+ is signed by an unknown authority \(DEPTH_ZERO\w+\).*CA_FILE/,
     );
+
     const otherName = /^connection: the certificate of \S+:\d+ is for another name \(ERR_TLS_CERT_ALTNAME_INVALID\)/;
     expect(await call('another.example.com', certificates.trusted)).toMatch(otherName);
     expect(await call('127.0.0.1', certificates.trusted)).toMatch(otherName);

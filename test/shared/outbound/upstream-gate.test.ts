@@ -77,13 +77,16 @@ test('R89 a limited number of calls run and wait, and further ones are refused a
   const calls = Array.from({ length: 5 }, () => fetchOne());
   await expect.poll(() => host.pending.length).toBe(3);
   expect(outbound.load()).toEqual({ running: 3, waiting: 2 });
+
   const elapsed = startStopwatch();
   expect(await fetchOne()).toBe('busy');
   expect(await reasonOf(streamOne())).toBe('busy');
   expect(elapsed()).toBeLessThan(500);
   expect(busy).toBe(2);
+
   host.respondToAll();
   await expect.poll(() => host.pending.length).toBe(2);
+
   host.respondToAll();
   expect(new Set(await Promise.all(calls))).toEqual(new Set(['response']));
   expect(host.peak()).toBe(3);
@@ -95,8 +98,10 @@ test('R89 the calls to each host are counted separately', async () => {
   const calls = Array.from({ length: 5 }, () => fetchOne());
   const otherCall = reasonOf(outbound.fetch(`${otherHost.url}/`, {}, LIMITS));
   await expect.poll(() => otherHost.pending.length).toBe(1);
+
   otherHost.respondToAll();
   expect(await otherCall).toBe('response');
+
   await otherHost.close();
   await outbound.close();
   await Promise.all(calls);
@@ -105,12 +110,15 @@ test('R89 the calls to each host are counted separately', async () => {
 test('R89 a call that is cut off, times out or is destroyed frees its slot', async () => {
   const brokenCalls = [fetchOne(), fetchOne(), fetchOne()];
   await expect.poll(() => host.pending.length).toBe(3);
+
   for (const res of [...host.pending]) res.destroy();
   expect(await Promise.all(brokenCalls)).toEqual(['connection', 'connection', 'connection']);
   expect(await Promise.all([fetchOne(200), fetchOne(200), fetchOne(200)])).toEqual(['timeout', 'timeout', 'timeout']);
+
   const streams = Array.from({ length: 3 }, () => outbound.stream(outbound.target(`${host.url}/`), []));
   const ends = streams.map(({ response }) => reasonOf(response));
   await expect.poll(() => host.pending.length).toBe(3);
+
   for (const { destroy } of streams) destroy(new Error('enough'));
   expect(new Set(await Promise.all(ends))).toEqual(new Set(['Error: enough']));
   // The connections close after the promises of the callers settle.
@@ -120,9 +128,11 @@ test('R89 a call that is cut off, times out or is destroyed frees its slot', asy
 test('R28 a waiting call times out at its deadline', async () => {
   const running = [fetchOne(), fetchOne(), fetchOne()];
   await expect.poll(() => host.pending.length).toBe(3);
+
   const elapsed = startStopwatch();
   expect(await fetchOne(300)).toBe('timeout');
   expect(elapsed()).toBeLessThan(1_500);
+
   host.respondToAll();
   await Promise.all(running);
   await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
@@ -144,6 +154,7 @@ test('R89 while a platform hangs, calls beyond the limits get 503 at once, and o
   const first = [thread(), thread(), thread()];
   await expect.poll(() => host.pending.length).toBe(2);
   await expect.poll(gauges).toContain('gatehouse_outbound_calls{state="waiting"} 1');
+
   const refused = await thread();
   expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
   expect(refused.headers).toMatchObject({
@@ -153,10 +164,13 @@ test('R89 while a platform hangs, calls beyond the limits get 503 at once, and o
   expect((await sendRequest(`${site.url}/session`, { headers })).status).toBe(200);
   expect((await sendRequest(`${site.url}/bin/45717360`, { headers })).status).toBe(200);
   expect(await gauges()).toContain('gatehouse_outbound_refused_total 1');
+
   host.respondToAll();
   await expect.poll(() => host.pending.length).toBe(1);
+
   host.respondToAll();
   expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 200, 200]);
+
   await site.close();
 });
 
@@ -175,16 +189,21 @@ describe('R92 calls that anonymous requests cause', () => {
     await expect.poll(() => host.pending.length).toBe(2);
     expect(outbound.load()).toEqual({ running: 2, waiting: 1 });
     expect(await push()).toBe('busy');
+
     const others = Array.from({ length: 6 }, () => call(outbound));
     await expect.poll(() => host.pending.length).toBe(8);
     expect(await waiting).toBe('timeout');
+
     host.respondToAll();
     expect(new Set(await Promise.all([...running, ...others]))).toEqual(new Set(['response']));
+
     const next = push();
     await expect.poll(() => host.pending.length).toBe(1);
+
     host.respondToAll();
     expect(await next).toBe('response');
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
+
     await outbound.close();
   });
 
@@ -196,6 +215,7 @@ describe('R92 calls that anonymous requests cause', () => {
     const discovered = apps.map((app) => metadata.load(app).catch(({ reason }: ProviderError) => reason));
     await expect.poll(() => host.pending.length).toBe(4);
     expect(outbound.load()).toEqual({ running: 4, waiting: 2 });
+
     while (outbound.load().running > 0) {
       host.respondToAll();
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -203,6 +223,7 @@ describe('R92 calls that anonymous requests cause', () => {
     expect(await Promise.all(pushed)).toEqual(['response', 'response', 'response']);
     expect(await Promise.all(discovered)).toEqual(Array(3).fill('discovery_not_json'));
     expect(host.peak()).toBe(4);
+
     await outbound.close();
   });
 });
@@ -225,16 +246,21 @@ describe('R134 calls that services cause', () => {
     await expect.poll(() => host.pending.length).toBe(3);
     expect(outbound.load()).toEqual({ running: 3, waiting: 3 });
     expect(await Promise.all(flood.slice(6).map(({ ended }) => ended))).toEqual(Array(14).fill('busy'));
+
     const beside = [call('beside'), call('beside'), call('beside')];
     await expect.poll(() => host.pending.length).toBe(6);
+
     const others = [call('third'), call()];
     await expect.poll(() => host.pending.length).toBe(7);
     expect(outbound.load()).toEqual({ running: 7, waiting: 4 });
+
     const user = call();
     await expect.poll(() => host.pending.length).toBe(8);
+
     const ends = [...flood.slice(0, 6), ...beside, ...others, user].map(({ ended }) => ended);
     expect(new Set(await responded(ends))).toEqual(new Set(['response']));
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
+
     await outbound.close();
   });
 
@@ -243,11 +269,14 @@ describe('R134 calls that services cause', () => {
     const call = () => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service: 'flood' }));
     const calls = Array.from({ length: 6 }, call);
     await expect.poll(() => host.pending.length).toBe(3);
+
     for (const { destroy } of calls.toReversed()) destroy(new Error('enough'));
     await Promise.all(calls.map(({ ended }) => ended));
     await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
+
     const newCalls = [call(), call(), call()].map(({ ended }) => ended);
     expect(await responded(newCalls)).toEqual(['response', 'response', 'response']);
+
     await outbound.close();
   });
 
@@ -265,9 +294,11 @@ describe('R134 calls that services cause', () => {
     );
     expect(await results[6]).toBe('busy');
     expect(running).toBe(3);
+
     done.resolve();
     expect(await responded(results.slice(0, 6))).toEqual(Array(6).fill('response'));
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
+
     await outbound.close();
   });
 });

@@ -47,6 +47,7 @@ describe('a file', () => {
     const { status, headers, body } = await get(path);
     expect([status, headers['content-type'], headers['cache-control']]).toEqual([200, type, 'public, max-age=3600']);
     expect(body).toMatch(content);
+
     const head = await get(path, 'HEAD');
     expect([head.status, head.headers['content-length'], head.body]).toEqual([200, headers['content-length'], '']);
     expect(routes.at(-1)).toBe('/assets');

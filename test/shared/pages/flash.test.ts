@@ -31,6 +31,7 @@ test('R106 a flash is sealed in the store and ends after 60 s', async () => {
     for await (const records of store.walk()) expect(JSON.stringify(records)).not.toContain('secret');
     now += 59_000;
     expect(await flashes.take(early)).toEqual({ newSecret: { name: 'n', text: 'the secret' } });
+
     now += 2_000;
     expect(await flashes.take(late)).toEqual({});
   } finally {

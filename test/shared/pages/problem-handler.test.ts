@@ -47,7 +47,11 @@ beforeEach(async () => {
   app.use(
     problemHandler(
       {
-        ...{ pages, events, publicHref: 'https://gatehouse.test/gate', basePath: '/gate', clock: () => NOW },
+        pages,
+        events,
+        publicHref: 'https://gatehouse.test/gate',
+        basePath: '/gate',
+        clock: () => NOW,
         references: { record: async ({ context }) => (isRecorded ? context.reference : undefined) },
       },
       relayedPaths(ROUTE_TABLE),
@@ -100,6 +104,7 @@ describe('a thrown error', () => {
     expect([response.status, receivedCode, detail]).toEqual([status, code, DETAILS[code]]);
     expect(response.body).not.toContain('secret');
     expect(response.headers['retry-after']).toBe(code === 'overloaded' ? '2' : undefined);
+
     const cause = ['internal', 'overloaded'].includes(code) ? thrown : undefined;
     expect(failures).toStrictEqual([
       { requestId: ID, route: '/one', method: 'GET', code, status, detail: undefined, cause },
@@ -108,12 +113,11 @@ describe('a thrown error', () => {
 
   test('becomes a document with exactly the facts that the caller may know', async () => {
     const error = new AppError('not_connected', {
-      ...{
-        detail: 'Connect first.',
-        logDetail: 'for the log',
-        connectUrl: 'https://gatehouse.test/gate/connections/a',
-      },
-      ...{ faults: [{ pointer: '#/a', rule: 'invalid', detail: 'Give a text.' }], retryAfterSeconds: 7 },
+      detail: 'Connect first.',
+      logDetail: 'for the log',
+      connectUrl: 'https://gatehouse.test/gate/connections/a',
+      faults: [{ pointer: '#/a', rule: 'invalid', detail: 'Give a text.' }],
+      retryAfterSeconds: 7,
       headers: { 'X-More': 'more' },
     });
     const { status, headers, body } = await failWith(error, ACCEPT_JSON, 'POST');
@@ -155,6 +159,7 @@ describe('a thrown error', () => {
     const { status, headers, body } = await sendRequest(served.url, { headers: ACCEPT_JSON });
     expect([status, JSON.parse(body).code, headers['x-other']]).toEqual([502, 'upstream_error', 'other']);
     expect(headers['content-length']).toBe(String(body.length));
+
     for (const name of ['content-encoding', 'content-language', 'etag', 'last-modified']) {
       expect(headers[name], name).toBeUndefined();
     }
@@ -229,8 +234,13 @@ describe('the page', () => {
     expect(await pageOf('upstream_error', options)).toEqual({
       page: { title: 'Another title', basePath: '', operatorName: 'Us', csrfToken: 'token' },
       ...words,
-      ...{ code: 'upstream_error', reference: '5e6f7a8b', time: '2026-03-15T17:02:11.000Z' },
-      ...{ cause: 'It is like this.', whose: 'platform', step, retryAfterSeconds: 7 },
+      code: 'upstream_error',
+      reference: '5e6f7a8b',
+      time: '2026-03-15T17:02:11.000Z',
+      cause: 'It is like this.',
+      whose: 'platform',
+      step,
+      retryAfterSeconds: 7,
     });
   });
 
@@ -258,6 +268,7 @@ describe('the page', () => {
     const connectUrl = 'https://gatehouse.test/gate/sign-in';
     expect((await pageOf(code, { connectUrl }))?.step).toEqual({ label, url: connectUrl });
     expect((await pageOf(code))?.step).toBeUndefined();
+
     const step = { label: 'Another way', url: '/x' };
     expect((await pageOf(code, { connectUrl, step }))?.step).toEqual(step);
   });

@@ -47,6 +47,7 @@ describe('problem documents (RFC 9457)', () => {
     const id = responseHeaders['x-request-id'];
     expect(status).toBe(PROBLEMS[code].status);
     expect(responseHeaders['content-type']).toBe('application/problem+json; charset=utf-8');
+
     const { detail, connectUrl, ...fixed } = JSON.parse(body);
     expect(fixed).toEqual({
       type: `${site.url}/problems/${code}`,
@@ -85,6 +86,7 @@ describe('error pages', () => {
       } = await sendRequest(site.url + path, { ...rest, headers: { ...ACCEPT_HTML, ...headers } });
       if (code === 'sign_in_required') return expect(status).toBe(401);
       expect([status, responseHeaders['content-type']]).toEqual([PROBLEMS[code].status, 'text/html; charset=utf-8']);
+
       const requestId = String(responseHeaders['x-request-id']);
       const [, reference] = /data-copy-source>([^<]*)</.exec(body) ?? [];
       if (reference !== undefined) expect(reference).toBe(requestId.slice(-8));
@@ -115,6 +117,7 @@ describe('/problems/{code}', () => {
     expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
     expect(page.body).toContain(`<code>${code}</code>`);
     expect(page.body).toContain('What to do');
+
     const data = await sendRequest(`${site.url}/problems/${code}`, { headers: ACCEPT_JSON });
     expect(JSON.parse(data.body)).toEqual({ type: `${site.url}/problems/${code}`, code, ...PROBLEMS[code] });
   });
@@ -126,6 +129,7 @@ test('the reference of a thread panel that failed on the home page is in the log
     off,
   );
   expect(status).toBe(200);
+
   const [, reference = ''] = /class="reference-small">([^<]*)</.exec(body) ?? [];
   expect(String(headers['x-request-id']).endsWith(reference)).toBe(true);
   expect(site.logs().some((line) => line.includes(reference))).toBe(true);

@@ -105,8 +105,10 @@ describe('R68 what the security policy demands of pages', () => {
       expect(tags.filter((element) => element.tag === tag)).toHaveLength(1);
     }
     expect(html).toContain('<a class="skip-link" href="#main">');
+
     const ids = tags.flatMap(({ attributes }) => attributes.get('id') ?? []);
     expect(new Set(ids).size).toBe(ids.length);
+
     for (const { attributes } of tags) {
       for (const id of `${attributes.get('aria-labelledby') ?? ''} ${attributes.get('aria-describedby') ?? ''}`
         .split(' ')
@@ -350,6 +352,7 @@ describe('thread HTML', () => {
     const thread: ThreadPanel = { kind: 'thread', appName: 'App', title: 'T', body };
     const html = views.render('home/signed-in', { page: signedIn('x'), connections: [], threads: [thread], bin: {} });
     expect(html).toContain('dir="auto"><h4>Plan</h4><p>a</p></div>');
+
     structure(html);
   });
 });
@@ -381,17 +384,24 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
   const notice = { tone: 'warning', text } as const;
   const signInApps = [1, 2].map(() => ({ id: text, name: text, url: text }));
   const connections = healths.map((health) => ({
-    ...{ id: text, name: text, account: text, health, cause: text, scopes: [text, 'openid'] },
-    ...{
-      connectedAt: text,
-      checkedAt: text,
-      notCheckedSince: text,
-      lastUsedAt: text,
-      more: { scopes: [text, 'openid'], request: [text] },
-    },
+    id: text,
+    name: text,
+    account: text,
+    health,
+    cause: text,
+    scopes: [text, 'openid'],
+    connectedAt: text,
+    checkedAt: text,
+    notCheckedSince: text,
+    lastUsedAt: text,
+    more: { scopes: [text, 'openid'], request: [text] },
   }));
   const record = {
-    ...{ number: { length: 16, luhn: true }, scheme: text, type: text, brand: text, prepaid: true },
+    number: { length: 16, luhn: true },
+    scheme: text,
+    type: text,
+    brand: text,
+    prepaid: true,
     country: { numeric: text, alpha2: text, name: text, emoji: text, currency: text, latitude: -1, longitude: 2 },
     bank: { name: text, url: text, phone: text, city: text },
   };
@@ -404,7 +414,11 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
     { ...thread, body: { kind: 'empty' } },
     { kind: 'not_connected', appId: text, appName: text },
     ...(['upstream_timeout', 'reconnect_needed', 'not_connected'] as const).map((code) => ({
-      ...{ kind: 'problem' as const, appId: text, appName: text, code, reference: text },
+      kind: 'problem' as const,
+      appId: text,
+      appName: text,
+      code,
+      reference: text,
     })),
   ];
   const failure = { code: 'internal', reference: text, time: text } as const;
@@ -444,7 +458,11 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
       {
         page,
         sessions: [true, false].map((current) => ({
-          ...{ id: text, browser: text, startedAt: text, lastSeenAt: text, current },
+          id: text,
+          browser: text,
+          startedAt: text,
+          lastSeenAt: text,
+          current,
         })),
         notice,
       },
@@ -460,7 +478,11 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
       {
         page: signedOut,
         ...failure,
-        ...{ title: text, cause: text, whose: 'nobody', nextStep: text, step: { label: text, url: text } },
+        title: text,
+        cause: text,
+        whose: 'nobody',
+        nextStep: text,
+        step: { label: text, url: text },
       },
     ],
     'errors/problem': codes.map((code) => ({ page: signedOut, code })),

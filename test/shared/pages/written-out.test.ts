@@ -214,9 +214,20 @@ test('pages are rendered by the template with their name', () => {
 
 describe('texts for codes', () => {
   const NETWORKS = {
-    ...{ visa: 'Visa', mastercard: 'Mastercard', maestro: 'Maestro', amex: 'American Express', diners: 'Diners Club' },
-    ...{ discover: 'Discover', jcb: 'JCB', unionpay: 'UnionPay', mir: 'Mir', elo: 'Elo', hiper: 'Hiper' },
-    ...{ hipercard: 'Hipercard', verve: 'Verve', dankort: 'Dankort' },
+    visa: 'Visa',
+    mastercard: 'Mastercard',
+    maestro: 'Maestro',
+    amex: 'American Express',
+    diners: 'Diners Club',
+    discover: 'Discover',
+    jcb: 'JCB',
+    unionpay: 'UnionPay',
+    mir: 'Mir',
+    elo: 'Elo',
+    hiper: 'Hiper',
+    hipercard: 'Hipercard',
+    verve: 'Verve',
+    dankort: 'Dankort',
   };
   test.each(Object.entries(NETWORKS))('a network: %s is %s', (key, name) => {
     for (const spelling of [key, name, name.toUpperCase()]) expect(show('network', spelling)).toEqual({ key, name });
@@ -224,15 +235,18 @@ describe('texts for codes', () => {
 
   test('a field of an app’s form has a label and an anchor', () => {
     const anchors = {
-      ...{ issuer: 'issuer', clientId: 'clientId', clientSecret: 'clientSecret', callbackUrls: 'callback-title' },
-      ...{
-        scopes: 'scopes-title',
-        signIn: 'use-title',
-        apiBaseUrlFrom: 'apiBaseUrlFrom-hosts',
-        par: 'par',
-        dpop: 'dpop',
-      },
-      ...{ account: 'account-field', tokenEndpoint: 'endpoints-token', tokenParameters: 'tokenParameters' },
+      issuer: 'issuer',
+      clientId: 'clientId',
+      clientSecret: 'clientSecret',
+      callbackUrls: 'callback-title',
+      scopes: 'scopes-title',
+      signIn: 'use-title',
+      apiBaseUrlFrom: 'apiBaseUrlFrom-hosts',
+      par: 'par',
+      dpop: 'dpop',
+      account: 'account-field',
+      tokenEndpoint: 'endpoints-token',
+      tokenParameters: 'tokenParameters',
       tokenPath: 'tokenPath',
     };
     const fields = Object.keys(anchors);
@@ -246,14 +260,17 @@ describe('texts for codes', () => {
     const sources = ['dataset', 'service', 'cache', 'rules'].map((source) => show('source', source));
     for (const source of sources) expect(source).toMatch(/^\p{Lu}.{10,}$/u);
     expect(new Set(sources).size).toBe(4);
+
     const outcomes = (['revoked', 'unsupported', 'pending', 'unconfirmed'] as const).map(disconnectText);
     expect(outcomes.map(({ tone }) => tone)).toEqual(['success', 'info', 'warning', 'warning']);
+
     for (const { text } of outcomes) expect(text).toMatch(/^Disconnected.{20,}\.$/);
   });
 
   test.each(Object.keys(PROBLEMS))('the problem %s has a meaning and a next step', (code) => {
     const { title, meaning, nextStep, whose, step } = show('problem', code, 30);
     expect(title).toMatch(/^\p{Lu}.{6,}[^.]$/u);
+
     for (const sentence of [meaning, nextStep]) expect(sentence).toMatch(/^\p{Lu}.{12,}[.?]$/u);
     expect(`${title} ${meaning} ${nextStep}`).not.toContain('{');
     expect(show('whose', whose)).toMatch(/^(It is our|It lies with|Nobody’s fault$)/);
@@ -267,14 +284,21 @@ describe('texts for codes', () => {
       texts.filter(([, text]) => matches(text)).map(([code]) => code);
     const whose = (party: string) => codes((text) => text.whose === party);
     expect(whose('yours')).toEqual([
-      ...['relay_token_invalid', 'insufficient_scope', 'invalid_bin', 'rate_limited', 'invalid_request'],
-      ...['length_required', 'too_large'],
+      'relay_token_invalid',
+      'insufficient_scope',
+      'invalid_bin',
+      'rate_limited',
+      'invalid_request',
+      'length_required',
+      'too_large',
     ]);
+
     const ours = ['bin_quota_exhausted', 'app_misconfigured', 'storage_unavailable', 'overloaded', 'internal'];
     expect(whose('ours')).toEqual(ours);
     expect(whose('provider')).toEqual(['reconnect_needed', 'provider_unavailable']);
     expect(whose('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
     expect(whose('bin_service')).toEqual(['bin_service_unavailable']);
+
     const leadsTo = (path: string) => codes((text) => text.step.path === path);
     expect(leadsTo('/sign-in')).toEqual(['sign_in_required', 'step_up_required']);
     expect(leadsTo('/connections')).toEqual(['not_connected', 'reconnect_needed', 'scopes_missing']);

@@ -9,6 +9,7 @@ test('R1 nonce and verifier are equal for the same browser and state, and differ
   const [browser, state] = [secret(), secret()];
   const derived = deriveNonceAndVerifier(browser, state);
   expect(deriveNonceAndVerifier(browser, state)).toEqual(derived);
+
   const others = [deriveNonceAndVerifier(browser, secret()), deriveNonceAndVerifier(secret(), state)];
   const texts = [derived, ...others].flatMap(({ nonce, codeVerifier }) => [nonce, codeVerifier]);
   expect(new Set(texts).size).toBe(6);

@@ -10,6 +10,7 @@ const at = useProtocol();
 describe('R22: client authentication', () => {
   test('client_secret_basic sends encoded credentials only in the Authorization header', async () => {
     expect(at.provider.clientSecret).toMatch(/a:b%\/\+ ü/);
+
     await at.logIn();
     const [hit] = at.provider.hitsOf('token');
     expect(hit?.headers.authorization).toMatch(/^Basic /);
@@ -35,8 +36,10 @@ describe('R22: client authentication', () => {
     const plain = await startHostileProvider({ clientId: 'client-id_1.a~b', clientSecret: 'se-cr_et.1~2*3' });
     plain.setModes('basic-not-decoded');
     await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
+
     plain.setModes();
     await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
+
     await plain.close();
   });
 
@@ -83,6 +86,7 @@ describe('R18, R23: code exchange', () => {
       });
     }
     expect(at.provider.hitsOf('token')).toEqual([]);
+
     const whole = at.client.exchangeCode(at.app, new URL(`${REDIRECT_URI}?${good}`), REQUEST);
     expect(await failureOf(whole)).toEqual({ failure: 'refused', reason: 'code_refused' });
   });
@@ -317,6 +321,7 @@ describe('the id of an account without ID tokens', () => {
       expect(await at.client.accountId(at.appOf({ account }), token)).toBe('user-1');
     const hits = at.provider.hitsOf('userinfo');
     expect(hits.map((hit) => hit.url)).toEqual(['/userinfo', '/userinfo?fields=id']);
+
     const { authorization, accept } = hits[0]?.headers ?? {};
     expect([authorization, accept]).toEqual([`Bearer ${token.accessToken}`, 'application/json']);
     expect(await at.client.accountId(at.app, token)).toBeUndefined();
@@ -328,11 +333,14 @@ describe('the id of an account without ID tokens', () => {
     at.provider.setModes('no-userinfo-endpoint');
     const withField = at.appOf({ account: { field: 'sub' } });
     expect(await failureOf(at.client.accountId(withField, token))).toEqual({
-      ...{ failure: 'invalid', reason: 'account_url_missing' },
+      failure: 'invalid',
+      reason: 'account_url_missing',
     });
+
     at.provider.setModes('userinfo-reset');
     expect(await failureOf(at.client.accountId(at.appOf({ account: { field: 'sub' } }), token))).toEqual({
-      ...{ failure: 'unavailable', reason: 'connection' },
+      failure: 'unavailable',
+      reason: 'connection',
     });
   });
 });
@@ -408,8 +416,10 @@ describe('sign-out at the provider', () => {
     expect(
       await at.client.endSessionUrl(at.appOf({ providerSignOut: false }), { idToken: undefined, returnTo }),
     ).toBeUndefined();
+
     at.provider.setModes('no-end-session-endpoint');
     expect(await at.client.endSessionUrl(at.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
+
     at.provider.setModes('discovery-reset');
     expect(await at.client.endSessionUrl(at.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
   });

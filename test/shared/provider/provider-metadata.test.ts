@@ -55,11 +55,14 @@ describe('lazy discovery (F14)', () => {
   test('reads metadata on first use, once for concurrent callers, and again after an hour', async () => {
     const app = appOf();
     expect(discoveries()).toBe(0);
+
     const all = await Promise.all(Array.from({ length: 20 }, () => source.load(app)));
     expect(new Set(all).size).toBe(1);
+
     now += 3_599_000;
     expect(await source.load(app)).toBe(all[0]);
     expect(discoveries()).toBe(1);
+
     now += 2_000;
     expect(await source.load(app)).not.toBe(all[0]);
     expect(discoveries()).toBe(2);
@@ -78,6 +81,7 @@ describe('lazy discovery (F14)', () => {
       now += 1_000;
     }
     expect(readAt).toEqual([0, 1, 3, 7, 15, 30, 45]);
+
     provider.setModes();
     now += 15_000;
     expect((await source.load(app)).issuer).toBe(provider.issuer);
@@ -91,6 +95,7 @@ describe('lazy discovery (F14)', () => {
     vi.setSystemTime(Date.now() - 3_600_000);
     provider.setModes();
     expect((await errorOf(app)).facts.retryAfterSeconds).toBe(1);
+
     now += 1_000;
     expect((await source.load(app)).issuer).toBe(provider.issuer);
   });
@@ -103,8 +108,10 @@ describe('lazy discovery (F14)', () => {
     expect(await source.load(app)).toBe(old);
     expect(await source.load(app)).toBe(old);
     expect(discoveries()).toBe(2);
+
     now += 20_000;
     expect((await errorOf(app)).reason).toBe('discovery_failed');
+
     provider.setModes();
     now += 15_000;
     expect((await source.load(app)).issuer).toBe(provider.issuer);
@@ -123,6 +130,7 @@ describe('R20: invalid metadata', () => {
     const { failure, reason } = await errorOf(appOf());
     if (mode === 'discovery-no-issuer') return expect([failure, reason]).toEqual(['unavailable', 'discovery_not_json']);
     expect(failure).toBe('misconfigured');
+
     const words = { issuer: 'issuer_mismatch', no: 'endpoint_missing' };
     const kind = /issuer/.test(mode) ? words.issuer : /-no-/.test(mode) ? words.no : 'endpoint_refused';
     expect(reason).toBe(kind);
@@ -239,9 +247,11 @@ describe('R131 metadata whose endpoints are gone', () => {
     const second = await source.load(app);
     expect(second).not.toBe(first);
     expect(discoveries()).toBe(2);
+
     now += 9_999;
     source.markStale(app);
     expect(await source.load(app)).toBe(second);
+
     now += 1;
     source.markStale(app);
     await source.load(app);

@@ -39,8 +39,10 @@ const failure = (reading: Promise<string>) =>
 describe('a value', () => {
   test('is used until it is no longer fresh, and read for the app that needs it', async () => {
     expect([await load('a', 'platform'), await load('a', 'files')]).toEqual(['a 1', 'a 1']);
+
     now += 999;
     expect(await load('a')).toBe('a 1');
+
     now += 1;
     expect(await load('a', 'files')).toBe('a 2');
     expect(reads).toEqual([
@@ -67,6 +69,7 @@ describe('a value', () => {
     now += 9_999;
     results = [down()];
     expect(await load('a')).toBe('a 1');
+
     now += 1;
     expect(await failure(load('a'))).toEqual(['timeout', 2]);
   });
@@ -76,6 +79,7 @@ describe('a value', () => {
     now += 1_000;
     results = [down()];
     expect(await load('a')).toBe('a 1');
+
     now += 1_500;
     expect(await load('a')).toBe('a 3');
   });
@@ -86,11 +90,14 @@ describe('a provider that is down', () => {
     results = [down()];
     expect(await failure(load('a'))).toEqual(['timeout', undefined]);
     expect(await failure(load('a'))).toEqual(['timeout', 2]);
+
     now += 501;
     expect(await failure(load('a'))).toEqual(['timeout', 1]);
+
     now += 998;
     expect(await failure(load('a'))).toEqual(['timeout', 1]);
     expect(reads).toHaveLength(1);
+
     now += 1;
     expect(await load('a')).toBe('a 2');
   });
@@ -112,6 +119,7 @@ describe('a provider that is down', () => {
       now += 1_500;
     }
     expect(failuresBefore).toEqual([0, 1, 2, 0]);
+
     await failure(load('a'));
     expect(failuresBefore).toEqual([0, 1, 2, 0]);
   });

@@ -38,8 +38,10 @@ describe('R24: signing keys', () => {
     at.provider.setModes();
     at.elapsed += 9_999;
     expect((await failureOf(at.logIn())).reason).toBe('token_response_invalid');
+
     at.elapsed += 1;
     expect((await at.logIn()).claims?.sub).toBe('user-1');
+
     at.provider.setModes({ sign: old });
     expect((await failureOf(at.logIn())).reason).toBe('token_response_invalid');
   });
@@ -52,6 +54,7 @@ describe('R24: signing keys', () => {
       expect((await at.logIn()).claims?.sub).toBe('user-1');
     }
     expect(at.provider.hitsOf('jwks').length).toBeGreaterThan(1);
+
     at.elapsed += 900_000;
     expect(await failureOf(at.logIn())).toEqual({ failure: 'unavailable', reason: 'keys_unavailable' });
   });
@@ -61,6 +64,7 @@ describe('R24: signing keys', () => {
     at.elapsed += 11_000;
     at.provider.setModes('jwks-reset', 'id-token-unknown-kid');
     expect((await failureOf(at.logIn())).failure).toBe('invalid');
+
     at.provider.setModes('jwks-reset');
     expect((await at.logIn()).claims?.sub).toBe('user-1');
   });
@@ -94,9 +98,11 @@ describe('R24: reading the keys', () => {
   test('reads at most every 10 seconds, however many tokens are verified', async () => {
     const all = await Promise.all(Array.from({ length: 20 }, read));
     expect(new Set(all).size).toBe(1);
+
     now += 9_999;
     expect(await read()).toBe(all[0]);
     expect(readCount()).toBe(1);
+
     now += 1;
     await read();
     expect(readCount()).toBe(2);
@@ -106,9 +112,11 @@ describe('R24: reading the keys', () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     at.provider.setModes('jwks-status-500');
     await expect(read()).rejects.toMatchObject({ reason: 'keys_unavailable' });
+
     vi.setSystemTime(Date.now() - 3_600_000);
     at.provider.setModes();
     await expect(read()).rejects.toMatchObject({ reason: 'keys_unavailable' });
+
     now += 5_000;
     expect((await read()).jwks().keys).not.toHaveLength(0);
   });
@@ -132,6 +140,7 @@ describe('R24: reading the keys', () => {
       now += 1_000;
     }
     expect(readCount()).toBe(4);
+
     at.provider.setModes();
     expect((await read()).jwks().keys).not.toHaveLength(0);
   });

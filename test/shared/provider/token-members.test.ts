@@ -36,7 +36,9 @@ describe('a body', () => {
 
   test('is decoded if it is a form with percent-encoding and plus signs', () => {
     expect(responseMembers('access_token=a%2Bb&scope=repo%2Cgist+user&token_type=bearer', FORM)).toEqual({
-      ...{ access_token: 'a+b', scope: 'repo,gist user', token_type: 'bearer' },
+      access_token: 'a+b',
+      scope: 'repo,gist user',
+      token_type: 'bearer',
     });
   });
 });
@@ -155,8 +157,19 @@ describe('nested tokens', () => {
 });
 
 const NAMES = [
-  ...['access_token', 'refresh_token', 'id_token', 'token_type', 'expires_in', 'scope', 'error', 'authed_user'],
-  ...['refresh_token_expires_in', 'refresh_expires_in', 'x_refresh_token_expires_in', '__proto__', 'constructor'],
+  'access_token',
+  'refresh_token',
+  'id_token',
+  'token_type',
+  'expires_in',
+  'scope',
+  'error',
+  'authed_user',
+  'refresh_token_expires_in',
+  'refresh_expires_in',
+  'x_refresh_token_expires_in',
+  '__proto__',
+  'constructor',
 ];
 const name = fc.oneof(fc.constantFrom(...NAMES), fc.string());
 const text = fc.oneof(

@@ -150,22 +150,35 @@ describe('RFC 9449: binding tokens to a key', () => {
 
   test('rejects a bound token if no proof was sent', async () => {
     await expect(request({ dpop: 'off' }, {}, { token_type: 'dpop' })).rejects.toMatchObject({
-      ...{ failure: 'invalid', reason: 'token_response_invalid', facts: { member: 'token_type' } },
+      failure: 'invalid',
+      reason: 'token_response_invalid',
+      facts: { member: 'token_type' },
     });
   });
 
   test('returns scopes, lifetimes, and the ID token only if it can be verified', async () => {
     const response = {
-      ...{ token_type: 'bearer', refresh_token: 'rt', id_token: 'a.b.c', scope: 'a  b' },
-      ...{ expires_in: 60, refresh_token_expires_in: 900 },
+      token_type: 'bearer',
+      refresh_token: 'rt',
+      id_token: 'a.b.c',
+      scope: 'a  b',
+      expires_in: 60,
+      refresh_token_expires_in: 900,
     };
     const { tokens } = await request({}, { jwks_uri: 'https://idp.test/jwks' }, response);
     expect(tokens).toMatchObject({
-      ...{ accessToken: 'at', refreshToken: 'rt', idToken: 'a.b.c', claims: { sub: 's1' }, scopes: ['a', 'b'] },
-      ...{ expiresInSeconds: 60, refreshExpiresInSeconds: 900 },
+      accessToken: 'at',
+      refreshToken: 'rt',
+      idToken: 'a.b.c',
+      claims: { sub: 's1' },
+      scopes: ['a', 'b'],
+      expiresInSeconds: 60,
+      refreshExpiresInSeconds: 900,
     });
+
     const { tokens: unverified } = await request({}, {}, response);
     expect([unverified.idToken, unverified.claims]).toEqual([undefined, undefined]);
+
     const ofTenant = await request({ issuer: 'https://idp.test/{tenantid}' }, {}, response);
     expect(ofTenant.tokens.claims).toMatchObject({ sub: 's1' });
   });

@@ -111,6 +111,7 @@ describe('writes', () => {
     expect([...stored.values()]).toMatchObject([{ user: USER, app: 'platform' }]);
     expect((await sessions.read(reader(cookie), { extend: true }))?.user).toEqual(USER);
     expect(calls).toEqual(['write', 'read hashed and extend']);
+
     await sessions.read(reader(cookie), { extend: false });
     expect(calls.at(-1)).toBe('read hashed ');
   });
@@ -122,6 +123,7 @@ describe('writes', () => {
       await save(req);
     });
     expect([calls, [...stored.values()][0]?.app]).toEqual([['write', 'write'], 'second']);
+
     calls = [];
     await call(async (req) => {
       await signIn(req);
@@ -133,6 +135,7 @@ describe('writes', () => {
   test('nothing without a session, or for a request that only reads it', async () => {
     expect((await call(() => undefined)).line).toBeUndefined();
     expect(calls).toEqual([]);
+
     const { cookie } = await call(signIn);
     calls = [];
     const response = await call((req, res) => void res.set('X-User', req.session.user?.id), cookie);
@@ -171,6 +174,7 @@ describe('ends', () => {
     const { cookie } = await call(signIn);
     failure = new Error('no store');
     expect(await call(destroy, cookie)).toMatchObject({ status: 500, body: 'Error: no store' });
+
     failure = undefined;
     expect(await call(destroy, cookie)).toMatchObject({ status: 200, line: undefined });
     expect(stored.size).toBe(0);
@@ -187,10 +191,12 @@ describe('the session cookie', () => {
     expect(await read(cookie)).toBe('u1');
     expect(await read(`a=b; ${cookie}; c=d`)).toBe('u1');
     expect(await read(signed(SECRETS[1] ?? ''))).toBe('u1');
+
     calls = [];
     expect(await read(signed('another secret'))).toBeUndefined();
     expect(await read(signed(SECRETS[0] ?? '', ''))).toBeUndefined();
     expect(await read(`gatehouse=s%3A${id}`)).toBeUndefined();
+
     // Forms that express-session does not read: a sign-out would not end such a session.
     for (const prefix of ['', 'x', 'xs%3A']) {
       expect(await read(cookie.replace('=s%3A', `=${prefix}`)), prefix).toBeUndefined();
@@ -204,6 +210,7 @@ describe('the session cookie', () => {
   test('gives the cached session without the store after the first read', async () => {
     const { cookie = '' } = await call(signIn);
     expect(sessions.cached(reader(cookie))).toBeUndefined();
+
     await sessions.read(reader(cookie), { extend: false });
     calls = [];
     expect(sessions.cached(reader(cookie))?.user.id).toBe('u1');
@@ -235,11 +242,14 @@ describe('the browser’s secrets', () => {
   test('are read only from a cookie that is signed for them', () => {
     const { name, value, options } = secretCookieOf(sessions, { current: 'browser-1' });
     expect([name, options]).toEqual(['gatehouse-tx', { httpOnly: true, sameSite: 'lax', path: '/', secure: false }]);
+
     const read = (browserSessions: BrowserSessions, header?: string) =>
       browserSessions.readBrowserSecrets(reader(header));
     expect(read(sessions, `a=b; ${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
+
     const rotated = sessionsAt('http://127.0.0.1', ['a fresh secret of this test', ...SECRETS]);
     expect(read(rotated, `${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
+
     const pair = { current: 'browser-2', earlier: 'browser-1' };
     expect(read(sessions, `${name}=${encodeURIComponent(secretCookieOf(sessions, pair).value)}`)).toEqual(pair);
     expect(read(sessionsAt('http://127.0.0.1', ['a fresh secret']), `${name}=${value}`)).toBeUndefined();
@@ -252,6 +262,7 @@ test('with an https PUBLIC_URL the cookies are Secure and have the prefix __Host
   sessions = sessionsAt('https://gatehouse.test');
   const { line } = await call(signIn);
   expect(line).toMatch(/^__Host-gatehouse=s%3A[^;]+; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
+
   const options = { httpOnly: true, sameSite: 'lax', path: '/', secure: true };
   expect(secretCookieOf(sessions, { current: 'b' })).toMatchObject({ name: '__Host-gatehouse-tx', options });
 });

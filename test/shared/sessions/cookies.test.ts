@@ -78,6 +78,7 @@ describe('R53 cookies', () => {
         headers: { ...host, ...ACCEPT_HTML, cookie: tx.split(';')[0] ?? '' },
       });
       expect(ended).toMatchObject({ status: 303 });
+
       const session = ended.headers['set-cookie']?.find((line) => line.startsWith('__Host-gatehouse=')) ?? '';
       const cookie = session.split(';')[0] ?? '';
       expect(await sendRequest(`${listener}/session`, { headers: { ...host, ...ACCEPT_JSON, cookie } })).toMatchObject({
@@ -88,6 +89,7 @@ describe('R53 cookies', () => {
       expect(new Set(lines.map((line) => line.split('=')[0]))).toEqual(
         new Set(['__Host-gatehouse', '__Host-gatehouse-tx']),
       );
+
       for (const line of lines) {
         expect(line).toMatch(/; Path=\/(;|$)/);
         expect(line).toMatch(/; Secure/);
@@ -202,6 +204,7 @@ describe('R59 bad cookies are anonymous, cheap and never a 500', () => {
       expect({ status: response.status, body: response.body }).toEqual({ status: 200, body: '{"signedIn":false}' });
     }
     expect(Math.min(...times)).toBeLessThan(50);
+
     for (const { method, path } of ROUTES) {
       const response = await sendRequest(site.url + path, { method, headers: { ...ACCEPT_JSON, cookie: cookie() } });
       expect(response.status, `${method} ${path}`).toBeLessThan(500);
@@ -225,6 +228,7 @@ describe('R60 the session id', () => {
       ids.add(session.agent.cookies.get('gatehouse') ?? '');
     }
     expect(ids.size).toBe(3);
+
     for (const value of ids) {
       const [id = ''] = decodeURIComponent(value).replace(/^s:/, '').split('.');
       expect(id.length).toBeGreaterThanOrEqual(22);
@@ -252,6 +256,7 @@ test('R63 the redirect of a sign-in has the session cookie', async () => {
   const { agent: signedIn } = await signIn(site, 'user@example.test', { agent: fresh });
   const line = signedIn.cookies.all().find(({ name }) => name === 'gatehouse')?.line;
   expect(line).toContain('HttpOnly');
+
   const streamed = await signedIn.get(`${site.url}/threads/current`);
   expect(streamed.status).toBe(200);
   expect((await getJson(signedIn, `${site.url}/session`)).json.signedIn).toBe(true);

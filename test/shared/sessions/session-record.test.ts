@@ -61,6 +61,7 @@ describe('R55 lifetimes', () => {
     await records.write(ID, DATA);
     pass(599);
     expect(await look()).toBeDefined();
+
     pass(1);
     expect(await look()).toBeUndefined();
   });
@@ -71,6 +72,7 @@ describe('R55 lifetimes', () => {
     await store.write([{ put, value: (await store.get(put))?.value ?? '' }]);
     pass(599);
     expect(await look()).toBeDefined();
+
     pass(1);
     expect(await store.get(put)).toBeDefined();
     expect([await look(), await read()]).toEqual([undefined, undefined]);
@@ -80,6 +82,7 @@ describe('R55 lifetimes', () => {
     await records.write(ID, DATA);
     pass(599);
     expect(await store.get(keys.session(hashOf(ID)))).toBeDefined();
+
     pass(1);
     expect(await store.get(keys.session(hashOf(ID)))).toBeUndefined();
   });
@@ -89,6 +92,7 @@ describe('R55 lifetimes', () => {
     pass(300);
     expect(await look()).toMatchObject({ expiresAt: now + 300_000 });
     expect(await read()).toMatchObject({ expiresAt: now + 600_000 });
+
     pass(599);
     expect(await read()).toBeDefined();
   });
@@ -103,8 +107,10 @@ describe('R55 lifetimes', () => {
       if (live) await records.write(ID, dataOf(live));
     }
     expect(await read()).toMatchObject({ expiresAt: end });
+
     now = end - 1;
     expect(await look()).toBeDefined();
+
     now = end;
     expect(await look()).toBeUndefined();
   });
@@ -115,6 +121,7 @@ describe('R55 lifetimes', () => {
     pass(600);
     await records.write(ID, data);
     expect(await look()).toBeUndefined();
+
     pass(LIFETIMES.maxSeconds);
     await records.write(ID, data);
     expect(await look()).toBeUndefined();
@@ -144,6 +151,7 @@ describe('R55 lifetimes', () => {
     await ownRecords.write(ID, DATA);
     pass(seconds - 1);
     expect(await expiresIn()).toBe((idleSeconds - seconds + 1) * 1_000);
+
     pass(1);
     expect(await expiresIn()).toBe(idleSeconds * 1_000);
   });
@@ -191,7 +199,8 @@ describe('a session in the store', () => {
       },
     };
     const ownRecords = createSessionRecords({
-      ...{ store: loggingStore, sealedJson },
+      store: loggingStore,
+      sealedJson,
       lists: listsOf(store),
       lifetimes: LIFETIMES,
       clock: () => now,
@@ -209,7 +218,8 @@ describe('a session in the store', () => {
   test('is not decrypted again by the process that wrote or extended it', async () => {
     const open = () => Promise.reject(new Error('opened'));
     const ownRecords = createSessionRecords({
-      ...{ store, sealedJson: { ...sealedJson, open } },
+      store,
+      sealedJson: { ...sealedJson, open },
       lists: listsOf(store),
       lifetimes: LIFETIMES,
       clock: () => now,
@@ -272,14 +282,17 @@ describe('a session in the store', () => {
     const hash = hashOf(ID);
     const other = recordsWith(LIFETIMES);
     expect(records.cached(hash)).toBeUndefined();
+
     await records.write(ID, DATA);
     expect(other.cached(hash)).toBeUndefined();
+
     await other.read(ID, { extend: false });
     for (const reader of [records, other])
       expect(reader.cached(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
     await records.end(ID);
     await look();
     expect(records.cached(hash)).toBeUndefined();
+
     await put({ ...DATA, user: undefined });
     await look();
     expect(records.cached(hash)).toBeUndefined();
@@ -306,6 +319,7 @@ describe('R62 an ended session stays ended', () => {
     await records.end(ID);
     await records.write(ID, slow);
     expect(await look()).toBeUndefined();
+
     pass(120);
     expect(await read()).toBeUndefined();
   });
@@ -335,6 +349,7 @@ test('R60 the stored values cannot be used as a session id', async () => {
   await records.write(ID, DATA);
   const live = await read();
   expect(live?.ref).toBeDefined();
+
   for (const value of [keys.session(hashOf(ID)), live?.ref]) expect(value).not.toContain(ID);
   expect(await records.read(live?.ref ?? '', { extend: false })).toBeUndefined();
   expect(await records.read(hashOf(ID), { extend: false })).toBeUndefined();
@@ -363,6 +378,7 @@ describe('R56 all sessions', () => {
   test('are listed by pages, newest first, without ended ones', async () => {
     for (const name of ['ann', 'bob', 'cid', 'dan', 'eve']) await begin(name);
     expect(await pages(2)).toEqual([['eve', 'dan'], ['cid', 'bob'], ['ann']]);
+
     await records.end('session of dan');
     await records.end('session of cid');
     expect((await pages(2)).flat()).toEqual(['eve', 'bob', 'ann']);
@@ -382,6 +398,7 @@ describe('R56 all sessions', () => {
     await begin('ann');
     pass(LIFETIMES.idleSeconds - 60);
     expect((await pages(9)).flat()).toEqual(['ann']);
+
     pass(60);
     expect((await pages(9)).flat()).toEqual([]);
   });
@@ -408,8 +425,13 @@ describe('R56 all sessions', () => {
     pass(120);
     await read();
     expect((await index.page({ limit: 1 })).items[0]).toMatchObject({
-      ...{ user, ref: hashOf(ID).slice(0, 16), createdAt, seenAt: now },
-      ...{ browser: 'Firefox on Windows', address: '192.0.2.1', app: 'platform' },
+      user,
+      ref: hashOf(ID).slice(0, 16),
+      createdAt,
+      seenAt: now,
+      browser: 'Firefox on Windows',
+      address: '192.0.2.1',
+      app: 'platform',
     });
   });
 
@@ -421,6 +443,7 @@ describe('R56 all sessions', () => {
     // An entry may be without a session for exactly a minute.
     await index.sweep();
     expect(await index.count()).toBe(451);
+
     now += 1;
     await index.sweep();
     expect([await index.count(), (await pages(9)).flat()]).toEqual([1, ['ann']]);
@@ -432,13 +455,16 @@ describe('R56 all sessions', () => {
     await begin('bob');
     pass(120);
     expect(await index.count()).toBe(2);
+
     await index.sweep();
     expect([await index.count(), (await pages(9)).flat()]).toEqual([1, ['bob']]);
+
     // A listed session that is not written yet may still begin, for a minute.
     await store.write([{ index: keys.liveSessions, add: hashOf('on its way'), score: now }]);
     pass(59);
     await index.sweep();
     expect(await index.count()).toBe(2);
+
     pass(2);
     await index.sweep();
     expect(await index.count()).toBe(1);
@@ -450,9 +476,11 @@ describe('cached sessions', () => {
     const elsewhere = recordsWith(LIFETIMES);
     await records.write(ID, DATA);
     expect(await read()).toBeDefined();
+
     await elsewhere.end(ID);
     expect(await read()).toBeUndefined();
     expect(await records.readHashed(hashOf(ID), { extend: true })).toBeUndefined();
+
     await elsewhere.write(ID, DATA);
     expect(await read()).toBeUndefined();
   });
@@ -461,6 +489,7 @@ describe('cached sessions', () => {
     const elsewhere = recordsWith(LIFETIMES);
     await records.write(ID, DATA);
     expect((await look())?.csrfToken).toBe('token');
+
     await elsewhere.write(ID, { ...DATA, csrfToken: 'another' } as SessionData);
     expect((await look())?.csrfToken).toBe('another');
   });

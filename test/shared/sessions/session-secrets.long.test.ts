@@ -29,6 +29,7 @@ test('the first secret signs and all verify: the new one added last, moved first
   // A session that another process signed with a secret that this one does not have yet is not accepted.
   await restartWith(old);
   expect(await Promise.all([early, between, late].map(isSignedIn))).toEqual([true, true, false]);
+
   await restartWith(fresh);
   expect(await Promise.all([early, between, late].map(isSignedIn))).toEqual([false, false, true]);
 });

@@ -89,11 +89,13 @@ describe('R56 a user’s list of sessions', () => {
     );
     expect(list).toHaveLength(3);
     expect(list[0]?.current).toBe(true);
+
     for (const { startedAt, lastSeenAt } of list) {
       expect(Math.abs(Date.now() - Date.parse(startedAt))).toBeLessThan(30_000);
       expect(Date.parse(lastSeenAt)).toBeGreaterThanOrEqual(Date.parse(startedAt));
     }
     expect((await listOf(second)).find(({ current }) => current)?.browser).toBe('Safari on iOS');
+
     const page = await third.agent.get(`${site.url}/sessions`);
     expect(page.body.match(/This browser/g)).toHaveLength(1);
     expect(page.body).toContain('Firefox on Windows');
@@ -108,8 +110,10 @@ describe('R56 a user’s list of sessions', () => {
       .replace(/^s:/, '')
       .split('.');
     expect(id.length).toBeGreaterThan(20);
+
     const listed = (await listOf(mine)).find(({ current }) => current)?.id ?? '';
     expect(listed.length).toBe(16);
+
     for (const options of [{}, JSON_ONLY]) {
       const { body } = await other.agent.get(`${site.url}/sessions`, options);
       expect(body).toContain(listed);
@@ -157,11 +161,13 @@ describe('R56 a user ends a session', () => {
     expect(new URL(after.url).pathname).toBe('/sessions');
     expect(after.body).toContain('That browser is signed out.');
     expect(after.body).not.toContain('Firefox on Windows');
+
     // The notice is shown once, and no URL shows it again.
     for (const address of [after.url, `${site.url}/sessions?ended=1`])
       expect((await mine.agent.get(address)).body).not.toContain('That browser is signed out.');
     expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, false]);
     expect(await listOf(mine)).toHaveLength(1);
+
     for (const path of ['/threads/current', '/bin/45717360', '/connections', '/sessions']) {
       expect(
         (await sendRequest(site.url + path, { headers: { ...ACCEPT_JSON, cookie: other.cookie } })).status,
@@ -179,6 +185,7 @@ describe('R56 a user ends a session', () => {
       expect([response.status, JSON.parse(response.body)]).toEqual([200, { id, ended: true }]);
     }
     expect(await isSignedIn(other)).toBe(false);
+
     const lines = site.logs().map((line) => JSON.parse(line));
     const line = { msg: 'signed out', userId: expect.any(String), everywhere: false, session: id };
     expect(lines).toContainEqual(expect.objectContaining({ ...line, requestId: expect.any(String) }));
@@ -230,6 +237,7 @@ describe('R57 sign-out everywhere', () => {
     ];
     const response = await everywhere(mine);
     expect(response.status).toBe(303);
+
     const target = new URL(response.headers.location ?? '');
     expect(target.origin).toBe(site.sandbox.issuer);
     expect(target.searchParams.get('id_token_hint')).toMatch(/^ey/);
@@ -242,8 +250,10 @@ describe('R57 sign-out everywhere', () => {
     const mine = await signedIn();
     const url = `${site.url}/sign-out/everywhere`;
     expect((await sendRequest(url, { headers: { cookie: mine.cookie } })).status).toBe(405);
+
     const headers = { cookie: mine.cookie, ...FORM_BODY };
     expect((await sendRequest(url, { method: 'POST', headers, body: '' })).status).toBe(403);
+
     const foreign = { ...headers, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
     expect((await sendRequest(url, { method: 'POST', headers: foreign, body: `_csrf=${mine.csrf}` })).status).toBe(403);
     expect(await isSignedIn(mine)).toBe(true);
@@ -301,6 +311,7 @@ describe('R55 a session expires as configured', () => {
       const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(own.url) };
       vi.setSystemTime(Date.now() + 100_000);
       expect(JSON.parse((await sendRequest(`${own.url}/session`, { headers })).body).signedIn).toBe(true);
+
       vi.setSystemTime(Date.now() + 30_000);
       expect(JSON.parse((await sendRequest(`${own.url}/session`, { headers })).body).signedIn).toBe(false);
     } finally {
@@ -327,6 +338,7 @@ describe('R62 a session that another browser ended stays ended', () => {
       headers: { origin: site.url },
     });
     await expect.poll(() => site.sandbox.requests.count('POST /token')).toBe(before + 1);
+
     await (scope === 'one' ? post(mine, `/sessions/${id}/end`) : everywhere(mine));
     release();
     await consent;
@@ -385,6 +397,7 @@ describe('R56 the stored lists', () => {
     await records.write('one', dataOf());
     now += LIFETIMES.maxSeconds * 1000 - 1;
     expect(await store.get(keys.sessionsOfUser('u1'))).toBeDefined();
+
     now += 61_000;
     expect(await store.get(keys.sessionsOfUser('u1'))).toBeUndefined();
     expect(await store.get(keys.sessionsOfProviderSession('sid'))).toBeUndefined();
@@ -404,6 +417,7 @@ describe('R56 the stored lists', () => {
     now += 300_000;
     await records.read('one', { extend: true });
     expect((await userSessions.list('u1')).map(({ seenAt }) => seenAt)).toEqual([now, now - 300_000]);
+
     now += 400_000;
     expect(await userSessions.list('u1')).toHaveLength(1);
   });
@@ -418,6 +432,7 @@ describe('R56 the stored lists', () => {
     await records.write('fits', dataOf());
     expect(await isValid('first')).toBe(true);
     expect((await lists.read(keys.sessionsOfUser('u1'))).length).toBe(MAX_SESSIONS);
+
     await records.write('one-too-many', dataOf());
     expect([await isValid('first'), await isValid('later-1'), await isValid('one-too-many')]).toEqual([
       false,
@@ -440,6 +455,7 @@ describe('R56 the stored lists', () => {
     await records.write('one', dataOf());
     expect((await lists.read(keys.sessionsOfUser('u1'))).length).toBe(MAX_SESSIONS);
     expect((await store.get(keys.session(hashOf('about-0'))))?.value).toBe('ended');
+
     now += 1;
     await records.write('two', dataOf());
     const remaining = await lists.read(keys.sessionsOfUser('u1'));
@@ -517,9 +533,11 @@ describe('R56 the stored lists', () => {
         logDetail: 'the provider ended the session during the sign-in',
       });
       expect(await isValid('late')).toBe(false);
+
       await records.write('new', dataOf(until + 1));
       expect(await isValid('new')).toBe(true);
       expect(await userSessions.endByProvider(target, until + 1)).toBe(1);
+
       // An older logout does not replace a newer one.
       await userSessions.endByProvider(target, until);
       await expect(records.write('later', dataOf(until + 1))).rejects.toMatchObject({ code: 'sign_in_required' });

@@ -92,12 +92,15 @@ test.each([
     await store.ready();
     lose();
     await expect(store.ready()).rejects.toMatchObject(error);
+
     sentCommands = [];
     for (const use of uses(store)) await expect(use).rejects.toMatchObject(error);
     expect(sentCommands).toEqual([]);
+
     await store.close();
     [identity, unfit, gone] = ['own', undefined, undefined];
     await expect(store.get('there')).rejects.toMatchObject(error);
+
     await store.ready();
     await Promise.all(uses(store));
   },
@@ -106,6 +109,7 @@ test.each([
 test('R126 a missing record is reported only if the store is the same', async () => {
   const { store } = createIdentifiedStore();
   expect(await store.get('missing')).toBeUndefined();
+
   identity = undefined;
   await expect(store.get('missing')).rejects.toMatchObject(REPLACED);
   await expect(store.get('there')).rejects.toMatchObject(REPLACED);
@@ -123,6 +127,7 @@ test('R126 after a reconnect, no command is sent before the identity of the stor
   const read = store.get('there');
   await new Promise((resolve) => setImmediate(resolve));
   expect(sentCommands).toEqual([]);
+
   // The connection is lost again, and leads to another store.
   reconnected();
   identity = 'other';
@@ -141,6 +146,7 @@ test('R126 the result of a check that ends after a later check is ignored', asyn
   pause = Promise.resolve();
   identity = 'other';
   await expect(store.ready()).rejects.toMatchObject(REPLACED);
+
   resume();
   await earlierCheck;
   await expect(store.get('there')).rejects.toMatchObject(REPLACED);

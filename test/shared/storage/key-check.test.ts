@@ -95,6 +95,7 @@ describe('R48: a rotation', () => {
     await checkKeyRing(store, makeSealer(oldKey));
     await checkKeyRing(store, makeSealer(newKey, oldKey));
     await expect(checkKeyRing(store, makeSealer(newKey))).rejects.toThrow(/"old".*is still in use/);
+
     await resealKeyCheck(store, makeSealer(newKey, oldKey));
     await retireKey(store, 'old');
     await checkKeyRing(store, makeSealer(newKey));

@@ -63,8 +63,10 @@ describe('R48: a rotation', () => {
     });
     expect(result).toEqual({ resealed: 701, unreadable: new Map(), retired: ['old'] });
     expect(progress).toBe(701);
+
     await checkKeyRing(store, after);
     expect(await Promise.all(many.map((key) => opened(key, after)))).toEqual(many);
+
     const resealed = JSON.parse((await store.get(nested))?.value ?? '') as typeof record & {
       list: [string, { deep: string }];
     };
@@ -82,6 +84,7 @@ describe('R48: a rotation', () => {
     expect((await rotate()).resealed).toBe(1);
     expect(await versions()).toEqual(old);
     expect(await opened('flash:{t}', after)).toBe('t');
+
     onTestFinished(resetClock);
     advanceClock(601);
     expect(await store.get('flash:{t}')).toBeUndefined();
@@ -168,7 +171,8 @@ describe('R48: a rotation', () => {
       const sealer = isDone ? makeSealer(OLD, NEW) : during;
       const result = await rotateKeys(fitful, sealer, () => undefined);
       expect([isDone, result.retired, await keysInUse(store)]).toEqual([
-        ...[isDone, [isDone ? 'new' : 'old']],
+        isDone,
+        [isDone ? 'new' : 'old'],
         [isDone ? 'old' : 'new'],
       ]);
     }
@@ -184,6 +188,7 @@ describe('R48: a rotation', () => {
     expect(result).toEqual({ resealed: 1, unreadable: new Map([['grant', 2]]), retired: ['old'] });
     expect((await store.get(grantKey(2)))?.value).toBe(foreign);
     expect((await store.get(grantKey(3)))?.value).toBe(damaged);
+
     await checkKeyRing(store, after);
   });
 });
@@ -202,9 +207,11 @@ describe('R48: a key that still seals a record', () => {
     await checkKeyRing(store, during);
     await put(grantKey(1), during);
     await expect(checkKeyRing(store, before)).rejects.toThrow(/"new".*still seals 1 records/);
+
     await store.write([{ delete: grantKey(1) }]);
     // Another process may be about to seal with it.
     await expect(checkKeyRing(store, before)).rejects.toThrow(/"new".*is still in use.*keys rotate/);
+
     await rotateKeys(store, makeSealer(OLD, NEW), () => undefined);
     await checkKeyRing(store, before);
     expect(await keysInUse(store)).toEqual(['old']);
@@ -216,6 +223,7 @@ describe('R48: a key that still seals a record', () => {
     await expect
       .poll(() => callKeyRoll(store))
       .toEqual([{ seals: 'new', opens: ['new', 'old'], schema: SCHEMA.version }]);
+
     await other.close();
     expect(await callKeyRoll(store)).toEqual([]);
   });
@@ -251,11 +259,13 @@ describe('F19: a key that is lost', () => {
     await put(keys.ownKeys, before);
     await put('flash:{t}', before);
     await expect(checkKeyRing(store, after)).rejects.toThrow(/keys forget old/);
+
     await checkKeyRing(store, after, ['old']);
     await forgetKey(store, after, 'old');
     expect(await store.get(keys.ownKeys)).toBeUndefined();
     expect(await store.get('flash:{t}')).toBeUndefined();
     await expect(opened(grantKey(1), after)).rejects.toMatchObject({ reason: 'unknown_key' });
+
     await checkKeyRing(store, after);
     expect(sumOf((await countSealed(store, after)).get('old'))).toBe(1);
   });

@@ -50,6 +50,7 @@ export function testProcesses({ place, open }: { place: () => string; open: () =
   test('messages reach the other processes, in order, within a second', async () => {
     const listeners = PROCESSES.map((name) => startWorker(place(), 'listen', name));
     await expect.poll(() => listeners.every(({ lines }) => lines[0] === 'listening')).toBe(true);
+
     await look(async (store) => {
       const expected = ['listening', ...Array.from({ length: 50 }, (_, n) => `message ${n}`)];
       for (const message of expected.slice(1)) await store.publish('channel', message);
@@ -64,6 +65,7 @@ export function testProcesses({ place, open }: { place: () => string; open: () =
   test('a process that has closed its store ends at once', async () => {
     const child = startWorker(place(), 'close');
     await expect.poll(() => child.lines, { interval: 10 }).toEqual(['closed']);
+
     const took = startStopwatch();
     await child.ended;
     expect(took()).toBeLessThan(3_000);

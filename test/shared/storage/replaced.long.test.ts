@@ -191,6 +191,7 @@ describe('R126 a process whose storage', () => {
     await put(JSON.stringify({ ...JSON.parse(before?.value ?? ''), identity: 'another' }));
     await untilNoticed(started, 'replaced');
     await expectAllRefused(started);
+
     await put(before?.value ?? '');
     await expectRecovered(started);
   });

@@ -71,6 +71,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
 
   test('the first start writes the version, and the next one does not change it', async () => {
     expect(await stored()).toEqual(SCHEMA);
+
     const version = () => place.withStore(async (store) => (await store.get(keys.schema))?.version);
     const before = await version();
     await startAndStop();
@@ -80,8 +81,10 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   test('R126 the first start gives the storage an identity, which never changes and is in no copy', async () => {
     const { identity } = await record();
     expect(identity).toMatch(/^[\w-]{36}$/);
+
     await startAndStop();
     expect((await record()).identity).toBe(identity);
+
     const items = await place.withStore(async (store) => (await Array.fromAsync(copyOut(store))).flat());
     expect(items.some((item) => 'record' in item && item.record === keys.schema)).toBe(true);
     expect(JSON.stringify(items)).not.toContain(identity);
@@ -133,7 +136,8 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     const refusal = String(await start().catch((error: StartRefused) => error.message));
     for (const command of commands)
       expect(await runCommand(command, env), command.join(' ')).toMatchObject({
-        ...{ status: 78, stderr: `This cannot be done:\n- ${refusal}\n` },
+        status: 78,
+        stderr: `This cannot be done:\n- ${refusal}\n`,
       });
     for (const part of ['release candidate', 'empty storage', 'sign in and connect again', 'apps apply FILE'])
       expect(refusal).toContain(part);
@@ -152,6 +156,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     const agree = () => place.withStore((store) => agreeOnSchema(store, UNREADABLE));
     await expect(agree()).rejects.toThrow(StartRefused);
     expect(await stored()).toEqual(SCHEMA);
+
     running.signal('SIGTERM');
     await running.ended;
     await agree();

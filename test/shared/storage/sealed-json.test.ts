@@ -70,6 +70,7 @@ test('R105 a relay token and an admin token that were changed in the store are r
   const callRelay = () =>
     sendRequest(`${site.url}/relay/bin/45717360`, { headers: { ...ACCEPT_JSON, authorization: `Bearer ${token}` } });
   expect((await callRelay()).status).toBe(200);
+
   const widen = async (key: string) =>
     forge(key, async (text) =>
       JSON.stringify({ ...(await json.open<object>(text, key)), scope: 'write', users: 'all' }),
@@ -78,6 +79,7 @@ test('R105 a relay token and an admin token that were changed in the store are r
   // A process uses its cached record for a moment.
   await until(async () => (await callRelay()).status === 401);
   expect((await admin.call('GET', '/users')).status).toBe(200);
+
   for (const key of await keysOf('admin-token:')) await widen(key);
   expect((await admin.call('GET', '/users')).status).toBe(401);
 });

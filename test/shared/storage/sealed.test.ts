@@ -36,6 +36,7 @@ describe('sealing', () => {
     const sealed = await sealer.seal(SECRET, 'grant:{anna}:platform');
     expect(await sealer.open(sealed, 'grant:{anna}:platform')).toBe(SECRET);
     expect(await sealer.open(await sealer.seal('', 'owner'), 'owner')).toBe('');
+
     const visible = sealed.split('.').map((part) => Buffer.from(part, 'base64url').toString('latin1'));
     expect(visible.join() + sealed).not.toMatch(/canary|anna/);
     expect(await sealer.seal(SECRET, 'owner')).not.toBe(await sealer.seal(SECRET, 'owner'));
@@ -48,8 +49,10 @@ describe('sealing', () => {
     const whileOpen = await contentOf(directory);
     expect(whileOpen).toContain('grant');
     expect(whileOpen).not.toContain('canary');
+
     await store.close();
     expect(await contentOf(directory)).not.toContain('canary');
+
     await rm(directory, { recursive: true });
   });
 
@@ -147,6 +150,7 @@ describe('R45: a hostile value is refused in less than 50 ms:', () => {
       expect(await refusal(await withHeader(changes))).toBe('not_sealed');
     }
     expect(await refusal('A'.repeat(50_000_000))).toBe('not_sealed');
+
     const [header] = (await sealer.seal('', 'owner')).split('.');
     const long = `${header}..${'A'.repeat(16)}.${'A'.repeat(20_000_000)}.${'A'.repeat(22)}`;
     expect(await refusal(long)).toBe('not_sealed');

@@ -69,10 +69,17 @@ const OF_APP = { appId: APP.id, registration: registrationOf(APP) };
 const USER = { id: 'u1', issuer: 'https://idp.test', subject: 's1', name: 'One', email: 'one@example.test' };
 const { id: _id, ...PERSON } = USER;
 const consentOf = (accessToken: string): Consent => ({
-  ...{ userId: USER.id, app: APP, scopes: ['openid'], account: { subject: 's1' } },
+  userId: USER.id,
+  app: APP,
+  scopes: ['openid'],
+  account: { subject: 's1' },
   response: {
-    ...{ accessToken, refreshToken: 'r' },
-    ...{ idToken: undefined, scopes: undefined, expiresInSeconds: 60, claims: undefined },
+    accessToken,
+    refreshToken: 'r',
+    idToken: undefined,
+    scopes: undefined,
+    expiresInSeconds: 60,
+    claims: undefined,
   },
 });
 const WANTED = { scopes: ['bin:read' as const], apps: [], users: 'none' as const, networks: [], expiresAt: 9e15 };
@@ -97,24 +104,28 @@ const listsOf = (parts: StoreAndClock) => createSessionLists({ ...parts, maxSeco
 const sessionsOf = (parts: StoreAndClock) =>
   createSessionRecords({
     ...parts,
-    ...{ sealedJson, lists: listsOf(parts), lifetimes: { idleSeconds: 1_800, maxSeconds: 3_600 } },
+    sealedJson,
+    lists: listsOf(parts),
+    lifetimes: { idleSeconds: 1_800, maxSeconds: 3_600 },
   });
 const pendingRequestOf = ({ clock }: StoreAndClock) => ({
-  ...{
-    purpose: 'sign_in' as const,
-    appId: APP.id,
-    appFingerprint: 's',
-    returnTo: '/',
-    attempt: 'a',
-    startedAt: clock(),
-  },
+  purpose: 'sign_in' as const,
+  appId: APP.id,
+  appFingerprint: 's',
+  returnTo: '/',
+  attempt: 'a',
+  startedAt: clock(),
 });
 const pendingRequestsOf = (parts: StoreAndClock) => createPendingRequests({ ...parts, sealedJson, home: '/' });
 const grantsOf = (parts: StoreAndClock) => createGrantStore({ ...parts, sealedJson });
 const revocationsOf = (parts: StoreAndClock) =>
   createRevocations({
     ...parts,
-    ...{ sealedJson, grants: grantsOf(parts), findApp: () => APP, events: {} as Events, random: () => 0.5 },
+    sealedJson,
+    grants: grantsOf(parts),
+    findApp: () => APP,
+    events: {} as Events,
+    random: () => 0.5,
     provider: { revoke: async () => ({ outcome: 'unconfirmed' }) },
   });
 const signInsOf = (parts: StoreAndClock) => createRecordStore(parts);
@@ -123,7 +134,10 @@ const webhooksOf = (parts: StoreAndClock) => createWebhookStore({ ...parts, seal
 const messagesOf = (parts: StoreAndClock) =>
   createWebhookMessages({
     ...parts,
-    ...{ webhooks: webhooksOf(parts), healths: createWebhookHealths(parts), audit: silent, random: () => 0.5 },
+    webhooks: webhooksOf(parts),
+    healths: createWebhookHealths(parts),
+    audit: silent,
+    random: () => 0.5,
     onLost: () => undefined,
     outbound: { fetch: async () => new Response('', { status: 500 }) },
   });

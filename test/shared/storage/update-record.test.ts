@@ -35,6 +35,7 @@ test('nothing is written if the change returns undefined or the same object, or 
   expect(await updateRecord<Counter>(store, key, () => undefined)).toBeUndefined();
   expect(await updateRecord(store, key, increment, { owner: 'test:{c}:missing' })).toBeUndefined();
   expect(await store.get(key)).toBeUndefined();
+
   await updateRecord(store, key, increment);
   const before = await store.get(key);
   expect(await updateRecord<Counter>(store, key, (stored) => stored)).toMatchObject({ after: { count: 1 } });

@@ -53,6 +53,7 @@ describe('a list of 1,001 items', () => {
     const registry = await createAppRegistry({ store, sealedJson: createSealedJson(sealer), apps, clock: Date.now });
     expect([(await registry.list()).length, apps.list().length]).toEqual([MANY, MANY]);
     expect(apps.find(ids.at(-1) ?? '')).toBeDefined();
+
     await registry.close();
   });
 

@@ -25,6 +25,7 @@ test('R119 writes that a full queue drops, or that are unfinished at the stop, a
   const queue = createWriteQueue({ onLost: (count) => (lost += count) });
   for (let n = 0; n < 5_010; n += 1) queue.add(() => new Promise(() => undefined));
   expect(lost).toBe(10);
+
   await queue.close();
   expect(lost).toBe(5_010);
 });

@@ -67,8 +67,12 @@ export interface Profile {
 export const standardTokens =
   (lifetime: number, more: Json = {}) =>
   ({ accessToken, refreshToken, idToken, scopes }: Issued): Json => ({
-    ...{ access_token: accessToken, token_type: 'Bearer', expires_in: lifetime },
-    ...{ refresh_token: refreshToken, id_token: idToken, scope: scopes.join(' ') },
+    access_token: accessToken,
+    token_type: 'Bearer',
+    expires_in: lifetime,
+    refresh_token: refreshToken,
+    id_token: idToken,
+    scope: scopes.join(' '),
     ...more,
   });
 

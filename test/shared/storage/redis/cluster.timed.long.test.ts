@@ -48,6 +48,7 @@ describe('messages on a cluster', () => {
     }
     await expect.poll(() => messages.length).toBeGreaterThanOrEqual(90);
     expect(messages).toEqual(Array(90).fill('after'));
+
     await Promise.all(stores.map((store) => store.close()));
   });
 });
@@ -65,6 +66,7 @@ describe('when a master of the cluster dies,', () => {
     await until(() => replicas().length === 3);
     const store = await createRedisStore({ cluster, durability: 'replicas' });
     await expect(store.ready()).resolves.toBeUndefined();
+
     const names = Array.from({ length: 60 }, (_, n) => `key ${n}`);
     await Promise.all(names.map((name) => store.write([{ put: name, value: name }])));
     const messages: string[] = [];
@@ -77,6 +79,7 @@ describe('when a master of the cluster dies,', () => {
     await until(() => works(store, names));
     const values = await Promise.all(names.map(async (name) => (await store.get(name))?.value));
     expect(values).toEqual(names);
+
     await until(async () => {
       await store.publish('channel', 'after').catch(() => undefined);
       return messages.includes('after');

@@ -96,6 +96,7 @@ describe('F4: a server that is killed under load', () => {
 
     await server.start();
     expect(await recoveryTime(store)).toBeLessThan(2_000);
+
     for (const [key, n] of acknowledged) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
   });
 
@@ -116,6 +117,7 @@ describe('F4: a server that is killed under load', () => {
     });
     const values = await Promise.all(stores.map((store) => store.get('a')));
     expect(values.map((record) => record?.value)).toEqual(['1', '1', '1', '1', '1']);
+
     await stores[0]?.publish('c', 'after');
     await expect.poll(() => received).toEqual(['after']);
   });
@@ -131,6 +133,7 @@ describe('F4: a server that is killed under load', () => {
     await recoveryTime(store);
     expect(await store.get('a:{t}')).toBeUndefined();
     expect(await store.write([{ put: 'a:{t}', value: '2' }], { fence: { lease: 'l:{t}', number } })).toBeUndefined();
+
     await store.write([{ put: 'a:{t}', value: '2' }]);
     expect((await store.get('a:{t}'))?.version).toBeGreaterThan(version);
   });
@@ -151,6 +154,7 @@ describe('F6: a server that does not respond', () => {
       const refusals = await Promise.all([store.get('a'), store.count('b'), store.ready()].map(refusalTime));
       expect(performance.now() - since).toBeGreaterThan(950);
       expect(Math.max(...refusals)).toBeLessThan(1_200);
+
       // Ends before the pause of the server. No call waits for the deadline again; the median excludes delays of a busy
       // machine.
       const later: number[] = [];
@@ -160,6 +164,7 @@ describe('F6: a server that does not respond', () => {
       }
       expect(Math.max(...later)).toBeLessThan(500);
       expect(later.sort((a, b) => a - b)[later.length >> 1]).toBeLessThan(100);
+
       server.signal('SIGCONT');
       await until(() => server.sendCommand('PING').startsWith('PONG'));
       expect(await recoveryTime(store)).toBeLessThan(2_000);
@@ -194,6 +199,7 @@ describe('F6: a server that does not respond', () => {
     const errors = await Promise.all(calls);
     const refused = errors.filter((error) => error instanceof AppError && /^Too many/.test(error.logDetail ?? ''));
     expect(refused).toHaveLength(10_000 - 8_192);
+
     server.signal('SIGCONT');
     expect(await recoveryTime(store)).toBeLessThan(2_000);
   });
@@ -244,6 +250,7 @@ describe('F6: a server that does not respond', () => {
     await refusalTime(store.write([{ put: 'a', value: 'given up' }]));
     await recoveryTime(store);
     expect(await store.write([{ put: 'a', value: 'second' }])).toBeDefined();
+
     proxy.release();
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect((await store.get('a'))?.value).toBe('second');
@@ -256,6 +263,7 @@ test('F7: a server that becomes a replica refuses writes and the probe, can be r
   await store.write([{ put: 'a', value: '1' }]);
   server.sendCommand('REPLICAOF', '127.0.0.1', String(await freePort()));
   expect(await refusalTime(store.write([{ put: 'a', value: '2' }]))).toBeLessThan(500);
+
   await until(() =>
     store.get('a').then(
       (record) => record?.value === '1',
@@ -263,6 +271,7 @@ test('F7: a server that becomes a replica refuses writes and the probe, can be r
     ),
   );
   await expect(store.ready()).rejects.toMatchObject({ ...UNAVAILABLE, logDetail: 'Redis responded READONLY' });
+
   server.sendCommand('REPLICAOF', 'NO', 'ONE');
   expect(await recoveryTime(store)).toBeLessThan(2_000);
   expect(await store.write([{ put: 'a', value: '3' }])).toBeDefined();
@@ -292,11 +301,13 @@ test('a server without memory refuses whole writes and the probe, and can be rea
   const full = { ...UNAVAILABLE, retryAfterSeconds: 30 };
   await expect(store.write([{ put: 'a:{t}', value: '2' }])).rejects.toMatchObject(full);
   expect((await store.get('a:{t}'))?.value).toBe('1');
+
   // Without memory, deleting is allowed: a write that begins with a deletion must not be applied in part.
   await Promise.allSettled([store.write([{ delete: 'a:{t}' }, { put: 'b:{t}', value: '2' }])]);
   const both = [await store.get('a:{t}'), await store.get('b:{t}')];
   expect(both.filter((record) => record !== undefined)).toHaveLength(1);
   await expect(store.ready()).rejects.toMatchObject(full);
+
   server.sendCommand('CONFIG', 'SET', 'maxmemory', '0');
   await expect(store.ready()).resolves.toBeUndefined();
 });
@@ -367,12 +378,14 @@ describe('REDIS_DURABILITY=replicas:', () => {
     });
     for (const time of await Promise.all(calls.map(refusalTime))) expect(time).toBeLessThan(2_200);
     expect(await later).toBeLessThan(1_200);
+
     await late;
     // No write waits until the replica has caught up.
     for (let n = 0; n < 20; n += 1) expect(await refusalTime(store.ready())).toBeLessThan(100);
     // Reads and counters do not wait for the replica.
     expect((await store.get('k1'))?.value).toBe('k1');
     expect(await store.increment('c', 1, { lifetimeSeconds: 60 })).toBe(1);
+
     replica.signal('SIGCONT');
     expect(await recoveryTime(store)).toBeLessThan(2_000);
     expect(await store.write([{ put: 'a', value: '2' }])).toBeDefined();
@@ -407,6 +420,7 @@ describe('when the server’s clock steps back,', () => {
     const lease = ['owner', 'A', 'number', String(FUTURE), 'until', String(FUTURE), 'length', '400'];
     server.sendCommand('HSET', 'l', ...lease);
     expect(await store.acquireLease('l', 'B', 1_000)).toBeUndefined();
+
     await new Promise((resolve) => setTimeout(resolve, 450));
     expect(await store.acquireLease('l', 'B', 1_000)).toBe(FUTURE + 1);
   });
@@ -484,5 +498,6 @@ test('a message reaches the other listeners if one of them throws', async () => 
   await store.publish('c', '1');
   await expect.poll(() => received).toEqual(['1']);
   expect(warn).toHaveBeenCalledOnce();
+
   warn.mockRestore();
 });

@@ -64,9 +64,11 @@ test('when the master is killed under load, the store writes again within 5 s an
   );
   // Sentinels repeat a split vote, so the time of the vote varies. The store may add only little to it.
   expect(Math.min(sinceElected(), sinceKilled() - 3_000)).toBeLessThan(2_000);
+
   running = false;
   await Promise.all(workers);
   expect(Math.max(...refusals)).toBeLessThan(500);
+
   for (const [key, n] of acknowledged) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
   await until(async () => {
     await store.publish('channel', 'after').catch(() => undefined);

@@ -50,9 +50,11 @@ test('all reads of one turn are sent as one command, and each returns its own re
     );
     expect(values).toEqual(['of b', undefined, 'of a', 'of b']);
     expect((await countReads()) - before).toBe(1);
+
     // A read sees a write that was sent earlier in the same turn.
     const written = store.write([{ put: 'one:{a}', value: 'newer' }]);
     expect((await store.get('one:{a}'))?.value).toBe('newer');
+
     await written;
   } finally {
     await store.close();
@@ -71,6 +73,7 @@ test.for([
     const server = await startRedis([...IN_MEMORY, ...args]);
     try {
       expect(server.sendCommand(...command)).toContain('OK');
+
       if (args.length > 0) await until(() => server.sendCommand('CLUSTER', 'INFO').includes('cluster_state:ok'));
       const store = await createRedisStore({ url: server.url, durability: 'none', deadlineMilliseconds: 5_000 });
       await store.write([{ put: 'one:{a}', value: 'of a' }]);

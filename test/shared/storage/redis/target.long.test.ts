@@ -81,6 +81,7 @@ test('rediss:// uses TLS and the credentials of the URL', async (context) => {
   onTestFinished(() => store.close());
   expect(await store.write([{ put: 'a', value: '1' }])).toBeDefined();
   await expect(store.ready()).resolves.toBeUndefined();
+
   const wrong = createRedisStore({ url: url.replace('ss@', 'xx@'), durability: 'none' });
   await expect(wrong).rejects.toMatchObject({ name: 'StorageRefused', cause: { message: /^WRONGPASS/ } });
 });

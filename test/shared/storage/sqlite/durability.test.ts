@@ -23,6 +23,7 @@ afterAll(() => rmSync(directory, { recursive: true }));
 test('a store that is not durable never waits for the disk', async () => {
   const database = await openDatabase(join(directory, 'not-durable.sqlite'), RETRY, false);
   expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 0 });
+
   database.close();
   const flushes = vi.fn();
   const observer = { flushed: flushes, flushedSlowly: flushes, checkpointFailed: flushes, logBytes: () => undefined };
@@ -134,9 +135,14 @@ describe('the store', () => {
     const signIns = createRecordStore({ store, clock: Date.now });
     const users = createUserStore({ store, clock: Date.now });
     const lifecycle = createUserLifecycle({
-      ...{ store, signIns, users, sessions: { endAll: async () => {} }, links: { revokeAll: async () => {} } },
+      store,
+      signIns,
+      users,
+      sessions: { endAll: async () => {} },
+      links: { revokeAll: async () => {} },
       connections: { list: async () => [], dropIds: async () => {}, end: async () => undefined },
-      ...{ events: { userErased: () => undefined }, clock: Date.now },
+      events: { userErased: () => undefined },
+      clock: Date.now,
     });
     return { lifecycle, users, signIns };
   };
@@ -160,6 +166,7 @@ describe('the store', () => {
     vi.spyOn(store, 'ready').mockRejectedValueOnce(new Error('disk full'));
     await expect(lifecycle.erase('u', {})).rejects.toThrow('disk full');
     expect(await users.find('u')).toBeDefined();
+
     await lifecycle.erase('u', {});
     expect(await users.find('u')).toBeUndefined();
   });

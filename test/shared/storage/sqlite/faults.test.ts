@@ -88,6 +88,7 @@ describe('a locked database', () => {
       Array.from({ length: 200 }, (_, n) => store.write([{ put: `b${n}`, value: '2' }])),
     );
     expect((await store.get('a'))?.value).toBe('1');
+
     for (const result of await results) {
       expect(result).toMatchObject({ reason: { code: 'storage_unavailable', status: 503, retryAfterSeconds: 1 } });
     }
@@ -147,6 +148,7 @@ test('on a full disk, writes and the probe fail with storage_unavailable, reads 
   expect(write).toMatch(/^storage_unavailable [0-9]+$/);
   expect(probe).toMatch(/^storage_unavailable [0-9]+$/);
   expect(read).toBe('kept');
+
   const store = await open();
   await expect(store.ready()).resolves.toBeUndefined();
   expect((await store.get('first'))?.value).toBe('kept');
@@ -187,6 +189,7 @@ describe('the file', () => {
     const store = await open({ directory: nested });
     await store.write([{ put: 'a', value: '1' }]);
     expect(statSync(nested).mode & 0o777).toBe(0o700);
+
     for (const name of readdirSync(nested)) expect(statSync(join(nested, name)).mode & 0o777).toBe(0o600);
     expect(readdirSync(nested).toSorted()).toEqual([DATABASE_FILE, `${DATABASE_FILE}-shm`, `${DATABASE_FILE}-wal`]);
   });
@@ -197,6 +200,7 @@ describe('the file', () => {
     expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 1 });
     expect(database.prepare('PRAGMA wal_autocheckpoint').get()).toEqual({ wal_autocheckpoint: 0 });
     expect(database.prepare('PRAGMA busy_timeout').get()).toEqual({ timeout: 0 });
+
     database.close();
   });
 
@@ -250,6 +254,7 @@ describe('the file', () => {
       await createAndClose();
       const child = startChild('store-worker.ts', [directory, 'storm', 'grant', '0']);
       await expect.poll(() => child.lines.length, { interval: 2 }).toBeGreaterThan(5);
+
       child.kill('SIGKILL');
       await child.ended;
       expect(readdirSync(directory).filter((name) => name.endsWith('-closed'))).toEqual([]);
@@ -260,6 +265,7 @@ describe('the file', () => {
       const second = await createSqliteStore({ directory });
       await second.close();
       expect(readdirSync(directory).filter((name) => name.endsWith('-closed'))).toEqual([]);
+
       await first.close();
       expect(readdirSync(directory).filter((name) => name.endsWith('-closed'))).toHaveLength(1);
     });
@@ -301,6 +307,7 @@ describe('the file', () => {
     other.exec('PRAGMA user_version = 2');
     await expect(open()).rejects.toMatchObject(refusal(/is from a release candidate/));
     expect(other.prepare('PRAGMA user_version').get()).toEqual({ user_version: 2 });
+
     other.close();
   });
 
@@ -338,8 +345,10 @@ test('expired records, counters, notices and old leases are removed from the fil
   await expect.poll(() => rows('records')).toBe(1);
   await expect.poll(() => rows('counters')).toBe(0);
   expect([rows('leases'), rows('notices')]).toEqual([1, 1]);
+
   now += 25 * 3_600_000;
   await expect.poll(() => [rows('leases'), rows('notices')]).toEqual([0, 0]);
+
   reader.close();
 });
 
@@ -356,6 +365,7 @@ describe('faults are classified by their code:', () => {
     };
     const full = thrownBy('INSERT INTO t VALUES (zeroblob(100000))');
     expect(toStoreError(full)).toMatchObject({ code: 'storage_unavailable', cause: full, retryAfterSeconds: 30 });
+
     for (const mistake of [
       thrownBy('SELEC'),
       thrownBy('INSERT INTO t VALUES (1), (1)'),
@@ -404,5 +414,6 @@ test('a message reaches the other listeners if one of them throws', async () => 
   await store.publish('c', '1');
   expect(messages).toEqual(['1']);
   expect(warn).toHaveBeenCalledOnce();
+
   warn.mockRestore();
 });

@@ -105,13 +105,16 @@ test('R51: transactions continue during a flush, and share the next flush', asyn
   };
   const first = write('first');
   await expect.poll(() => pending.length).toBe(1);
+
   const others = [write('second'), write('third')];
   await write('relaxed', true);
   expect(acknowledged).toEqual(['relaxed']);
+
   pending[0]?.resolve();
   await first;
   await expect.poll(() => pending.length).toBe(2);
   expect(acknowledged).toEqual(['relaxed', 'first']);
+
   pending[1]?.resolve();
   await Promise.all(others);
   expect(pending).toHaveLength(2);
@@ -137,10 +140,12 @@ describe('a flush that fails', () => {
     onTestFinished(() => checkpoints.close());
     const put = () => writer.run(() => database.exec('UPDATE probe SET filler = randomblob(16)'));
     await expect(put()).rejects.toMatchObject(unavailableBy(/A flush of .*some\.sqlite-wal failed/));
+
     // The next flush would succeed, although the pages of the first one are not on disk.
     for (let attempt = 0; attempt < 3; attempt += 1)
       await expect(put()).rejects.toMatchObject({ code: 'storage_unavailable' });
     expect(sync).toHaveBeenCalledTimes(1);
+
     isCheckpointAllowed = true;
     const generation = () => database.prepare('SELECT hex(generation) AS generation FROM log_state').get()?.generation;
     const before = generation();
@@ -155,6 +160,7 @@ describe('a flush that fails', () => {
     expect(generation()).not.toBe(before);
     expect(sync).toHaveBeenCalledTimes(2);
     expect(failed).not.toHaveBeenCalled();
+
     await writer.close();
   });
 
@@ -172,6 +178,7 @@ describe('a flush that fails', () => {
     await writer.unpaused(Number.POSITIVE_INFINITY);
     await turn();
     expect(flush.failure()).toBeDefined();
+
     reader.exec('COMMIT');
     const failureAfterRound = () => {
       checkpoints.begin();
@@ -194,17 +201,23 @@ describe('a slow flush', () => {
     flush.wait(probe);
     await vi.advanceTimersByTimeAsync(1_900);
     expect(probe.fail).not.toHaveBeenCalled();
+
     await vi.advanceTimersByTimeAsync(200);
     expect(probe.fail).toHaveBeenCalledWith(expect.objectContaining(unavailableBy(/2000 ms .*gatehouse\.sqlite-wal/)));
+
     const [error] = vi.mocked(probe.fail).mock.calls[0] ?? [];
     expect(error instanceof Error && isDiskFault(error.cause)).toBe(true);
+
     await vi.advanceTimersByTimeAsync(7_800);
     expect(write.fail).not.toHaveBeenCalled();
+
     await vi.advanceTimersByTimeAsync(200);
     expect(write.fail).toHaveBeenCalledWith(expect.objectContaining(unavailableBy(/10000 ms/)));
+
     const late = waiter();
     flush.wait(late);
     expect(late.fail).toHaveBeenCalled();
+
     // If the flush ends later, writes are accepted again.
     pending[0]?.resolve();
     await flush.idle();
@@ -229,16 +242,21 @@ describe('a slow flush', () => {
     await vi.advanceTimersByTimeAsync(900);
     expect(pending).toHaveLength(2);
     expect(probe.fail).not.toHaveBeenCalled();
+
     await vi.advanceTimersByTimeAsync(200);
     expect(probe.fail).toHaveBeenCalledOnce();
+
     await vi.advanceTimersByTimeAsync(800);
     expect(write.fail).not.toHaveBeenCalled();
+
     await vi.advanceTimersByTimeAsync(200);
     expect(write.fail).toHaveBeenCalledWith(expect.objectContaining(unavailableBy(/10000 ms/)));
     expect(late.fail).not.toHaveBeenCalled();
+
     pending[1]?.resolve();
     await flush.idle();
     expect(late.done).toHaveBeenCalledOnce();
+
     for (const { done } of [write, probe]) expect(done).not.toHaveBeenCalled();
     expect([flush.fault(), vi.getTimerCount()]).toEqual([undefined, 0]);
   });
@@ -277,8 +295,10 @@ describe('a slow checkpoint', () => {
     await expect(writer.run(() => 1)).rejects.toEqual(refused);
     await expect(probe.ready()).rejects.toEqual(refused);
     await expect(writer.unpaused(performance.now() + 50)).rejects.toEqual(refused);
+
     writer.resume();
     expect(await writer.run(() => 2)).toBe(2);
+
     await probe.ready();
     writer.pause(reason);
     const last = expect(writer.run(() => 3)).rejects.toEqual(refused);
@@ -296,6 +316,7 @@ describe('a slow checkpoint', () => {
     await checkpoints.close();
     expect(observer.flushed.mock.calls.length).toBeGreaterThan(2);
     expect(new Set(observer.flushed.mock.calls.map(([, by]) => by))).toEqual(new Set(['checkpoint']));
+
     observer.flushedSlowly.mockClear();
     createLogFlush({ file, sync: async () => undefined, observer }).checkpointed(700);
     expect(observer.flushed).toHaveBeenLastCalledWith(0.7, 'checkpoint');

@@ -82,6 +82,7 @@ describe('R125 a database file that was copied', () => {
     const store = await open(running);
     copy(['']);
     await expect(createSqliteStore({ directory: copied })).rejects.toThrow(refusal);
+
     await fill(store);
     copy(['']);
     await expect(createSqliteStore({ directory: copied })).rejects.toThrow(refusal);
@@ -108,6 +109,7 @@ describe('R125 a database file that was copied', () => {
     await close();
     copy(['']);
     expect(await valueIn(copied)).toBe('last');
+
     await close();
     rmSync(copied, { recursive: true });
     cpSync(running, copied, { recursive: true });
@@ -174,6 +176,7 @@ describe('R125 the log of a database file', () => {
     await put(store, 'new');
     copyFileSync(logOf(running), logOf(copied));
     await expectRefused();
+
     renameSync(`${fileOf(copied)}-old`, fileOf(copied));
     await expectRefused();
   });
@@ -236,6 +239,7 @@ describe('R125 a running process notices that', () => {
     rmSync(copied, { recursive: true });
     renameSync(running, copied);
     await expect(store.ready()).rejects.toBeInstanceOf(StorageReplaced);
+
     renameSync(copied, running);
     await store.ready();
   });

@@ -44,16 +44,19 @@ test.each([
   database.exec('CREATE TABLE turns (number INTEGER PRIMARY KEY, process TEXT)');
   const children = ['A', 'B'].map((name) => startChild('slow-disk-writer.ts', [file, name, String(disk.milliseconds)]));
   await expect.poll(() => children.map(({ lines }) => lines)).toEqual([['ready'], ['ready']]);
+
   for (const child of children) child.send('start');
   expect(await Promise.all(children.map(({ ended }) => ended))).toEqual([
     ['ready', '0'],
     ['ready', '0'],
   ]);
+
   const rows = database.prepare('SELECT process FROM turns ORDER BY number').all();
   const turns = rows.map(({ process }) => process).join('');
   // Before the second process starts and after the first one ends, only one process writes.
   const together = turns.replace(/^(.)\1*/, '').replace(/(.)\1*$/, '');
   expect(together.length, turns).toBeGreaterThan(10);
+
   const longestRun = Math.max(...[...together.matchAll(/A+|B+/g)].map(([run]) => run.length));
   expect(longestRun, turns).toBeLessThanOrEqual(disk.maxRun);
 });

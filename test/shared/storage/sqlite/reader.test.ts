@@ -73,6 +73,7 @@ test('a read is retried while the database is busy, until the deadline', async (
     return value();
   };
   expect(await Promise.all([reader.runTogether(busyTwice), reader.runTogether(value)])).toEqual([1, 1]);
+
   const always = () => {
     throw Object.assign(new Error('database is locked'), { code: 'ERR_SQLITE_ERROR', errcode: 5 });
   };
