@@ -12,7 +12,7 @@ import { plainHttp } from '../shared/http/protocol.ts';
 import { publicHost } from '../shared/http/public-host.ts';
 import type { RateLimits } from '../shared/http/rate-limit.ts';
 import { requestContext } from '../shared/http/request-context.ts';
-import { isDataPath, relayedPaths, routeTable, type TakeBudget } from '../shared/http/route-table.ts';
+import { isDataPath, proxiedPaths, routeTable, type TakeBudget } from '../shared/http/route-table.ts';
 import { securityHeaders } from '../shared/http/security-headers.ts';
 import type { Observability } from '../shared/observability/observability.ts';
 import { assets } from '../shared/pages/assets.ts';
@@ -114,7 +114,7 @@ export function createApp(parts: AppParts): RequestListener {
   );
   app.use(basePath || '/', routeTable(routes, take));
   const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
-  app.use(notFound, problemHandler(problems, relayedPaths(routes)));
+  app.use(notFound, problemHandler(problems, proxiedPaths(routes)));
   // On the fast path `countRequest` counts by address instead of the middleware above, so each request is counted once.
   return fastPath({ app, begin, countRequest: perAddress, basePath, routes, take });
 }

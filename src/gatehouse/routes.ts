@@ -1,4 +1,4 @@
-/** Every route of Gatehouse: method, path, guard, handler, and whether it is relayed and has a budget. */
+/** Every route of Gatehouse: method, path, guard, handler and options. */
 import type { RequestHandler } from 'express';
 import { readBody } from '../shared/http/body.ts';
 import { effectGuard, type Guards, type Route } from '../shared/http/route-table.ts';
@@ -38,27 +38,27 @@ export interface RouteGuards extends SessionGuards {
   browserSession: RequestHandler;
 }
 
-const RELAYED = { relayed: true } as const;
-const RELAYED_TO_BROWSERS = { relayed: true, budget: 'session' } as const;
+/** For threads and BIN data, which may come from another server. */
+const FAST = { fastPath: true, proxied: true } as const;
 
 export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly Route[] {
   const { loadSession, peekSession, requireUser, requireUserOrRedirect, authenticateUser, change, browserSession } =
     guards;
   const routes: Route[] = [
-    ['GET', '/threads/current', authenticateUser, handlers.threads.current, RELAYED_TO_BROWSERS],
-    ['GET', '/bin/:bin', authenticateUser, handlers.bin.one, RELAYED_TO_BROWSERS],
+    ['GET', '/threads/current', authenticateUser, handlers.threads.current, { ...FAST, budget: 'session' }],
+    ['GET', '/bin/:bin', authenticateUser, handlers.bin.one, { ...FAST, budget: 'session' }],
     ['GET', '/bin', requireUserOrRedirect, handlers.bin.form],
-    ['POST', '/bin', [requireUser, change], handlers.bin.many, RELAYED_TO_BROWSERS],
+    ['POST', '/bin', [requireUser, change], handlers.bin.many, { proxied: true, budget: 'session' }],
 
     // For back-end services: authorized by the relay token, which has its own budget. Cookies are ignored.
-    ['GET', '/relay/threads/current', handlers.relay.currentThreadGuard, handlers.relay.currentThread, RELAYED],
-    ['GET', '/relay/bin/:bin', handlers.relay.binGuard, handlers.bin.one, RELAYED],
+    ['GET', '/relay/threads/current', handlers.relay.currentThreadGuard, handlers.relay.currentThread, FAST],
+    ['GET', '/relay/bin/:bin', handlers.relay.binGuard, handlers.bin.one, FAST],
     [
       'POST',
       '/relay/bin',
       [handlers.relay.binsGuard, readBody, handlers.relay.jsonOnly],
       handlers.bin.manyAsJson,
-      RELAYED,
+      { proxied: true },
     ],
     ['POST', '/relay/token', readBody, handlers.relay.exchangeToken],
     ['GET', '/relay/connections', handlers.relay.connectionsGuard, handlers.relay.connections],

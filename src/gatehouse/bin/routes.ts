@@ -10,7 +10,7 @@ import { formField } from '../../shared/http/body.ts';
 import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
 import { report } from '../../shared/http/problem.ts';
 import { sendJson } from '../../shared/http/response-head.ts';
-import type { RelayedHandler } from '../../shared/http/route-table.ts';
+import type { FastPathHandler } from '../../shared/http/route-table.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { BinPanel } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
@@ -29,7 +29,7 @@ declare module '../../shared/pages/page-data.ts' {
 
 export interface BinRoutes {
   /** Works with and without Express. */
-  one: RelayedHandler;
+  one: FastPathHandler;
   /** JSON `{"bins": [...]}`, or the page's form field `bin`. */
   many: RequestHandler;
   /** Accepts only JSON. */
@@ -77,7 +77,7 @@ export function binRoutes(parts: {
   };
 
   return {
-    one: described<RelayedHandler>(ONE, async (req, res, bin) => {
+    one: described<FastPathHandler>(ONE, async (req, res, bin) => {
       const result = await lookUpOne(lookup, bin, callerOf(req));
       sendJson(req, res, recordHeaders(result), result.record);
     }),

@@ -6,7 +6,7 @@ import { AppError } from '../../shared/errors.ts';
 import { queryField } from '../../shared/http/body.ts';
 import { type Credentials, described, type Operation, requiring } from '../../shared/http/description.ts';
 import { passResponse } from '../../shared/http/pass-response.ts';
-import type { RelayedGuard, RelayedHandler } from '../../shared/http/route-table.ts';
+import type { FastPathGuard, FastPathHandler } from '../../shared/http/route-table.ts';
 import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { ThreadCall } from '../threads/thread-call.ts';
@@ -22,9 +22,9 @@ declare module '../../shared/http/request-context.ts' {
 
 /** Each guard refuses a token without the scope before the user or service account is read. */
 export interface RelayGuards {
-  currentThreadGuard: RelayedGuard;
+  currentThreadGuard: FastPathGuard;
   /** For one BIN. Works with and without Express. */
-  binGuard: RelayedGuard;
+  binGuard: FastPathGuard;
   /** For several BINs. */
   binsGuard: RequestHandler;
   connectionsGuard: RequestHandler;
@@ -35,7 +35,7 @@ export interface RelayGuards {
 
 /** The guards, and the handlers that are only for services. Look-ups of BINs use the handlers of browsers. */
 export interface RelayRoutes extends RelayGuards {
-  currentThread: RelayedHandler;
+  currentThread: FastPathHandler;
   connections: RequestHandler;
   connectLinks: RequestHandler;
   /** Authenticates the service itself, since its errors have the form of OAuth. */
@@ -67,7 +67,7 @@ export function relayGuards(gate: RelayGate): RelayGuards {
   };
 
   return {
-    currentThreadGuard: requiring<RelayedGuard>(relayToken('threads:read'), (req, res) =>
+    currentThreadGuard: requiring<FastPathGuard>(relayToken('threads:read'), (req, res) =>
       authorizeCaller(req, res, { scope: 'threads:read' }),
     ),
 
@@ -101,7 +101,7 @@ export function relayCurrentThread(parts: {
   userThreads: ThreadCall;
   /** Calls with the API tokens of service accounts. */
   serviceAccountThreads: ThreadCall;
-}): RelayedHandler {
+}): FastPathHandler {
   const { gate, apps, grants, userThreads, serviceAccountThreads } = parts;
 
   const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
@@ -123,7 +123,7 @@ export function relayCurrentThread(parts: {
     return { app: appId ?? (subject.kind === 'service_account' ? subject.app : undefined), subject };
   };
 
-  return described<RelayedHandler>(CURRENT_THREAD, async (req, res) => {
+  return described<FastPathHandler>(CURRENT_THREAD, async (req, res) => {
     const caller = callerOf(req);
     const named = await gate.readSubject(req, caller);
     const { app: appId, prefetched, subject } = await subjectOf(req, named, caller);

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { queryField } from '../../shared/http/body.ts';
 import { described, type Operation } from '../../shared/http/description.ts';
 import { passResponse } from '../../shared/http/pass-response.ts';
-import type { RelayedHandler } from '../../shared/http/route-table.ts';
+import type { FastPathHandler } from '../../shared/http/route-table.ts';
 import type { BrowserSessions } from '../../shared/sessions/browser-sessions.ts';
 import { sessionOf } from '../../shared/sessions/guards.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
@@ -32,7 +32,7 @@ const CURRENT: Operation = {
 
 export interface ThreadRoutes {
   /** `prefetch` runs before the guard, so that grant and session are read in one round trip to the store. */
-  current: RelayedHandler & { prefetch(req: IncomingMessage): RelayedHandler };
+  current: FastPathHandler & { prefetch(req: IncomingMessage): FastPathHandler };
 }
 
 export function threadRoutes(parts: {
@@ -53,7 +53,7 @@ export function threadRoutes(parts: {
    * Starts to read the grant of the user to whom the session belonged when this process last read or wrote it. The read
    * is used only if the session still belongs to that user.
    */
-  const prefetch = (req: IncomingMessage): RelayedHandler => {
+  const prefetch = (req: IncomingMessage): FastPathHandler => {
     // The query may name an app that does not exist, and only a signed-in caller may learn that.
     const session = req.url?.includes('?') ? undefined : sessions.cached(req);
     const app = session && apps.usualThreadApp(session.app);

@@ -1,5 +1,5 @@
 /**
- * Handles ordinary GET requests to the routes marked `RELAYED` without Express: threads and BIN look-ups. This saves
+ * Handles ordinary GET requests to the routes marked `fastPath` without Express: threads and BIN look-ups. This saves
  * about 45 µs of the 898 µs of CPU time that a call to the current thread takes (means of 24 pairs of runs on a loaded
  * machine).
  */
@@ -7,7 +7,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Express, RequestHandler } from 'express';
 import { holdsCardNumber } from './card-numbers.ts';
 import type { BeginRequest } from './request-context.ts';
-import { isRelayedGet, type Route, relayedHandler, type TakeBudget } from './route-table.ts';
+import { fastPathHandler, isFastPathRoute, type Route, type TakeBudget } from './route-table.ts';
 
 declare module 'node:http' {
   interface IncomingMessage {
@@ -32,7 +32,7 @@ export function fastPath(parts: {
   countRequest: (req: IncomingMessage) => void;
 }): RequestListener {
   const { app, begin, countRequest } = parts;
-  const findRoute = relayedRouteFinder(parts);
+  const findRoute = fastPathRouteFinder(parts);
   return (req, res) => {
     const url = req.url ?? '';
     const end = url.indexOf('?');
@@ -59,17 +59,18 @@ export function fastPath(parts: {
 const PARAMETER = '([A-Za-z0-9]{1,8})';
 
 /**
- * Returns a function that finds the relayed route of a path without query. Only the last segment can be a parameter.
+ * Returns a function that finds the route of a path without query. Only the last segment of a path can be a
+ * parameter.
  */
-function relayedRouteFinder(parts: { routes: readonly Route[]; take: TakeBudget; basePath: string }) {
-  const relayedRoutes = parts.routes.filter(isRelayedGet).map((route) => {
+function fastPathRouteFinder(parts: { routes: readonly Route[]; take: TakeBudget; basePath: string }) {
+  const fastPathRoutes = parts.routes.filter(isFastPathRoute).map((route) => {
     const [, path] = route;
     const [, prefix = path, parameter] = /^([^:]*)(:\w+)?$/.exec(path) ?? [];
     const pattern = new RegExp(`^${RegExp.escape(parts.basePath + prefix)}${parameter ? PARAMETER : ''}$`);
-    return { path, pattern, handle: relayedHandler(route, parts.take) };
+    return { path, pattern, handle: fastPathHandler(route, parts.take) };
   });
   return (target: string) => {
-    for (const { path, pattern, handle } of relayedRoutes) {
+    for (const { path, pattern, handle } of fastPathRoutes) {
       const match = pattern.exec(target);
       if (match) return { path, handle, parameter: match[1] ?? '' };
     }

@@ -12,31 +12,31 @@ export type Guards = RequestHandler | readonly Guards[];
 type Nested<T> = readonly (T | Nested<T>)[];
 
 /** A guard that works with and without Express. @throws AppError to refuse the request */
-export type RelayedGuard = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
+export type FastPathGuard = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
 
 /** A handler that works with and without Express. @param parameter parameter of the path; '' if the route has none */
-export interface RelayedHandler {
+export interface FastPathHandler {
   (req: IncomingMessage, res: ServerResponse, parameter: string): Promise<void>;
   /**
    * Starts a read of the store before the guard, in parallel with the guard's read.
    * @returns the handler to call once the guard has authorized the request
    */
-  prefetch?(req: IncomingMessage): RelayedHandler;
+  prefetch?(req: IncomingMessage): FastPathHandler;
 }
 
 export interface RouteOptions {
   /** The response may be that of another server, so responses of Gatehouse itself have `Proxy-Status` (RFC 9209). */
-  relayed?: true;
+  proxied?: true;
   /**
    * Once the guard has authorized the request, it also counts for the session. All requests count for their address.
    */
   budget?: 'session';
 }
 
-/** A relayed GET has a guard and a handler that work without Express, for the fast path. */
-export type RelayedRoute = readonly ['GET', string, RelayedGuard, RelayedHandler, RouteOptions & { relayed: true }];
-export type ExpressRoute = readonly [Method, string, Guards, RequestHandler, RouteOptions?];
-export type Route = ExpressRoute | RelayedRoute;
+/** A route whose guard and handler work without Express (`fast-path.ts`). */
+export type FastPathRoute = readonly ['GET', string, FastPathGuard, FastPathHandler, RouteOptions & { fastPath: true }];
+export type ExpressRoute = readonly [Method, string, Guards, RequestHandler, (RouteOptions & { fastPath?: never })?];
+export type Route = ExpressRoute | FastPathRoute;
 
 /** Counts a request of this caller. @throws AppError `rate_limited` */
 export type TakeBudget = (budget: 'session', req: IncomingMessage) => void;
@@ -51,12 +51,12 @@ export const effectGuard: RequestHandler = (req, res, next) => {
   next();
 };
 
-export function isRelayedGet(route: Route): route is RelayedRoute {
-  return route[0] === 'GET' && route[4]?.relayed === true;
+export function isFastPathRoute(route: Route): route is FastPathRoute {
+  return route[4]?.fastPath === true;
 }
 
-export function relayedPaths(routes: readonly Route[]): ReadonlySet<string> {
-  return new Set(routes.flatMap(([, path, , , options]) => (options?.relayed ? [path] : [])));
+export function proxiedPaths(routes: readonly Route[]): ReadonlySet<string> {
+  return new Set(routes.flatMap(([, path, , , options]) => (options?.proxied ? [path] : [])));
 }
 
 /**
@@ -70,8 +70,8 @@ export function isDataPath(routes: readonly Route[], pageGuards: readonly Reques
   return (path) => dataPath.test(path);
 }
 
-/** Returns a handler that runs all steps of a relayed GET: prefetch, guard, budget, handler. */
-export function relayedHandler([, , guard, handler, { budget }]: RelayedRoute, take: TakeBudget): RelayedHandler {
+/** Returns a handler that runs all steps of a route of the fast path: prefetch, guard, budget, handler. */
+export function fastPathHandler([, , guard, handler, { budget }]: FastPathRoute, take: TakeBudget): FastPathHandler {
   const refuseUnknown = unknownInput(handler);
   return async (req, res, parameter) => {
     const respond = handler.prefetch?.(req) ?? handler;
@@ -106,8 +106,8 @@ export function routeTable(routes: readonly Route[], take: TakeBudget = () => un
 const EXPRESS_METHODS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const;
 
 function stepsOf(route: Route, take: TakeBudget): RequestHandler[] {
-  if (isRelayedGet(route)) {
-    const handle = relayedHandler(route, take);
+  if (isFastPathRoute(route)) {
+    const handle = fastPathHandler(route, take);
     return [(req, res) => handle(req, res, String(Object.values(req.params)[0] ?? ''))];
   }
   const [, , guards, handler, { budget } = {}] = route;

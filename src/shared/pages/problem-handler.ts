@@ -20,12 +20,12 @@ export interface ProblemParts {
 
 /**
  * Creates the error handler. An error that is not an AppError becomes a 500 without details.
- * @param relayedPaths routes whose callers must be able to distinguish our refusals from those of the platform
+ * @param proxiedPaths routes whose callers must be able to distinguish our refusals from those of the platform
  *   (`Proxy-Status`, RFC 9209)
  */
 export function problemHandler(
   parts: ProblemParts,
-  relayedPaths: ReadonlySet<string> = new Set(),
+  proxiedPaths: ReadonlySet<string> = new Set(),
 ): ErrorRequestHandler {
   // Express recognizes an error handler by its four parameters.
   return (thrown: unknown, req, res, _next) => {
@@ -40,7 +40,7 @@ export function problemHandler(
       return;
     }
     for (const name of STALE_HEADERS) res.removeHeader(name);
-    if (relayedPaths.has(req.context.route)) res.set('Proxy-Status', `gatehouse; error=${ownRefusal(error)}`);
+    if (proxiedPaths.has(req.context.route)) res.set('Proxy-Status', `gatehouse; error=${ownRefusal(error)}`);
     res.set(error.headers).status(error.status);
     if (error.retryAfterSeconds !== undefined) res.set('Retry-After', String(error.retryAfterSeconds));
     return wantsPage(req) ? sendPage(parts, req, res, error) : sendDocument(parts.publicHref, req, res, error);

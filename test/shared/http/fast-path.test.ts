@@ -1,4 +1,4 @@
-/** The fast path handles plain GETs of relayed paths, and nothing that guards or pages could treat differently. */
+/** The fast path handles plain GETs of its routes, and nothing that guards or pages could treat differently. */
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
@@ -28,8 +28,8 @@ function createFastPath({ basePath = '', fails = undefined as unknown, refused =
     countRequest,
     take: vi.fn(),
     routes: [
-      ['GET', '/threads/current', async () => undefined, handle, { relayed: true }],
-      ['GET', '/bin/:bin', async () => undefined, handle, { relayed: true }],
+      ['GET', '/threads/current', async () => undefined, handle, { fastPath: true }],
+      ['GET', '/bin/:bin', async () => undefined, handle, { fastPath: true }],
       ['GET', '/bin', [], () => undefined],
     ],
   });

@@ -3,7 +3,7 @@ import express, { type ErrorRequestHandler, type Request } from 'express';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AppError, type AppErrorOptions, type ProblemCode } from '../../../src/shared/errors.ts';
 import { methodNotAllowed, notFound } from '../../../src/shared/http/problem.ts';
-import { relayedPaths } from '../../../src/shared/http/route-table.ts';
+import { proxiedPaths } from '../../../src/shared/http/route-table.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import type { PageData } from '../../../src/shared/pages/page-data.ts';
 import type { Pages } from '../../../src/shared/pages/pages.ts';
@@ -54,7 +54,7 @@ beforeEach(async () => {
         clock: () => NOW,
         references: { record: async ({ context }) => (isRecorded ? context.reference : undefined) },
       },
-      relayedPaths(ROUTE_TABLE),
+      proxiedPaths(ROUTE_TABLE),
     ),
   );
   const lastResort: ErrorRequestHandler = (error, _req, res, _next) => {
