@@ -60,7 +60,8 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
     ? { label: CONNECT_LABELS[error.code] ?? 'Continue', url: error.connectUrl }
     : undefined;
   const { csrfToken, ...frame } = parts.pages.frame(req, error.words.title ?? problemText(error.code).title);
-  // With `no-referrer`, browsers send `Origin: null`, which the CSRF check refuses, so the page has no forms.
+  // With `no-referrer`, browsers send `Origin: null`. Without `Sec-Fetch-Site`, which browsers do not send to plain http,
+  // the CSRF check refuses that, so the page has no forms.
   const sendsOrigin = res.get('Referrer-Policy') !== 'no-referrer';
   parts.pages.send(res, 'errors/error', {
     page: sendsOrigin ? { ...frame, csrfToken } : frame,

@@ -14,18 +14,26 @@ export function csrfGuard(origin: string): RequestHandler {
   return requiring<RequestHandler>([{ session: [], csrf: [] }], (req, _res, next) => {
     const { session } = req.context;
     if (!session) return next();
-    const sentOrigin = req.get('origin');
-    if (sentOrigin !== undefined && sentOrigin !== origin) return next(failed('foreign Origin', otherOrigin));
-    const site = req.get('sec-fetch-site');
-    if (site !== undefined && site !== 'same-origin') return next(failed('foreign Sec-Fetch-Site', otherOrigin));
+    const foreign = foreignHeader(req, origin);
+    if (foreign !== undefined) return next(failed(`foreign ${foreign}`, otherOrigin));
     return isSame(tokenOf(req), session.csrfToken) ? next() : next(failed('wrong or missing token'));
   });
 }
 
 /** True if a page of another site sent the request, for changes that need no session. Programs send neither header. */
 export function isFromOtherSite(req: Request, origin: string): boolean {
+  return foreignHeader(req, origin) !== undefined;
+}
+
+/**
+ * Returns the header that names another site. Under the referrer policy `no-referrer`, which a proxy may set, browsers
+ * send `Origin: null` with our own forms, too (Fetch Standard, section 3.2). Only `Sec-Fetch-Site` tells these apart.
+ */
+function foreignHeader(req: Request, origin: string): 'Origin' | 'Sec-Fetch-Site' | undefined {
   const [sentOrigin, site] = [req.get('origin'), req.get('sec-fetch-site')];
-  return (sentOrigin !== undefined && sentOrigin !== origin) || (site !== undefined && site !== 'same-origin');
+  const isHidden = sentOrigin === 'null' && site === 'same-origin';
+  if (sentOrigin !== undefined && sentOrigin !== origin && !isHidden) return 'Origin';
+  return site === undefined || site === 'same-origin' ? undefined : 'Sec-Fetch-Site';
 }
 
 /** Safe methods change nothing, but no other site may read their responses. */

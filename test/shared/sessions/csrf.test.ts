@@ -1,4 +1,5 @@
 /** R66 and R67: requests that another site, tab or program makes a browser send. */
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { BROWSER_CHANGES, ROUTES } from '../../support/routes.ts';
@@ -33,7 +34,11 @@ const ATTACKS: [string, Attack][] = [
   ['JSON without a token', () => ({ headers: JSON_BODY, body: '{"bins":["45717360"]}' })],
   ['JSON with a token that is not a string', () => ({ headers: JSON_BODY, body: JSON.stringify({ _csrf: [csrf] }) })],
   ['a foreign Origin', () => ({ headers: { ...FORM_BODY, origin: 'https://evil.example' }, body: token() })],
-  ['Origin null', () => ({ headers: { ...FORM_BODY, origin: 'null' }, body: token() })],
+  ['Origin null without Sec-Fetch-Site', () => ({ headers: { ...FORM_BODY, origin: 'null' }, body: token() })],
+  [
+    'Origin null from another site',
+    () => ({ headers: { ...FORM_BODY, origin: 'null', 'sec-fetch-site': 'cross-site' }, body: token() }),
+  ],
   [
     'our host with another scheme',
     () => ({ headers: { ...FORM_BODY, origin: site.url.replace('http:', 'https:') }, body: token() }),
@@ -101,6 +106,48 @@ describe('R66 state changes', () => {
   test('refused requests change nothing', async () => {
     const { body } = await sendRequest(`${site.url}/session`, { headers: { cookie } });
     expect(JSON.parse(body)).toMatchObject({ signedIn: true, connections: [{ app: 'platform', health: 'active' }] });
+  });
+
+  test('a request with the token is accepted if it has our Origin or none, or hides it and Sec-Fetch-Site vouches for it', async () => {
+    const origins = [
+      undefined,
+      site.url,
+      'null',
+      'NULL',
+      '',
+      `${site.url}/`,
+      'http://127.0.0.1:1',
+      'https://evil.example',
+    ];
+    const sites = [undefined, 'same-origin', 'Same-Origin', 'same-site', 'cross-site', 'none', ''];
+    const tokens = [csrf, foreignCsrf, '', undefined];
+    const text = fc.string({ unit: 'grapheme-ascii' });
+    const request = fc.record({
+      origin: fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...origins) }, text),
+      fetchSite: fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...sites) }, text),
+      sentToken: fc.constantFrom(...tokens),
+    });
+    const examples = origins.flatMap((origin) =>
+      sites.flatMap((fetchSite) => tokens.map((sentToken) => [{ origin, fetchSite, sentToken }] as [Fetch])),
+    );
+    type Fetch = { origin: string | undefined; fetchSite: string | undefined; sentToken: string | undefined };
+    const property = fc.asyncProperty(request, async ({ origin, fetchSite, sentToken }: Fetch) => {
+      const { status } = await sendRequest(`${site.url}/bin`, {
+        method: 'POST',
+        headers: {
+          ...{ ...ACCEPT_JSON, ...JSON_BODY, cookie },
+          ...(origin !== undefined && { origin }),
+          ...(fetchSite !== undefined && { 'sec-fetch-site': fetchSite }),
+          ...(sentToken !== undefined && { 'x-csrf-token': sentToken }),
+        },
+        body: '{"bins":[]}',
+      });
+      const isOwn =
+        (origin === undefined || origin === site.url || (origin === 'null' && fetchSite === 'same-origin')) &&
+        (fetchSite === undefined || fetchSite === 'same-origin');
+      expect(status === 403).toBe(!isOwn || sentToken !== csrf);
+    });
+    await fc.assert(property, { examples, numRuns: examples.length + 200 });
   });
 
   test('a token in the URL is not accepted', async () => {
