@@ -106,8 +106,8 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     createPages({ storage: { store, sealedJson }, config: settings, views: BIN_SERVICE_VIEWS, clock }),
   );
   const isTrusted = (address: string) => isInNetworks(address, settings.trustedProxies);
-  const headers = securityHeaders(publicUrl.secure);
   const { basePath, href: publicHref } = publicUrl;
+  const headers = securityHeaders(publicHref);
   const app = createAccountApp({
     publicUrl,
     begin: requestContext({ metrics, isTrusted, addressOf, headers }),
@@ -142,7 +142,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     free,
     basePath,
     accountUrl: settings.signIn && `${publicHref}/account`,
-    secure: publicUrl.secure,
+    publicHref,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),
     onFailure: (error, requestId) => logger.error({ requestId, err: error }, 'look-up failed'),
     onRefused: (refused) => logger.info(refused, 'look-up refused'),

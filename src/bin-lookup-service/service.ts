@@ -46,8 +46,8 @@ export interface BinServiceParts {
   addressOf?: ClientAddress | undefined;
   /** The path of `PUBLIC_URL`, without a final slash. */
   basePath?: string | undefined;
-  /** Whether `PUBLIC_URL` is https; default false. */
-  secure?: boolean | undefined;
+  /** `PUBLIC_URL`; default: http. */
+  publicHref?: string | undefined;
   /** The URL of the account page, for refusals. Default: none, because users cannot register. */
   accountUrl?: string | undefined;
   /** Handles pages. `isPage` is called with the path without the base path. */
@@ -74,7 +74,7 @@ interface LookupResponse {
 export function createBinService(parts: BinServiceParts = {}): RequestListener {
   const { datasets = [builtInDataset], onFailure, basePath = '', pages } = parts;
   const { admit } = createAdmissions(admissionParts(parts));
-  const fixedHeaders = flatDataHeaders(securityHeaders(parts.secure ?? false));
+  const fixedHeaders = flatDataHeaders(securityHeaders(parts.publicHref ?? 'http://localhost'));
 
   const send = (req: IncomingMessage, res: ServerResponse, response: LookupResponse) => {
     const { status, id, outcome, headers, body } = response;

@@ -79,7 +79,7 @@ export function createApp(parts: AppParts): RequestListener {
   };
   const isTrusted = (address: string) => isInNetworks(address, config.trustedProxies);
   const addressOf = clientAddress(config.trustedProxies, events.forwardedFault);
-  const headers = securityHeaders(publicUrl.secure);
+  const headers = securityHeaders(publicUrl.href);
   const begin = requestContext({
     metrics,
     isTrusted,

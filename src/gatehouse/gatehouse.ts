@@ -163,7 +163,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     onRefused: refusalReporter(events),
     health: observability.healthOf({
       storage: storageWatch,
-      headers: flatDataHeaders(securityHeaders(publicUrl.secure)),
+      headers: flatDataHeaders(securityHeaders(publicUrl.href)),
     }),
     apps: connectedApps.apps.list,
     reload,

@@ -23,8 +23,8 @@ export async function bindPorts({
   publicUrl,
   trustedProxies,
 }: Pick<Config, 'listen' | 'management' | 'publicUrl' | 'trustedProxies'>): Promise<[BoundServer, BoundServer]> {
-  const refuse = refuseWhileStarting(publicUrl.secure, 'text/plain; charset=utf-8', 'starting\n');
-  const reportStarting = refuseWhileStarting(publicUrl.secure, readinessType, readinessBody({ reason: 'starting' }));
+  const refuse = refuseWhileStarting(publicUrl.href, 'text/plain; charset=utf-8', 'starting\n');
+  const reportStarting = refuseWhileStarting(publicUrl.href, readinessType, readinessBody({ reason: 'starting' }));
   const [mainResult, managementResult] = await Promise.allSettled([
     bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue(refuse)),
     // A health check must not wait.
@@ -104,9 +104,9 @@ function createStartupQueue(refuse: RequestListener): StartupQueue {
   };
 }
 
-function refuseWhileStarting(secure: boolean, type: string, body: string): RequestListener {
+function refuseWhileStarting(publicHref: string, type: string, body: string): RequestListener {
   const refusalHeaders = ['Retry-After', '1', 'Content-Type', type, 'Connection', 'close'];
-  const headers = [...flatDataHeaders(securityHeaders(secure)), ...refusalHeaders];
+  const headers = [...flatDataHeaders(securityHeaders(publicHref)), ...refusalHeaders];
   return (_req, res) => {
     res.writeHead(503, headers);
     res.end(body);

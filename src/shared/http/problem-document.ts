@@ -60,11 +60,6 @@ export function problemDocument(
   } satisfies z.output<typeof problemSchema>);
 }
 
-const SECURITY_HEADERS = {
-  https: Object.fromEntries(securityHeaders(true)),
-  http: Object.fromEntries(securityHeaders(false)),
-};
-
 /**
  * Called for a request that is refused before it reaches the app.
  * @param refusal `id`: the `X-Request-Id` of the response. `method`: undefined if it could not be read
@@ -83,7 +78,7 @@ export function bareProblem(
   const id = randomUUID();
   const body = problemDocument(publicHref, { code, status, id });
   const headers = {
-    ...SECURITY_HEADERS[publicHref.startsWith('https:') ? 'https' : 'http'],
+    ...Object.fromEntries(securityHeaders(publicHref)),
     Connection: 'close',
     'Content-Type': `${PROBLEM_TYPE}; charset=utf-8`,
     'Content-Length': String(Buffer.byteLength(body)),

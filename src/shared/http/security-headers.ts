@@ -24,9 +24,9 @@ export const DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 /**
  * Returns the headers. The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null`
  * with forms.
- * @param secure whether `PUBLIC_URL` is https
+ * @param publicHref `PUBLIC_URL`
  */
-export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
+export function securityHeaders(publicHref: string): ReadonlyMap<string, string> {
   const headers = new Map([
     ['Cache-Control', 'no-store'],
     ['Content-Security-Policy', PAGE_POLICY],
@@ -42,7 +42,7 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
     xXssProtection: false,
     frameguard: false,
     referrerPolicy: { policy: 'same-origin' },
-    strictTransportSecurity: secure ? { maxAge: 31_536_000, includeSubDomains: false } : false,
+    strictTransportSecurity: transportSecurity(publicHref),
   });
   // The headers are constant, so helmet runs once, on a stand-in that collects them.
   const response = {
@@ -51,6 +51,19 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
   };
   setHeaders({} as IncomingMessage, response as unknown as ServerResponse, () => undefined);
   return headers;
+}
+
+const YEAR_SECONDS = 31_536_000;
+const SHORT_SECONDS = 300;
+
+/**
+ * Browsers apply the policy to every port of the host name (RFC 6797 section 8.2). If `PUBLIC_URL` names a port, other
+ * services may use the other ports, without https, so the policy is short.
+ */
+function transportSecurity(publicHref: string): { maxAge: number; includeSubDomains: false } | false {
+  const { protocol, port } = new URL(publicHref);
+  if (protocol !== 'https:') return false;
+  return { maxAge: port === '' ? YEAR_SECONDS : SHORT_SECONDS, includeSubDomains: false };
 }
 
 /** Returns the headers for data responses; names and values alternate, as `writeHead` accepts them. */

@@ -127,31 +127,34 @@ describe('R68 on every status', () => {
     }
   });
 
-  test('https: HSTS on every response', async () => {
-    const secure = await startSite({ env: { PUBLIC_URL: 'https://gatehouse.test' } });
+  test.each([
+    ['https: HSTS on every response', 'gatehouse.test', 'max-age=31536000'],
+    ['https on a port of its own: short HSTS on every response', 'gatehouse.test:8443', 'max-age=300'],
+  ])('%s', async (_name, host, hsts) => {
+    const secure = await startSite({ env: { PUBLIC_URL: `https://${host}` } });
     try {
       const listener = `http://127.0.0.1:${secure.env.PORT}`;
       for (const path of ['/', '/nothing', '/threads/current', '/assets/gatehouse.css', '/sign-in']) {
-        const { headers } = await sendRequest(listener + path, { headers: { host: 'gatehouse.test', ...ACCEPT_HTML } });
-        expect(headers['strict-transport-security'], path).toBe('max-age=31536000');
+        const { headers } = await sendRequest(listener + path, { headers: { host, ...ACCEPT_HTML } });
+        expect(headers['strict-transport-security'], path).toBe(hsts);
       }
       const long = await sendRequest(`${listener}/${'x'.repeat(9_000)}`);
-      expect([long.status, long.headers['strict-transport-security']]).toEqual([413, 'max-age=31536000']);
+      expect([long.status, long.headers['strict-transport-security']]).toEqual([413, hsts]);
 
       const broken = await sendRaw(listener, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
-      expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
+      expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, [hsts]]);
 
       for (const path of ['/healthz', '/readyz', '/metrics', '/nothing', `/${'x'.repeat(9_000)}`]) {
         const { headers } = await sendRequest(secure.managementUrl + path);
         expect(headers, path).toMatchObject({
-          'strict-transport-security': 'max-age=31536000',
+          'strict-transport-security': hsts,
           'content-security-policy': expect.stringContaining("default-src 'none'"),
           'x-content-type-options': 'nosniff',
           'referrer-policy': 'same-origin',
         });
       }
       const unread = await sendRaw(secure.managementUrl, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
-      expect([unread.status, unread.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
+      expect([unread.status, unread.headers.get('strict-transport-security')]).toEqual([400, [hsts]]);
     } finally {
       await secure.close();
     }

@@ -13,16 +13,22 @@ const ALWAYS = {
   'X-Content-Type-Options': 'nosniff',
 };
 
-test('R68 the headers with http, and with https, which adds HSTS for a year', () => {
-  expect(Object.fromEntries(securityHeaders(false))).toEqual(ALWAYS);
-  expect(Object.fromEntries(securityHeaders(true))).toEqual({
-    ...ALWAYS,
-    'Strict-Transport-Security': 'max-age=31536000',
-  });
+test.each([
+  ['http', 'http://gatehouse.test:3000', undefined],
+  ['https, with HSTS for a year', 'https://gatehouse.test/base', 'max-age=31536000'],
+  ['https with the default port, with HSTS for a year', 'https://gatehouse.test:443', 'max-age=31536000'],
+  [
+    'https on a port of its own, with HSTS for five minutes, since it counts for every port of the host',
+    'https://gatehouse.test:8443/base',
+    'max-age=300',
+  ],
+])('R68 the headers with %s', (_what, publicHref, hsts) => {
+  const added = hsts && { 'Strict-Transport-Security': hsts };
+  expect(Object.fromEntries(securityHeaders(publicHref))).toEqual({ ...ALWAYS, ...added });
 });
 
 test('R68 data responses have the same headers, and a stricter policy', () => {
-  const flat = flatDataHeaders(securityHeaders(false));
+  const flat = flatDataHeaders(securityHeaders('http://gatehouse.test'));
   const pairs = Array.from({ length: flat.length / 2 }, (_, n) => flat.slice(2 * n, 2 * n + 2));
   expect(Object.fromEntries(pairs)).toEqual({ ...ALWAYS, 'Content-Security-Policy': DATA_POLICY });
   expect(DATA_POLICY).toBe("default-src 'none'; frame-ancestors 'none'; sandbox");
