@@ -13,6 +13,7 @@ const REPEATED = new Set<AuditEntry['event']>([
   'sign_in.refused',
   'session.end_refused',
   'relay_token.exchanged',
+  'connect_link.created',
 ]);
 
 /** @param storeEntry stores an entry. `at`: the time of its event, in milliseconds since the epoch */
@@ -65,5 +66,7 @@ function ruleOf({
 }: AuditEntry): { name: string; max: number } | undefined {
   if (actor.kind === 'anonymous') return { name: `anonymous ${event}`, max: MAX_ANONYMOUS };
   if (!REPEATED.has(event)) return undefined;
-  return { name: [event, actor.kind, actor.id, target?.id, userId, outcome, facts?.resource].join(' '), max: 1 };
+  // Each connect link is a target of its own.
+  const object = event === 'connect_link.created' ? facts?.app : target?.id;
+  return { name: [event, actor.kind, actor.id, object, userId, outcome, facts?.resource].join(' '), max: 1 };
 }

@@ -30,8 +30,12 @@ type StoredLink = ConnectLink & { hash: string };
 
 export const CONNECT_LINK_PREFIX = 'gthl_';
 const LIFETIME_SECONDS = 1_800;
-/** How many expired links each creation removes from the list. */
+/** How many links of one relay token, user and app can be open (R138). */
+const MAX_OPEN = 10;
+/** How many expired links each creation removes from the lists. */
 const MAX_PRUNED = 100;
+/** How many links are read from a list, and ended, at once. */
+const MAX_ENDED_AT_ONCE = 100;
 
 export interface ConnectLinks {
   /** Returns a page of the links, newest first. */
@@ -43,7 +47,8 @@ export interface ConnectLinks {
 
   /**
    * Creates a link, unless the user is disabled, deleted or signed out everywhere in the meantime. Disabling or
-   * deleting the user later ends the link.
+   * deleting the user later ends the link. If more than ten links of the relay token, user and app are open then, the
+   * oldest of them end.
    * @param conditionsOfUser `UserStore.conditionsForImport`: called before each write; returns undefined if nothing may
    *   be stored for the user
    * @returns the link with its URL, which is shown only once; undefined if no link was created
@@ -65,8 +70,16 @@ export interface ConnectLinks {
    */
   revoke(id: string): Promise<boolean>;
 
-  /** Revokes all links of a user, an app or a relay token. Reads all links of the last 30 minutes. */
-  revokeAll(owner: Partial<Pick<ConnectLink, 'userId' | 'app'>> & { relayTokenId?: string }): Promise<void>;
+  /** Revokes all links of a user, an app or a relay token. Reads only these. */
+  revokeAll(owner: 'user' | 'app' | 'relay-token', ownerId: string): Promise<void>;
+}
+
+/** A link as the lists have it, so that it can be removed from all of them after its record has expired. */
+interface ListedLink {
+  id: string;
+  userId: string;
+  app: string;
+  relayTokenId: string;
 }
 
 /**
@@ -94,17 +107,46 @@ export function createConnectLinks(parts: {
     (await store.get(keys.connectTicket(userId, id))) !== undefined;
 
   const prune = async (): Promise<void> => {
-    const { items } = await store.page(keys.connectLinks, { limit: MAX_PRUNED });
+    const { items } = await store.page(keys.allConnectLinks, { limit: MAX_PRUNED });
     const expired = items.filter(({ score }) => score <= clock() - LIFETIME_SECONDS * 1000);
     if (expired.length === 0) return;
-    await store.write(expired.map(({ member }) => ({ index: keys.connectLinks, remove: member })));
+    await store.write(
+      expired.flatMap(({ member }) => {
+        const link = fromMember(member);
+        return [{ index: keys.connectLinks, remove: link.id }, ...removalsOf(link)];
+      }),
+    );
+  };
+
+  const end = async (link: ListedLink): Promise<boolean> => {
+    await store.write([{ delete: keys.connectTicket(link.userId, link.id) }]);
+    return records.remove(link.id, removalsOf(link));
   };
 
   const revoke = async (id: string): Promise<boolean> => {
     const link = await records.find(id);
-    if (!link) return false;
-    await store.write([{ delete: keys.connectTicket(link.userId, id) }]);
-    return records.remove(id);
+    return link ? end(listedLink(link)) : false;
+  };
+
+  /** Lists a link as open, unless it has ended. If more than ten are open then, the oldest of them end. */
+  const listAsOpen = async (link: ListedLink): Promise<void> => {
+    const index = openListOf(link);
+    // Numbers in place of times, so that a clock that was set back does not make a new link the oldest.
+    const { items } = await store.page(index, { limit: 1, order: 'descending' });
+    const score = (items[0]?.score ?? 0) + 1;
+    // Without its record, the link has just been ended, and nothing would remove it from the list.
+    const steps = [{ exists: keys.connectLink(link.id) }, { index, add: link.id, score }];
+    if ((await store.write(steps)) === undefined || (await store.count(index)) <= MAX_OPEN) return;
+    const openIds: string[] = [];
+    for await (const ids of pagesOf(store, index)) {
+      const isOpenById = await Promise.all(ids.map((id) => isOpen(link.userId, id)));
+      // A link is listed here after its ticket was written, so one without a ticket was used or has ended.
+      const closed = ids.filter((_, n) => !isOpenById[n]);
+      if (closed.length > 0) await store.write(closed.map((id) => ({ index, remove: id })));
+      openIds.push(...ids.filter((_, n) => isOpenById[n]));
+    }
+    const oldestIds = openIds.slice(0, Math.max(0, openIds.length - MAX_OPEN));
+    await Promise.all(oldestIds.map((id) => end({ ...link, id })));
   };
 
   const otherAccountUrl = (text: string): string =>
@@ -120,19 +162,27 @@ export function createConnectLinks(parts: {
       const { id, secret, text } = createOpaqueToken(CONNECT_LINK_PREFIX, newOpaqueTokenId());
       const createdAt = clock();
       const times = { createdAt, expiresAt: createdAt + LIFETIME_SECONDS * 1000 };
-      const link = await records.create({ ...details, ...times, id, hash: hashOf(secret) });
+      const stored = { ...details, ...times, id, hash: hashOf(secret) };
+      const listed = listedLink(stored);
+      const member = toMember(listed);
+      const link = await records.create(
+        stored,
+        listsOf(listed).map((index) => ({ index, add: member, score: createdAt })),
+      );
       const ticket = keys.connectTicket(link.userId, id);
       for (;;) {
         const conditions = await conditionsOfUser();
         if (!conditions) {
-          await records.remove(id);
+          await end(listed);
           return undefined;
         }
         const isOpened = await store.write([
           { put: ticket, value: '', lifetimeSeconds: LIFETIME_SECONDS },
           ...conditions,
         ]);
-        if (isOpened) return { link, url: `${publicHref}/connect/${text}` };
+        if (!isOpened) continue;
+        await listAsOpen(listed);
+        return { link, url: `${publicHref}/connect/${text}` };
       }
     },
 
@@ -157,13 +207,49 @@ export function createConnectLinks(parts: {
 
     revoke,
 
-    async revokeAll(owner) {
-      const filter = ({ userId, app, relayToken }: ConnectLink) =>
-        userId === owner.userId || app === owner.app || relayToken.id === owner.relayTokenId;
-      const { items } = await records.page({ limit: Number.POSITIVE_INFINITY, filter });
-      await Promise.all(items.map(({ id }) => revoke(id)));
+    async revokeAll(owner, ownerId) {
+      for await (const members of pagesOf(store, keys.connectLinksOf(owner, ownerId)))
+        await Promise.all(members.map((member) => end(fromMember(member))));
     },
   };
+}
+
+const listedLink = ({ id, userId, app, relayToken }: ConnectLink): ListedLink => ({
+  ...{ id, userId, app },
+  relayTokenId: relayToken.id,
+});
+
+const toMember = ({ id, userId, app, relayTokenId }: ListedLink) => JSON.stringify([id, userId, app, relayTokenId]);
+
+function fromMember(member: string): ListedLink {
+  const [id, userId, app, relayTokenId] = JSON.parse(member) as [string, string, string, string];
+  return { id, userId, app, relayTokenId };
+}
+
+/** The lists that have a link from its creation. */
+const listsOf = ({ userId, app, relayTokenId }: ListedLink): string[] => [
+  keys.allConnectLinks,
+  keys.connectLinksOf('user', userId),
+  keys.connectLinksOf('app', app),
+  keys.connectLinksOf('relay-token', relayTokenId),
+];
+
+const openListOf = ({ userId, app, relayTokenId }: ListedLink) => keys.openConnectLinks(relayTokenId, userId, app);
+
+const removalsOf = (link: ListedLink): Write[] => [
+  ...listsOf(link).map((index) => ({ index, remove: toMember(link) })),
+  { index: openListOf(link), remove: link.id },
+];
+
+/** The members of a list, oldest first. */
+async function* pagesOf(store: Pick<Store, 'page'>, index: string): AsyncIterable<string[]> {
+  let after: string | undefined;
+  do {
+    const options = { limit: MAX_ENDED_AT_ONCE, ...(after !== undefined && { after }) };
+    const { items, next } = await store.page(index, options);
+    yield items.map(({ member }) => member);
+    after = next;
+  } while (after !== undefined);
 }
 
 const LINK_NOT_FOUND = {

@@ -144,7 +144,7 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
     await signIns.forgetUser(identifiers);
     remaining.shift();
     if (!(await isDue())) return ended;
-    await links.revokeAll({ userId });
+    await links.revokeAll('user', userId);
     remaining.shift();
     // Sign-in records are deleted without a flush to disk, so flush before the user is deleted: if that fails, the user
     // still exists and the deletion can be repeated.
@@ -164,7 +164,7 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
     async disable(userId) {
       await sessions.endAll(userId);
       const user = await users.setDisabled(userId, true);
-      if (user) await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);
+      if (user) await Promise.all([sessions.endAll(userId), links.revokeAll('user', userId)]);
       return user;
     },
 

@@ -64,6 +64,8 @@
  * | index `disconnect-jobs:{disconnect-jobs}` | apps with an unfinished job, by start | until done |
  * | `connect-link:{connect-links}:ID` | one connect link (sealed): user, app, scopes, return URL, hash of its secret | 30 minutes, or until revoked |
  * | index `connect-links:{connect-links}` | ids of connect links by time of creation | until a later link is created |
+ * | index `connect-links:{connect-links}:all`, `connect-links:{connect-links}:user:USER`, `connect-links:{connect-links}:app:APP`, `connect-links:{connect-links}:relay-token:TOKEN` | id, user, app and relay token of connect links by time of creation: of all, of one user, of one app, of one relay token | until the link is ended, or a later one is created |
+ * | index `connect-links:{connect-links}:open:TOKEN:USER:APP` | ids of the links of one relay token, user and app that may be open, in the order of their creation | until an eleventh link, or as above |
  * | `connect-ticket:{USER}:ID` | exists while this link can be used | 30 minutes, or until used or revoked |
  * | `connection-check:APP` | the position in the list of an app's connections up to which idle ones were looked for, and when | 1 day |
  * | `tally:{MINUTES}`, `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in those five minutes, that hour or that day (UTC) | 1 day, 3 days, 62 days |
@@ -260,6 +262,10 @@ export const keys = {
   appRegistration: (appId: string) => `app-registration:{${appId}}`,
   connectLink: (id: string) => `connect-link:{connect-links}:${id}`,
   connectLinks: 'connect-links:{connect-links}',
+  allConnectLinks: 'connect-links:{connect-links}:all',
+  connectLinksOf: (list: 'user' | 'app' | 'relay-token', id: string) => `connect-links:{connect-links}:${list}:${id}`,
+  openConnectLinks: (relayTokenId: string, userId: string, appId: string) =>
+    `connect-links:{connect-links}:open:${relayTokenId}:${userId}:${appId}`,
   connectTicket: (userId: string, id: string) => `connect-ticket:{${userId}}:${id}`,
   disconnectJobs: 'disconnect-jobs:{disconnect-jobs}',
   tally: (span: string) => `tally:{${span}}`,

@@ -5,7 +5,7 @@ import { type MatchingOptions, type MatchingPage, matchingPage } from './matchin
 import { isOpaqueTokenId } from './opaque-token.ts';
 import { createOpenedRecords } from './opened-records.ts';
 import type { SealedJson } from './sealed-json.ts';
-import type { Store } from './store.ts';
+import type { Store, Write } from './store.ts';
 
 export interface Versioned<T> {
   value: T;
@@ -21,8 +21,11 @@ export interface Records<T, View> {
   page(options: MatchingOptions<View>): Promise<MatchingPage<View>>;
   /** Counts all records, including those that cannot be opened. */
   count(): Promise<number>;
-  /** @throws AppError `version_conflict` if the id is taken */
-  create(value: T): Promise<View>;
+  /**
+   * @param alsoWrite writes of the same step, with the slot tag of the record
+   * @throws AppError `version_conflict` if the id is taken
+   */
+  create(value: T, alsoWrite?: readonly Write[]): Promise<View>;
   /**
    * Changes a record; returns undefined if there is no such record. `next` must keep unknown members, which a newer
    * release may have written.
@@ -30,8 +33,11 @@ export interface Records<T, View> {
    * @throws AppError `version_conflict`
    */
   change(id: string, version: number | undefined, next: (value: T) => T): Promise<View | undefined>;
-  /** Removes a record; returns false if there is no such record. */
-  remove(id: string): Promise<boolean>;
+  /**
+   * Removes a record; returns false if there is no such record.
+   * @param alsoWrite writes of the same step, with the slot tag of the record
+   */
+  remove(id: string, alsoWrite?: readonly Write[]): Promise<boolean>;
 }
 
 interface RecordsParts<T, View> {
@@ -88,11 +94,12 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
     throw new AppError('internal', { logDetail: `the record ${keyOf(id)} cannot be opened` });
   };
 
-  const save = async (value: T, ifVersion: number): Promise<View> => {
+  const save = async (value: T, ifVersion: number, alsoWrite: readonly Write[] = []): Promise<View> => {
     const key = keyOf(value.id);
     const version = await store.write([
       { put: key, value: await sealedJson.seal(value, key), ifVersion, ...lifetime },
       { index, add: value.id, score: value.createdAt },
+      ...alsoWrite,
     ]);
     if (version === undefined) throw conflict();
     const record = { value, version };
@@ -115,19 +122,20 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
         return record && record !== 'unreadable' ? toView(record) : undefined;
       }),
     count: () => store.count(index),
-    create: (value) => save(value, 0),
+    create: (value, alsoWrite) => save(value, 0, alsoWrite),
     async change(id, version, next) {
       const record = await read(id);
       if (!record) return undefined;
       if (version !== undefined && version !== record.version) throw conflict();
       return save(next(record.value), record.version);
     },
-    async remove(id) {
+    async remove(id, alsoWrite = []) {
       if (!isId(id)) return false;
       const version = await store.write([
         { exists: keyOf(id) },
         ...[keyOf(id), ...relatedKeys(id)].map((key) => ({ delete: key })),
         { index, remove: id },
+        ...alsoWrite,
       ]);
       cache.delete(keyOf(id));
       return version !== undefined;

@@ -193,6 +193,29 @@ describe('R94 refusals', () => {
   });
 });
 
+test('R138 connect links of one relay token, user and app are collapsed', async () => {
+  const stored: AuditEntry[] = [];
+  const collapse = createCollapse(
+    () => START,
+    (entry) => stored.push(entry),
+  );
+  const created = (id: number, tokenId: string, userId: string, app: string): AuditEntry => ({
+    ...{ event: 'connect_link.created', actor: { kind: 'relay_token', id: tokenId }, userId },
+    ...{ target: { kind: 'connect_link', id: `link-${id}` }, facts: { app } },
+  });
+  for (let n = 0; n < 1_000; n += 1) collapse.note(created(n, 't1', 'u1', 'platform'));
+  const beside = [
+    created(1_000, 't2', 'u1', 'platform'),
+    created(1_001, 't1', 'u2', 'platform'),
+    created(1_002, 't1', 'u1', 'files'),
+  ];
+  for (const entry of beside) collapse.note(entry);
+  collapse.flush();
+  const first = created(0, 't1', 'u1', 'platform');
+  const last = created(999, 't1', 'u1', 'platform');
+  expect(stored).toEqual([first, ...beside, { ...last, facts: { ...last.facts, times: 999 } }]);
+});
+
 describe('R94 over HTTP', () => {
   let site: TestSite;
   let storage: StorageAccess;

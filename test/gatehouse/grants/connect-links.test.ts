@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import {
   CONNECT_LINK_PREFIX,
   type ConnectLinks,
@@ -14,6 +14,10 @@ import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store, Write } from '../../../src/shared/storage/store.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
+import type { StoreKind } from '../../support/fleet.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis } from '../../support/redis-server.ts';
+import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 
 const NOW = 1_800_000_000_000;
 const LIFETIME_MS = 1_800_000;
@@ -126,20 +130,132 @@ describe('a link', () => {
 });
 
 test.each([
-  ['a user', { userId: 'u2' }, ['b']],
-  ['an app', { app: 'files' }, ['c']],
-  ['a relay token', { relayTokenId: 't2' }, ['d']],
-])('all links of %s are revoked, and no others', async (_words, of, revoked) => {
+  ['user', 'u2', ['b']],
+  ['app', 'files', ['c']],
+  ['relay-token', 't2', ['d']],
+] as const)('all links of a %s are revoked, and no others', async (owner, ownerId, revoked) => {
   const all = {
     a: await createLink(),
     b: await createLink({ userId: 'u2' }),
     c: await createLink({ app: 'files' }),
     d: await createLink({ relayToken: { id: 't2', name: 'Other' } }),
   };
-  await links.revokeAll(of);
+  await links.revokeAll(owner, ownerId);
   const ended: string[] = [];
   for (const [name, { link }] of Object.entries(all)) if (!(await links.find(link.id))) ended.push(name);
   expect(ended).toEqual(revoked);
+});
+
+test('R138 the ten newest open links of a relay token, user and app stay open, and used links do not count', async () => {
+  const openCount = async (created: readonly { text: string }[]) =>
+    (await Promise.all(created.map(({ text }) => isRefused('u1', text)))).filter((refused) => !refused).length;
+  const created = [];
+  for (let n = 0; n < 10; n += 1) {
+    created.push(await createLink());
+    now += 1;
+  }
+  const beside = [
+    await createLink({ userId: 'u2' }),
+    await createLink({ app: 'files' }),
+    await createLink({ relayToken: { id: 't2', name: 'Other' } }),
+  ];
+  const used = created.splice(4, 1);
+  await store.write([{ delete: keys.connectTicket('u1', used[0]?.link.id ?? '') }]);
+  created.push(await createLink());
+  expect(await openCount(created)).toBe(10);
+  created.push(await createLink());
+  expect(await refusal(links.openFor('u1', created[0]?.text ?? ''))).toMatchObject({
+    words: { title: 'This link no longer works' },
+  });
+  expect(await openCount(created)).toBe(10);
+  expect(await Promise.all(beside.map(({ link }) => links.isOpen(link.userId, link.id)))).toEqual([true, true, true]);
+});
+
+test('R138 an expired link is removed from every list, and an ended one at once', async () => {
+  const members = async () =>
+    (await Array.fromAsync(store.dump())).flat().flatMap((item) => ('index' in item ? [item.member] : []));
+  const { link } = await createLink();
+  expect(new Set(await members())).toHaveLength(2);
+  await links.revoke(link.id);
+  expect(await members()).toEqual([]);
+  const expired = await createLink({ userId: 'u2', app: 'files' });
+  now += LIFETIME_MS;
+  const { link: current } = await createLink();
+  expect((await members()).filter((member) => member.includes(expired.link.id))).toEqual([]);
+  expect((await members()).every((member) => member.includes(current.id))).toBe(true);
+});
+
+test('R138 a link that is ended while it is created is in no list', async () => {
+  const conditions = async () => [];
+  const wanted = { userId: 'u1', app: 'platform', scopes: [], returnUrl: undefined };
+  const slowStore: Store = {
+    ...store,
+    async write(writes, options) {
+      // The link is ended between its ticket and its place in the list of open links.
+      if (writes.some((write) => 'add' in write && write.index.includes(':open:'))) await links.revokeAll('user', 'u1');
+      return store.write(writes, options);
+    },
+  };
+  const sealedJson = createSealedJson(makeSealer());
+  const slowLinks = createConnectLinks({ store: slowStore, sealedJson, publicHref: HREF, clock: () => now });
+  const created = await slowLinks.create({ ...wanted, relayToken: { id: 't1', name: 'Nightly' } }, conditions);
+  expect(await links.isOpen('u1', created?.link.id ?? '')).toBe(false);
+  const items = (await Array.fromAsync(store.dump())).flat();
+  expect(items.filter((item) => 'index' in item)).toEqual([]);
+});
+
+describe.each<StoreKind>(['SQLite', 'Redis'])('R138 beside a relay token that floods, on %s', (kind) => {
+  const missing = kind === 'Redis' ? missingRedis : undefined;
+  let testStorage: TestStorage;
+  beforeAll(async () => {
+    if (!missing) testStorage = await createTestStorage(kind);
+  });
+  afterAll(() => testStorage?.dispose());
+
+  test('another link stays open, and ending the links of another user reads only those', async (context) => {
+    skipWithout(context, missing);
+    await testStorage.withStore(async (store) => {
+      const reads: string[] = [];
+      const counting: Store = {
+        ...store,
+        get(key) {
+          reads.push(key);
+          return store.get(key);
+        },
+        getUnless(key, version) {
+          reads.push(key);
+          return store.getUnless(key, version);
+        },
+        page(index, options) {
+          reads.push(index);
+          return store.page(index, options);
+        },
+      };
+      const parts = { sealedJson: createSealedJson(makeSealer()), publicHref: HREF, clock: Date.now };
+      const links = createConnectLinks({ store: counting, ...parts });
+      const create = async (userId: string, tokenId: string, app = 'platform') => {
+        const details = { userId, app, scopes: ['openid'], returnUrl: undefined };
+        const created = await links.create({ ...details, relayToken: { id: tokenId, name: tokenId } }, async () => []);
+        return created?.link.id ?? '';
+      };
+      const beside = await create('u1', 't2');
+      const ofOtherUser = [await create('u2', 't2'), await create('u2', 't1')];
+      const flood: string[] = [];
+      for (let n = 0; n < 1_000; n += 20) {
+        flood.push(...(await Promise.all(Array.from({ length: 20 }, () => create('u1', 't1')))));
+      }
+      const areOpen = (userId: string, ids: readonly string[]) =>
+        Promise.all(ids.map((id) => links.isOpen(userId, id)));
+      expect((await areOpen('u1', flood)).filter(Boolean)).toHaveLength(10);
+      expect(await areOpen('u1', [beside])).toEqual([true]);
+      expect((await links.page({ limit: 2_000 })).items).toHaveLength(13);
+      reads.length = 0;
+      await links.revokeAll('user', 'u2');
+      expect(reads).toEqual([keys.connectLinksOf('user', 'u2')]);
+      expect(await areOpen('u2', ofOtherUser)).toEqual([false, false]);
+      expect((await areOpen('u1', [...flood, beside])).filter(Boolean)).toHaveLength(11);
+    });
+  });
 });
 
 test('expired links are removed from the list when a link is created', async () => {

@@ -323,6 +323,33 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await fleet.storage.readGrant(userId)).toEqual(before);
   });
 
+  test('R138 1,000 links of one relay token for a user leave ten open, the link of another token and the entries of the user', async (context) => {
+    skipWithout(context, missing);
+    const [flooding, other] = [
+      await admin.createRelayToken({ assertUser: true }),
+      await admin.createRelayToken({ assertUser: true }),
+    ];
+    const { url: urlBeside } = JSON.parse((await create({}, other.token)).body);
+    const entriesOfUser = async () =>
+      ((await admin.call('GET', `/audit?who=${userId}&limit=100`)).json.items as { id: string }[]).map(({ id }) => id);
+    const storedEntries = await entriesOfUser();
+    expect(storedEntries).not.toEqual([]);
+    const urls: string[] = [];
+    const startedAt = Date.now();
+    for (let n = 0; n < 1_000; n += 20) {
+      const responses = await Promise.all(Array.from({ length: 20 }, () => create({}, flooding.token)));
+      urls.push(...responses.map(({ body }) => JSON.parse(body).url));
+    }
+    const minutes = Math.ceil((Date.now() - startedAt) / 60_000) + 1;
+    expect((await agent.get(urls[0] ?? '')).body).toContain(GONE);
+    expect((await agent.get(urlBeside)).status).toBe(200);
+    const links = (await admin.call('GET', '/connect-links?limit=100')).json.items as { relayToken: { id: string } }[];
+    expect(links.filter(({ relayToken }) => relayToken.id === flooding.id)).toHaveLength(10);
+    const created = (await admin.call('GET', `/audit?event=connect_link.created&who=${flooding.id}&limit=100`)).json;
+    expect((created.items as unknown[]).length).toBeLessThanOrEqual(2 * minutes);
+    expect(await entriesOfUser()).toEqual(expect.arrayContaining(storedEntries));
+  });
+
   test('R114 deleting the app ends its links for good, even if it is registered again', async (context) => {
     skipWithout(context, missing);
     const app = { ...sandboxApp(fleet, 'second'), clientSecret: 'not used here' };

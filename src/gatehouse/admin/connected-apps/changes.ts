@@ -173,7 +173,7 @@ export function createConnectedAppChanges(parts: {
 
   /** Deletes the other records of a deleted app, except connections. */
   async function forget(id: string): Promise<void> {
-    await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
+    await Promise.all([links.revokeAll('app', id), checks.forget(id)]);
   }
 
   /**

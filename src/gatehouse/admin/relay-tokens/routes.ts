@@ -98,7 +98,7 @@ export function relayTokenRoutes(parts: AdminParts) {
         : `${count} relay tokens revoked. Every further call with them is refused.`,
     async work(id) {
       const isRevoked = await tokens.revoke(id);
-      await grants.links.revokeAll({ relayTokenId: id });
+      await grants.links.revokeAll('relay-token', id);
       return isRevoked;
     },
   });

@@ -68,7 +68,7 @@ const changes = () =>
     withdraw: async () => void rest.push(['withdraw']),
     audit: { trail: { append: async ({ outcome }: AuditEntry) => void outcomes.push(outcome) }, note: () => undefined },
     ...{ countConnections: count, countSetAside: count },
-    links: { revokeAll: async (of: object) => void rest.push(['links', of]) },
+    links: { revokeAll: async (...owner: string[]) => void rest.push(['links', ...owner]) },
     endRemaining: async ({ id }: { id: string }, by: object) => void rest.push(['endRemaining', id, by]),
     checks: { forget: async (id: string) => void rest.push(['checks', id]) },
   } as unknown as Parameters<typeof createConnectedAppChanges>[0]);
@@ -176,7 +176,7 @@ describe('a deletion with a late response of the storage', () => {
   let whole: AppRegistry;
   const remove = () => changes().remove(req, HOME.id, undefined);
   const ended = [
-    ['links', { app: HOME.id }],
+    ['links', 'app', HOME.id],
     ['checks', HOME.id],
   ];
 
