@@ -103,13 +103,13 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     next: (versions: DatasetVersions | undefined) => DatasetVersions | undefined,
     claim?: () => Promise<Write | undefined>,
   ): Promise<Updated<DatasetVersions> | undefined> => {
-    let steps: Write[] = [];
+    let writes: Write[] = [];
     const claimAndChange = async (versions: DatasetVersions | undefined) => {
       const claimed = await claim?.();
-      steps = claimed ? [claimed] : [];
+      writes = claimed ? [claimed] : [];
       return claim && !claimed ? undefined : next(versions);
     };
-    const changed = await updateRecord(store, keys.binDataset, claimAndChange, { steps: () => steps });
+    const changed = await updateRecord(store, keys.binDataset, claimAndChange, { writes: () => writes });
     if (changed) await store.publish(CHANNEL, idIn(changed.after));
     return changed;
   };

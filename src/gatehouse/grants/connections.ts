@@ -41,15 +41,15 @@ export interface EndedBy {
 }
 
 /**
- * `steps`: conditions that refuse the write once nothing may be stored for the user any longer
+ * `writes`: conditions that refuse the write once nothing may be stored for the user any longer
  * (`UserStore.conditionFor`), and further writes. `beside`: a parallel write, as for `GrantStore.save`.
  */
-interface StepsOfUser {
-  steps: readonly Write[];
+interface WritesOfUser {
+  writes: readonly Write[];
   beside?: readonly Write[];
 }
 
-/** `Refusal`: the reasons for which `stepsOfUser` may refuse. */
+/** `Refusal`: the reasons for which `writesOfUser` may refuse. */
 interface ConnectRequest<Refusal extends 'disabled' | 'gone'> extends Consent {
   origin?: Origin | undefined;
   /** A read of the grant that was started with the request. */
@@ -57,9 +57,9 @@ interface ConnectRequest<Refusal extends 'disabled' | 'gone'> extends Consent {
   /** The id of the connect link that the connection uses up. */
   link?: string | undefined;
   /**
-   * Called before each write. Returns the steps that the write must contain, or why nothing may be stored for the user.
+   * Called before each write. Returns what must be written together with it, or why nothing may be stored for the user.
    */
-  stepsOfUser: (isFirst: boolean) => Promise<StepsOfUser | Refusal>;
+  writesOfUser: (isFirst: boolean) => Promise<WritesOfUser | Refusal>;
 }
 
 /** `app_gone`: the app was deleted, or changed its registration, in the meantime. */
@@ -203,7 +203,7 @@ export function createConnections(parts: {
       return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
     },
 
-    async connect({ origin, prefetched, link, stepsOfUser, ...consent }) {
+    async connect({ origin, prefetched, link, writesOfUser, ...consent }) {
       const { userId, app, response, scopes, account } = consent;
       const ticketKeys = link === undefined ? [] : [keys.connectTicket(userId, link)];
       const newId = newConnectionId();
@@ -221,21 +221,21 @@ export function createConnections(parts: {
         if (storedGrant && !replaced && !(await isRegistered(app))) return 'app_gone';
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         const ifVersion = stored?.version ?? 0;
-        const userSteps = await stepsOfUser(isFirst);
-        if (typeof userSteps === 'string') return `user_${userSteps}`;
-        const { beside = [] } = userSteps;
-        const steps = [...userSteps.steps, ...ticketKeys.flatMap((key) => [{ exists: key }, { delete: key }])];
+        const userWrites = await writesOfUser(isFirst);
+        if (typeof userWrites === 'string') return `user_${userWrites}`;
+        const { beside = [] } = userWrites;
+        const writes = [...userWrites.writes, ...ticketKeys.flatMap((key) => [{ exists: key }, { delete: key }])];
         const grant = consentedGrant(consent, earlier, newId, clock());
         connection = grant.id;
-        const version = await saveConfirmed(grants, grant, ifVersion, { steps, beside });
+        const version = await saveConfirmed(grants, grant, ifVersion, { writes, beside });
         if (version !== undefined) {
           // The app's record is in another slot, so it is read after the write. A deletion of the app looks for
           // connections later.
           if (await retryWhileUnavailable(() => isRegistered(app), CONFIRM_TIMEOUT_MS)) break;
           // The earlier grant is restored: an app that returns to the apps file has its connections back.
           await retryWhileUnavailable(async () => {
-            const currentSteps = await stepsOfUser(false);
-            const conditions = typeof currentSteps === 'string' ? undefined : currentSteps.steps;
+            const currentWrites = await writesOfUser(false);
+            const conditions = typeof currentWrites === 'string' ? undefined : currentWrites.writes;
             await undoWrite(grants, grant, stored, version, conditions);
           }, CONFIRM_TIMEOUT_MS);
           return 'app_gone';

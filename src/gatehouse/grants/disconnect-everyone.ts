@@ -61,7 +61,7 @@ export function createDisconnectEveryone(parts: {
 
   const save = (job: Job, ifVersion: number) => {
     const [put, value] = [keys.disconnectJob(job.app), JSON.stringify(job)];
-    return store.write([{ put, value, lifetimeSeconds: JOB_LIFETIME_SECONDS, ifVersion }, listStep(job)]);
+    return store.write([{ put, value, lifetimeSeconds: JOB_LIFETIME_SECONDS, ifVersion }, listWrite(job)]);
   };
 
   const endOne = async (userId: string, { app: appId, by }: Job): Promise<DisconnectResult | undefined> => {
@@ -107,7 +107,7 @@ export function createDisconnectEveryone(parts: {
           : { app: appId, startedAt: clock(), total: await index.count(appId), done: 0, results: {}, by };
       const { after } = await updateRecord(store, keys.disconnectJob(appId), begin, {
         lifetimeSeconds: JOB_LIFETIME_SECONDS,
-        steps: (updated) => [listStep(updated.after)],
+        writes: (updated) => [listWrite(updated.after)],
       });
       void work(appId);
       return progressOf(after);
@@ -129,7 +129,7 @@ export function createDisconnectEveryone(parts: {
   };
 }
 
-function listStep({ app, startedAt, finishedAt }: Job): Write {
+function listWrite({ app, startedAt, finishedAt }: Job): Write {
   const index = keys.disconnectJobs;
   return finishedAt === undefined ? { index, add: app, score: startedAt } : { index, remove: app };
 }

@@ -23,7 +23,7 @@ interface OpenedGrant extends ReadableGrant {
 
 interface SaveOptions {
   fence?: Fence | undefined;
-  steps?: readonly Write[];
+  writes?: readonly Write[];
   beside?: readonly Write[];
 }
 
@@ -67,7 +67,7 @@ export interface GrantStore {
   /**
    * Saves the grant if the stored version is still `ifVersion` (0: none is stored), and no other process has taken the
    * lease of the fence since. Returns the new version, or undefined if nothing was saved.
-   * @param options `steps`: further steps of the same write, on keys of the user. `beside`: a parallel write to
+   * @param options `writes`: made together with the grant, on keys of the user. `beside`: a parallel write to
    *   another slot, which may be made even if the grant is not saved
    */
   save(grant: Grant, ifVersion: number, options?: SaveOptions): Promise<number | undefined>;
@@ -185,7 +185,7 @@ export function createGrantStore(parts: {
     findById: ids.find,
     dropId: ids.drop,
 
-    async save(grant, ifVersion, { fence, steps = [], beside = [] } = {}) {
+    async save(grant, ifVersion, { fence, writes = [], beside = [] } = {}) {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealedJson.seal(grant, key);
       const cached = opened.peek(key);
@@ -195,10 +195,14 @@ export function createGrantStore(parts: {
       // id.
       if (!isSame) await ids.save(grant);
       const index = keys.grants(grant.userId);
-      const writes = [{ put: key, value, ifVersion }, { index, add: grant.appId, score: grant.connectedAt }, ...steps];
+      const grantWrites = [
+        { put: key, value, ifVersion },
+        { index, add: grant.appId, score: grant.connectedAt },
+        ...writes,
+      ];
       const isNew = ifVersion === 0;
       const [version] = await Promise.all([
-        store.write(writes, fence ? { fence } : {}),
+        store.write(grantWrites, fence ? { fence } : {}),
         beside.length > 0 && store.write(beside),
         isNew && connectionIndex?.update(grant),
       ]);
@@ -322,7 +326,7 @@ export async function undoWrite(
   conditions: readonly Write[] | undefined,
 ): Promise<void> {
   const canRestore = conditions && replaced && 'grant' in replaced;
-  if (canRestore && (await grants.save(replaced.grant, version, { steps: conditions }))) return;
+  if (canRestore && (await grants.save(replaced.grant, version, { writes: conditions }))) return;
   let currentVersion: number | undefined = version;
   while (currentVersion !== undefined && !(await grants.remove(userId, appId, currentVersion))) {
     const stored = await grants.loadStored(userId, appId);

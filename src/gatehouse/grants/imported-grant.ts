@@ -73,10 +73,10 @@ export function createGrantImports(parts: {
           await grants.addOpenRefresh(userId, app.id);
           isAnnounced = true;
         }
-        const steps = await imported.conditions();
-        if (!steps) return { kind: 'refused', cause: 'removed' };
+        const writes = await imported.conditions();
+        if (!writes) return { kind: 'refused', cause: 'removed' };
         const unchecked = uncheckedGrant(imported, id, clock());
-        const version = await saveConfirmed(grants, unchecked, stored?.version ?? 0, { steps });
+        const version = await saveConfirmed(grants, unchecked, stored?.version ?? 0, { writes });
         if (version === undefined) continue;
         // The app is looked for after the write, as in `connections.connect`.
         if (await retryWhileUnavailable(() => isRegistered(app), CONFIRM_TIMEOUT_MS)) return undefined;

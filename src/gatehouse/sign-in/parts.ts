@@ -14,7 +14,7 @@ export interface FlowParts {
   apps: CurrentApps;
   provider: ProviderClient;
   connections: Connections;
-  users: Pick<UserStore, 'find' | 'prefetch' | 'signInSteps' | 'conditionFor'>;
+  users: Pick<UserStore, 'find' | 'prefetch' | 'signInWrites' | 'conditionFor'>;
   recorder: AttemptRecorder;
   pendingRequests: PendingRequests;
   states: StateSigner;

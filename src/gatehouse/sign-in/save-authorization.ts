@@ -10,7 +10,7 @@ import { registrationOf } from '../connected-apps/registration.ts';
 import type { GrantReading } from '../grants/grant-store.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import type { SignInSteps } from '../users/user-store.ts';
+import type { SignInWrites } from '../users/user-store.ts';
 import type { Fail } from './fail.ts';
 import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
@@ -114,7 +114,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
   const saveSessionAndGrant = async (
     authorization: Authorization,
     { beginSession, info }: CallbackRequest,
-    { session, stepsOfUser, grant }: { session: NewSession; stepsOfUser: SignInSteps; grant: GrantReading },
+    { session, writesOfUser, grant }: { session: NewSession; writesOfUser: SignInWrites; grant: GrantReading },
     log: AttemptLog,
   ): Promise<void> => {
     const { app, pendingRequest, browserSecret, scopes, response } = authorization;
@@ -132,19 +132,19 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
         account: user,
         origin: info.origin,
         prefetched: grant,
-        stepsOfUser: async (isFirst) => {
-          const steps = isFirst ? stepsOfUser : await users.signInSteps(user, pendingRequest.startedAt);
-          if (typeof steps === 'string') return steps;
+        writesOfUser: async (isFirst) => {
+          const userWrites = isFirst ? writesOfUser : await users.signInWrites(user, pendingRequest.startedAt);
+          if (typeof userWrites === 'string') return userWrites;
           const listing = await beginning.list();
-          return { steps: [...steps.writes, listing.ofUser], beside: [listing.live, ...steps.lists] };
+          return { writes: [...userWrites.writes, listing.ofUser], beside: [listing.live, ...userWrites.lists] };
         },
       });
       if (result === 'user_disabled') throw await refusedUser('disabled', user, authorization, log);
       if (result === 'user_gone') throw await refusedUser('gone', user, authorization, log);
       if (result === 'app_gone') {
         // The user may have been deleted, too.
-        const steps = await users.signInSteps(user, pendingRequest.startedAt).catch(() => undefined);
-        if (typeof steps === 'string') throw await refusedUser(steps, user, authorization, log);
+        const userWrites = await users.signInWrites(user, pendingRequest.startedAt).catch(() => undefined);
+        if (typeof userWrites === 'string') throw await refusedUser(userWrites, user, authorization, log);
       }
       if (result !== 'connected') {
         await connections.discard(user.id, app, response).catch(() => undefined);
@@ -178,15 +178,15 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       }
       const userReading = users.prefetch(user.id);
       const grant = connections.prefetch(user.id, appId);
-      const stepsOfUser = await users.signInSteps(user, pendingRequest.startedAt, userReading);
-      if (typeof stepsOfUser === 'string') throw await refusedUser(stepsOfUser, user, authorization, log);
+      const writesOfUser = await users.signInWrites(user, pendingRequest.startedAt, userReading);
+      if (typeof writesOfUser === 'string') throw await refusedUser(writesOfUser, user, authorization, log);
       log.passed('permitted');
       log.prefetch();
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken: token } = response;
       const idToken = token === undefined ? undefined : { token, registration: registrationOf(app) };
       const session = { user, app: appId, providerSession, acr, authTime, idToken };
-      await saveSessionAndGrant(authorization, request, { session, stepsOfUser, grant }, log);
+      await saveSessionAndGrant(authorization, request, { session, writesOfUser, grant }, log);
       log.passed('session');
       log.passed('connection');
       await log.succeeded('signed_in', user.id);
@@ -227,9 +227,9 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
           chosen: true,
           link,
           origin,
-          stepsOfUser: async () => {
+          writesOfUser: async () => {
             const condition = await users.conditionFor(userId, startedAt);
-            return condition ? { steps: [condition] } : 'gone';
+            return condition ? { writes: [condition] } : 'gone';
           },
         })
         .catch((cause: unknown) => {

@@ -63,7 +63,7 @@ export function createUserSearch<U extends Searchable>(
   };
 }
 
-/** Returns the steps that update the index after a change of a user. @param newUser undefined for a deleted user */
+/** Returns the writes that update the index after a change of a user. @param newUser undefined for a deleted user */
 export function termChanges(oldUser: Searchable | undefined, newUser: Searchable | undefined): Write[] {
   const [oldTerms, newTerms] = [oldUser ? termsOf(oldUser) : [], newUser ? termsOf(newUser) : []];
   return [

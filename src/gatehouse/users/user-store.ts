@@ -26,10 +26,10 @@ export interface User {
 type Identity = Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>;
 
 /**
- * `writes`: steps in the user's slot. `lists`: steps in other slots. They may be written early, since readers skip
+ * `writes`: those in the user's slot. `lists`: those in other slots. They may be written early, since readers skip
  * entries without a user.
  */
-export interface SignInSteps {
+export interface SignInWrites {
   writes: readonly Write[];
   lists: readonly Write[];
 }
@@ -64,7 +64,7 @@ export interface UserStore {
   stateOf(id: string): Promise<UserState>;
   isDisabled(id: string): Promise<boolean>;
 
-  /** Starts the read that `signInSteps` needs. */
+  /** Starts the read that `signInWrites` needs. */
   prefetch(id: string): UserReading;
 
   /**
@@ -73,7 +73,11 @@ export interface UserStore {
    * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is `gone`
    * @param prefetched ignored if it is a read of another user
    */
-  signInSteps(identity: Identity, since: number, prefetched?: UserReading): Promise<SignInSteps | 'disabled' | 'gone'>;
+  signInWrites(
+    identity: Identity,
+    since: number,
+    prefetched?: UserReading,
+  ): Promise<SignInWrites | 'disabled' | 'gone'>;
 
   /** Stores the identity that the provider reports at a sign-in, and nothing else. */
   noteSignIn(identity: Identity): Promise<'noted' | 'disabled' | 'gone'>;
@@ -169,16 +173,16 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     return [stored ? { exists: key, version: stored.version } : { delete: key, ifVersion: 0 }];
   };
 
-  const listSteps = (user: User, oldUser: User | undefined): Write[] => [
+  const listWrites = (user: User, oldUser: User | undefined): Write[] => [
     { index: keys.users, add: user.id, score: user.lastSignInAt },
     ...termChanges(oldUser, user),
   ];
 
-  const signInSteps = async (
+  const signInWrites = async (
     identity: Identity,
     since: number,
     prefetched?: UserReading,
-  ): Promise<SignInSteps | 'disabled' | 'gone'> => {
+  ): Promise<SignInWrites | 'disabled' | 'gone'> => {
     const { id } = identity;
     const { user, version: ifVersion } = await load(id, prefetched);
     const refusal = user && refusalOf(user, since);
@@ -190,7 +194,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     const signedInUser = { ...user, name: undefined, email: undefined, ...identity, firstSignInAt, lastSignInAt: now };
     return {
       writes: [{ put: keys.user(id), value: JSON.stringify(signedInUser), ifVersion }, ...notErased],
-      lists: listSteps(signedInUser, user),
+      lists: listWrites(signedInUser, user),
     };
   };
 
@@ -208,13 +212,13 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return { id, record };
     },
 
-    signInSteps,
+    signInWrites,
 
     async noteSignIn(identity) {
       for (;;) {
-        const steps = await signInSteps(identity, clock());
-        if (typeof steps === 'string') return steps;
-        const [version] = await Promise.all([store.write(steps.writes), store.write(steps.lists)]);
+        const writes = await signInWrites(identity, clock());
+        if (typeof writes === 'string') return writes;
+        const [version] = await Promise.all([store.write(writes.writes), store.write(writes.lists)]);
         if (version !== undefined) return 'noted';
       }
     },
@@ -273,13 +277,13 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
         if (user.erasingAt === undefined || user.erasingAt !== mark) {
           // Another process finished the deletion, and the user has signed in again, so the lists must have the user
           // again.
-          if (!isListed) await store.write(listSteps(user, undefined));
+          if (!isListed) await store.write(listWrites(user, undefined));
           return false;
         }
         isListed = false;
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
-          await store.write(listSteps(anonymous, user));
+          await store.write(listWrites(anonymous, user));
           // Even after the user is enabled again, requests that began before the deletion store nothing.
           const value = JSON.stringify({ ...anonymous, signedOutAt: clock() });
           if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;

@@ -82,7 +82,7 @@ export function createWebhookMessages(parts: {
     return record && (JSON.parse(record.value) as WebhookMessage);
   };
 
-  const dueStep = ({ id, nextAt }: WebhookMessage): Write =>
+  const dueWrite = ({ id, nextAt }: WebhookMessage): Write =>
     nextAt === undefined ? { index: keys.webhookDue, remove: id } : { index: keys.webhookDue, add: id, score: nextAt };
 
   const create = async (message: WebhookMessage): Promise<void> => {
@@ -90,7 +90,7 @@ export function createWebhookMessages(parts: {
     const [put, value] = [keys.webhookMessage(id), JSON.stringify(message)];
     await store.write([
       { put, value, lifetimeSeconds: LIFETIME_SECONDS, ifVersion: 0 },
-      dueStep(message),
+      dueWrite(message),
       { index: keys.webhookMessages(webhook), add: id, score: createdAt },
     ]);
     await dropOldest(webhook);
@@ -125,7 +125,7 @@ export function createWebhookMessages(parts: {
       store,
       keys.webhookMessage(id),
       (message) => message && afterAttempt(message, outcome, details),
-      { lifetimeSeconds: LIFETIME_SECONDS, steps: ({ after }) => [dueStep(after)] },
+      { lifetimeSeconds: LIFETIME_SECONDS, writes: ({ after }) => [dueWrite(after)] },
     );
     return updated?.after;
   };

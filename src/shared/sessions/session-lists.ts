@@ -32,7 +32,7 @@ export interface SessionLists {
    * @param issuedAt the ID token's `iat`: seconds since the epoch, by the provider's clock
    * @returns undefined if the provider has ended all sessions from tokens issued until then
    */
-  addStep(
+  writeToAdd(
     key: string,
     session: ListedSession,
     issuedAt: number,
@@ -40,16 +40,16 @@ export interface SessionLists {
   ): Promise<Write | undefined>;
 
   /**
-   * Adds a session, like `addStep`.
-   * @param firstStep the result of a recent call of `addStep`
-   * @returns false, with nothing added, if `addStep` returns undefined
+   * Adds a session, like `writeToAdd`.
+   * @param firstWrite the result of a recent call of `writeToAdd`
+   * @returns false, with nothing added, if `writeToAdd` returns undefined
    */
   add(
     key: string,
     session: ListedSession,
     issuedAt: number,
     storedSessions: StoredSessions,
-    firstStep?: Write,
+    firstWrite?: Write,
   ): Promise<boolean>;
 
   /** The sessions that may still be valid, oldest first. */
@@ -75,7 +75,7 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
     return { list: unexpired(JSON.parse(stored.value) as SessionList), version: stored.version };
   };
 
-  const addStep = async (
+  const writeToAdd = async (
     key: string,
     session: ListedSession,
     issuedAt: number,
@@ -89,14 +89,14 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
   };
 
   return {
-    addStep,
+    writeToAdd,
 
-    async add(key, session, issuedAt, storedSessions, firstStep) {
-      const nextStep = () => addStep(key, session, issuedAt, storedSessions);
-      let step = firstStep ?? (await nextStep());
-      while (step) {
-        if (await store.write([step])) return true;
-        step = await nextStep();
+    async add(key, session, issuedAt, storedSessions, firstWrite) {
+      const nextWrite = () => writeToAdd(key, session, issuedAt, storedSessions);
+      let write = firstWrite ?? (await nextWrite());
+      while (write) {
+        if (await store.write([write])) return true;
+        write = await nextWrite();
       }
       return false;
     },

@@ -173,16 +173,16 @@ export function createSessionRecords(parts: {
     const issuedAt = providerSession?.issuedAt ?? Number.POSITIVE_INFINITY;
     const ofProviderSession = providerSession?.id && keys.sessionsOfProviderSession(providerSession.id);
     const addTo = async (key: string) => {
-      const step = await lists.addStep(key, session, issuedAt, storedSessions);
-      if (!step) throw endedByProvider();
-      return step;
+      const write = await lists.writeToAdd(key, session, issuedAt, storedSessions);
+      if (!write) throw endedByProvider();
+      return write;
     };
-    const [ofUser, firstStep] = await Promise.all([
+    const [ofUser, firstWrite] = await Promise.all([
       addTo(keys.sessionsOfUser(user.id)),
       ofProviderSession ? addTo(ofProviderSession) : undefined,
     ]);
     const listByProviderSession = async () => {
-      if (ofProviderSession && !(await lists.add(ofProviderSession, session, issuedAt, storedSessions, firstStep)))
+      if (ofProviderSession && !(await lists.add(ofProviderSession, session, issuedAt, storedSessions, firstWrite)))
         throw endedByProvider();
     };
     const ofProvider = listByProviderSession();

@@ -13,8 +13,8 @@ export interface UpdateOptions<T> {
   lifetimeSeconds?: number;
   /** Key of another record with the same tag. Nothing is written unless that record exists. */
   owner?: string;
-  /** Additional steps of the same write. */
-  steps?: (updated: Updated<T>) => readonly Write[];
+  /** Further writes, made together with the record. */
+  writes?: (updated: Updated<T>) => readonly Write[];
 }
 
 /** Of several concurrent writers, one succeeds each time, so this limit only ends a write that can never succeed. */
@@ -44,7 +44,7 @@ export async function updateRecord<T extends object>(
   store: RecordStore,
   key: string,
   change: (stored: T | undefined) => T | undefined | Promise<T | undefined>,
-  { lifetimeSeconds, owner, steps }: UpdateOptions<T> = {},
+  { lifetimeSeconds, owner, writes }: UpdateOptions<T> = {},
 ): Promise<Updated<T> | undefined> {
   const lifetime = lifetimeSeconds === undefined ? {} : { lifetimeSeconds };
   const condition = owner === undefined ? [] : [{ exists: owner }];
@@ -56,7 +56,7 @@ export async function updateRecord<T extends object>(
     const updated = { before, after };
     if (after === before) return updated;
     const put = { put: key, value: JSON.stringify(after), ifVersion: stored?.version ?? 0, ...lifetime };
-    if (await store.write([...condition, put, ...(steps?.(updated) ?? [])])) return updated;
+    if (await store.write([...condition, put, ...(writes?.(updated) ?? [])])) return updated;
     if (owner !== undefined && !(await store.get(owner))) return undefined;
   }
   throw unavailable(`Another write came first at each of ${MAX_ATTEMPTS} attempts to change the record`);

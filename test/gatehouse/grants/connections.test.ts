@@ -178,7 +178,7 @@ describe('connecting', () => {
         scopes: ['openid'],
         account: { subject: 's1' },
         origin: { ip: '192.0.2.1' } as never,
-        stepsOfUser: async () => ({ steps: [CONDITION] }),
+        writesOfUser: async () => ({ writes: [CONDITION] }),
       },
       ...changes,
     });
@@ -196,7 +196,7 @@ describe('connecting', () => {
     expect(await make()).toBe('connected');
     await make({ response: { ...response, scopes: ['mail'] } });
     expect(events).toEqual([NEWLY_CREATED, createdEvents(expect.anything(), { scopes: ['mail'] })]);
-    expect(saved[0]?.slice(1)).toEqual([0, { steps: [CONDITION], beside: [] }]);
+    expect(saved[0]?.slice(1)).toEqual([0, { writes: [CONDITION], beside: [] }]);
   });
 
   test('sends a recovery event if the earlier connection needed reconnecting, with the same origin', async () => {
@@ -240,7 +240,7 @@ describe('connecting', () => {
   test('uses up a connect link, and stores nothing if the link was used before', async () => {
     expect(await make({ link: 'l1' })).toBe('connected');
     const ticket = keys.connectTicket('u1', 'l1');
-    expect(saved[0]?.[2]).toEqual({ steps: [CONDITION, { exists: ticket }, { delete: ticket }], beside: [] });
+    expect(saved[0]?.[2]).toEqual({ writes: [CONDITION, { exists: ticket }, { delete: ticket }], beside: [] });
     expect(events).toEqual([createdEvents(expect.anything(), { link: 'l1' })]);
     [writes, isOpen] = [[false], false];
     expect(await make({ link: 'l1' })).toBe('link_ended');
@@ -250,11 +250,11 @@ describe('connecting', () => {
   });
 
   test('stores nothing for a deleted user, even if the deletion is seen only at the second write', async () => {
-    expect(await make({ stepsOfUser: async () => 'gone' })).toBe('user_gone');
+    expect(await make({ writesOfUser: async () => 'gone' })).toBe('user_gone');
     expect(saved).toEqual([]);
     writes = [false];
-    const stepsOfUser = async (isFirst: boolean) => (isFirst ? { steps: [CONDITION] } : 'gone');
-    expect(await make({ stepsOfUser })).toBe('user_gone');
+    const writesOfUser = async (isFirst: boolean) => (isFirst ? { writes: [CONDITION] } : 'gone');
+    expect(await make({ writesOfUser })).toBe('user_gone');
     expect([saved.length, events]).toEqual([1, []]);
   });
 
@@ -301,8 +301,8 @@ describe('connecting', () => {
   test('R117 restores no earlier connection of a user who is deleted meanwhile', async () => {
     store();
     isRegistered = false;
-    const stepsOfUser = async (isFirst: boolean) => (isFirst ? { steps: [CONDITION] } : 'gone');
-    expect([await make({ stepsOfUser }), removed, saved.length]).toEqual(['app_gone', [['u1', 'platform', 9]], 1]);
+    const writesOfUser = async (isFirst: boolean) => (isFirst ? { writes: [CONDITION] } : 'gone');
+    expect([await make({ writesOfUser }), removed, saved.length]).toEqual(['app_gone', [['u1', 'platform', 9]], 1]);
   });
 
   test('removes the connection of an app that was deleted meanwhile, and sends no event', async () => {
@@ -314,11 +314,11 @@ describe('connecting', () => {
   test('removes the connection of an app that was deleted meanwhile, even if it was rewritten', async () => {
     isRegistered = false;
     writes = [true, false, true];
-    const stepsOfUser = async () => {
+    const writesOfUser = async () => {
       store({}, 11);
-      return { steps: [CONDITION] };
+      return { writes: [CONDITION] };
     };
-    expect(await make({ stepsOfUser })).toBe('app_gone');
+    expect(await make({ writesOfUser })).toBe('app_gone');
     expect(removed).toEqual([
       ['u1', 'platform', 9],
       ['u1', 'platform', 11],
@@ -338,11 +338,11 @@ describe('connecting', () => {
     isRegistered = false;
     expect([await make(), saved, removed, events]).toEqual(['app_gone', [], [], []]);
     [isRegistered, writes] = [true, [true, true]];
-    const stepsOfUser = async () => {
+    const writesOfUser = async () => {
       isRegistered = false;
-      return { steps: [CONDITION] };
+      return { writes: [CONDITION] };
     };
-    expect(await make({ stepsOfUser })).toBe('app_gone');
+    expect(await make({ writesOfUser })).toBe('app_gone');
     expect([removed, saved.at(-1)?.slice(0, 2), events]).toEqual([[], [grantOf({ registration }), 9], []]);
   });
 });

@@ -68,7 +68,7 @@ describe('a refresh token', () => {
           refresh: undefined,
         },
         0,
-        { steps: CONDITIONS },
+        { writes: CONDITIONS },
       ],
     ]);
     expect(onNew.mock.calls).toEqual([[save.mock.calls[0]?.[0].id]]);

@@ -113,8 +113,8 @@ const revocationsOf = (of: GrantStore) =>
     clock: () => now,
     random: () => 0.5,
   });
-/** The steps of a user who was never deleted. */
-const stepsOfUser = async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] });
+/** The writes for a user who was never deleted. */
+const writesOfUser = async () => ({ writes: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] });
 const isRegistered = async () => true;
 const NO_LINKS = { isOpen: async () => false };
 const connectionsOf = (of: GrantStore) =>
@@ -640,7 +640,7 @@ describe('concurrent writes', () => {
         response: consent,
         scopes: ['openid'],
         account: {},
-        stepsOfUser,
+        writesOfUser,
       });
       return tokens('at2', 'rt2');
     };
@@ -660,7 +660,7 @@ describe('concurrent writes', () => {
         response: consent,
         scopes: ['openid'],
         account,
-        stepsOfUser,
+        writesOfUser,
       });
       return tokens('at2', 'rt2');
     };
@@ -948,7 +948,7 @@ describe('connections', () => {
       response: tokens('at-new', refreshToken).response,
       scopes: ['openid'],
       account: of,
-      stepsOfUser,
+      writesOfUser,
     });
 
   test('a second consent without a refresh token keeps the refresh token of the first', async () => {
@@ -983,7 +983,7 @@ describe('connections', () => {
 
   test('never keeps a refresh token if the provider names no account', async () => {
     await stored('u1', { account: {} });
-    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], stepsOfUser };
+    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], writesOfUser };
     await connections().connect({ ...consent, account: {} });
     expect((await read()).refreshToken).toBeUndefined();
   });
@@ -1026,7 +1026,7 @@ describe('connections', () => {
     const requested = ['openid', 'email', 'offline_access'];
     const consent = (scopes: string[], granted: string[] | undefined, changes: object = {}) => {
       const response = { ...tokens('at-new').response, scopes: granted };
-      return connections().connect({ userId: 'u1', app: APP, response, scopes, account, stepsOfUser, ...changes });
+      return connections().connect({ userId: 'u1', app: APP, response, scopes, account, writesOfUser, ...changes });
     };
 
     test('are stored next to the granted ones', async () => {
@@ -1071,7 +1071,7 @@ describe('connections', () => {
         response: answered,
         scopes: requested,
         account,
-        stepsOfUser,
+        writesOfUser,
       });
       return (await read()).scopes;
     };

@@ -116,7 +116,7 @@ const connect = (refreshToken: string | undefined, subject: string | null = 's1'
     response: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenResponse,
     scopes: ['openid'],
     account: subject === null ? {} : { subject },
-    stepsOfUser: async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] }),
+    writesOfUser: async () => ({ writes: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] }),
   });
 const retryAfter = async (milliseconds: number) => {
   now += milliseconds;

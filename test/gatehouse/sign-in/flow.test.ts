@@ -32,9 +32,9 @@ const USER_ID = userIdOf(APP.issuer, CLAIMS.sub);
 const stub = (methods: Record<string, unknown>) =>
   new Proxy(methods, { get: (target, name) => Reflect.get(target, name) ?? (async () => undefined) });
 
-type StepsOfUser = (isFirst: boolean) => Promise<object | 'disabled' | 'gone'>;
-const resultAfter = (steps: Awaited<ReturnType<StepsOfUser>>): ConnectResult =>
-  typeof steps === 'string' ? `user_${steps}` : 'connected';
+type WritesOfUser = (isFirst: boolean) => Promise<object | 'disabled' | 'gone'>;
+const resultAfter = (writes: Awaited<ReturnType<WritesOfUser>>): ConnectResult =>
+  typeof writes === 'string' ? `user_${writes}` : 'connected';
 
 interface Changes {
   /** Undefined for an unregistered app. */
@@ -75,8 +75,8 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     ...{ records, events: { signInEnded: ended }, clock },
   } as unknown as Parameters<typeof createAttemptRecorder>[0]);
   const connect = vi.fn(
-    async ({ stepsOfUser }: { stepsOfUser: StepsOfUser }): Promise<ConnectResult> =>
-      resultAfter(await stepsOfUser(true)),
+    async ({ writesOfUser }: { writesOfUser: WritesOfUser }): Promise<ConnectResult> =>
+      resultAfter(await writesOfUser(true)),
   );
   const discard = vi.fn(async () => undefined);
   const exchangeCode = vi.fn(async () => TOKENS as object);
@@ -129,22 +129,24 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
 
 const STEPS = { writes: [], lists: [] };
 const LISTED = { index: 'sessions', add: 's1', score: 0 };
-const ENABLED = { signInSteps: async () => STEPS };
+const ENABLED = { signInWrites: async () => STEPS };
 
 test('R56 a user who is disabled before the sign-in gets no session and no connection', async () => {
-  const { finish, connect, session } = flowWith({ signInSteps: async () => 'disabled' });
+  const { finish, connect, session } = flowWith({ signInWrites: async () => 'disabled' });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
   expect([connect.mock.calls.length, session.begin.mock.calls.length]).toEqual([0, 0]);
 });
 
 test('R56 a user who is disabled during the sign-in gets no session, and the record says why', async () => {
   let disabled = false;
-  const { finish, outcomes, connect, session } = flowWith({ signInSteps: async () => (disabled ? 'disabled' : STEPS) });
+  const { finish, outcomes, connect, session } = flowWith({
+    signInWrites: async () => (disabled ? 'disabled' : STEPS),
+  });
   // The first write is refused, since the record of the user has changed.
-  connect.mockImplementation(async ({ stepsOfUser }) => {
-    await stepsOfUser(true);
+  connect.mockImplementation(async ({ writesOfUser }) => {
+    await writesOfUser(true);
     disabled = true;
-    return resultAfter(await stepsOfUser(false));
+    return resultAfter(await writesOfUser(false));
   });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
   expect([session.save.mock.calls.length, session.drop.mock.calls.length]).toEqual([0, 1]);
@@ -366,7 +368,7 @@ describe('a connection', () => {
     expect(await named.finish()).toBe('/connections/platform');
     expect(named.connect).toHaveBeenCalledWith({
       ...{ userId: 'u1', app, response: tokens, scopes: APP.scopes, chosen: true, link: undefined, origin: ORIGIN },
-      ...{ account: { accountId: 'account-7' }, stepsOfUser: expect.any(Function) },
+      ...{ account: { accountId: 'account-7' }, writesOfUser: expect.any(Function) },
     });
     expect(named.steps()?.slice(-3)).toEqual(['token_endpoint', 'claims', 'connection']);
     expect(named.outcomes()).toEqual(['connected']);

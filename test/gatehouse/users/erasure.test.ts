@@ -125,12 +125,12 @@ async function makeUser(user: typeof USER): Promise<void> {
   await users.noteSignIn(user);
   for (const app of APPS) {
     const response = { accessToken: `at-${app.id}`, refreshToken: `rt-${app.id}` };
-    const stepsOfUser = async () => {
+    const writesOfUser = async () => {
       const condition = await users.conditionFor(user.id, now + 1);
-      return condition ? { steps: [condition] } : 'gone';
+      return condition ? { writes: [condition] } : 'gone';
     };
     const consent = { userId: user.id, app, response, scopes: ['openid'], account: { subject: user.subject } };
-    expect(await connections.connect({ ...consent, stepsOfUser } as never)).toBe('connected');
+    expect(await connections.connect({ ...consent, writesOfUser } as never)).toBe('connected');
   }
   await store.write([{ put: `session-of:{${user.id}}`, value: user.id }]);
   const reference = user === OTHER ? 'AAAA1111' : 'BBBB2222';
@@ -319,7 +319,7 @@ test('R117 a request that began before a user was disabled stores nothing once t
   await lifecycle.disable(USER.id);
   await lifecycle.enable(USER.id);
   expect(await users.conditionFor(USER.id, begun)).toBeUndefined();
-  expect(await users.signInSteps(USER, begun)).toBe('gone');
+  expect(await users.signInWrites(USER, begun)).toBe('gone');
   expect(await users.conditionFor(USER.id, now + 1)).toBeDefined();
 });
 
@@ -333,11 +333,11 @@ test('R117 a request that began before a deletion stores nothing for the user wh
   now += 1;
   const back = now;
   expect(await users.noteSignIn(USER)).toBe('noted');
-  expect([await users.signInSteps(USER, begun), await users.conditionsForImport(USER.id, begun)]).toEqual([
+  expect([await users.signInWrites(USER, begun), await users.conditionsForImport(USER.id, begun)]).toEqual([
     'gone',
     undefined,
   ]);
-  expect(await users.signInSteps(USER, back)).toMatchObject({ writes: expect.any(Array) });
+  expect(await users.signInWrites(USER, back)).toMatchObject({ writes: expect.any(Array) });
   expect(await users.conditionsForImport(USER.id, back)).toBeDefined();
 });
 
@@ -346,7 +346,7 @@ test('R117 the second of two concurrent first sign-ins succeeds', async () => {
   const begun = now;
   now += 1;
   expect(await users.noteSignIn(USER)).toBe('noted');
-  expect(await users.signInSteps(USER, begun)).toMatchObject({ writes: expect.any(Array) });
+  expect(await users.signInWrites(USER, begun)).toMatchObject({ writes: expect.any(Array) });
 });
 
 describe('R117 a deletion that the storage interrupts', () => {
@@ -358,7 +358,7 @@ describe('R117 a deletion that the storage interrupts', () => {
     expect([await itemsOf(USER), erased]).toEqual([[TOMBSTONE], [USER.id]]);
     // The sign-in is pending for the longest time, and then delayed by a slow provider.
     now += PENDING_REQUEST_SECONDS * 1_000 + 2 * MINUTE;
-    expect(await rooms().users.signInSteps(USER, startedAt)).toBe('gone');
+    expect(await rooms().users.signInWrites(USER, startedAt)).toBe('gone');
     now += 5 * MINUTE;
     expect(await itemsOf(USER)).toEqual([]);
   });

@@ -42,9 +42,9 @@ test('nothing is written if the change returns undefined or the same object, or 
   expect(await store.get(key)).toEqual(before);
 });
 
-test('additional steps are applied in the same write', async () => {
-  const steps = ({ after }: { after: Counter }) => [{ index: 'test:{c}:index', add: 'one', score: after.count }];
-  await updateRecord(store, 'test:{c}:steps', increment, { steps });
+test('further writes are made together with the record', async () => {
+  const writes = ({ after }: { after: Counter }) => [{ index: 'test:{c}:index', add: 'one', score: after.count }];
+  await updateRecord(store, 'test:{c}:writes', increment, { writes });
   expect((await store.page('test:{c}:index', { limit: 1 })).items).toEqual([{ member: 'one', score: 1 }]);
 });
 

@@ -132,10 +132,10 @@ export function connectedAppWizard(parts: {
       const secondResult = await provider.read(correctedForm.values);
       return secondResult.facts
         ? secondStep(correctedForm, secondResult.facts)
-        : firstStep(correctedForm, secondResult);
+        : firstWrite(correctedForm, secondResult);
     }
     if (isReady && readResult?.facts) return secondStep(form, readResult.facts);
-    return firstStep(form, { ...readResult, faults: [...faults, ...(readResult?.faults ?? [])] });
+    return firstWrite(form, { ...readResult, faults: [...faults, ...(readResult?.faults ?? [])] });
   };
 
   const secondStep = (form: Omit<WizardForm, 'faults'>, facts?: ProviderFacts): WizardForm => {
@@ -171,7 +171,7 @@ const PRESET_KINDS = [
 ];
 const TAKEN: FieldFault = { field: 'id', text: 'Another app has this id. Choose another one.' };
 
-function firstStep(
+function firstWrite(
   form: Omit<WizardForm, 'faults'>,
   { faults, namedIssuer }: { faults: readonly FieldFault[]; namedIssuer?: string | undefined },
 ): WizardForm {
