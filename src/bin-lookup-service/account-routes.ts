@@ -116,8 +116,8 @@ export function accountRoutes(parts: {
         });
       const user = req.context.session?.user;
       if (user && identity && (user.issuer !== identity.issuer || user.subject !== identity.subject)) {
-        const step = { label: 'Go to your account', url: accountUrl };
-        throw new AppError('invalid_request', { detail: OTHER_ACCOUNT, words: OTHER_ACCOUNT_WORDS, step });
+        const action = { label: 'Go to your account', url: accountUrl };
+        throw new AppError('invalid_request', { detail: OTHER_ACCOUNT, words: OTHER_ACCOUNT_WORDS, action });
       }
       if (identity) await browsers.begin(req, res, await accounts.register(identity));
       res.redirect(303, accountUrl);
@@ -175,7 +175,7 @@ export function accountRoutes(parts: {
 const OTHER_ACCOUNT = 'You are signed in here with another account, so this sign-in was not used.';
 const OTHER_ACCOUNT_WORDS = {
   title: 'Another account is signed in',
-  nextStep: 'To use the other account, sign out, then sign in with it.',
+  advice: 'To use the other account, sign out, then sign in with it.',
 };
 function chosenText(confirmSeconds: number | undefined): string {
   return confirmSeconds === undefined

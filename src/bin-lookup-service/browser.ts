@@ -61,8 +61,8 @@ export function createBrowsers(parts: {
     loadSession: (req, _res, next) => load(req).then(() => next(), next),
     requireUser: (req, _res, next) =>
       load(req).then((session) => {
-        const step = { label: 'Sign in', url: signInUrl };
-        next(session ? undefined : new AppError('sign_in_required', { detail: 'Sign in and try again.', step }));
+        const action = { label: 'Sign in', url: signInUrl };
+        next(session ? undefined : new AppError('sign_in_required', { detail: 'Sign in and try again.', action }));
       }, next),
     secretOf: (req) => read(req, SECRET_COOKIE),
     setSecret,

@@ -47,7 +47,7 @@ export function createSignIn(parts: {
   const pending = createPending(parts);
 
   const fail = (code: 'invalid_request' | 'not_allowed' | 'provider_unavailable', options: AppErrorOptions) =>
-    new AppError(code, { ...options, step: { label: 'Try again', url: parts.signInUrl } });
+    new AppError(code, { ...options, action: { label: 'Try again', url: parts.signInUrl } });
 
   const toAppError = (cause: unknown): AppError => {
     if (!(cause instanceof ProviderError)) return fail('provider_unavailable', { cause });

@@ -42,7 +42,7 @@ export type WhoseFault = 'yours' | 'ours' | 'provider' | 'platform' | 'bin_servi
 /** The heading of an error page, and a sentence that says what to do. */
 export interface PageWords {
   title?: string;
-  nextStep?: string;
+  advice?: string;
 }
 
 /** The connected app of an outgoing call, and its host (with the port, unless it is the default). */
@@ -65,8 +65,8 @@ export interface AppErrorOptions {
   whose?: WhoseFault | undefined;
   /** Texts for pages, in place of those of the code if they would mislead. */
   words?: PageWords | undefined;
-  /** The next step on pages, in place of the code's. `isForm`: a POST with the CSRF token. */
-  step?:
+  /** The button of the error page, in place of the code's. `isForm`: a POST with the CSRF token. */
+  action?:
     | { label: string; url: string; isForm?: boolean; alternative?: { label: string; url: string } | undefined }
     | undefined;
   /** The faults of the input, each with its pointer. They become `errors`. */
@@ -87,7 +87,7 @@ export class AppError extends Error {
   readonly connectUrl: string | undefined;
   readonly whose: WhoseFault | undefined;
   readonly words: PageWords;
-  readonly step: AppErrorOptions['step'];
+  readonly action: AppErrorOptions['action'];
   readonly faults: readonly InputFault[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
   call: FailedCall | undefined;
@@ -103,7 +103,7 @@ export class AppError extends Error {
     this.connectUrl = options.connectUrl;
     this.whose = options.whose;
     this.words = options.words ?? {};
-    this.step = options.step;
+    this.action = options.action;
     this.faults = options.faults;
     this.headers = options.headers ?? {};
     this.call = options.call;

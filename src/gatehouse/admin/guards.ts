@@ -65,9 +65,9 @@ export function createAdminGuards(parts: {
       throw new AppError('not_allowed', {
         detail: 'Only administrators may see this.',
         words: {
-          nextStep: 'Sign in as an administrator, or ask the operator of this service for access.',
+          advice: 'Sign in as an administrator, or ask the operator of this service for access.',
         },
-        step: returnTo === undefined ? undefined : switchAccountStep(returnTo),
+        action: returnTo === undefined ? undefined : switchAccount(returnTo),
       });
     }
     if (!stepUp || (acr === stepUp.acr && isRecent(authTime, createdAt))) return;
@@ -77,7 +77,7 @@ export function createAdminGuards(parts: {
     });
   };
 
-  const switchAccountStep = (returnTo: string) => ({
+  const switchAccount = (returnTo: string) => ({
     label: 'Use another account',
     url: `${href}/sign-out?return_to=${encodeURIComponent(returnTo)}`,
     isForm: true,

@@ -33,7 +33,7 @@ function withUnknownResult(error: AppError): AppError {
     logDetail,
     retryAfterSeconds,
     cause,
-    words: { nextStep: 'Wait a moment, and check whether the change was made before you repeat it.' },
+    words: { advice: 'Wait a moment, and check whether the change was made before you repeat it.' },
   });
 }
 

@@ -135,8 +135,8 @@ export function createConnectLinks(parts: {
     const { items } = await store.page(index, { limit: 1, order: 'descending' });
     const score = (items[0]?.score ?? 0) + 1;
     // Without its record, the link has just been ended, and nothing would remove it from the list.
-    const steps = [{ exists: keys.connectLink(link.id) }, { index, add: link.id, score }];
-    if ((await store.write(steps)) === undefined || (await store.count(index)) <= MAX_OPEN) return;
+    const writes = [{ exists: keys.connectLink(link.id) }, { index, add: link.id, score }];
+    if ((await store.write(writes)) === undefined || (await store.count(index)) <= MAX_OPEN) return;
     const openIds: string[] = [];
     for await (const ids of pagesOf(store, index)) {
       const isOpenById = await Promise.all(ids.map((id) => isOpen(link.userId, id)));
@@ -198,10 +198,10 @@ export function createConnectLinks(parts: {
         detail: 'You are signed in as another user than the one that this link is for, so nothing was connected.',
         words: {
           title: 'This link is for another user',
-          nextStep: 'Sign in with the account that the link was created for.',
+          advice: 'Sign in with the account that the link was created for.',
         },
         whose: 'nobody',
-        step: { label: 'Use another account', url: otherAccountUrl(text), isForm: true },
+        action: { label: 'Use another account', url: otherAccountUrl(text), isForm: true },
       });
     },
 
@@ -254,5 +254,5 @@ async function* pagesOf(store: Pick<Store, 'page'>, index: string): AsyncIterabl
 
 const LINK_NOT_FOUND = {
   detail: 'This link does not exist, was used, was revoked, or is older than 30 minutes.',
-  words: { title: 'This link no longer works', nextStep: 'Ask for a new one where you got it.' },
+  words: { title: 'This link no longer works', advice: 'Ask for a new one where you got it.' },
 };

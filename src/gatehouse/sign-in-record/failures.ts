@@ -138,7 +138,7 @@ const FAILURES = {
     whose: 'yours',
     failedAt: 'cookie',
     detail: 'You are no longer signed in as the user who started to connect this app.',
-    page: { title: 'Nothing was connected', nextStep: 'Sign in as that user, then connect the app again.' },
+    page: { title: 'Nothing was connected', advice: 'Sign in as that user, then connect the app again.' },
     words: 'Another user was signed in when the browser came back.',
     advice: 'Connect again as the right user.',
   },
@@ -182,7 +182,7 @@ const FAILURES = {
     failedAt: 'redirect_uri',
     detail:
       'The callback URL of this app is not in its registration, so you were not sent to the provider. An administrator has to add it.',
-    page: { title: NOT_SIGNED_IN, nextStep: TELL_ADMINISTRATOR },
+    page: { title: NOT_SIGNED_IN, advice: TELL_ADMINISTRATOR },
     words: 'The callback URL of this app is not in its list, so the browser was not sent to the provider.',
     advice: 'Add the callback URL shown below, and register it at the provider.',
     field: 'callbackUrls',
@@ -192,7 +192,7 @@ const FAILURES = {
     whose: 'provider',
     failedAt: 'authorization_response',
     detail: 'The identity provider sent you back with a response that could not be trusted, so it was not used.',
-    page: { title: NOT_SIGNED_IN, nextStep: TRY_AGAIN },
+    page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
     name: 'wrong_issuer',
     words:
       'The response names a different issuer than the registered one, or omits it although the provider says it sends it.',
@@ -205,7 +205,7 @@ const FAILURES = {
     failedAt: 'granted',
     isRefusal: true,
     detail: 'You or your organisation did not consent.',
-    page: { title: 'Consent was not given', nextStep: 'Nothing was changed. Try again if you want to consent.' },
+    page: { title: 'Consent was not given', advice: 'Nothing was changed. Try again if you want to consent.' },
     words: 'The user or their organisation did not consent.',
     advice:
       'If the user chose so, there is nothing to do. If no user can consent, the provider’s administrator has to allow this app first.',
@@ -215,7 +215,7 @@ const FAILURES = {
     whose: 'provider',
     failedAt: 'granted',
     detail: 'The identity provider refused this sign-in.',
-    page: { title: NOT_SIGNED_IN, nextStep: TELL_ADMINISTRATOR },
+    page: { title: NOT_SIGNED_IN, advice: TELL_ADMINISTRATOR },
     words: ({ oauthError }) => `The provider refused${inBrackets(oauthError)}.`,
     advice: 'Look for this time and client in the provider’s log, and check the registration there.',
     field: 'clientId',
@@ -255,7 +255,7 @@ const FAILURES = {
     whose: 'provider',
     failedAt: 'token_endpoint',
     detail: 'The identity provider did not accept the code that it had just issued.',
-    page: { title: NOT_SIGNED_IN, nextStep: TRY_AGAIN },
+    page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
     name: 'code_not_accepted',
     words: ({ status, oauthError }) =>
       `The provider did not accept the code that it had issued${inBrackets(status, oauthError)}.`,
@@ -287,7 +287,7 @@ const FAILURES = {
     failedAt: 'token_endpoint',
     detail:
       'This app is not set up correctly, so the identity provider rejected our request. An administrator has to correct that.',
-    page: { title: NOT_SIGNED_IN, nextStep: TELL_ADMINISTRATOR },
+    page: { title: NOT_SIGNED_IN, advice: TELL_ADMINISTRATOR },
     words: ({ status, oauthError, reason }) =>
       `The registration does not match the provider${inBrackets(status, oauthError ?? reason)}.`,
     advice:
@@ -333,7 +333,7 @@ const FAILURES = {
     whose: 'provider',
     failedAt: 'id_token_form',
     detail: 'The tokens of the identity provider could not be verified.',
-    page: { title: NOT_SIGNED_IN, nextStep: TRY_AGAIN },
+    page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
     words: 'The provider’s token response could not be verified.',
     advice: 'Check the app: the doctor tries everything that needs no user.',
     field: 'issuer',
@@ -411,7 +411,7 @@ const FAILURES = {
     whose: 'ours',
     failedAt: 'claims',
     detail: 'We could not find out which account you chose at the provider, so nothing was connected.',
-    page: { title: 'Nothing was connected', nextStep: TRY_AGAIN },
+    page: { title: 'Nothing was connected', advice: TRY_AGAIN },
     words: ({ status }) => `The response has no usable id of the account${inBrackets(status)}.`,
     advice: 'Compare the URL and the member in the app’s setting “account” with the provider’s documentation.',
     field: 'account',
@@ -430,7 +430,7 @@ const FAILURES = {
     detail: 'You are signed in here as another user, so this sign-in was not used.',
     page: {
       title: 'Another user is signed in',
-      nextStep: 'Sign out, then sign in as the other user. Or use another account, or continue as the current user.',
+      advice: 'Sign out, then sign in as the other user. Or use another account, or continue as the current user.',
     },
     words: 'Another user was signed in with this browser, so the sign-in was not used.',
     advice: 'Nothing was stored. The user has to sign out before signing in as another.',
@@ -440,7 +440,7 @@ const FAILURES = {
     whose: 'nobody',
     failedAt: 'connection',
     detail: 'The link was used, was revoked, or is older than 30 minutes, so nothing was connected.',
-    page: { title: 'This link no longer works', nextStep: 'Ask for a new link where you got this one.' },
+    page: { title: 'This link no longer works', advice: 'Ask for a new link where you got this one.' },
     words: 'The connect link had been used or revoked, or had expired, when the user came back.',
     advice: 'Nothing was stored. If the connection is still needed, the service can create another link.',
     isRefusal: true,
@@ -452,7 +452,7 @@ const FAILURES = {
     detail: 'You chose a different account than the one that this link is for, so nothing was connected.',
     page: {
       title: 'Nothing was connected',
-      nextStep: 'Open the link again, and choose the account that you sign in with here.',
+      advice: 'Open the link again, and choose the account that you sign in with here.',
     },
     words: 'The user came back from the provider with a different account than the one of the connect link.',
     advice: 'Nothing was stored. The link still works: the user can open it again and choose their own account.',
@@ -500,7 +500,7 @@ const FAILURES = {
     detail: 'The identity provider did not say when you last signed in there, and the administration requires that.',
     page: {
       title: 'You cannot open the administration',
-      nextStep: 'Ask the administrator of the identity provider to send the claim “auth_time”, then try again.',
+      advice: 'Ask the administrator of the identity provider to send the claim “auth_time”, then try again.',
     },
     words: 'The ID token has no auth_time, although max_age asked for one.',
     advice:

@@ -1,4 +1,4 @@
-/** Creates the errors of the flow: a named failure with the next step for the user and a detail for the log. */
+/** Creates the errors of the flow: a named failure with the button of its page and a detail for the log. */
 
 import { AppError } from '../../shared/errors.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
@@ -29,7 +29,7 @@ const USE_ANOTHER_ACCOUNT = 'Use another account';
 
 export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find'>; publicHref: string }): Fail {
   const basePath = new URL(publicHref).pathname.replace(/\/$/, '');
-  const nextStep = (failure: SignInFailure, context: FailureContext) => {
+  const actionAfter = (failure: SignInFailure, context: FailureContext) => {
     const { appId, purpose, linkPath, returnTo, signOutFirst } = context;
     const app = appId === undefined ? undefined : apps.find(appId);
     const usualPath = purpose === 'connect' ? `/connections/${appId}` : '/';
@@ -67,7 +67,7 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
     return new SignInError(failure, {
       cause,
       facts,
-      step: nextStep(failure, context),
+      action: actionAfter(failure, context),
       logDetail: detail === undefined ? failure : `${failure}: ${detail}`,
       retryAfterSeconds,
       call: app && cause instanceof ProviderError ? { app: app.id, host: providerHostOf(app) } : undefined,

@@ -171,10 +171,11 @@ export interface BinPanel {
   error?: BinError | undefined;
 }
 
-export interface NextStep {
+/** The button of an error page. */
+export interface ErrorAction {
   label: string;
   url: string;
-  /** Whether the step is a POST with the CSRF token. */
+  /** True for a POST with the CSRF token. */
   isForm?: boolean;
   alternative?: { label: string; url: string } | undefined;
 }
@@ -255,8 +256,8 @@ export interface PageData {
     title?: string | undefined;
     cause?: string | undefined;
     whose?: WhoseFault | undefined;
-    nextStep?: string | undefined;
-    step?: NextStep | undefined;
+    advice?: string | undefined;
+    action?: ErrorAction | undefined;
     retryAfterSeconds?: number | undefined;
   };
   'errors/problem': {

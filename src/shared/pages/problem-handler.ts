@@ -56,7 +56,7 @@ const STALE_HEADERS = ['Content-Length', 'Content-Encoding', 'Content-Language',
 
 async function sendPage(parts: ProblemParts, req: Request, res: Response, error: AppError): Promise<void> {
   const reference = await parts.references.record(req, error);
-  const connectStep = error.connectUrl
+  const connectAction = error.connectUrl
     ? { label: CONNECT_LABELS[error.code] ?? 'Continue', url: error.connectUrl }
     : undefined;
   const { csrfToken, ...frame } = parts.pages.frame(req, error.words.title ?? problemText(error.code).title);
@@ -71,7 +71,7 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
     time: isoTime(parts.clock()),
     cause: PROGRAM_CODES.has(error.code) ? undefined : error.detail,
     whose: error.whose,
-    step: error.step ?? connectStep,
+    action: error.action ?? connectAction,
     retryAfterSeconds: error.retryAfterSeconds,
   });
 }

@@ -6,9 +6,9 @@ export interface ProblemText {
   meaning: string;
   whose: WhoseFault;
   /** A sentence that says what to do. `{wait}` stands for the time to wait. */
-  nextStep: string;
+  advice: string;
   /** The only button; `path` is below the base path. */
-  step: { label: string; path: '/' | '/sign-in' | '/connections' };
+  action: { label: string; path: '/' | '/sign-in' | '/connections' };
 }
 
 const HOME = { label: 'Go to the start page', path: '/' } as const;
@@ -20,207 +20,207 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     title: 'Please sign in',
     meaning: 'You are not signed in, or your sign-in has expired. That happens after a while, to protect you.',
     whose: 'nobody',
-    nextStep: 'Sign in, then try again.',
-    step: { label: 'Sign in', path: '/sign-in' },
+    advice: 'Sign in, then try again.',
+    action: { label: 'Sign in', path: '/sign-in' },
   },
   relay_token_invalid: {
     title: 'The program’s key is not accepted',
     meaning: 'A program sent a request with a key that is wrong, has expired or was revoked.',
     whose: 'yours',
-    nextStep: 'If you run that program, ask the administrator for a new key. Otherwise, there is nothing to do.',
-    step: HOME,
+    advice: 'If you run that program, ask the administrator for a new key. Otherwise, there is nothing to do.',
+    action: HOME,
   },
   insufficient_scope: {
     title: 'The program’s key does not cover this',
     meaning: 'A program sent a request that its key does not allow.',
     whose: 'yours',
-    nextStep: 'If you run that program, ask the administrator for a key that covers it.',
-    step: HOME,
+    advice: 'If you run that program, ask the administrator for a key that covers it.',
+    action: HOME,
   },
   csrf_failed: {
     title: 'We could not confirm that it was you',
     meaning:
       'The form you sent does not belong to your current sign-in. It may have been open for a long time, or sent from another page. Nothing was changed.',
     whose: 'nobody',
-    nextStep: 'Go back to the form, reload that page, and send the form again.',
-    step: HOME,
+    advice: 'Go back to the form, reload that page, and send the form again.',
+    action: HOME,
   },
   not_allowed: {
     title: 'You are not allowed to do this',
     meaning: 'Your account does not have permission for this.',
     whose: 'nobody',
-    nextStep: 'If you think that you should have access, ask the operator of this service.',
-    step: HOME,
+    advice: 'If you think that you should have access, ask the operator of this service.',
+    action: HOME,
   },
   step_up_required: {
     title: 'Please confirm that it is you',
     meaning: 'This needs a stronger sign-in than the one you have now.',
     whose: 'nobody',
-    nextStep: 'Sign in again. You may be asked for a second factor, such as a code.',
-    step: { label: 'Sign in again', path: '/sign-in' },
+    advice: 'Sign in again. You may be asked for a second factor, such as a code.',
+    action: { label: 'Sign in again', path: '/sign-in' },
   },
   not_connected: {
     title: 'Your account is not connected yet',
     meaning: 'To show you this, we need your consent to access your account, and you have not given it yet.',
     whose: 'nobody',
-    nextStep: 'Connect your account. You will see what you consent to before anything happens.',
-    step: CONNECTIONS,
+    advice: 'Connect your account. You will see what you consent to before anything happens.',
+    action: CONNECTIONS,
   },
   reconnect_needed: {
     title: 'Reconnect needed',
     meaning:
       'The provider no longer accepts our access to your account. It may have expired, or it may have been revoked there.',
     whose: 'provider',
-    nextStep: 'Reconnect your account. It takes a few moments, and you lose no data.',
-    step: CONNECTIONS,
+    advice: 'Reconnect your account. It takes a few moments, and you lose no data.',
+    action: CONNECTIONS,
   },
   scopes_missing: {
     title: 'You have not allowed this yet',
     meaning: 'Your account is connected and works, but the permissions that you gave do not cover this.',
     whose: 'nobody',
-    nextStep: 'Add the permission. You will see what you consent to, and your earlier permissions stay as they are.',
-    step: CONNECTIONS,
+    advice: 'Add the permission. You will see what you consent to, and your earlier permissions stay as they are.',
+    action: CONNECTIONS,
   },
   invalid_bin: {
     title: 'These are not the first digits of a card',
     meaning: 'A look-up needs 6, 7 or 8 digits and nothing else. Your input was neither looked up nor stored.',
     whose: 'yours',
-    nextStep: 'Enter the first 6 to 8 digits, never a whole card number.',
-    step: { label: 'Look up other digits', path: '/' },
+    advice: 'Enter the first 6 to 8 digits, never a whole card number.',
+    action: { label: 'Look up other digits', path: '/' },
   },
   bin_not_found: {
     title: 'Nothing is known about these digits',
     meaning: 'None of our sources knows a card that begins with these digits.',
     whose: 'nobody',
-    nextStep: 'Check the digits. If they are right, the card is too new or too rare to be listed.',
-    step: { label: 'Look up other digits', path: '/' },
+    advice: 'Check the digits. If they are right, the card is too new or too rare to be listed.',
+    action: { label: 'Look up other digits', path: '/' },
   },
   bin_quota_exhausted: {
     title: 'Our look-ups are used up',
     meaning: 'We have used all our calls to the card look-up service.',
     whose: 'ours',
-    nextStep: 'You can still look up digits that are in our own data. For others, try again in {wait}.',
-    step: { label: 'Look up other digits', path: '/' },
+    advice: 'You can still look up digits that are in our own data. For others, try again in {wait}.',
+    action: { label: 'Look up other digits', path: '/' },
   },
   bin_service_unavailable: {
     title: 'The card look-up service does not respond',
     meaning:
       'These digits are not in our own data, and the service that may know them cannot be reached at the moment.',
     whose: 'bin_service',
-    nextStep: 'Try again in {wait}. Everything else works as usual.',
-    step: RETRY,
+    advice: 'Try again in {wait}. Everything else works as usual.',
+    action: RETRY,
   },
   upstream_rate_limited: {
     title: 'The platform limits our requests',
     meaning: 'The platform received too many requests in a short time and refuses more for now.',
     whose: 'platform',
-    nextStep: 'Try again in {wait}.',
-    step: RETRY,
+    advice: 'Try again in {wait}.',
+    action: RETRY,
   },
   upstream_error: {
     title: 'The platform did not respond properly',
     meaning: 'We reached the platform, but could not use its response.',
     whose: 'platform',
-    nextStep: 'Try again in {wait}.',
-    step: RETRY,
+    advice: 'Try again in {wait}.',
+    action: RETRY,
   },
   upstream_timeout: {
     title: 'The platform took too long',
     meaning: 'The platform did not respond in time.',
     whose: 'platform',
-    nextStep: 'Try again in {wait}.',
-    step: RETRY,
+    advice: 'Try again in {wait}.',
+    action: RETRY,
   },
   app_misconfigured: {
     title: 'This app is not set up correctly',
     meaning: 'A setting of this app is missing or wrong on our side, so you were not sent to the sign-in provider.',
     whose: 'ours',
-    nextStep: 'Give an administrator the reference below. Trying again will not help.',
-    step: HOME,
+    advice: 'Give an administrator the reference below. Trying again will not help.',
+    action: HOME,
   },
   provider_unavailable: {
     title: 'The sign-in provider does not respond',
     meaning: 'The service that confirms who you are is not available at the moment. Your connection is not lost.',
     whose: 'provider',
-    nextStep: 'Try again in {wait}.',
-    step: RETRY,
+    advice: 'Try again in {wait}.',
+    action: RETRY,
   },
   storage_unavailable: {
     title: 'We cannot reach our database',
     meaning: 'The database with sign-ins and connections does not respond at the moment. No data is lost.',
     whose: 'ours',
-    nextStep: 'Try again in {wait}. If the problem persists, contact our support.',
-    step: RETRY,
+    advice: 'Try again in {wait}. If the problem persists, contact our support.',
+    action: RETRY,
   },
   rate_limited: {
     title: 'Too many requests',
     meaning: 'More requests came in a short time than we allow. The limit protects the service for everyone.',
     whose: 'yours',
-    nextStep: 'Try again in {wait}.',
-    step: RETRY,
+    advice: 'Try again in {wait}.',
+    action: RETRY,
   },
   invalid_request: {
     title: 'We could not process this request',
     meaning: 'Something in the address or in the form is missing or wrong.',
     whose: 'yours',
-    nextStep: 'Go to the start page and try from there.',
-    step: HOME,
+    advice: 'Go to the start page and try from there.',
+    action: HOME,
   },
   not_found: {
     title: 'There is nothing here',
     meaning: 'No page has this address. It may contain a typing error, or the page was removed.',
     whose: 'nobody',
-    nextStep: 'Go to the start page and continue from there.',
-    step: HOME,
+    advice: 'Go to the start page and continue from there.',
+    action: HOME,
   },
   method_not_allowed: {
     title: 'This address cannot be used like this',
     meaning: 'The address exists, but works in another way: it may be meant for a form.',
     whose: 'nobody',
-    nextStep: 'Go to the start page and continue from there.',
-    step: HOME,
+    advice: 'Go to the start page and continue from there.',
+    action: HOME,
   },
   length_required: {
     title: 'The message did not state its length',
     meaning: 'A program sent us a message without its length. We refuse such messages to protect the service.',
     whose: 'yours',
-    nextStep: 'Try again with a current browser. In a program of your own, send the length, too.',
-    step: HOME,
+    advice: 'Try again with a current browser. In a program of your own, send the length, too.',
+    action: HOME,
   },
   version_conflict: {
     title: 'Someone else changed this first',
     meaning: 'Someone else changed this while you were editing. Your change was not saved.',
     whose: 'nobody',
-    nextStep: 'Open the page again, check the current values, and repeat your change if it is still needed.',
-    step: HOME,
+    advice: 'Open the page again, check the current values, and repeat your change if it is still needed.',
+    action: HOME,
   },
   too_large: {
     title: 'This is too large',
     meaning: 'The request is larger than we accept. We did not process it.',
     whose: 'yours',
-    nextStep: 'Send less at once.',
-    step: HOME,
+    advice: 'Send less at once.',
+    action: HOME,
   },
   not_prefetched: {
     title: 'This page is not loaded ahead',
     meaning: 'Your browser tried to load this page before you opened it. That would already have had an effect.',
     whose: 'nobody',
-    nextStep: 'Open the page again.',
-    step: HOME,
+    advice: 'Open the page again.',
+    action: HOME,
   },
   overloaded: {
     title: 'We are overloaded',
     meaning: 'We receive more requests at the moment than we can handle, so we refuse some of them.',
     whose: 'ours',
-    nextStep: 'Wait a few seconds, then try again.',
-    step: RETRY,
+    advice: 'Wait a few seconds, then try again.',
+    action: RETRY,
   },
   internal: {
     title: 'Something went wrong here',
     meaning: 'We made a mistake. It is logged under the reference below.',
     whose: 'ours',
-    nextStep: 'Try again. If it happens again, give our support the reference.',
-    step: RETRY,
+    advice: 'Try again. If it happens again, give our support the reference.',
+    action: RETRY,
   },
 };
 
@@ -233,11 +233,11 @@ const WHOSE_TEXTS: Readonly<Record<WhoseFault, string>> = {
   nobody: 'Nobody’s fault',
 };
 
-/** @param retryAfterSeconds replaces `{wait}` in `nextStep`; default: "a few minutes" */
+/** @param retryAfterSeconds replaces `{wait}` in `advice`; default: "a few minutes" */
 export function problemText(code: ProblemCode, retryAfterSeconds?: number): ProblemText {
   const text = PROBLEM_TEXTS[code];
   const wait = retryAfterSeconds === undefined ? 'a few minutes' : `about ${waitText(retryAfterSeconds)}`;
-  return { ...text, nextStep: text.nextStep.replace('{wait}', wait) };
+  return { ...text, advice: text.advice.replace('{wait}', wait) };
 }
 
 function waitText(seconds: number): string {

@@ -115,7 +115,7 @@ describe('a link', () => {
     expect(error).toMatchObject({
       code: 'not_allowed',
       ...(error instanceof AppError && { message: error.message }),
-      step: { label: 'Use another account', url: `${HREF}/sign-out?return_to=${path}`, isForm: true },
+      action: { label: 'Use another account', url: `${HREF}/sign-out?return_to=${path}`, isForm: true },
     });
     expect(String((error as AppError).message)).toContain('signed in as another user');
     // It stays open for its own user.

@@ -58,9 +58,9 @@ const records = {
 const events = { signInEnded: (facts) => void ended.push(facts) } as Partial<Events> as Events;
 const recorder = createAttemptRecorder({ records, events, clock: () => NOW });
 
-const step = { label: 'Try again', url: 'https://gatehouse.test/' };
+const action = { label: 'Try again', url: 'https://gatehouse.test/' };
 function refusal(failure: SignInFailure, facts: SignInFacts = {}, cause?: unknown): SignInError {
-  return new SignInError(failure, { step, facts, cause });
+  return new SignInError(failure, { action, facts, cause });
 }
 
 const providerError = (failure: ProviderFailure, reason: string, facts: ProviderErrorFacts = {}) =>

@@ -358,8 +358,8 @@ describe('R15, R16: the response to a callback', () => {
     expectNamedCause(await agent.get(invented.href), SIGN_IN_FAILURES.state_invented.detail);
     const denied = await agent.get(refused.href);
     expectNamedCause(denied, SIGN_IN_FAILURES.access_denied.detail);
-    const { title = 'none', nextStep = 'none' } = SIGN_IN_FAILURES.access_denied.page ?? {};
-    for (const words of [title, nextStep, 'Nobody’s fault.']) expect(textOf(denied.body)).toContain(words);
+    const { title = 'none', advice = 'none' } = SIGN_IN_FAILURES.access_denied.page ?? {};
+    for (const words of [title, advice, 'Nobody’s fault.']) expect(textOf(denied.body)).toContain(words);
     expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
   });
 

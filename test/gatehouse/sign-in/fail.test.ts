@@ -1,4 +1,4 @@
-/** The errors of a sign-in: the failure for an error of the provider, the next step on the page, and the log detail. */
+/** The errors of a sign-in: the failure for an error of the provider, the next action on the page, and the log detail. */
 import { describe, expect, test } from 'vitest';
 import { createFail, providerFailure } from '../../../src/gatehouse/sign-in/fail.ts';
 import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
@@ -20,7 +20,7 @@ const providerError = (failure: ProviderFailure, reason: string, facts: Provider
   new ProviderError(failure, reason, facts);
 const OFFLINE = new OutboundError('connection', 'provider.test:443 refused the connection', 'Check the port.');
 
-describe('the next step on the page', () => {
+describe('the next action on the page', () => {
   const startPage = { label: 'Go to the start page', url: `${HREF}/` };
   const signInAgain = { label: 'Try again', url: `${HREF}/sign-in?app=platform` };
   const stepUpAgain = { label: 'Try again', url: `${HREF}/sign-in?app=platform&step_up=1` };
@@ -79,8 +79,8 @@ describe('the next step on the page', () => {
     // Without a return path, they lead to the usual one.
     ['code_refused', { ...ofApp, returnTo: '/base/' }, signInAgain],
     ['code_refused', { ...ofConnection, returnTo: '/base/connections/platform' }, connectAgain],
-  ])('of %s with %j', (failure, about, step) => {
-    expect(fail(failure, about).step).toEqual(step);
+  ])('of %s with %j', (failure, about, action) => {
+    expect(fail(failure, about).action).toEqual(action);
   });
 });
 

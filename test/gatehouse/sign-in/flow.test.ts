@@ -191,7 +191,7 @@ test('tokens without an ID token sign nobody in', async () => {
   exchangeCode.mockResolvedValue({ accessToken: 'at', scopes: ['openid'] });
   await expect(finish()).rejects.toMatchObject({
     failure: 'token_response_refused',
-    step: { url: `${HREF}/sign-in?app=platform` },
+    action: { url: `${HREF}/sign-in?app=platform` },
   });
   expect([session.begin.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not id_token_form']);
 });
@@ -223,7 +223,10 @@ test('session and grant belong to the verified user, and the record contains cla
 test('R103 discards the tokens of a user who is not the signed-in one', async () => {
   const { finish, session, discard } = flowWith(ENABLED, { userId: 'u-other' });
   await expect(finish()).rejects.toMatchObject({
-    ...{ failure: 'other_user_signed_in', step: { label: 'Sign out', alternative: { label: 'Use another account' } } },
+    ...{
+      failure: 'other_user_signed_in',
+      action: { label: 'Sign out', alternative: { label: 'Use another account' } },
+    },
   });
   expect(discard.mock.calls).toEqual([[USER_ID, APP, TOKENS]]);
   expect(session.begin).not.toHaveBeenCalled();
@@ -246,8 +249,8 @@ describe('R18 a stronger sign-in', () => {
     ['a time long ago', { acr: 'mfa', auth_time: now - 3_600 }, 'step_up_refused'],
   ])('with %s is refused', async (_what, claims, failure) => {
     const { finish, session, steps } = stepUp(claims);
-    const step = { label: 'Try again', url: `${HREF}/sign-in?app=platform&step_up=1` };
-    await expect(finish()).rejects.toMatchObject({ failure, step });
+    const action = { label: 'Try again', url: `${HREF}/sign-in?app=platform&step_up=1` };
+    await expect(finish()).rejects.toMatchObject({ failure, action });
     expect([session.begin.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not permitted']);
   });
 
@@ -402,7 +405,7 @@ describe('a connection', () => {
     discard.mockRejectedValue(new Error('the provider is away'));
     await expect(finish()).rejects.toMatchObject({
       ...{ failure: 'account_unreadable', logDetail: 'account_unreadable: account_unreadable 404' },
-      step: { label: 'Try again', url: `${HREF}/connections/platform` },
+      action: { label: 'Try again', url: `${HREF}/connections/platform` },
     });
     expect(discard.mock.calls).toEqual([['u1', app, tokens]]);
     expect([connect.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not claims']);
@@ -437,8 +440,8 @@ describe('a connection', () => {
     });
     exchangeCode.mockResolvedValue(TOKENS);
     if (outcome === 'connected') return expect(await finish()).toBe(connecting.returnTo);
-    const step = { label: 'Use another account', url: `${HREF}/connect/gthl_x?prompt=select_account` };
-    await expect(finish()).rejects.toMatchObject({ failure: 'link_other_account', step });
+    const action = { label: 'Use another account', url: `${HREF}/connect/gthl_x?prompt=select_account` };
+    await expect(finish()).rejects.toMatchObject({ failure: 'link_other_account', action });
     expect(discard.mock.calls).toEqual([['u1', app, TOKENS, expect.objectContaining({ id: USER_ID })]]);
     expect(connect).not.toHaveBeenCalled();
   });
@@ -458,7 +461,7 @@ describe('a connection', () => {
   });
 
   test.each<[string, ConnectResult, object]>([
-    ['link has ended', 'link_ended', { failure: 'link_ended', step: { url: `${HREF}/` } }],
+    ['link has ended', 'link_ended', { failure: 'link_ended', action: { url: `${HREF}/` } }],
     ['user is gone', 'user_gone', { failure: 'user_gone' }],
     ['app was deleted', 'app_gone', { failure: 'registration_changed' }],
   ])('whose %s meanwhile is not stored, and its tokens are discarded', async (_what, result, refusal) => {
@@ -473,7 +476,7 @@ describe('a connection', () => {
     for (const userId of ['u2', undefined]) {
       const { finish, exchangeCode } = flowOf({}, { userId } as Changes);
       const url = userId === undefined ? `${HREF}/connections/platform` : `${HREF}/sign-out`;
-      await expect(finish()).rejects.toMatchObject({ failure: 'other_user', step: { url } });
+      await expect(finish()).rejects.toMatchObject({ failure: 'other_user', action: { url } });
       expect(exchangeCode).not.toHaveBeenCalled();
     }
   });
@@ -615,7 +618,7 @@ describe('a start', () => {
       { purpose: 'connect', userId: 'u1' },
     ],
     ['a connection by a link', linked, { url: `${HREF}/connect/gthl_x` }, { purpose: 'connect', userId: 'u1' }],
-  ])('of %s that fails is recorded, and its page offers a retry', async (_what, request, step, record) => {
+  ])('of %s that fails is recorded, and its page offers a retry', async (_what, request, action, record) => {
     for (const [app, failure, failedStep] of [
       [APP, 'provider_unavailable', 'not sent'],
       [{ ...APP, disabled: true }, 'disabled_app', 'not started'],
@@ -625,7 +628,7 @@ describe('a start', () => {
         throw new ProviderError('unavailable', 'timeout');
       };
       const { start, put, begun, added, steps } = flowWith({}, { app, provider: { authorizationUrl } });
-      await expect(start(request)).rejects.toMatchObject({ failure, step });
+      await expect(start(request)).rejects.toMatchObject({ failure, action });
       expect(added).toMatchObject([{ failure, ...record }]);
       expect(steps()).toEqual(['started', failedStep]);
       expect([put.mock.calls, begun]).toEqual([[], []]);

@@ -228,9 +228,9 @@ describe('the page', () => {
   };
 
   test('receives the texts, the reference and the time', async () => {
-    const words = { title: 'Another title', nextStep: 'Do this.' };
-    const step = { label: 'This way', url: '/x' };
-    const options = { detail: 'It is like this.', whose: 'platform', words, step, retryAfterSeconds: 7 } as const;
+    const words = { title: 'Another title', advice: 'Do this.' };
+    const action = { label: 'This way', url: '/x' };
+    const options = { detail: 'It is like this.', whose: 'platform', words, action, retryAfterSeconds: 7 } as const;
     expect(await pageOf('upstream_error', options)).toEqual({
       page: { title: 'Another title', basePath: '', operatorName: 'Us', csrfToken: 'token' },
       ...words,
@@ -239,7 +239,7 @@ describe('the page', () => {
       time: '2026-03-15T17:02:11.000Z',
       cause: 'It is like this.',
       whose: 'platform',
-      step,
+      action,
       retryAfterSeconds: 7,
     });
   });
@@ -266,11 +266,11 @@ describe('the page', () => {
     ['not_allowed', 'Continue'],
   ] as const)('of %s has a button for its connect URL: %s', async (code, label) => {
     const connectUrl = 'https://gatehouse.test/gate/sign-in';
-    expect((await pageOf(code, { connectUrl }))?.step).toEqual({ label, url: connectUrl });
-    expect((await pageOf(code))?.step).toBeUndefined();
+    expect((await pageOf(code, { connectUrl }))?.action).toEqual({ label, url: connectUrl });
+    expect((await pageOf(code))?.action).toBeUndefined();
 
-    const step = { label: 'Another way', url: '/x' };
-    expect((await pageOf(code, { connectUrl, step }))?.step).toEqual(step);
+    const action = { label: 'Another way', url: '/x' };
+    expect((await pageOf(code, { connectUrl, action }))?.action).toEqual(action);
   });
 
   test('has no CSRF token if the browser would send no origin with it', async () => {

@@ -133,7 +133,7 @@ describe('words', () => {
   const JARGON =
     /\b(tokens?|oauth|openid|csrf|https?|scopes?|redirect|refresh|upstream|storage|session|json|content-length|grant|client|endpoint|status \d+)\b/i;
 
-  test.each(codes)('%s is explained without jargon, with the responsible party and one next step', (code) => {
+  test.each(codes)('%s is explained without jargon, with the responsible party and one action', (code) => {
     const html = views.render('errors/error', {
       page: frame('x'),
       code,
@@ -155,8 +155,8 @@ describe('words', () => {
   });
 
   test('a known wait is written in words', () => {
-    expect(problemText('upstream_timeout').nextStep).toBe('Try again in a few minutes.');
-    const waits = [0, 1, 30, 120, 5400, 7200, 200_000].map((s) => problemText('upstream_timeout', s).nextStep);
+    expect(problemText('upstream_timeout').advice).toBe('Try again in a few minutes.');
+    const waits = [0, 1, 30, 120, 5400, 7200, 200_000].map((s) => problemText('upstream_timeout', s).advice);
     expect(waits.map((sentence) => sentence.replace('Try again in about ', ''))).toEqual([
       '1 second.',
       '1 second.',
@@ -481,8 +481,8 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
         title: text,
         cause: text,
         whose: 'nobody',
-        nextStep: text,
-        step: { label: text, url: text },
+        advice: text,
+        action: { label: text, url: text },
       },
     ],
     'errors/problem': codes.map((code) => ({ page: signedOut, code })),

@@ -267,20 +267,20 @@ describe('texts for codes', () => {
     for (const { text } of outcomes) expect(text).toMatch(/^Disconnected.{20,}\.$/);
   });
 
-  test.each(Object.keys(PROBLEMS))('the problem %s has a meaning and a next step', (code) => {
-    const { title, meaning, nextStep, whose, step } = show('problem', code, 30);
+  test.each(Object.keys(PROBLEMS))('the problem %s has a meaning and an action', (code) => {
+    const { title, meaning, advice, whose, action } = show('problem', code, 30);
     expect(title).toMatch(/^\p{Lu}.{6,}[^.]$/u);
 
-    for (const sentence of [meaning, nextStep]) expect(sentence).toMatch(/^\p{Lu}.{12,}[.?]$/u);
-    expect(`${title} ${meaning} ${nextStep}`).not.toContain('{');
+    for (const sentence of [meaning, advice]) expect(sentence).toMatch(/^\p{Lu}.{12,}[.?]$/u);
+    expect(`${title} ${meaning} ${advice}`).not.toContain('{');
     expect(show('whose', whose)).toMatch(/^(It is our|It lies with|Nobody’s fault$)/);
-    expect(step.label).toMatch(/^(Go to|Try again|See your|Sign in|Look up)/);
-    expect(step.path).toMatch(/^\/(sign-in|connections)?$/);
+    expect(action.label).toMatch(/^(Go to|Try again|See your|Sign in|Look up)/);
+    expect(action.path).toMatch(/^\/(sign-in|connections)?$/);
   });
 
   test('problems by responsible party and by the path of their button', () => {
     const texts = Object.keys(PROBLEMS).map((code) => [code, show('problem', code)]);
-    const codes = (matches: (text: { whose: string; step: { path: string } }) => boolean) =>
+    const codes = (matches: (text: { whose: string; action: { path: string } }) => boolean) =>
       texts.filter(([, text]) => matches(text)).map(([code]) => code);
     const whose = (party: string) => codes((text) => text.whose === party);
     expect(whose('yours')).toEqual([
@@ -299,7 +299,7 @@ describe('texts for codes', () => {
     expect(whose('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
     expect(whose('bin_service')).toEqual(['bin_service_unavailable']);
 
-    const leadsTo = (path: string) => codes((text) => text.step.path === path);
+    const leadsTo = (path: string) => codes((text) => text.action.path === path);
     expect(leadsTo('/sign-in')).toEqual(['sign_in_required', 'step_up_required']);
     expect(leadsTo('/connections')).toEqual(['not_connected', 'reconnect_needed', 'scopes_missing']);
   });
@@ -307,7 +307,7 @@ describe('texts for codes', () => {
   test('a wait is shown in a suitable unit', () => {
     const wait = (seconds?: number) =>
       /^Try again in (.*)\.$/.exec(
-        show('problem', 'upstream_timeout', ...(seconds === undefined ? [] : [seconds])).nextStep,
+        show('problem', 'upstream_timeout', ...(seconds === undefined ? [] : [seconds])).advice,
       )?.[1];
     expect(wait()).toBe('a few minutes');
     for (const [seconds, text] of [

@@ -80,7 +80,7 @@ export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' 
   const find = async (req: Request): Promise<StagedDataset> => {
     const staged = await findAny(req);
     if ((await stored.currentId()) === staged.replaces.id) return staged;
-    throw new AppError('version_conflict', { detail: CHANGED, words: { nextStep: 'Upload the file again.' } });
+    throw new AppError('version_conflict', { detail: CHANGED, words: { advice: 'Upload the file again.' } });
   };
 
   const importStaged = async (req: Request): Promise<DatasetVersion> => {
