@@ -134,7 +134,6 @@ export function createTour() {
   const router = express().disable('x-powered-by');
   router.get('/', show('tour'));
   router.get('/switches', show('tour-switches'));
-  router.get('/tour.js', (_req, res) => res.sendFile(pages.fileOf('tour.js')));
   router.use('/hooks', receivers.router);
   router.post('/:name{/:again}', act);
   return {

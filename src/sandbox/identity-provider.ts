@@ -85,7 +85,7 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
 
   const app = express();
   app.disable('x-powered-by');
-  app.use('/assets', pages.assets);
+  app.use('/assets', pages.serveAssets);
   app.get('/', createHome(parts));
   app.use('/interaction', createInteractions(pageParts));
   app.get('/signed-in', ownSignIn.finish);

@@ -1,9 +1,10 @@
 /** Renders and sends the sandbox's pages. */
 import { readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Eta } from 'eta';
-import express, { type Response } from 'express';
+import type { RequestHandler, Response } from 'express';
+import { createAssets } from '../shared/pages/assets.ts';
 import { SHARED_VIEWS } from '../shared/pages/views.ts';
 
 export interface Pages {
@@ -11,12 +12,10 @@ export interface Pages {
   render(name: string, data: Record<string, unknown>): string;
   /** Renders and sends the page with `headers`. */
   send(res: Response, name: string, data: Record<string, unknown>): void;
-  /** Returns the path of a file in views/sandbox. */
-  fileOf(name: string): string;
   /** There is no `form-action`, because browsers apply it to every redirect after a form, including that to the app. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Style sheets and icon, below `/assets`. */
-  readonly assets: express.Router;
+  /** Serves style sheets, scripts and icon below `/assets`. */
+  readonly serveAssets: RequestHandler;
 }
 
 const HEADERS = {
@@ -37,14 +36,13 @@ export function createPages(): Pages {
     return readFileSync(isOwn ? path : join(SHARED_VIEWS, relative(views, path)), 'utf8');
   };
 
-  const assets = express.Router();
-  assets.get('/pico.min.css', (_req, res) => res.sendFile(pico));
-  for (const name of ['sandbox.css', 'icon.svg']) {
-    assets.get(`/${name}`, (_req, res) => res.sendFile(`sandbox/${name}`, { root: views }));
-  }
-  const render = (name: string, data: Record<string, unknown>) => eta.render(`/sandbox/${name}`, data);
+  const ownFiles = ['sandbox.css', 'icon.svg', 'tour.js'].map((name) => join(views, 'sandbox', name));
+  const files = [...ownFiles, pico];
+  const assets = createAssets(new Map(files.map((file) => [`/${basename(file)}`, readFileSync(file)])));
+  const render = (name: string, data: Record<string, unknown>) =>
+    eta.render(`/sandbox/${name}`, { ...data, assets: assets.path });
   const send = (res: Response, name: string, data: Record<string, unknown>) => {
     res.set(HEADERS).send(render(name, data));
   };
-  return { render, send, fileOf: (name) => join(views, 'sandbox', name), headers: HEADERS, assets };
+  return { render, send, headers: HEADERS, serveAssets: assets.serve };
 }

@@ -1,4 +1,5 @@
 /** The account page: registration at an OpenID provider, plans that an operator confirms, keys, and guards. */
+
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { type Account, createAccounts } from '../../src/bin-lookup-service/accou
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-lookup-service/start.ts';
 import { createOwnBinService } from '../../src/sandbox/own-bin-lookup-service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { keys } from '../../src/shared/storage/keys.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
@@ -512,7 +514,7 @@ describe('security', () => {
       expect(headers.get('cache-control')).toBe('no-store');
       expect(headers.get('x-content-type-options')).toBe('nosniff');
     }
-    const asset = await fetch(`${site.url}/assets/bin-lookup-service.css`);
+    const asset = await fetch(`${site.url}${sharedAssets().path}/bin-lookup-service.css`);
     expect(asset.headers.get('content-type')).toContain('text/css');
   });
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAccounts } from '../../src/bin-lookup-service/accounts.ts';
 import { keyHint } from '../../src/bin-lookup-service/api-key.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-lookup-service/start.ts';
+import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
 import { freePort } from '../support/ports.ts';
 import { sendRaw } from '../support/raw-http.ts';
@@ -289,7 +290,15 @@ describe('other HTTP behaviour', () => {
     const listener = `http://127.0.0.1:${secure.env.PORT}`;
     try {
       const long = `/${'x'.repeat(9_000)}`;
-      for (const path of ['/45717360', '/999999', '/4', '/', '/account', '/assets/bin-lookup-service.css', long]) {
+      for (const path of [
+        '/45717360',
+        '/999999',
+        '/4',
+        '/',
+        '/account',
+        `${sharedAssets().path}/bin-lookup-service.css`,
+        long,
+      ]) {
         const { headers } = await send(listener + path, { headers: { host: 'bins.test' } });
         expect(headers['strict-transport-security'], path).toBe('max-age=31536000');
         expect(headers['x-content-type-options'], path).toBe('nosniff');
@@ -319,7 +328,7 @@ describe('other HTTP behaviour', () => {
       (await fetch(below.url.replace('/bins/v1', path), { headers })).status;
     expect(await status('/bins/v1/45717360')).toBe(200);
     expect(await status('/bins/v1/account', { accept: 'text/html' })).toBe(200);
-    expect(await status('/bins/v1/assets/bin-lookup-service.css')).toBe(200);
+    expect(await status(`/bins/v1${sharedAssets().path}/bin-lookup-service.css`)).toBe(200);
     for (const path of ['/45717360', '/account', '/bins/v145717360', '/bins']) expect(await status(path)).toBe(404);
     await below.close();
   });

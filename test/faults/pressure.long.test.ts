@@ -1,9 +1,11 @@
 /** F21: with too few file descriptors or too little memory, processes refuse requests, survive, and recover. */
+
 import { readdirSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
+import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { type Crowd, type CrowdUser, startCrowd } from '../support/crowd.ts';
 import { limitOpenFiles, missingPrlimit, type StoreKind } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
@@ -28,9 +30,9 @@ const PAGES = [
   '/docs',
   '/admin',
   '/nowhere',
-  '/assets/gatehouse.css',
-  '/assets/pico.css',
-  '/assets/flags/de.svg',
+  `${sharedAssets().path}/gatehouse.css`,
+  `${sharedAssets().path}/pico.css`,
+  `${sharedAssets().path}/flags/de.svg`,
 ];
 const SECONDS = LONG ? 30 : 3;
 /** A fifth of the memory that a process would otherwise use. */

@@ -1,8 +1,10 @@
 /** Real processes under load while Redis is killed, frozen, made a replica, emptied, or fails over. */
+
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
+import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { type Crowd, type CrowdUser, startCrowd } from '../support/crowd.ts';
 import type { Member } from '../support/fleet.ts';
@@ -219,7 +221,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
           expect(responses.map(({ status }) => status)).toEqual([503, 503]);
           const elapsedOthers = startStopwatch();
           expect((await crowd.callManagement(crowd.member(0), '/healthz')).status).toBe(200);
-          expect((await sendRequest(`${crowd.member(0).url}/assets/gatehouse.css`)).status).toBe(200);
+          expect((await sendRequest(`${crowd.member(0).url}${sharedAssets().path}/gatehouse.css`)).status).toBe(200);
           otherTimes.push(elapsedOthers());
         }
       } finally {

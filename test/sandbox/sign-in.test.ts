@@ -111,8 +111,11 @@ describe('signing in', () => {
     expect(policy).not.toContain('form-action');
     expect(page.body).toContain('Sandbox');
 
-    for (const asset of ['pico.min.css', 'sandbox.css', 'icon.svg']) {
-      expect((await fetch(`${client.sandbox.issuer}/assets/${asset}`)).status).toBe(200);
+    const assets = [...page.body.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, path]) => path);
+    expect(assets).toHaveLength(3);
+    for (const path of assets) {
+      const { status, headers } = await fetch(client.sandbox.issuer + path);
+      expect([status, headers.get('cache-control')]).toEqual([200, 'public, max-age=31536000, immutable']);
     }
   });
 });

@@ -1,4 +1,5 @@
 /** The container: runs the steps of the Dockerfile in an empty folder, and checks compose.yaml and docs/deploy.md. */
+
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
@@ -20,6 +21,7 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { dirname, join, matchesGlob, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/shared/config/config.ts';
+import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { LONG } from '../faults/report.ts';
@@ -373,7 +375,10 @@ describe('R90 the steps of the Dockerfile, run in an empty folder', () => {
         await expect.poll(() => checkHealth(managementPort), { ...LONG_TIMEOUT, interval: 500 }).toBe(0);
 
         const page = await fetch(`${env.PUBLIC_URL}/`, { headers: { accept: 'text/html' } });
-        expect([page.status, (await page.text()).includes(`${path}/assets/gatehouse.css`)]).toEqual([200, true]);
+        expect([page.status, (await page.text()).includes(`${path}${sharedAssets().path}/gatehouse.css`)]).toEqual([
+          200,
+          true,
+        ]);
 
         const elsewhere = otherAddresses();
         const reached = elsewhere.flatMap((host) => [port, managementPort].map((one) => isReached(host, Number(one))));

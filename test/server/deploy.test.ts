@@ -2,6 +2,7 @@
  * Runs the steps of docs/deploy.md as far as a test can, and the commands of docs/backup.md, keys.md and upgrading.md
  * for the resulting service.
  */
+
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -12,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseConnectedApps } from '../../src/gatehouse/connected-apps/app-file.ts';
 import { loadConfig } from '../../src/shared/config/config.ts';
 import { createAddressPolicy } from '../../src/shared/outbound/address-policy.ts';
+import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -527,7 +529,7 @@ describe('the nginx of step 5', () => {
       const ask2 = (path: string) =>
         sendRequestOverHttp2({ port, host: HOST, cert }, path, { 'accept-encoding': 'gzip', accept: 'text/html' });
       try {
-        for (const path of ['/assets/pico.css', '/assets/gatehouse.css']) {
+        for (const path of [`${sharedAssets().path}/pico.css`, `${sharedAssets().path}/gatehouse.css`]) {
           const { status, headers, body } = await ask2(path);
           expect([status, headers['content-encoding'], headers.vary]).toEqual([
             200,

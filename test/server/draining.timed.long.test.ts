@@ -1,7 +1,9 @@
 /** R90: two processes restarted one after the other, behind a load balancer that polls `/readyz` and never retries. */
+
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { type Fleet, type FleetUser, LOGINS, type Member, startFleet } from '../support/fleet.ts';
 import { type Haproxy, type Mode, missingHaproxy, startHaproxy } from '../support/haproxy.ts';
 import { skipWithout } from '../support/missing.ts';
@@ -118,7 +120,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
     // A page, a file, what the platform sends, and a refusal.
     for (const [path, expected] of [
       ['/', 200],
-      ['/assets/pico.css', 200],
+      [`${sharedAssets().path}/pico.css`, 200],
       ['/threads/current', 200],
       ['/nothing', 404],
     ]) {

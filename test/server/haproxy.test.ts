@@ -1,10 +1,12 @@
 /** Follows docs/haproxy.md as far as a test can: its HAProxy in front of Gatehouse, with TLS. */
+
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { type DocumentedHaproxy, startDocumentedHaproxy } from '../support/documented-haproxy.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { missingHaproxy } from '../support/haproxy.ts';
@@ -123,7 +125,7 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
 
   test('compresses only styles and scripts, and redirects port 80 to https', async () => {
     const requestHeaders = { 'accept-encoding': 'gzip', accept: 'text/html' };
-    const { headers, body } = await get('/assets/pico.css', requestHeaders);
+    const { headers, body } = await get(`${sharedAssets().path}/pico.css`, requestHeaders);
     expect([headers['content-encoding'], headers.vary]).toEqual(['gzip', expect.stringMatching(/Accept-Encoding/i)]);
     expect(gunzipSync(body).length).toBeGreaterThan(3 * body.length);
 

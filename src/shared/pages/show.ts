@@ -1,6 +1,7 @@
 /** The functions of templates (`it.show`) for texts, dates, links and small pieces of HTML. */
 import { capitalised } from '../text.ts';
 import { DAY_MS } from '../time.ts';
+import { sharedAssets } from './assets.ts';
 import type { FieldFault } from './page-data.ts';
 import { problemText, whoseText } from './problem-texts.ts';
 import { relativeTime } from './relative-time.ts';
@@ -42,6 +43,8 @@ interface CheckedHealth {
 }
 
 const SHOW = {
+  /** The path of the assets, below the base path. */
+  assets: sharedAssets().path,
   problem: problemText,
   whose: whoseText,
   healths: HEALTHS,
@@ -215,7 +218,7 @@ function cardDigits(bin: string, length = 16): string[] {
   return groups;
 }
 
-/** Returns the path of a flag below `assets`. It is built from the country code, and from no other data of a source. */
+/** Returns the path of a flag below that of the assets. It is built from the country code, and from no other data of a source. */
 function flag(alpha2: string | undefined): string {
   return alpha2 !== undefined && /^[A-Za-z]{2}$/.test(alpha2) ? `flags/${alpha2.toLowerCase()}.svg` : '';
 }

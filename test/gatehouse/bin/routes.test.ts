@@ -1,7 +1,9 @@
 /** `GET /bin/{bin}` and `POST /bin` for browsers and for programs. */
+
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createBinService } from '../../../src/bin-lookup-service/service.ts';
 import { testCards } from '../../../src/shared/bin/test-cards.ts';
+import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { withoutRandomTexts } from '../../support/random-texts.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
@@ -216,7 +218,7 @@ describe('POST /bin with the form of the page', () => {
     expect(status).toBe(200);
     expect(headers['content-type']).toBe('text/html; charset=utf-8');
     expect(body).toContain('Jyske Bank');
-    expect(body).toContain(`/assets/flags/dk.svg" alt=""`);
+    expect(body).toContain(`${sharedAssets().path}/flags/dk.svg" alt=""`);
     expect(body).toMatch(/role="img" aria-label="Card of Jyske Bank/);
   });
 

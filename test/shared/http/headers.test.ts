@@ -1,7 +1,9 @@
 /** R68 and R69: the headers of every response, whatever its status. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
 import { AT_ONCE, bindPorts, closeServer } from '../../../src/shared/http/listeners.ts';
+import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { freePort } from '../../support/ports.ts';
 import { sendRaw } from '../../support/raw-http.ts';
@@ -134,7 +136,7 @@ describe('R68 on every status', () => {
     const secure = await startSite({ env: { PUBLIC_URL: `https://${host}` } });
     try {
       const listener = `http://127.0.0.1:${secure.env.PORT}`;
-      for (const path of ['/', '/nothing', '/threads/current', '/assets/gatehouse.css', '/sign-in']) {
+      for (const path of ['/', '/nothing', '/threads/current', `${sharedAssets().path}/gatehouse.css`, '/sign-in']) {
         const { headers } = await sendRequest(listener + path, { headers: { host, ...ACCEPT_HTML } });
         expect(headers['strict-transport-security'], path).toBe(hsts);
       }
@@ -210,25 +212,32 @@ describe('R69 caches store no user data', () => {
 
   test('files of pages may be cached, and set no cookie', async () => {
     for (const file of ['gatehouse.css', 'pico.css', 'bin.js', 'icons/favicon.svg', 'flags/dk.svg']) {
-      const response = await sendRequest(`${site.url}/assets/${file}`, { headers: { cookie } });
-      expect([response.status, response.headers['cache-control']]).toEqual([200, 'public, max-age=3600']);
+      const response = await sendRequest(`${site.url}${sharedAssets().path}/${file}`, { headers: { cookie } });
+      expect([response.status, response.headers['cache-control']]).toEqual([
+        200,
+        'public, max-age=31536000, immutable',
+      ]);
       expect(response.headers['set-cookie']).toBeUndefined();
     }
     for (const path of [
-      '/assets/none.css',
-      '/assets/',
-      '/assets/..%2f..%2fpackage.json',
-      '/assets/%00',
-      '/assets/.env',
-      '/assets/icons',
-      '/assets/flags/zz.svg',
-      '/assets/flags/DK.svg',
+      '/none.css',
+      '/',
+      '',
+      '/..%2f..%2fpackage.json',
+      '/../gatehouse.css',
+      '/%00',
+      '/.env',
+      '/icons',
+      '/flags/zz.svg',
+      '/flags/DK.svg',
     ]) {
-      const response = await sendRequest(site.url + path);
+      const response = await sendRequest(site.url + sharedAssets().path + path);
       expect(response.status, path).toBeGreaterThanOrEqual(400);
       expect(response.status, path).toBeLessThan(500);
       expect(response.headers['cache-control'], path).toBe('no-store');
     }
-    expect((await sendRequest(`${site.url}/assets/gatehouse.css`, { method: 'POST' })).headers.allow).toBe('GET, HEAD');
+    expect(
+      (await sendRequest(`${site.url}${sharedAssets().path}/gatehouse.css`, { method: 'POST' })).headers.allow,
+    ).toBe('GET, HEAD');
   });
 });

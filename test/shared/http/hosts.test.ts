@@ -1,5 +1,7 @@
 /** R73: only trusted proxies can set host, scheme and sender of a request. Also: a PUBLIC_URL with a path. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { freePort } from '../../support/ports.ts';
 import { ROUTES } from '../../support/routes.ts';
@@ -188,7 +190,7 @@ describe('a PUBLIC_URL with a path', () => {
     }
     expect((await sendRequest(`${origin}/gate/house`, { headers: ACCEPT_HTML })).status).toBe(200);
     expect((await sendRequest(`${origin}/gate/housex`, { headers: ACCEPT_HTML })).status).toBe(404);
-    expect((await sendRequest(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
+    expect((await sendRequest(`${site.url}${sharedAssets().path}/gatehouse.css`)).status).toBe(200);
   });
 
   test('problem types are below the path', async () => {

@@ -1,9 +1,11 @@
 /** R77 and R78: methods without a route, and bytes that two servers could parse differently. */
+
 import { EventEmitter } from 'node:events';
 import type { Server } from 'node:http';
 import type { Request, Response } from 'express';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { plainHttp, refuseUnreadable } from '../../../src/shared/http/protocol.ts';
+import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
 import { ROUTES } from '../../support/routes.ts';
@@ -210,7 +212,7 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
     ['chunked with trailers', () => chunked('POST /bin HTTP/1.1', '2\r\n{}\r\n0\r\nX-CSRF-Token: x\r\n\r\n')],
     ['chunked to a route without a body', () => chunked('GET /session HTTP/1.1', '0\r\n\r\n')],
     ['chunked to an unknown path', () => chunked('POST /nothing HTTP/1.1', '0\r\n\r\n')],
-    ['chunked to a file', () => chunked('GET /assets/gatehouse.css HTTP/1.1', '0\r\n\r\n')],
+    ['chunked to a file', () => chunked(`GET ${sharedAssets().path}/gatehouse.css HTTP/1.1`, '0\r\n\r\n')],
   ])('%s body: 411', async (_name, bytes) => {
     const response = await sendRaw(site.url, bytes());
     expect([response.status, response.closed]).toEqual([411, true]);

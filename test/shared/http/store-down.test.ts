@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { RELAY_TOKEN_PREFIX } from '../../../src/gatehouse/relay/relay-token.ts';
+import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
 import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
 import { createUserAgent } from '../../support/browserless.ts';
@@ -76,8 +77,8 @@ describe('R65 the storage cannot be read', () => {
 
   test('files, explanations and liveness need no storage; readiness reports its loss', async () => {
     heal = breakStore();
-    expect((await sendRequest(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
-    expect((await sendRequest(`${site.url}/assets/pico.css`)).status).toBe(200);
+    expect((await sendRequest(`${site.url}${sharedAssets().path}/gatehouse.css`)).status).toBe(200);
+    expect((await sendRequest(`${site.url}${sharedAssets().path}/pico.css`)).status).toBe(200);
     expect((await sendRequest(`${site.url}/problems/not_found`)).status).toBe(200);
     expect((await sendRequest(`${site.managementUrl}/healthz`)).status).toBe(200);
     expect((await sendRequest(`${site.managementUrl}/metrics`)).status).toBe(200);
