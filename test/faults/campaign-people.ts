@@ -205,9 +205,9 @@ export function createPeople(parts: {
 
   async function signOut(person: CampaignPerson): Promise<void> {
     const { session } = person;
-    const response = await post('sign-out', '/sign-out', person, [303]);
+    const response = await post('sign-out', '/sign-out', person, [200]);
     person.session = undefined;
-    if (response?.status === 303 && session) person.endedSessions.push(session.cookie);
+    if (response?.status === 200 && session) person.endedSessions.push(session.cookie);
     await signIn(person);
   }
 

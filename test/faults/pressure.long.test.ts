@@ -124,7 +124,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       const response = await sendRequest(`${url}/sign-out`, {
         agent,
         method: 'POST',
-        headers: { ...headers, ...FORM_BODY },
+        headers: { ...headers, ...FORM_BODY, ...ACCEPT_HTML },
         body,
       });
       await limitOpenFiles(pid, 'maximum');

@@ -95,7 +95,7 @@ test('a user signs in, reads, connects, disconnects and signs out', async () => 
   await change(agent, '/connections/platform/disconnect');
   await change(agent, '/connections/platform/disconnect');
   await change(agent, '/connections/platform/disconnect', HTML);
-  await change(agent, '/connections/platform');
+  for (const accept of [ACCEPT_JSON.accept, HTML.accept]) await change(agent, '/connections/platform', { accept });
 
   for (const accept of [ACCEPT_JSON.accept, HTML.accept]) {
     await signIn(site);
@@ -104,8 +104,10 @@ test('a user signs in, reads, connects, disconnects and signs out', async () => 
     };
     await change(agent, `/sessions/${sessions.find(({ current }) => !current)?.id}/end`, { accept });
   }
-  await change(agent, '/sign-out');
-  await change((await signIn(site)).agent, '/sign-out/everywhere');
+  for (const accept of [ACCEPT_JSON.accept, HTML.accept]) {
+    for (const path of ['/sign-out', '/sign-out/everywhere'])
+      await change((await signIn(site)).agent, path, { accept });
+  }
   await change((await signIn(site, 'second@example.test')).agent, '/account/delete');
   await change((await signIn(site, 'second@example.test')).agent, '/account/delete', HTML);
 });
@@ -122,6 +124,7 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
     body: JSON.stringify({ user: userId, app: 'platform' }),
   });
   const { id: linkId, url: linkUrl } = JSON.parse(link.body);
+  await change(agent, new URL(linkUrl).pathname);
   await agent.submit(await agent.get(linkUrl), {}, { button: 'Connect' });
   await call('GET', '/connect-links');
   await call('GET', `/connect-links/${linkId}`);

@@ -1,60 +1,17 @@
 /** docs/your-front-end.md: starts its proxies unchanged except for ports, and calls its functions through them. */
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { once } from '../../src/shared/once.ts';
+import { describe, expect, test } from 'vitest';
 import { disconnect } from '../gatehouse/grants/storage-access.ts';
-import { emptyFolder, sectionOf } from '../server/shown-steps.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';
-import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { getJson, signIn } from '../support/gatehouse.ts';
 import { parseForms } from '../support/html-forms.ts';
-import { freePort } from '../support/ports.ts';
-import { startProgram } from '../support/program.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { ROUTE_TABLE } from '../support/routes.ts';
 import { ACCEPT_JSON, sendRequest } from '../support/send-request.ts';
 import { runCommand } from '../support/terminal.ts';
 import { until } from '../support/until.ts';
-
-const ROOT = join(import.meta.dirname, '..', '..');
-const text = readFileSync(join(ROOT, 'docs/your-front-end.md'), 'utf8');
-const block = (head: string) => new RegExp(`^\`\`\`${head}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? '';
-
-/** Starts the front end of a section with Gatehouse. `url`: that of the site, which serves Gatehouse below a path. */
-async function start(heading: string, file: string, command: string[]): Promise<{ site: TestSite; url: string }> {
-  const [, shownUrl = '', shownPort = ''] =
-    /`PUBLIC_URL=(http:\/\/\w[\w.]*:(\d+))\/gatehouse`/.exec(sectionOf(text, heading)) ?? [];
-  const port = String(await freePort());
-  const url = shownUrl.replace(shownPort, port);
-  const [, trusted = ''] = /^TRUSTED_PROXIES=(.+)$/m.exec(text) ?? [];
-  const site = await startSite({ env: { PUBLIC_URL: `${url}/gatehouse`, TRUSTED_PROXIES: trusted } });
-  const close = once(site.close);
-  onTestFinished(close);
-
-  const folder = emptyFolder();
-  mkdirSync(join(folder, 'public'));
-  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  const files = {
-    [file]: block(`js ${file}`)
-      .replace('3000', site.env.PORT ?? '')
-      .replace(shownPort, port),
-    // The places where Vite and Express look for it.
-    'index.html': '<p>The site</p>',
-    'public/index.html': '<p>The site</p>',
-  };
-  for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
-  const program = startProgram(command, {}, folder);
-  onTestFinished(async () => {
-    program.signal('SIGTERM');
-    await program.ended;
-  });
-  const isReady = async () => (await sendRequest(`${url}/`).catch(() => undefined))?.status === 200;
-  await Promise.race([
-    until(isReady),
-    program.ended.then(() => Promise.reject(new Error(program.stdout() + program.stderr()))),
-  ]);
-  return { site: { ...site, close }, url };
-}
+import { block, FRONT_ENDS, frontEndText, startFrontEnd } from './documented-front-end.ts';
 
 interface DocumentedFunctions {
   callGatehouse(path: string): Promise<unknown>;
@@ -74,14 +31,9 @@ function functionsAt(pageUrl: string, agent: UserAgent): DocumentedFunctions {
   return run(fetchThere, new URL(pageUrl));
 }
 
-const SITES = [
-  ['Vite', '## Vite', 'vite.config.js', ['node', 'node_modules/vite/bin/vite.js']],
-  ['Express', '## Express', 'site.mjs', ['node', 'site.mjs']],
-] as const;
-
-describe.each(SITES)('%s', (_name, heading, file, command) => {
+describe.each(Object.entries(FRONT_ENDS))('%s', (_name, frontEnd) => {
   test('a page of the site signs users in, reads their thread, sends a POST, connects again and signs out', async () => {
-    const { site, url } = await start(heading, file, [...command]);
+    const { site, url } = await startFrontEnd(frontEnd);
     const agent = createUserAgent();
     const { callGatehouse, postToGatehouse } = functionsAt(`${url}/?board=1#top`, agent);
 
@@ -120,9 +72,8 @@ describe.each(SITES)('%s', (_name, heading, file, command) => {
 });
 
 test('the Express site is at most twenty lines long, and forwards everything that a proxy must', async () => {
-  const [, heading, file, command] = SITES[1];
-  expect(block(`js ${file}`).trim().split('\n').length).toBeLessThanOrEqual(20);
-  const { site, url } = await start(heading, file, [...command]);
+  expect(block(`js ${FRONT_ENDS.express.file}`).trim().split('\n').length).toBeLessThanOrEqual(20);
+  const { site, url } = await startFrontEnd(FRONT_ENDS.express);
   const { agent } = await signIn({ url: `${url}/gatehouse` });
   const cookie = agent.cookies.header(url);
   const readThread = () => sendRequest(`${url}/gatehouse/threads/current`, { headers: { ...ACCEPT_JSON, cookie } });
@@ -159,7 +110,7 @@ test('the Express site is at most twenty lines long, and forwards everything tha
 });
 
 test('the document lists all paths of Gatehouse except the start page, for a PUBLIC_URL without a path', () => {
-  const [, paragraph = ''] = /^If `PUBLIC_URL` has no path, ([\s\S]*?)\. /m.exec(text) ?? [];
+  const [, paragraph = ''] = /^If `PUBLIC_URL` has no path, ([\s\S]*?)\. /m.exec(frontEndText) ?? [];
   const listed = [...paragraph.matchAll(/`(\/\S+)`/g)].map(([, path = '']) => path);
   const covers = (path: string) => (pattern: string) => pattern === path || pattern.startsWith(`${path}/`);
   const patterns = [...ROUTE_TABLE.map(([, pattern]) => pattern), '/assets/style.css'];
@@ -168,7 +119,7 @@ test('the document lists all paths of Gatehouse except the start page, for a PUB
 });
 
 test('the nginx lines are those of the tutorial', () => {
-  const tutorial = readFileSync(join(ROOT, 'docs/tutorial.md'), 'utf8');
+  const tutorial = readFileSync(join(import.meta.dirname, '../../docs/tutorial.md'), 'utf8');
   const lines = (block('nginx').match(/.+/g) ?? []).map((line) => line.trim()).join('\n');
   expect(lines).not.toBe('');
   expect(tutorial.replaceAll(/^ +/gm, '')).toContain(lines);

@@ -2,10 +2,12 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
+import { wantsData } from '../../shared/http/accept.ts';
 import { formField, formFields, queryField } from '../../shared/http/body.ts';
 import { holdsCardNumber } from '../../shared/http/card-numbers.ts';
 import { describeBrowser } from '../../shared/http/describe-browser.ts';
 import { described, type Operation, PAGE } from '../../shared/http/description.ts';
+import { LOCATION, seeOther, sendLocation } from '../../shared/http/location.ts';
 import { hintFields, readHints } from '../../shared/http/provider-hints.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import { type LocalSite, localPath, returnTarget } from '../../shared/http/return-path.ts';
@@ -30,14 +32,14 @@ const returnTo = z
   .describe('a local path of at most 512 characters, or one of the return URLs of the app; otherwise the start page');
 
 const SIGN_IN: Operation = {
-  summary: 'Begin a sign-in: redirects to the authorization endpoint, or shows the apps to choose from',
+  summary: 'Begin a sign-in: leads to the authorization endpoint, or shows the apps to choose from',
   query: z.object({
     app: z.string().optional().describe('id of the app to sign in with'),
     return_to: returnTo,
     step_up: z.string().optional().describe('with any value: for the stronger sign-in of the administration'),
     ...hintFields,
   }),
-  responses: { 200: PAGE, 303: {} },
+  responses: { ...LOCATION, 200: { ...LOCATION[200], ...PAGE } },
 };
 const CALLBACK: Operation = {
   summary: 'Callback: completes a sign-in or connection',
@@ -49,19 +51,22 @@ const CALLBACK: Operation = {
   }),
   responses: { 303: {} },
 };
+const connectFields = z.object({
+  scope: z.string().optional().describe('registered scopes, separated by spaces; all of them by default'),
+  return_to: returnTo,
+  ...hintFields,
+});
 const CONNECT: Operation = {
-  summary: 'Ask the user for consent: redirects to the authorization endpoint',
-  form: z.object({
-    scope: z.string().optional().describe('registered scopes, separated by spaces; all of them by default'),
-    return_to: returnTo,
-    ...hintFields,
-  }),
-  responses: { 303: {} },
+  summary: 'Ask the user for consent: leads to the authorization endpoint',
+  body: connectFields,
+  form: connectFields,
+  responses: LOCATION,
 };
 const CONNECT_BY_LINK: Operation = {
-  summary: 'Ask the user of a connect link for consent: redirects to the authorization endpoint',
+  summary: 'Ask the user of a connect link for consent: leads to the authorization endpoint',
+  body: z.object(hintFields),
   form: z.object(hintFields),
-  responses: { 303: {} },
+  responses: LOCATION,
 };
 const SIGN_OUT: Operation = {
   summary: 'Sign out here and at the provider',
@@ -71,9 +76,9 @@ const SIGN_OUT: Operation = {
       .optional()
       .describe('a local path: sign out only here, sign in with another account, and continue there'),
   }),
-  responses: { 303: {} },
+  responses: LOCATION,
 };
-const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
+const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: LOCATION };
 
 export interface SignInRoutes {
   /** Redirects to the authorization endpoint, or shows the apps to choose from. */
@@ -122,7 +127,7 @@ export function signInRoutes(parts: {
     const info = { ...requestInfo(req), browserSecret: secrets.current };
     const url = await flow.start({ ...start, returnTo, info, isNewBrowser: storedSecrets === undefined });
     browser.setBrowserSecrets(res, secrets);
-    seeOther(res, url);
+    sendLocation(req, res, url, site.origin);
   };
 
   const signOut =
@@ -135,7 +140,7 @@ export function signInRoutes(parts: {
       if (!session) {
         // The session has expired, but a pending request could still sign in. Other sites cannot clear the cookies.
         if (!isFromOtherSite(req, site.origin)) browser.clearCookies(res);
-        return res.redirect(303, signInUrl ?? site.home);
+        return sendLocation(req, res, signInUrl ?? site.home, site.origin);
       }
       const idToken = await browser.readIdToken(req);
       const signOutFacts = { userId: session.user.id, everywhere, origin: originOf(req) };
@@ -148,7 +153,7 @@ export function signInRoutes(parts: {
         events.signedOut(signOutFacts);
       }
       const url = signInUrl ?? (await flow.endSessionUrl(session.app, idToken).catch(() => undefined));
-      return res.redirect(303, url ?? site.home);
+      return sendLocation(req, res, url ?? site.home, site.origin);
     };
 
   return {
@@ -160,6 +165,10 @@ export function signInRoutes(parts: {
         const returnTo = queryField(req, 'return_to');
         // The return path is checked once an app is chosen. A card number is dropped now, before the page repeats it.
         const parameters = { ...(returnTo && !holdsCardNumber(returnTo) && { return_to: returnTo }), ...hints };
+        if (wantsData(req)) {
+          const query = new URLSearchParams(parameters);
+          return sendLocation(req, res, `${site.href}/sign-in${query.size > 0 ? `?${query}` : ''}`, site.origin);
+        }
         const signInApps = candidates.map(({ id: app, name }) => {
           const url = `${site.href}/sign-in?${new URLSearchParams({ app, ...parameters })}`;
           return { id: app, name, url, otherUrl: hints.prompt ? undefined : `${url}&prompt=select_account` };
@@ -230,11 +239,6 @@ export function signInRoutes(parts: {
     signOut: described<RequestHandler>(SIGN_OUT, signOut({ everywhere: false })),
     signOutEverywhere: described<RequestHandler>(SIGN_OUT_EVERYWHERE, signOut({ everywhere: true })),
   };
-}
-
-/** 303 without a body: no browser shows one, and negotiating its type costs more than the rest of the response. */
-function seeOther(res: Response, url: string): void {
-  res.status(303).location(url).set('Content-Length', '0').end();
 }
 
 function requestInfo(req: Request): RequestInfo {

@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { ACCEPT_JSON } from '../../support/send-request.ts';
 import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from './attempt.ts';
 
 let provider: HostileProvider;
@@ -28,14 +29,14 @@ async function mainJob(site: HostileSite): Promise<void> {
   expect(signedIn).toBe(true);
   const thread = () => getJson(agent, `${site.url}/threads/current`);
   expect(await thread()).toMatchObject({ status: 200, json: { thread: { title: 'Harbour plan' } } });
-  const post = async (path: string) =>
+  const post = async (path: string, headers = {}) =>
     agent.request(site.url + path, {
       method: 'POST',
       body: new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) }),
-      headers: { accept: 'application/json' },
+      headers,
       follow: path !== '/sign-out',
     });
-  const ended = await post('/connections/elsewhere/disconnect');
+  const ended = await post('/connections/elsewhere/disconnect', ACCEPT_JSON);
   const revoked = { disconnected: true, revocation: 'revoked', provider: { status: 200 } };
   expect(JSON.parse(ended.body)).toEqual({ id: expect.stringMatching(/^cn/), app: 'elsewhere', ...revoked });
   expect((await thread()).json.code).toBe('not_connected');

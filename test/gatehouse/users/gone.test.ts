@@ -47,8 +47,8 @@ const post = (agent: UserAgent, path: string, csrfToken: string) =>
 
 /** The callback of a connection that the user has allowed and that no browser has opened. */
 async function pendingConnection(agent: UserAgent, csrfToken: string, app = 'files'): Promise<string> {
-  const started = await post(agent, `/connections/${app}`, csrfToken);
-  return (await callbackFor(started.headers.get('location') ?? '')).href;
+  const { location } = JSON.parse((await post(agent, `/connections/${app}`, csrfToken)).body);
+  return (await callbackFor(location)).href;
 }
 
 const grantsOf = async (userId: string) => (await storage.grants.list(userId)).map(({ appId }) => appId);

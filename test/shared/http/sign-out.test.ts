@@ -121,7 +121,7 @@ describe('R57 sign-out', () => {
       const { csrfToken } = JSON.parse((await sendRequest(`${other.url}/session`, { headers: { cookie } })).body);
       const ending = sendRequest(`${other.url}/sign-out`, {
         method: 'POST',
-        headers: { cookie, ...FORM_BODY },
+        headers: { cookie, ...FORM_BODY, ...ACCEPT_HTML },
         body: `_csrf=${csrfToken}`,
       });
       const session = async () => JSON.parse((await sendRequest(`${other.url}/session`, { headers: { cookie } })).body);

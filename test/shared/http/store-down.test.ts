@@ -65,12 +65,13 @@ describe('R65 the storage cannot be read', () => {
     },
   );
 
-  test.each(['/sign-in', '/oauth/callback/platform'])('%s without a session', async (path) => {
+  test.each([
+    ['/sign-in', () => ''],
+    ['/oauth/callback/platform', (state: string) => `?state=${state}&code=c`],
+  ])('%s without a session', async (path, queryOf) => {
     const { tx, state } = await startSignIn();
     heal = breakStore();
-    const response = await sendRequest(`${site.url}${path}?state=${state}&code=c`, {
-      headers: { ...ACCEPT_JSON, cookie: tx },
-    });
+    const response = await sendRequest(site.url + path + queryOf(state), { headers: { ...ACCEPT_JSON, cookie: tx } });
     expect([response.status, JSON.parse(response.body).code]).toEqual([503, 'storage_unavailable']);
     expect(response.headers['set-cookie']).toBeUndefined();
   });

@@ -262,7 +262,7 @@ describe('R57 sign-out everywhere', () => {
   test('redirects to the home page without a session', async () => {
     const response = await sendRequest(`${site.url}/sign-out/everywhere`, {
       method: 'POST',
-      headers: FORM_BODY,
+      headers: { ...FORM_BODY, ...ACCEPT_HTML },
       body: '',
     });
     expect([response.status, response.headers.location]).toEqual([303, '/']);

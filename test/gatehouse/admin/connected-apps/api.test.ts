@@ -325,7 +325,7 @@ describe('several processes', () => {
     try {
       expect(await status()).toBe(404);
       const { json } = await call('POST', '', secondApp());
-      expect(await until(async () => (await status()) === 303)).toBeLessThan(1_000);
+      expect(await until(async () => (await status()) === 200)).toBeLessThan(1_000);
       await call('DELETE', `/second?version=${json.version}`, undefined, elsewhere);
       expect(await until(async () => (await status(site.url)) === 404)).toBeLessThan(1_000);
     } finally {
