@@ -9,14 +9,12 @@ import {
   type Grant,
   hasUsableToken,
   healthOf,
-  isRefreshDue,
   type RefreshFailure,
   type StoredGrant,
-  spreadOf,
 } from './grant.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
-import type { Refresher } from './refresh.ts';
+import { needsToken, type Refresher } from './refresh.ts';
 import type { InServiceShare } from './service-share.ts';
 
 /** Expected failures are results; only errors of the storage are thrown. */
@@ -89,7 +87,7 @@ export function createAccessTokens(parts: {
     const stored = await grants.load(userId, app, prefetched);
     await missing.announce(app, stored);
     const current = toResult(stored, clock(), rejected);
-    if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
+    if (!stored || 'unreadable' in stored || !needsToken(stored.grant, rejected, clock())) return current;
     const refreshed = inServiceShare(app, service, () => refresher.refresh({ userId, app, rejected })).then((done) => {
       if (done) return toResult(done.value, clock(), rejected);
       return current.kind === 'token' ? current : NO_SLOT;
@@ -118,21 +116,6 @@ export function createAccessTokens(parts: {
       }
     },
   };
-}
-
-/** True if a request for an access token needs no refresh, or none is possible. */
-export function needsNoRefresh(
-  stored: StoredGrant | undefined,
-  rejected: string | undefined,
-  now: number,
-  userId: string,
-): boolean {
-  if (!stored || 'unreadable' in stored) return true;
-  const { grant } = stored;
-  if (grant.failure?.kind === 'reconnect_needed') return true;
-  if (grant.accessToken === rejected || !hasUsableToken(grant, now)) return false;
-  // The spread costs a hash of the user id, so it is computed only for a token that may be due.
-  return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
 }
 
 /** The result for a service that gets no slot of the provider in time (R134). */

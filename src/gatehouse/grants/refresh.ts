@@ -290,12 +290,21 @@ export function ifDue(
   if (grant.failure?.kind === 'reconnect_needed') return undefined;
   if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
   if (isNarrowed(request)) return grant.refreshToken === undefined ? undefined : stored;
-  const needsToken =
-    isRefused(grant, rejected, now) || !hasUsableToken(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
   // A refresh token in the journal replaces the one in the grant, which is spent.
   const hasEntryToClose = grant.refresh && (closesJournal || grant.refresh.received !== undefined);
   const needsCheck = idleSince !== undefined && isIdle(grant, idleSince);
-  return needsToken || hasEntryToClose || needsCheck ? stored : undefined;
+  return needsToken(grant, rejected, now) || hasEntryToClose || needsCheck ? stored : undefined;
+}
+
+/**
+ * True if a request for the access token needs a refresh: the token is refused or no longer usable, or will expire
+ * soon.
+ */
+export function needsToken(grant: Grant, rejected: string | undefined, now: number): boolean {
+  if (grant.failure?.kind === 'reconnect_needed') return false;
+  if (isRefused(grant, rejected, now) || !hasUsableToken(grant, now)) return true;
+  // The spread costs a hash of the user id, so it is computed only for a token that may be due.
+  return isRefreshDue(grant, now, 1) && isRefreshDue(grant, now, spreadOf(grant.userId));
 }
 
 /** True if the refresh token was last used before that time. Importing a token counts as a use. */

@@ -1,7 +1,6 @@
 /** Whether a stored grant is due for a refresh, and how a journal entry is closed. */
 import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
-import { needsNoRefresh } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { checkedAtOf, notCheckedSince } from '../../../src/gatehouse/grants/connection.ts';
 import type { Grant, RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
 import {
@@ -9,6 +8,7 @@ import {
   isIdle,
   isRefused,
   mayHaveUnsavedResponse,
+  needsToken,
   type RefreshRequest,
   refreshTimes,
 } from '../../../src/gatehouse/grants/refresh.ts';
@@ -88,22 +88,15 @@ describe('a grant is due for a call to the provider', () => {
   });
 
   test.each<[string, boolean, Partial<Grant>, string?]>([
-    ['with a fresh access token', true, {}],
-    ['with one that the platform refused', false, {}, 'at1'],
-    ['with another than the platform refused', true, {}, 'at0'],
-    ['with an expired one', false, EXPIRED],
-    ['with one that is about to expire', false, { expiresAt: NOW + 30_000 }],
-    ['with one that only other users would have refreshed by now', true, { expiresAt: NOW + 74_000 }],
-    ['that has ended', true, { ...EXPIRED, ...ENDED }],
-  ])('needs no refresh for a request for its token, %s: %s', (_words, none, changes, rejected) => {
-    expect(needsNoRefresh(stored(changes), rejected, NOW, 'u1')).toBe(none);
-  });
-
-  test('needs no refresh if it cannot be read', () => {
-    expect([needsNoRefresh(undefined, undefined, NOW, 'u1'), needsNoRefresh(UNREADABLE, 'at1', NOW, 'u1')]).toEqual([
-      true,
-      true,
-    ]);
+    ['with a fresh access token', false, {}],
+    ['with one that the platform refused', true, {}, 'at1'],
+    ['with another than the platform refused', false, {}, 'at0'],
+    ['with an expired one', true, EXPIRED],
+    ['with one that is about to expire', true, { expiresAt: NOW + 30_000 }],
+    ['with one that only other users would have refreshed by now', false, { expiresAt: NOW + 74_000 }],
+    ['that has ended', false, { ...EXPIRED, ...ENDED }],
+  ])('needs a refresh for a request for its token, %s: %s', (_words, isNeeded, changes, rejected) => {
+    expect(needsToken(grantOf(changes), rejected, NOW)).toBe(isNeeded);
   });
 });
 
