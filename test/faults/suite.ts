@@ -278,7 +278,7 @@ function defineTests(kind: StoreKind): void {
       expect(await statuses(other)).toEqual(ALL_GOOD);
       expect(usesBy(other)).toBe(others + 1);
       expect(await fleet.health(fleet.member(2), other)).toEqual({ health: 'active', cause: null });
-      await until(async () => (await fleet.storage.grants.listOpenRefreshes()).length === 0);
+      await until(async () => (await fleet.storage.grants.listUnfinishedRefreshes()).length === 0);
       // The log is written in batches.
       await until(() => fleet.output().includes('response_lost'));
       return undefined;

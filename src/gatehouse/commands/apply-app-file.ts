@@ -10,7 +10,7 @@ import { eventOfChange } from '../admin/connected-apps/changes.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
 import { failedOutcome } from '../audit/outcome.ts';
 import { parseConnectedApps } from '../connected-apps/app-file.ts';
-import { type AppStep, applyApps, planApps } from '../connected-apps/apply.ts';
+import { applyApps, type PlannedApp, planApps } from '../connected-apps/apply.ts';
 import type { CountSetAside } from '../connected-apps/change-rules.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { createGrantStore } from '../grants/grant-store.ts';
@@ -22,7 +22,7 @@ import type { Terminal } from './terminal.ts';
 
 export interface ApplyResult {
   applied: boolean;
-  apps: { app: string; action: AppStep['action']; changed: readonly string[] }[];
+  apps: { app: string; action: PlannedApp['action']; changed: readonly string[] }[];
   faults: readonly string[];
 }
 
@@ -55,10 +55,10 @@ export async function applyAppFile(
         countSetAside: (...of: Parameters<CountSetAside>) => countSetAside(store, grants, ...of),
       };
       const plan = await planApps({ ...applyParts, apps: apps.list(), examine: outbound.examine }, parsed.apps);
-      const steps = plan.steps.map(({ app: { id }, action, changed }) => ({ app: id, action, changed }));
+      const plannedApps = plan.apps.map(({ app: { id }, action, changed }) => ({ app: id, action, changed }));
       const applied = plan.faults.length === 0 && !dryRun;
-      if (applied) await applyAudited(store, plan.steps, (changes) => applyApps(applyParts, changes));
-      return { applied, apps: steps, faults: plan.faults };
+      if (applied) await applyAudited(store, plan.apps, (changes) => applyApps(applyParts, changes));
+      return { applied, apps: plannedApps, faults: plan.faults };
     } finally {
       await close();
     }
@@ -72,10 +72,10 @@ export async function applyAppFile(
  */
 export async function applyAudited(
   store: Store,
-  steps: readonly AppStep[],
-  apply: (steps: readonly AppStep[]) => Promise<string[] | undefined>,
+  apps: readonly PlannedApp[],
+  apply: (apps: readonly PlannedApp[]) => Promise<string[] | undefined>,
 ): Promise<void> {
-  const changes = steps.filter(({ action }) => action !== 'leave');
+  const changes = apps.filter(({ action }) => action !== 'leave');
   if (changes.length === 0) return;
   const revertedIds = await auditedByOperator(store, changes.map(entryOf), async () => {
     const ids = await apply(changes);
@@ -86,14 +86,14 @@ export async function applyAudited(
   const error = conflict(
     `The file changes the provider or hosts of ${revertedIds.join(', ')}, but a user has connected in the meantime, so this was reverted. All other apps were applied.`,
   );
-  for (const step of changes.filter(({ app }) => revertedIds.includes(app.id)))
-    await auditOperator(store, { ...entryOf(step), outcome: failedOutcome(error) });
+  for (const change of changes.filter(({ app }) => revertedIds.includes(app.id)))
+    await auditOperator(store, { ...entryOf(change), outcome: failedOutcome(error) });
   throw error;
 }
 
 const conflict = (detail: string) => new AppError('version_conflict', { detail });
 
-function entryOf({ app, action, changed }: AppStep): Pick<AuditEntry, 'event' | 'target' | 'facts'> {
+function entryOf({ app, action, changed }: PlannedApp): Pick<AuditEntry, 'event' | 'target' | 'facts'> {
   const target = { kind: 'connected_app', id: app.id, name: app.name };
   if (action === 'create') return { event: 'connected_app.created', target };
   return { event: eventOfChange(app, changed), target, facts: { changed } };

@@ -20,9 +20,9 @@ export async function checkBackup(
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   const backup = await withProgress(terminal, 'Checking', size, async (advance) => {
     const reading = readBackup(file, advance);
-    let step = await reading.next();
-    for (; !step.done; step = await reading.next()) keys?.scan(step.value);
-    return step.value;
+    let part = await reading.next();
+    for (; !part.done; part = await reading.next()) keys?.scan(part.value);
+    return part.value;
   });
   await keys?.check(backup, lostKeys);
   return backup;

@@ -19,7 +19,7 @@ export async function writeWholeFile<T>(
   if (!replace && existsSync(file)) throw alreadyExists(file);
   const draft = `${file}.${randomUUID().slice(0, 8)}.part`;
   // Errors name the file, since the user does not know the draft.
-  const named = <R>(step: Promise<R>): Promise<R> => step.catch((error: unknown) => throwNamed(error, file));
+  const named = <R>(work: Promise<R>): Promise<R> => work.catch((error: unknown) => throwNamed(error, file));
   const handle = await named(open(draft, 'wx', 0o600));
   try {
     const result = await work((text) => named(handle.writeFile(text)));

@@ -14,7 +14,7 @@ import {
 } from './change-rules.ts';
 import { addressFaults } from './registration-rules.ts';
 
-export interface AppStep {
+export interface PlannedApp {
   app: ConnectedApp;
   action: 'create' | 'change' | 'leave';
   /** Names of the fields that a change affects. */
@@ -24,7 +24,7 @@ export interface AppStep {
 }
 
 export interface AppPlan {
-  steps: readonly AppStep[];
+  apps: readonly PlannedApp[];
   /** One sentence for each fault, which names the app and the field. A plan with faults must not be applied. */
   faults: readonly string[];
 }
@@ -47,7 +47,7 @@ export async function planApps(
   const otherApps = parts.apps.filter(({ id }) => changeable.every((app) => app.id !== id));
   const appsAfter = [...otherApps, ...changeable];
 
-  const planOne = async (app: ConnectedApp): Promise<{ step?: AppStep; faults: string[] }> => {
+  const planOne = async (app: ConnectedApp): Promise<{ planned?: PlannedApp; faults: string[] }> => {
     const refuse = (detail: string) => ({ faults: [`${app.id}: ${detail}`] });
     if (registry.isFromFile(app.id)) return refuse('it is in CONNECTED_APPS_FILE. Change it there.');
     if (await registry.isUnreadable(app.id))
@@ -61,12 +61,12 @@ export async function planApps(
     const secret = before?.app.clientSecret === app.clientSecret ? undefined : app.clientSecret;
     const changed = before ? changedFields(before.app, app, secret) : [];
     const action = before === undefined ? 'create' : changed.length > 0 ? 'change' : 'leave';
-    return { step: { app, action, changed, before }, faults: faults.map((fault) => inWords(app.id, fault)) };
+    return { planned: { app, action, changed, before }, faults: faults.map((fault) => inWords(app.id, fault)) };
   };
 
   const results = await Promise.all(planned.map(planOne));
   return {
-    steps: results.flatMap(({ step }) => (step ? [step] : [])),
+    apps: results.flatMap(({ planned }) => (planned ? [planned] : [])),
     faults: results.flatMap(({ faults }) => faults),
   };
 }
@@ -78,10 +78,10 @@ export async function planApps(
  */
 export async function applyApps(
   parts: { registry: Pick<AppRegistry, 'putAll' | 'find' | 'replace'>; countSetAside: CountSetAside },
-  steps: readonly AppStep[],
+  apps: readonly PlannedApp[],
 ): Promise<string[] | undefined> {
   const { registry, countSetAside } = parts;
-  const changes = steps.filter(({ action }) => action !== 'leave');
+  const changes = apps.filter(({ action }) => action !== 'leave');
   const isPut = await registry.putAll(
     changes.map(({ app: { clientSecret, ...registration }, before }) => {
       const enteredSecret = clientSecret === before?.app.clientSecret ? undefined : clientSecret;

@@ -79,10 +79,10 @@ export interface GrantStore {
    * Adds the grant to the list of grants that may have an open refresh, which is read after a restart. Only the journal
    * entry of the grant shows whether one is open.
    */
-  addOpenRefresh(userId: string, appId: string): Promise<void>;
+  addUnfinishedRefresh(userId: string, appId: string): Promise<void>;
 
-  removeOpenRefresh(userId: string, appId: string): Promise<void>;
-  listOpenRefreshes(): Promise<ListedConnection[]>;
+  removeUnfinishedRefresh(userId: string, appId: string): Promise<void>;
+  listUnfinishedRefreshes(): Promise<ListedConnection[]>;
 
   /**
    * Checks that the store can save the responses of this many concurrent refreshes. If this rejects, the provider must
@@ -232,16 +232,16 @@ export function createGrantStore(parts: {
       return true;
     },
 
-    async addOpenRefresh(userId, appId) {
-      await store.write([{ index: keys.openRefreshes, add: memberOf({ userId, appId }), score: clock() }]);
+    async addUnfinishedRefresh(userId, appId) {
+      await store.write([{ index: keys.unfinishedRefreshes, add: memberOf({ userId, appId }), score: clock() }]);
     },
 
-    async removeOpenRefresh(userId, appId) {
-      await store.write([{ index: keys.openRefreshes, remove: memberOf({ userId, appId }) }]);
+    async removeUnfinishedRefresh(userId, appId) {
+      await store.write([{ index: keys.unfinishedRefreshes, remove: memberOf({ userId, appId }) }]);
     },
 
-    async listOpenRefreshes() {
-      return (await allMembers(store, keys.openRefreshes)).map(connectionOf);
+    async listUnfinishedRefreshes() {
+      return (await allMembers(store, keys.unfinishedRefreshes)).map(connectionOf);
     },
 
     assertWritable: createWritableCheck(store),

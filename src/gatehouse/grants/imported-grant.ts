@@ -69,8 +69,8 @@ export function createGrantImports(parts: {
         const id = reusedId(stored, imported) ?? newId;
         if (!isAnnounced) {
           await onNew(id);
-          // If the process ends before the check, the next start checks the grant, as for an open refresh.
-          await grants.addOpenRefresh(userId, app.id);
+          // If the process ends before the check, the next start checks the grant, as for an unfinished refresh.
+          await grants.addUnfinishedRefresh(userId, app.id);
           isAnnounced = true;
         }
         const writes = await imported.conditions();

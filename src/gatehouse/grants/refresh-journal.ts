@@ -11,7 +11,7 @@ import type { GrantStore } from './grant-store.ts';
 /** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */
 export interface RefreshCall {
   app: ConnectedApp;
-  /** The stored grant, with an open journal entry. */
+  /** The stored grant, with its journal entry. */
   grant: Grant;
   version: number;
   fence: Fence | undefined;
@@ -38,8 +38,8 @@ const REMOVE_PAUSE_MS = 100;
 type CallRequest = Pick<RefreshCall, 'app' | 'rejected' | 'scopes' | 'resource'>;
 
 export interface RefreshJournal {
-  /** Opens the entry of a call. Returns undefined if another write changed the grant first. */
-  openEntry(request: CallRequest, stored: ReadableGrant, fence: Fence): Promise<RefreshCall | undefined>;
+  /** Writes the entry of a call. Returns undefined if another write changed the grant first. */
+  writeEntry(request: CallRequest, stored: ReadableGrant, fence: Fence): Promise<RefreshCall | undefined>;
 }
 
 export function createRefreshJournal(grants: GrantStore, clock: () => number): RefreshJournal {
@@ -54,9 +54,9 @@ export function createRefreshJournal(grants: GrantStore, clock: () => number): R
     const receivedTokens =
       earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
     const updatedGrant = { ...stored.grant, ...receivedTokens, refresh: { startedAt, received: undefined } };
-    await grants.addOpenRefresh(userId, appId);
+    await grants.addUnfinishedRefresh(userId, appId);
     if (!(await grants.save(updatedGrant, stored.version, { fence }))) return undefined;
-    // Loaded again, since the holder of an expired lease may have stored newer tokens and left this entry open.
+    // Loaded again, since the holder of an expired lease may have stored newer tokens and left this entry.
     const current = await grants.loadStored(userId, appId);
     if (!current || 'unreadable' in current || current.grant.refresh?.startedAt !== startedAt) return undefined;
     const { grant, version } = current;
@@ -80,7 +80,7 @@ export function createRefreshJournal(grants: GrantStore, clock: () => number): R
   };
 
   return {
-    async openEntry(request, stored, fence) {
+    async writeEntry(request, stored, fence) {
       const startedAt = clock();
       try {
         return await writeEntry(request, stored, fence, startedAt);

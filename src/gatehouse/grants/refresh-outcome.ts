@@ -52,7 +52,7 @@ export interface RefreshOutcomes {
   saveReceivedToken(call: RefreshCall, refreshToken: string): Promise<RefreshCall>;
 
   /** Saves the outcome and returns the grant as stored afterwards. */
-  saveOutcome(opened: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
+  saveOutcome(begun: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
 
   /**
    * Saves why a grant without a refresh token no longer works.
@@ -226,8 +226,8 @@ export function createRefreshOutcomes(parts: {
       return result?.saved ? { ...call, ...result.stored } : call;
     },
 
-    async saveOutcome(opened, outcome) {
-      const call = 'reason' in outcome ? { ...opened, reason: outcome.reason } : opened;
+    async saveOutcome(begun, outcome) {
+      const call = 'reason' in outcome ? { ...begun, reason: outcome.reason } : begun;
       switch (outcome.kind) {
         case 'tokens':
           return isNarrowed(call) ? saveRefreshToken(call, outcome.response) : saveResponse(call, outcome.response);
@@ -246,7 +246,7 @@ export function createRefreshOutcomes(parts: {
           const { reason, retryAfterSeconds, unsent, limited } = outcome;
           const cause = limited ? 'provider_limited' : 'provider_unavailable';
           if (unsent || !NO_RESPONSE.has(reason)) return saveFailure(call, 'passing', cause, retryAfterSeconds);
-          // Without a response the journal entry stays open: the provider may have spent the refresh token.
+          // Without a response the journal entry stays: the provider may have spent the refresh token.
           const grant = failedGrant(call, call.grant, 'passing', 'provider_unavailable', retryAfterSeconds);
           return (await saveOrLoad(call, grant, call.fence)).stored;
         }

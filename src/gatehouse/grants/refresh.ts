@@ -34,7 +34,7 @@ export interface RefreshRequest {
    * since.
    */
   rejected?: string | undefined;
-  /** Refreshes a grant with an open journal entry even if none is due, so that the entry is closed. */
+  /** Refreshes a grant that has a journal entry even if none is due, so that the entry is removed. */
   closesJournal?: boolean;
   /** Refreshes a grant that has been idle since before this time, even if none is due. */
   idleSince?: number | undefined;
@@ -110,7 +110,7 @@ export interface Refresher {
    */
   attempt(request: RefreshRequest): Promise<Refreshed>;
 
-  /** Refreshes each grant that a killed process left with an open journal entry. */
+  /** Refreshes each grant that a killed process left with a journal entry. */
   refreshInterrupted(findApp: (appId: string) => ConnectedApp | undefined): Promise<void>;
 
   /**
@@ -197,7 +197,7 @@ export function createRefresher(parts: {
         return { stored: await outcomes.saveNotRefreshable({ app, ...due, fence, lostEntry: undefined }, usable) };
       }
       if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
-      const call = await journal.openEntry(request, due, fence);
+      const call = await journal.writeEntry(request, due, fence);
       if (call) return callProvider(call);
       // Another write changed the grant first, such as a key rotation that sealed it again: start over with that grant.
     }
@@ -215,10 +215,10 @@ export function createRefresher(parts: {
     }
   };
 
-  const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
-    const { app, grant, scopes, resource } = opened;
+  const callProvider = async (begun: RefreshCall): Promise<Refreshed> => {
+    const { app, grant, scopes, resource } = begun;
     // Saving a new refresh token gives the grant another version, which the later writes of this call need.
-    let call = opened;
+    let call = begun;
     const startedAt = performance.now();
     const response = await provider.refresh(app, {
       refreshToken: grant.refreshToken ?? '',
@@ -231,15 +231,15 @@ export function createRefresher(parts: {
     });
     const seconds = Math.round(performance.now() - startedAt) / 1000;
     const outcome = rejectOtherSubject(app, grant, response);
-    const reason = 'reason' in outcome ? outcome.reason : isNarrowed(opened) ? 'for a narrower token' : undefined;
+    const reason = 'reason' in outcome ? outcome.reason : isNarrowed(begun) ? 'for a narrower token' : undefined;
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     const host = providerHostOf(app);
     const repeated = outcome.kind !== 'tokens' && grant.failure !== undefined ? true : undefined;
     const ids = { userId: grant.userId, app: app.id, connection: grant.id };
     events.refreshEnded({ ...ids, outcome: name, reason, repeated, host, seconds });
     const stored = await outcomes.saveOutcome(call, outcome);
-    // A stale entry in the list of open refreshes costs one read at the next start.
-    if (hasNoOpenEntry(stored)) await grants.removeOpenRefresh(grant.userId, app.id).catch(() => undefined);
+    // A stale entry in the list of unfinished refreshes costs one read at the next start.
+    if (hasNoEntry(stored)) await grants.removeUnfinishedRefresh(grant.userId, app.id).catch(() => undefined);
     return isReplaced(grant, stored) ? { stored } : { stored, outcome };
   };
 
@@ -247,15 +247,15 @@ export function createRefresher(parts: {
   let interrupted: Promise<void> = Promise.resolve();
 
   const refreshInterrupted = async (findApp: (appId: string) => ConnectedApp | undefined): Promise<void> => {
-    const openRefreshes = await grants.listOpenRefreshes();
+    const unfinishedRefreshes = await grants.listUnfinishedRefreshes();
     const refreshOne = async ({ userId, appId }: { userId: string; appId: string }) => {
       const app = findApp(appId);
       const stored = app && (await refresh({ userId, app, closesJournal: true }));
-      if (hasNoOpenEntry(stored)) await grants.removeOpenRefresh(userId, appId);
+      if (hasNoEntry(stored)) await grants.removeUnfinishedRefresh(userId, appId);
     };
     // A grant whose lease is taken, or whose refresh fails, must not delay the others.
     const options = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_INTERRUPTED };
-    await workByKey(openRefreshes, options, (connection) =>
+    await workByKey(unfinishedRefreshes, options, (connection) =>
       isStopping ? undefined : refreshOne(connection).catch(() => undefined),
     );
   };
@@ -329,8 +329,8 @@ export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number)
   return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }
 
-/** True if the journal has no open entry for the grant. */
-function hasNoOpenEntry(stored: StoredGrant | undefined): boolean {
+/** True if the journal has no entry for the grant. */
+function hasNoEntry(stored: StoredGrant | undefined): boolean {
   return !stored || ('grant' in stored && !stored.grant.refresh);
 }
 

@@ -227,7 +227,7 @@ export const keys = {
   lastUse: (userId: string, appId: string) => `last-use:{${userId}}:${appId}`,
   refreshLease: (userId: string, appId: string) => `refresh-lease:{${userId}}:${appId}`,
   narrowing: (userId: string, appId: string, relayTokenId: string) => `narrowing:{${userId}}:${appId}:${relayTokenId}`,
-  openRefreshes: 'open-refreshes',
+  unfinishedRefreshes: 'open-refreshes',
   grants: (userId: string) => `grants:{${userId}}`,
   connectionId: (id: string) => `connection-id:{${id}}`,
   observation: (appId: string) => `observation:{${appId}}`,

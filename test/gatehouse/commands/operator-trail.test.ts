@@ -64,8 +64,8 @@ test.each([
 });
 
 test('R88 writes a second entry only for the app whose change was reverted', async () => {
-  const steps = ['one', 'two'].map((id) => ({ app: { ...PLATFORM, id }, action: 'change', changed: ['issuer'] }));
-  await expect(applyAudited(store, steps as never, async () => ['two'])).rejects.toMatchObject({
+  const apps = ['one', 'two'].map((id) => ({ app: { ...PLATFORM, id }, action: 'change', changed: ['issuer'] }));
+  await expect(applyAudited(store, apps as never, async () => ['two'])).rejects.toMatchObject({
     code: 'version_conflict',
     detail: expect.stringMatching(
       /hosts of two, but a user has connected in the meantime.* All other apps were applied/,

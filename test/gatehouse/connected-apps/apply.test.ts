@@ -1,7 +1,7 @@
 /** Applies a file of apps to the registered ones: the plan with every fault, and the single write. */
 import { describe, expect, test } from 'vitest';
 import type { RegisteredApp } from '../../../src/gatehouse/connected-apps/app-registry.ts';
-import { type AppStep, applyApps, planApps } from '../../../src/gatehouse/connected-apps/apply.ts';
+import { applyApps, type PlannedApp, planApps } from '../../../src/gatehouse/connected-apps/apply.ts';
 import type { AddressRule } from '../../../src/shared/outbound/address-policy.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 
@@ -36,7 +36,7 @@ function plan(
   );
 }
 const actions = async (...given: Parameters<typeof plan>) =>
-  (await plan(...given)).steps.map(({ app, action, changed }) => [app.id, action, changed]);
+  (await plan(...given)).apps.map(({ app, action, changed }) => [app.id, action, changed]);
 
 describe('a plan', () => {
   test('creates what is new, changes what differs, and leaves the rest', async () => {
@@ -57,16 +57,16 @@ describe('a plan', () => {
   });
 
   test('drops a secret that the method does not use', async () => {
-    const { steps } = await plan([appOf('a', { tokenEndpointAuthMethod: 'none' })]);
-    expect(steps.map(({ app }) => app.clientSecret)).toEqual([undefined]);
+    const { apps } = await plan([appOf('a', { tokenEndpointAuthMethod: 'none' })]);
+    expect(apps.map(({ app }) => app.clientSecret)).toEqual([undefined]);
   });
 
   test('refuses an app of CONNECTED_APPS_FILE, and one whose record cannot be opened', async () => {
-    const { steps, faults } = await plan([appOf('a'), appOf('b'), appOf('c')], [], {
+    const { apps, faults } = await plan([appOf('a'), appOf('b'), appOf('c')], [], {
       inFile: ['a'],
       unreadable: ['b'],
     });
-    expect(steps.map(({ app }) => app.id)).toEqual(['c']);
+    expect(apps.map(({ app }) => app.id)).toEqual(['c']);
     expect(faults).toEqual([
       'a: it is in CONNECTED_APPS_FILE. Change it there.',
       'b: the stored app cannot be opened, because its key is lost. Delete it in the administration first.',
@@ -107,7 +107,7 @@ describe('a plan', () => {
 
 test('creates and changes the apps in one write, and preserves unchanged secrets', async () => {
   const before = (app: ConnectedApp) => ({ app, version: 7 }) as RegisteredApp;
-  const step = (action: AppStep['action'], app: ConnectedApp, there?: ConnectedApp): AppStep => ({
+  const planned = (action: PlannedApp['action'], app: ConnectedApp, there?: ConnectedApp): PlannedApp => ({
     ...{ app, action, changed: [], before: there && before(there) },
   });
   type Wanted = Parameters<Parameters<typeof applyApps>[0]['registry']['putAll']>[0];
@@ -116,14 +116,14 @@ test('creates and changes the apps in one write, and preserves unchanged secrets
     putAll: async (wanted: Wanted) => written.push(wanted) > 0,
     ...{ find: async () => undefined, replace: async () => undefined },
   };
-  const steps = [
-    step('create', appOf('new')),
-    step('leave', appOf('same'), appOf('same')),
-    step('change', appOf('named', { name: 'Renamed' }), appOf('named')),
-    step('change', appOf('keyed', { clientSecret: 's2' }), appOf('keyed')),
-    step('change', appOf('open', { tokenEndpointAuthMethod: 'none', clientSecret: undefined }), appOf('open')),
+  const apps = [
+    planned('create', appOf('new')),
+    planned('leave', appOf('same'), appOf('same')),
+    planned('change', appOf('named', { name: 'Renamed' }), appOf('named')),
+    planned('change', appOf('keyed', { clientSecret: 's2' }), appOf('keyed')),
+    planned('change', appOf('open', { tokenEndpointAuthMethod: 'none', clientSecret: undefined }), appOf('open')),
   ];
-  expect(await applyApps({ registry, countSetAside: async () => 0 }, steps)).toEqual([]);
+  expect(await applyApps({ registry, countSetAside: async () => 0 }, apps)).toEqual([]);
   expect(written).toEqual([
     [
       expect.objectContaining({

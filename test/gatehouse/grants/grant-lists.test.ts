@@ -60,14 +60,14 @@ const usersOf = async (state?: Parameters<ConnectionIndex['page']>[0]['state']) 
   (await index.page({ limit: 9, ...(state && { state }) })).items.map(({ userId }) => userId);
 
 test('a refresh is listed from its start to its end', async () => {
-  await grants.addOpenRefresh('u1', 'platform');
-  await grants.addOpenRefresh('u"2', 'platform');
-  expect(await grants.listOpenRefreshes()).toEqual([
+  await grants.addUnfinishedRefresh('u1', 'platform');
+  await grants.addUnfinishedRefresh('u"2', 'platform');
+  expect(await grants.listUnfinishedRefreshes()).toEqual([
     { userId: 'u1', appId: 'platform' },
     { userId: 'u"2', appId: 'platform' },
   ]);
-  await grants.removeOpenRefresh('u1', 'platform');
-  expect(await grants.listOpenRefreshes()).toEqual([{ userId: 'u"2', appId: 'platform' }]);
+  await grants.removeUnfinishedRefresh('u1', 'platform');
+  expect(await grants.listUnfinishedRefreshes()).toEqual([{ userId: 'u"2', appId: 'platform' }]);
 });
 
 test('finds connections of one app in one state after a page of others', async () => {

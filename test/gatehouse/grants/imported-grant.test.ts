@@ -39,11 +39,11 @@ function imports(
   { isGone = false, isRegistered = true } = {},
 ) {
   const onNew = vi.fn(async (_id: string) => undefined);
-  const addOpenRefresh = vi.fn(async () => undefined);
+  const addUnfinishedRefresh = vi.fn(async () => undefined);
   const save = vi.fn(async (_grant: Grant, _version: number) => (saved.shift() ? 1 : undefined));
   const remove = vi.fn(async () => true);
   const loadStored = async () => before.shift();
-  const grants = { loadStored, save, remove, addOpenRefresh } as unknown as GrantStore;
+  const grants = { loadStored, save, remove, addUnfinishedRefresh } as unknown as GrantStore;
   const { seal } = createGrantImports({
     grants,
     isRegistered: async () => isRegistered,
@@ -51,12 +51,12 @@ function imports(
     clock: () => NOW,
   });
   const conditions = async () => (isGone ? undefined : CONDITIONS);
-  return { seal: () => seal({ ...IMPORTED, conditions }, onNew), onNew, addOpenRefresh, save, remove };
+  return { seal: () => seal({ ...IMPORTED, conditions }, onNew), onNew, addUnfinishedRefresh, save, remove };
 }
 
 describe('a refresh token', () => {
   test('is stored as an unchecked connection', async () => {
-    const { seal, onNew, addOpenRefresh, save } = imports([undefined]);
+    const { seal, onNew, addUnfinishedRefresh, save } = imports([undefined]);
     expect(await seal()).toBeUndefined();
     expect(save.mock.calls).toEqual([
       [
@@ -72,7 +72,7 @@ describe('a refresh token', () => {
       ],
     ]);
     expect(onNew.mock.calls).toEqual([[save.mock.calls[0]?.[0].id]]);
-    expect(addOpenRefresh.mock.calls).toEqual([['u1', 'platform']]);
+    expect(addUnfinishedRefresh.mock.calls).toEqual([['u1', 'platform']]);
   });
 
   test.each<[string, StoredGrant, unknown]>([
@@ -130,7 +130,7 @@ describe('a refresh token', () => {
     expect(await overtaken.seal()).toEqual({ kind: 'already_connected' });
     const won = imports([undefined, stored({ failure: ended })], [false, true]);
     expect(await won.seal()).toBeUndefined();
-    expect([won.onNew.mock.calls.length, won.addOpenRefresh.mock.calls.length]).toEqual([1, 1]);
+    expect([won.onNew.mock.calls.length, won.addUnfinishedRefresh.mock.calls.length]).toEqual([1, 1]);
     expect(won.save.mock.calls.map(([, version]) => version)).toEqual([0, 4]);
   });
 

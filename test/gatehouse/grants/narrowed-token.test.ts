@@ -115,7 +115,7 @@ describe('a narrower token', () => {
     });
     expect(calls).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
     expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt2', refresh: undefined });
-    expect(await grants.listOpenRefreshes()).toEqual([]);
+    expect(await grants.listUnfinishedRefreshes()).toEqual([]);
   });
 
   test('is returned from the cache for equal requests, also after the refresh token was rotated', async () => {
@@ -341,7 +341,7 @@ describe('no narrower token is issued', () => {
       respond = async () => ({ kind: 'unclear_refusal', reason });
       expect(await token()).toEqual({ kind: 'unsupported' });
       expect(await read()).toMatchObject({ failure: undefined, refresh: undefined });
-      expect(await grants.listOpenRefreshes()).toEqual([]);
+      expect(await grants.listUnfinishedRefreshes()).toEqual([]);
     },
   );
 
@@ -394,12 +394,12 @@ describe('after a refresh that a kill interrupted', () => {
 
   test('a start closes every open refresh, even if an app no longer exists and one refresh fails', async () => {
     await stored({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
-    await grants.addOpenRefresh('u1', APP.id);
-    await grants.addOpenRefresh('u1', 'gone');
-    await grants.addOpenRefresh('u2', APP.id);
+    await grants.addUnfinishedRefresh('u1', APP.id);
+    await grants.addUnfinishedRefresh('u1', 'gone');
+    await grants.addUnfinishedRefresh('u2', APP.id);
     respond = async () => tokens('at3', 'rt3');
     await refresher.refreshInterrupted((id) => (id === APP.id ? APP : undefined));
-    expect(await grants.listOpenRefreshes()).toEqual([]);
+    expect(await grants.listUnfinishedRefreshes()).toEqual([]);
     expect(await read()).toMatchObject({ refreshToken: 'rt3', refresh: undefined });
     expect(calls.map(({ refreshToken }) => refreshToken)).toEqual(['rt2']);
   });

@@ -673,11 +673,11 @@ test('R38: a refresh without a response stays in the list of open refreshes unti
   await stored();
   respond = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
   await token();
-  expect(await grants.listOpenRefreshes()).toEqual([{ userId: 'u1', appId: APP.id }]);
+  expect(await grants.listUnfinishedRefreshes()).toEqual([{ userId: 'u1', appId: APP.id }]);
   now += 120_000;
   respond = async () => tokens('at2', 'rt2');
   await token();
-  expect(await grants.listOpenRefreshes()).toEqual([]);
+  expect(await grants.listUnfinishedRefreshes()).toEqual([]);
 });
 
 test('R130 a refresh that was not sent leaves no open entry, so a refusal of the next one has the cause grant_refused', async () => {
@@ -685,7 +685,7 @@ test('R130 a refresh that was not sent leaves no open entry, so a refusal of the
   respond = async () => ({ kind: 'unavailable', reason: 'connection', retryAfterSeconds: undefined, unsent: true });
   await token();
   expect((await read()).refresh).toBeUndefined();
-  expect(await grants.listOpenRefreshes()).toEqual([]);
+  expect(await grants.listUnfinishedRefreshes()).toEqual([]);
   now += 120_000;
   respond = async () => ({ kind: 'refused' });
   await token();
@@ -823,7 +823,7 @@ describe('the result of a request for a token', () => {
   test('R90: close starts no interrupted refresh, and waits for those in flight', async () => {
     for (let n = 0; n < 30; n += 1) {
       await stored(`u${n}`, { refresh: { startedAt: now - 100_000, received: undefined } });
-      await grants.addOpenRefresh(`u${n}`, APP.id);
+      await grants.addUnfinishedRefresh(`u${n}`, APP.id);
     }
     respond = async (refreshToken) => {
       await new Promise((resolve) => setTimeout(resolve, 100));
@@ -1186,7 +1186,7 @@ describe('R39: a refusal after a refresh without a response', () => {
 test('R38: a refresh succeeds even if it cannot be removed from the list of open refreshes', async () => {
   await stored();
   respond = async () => tokens('at2', 'rt2');
-  const removeOpenRefresh = vi.spyOn(grants, 'removeOpenRefresh').mockRejectedValue(new Error('no store'));
+  const removeUnfinishedRefresh = vi.spyOn(grants, 'removeUnfinishedRefresh').mockRejectedValue(new Error('no store'));
   expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at2' });
-  expect(removeOpenRefresh).toHaveBeenCalledOnce();
+  expect(removeUnfinishedRefresh).toHaveBeenCalledOnce();
 });

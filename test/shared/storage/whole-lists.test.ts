@@ -67,9 +67,9 @@ describe('a list of 1,001 items', () => {
   });
 
   test('has all open refreshes', async () => {
-    const open = ids.map((id, score) => ({ index: keys.openRefreshes, add: JSON.stringify(['u1', id]), score }));
+    const open = ids.map((id, score) => ({ index: keys.unfinishedRefreshes, add: JSON.stringify(['u1', id]), score }));
     expect(await store.write(open)).toBeDefined();
     const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
-    expect((await grants.listOpenRefreshes()).map(({ appId }) => appId)).toEqual(ids);
+    expect((await grants.listUnfinishedRefreshes()).map(({ appId }) => appId)).toEqual(ids);
   });
 });

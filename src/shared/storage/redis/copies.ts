@@ -12,9 +12,9 @@ import { scanNames } from './walk.ts';
 
 type CopyMethods = 'dump' | 'load' | 'logIdAt' | 'clear';
 
-/** Keys of one tag that are read in one step. Small enough not to delay other commands of Redis. */
-const KEYS_PER_STEP = 64;
-const STEPS_AT_ONCE = 64;
+/** Keys of one tag that are read together. Small enough not to delay other commands of Redis. */
+const KEYS_PER_GROUP = 64;
+const GROUPS_AT_ONCE = 64;
 /** Indexes with more members, and all logs, are read in pages of this size. */
 const PAGE = 1_000;
 /** Writes that are sent at once: few enough that all are on disk before the deadline of a command. */
@@ -58,8 +58,8 @@ async function* dump(parts: RedisParts): AsyncGenerator<CopyItem[]> {
       const read = (options: PageOptions) => retryWhileUnavailable(() => readLog(log, options));
       for await (const entries of allPages(read, PAGE)) yield entries.map((entry) => ({ log, ...entry }));
     }
-    for (const steps of inBatches(list.inSteps(KEYS_PER_STEP))) {
-      const results = await Promise.all(steps.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
+    for (const groups of inBatches(list.inGroups(KEYS_PER_GROUP))) {
+      const results = await Promise.all(groups.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
       const items = results.flatMap((result) => result.items);
       if (items.length > 0) yield items;
       for (const index of results.flatMap((result) => result.largeIndexes)) {
@@ -94,7 +94,7 @@ function* inBatches<T>(items: Iterable<T>): Generator<T[]> {
   let batch: T[] = [];
   for (const item of items) {
     batch.push(item);
-    if (batch.length < STEPS_AT_ONCE) continue;
+    if (batch.length < GROUPS_AT_ONCE) continue;
     yield batch;
     batch = [];
   }

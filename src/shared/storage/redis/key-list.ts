@@ -54,14 +54,14 @@ export function createKeyList() {
       }
     },
     /**
-     * Returns all keys, in steps of one tag and at most `maxKeys` keys. Lists come after the records that they list:
+     * Returns all keys, in groups of one tag and at most `maxKeys` keys. Lists come after the records that they list:
      * last in their tag, and after all other tags if their tag has only lists. May be called only once.
      * @throws AppError `internal` if the file cannot grow
      */
-    *inSteps(maxKeys: number): Generator<string[]> {
+    *inGroups(maxKeys: number): Generator<string[]> {
       try {
-        yield* stepsOf(firstRows(), maxKeys);
-        yield* stepsOf(selectDeferred.iterate() as Iterable<unknown> as Iterable<Row>, maxKeys);
+        yield* groupsOf(firstRows(), maxKeys);
+        yield* groupsOf(selectDeferred.iterate() as Iterable<unknown> as Iterable<Row>, maxKeys);
       } catch (error) {
         throw fileError(error);
       }
@@ -70,18 +70,18 @@ export function createKeyList() {
   };
 }
 
-function* stepsOf(rows: Iterable<Row>, maxKeys: number): Generator<string[]> {
+function* groupsOf(rows: Iterable<Row>, maxKeys: number): Generator<string[]> {
   let tag = '';
-  let step: string[] = [];
+  let group: string[] = [];
   for (const row of rows) {
-    if (step.length > 0 && (row.tag !== tag || step.length === maxKeys)) {
-      yield step;
-      step = [];
+    if (group.length > 0 && (row.tag !== tag || group.length === maxKeys)) {
+      yield group;
+      group = [];
     }
     tag = row.tag;
-    step.push(row.key);
+    group.push(row.key);
   }
-  if (step.length > 0) yield step;
+  if (group.length > 0) yield group;
 }
 
 function fileError(cause: unknown): AppError {

@@ -1,12 +1,12 @@
 /**
  * The thread that copies the log into the database file and restarts the log, with its own connections. Each message
- * names a step. Each reply has the result of the step, or the message and the SQLite result code of its error.
+ * names a phase. Each reply has the result of the phase, or the message and the SQLite result code of its error.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { connect } from './database.ts';
 import { BEGIN_GENERATION, TOUCH } from './log-state.ts';
 
-export type CheckpointStep = 'copy' | 'restart' | 'close';
+export type CheckpointPhase = 'copy' | 'restart' | 'close';
 export type CheckpointReply = { milliseconds: number } & (
   | { result: boolean }
   | { message: string; errcode: number | undefined }
@@ -29,7 +29,7 @@ const checkpoint = (mode: 'NOOP' | 'PASSIVE' | 'RESTART') => {
   return { busy: Number(busy), frames: Number(log), copied: Number(checkpointed) };
 };
 
-const STEPS: Record<CheckpointStep, () => boolean> = {
+const PHASES: Record<CheckpointPhase, () => boolean> = {
   /**
    * Copies the present content of the log while writers continue. If the log was copied completely, the next writer
    * would restart it; the reader prevents that until `restart`.
@@ -64,12 +64,12 @@ const STEPS: Record<CheckpointStep, () => boolean> = {
   },
 };
 
-parentPort?.on('message', (step: CheckpointStep) => {
+parentPort?.on('message', (phase: CheckpointPhase) => {
   const startedAt = performance.now();
   const milliseconds = () => performance.now() - startedAt;
   let reply: CheckpointReply;
   try {
-    const result = STEPS[step]();
+    const result = PHASES[phase]();
     reply = { result, milliseconds: milliseconds() };
   } catch (error) {
     if (reader.isOpen && reader.isTransaction) reader.exec('ROLLBACK');

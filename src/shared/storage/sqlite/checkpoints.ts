@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
-import type { CheckpointReply, CheckpointStep } from './checkpoint-worker.ts';
+import type { CheckpointPhase, CheckpointReply } from './checkpoint-worker.ts';
 import { FlushFault, isDeviceFault } from './faults.ts';
 import type { LogFlush } from './log-flush.ts';
 import type { SqliteWriter } from './writer.ts';
@@ -70,7 +70,7 @@ export function createCheckpoints(parts: {
   const copyLog = async () => {
     const failure = flush.failure();
     worker ??= startThread(file, {
-      onStep: flush.checkpointed,
+      onPhase: flush.checkpointed,
       onEnd(cause) {
         worker = undefined;
         // During a checkpoint, `begin` reports the cause.
@@ -134,14 +134,14 @@ export function createCheckpoints(parts: {
 }
 
 interface CheckpointThread {
-  run(step: CheckpointStep): Promise<boolean>;
+  run(phase: CheckpointPhase): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** @param handlers `onStep`: called after each step; `onEnd`: called when the thread has ended for any reason */
+/** @param handlers `onPhase`: called after each phase; `onEnd`: called when the thread has ended for any reason */
 function startThread(
   file: string,
-  { onStep, onEnd }: { onStep: (milliseconds: number) => void; onEnd: (error: Error) => void },
+  { onPhase, onEnd }: { onPhase: (milliseconds: number) => void; onEnd: (error: Error) => void },
 ): CheckpointThread {
   const thread = new Worker(new URL('./checkpoint-worker.ts', import.meta.url), { workerData: file });
   // While the thread works, a write or a close waits for it and keeps the process alive.
@@ -156,7 +156,7 @@ function startThread(
   };
   thread.on('message', (reply: CheckpointReply) => {
     const nextReply = pendingReplies.shift();
-    onStep(reply.milliseconds);
+    onPhase(reply.milliseconds);
     if ('result' in reply) nextReply?.resolve(reply.result);
     else nextReply?.reject(Object.assign(new Error(reply.message), { errcode: reply.errcode }));
   });
@@ -167,11 +167,11 @@ function startThread(
       resolve();
     });
   });
-  const run = (step: CheckpointStep) => {
+  const run = (phase: CheckpointPhase) => {
     if (endError) return Promise.reject(endError);
     const reply = Promise.withResolvers<boolean>();
     pendingReplies.push(reply);
-    thread.postMessage(step);
+    thread.postMessage(phase);
     return reply.promise;
   };
   return {

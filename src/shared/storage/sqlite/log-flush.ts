@@ -16,9 +16,9 @@ const MAX_PROBE_WAIT_MS = 2_000;
 const MAX_WAIT_MS = 10_000;
 
 export interface FlushObserver {
-  /** Called after each flush of the log and each step of a checkpoint, which flushes up to twice; failures included. */
+  /** Called after each flush of the log and each phase of a checkpoint, which flushes up to twice; failures included. */
   flushed(seconds: number, by: 'flush' | 'checkpoint'): void;
-  /** Called at most once a minute after a flush, or a step of a checkpoint, of more than half a second. */
+  /** Called at most once a minute after a flush, or a phase of a checkpoint, of more than half a second. */
   flushedSlowly(facts: { file: string; milliseconds: number }): void;
 }
 
@@ -43,7 +43,7 @@ export interface LogFlush {
    * file, flushed there, and restarted.
    */
   restored(fault: FlushFault): void;
-  /** Reports the duration of a step of a checkpoint, which makes its own flushes. */
+  /** Reports the duration of a phase of a checkpoint, which makes its own flushes. */
   checkpointed(milliseconds: number): void;
   /** Resolves once no write waits for a flush. */
   idle(): Promise<void>;

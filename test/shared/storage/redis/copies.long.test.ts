@@ -60,9 +60,9 @@ test('lists come after the records that they list: last in their tag, or after a
   list.add(['sessions-of-sid:{a}', 'b:{t}', 'sessions-of:{t}', 'd:{t}', 'e'], false);
   list.add(['c:{t}', 'users:{users}', 'a:{t}'], true);
   list.add(['d:{t}'], false);
-  const steps = [...list.inSteps(3)];
+  const groups = [...list.inGroups(3)];
   list.close();
-  expect(steps).toEqual([
+  expect(groups).toEqual([
     ['e'],
     ['b:{t}', 'd:{t}', 'a:{t}'],
     ['c:{t}', 'sessions-of:{t}'],
