@@ -5,9 +5,20 @@ import { expectFitsWindow } from './journey.ts';
 
 /** WCAG 2.2, levels A and AA, and the best practices of axe. */
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-const SCREENS = [1440, 360].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
-/** Two looks that cover each width and each scheme once. */
-const TWO_SCREENS = SCREENS.filter(({ width, scheme }) => (width === 1440) === (scheme === 'light'));
+const [WIDE_LIGHT, WIDE_DARK, NARROW_LIGHT, NARROW_DARK] = [
+  { width: 1440, scheme: 'light' },
+  { width: 1440, scheme: 'dark' },
+  { width: 360, scheme: 'light' },
+  { width: 360, scheme: 'dark' },
+] as const;
+const SCREENS: readonly Screen[] = [WIDE_LIGHT, WIDE_DARK, NARROW_LIGHT, NARROW_DARK];
+/** Two screens that cover each width and each scheme once. */
+const TWO_SCREENS: readonly Screen[] = [WIDE_LIGHT, NARROW_DARK];
+
+interface Screen {
+  width: number;
+  scheme: 'light' | 'dark';
+}
 
 interface Violation {
   id: string;
@@ -16,18 +27,18 @@ interface Violation {
 
 /**
  * Needs a context with `bypassCSP`, because axe adds a style.
- * @param checkedScreens the looks in which axe runs; the page must fit in all looks
+ * @param checkedScreens the screens on which axe runs; the page must fit on all screens
  * @returns a line for each violation on the current page
  */
 export async function violationsOn(page: Page, checkedScreens = SCREENS): Promise<string[]> {
   await page.evaluate(axe.source);
   const lines: string[] = [];
-  for (const look of SCREENS) {
-    const { width, scheme } = look;
+  for (const screen of SCREENS) {
+    const { width, scheme } = screen;
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
     await expectFitsWindow(page);
-    if (!checkedScreens.includes(look)) continue;
+    if (!checkedScreens.includes(screen)) continue;
     const options = JSON.stringify({ runOnly: RULES, resultTypes: ['violations'], preload: false });
     const { violations } = (await page.evaluate(`axe.run(document, ${options})`)) as { violations: Violation[] };
     for (const { id, nodes } of violations) {
@@ -38,7 +49,7 @@ export async function violationsOn(page: Page, checkedScreens = SCREENS): Promis
   return lines;
 }
 
-/** @returns the violations on each of these pages, in the wide light and the narrow dark look */
+/** @returns the violations on each of these pages, on the wide light and the narrow dark screen */
 export async function violationsAt(page: Page, urls: readonly string[]): Promise<string[]> {
   const lines: string[] = [];
   for (const url of urls) {

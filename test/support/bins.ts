@@ -12,11 +12,15 @@ export function bin(digits: string): Bin {
 
 /** Appends the check digit of ISO/IEC 7812-1 annex B. */
 export function withCheckDigit(digits: string): string {
-  const sum = [...digits].reverse().reduce((total, digit, index) => {
-    const value = Number(digit) * (index % 2 === 0 ? 2 : 1);
-    return total + (value > 9 ? value - 9 : value);
-  }, 0);
-  return `${digits}${(10 - (sum % 10)) % 10}`;
+  let sum = 0;
+  for (const [index, digit] of [...digits].reverse().entries()) {
+    const isDoubled = index % 2 === 0;
+    const value = isDoubled ? Number(digit) * 2 : Number(digit);
+    // The digits of a doubled value are added: 14 counts as 1 + 4.
+    sum += value > 9 ? value - 9 : value;
+  }
+  const checkDigit = (10 - (sum % 10)) % 10;
+  return `${digits}${checkDigit}`;
 }
 
 export function datasetOf(...entries: DatasetEntry[]): Dataset {

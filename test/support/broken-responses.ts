@@ -23,7 +23,7 @@ function redirect(code: number): BrokenResponse {
   return (res, { trapUrl }) => void res.writeHead(code, { location: `${trapUrl}/redirected` }).end();
 }
 
-/** Valid so far but far too long, so that the reader's limit must stop it. */
+/** Spaces before a valid body, far more than any limit allows, so the reader must stop. */
 const huge: BrokenResponse = (res) => {
   const chunk = Buffer.alloc(1024 * 1024, ' ');
   let sent = 0;

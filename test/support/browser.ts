@@ -74,17 +74,18 @@ export async function openContext(
   const context = await browser.newContext({ locale: 'en-US', ...options });
   context.setDefaultTimeout(LONG_TIMEOUT.timeout);
   const errors: string[] = [];
-  const note = (text: string) => {
+  const addError = (text: string) => {
     if (!expected.test(text)) errors.push(text);
   };
   context.on('console', (message) => {
-    if (message.type() === 'error' || message.type() === 'warning') note(`${message.page()?.url()}: ${message.text()}`);
+    if (message.type() === 'error' || message.type() === 'warning')
+      addError(`${message.page()?.url()}: ${message.text()}`);
   });
-  context.on('weberror', (error) => note(`uncaught: ${error.error().message}`));
+  context.on('weberror', (error) => addError(`uncaught: ${error.error().message}`));
   context.on('requestfailed', (request) => {
     // A request that a navigation aborts has not failed.
     if (request.failure()?.errorText === 'net::ERR_ABORTED') return;
-    if (/\/assets\//.test(request.url())) note(`failed: ${request.url()}`);
+    if (/\/assets\//.test(request.url())) addError(`failed: ${request.url()}`);
   });
   const page = await context.newPage();
   return { context, errors, page };

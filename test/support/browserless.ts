@@ -27,7 +27,7 @@ export interface UserAgent {
   get(url: string, options?: RequestOptions): Promise<Page>;
   request(url: string, options?: RequestOptions): Promise<Page>;
   /** Follows the first link with this text. Fails if there is none. */
-  follow(page: Page, words: string): Promise<Page>;
+  follow(page: Page, text: string): Promise<Page>;
   /**
    * Fills and submits the first form that has all of `fields` and, if given, a button with this text. Fails with a list
    * of the forms if none fits.

@@ -18,13 +18,18 @@ export function runningChildIds(): number[] {
 /** Returns the ids of all descendants of these processes. */
 export function processesBelow(...parents: number[]): number[] {
   const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' });
-  const rows = table
+  const processes = table
     .trim()
     .split('\n')
-    .map((row) => row.trim().split(/\s+/).map(Number));
-  const below = (parent: number): number[] =>
-    rows.filter(([, ppid]) => ppid === parent).flatMap(([child = 0]) => [child, ...below(child)]);
-  return parents.flatMap(below);
+    .map((row) => {
+      const [pid = 0, parent = 0] = row.trim().split(/\s+/).map(Number);
+      return { pid, parent };
+    });
+  const descendantsOf = (ancestor: number): number[] => {
+    const children = processes.filter(({ parent }) => parent === ancestor);
+    return children.flatMap(({ pid }) => [pid, ...descendantsOf(pid)]);
+  };
+  return parents.flatMap(descendantsOf);
 }
 
 function endAll(): void {

@@ -21,7 +21,8 @@ export async function startDocumentedHaproxy(
   const file = join(directory, 'haproxy.cfg');
   writeFileSync(file, settings, { mode: 0o600 });
   const haproxy = killOnExit(spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] }));
-  let [log, errors] = ['', ''];
+  let log = '';
+  let errors = '';
   haproxy.stdout.on('data', (text: Buffer) => {
     log += text;
   });

@@ -213,7 +213,7 @@ export async function startDeployment<Provider extends { close(): Promise<void> 
   };
   let storage: SharedStorage | undefined;
   try {
-    if (storeKindOf(env) !== options.kind) throw new Error(`These settings are not those of ${options.kind}.`);
+    if (storeKindOf(env) !== options.kind) throw new Error(`These settings are not for ${options.kind}.`);
     await Promise.all(members.map((member) => member.start()));
     storage = await openSharedStorage(env);
   } catch (error) {

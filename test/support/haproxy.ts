@@ -35,12 +35,16 @@ export async function startHaproxy(
   certificate?: Certificate,
 ): Promise<Haproxy> {
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-haproxy-'));
-  const [http, tcp, https, stats] = [await freePort(), await freePort(), await freePort(), await freePort()];
-  const [pem, socket] = [join(directory, 'certificate.pem'), join(directory, 'socket')];
+  const http = await freePort();
+  const tcp = await freePort();
+  const https = await freePort();
+  const stats = await freePort();
+  const pem = join(directory, 'certificate.pem');
+  const socket = join(directory, 'socket');
   const writeCertificate = ({ key, cert }: Certificate) => writeFileSync(pem, cert + key, { mode: 0o600 });
   if (certificate) writeCertificate(certificate);
   const lines = servers.map(
-    ({ port, managementPort }, at) => `  server s${at} 127.0.0.1:${port} check port ${managementPort}`,
+    ({ port, managementPort }, index) => `  server s${index} 127.0.0.1:${port} check port ${managementPort}`,
   );
   const listen = (mode: Mode, port: number) => [
     `listen ${mode}`,

@@ -69,7 +69,11 @@ function chosenOf(options: string): string {
 
 export function attributesOf(head: string): Map<string, string> {
   const matches = head.matchAll(/([^\s=/>"']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g);
-  return new Map([...matches].map(([, name = '', a, b, c]) => [name.toLowerCase(), decode(a ?? b ?? c ?? '')]));
+  const attributes = new Map<string, string>();
+  for (const [, name = '', doubleQuoted, singleQuoted, unquoted] of matches) {
+    attributes.set(name.toLowerCase(), decode(doubleQuoted ?? singleQuoted ?? unquoted ?? ''));
+  }
+  return attributes;
 }
 
 function textOf(html: string): string {

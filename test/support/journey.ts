@@ -54,8 +54,13 @@ export async function expectFitsWindow(page: Page): Promise<void> {
   expect(widths.content, `${page.url()} is wider than its window`).toBeLessThanOrEqual(widths.window);
 }
 
-/** The last look stays: a page that checks the width only while it loads is then tested on a phone. */
-const SCREENS = [1440, 360].flatMap((width) => (['dark', 'light'] as const).map((scheme) => ({ width, scheme })));
+/** The last screen stays set, so a page that reads the width only while it loads is then tested on a phone. */
+const SCREENS = [
+  { width: 1440, scheme: 'dark' },
+  { width: 1440, scheme: 'light' },
+  { width: 360, scheme: 'dark' },
+  { width: 360, scheme: 'light' },
+] as const;
 
 /** Expects that the page fits a wide screen and a small phone, dark and light. */
 export async function checkOnAllScreens(page: Page, name: string): Promise<void> {

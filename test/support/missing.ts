@@ -29,7 +29,8 @@ export default class RemarksReporter implements Reporter {
     // The other reporters print their summary at the same time.
     await new Promise((resolve) => setImmediate(resolve));
     for (const test of this.#retried) process.stdout.write(`Passed only at the second attempt: ${test}\n`);
-    const total = [...this.#skipped.values()].reduce((sum, count) => sum + count, 0);
+    let total = 0;
+    for (const count of this.#skipped.values()) total += count;
     if (total === 0) return;
     const programs = [...this.#skipped].map(([program, count]) => `${program} (${count})`).sort();
     process.stdout.write(

@@ -49,11 +49,8 @@ export async function startOperator(site: TestGatehouse, folder: string): Promis
   };
   const server = createServer(async (req, res) => {
     const args = (await text(req)).trimEnd().split('\n');
-    const result = await standIns[(req.url ?? '').slice(1)]?.(args).catch((error: unknown) => ({
-      status: 1,
-      stdout: '',
-      stderr: String(error),
-    }));
+    const standIn = standIns[(req.url ?? '').slice(1)];
+    const result = await standIn?.(args).catch((error: unknown) => ({ status: 1, stdout: '', stderr: String(error) }));
     if (result?.status) res.writeHead(500).end(result.stdout + result.stderr);
     else res.end(result?.stdout);
   }).listen(0, '127.0.0.1');

@@ -52,7 +52,7 @@ const EMPTY = /^[-|#: ]*$/;
 export function outlineOf(html: string, part: 'main' | 'body' = 'main'): string {
   const [, title = ''] = /<title>(.*?)<\/title>/s.exec(html) ?? [];
   const [inner = html] = new RegExp(`<${part}\\b.*</${part}>`, 's').exec(html) ?? [];
-  const drawn = inner.replaceAll(/<svg\b.*?<\/svg>/gs, ' ');
+  const withoutDrawings = inner.replaceAll(/<svg\b.*?<\/svg>/gs, ' ');
   const lines: string[] = [];
   const addresses: string[] = [];
   let line = '';
@@ -61,7 +61,7 @@ export function outlineOf(html: string, part: 'main' | 'body' = 'main'): string 
     if (!EMPTY.test(text)) lines.push(text);
     line = '';
   };
-  for (const [whole, close, tag, head = ''] of drawn.matchAll(/<(\/?)([a-z0-9]+)\b([^>]*)>|[^<]+/g)) {
+  for (const [whole, close, tag, head = ''] of withoutDrawings.matchAll(/<(\/?)([a-z0-9]+)\b([^>]*)>|[^<]+/g)) {
     if (tag === undefined) {
       line += decode(whole);
     } else if (close === '/') {

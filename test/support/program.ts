@@ -58,7 +58,9 @@ export function startProgram(command: string[], env: Record<string, string>, cwd
         };
         watchers.add(check);
         check();
-        void ended.then(({ status }) => reject(new Error(`It ended with ${status} first: ${out}${err}`)));
+        void ended.then(({ status }) =>
+          reject(new Error(`The process ended with ${status} before it printed "${text}": ${out}${err}`)),
+        );
       }),
     signal: (name, to = pid) => void process.kill(to, name),
     ended,

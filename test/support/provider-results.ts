@@ -29,11 +29,11 @@ const END = '<!-- End -->\n';
 
 /** Replaces the results in the document. */
 export function insertResults(document: string, results: readonly Result[]): string {
-  const [before, rest = ''] = document.split(BEGIN);
-  const [, after] = rest.split(END);
-  if (after === undefined) throw new Error('The document has no place for the results.');
+  const [textBefore, textFromTable = ''] = document.split(BEGIN);
+  const [, textAfter] = textFromTable.split(END);
+  if (textAfter === undefined) throw new Error('The document has no place for the results.');
   const table = [HEADINGS, HEADINGS.map(() => '---'), ...results.map(cells)].map(tableRow).join('\n');
-  return `${before}${BEGIN}${table}\n${END}${after}`;
+  return `${textBefore}${BEGIN}${table}\n${END}${textAfter}`;
 }
 
 const tableRow = (texts: readonly string[]) => `| ${texts.join(' | ')} |`;

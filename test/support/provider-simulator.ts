@@ -65,7 +65,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   const codes = new Map<string, Code>();
   const grants: Grant[] = [];
   const counts = { refreshes: 0, revocations: 0 };
-  let [isKnown, accepted] = [false, CLIENT.secret];
+  let hasConsented = false;
+  let acceptedSecret = CLIENT.secret;
   let refusedRefresh = profile.refusedRefresh;
 
   const server = createServer((req, res) => {
@@ -108,8 +109,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     const error = authorizationError(request);
     const code = randomUUID();
     if (error === undefined) {
-      codes.set(code, { request, hasRefreshToken: profile.issuesRefreshToken(request, isKnown) });
-      isKnown = true;
+      codes.set(code, { request, hasRefreshToken: profile.issuesRefreshToken(request, hasConsented) });
+      hasConsented = true;
     }
     const issuer = profile.sendsIssuer ? { iss: toLoopback(String(document.issuer)) } : {};
     const parameters = { ...(error === undefined ? { code } : { error }), ...profile.callback, ...issuer };
@@ -145,8 +146,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   function authenticatesClient({ headers }: IncomingMessage, form: URLSearchParams): boolean {
     const methods = profile.clientAuthentication ?? ['client_secret_basic', 'client_secret_post'];
     const [, basic = ''] = /^Basic (.+)$/.exec(headers.authorization ?? '') ?? [];
-    const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT.id}:${accepted}`;
-    const isPost = form.get('client_id') === CLIENT.id && form.get('client_secret') === accepted;
+    const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT.id}:${acceptedSecret}`;
+    const isPost = form.get('client_id') === CLIENT.id && form.get('client_secret') === acceptedSecret;
     return (isBasic && methods.includes('client_secret_basic')) || (isPost && methods.includes('client_secret_post'));
   }
 
@@ -242,7 +243,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
       for (const grant of grants) grant.isAlive = false;
     },
     acceptSecret(secret = CLIENT.secret) {
-      accepted = secret;
+      acceptedSecret = secret;
     },
     refreshes: () => counts.refreshes,
     revocations: () => counts.revocations,

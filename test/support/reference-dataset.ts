@@ -3,13 +3,13 @@ import type { DatasetEntry } from '../../src/shared/bin/dataset-builder.ts';
 
 /** Prefers the most digits, then the narrowest range, then the last entry. */
 export function findByScan(entries: readonly DatasetEntry[], digits: string): DatasetEntry | undefined {
-  let best: DatasetEntry | undefined;
+  let bestEntry: DatasetEntry | undefined;
   for (const entry of entries) {
     const head = digits.slice(0, entry.start.length);
     const fits = head.length === entry.start.length && entry.start <= head && head <= entry.end;
-    if (fits && (!best || !isBetter(best, entry))) best = entry;
+    if (fits && (!bestEntry || !isBetter(bestEntry, entry))) bestEntry = entry;
   }
-  return best;
+  return bestEntry;
 }
 
 function isBetter(best: DatasetEntry, entry: DatasetEntry): boolean {
@@ -29,21 +29,25 @@ interface SharedFacts {
 
 /** For ranges of 8 or more digits: reads every entry for every BIN, and tests each number of the BIN. */
 export function factsByScan(entries: readonly DatasetEntry[], digits: string): SharedFacts | undefined {
-  const [low, high] = [Number(digits.padEnd(11, '0')), Number(digits.padEnd(11, '9'))];
+  const low = Number(digits.padEnd(11, '0'));
+  const high = Number(digits.padEnd(11, '9'));
   const ranges = entries.map((entry) => {
-    const [from, to] = [Number(entry.start.padEnd(11, '0')), Number(entry.end.padEnd(11, '9'))];
-    return { entry, from, to, inside: from <= high && to >= low && (from > low || to < high) };
+    const from = Number(entry.start.padEnd(11, '0'));
+    const to = Number(entry.end.padEnd(11, '9'));
+    const overlaps = from <= high && to >= low;
+    const containsWholeBin = from <= low && to >= high;
+    return { entry, from, to, dividesBin: overlaps && !containsWholeBin };
   });
-  const inside = ranges.filter((range) => range.inside);
+  const inside = ranges.filter((range) => range.dividesBin);
   const size = high - low + 1;
   // Among the ranges that contain the whole BIN, the narrowest applies.
-  const around = findByScan(
+  const enclosingEntry = findByScan(
     ranges.map(({ entry, from, to }) => {
       return { ...entry, start: String(Math.ceil(from / size)), end: String(Math.floor((to + 1) / size) - 1) };
     }),
     digits,
   );
-  if (inside.length === 0) return around && { facts: factsInCommon([around]), coversWholeBin: true };
+  if (inside.length === 0) return enclosingEntry && { facts: factsInCommon([enclosingEntry]), coversWholeBin: true };
   if (digits.length < 8) {
     const longer = Array.from('0123456789', (digit) => factsByScan(entries, digits + digit));
     const defined = longer.filter((share) => share !== undefined);
@@ -56,8 +60,8 @@ export function factsByScan(entries: readonly DatasetEntry[], digits: string): S
   const covered = numbers.every((number) => inside.some(({ from, to }) => from <= number && number <= to));
   const insideEntries = inside.map(({ entry }) => entry);
   return {
-    facts: factsInCommon(around ? [...insideEntries, around] : insideEntries),
-    coversWholeBin: around !== undefined || covered,
+    facts: factsInCommon(enclosingEntry ? [...insideEntries, enclosingEntry] : insideEntries),
+    coversWholeBin: enclosingEntry !== undefined || covered,
   };
 }
 

@@ -6,7 +6,7 @@ import { StartRefused } from '../../src/shared/errors.ts';
 /** Returns the message and the log. @throws Error if a server with these settings starts, or fails in another way */
 export async function refusalOf(env: Record<string, string>): Promise<string> {
   const { isRefusal, text } = await failureOf(env);
-  if (!isRefusal) throw new Error('It was not refused.', { cause: text });
+  if (!isRefusal) throw new Error('The start was not refused.', { cause: text });
   return text;
 }
 
@@ -21,6 +21,6 @@ export async function failureOf(env: Record<string, string>): Promise<{ isRefusa
     (gatehouse) => gatehouse.close(),
     (error: unknown) => error,
   );
-  if (!(failure instanceof Error)) throw new Error('It started.');
+  if (!(failure instanceof Error)) throw new Error('The server started.');
   return { isRefusal: failure instanceof StartRefused, text: `${failure.message}\n${logged}` };
 }

@@ -14,11 +14,12 @@ export interface RoundTrips {
 
 /** Commands that are sent together count as one round trip. The server must not be used by other work. */
 export async function roundTrips(redis: RedisServer, work: () => Promise<void>): Promise<RoundTrips> {
-  const arrivals = () => Number(/total_reads_processed:(\d+)/.exec(redis.sendCommand('INFO', 'stats'))?.[1]);
+  const readCount = () => Number(/total_reads_processed:(\d+)/.exec(redis.sendCommand('INFO', 'stats'))?.[1]);
   const measure = async (task: () => Promise<void>) => {
-    const [before, startedAt] = [arrivals(), performance.now()];
+    const readsBefore = readCount();
+    const startedAt = performance.now();
     await task();
-    return { count: arrivals() - before, milliseconds: performance.now() - startedAt };
+    return { count: readCount() - readsBefore, milliseconds: performance.now() - startedAt };
   };
   const { count, milliseconds } = await measure(work);
   // The background commands of the process in a period of the same length.

@@ -18,17 +18,18 @@ export const missingCompiler = () =>
 
 export function slowFlush(): SlowFlush {
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-slow-flush-'));
-  const path = (name: string) => join(directory, name);
-  const [library, setting, onMain] = [path('slow-flush.so'), path('setting'), path('on-main')];
+  const library = join(directory, 'slow-flush.so');
+  const setting = join(directory, 'setting');
+  const mainThreadLog = join(directory, 'on-main');
   const source = new URL('slow-flush.c', import.meta.url).pathname;
   const { status, stderr } = spawnSync('gcc', ['-shared', '-fPIC', '-o', library, source, '-ldl']);
   if (status !== 0) throw new Error(`gcc ended with ${status}: ${stderr}`);
   const set = (value: number | 'fail') => writeFileSync(setting, String(value));
   set(0);
   return {
-    env: { LD_PRELOAD: library, FLUSH_SETTING: setting, FLUSHES_ON_MAIN: onMain },
+    env: { LD_PRELOAD: library, FLUSH_SETTING: setting, FLUSHES_ON_MAIN: mainThreadLog },
     setFlush: set,
-    countMainThreadFlushes: () => statSync(onMain, { throwIfNoEntry: false })?.size ?? 0,
+    countMainThreadFlushes: () => statSync(mainThreadLog, { throwIfNoEntry: false })?.size ?? 0,
     dispose: () => rmSync(directory, { recursive: true }),
   };
 }

@@ -7,27 +7,31 @@ import { runningChildIds } from './child-processes.ts';
  * children waited for a processor. On a quiet machine they do not wait.
  */
 export function startStopwatch(): () => number {
-  const since = performance.now();
-  const before = waitsOfThreads();
+  const startedAt = performance.now();
+  const waitsAtStart = waitsOfThreads();
   return () => {
     let starved = 0;
-    for (const [id, milliseconds] of waitsOfThreads()) starved += Math.max(0, milliseconds - (before.get(id) ?? 0));
-    return performance.now() - since - starved;
+    for (const [id, milliseconds] of waitsOfThreads()) {
+      starved += Math.max(0, milliseconds - (waitsAtStart.get(id) ?? 0));
+    }
+    return performance.now() - startedAt - starved;
   };
 }
 
 /** Total milliseconds for which these processes were ready to run but had no processor. */
 export function processorWaitOf(ids: readonly number[]): number {
-  return ids.reduce((sum, id) => sum + waitOf(id), 0);
+  let total = 0;
+  for (const id of ids) total += waitOf(id);
+  return total;
 }
 
 /** Processor time of the work in milliseconds: the minimum of nine rounds, which other processes disturb least. */
 export async function processorTimeOf(work: () => unknown): Promise<number> {
   const times: number[] = [];
   for (let round = 0; round < 9; round++) {
-    const before = process.cpuUsage();
+    const usageAtStart = process.cpuUsage();
     await work();
-    const { user, system } = process.cpuUsage(before);
+    const { user, system } = process.cpuUsage(usageAtStart);
     times.push((user + system) / 1000);
   }
   return Math.min(...times);

@@ -22,7 +22,7 @@ export interface Use {
 }
 
 export interface HeldResponse {
-  /** Resolves when the old refresh token is spent. The response is not sent yet. */
+  /** Resolves when the response is prepared: the old refresh token is spent, and the new one is not sent yet. */
   prepared: Promise<void>;
   /** Sends the response. */
   release(): void;
@@ -58,9 +58,9 @@ export function watchTokenEndpoint(sandbox: Sandbox): TokenEndpoint {
   const uses: Use[] = [];
   const holds: { made: () => void; released: Promise<void> }[] = [];
   let refusals = 0;
-  let begun = 0;
-  let done = 0;
-  const desk: TokenEndpoint = {
+  let startedCalls = 0;
+  let finishedCalls = 0;
+  const endpoint: TokenEndpoint = {
     lifetimeSeconds: 3_600,
     delayMilliseconds: () => 0,
     issued,
@@ -69,7 +69,7 @@ export function watchTokenEndpoint(sandbox: Sandbox): TokenEndpoint {
     refusalCount: () => refusals,
     callCount: () => sandbox.requests.count('POST /token'),
     async untilIdle() {
-      while (begun > done) await sleep(10);
+      while (startedCalls > finishedCalls) await sleep(10);
     },
     holdNext() {
       const made = Promise.withResolvers<void>();
@@ -88,19 +88,19 @@ export function watchTokenEndpoint(sandbox: Sandbox): TokenEndpoint {
     path: '/token',
     kind: 'rewrite',
     async change(body) {
-      begun += 1;
+      startedCalls += 1;
       if (typeof body.access_token === 'string') issued.push(issuedBy(sandbox, body as Record<string, string>));
       else refusals += 1;
-      const delay = typeof body.access_token === 'string' ? desk.delayMilliseconds() : 0;
+      const delay = typeof body.access_token === 'string' ? endpoint.delayMilliseconds() : 0;
       const hold = holds.shift();
       hold?.made();
       await hold?.released;
       await sleep(delay);
-      done += 1;
-      return 'expires_in' in body ? { ...body, expires_in: desk.lifetimeSeconds } : body;
+      finishedCalls += 1;
+      return 'expires_in' in body ? { ...body, expires_in: endpoint.lifetimeSeconds } : body;
     },
   });
-  return desk;
+  return endpoint;
 }
 
 /** @param onUse called for each refresh token before the provider handles it @returns stops this */

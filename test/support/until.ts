@@ -20,7 +20,8 @@ export async function until(
   const elapsed = startStopwatch();
   const deadline = performance.now() + milliseconds;
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`It did not come true in ${milliseconds} ms: ${condition}`);
+    if (performance.now() > deadline)
+      throw new Error(`This condition was not met within ${milliseconds} ms: ${condition}`);
     await sleep(PAUSE_MILLISECONDS);
   }
   return elapsed();

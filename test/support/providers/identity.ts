@@ -62,8 +62,8 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
       requested.map((scope) =>
         scope === 'email' || scope === 'profile' ? `https://www.googleapis.com/auth/userinfo.${scope}` : scope,
       ),
-    issuesRefreshToken: (request, isKnown) =>
-      request.get('access_type') === 'offline' && (!isKnown || request.get('prompt') === 'consent'),
+    issuesRefreshToken: (request, hasConsented) =>
+      request.get('access_type') === 'offline' && (!hasConsented || request.get('prompt') === 'consent'),
     accessTokenSeconds: 3599,
     afterRefresh: 'silent',
     tokens: standardTokens(3599),
@@ -130,13 +130,14 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
     preset: 'keycloak',
     discovery: discoveryAt(
       'https://idp.example.com/realms/company',
-      Object.fromEntries([
-        ...['auth', 'token', 'userinfo', 'revoke', 'logout', 'certs'].map((name, at) => [
-          ['authorization_endpoint', 'token_endpoint', 'userinfo_endpoint', 'revocation_endpoint'][at] ??
-            ['end_session_endpoint', 'jwks_uri'][at - 4],
-          `/protocol/openid-connect/${name}`,
-        ]),
-      ]),
+      {
+        authorization_endpoint: '/protocol/openid-connect/auth',
+        token_endpoint: '/protocol/openid-connect/token',
+        userinfo_endpoint: '/protocol/openid-connect/userinfo',
+        revocation_endpoint: '/protocol/openid-connect/revoke',
+        end_session_endpoint: '/protocol/openid-connect/logout',
+        jwks_uri: '/protocol/openid-connect/certs',
+      },
       { authorization_response_iss_parameter_supported: true },
     ),
     sendsIssuer: true,

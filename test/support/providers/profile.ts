@@ -34,8 +34,8 @@ export interface Profile {
   claims?: Json;
   /** The granted scopes in its response. Default: those of the request. */
   grantedScopes?: (requested: readonly string[]) => readonly string[];
-  /** @param isKnown whether the user has consented before */
-  issuesRefreshToken: (request: URLSearchParams, isKnown: boolean) => boolean;
+  /** Called with whether the user has consented before. */
+  issuesRefreshToken: (request: URLSearchParams, hasConsented: boolean) => boolean;
   /** Lifetime of an access token in seconds; undefined: until it is revoked. */
   accessTokenSeconds: number | undefined;
   /** A used refresh token. `kept`: valid and returned; `silent`: valid, not returned; `spent`: replaced. */
