@@ -4,24 +4,21 @@ import { createFairPool, workByKey } from '../../src/shared/fair-pool.ts';
 import { until } from '../support/until.ts';
 
 /** Work that the test ends. */
-function work() {
+function createHeldWork() {
   const running: ((isSuccess: boolean) => void)[] = [];
   return { running, start: () => new Promise<boolean>((resolve) => void running.push(resolve)) };
 }
 
 test('R132 a success doubles the limit of a key, up to its share, and a failure sets it back to one', async () => {
   const pool = createFairPool({ slots: 10, share: 4 });
-  const { running, start } = work();
+  const { running, start } = createHeldWork();
   for (let index = 0; index < 30; index += 1) pool.add('a', start);
-  for (const [isSuccess, expectedRunning] of [
-    [true, 2],
-    [true, 4],
-    [true, 4],
-    [false, 4],
-  ] as const) {
-    running.shift()?.(isSuccess);
-    await until(() => running.length === (isSuccess ? expectedRunning : 3));
+  for (const runningAfterSuccess of [2, 4, 4]) {
+    running.shift()?.(true);
+    await until(() => running.length === runningAfterSuccess);
   }
+  running.shift()?.(false);
+  await until(() => running.length === 3);
   // One runs at a time once the others have ended.
   for (const remaining of [2, 1]) {
     running.shift()?.(false);
@@ -41,7 +38,7 @@ test('R132 a success doubles the limit of a key, up to its share, and a failure 
 
 test('R132 work that hangs gives up its slot, and work that rejects counts as failed', async () => {
   const pool = createFairPool({ slots: 2, share: 1 });
-  const { start, running } = work();
+  const { start, running } = createHeldWork();
   for (const key of ['a', 'b']) pool.add(key, start);
   let done = 0;
   for (const key of ['c', 'd', 'e']) {

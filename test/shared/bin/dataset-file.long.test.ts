@@ -12,12 +12,13 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { bin } from '../../support/bins.ts';
 import { findByScan } from '../../support/reference-dataset.ts';
 
-const RANGES =
+const RANGES_HEADER =
   'iin_start,iin_end,number_length,number_luhn,scheme,brand,type,prepaid,country,bank_name,bank_logo,bank_url,bank_phone,bank_city';
-const BIN_LIST = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
-const BINLIST = 'bin,brand,type,category,issuer,alpha_2,alpha_3,country,latitude,longitude,bank_phone,bank_url';
+const BIN_LIST_DATA_HEADER = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
+const BINLIST_DATA_HEADER =
+  'bin,brand,type,category,issuer,alpha_2,alpha_3,country,latitude,longitude,bank_phone,bank_url';
 
-const MASTERCARD =
+const MASTERCARD_HEADER =
   'COMPANY_NAME,ICA,ACCOUNT_RANGE_FROM,ACCOUNT_RANGE_TO,BRAND_PRODUCT_CODE,BRAND_PRODUCT_NAME,ACCEPTANCE_BRAND,COUNTRY,REGION';
 
 let folder: string;
@@ -26,20 +27,20 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function write(name: string, content: string | Buffer): string {
+function writeDatasetFile(name: string, content: string | Buffer): string {
   const path = join(folder, name);
   writeFileSync(path, content);
   return path;
 }
 
-async function read(...lines: string[]) {
-  return readDatasetFile(write('set.csv', `${lines.join('\n')}\n`));
+async function readLines(...lines: string[]) {
+  return readDatasetFile(writeDatasetFile('set.csv', `${lines.join('\n')}\n`));
 }
 
 describe('the shapes', () => {
   test('binlist ranges', async () => {
-    const { dataset, report } = await read(
-      RANGES,
+    const { dataset, report } = await readLines(
+      RANGES_HEADER,
       '99990010,99990019,19,n,visa,Some Brand,debit,y,se,"Bank, of Tests",,https://bank.example/,0771-22 44 88,Umeå',
       '999901,,,,MASTERCARD,,CREDIT,,SE,,,,,',
     );
@@ -64,8 +65,8 @@ describe('the shapes', () => {
   });
 
   test('bin-list-data', async () => {
-    const { dataset, report } = await read(
-      BIN_LIST,
+    const { dataset, report } = await readLines(
+      BIN_LIST_DATA_HEADER,
       '999900,AMERICAN EXPRESS,CREDIT,PREPAID BUSINESS,TEST BANK,(800) 525-8703,www.test.example,US,USA,United States',
     );
     expect(report?.shape).toBe('bin-list-data');
@@ -82,15 +83,18 @@ describe('the shapes', () => {
 
   test('binlist-data, with Windows line ends, a byte order mark and quoted cells', async () => {
     const { dataset, report } = await readDatasetFile(
-      write('set.csv', `\ufeff${BINLIST}\r\n"999900","VISA","DEBIT","","T","DE","DEU","Germany","51","9","",""\r\n`),
+      writeDatasetFile(
+        'set.csv',
+        `\ufeff${BINLIST_DATA_HEADER}\r\n"999900","VISA","DEBIT","","T","DE","DEU","Germany","51","9","",""\r\n`,
+      ),
     );
     expect(report).toMatchObject({ shape: 'binlist-data', taken: 1 });
     expect(dataset?.find(bin('999900'))?.record).toMatchObject({ scheme: 'visa', country: { alpha2: 'DE' } });
   });
 
   test('Mastercard account ranges, filled up to 19 digits', async () => {
-    const { dataset, report } = await read(
-      MASTERCARD,
+    const { dataset, report } = await readLines(
+      MASTERCARD_HEADER,
       'BANK OF TESTS,1234,5120680000000000000,5120689999999999999,MCC,Credit,MCC,USA,1',
       'BANK OF TESTS,1234,5120690000000000000,5120690049999999999,MPP,Mastercard Prepaid,DMC,USA,1',
       'BANK OF TESTS,1234,5120690050000000000,5120690099999999999,MDS,Debit,DMC,USA,1',
@@ -108,13 +112,13 @@ describe('the shapes', () => {
       });
     }
     // Two ranges divide this BIN: a prepaid and a debit product of one bank.
-    const shared = dataset?.find(bin('51206900'));
-    expect(shared).toMatchObject({
+    const dividedBin = dataset?.find(bin('51206900'));
+    expect(dividedBin).toMatchObject({
       digitsMatched: 8,
       record: { scheme: 'mastercard', type: 'debit', country: us, bank },
     });
-    expect(shared?.record).not.toHaveProperty('brand');
-    expect(shared?.record).not.toHaveProperty('prepaid');
+    expect(dividedBin?.record).not.toHaveProperty('brand');
+    expect(dividedBin?.record).not.toHaveProperty('prepaid');
     expect(dataset?.find(bin('51206901'))?.record).toMatchObject({ brand: 'Debit', bank: { name: 'OTHER BANK' } });
     // Two banks in two countries divide the shorter one.
     expect(dataset?.find(bin('512069'))?.record).toEqual({
@@ -126,8 +130,8 @@ describe('the shapes', () => {
   });
 
   test('R85: a name or web address that holds a card number is left out', async () => {
-    const { dataset } = await read(
-      RANGES,
+    const { dataset } = await readLines(
+      RANGES_HEADER,
       '999900,,,,visa,4111 1111 1111 1111,debit,,SE,Bank 4111111111111111,,bank.example,,4111-1111-1111-1111',
       '999901,,,,visa,Gold 24,debit,,SE,Bank 1871,,bank.example/4111111111111111,,',
     );
@@ -137,7 +141,10 @@ describe('the shapes', () => {
   });
 
   test('another shape by its columns, with countries as three letters or digits', async () => {
-    const file = write('own.csv', 'LOW,HIGH,ISO,Product\n999900000,999900499,SWE,Gold\n999901,,208,\n999902,,QQQ,\n');
+    const file = writeDatasetFile(
+      'own.csv',
+      'LOW,HIGH,ISO,Product\n999900000,999900499,SWE,Gold\n999901,,208,\n999902,,QQQ,\n',
+    );
     const columns = { start: 'Low', end: 'high', country: 'ISO', brand: 'PRODUCT' };
     const { dataset, report } = await readDatasetFile(file, { columns });
     expect(report).toMatchObject({
@@ -151,28 +158,28 @@ describe('the shapes', () => {
   });
 
   test('ignores a column without a name', async () => {
-    const file = write('own.csv', 'LOW,ISO,\n999900,SWE,Note\n');
+    const file = writeDatasetFile('own.csv', 'LOW,ISO,\n999900,SWE,Note\n');
     const { dataset } = await readDatasetFile(file, { columns: { start: 'LOW', country: 'ISO' } });
     expect(dataset?.find(bin('999900'))?.record).toEqual({ country: expect.objectContaining({ alpha2: 'SE' }) });
   });
 
   test('recognises a gzipped file by its content, and dates the data set by the file', async () => {
-    const path = write('set.gz', gzipSync(`${BIN_LIST}\n999900,VISA,DEBIT,,,,,US,,\n`));
+    const path = writeDatasetFile('set.gz', gzipSync(`${BIN_LIST_DATA_HEADER}\n999900,VISA,DEBIT,,,,,US,,\n`));
     utimesSync(path, new Date('2025-03-04T23:30:00Z'), new Date('2025-03-04T23:30:00Z'));
     const { dataset } = await readDatasetFile(path);
     expect(dataset).toMatchObject({ size: 1, asOf: '2025-03-04', source: 'set.gz' });
   });
 
   test('states no licence for any shape', async () => {
-    const { dataset } = await read(BIN_LIST, '999900,VISA,DEBIT,,,,,US,,');
+    const { dataset } = await readLines(BIN_LIST_DATA_HEADER, '999900,VISA,DEBIT,,,,,US,,');
     expect(dataset?.licence).toBe('The file states no licence: see where you obtained it.');
   });
 });
 
 describe('bad rows', () => {
   test('R85: are counted with line and reason, never with their digits, and the rest is accepted', async () => {
-    const result = await read(
-      BIN_LIST,
+    const result = await readLines(
+      BIN_LIST_DATA_HEADER,
       '4111111111111111,VISA,DEBIT,,,,,US,,',
       '999901,VISA,DEBIT,,,,,,,',
       '999902,VISA,DEBIT,,,,,QQ,,',
@@ -201,14 +208,17 @@ describe('bad rows', () => {
 
   test('only the first hundred appear in the report', async () => {
     const rows = Array.from({ length: 250 }, () => 'x,VISA,DEBIT,,,,,US,,');
-    const { report } = await read(BIN_LIST, '999901,VISA,DEBIT,,,,,US,,', ...rows);
+    const { report } = await readLines(BIN_LIST_DATA_HEADER, '999901,VISA,DEBIT,,,,,US,,', ...rows);
     expect(report?.skipped).toBe(250);
     expect(report?.faults).toHaveLength(100);
   });
 });
 
 test('the given source, date and licence override those of the file, and progress and bad rows are reported', async () => {
-  const path = write('set.csv', `${BIN_LIST}\n999900,VISA,DEBIT,,,,,US,,\nx,VISA,DEBIT,,,,,US,,\n`);
+  const path = writeDatasetFile(
+    'set.csv',
+    `${BIN_LIST_DATA_HEADER}\n999900,VISA,DEBIT,,,,,US,,\nx,VISA,DEBIT,,,,,US,,\n`,
+  );
   const about = { source: 'Somewhere', asOf: '2024-02-03', licence: 'CC0' };
   const faults: unknown[] = [];
   let bytes = 0;
@@ -228,14 +238,18 @@ describe('files that cannot be used', () => {
   test.each([
     [
       'an unknown header',
-      () => write('set.csv', 'a,b,c\n1,2,3\n'),
+      () => writeDatasetFile('set.csv', 'a,b,c\n1,2,3\n'),
       /not the header of a known data set.*binlist ranges/,
     ],
-    ['an empty file', () => write('set.csv', ''), /not the header/],
-    ['no usable row', () => write('set.csv', `${BIN_LIST}\nx,,,,,,,,,\n`), /no usable row/],
+    ['an empty file', () => writeDatasetFile('set.csv', ''), /not the header/],
+    ['no usable row', () => writeDatasetFile('set.csv', `${BIN_LIST_DATA_HEADER}\nx,,,,,,,,,\n`), /no usable row/],
     ['a missing file', () => join(folder, 'nowhere.csv'), /does not exist: check the path/],
     ['a directory', () => folder, /is a directory/],
-    ['a broken gzip file', () => write('set.gz', gzipSync(BIN_LIST.repeat(99)).subarray(0, 60)), /damaged/],
+    [
+      'a broken gzip file',
+      () => writeDatasetFile('set.gz', gzipSync(BIN_LIST_DATA_HEADER.repeat(99)).subarray(0, 60)),
+      /damaged/,
+    ],
   ])('%s gives one sentence that says what to do', async (_name, path, problem) => {
     expect((await readDatasetFile(path())).problem).toMatch(problem);
   });
@@ -243,7 +257,7 @@ describe('files that cannot be used', () => {
   test('stops reading at too many rows', async () => {
     let lines = 0;
     async function* chunks() {
-      yield Buffer.from(`${BIN_LIST}\n`);
+      yield Buffer.from(`${BIN_LIST_DATA_HEADER}\n`);
       for (; lines < 2_000_000; lines += 1000) yield Buffer.from('999900,VISA,DEBIT,,,,,US,,\n'.repeat(1000));
     }
     const { problem } = await readDatasetStream(chunks(), { source: 'long.csv', asOf: '2026-11-01' });
@@ -264,8 +278,8 @@ describe('files that cannot be used', () => {
   });
 
   test('stops reading a small gzip file that unpacks to more than the limit', async () => {
-    const text = `${BIN_LIST}\n${'999900,VISA,DEBIT,,,,,US,,\n'.repeat(50_000)}`;
-    const path = write('bomb.gz', gzipSync(text));
+    const text = `${BIN_LIST_DATA_HEADER}\n${'999900,VISA,DEBIT,,,,,US,,\n'.repeat(50_000)}`;
+    const path = writeDatasetFile('bomb.gz', gzipSync(text));
     const maxBytes = 2 ** 20;
     expect(statSync(path).size).toBeLessThan(maxBytes / 10);
     expect(await readDatasetFile(path, { maxBytes })).toEqual({
@@ -294,11 +308,11 @@ test('a real file, once imported, stored and loaded again, agrees with a plain r
   await store.close();
   const nearbyEntries = createEntryFilter(entries);
   for (const number of [...edgesOf(entries), ...scatteredNumbers(100_000)]) {
-    const plain = findByScan(nearbyEntries(number), number);
-    const hit = dataset?.find(number);
-    expect(hit?.digitsMatched).toBe(plain?.start.length);
-    expect(hit?.record.country?.alpha2).toBe(plain?.country);
-    expect(hit?.record.bank?.name ?? '').toBe(plain?.brand?.replace(/\s+/g, ' ').trim() ?? '');
+    const referenceEntry = findByScan(nearbyEntries(number), number);
+    const match = dataset?.find(number);
+    expect(match?.digitsMatched).toBe(referenceEntry?.start.length);
+    expect(match?.record.country?.alpha2).toBe(referenceEntry?.country);
+    expect(match?.record.bank?.name ?? '').toBe(referenceEntry?.brand?.replace(/\s+/g, ' ').trim() ?? '');
   }
 });
 

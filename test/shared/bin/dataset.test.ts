@@ -48,11 +48,11 @@ describe('longest match', () => {
   });
 
   test('among equal ranges the last added one wins', () => {
-    const both = datasetOf(
+    const dataset = datasetOf(
       { start: '400001', end: '400002', brand: 'first', ...DK },
       { start: '400001', end: '400002', brand: 'last', ...DK },
     );
-    expect(both.find(bin('400002'))?.record.brand).toBe('last');
+    expect(dataset.find(bin('400002'))?.record.brand).toBe('last');
   });
 
   test('agrees with a plain reference on any overlapping ranges', () => {
@@ -72,10 +72,10 @@ describe('longest match', () => {
         const numbered = list.map((entry, index) => ({ ...entry, brand: String(index) }));
         const dataset = datasetOf(...numbered);
         for (const number of numbers) {
-          const hit = dataset.find(bin(number));
-          const plain = findByScan(numbered, number);
-          expect(hit && { brand: hit.record.brand, digits: hit.digitsMatched }).toEqual(
-            plain && { brand: plain.brand, digits: plain.start.length },
+          const match = dataset.find(bin(number));
+          const expected = findByScan(numbered, number);
+          expect(match && { brand: match.record.brand, digits: match.digitsMatched }).toEqual(
+            expected && { brand: expected.brand, digits: expected.start.length },
           );
         }
       }),
@@ -129,9 +129,9 @@ describe('ranges of 9 to 11 digits', () => {
       range('53000000', '53000098', { country: 'DE', scheme: 'mastercard', bank: { name: 'Eight-digit bank' } }),
       range('53000099000', '53000099999', { country: 'US', scheme: 'mastercard', bank: { name: 'Last percent' } }),
     );
-    const shared = { scheme: 'mastercard', type: 'debit', number: { length: 16, luhn: true } };
-    expect(dataset.find(bin('530000'))).toEqual({ digitsMatched: 6, record: shared });
-    expect(dataset.find(bin('5300009'))).toEqual({ digitsMatched: 7, record: shared });
+    const commonFacts = { scheme: 'mastercard', type: 'debit', number: { length: 16, luhn: true } };
+    expect(dataset.find(bin('530000'))).toEqual({ digitsMatched: 6, record: commonFacts });
+    expect(dataset.find(bin('5300009'))).toEqual({ digitsMatched: 7, record: commonFacts });
 
     const german = { country: { alpha2: 'DE' }, bank: { name: 'Eight-digit bank' } };
     expect(dataset.find(bin('5300008'))).toMatchObject({ digitsMatched: 7, record: german });
@@ -170,11 +170,11 @@ describe('ranges of 9 to 11 digits', () => {
       fc.property(entries, bins, (list, digits) => {
         // Without ranges of more than 8 digits the longest match counts.
         fc.pre(list.some(({ start }) => start.length > 8));
-        const hit = datasetOf(...list).find(bin(digits));
-        const plain = factsByScan(list, digits);
-        const { brand, prepaid, country } = hit?.record ?? {};
-        expect(hit && { brand, prepaid, country: country?.alpha2 }).toEqual(plain?.facts);
-        expect(hit?.digitsMatched).toBe(plain && digits.length - (plain.coversWholeBin ? 0 : 1));
+        const match = datasetOf(...list).find(bin(digits));
+        const expected = factsByScan(list, digits);
+        const { brand, prepaid, country } = match?.record ?? {};
+        expect(match && { brand, prepaid, country: country?.alpha2 }).toEqual(expected?.facts);
+        expect(match?.digitsMatched).toBe(expected && digits.length - (expected.coversWholeBin ? 0 : 1));
       }),
       { numRuns: 300 },
     );
@@ -201,8 +201,8 @@ describe('entries', () => {
       country: { ...country, latitude: 56, longitude: 10 },
     });
 
-    const bare = datasetOf({ start: '999999', end: '999999', ...DK }).find(bin('999999'))?.record ?? {};
-    expect(Object.keys(bare)).toEqual(['country']);
+    const recordWithoutFacts = datasetOf({ start: '999999', end: '999999', ...DK }).find(bin('999999'))?.record ?? {};
+    expect(Object.keys(recordWithoutFacts)).toEqual(['country']);
   });
 
   test("the network's rules complete the number, and the network if the entry names none", () => {
@@ -233,8 +233,8 @@ describe('entries', () => {
     expect(() => createDataset({ entries: [entry], source: 's', asOf: '2026-01-01', licence: '' })).toThrow(fault);
   });
 
-  test('375,000 rows need at most 60 MB, and a look-up 2 microseconds', () => {
-    const before = memoryInUse();
+  test('375,000 rows need less than 60 MB, and a look-up takes less than 2 microseconds', () => {
+    const memoryBefore = memoryInUse();
     const builder = createDatasetBuilder();
     for (let index = 0; index < 375_000; index++) {
       const start = String(400_000 + index);
@@ -242,24 +242,24 @@ describe('entries', () => {
       builder.add({ start, end: start, country: 'DK', scheme: 'visa', type: 'debit', bank });
     }
     const dataset = builder.finish({ source: 's', asOf: '2026-01-01', licence: '' });
-    expect(memoryInUse() - before).toBeLessThan(60e6);
+    expect(memoryInUse() - memoryBefore).toBeLessThan(60e6);
 
     const numbers = Array.from({ length: 1_000 }, (_, index) => bin(String(40_000_000 + index * 37_003)));
     let matches = 0;
-    let best = Number.POSITIVE_INFINITY;
+    let bestMicroseconds = Number.POSITIVE_INFINITY;
     let rounds = 0;
     // The best of up to a hundred rounds, in CPU time of this thread, because a busy machine also slows the caches.
-    while (rounds < 10 || (rounds < 100 && best >= 2)) {
+    while (rounds < 10 || (rounds < 100 && bestMicroseconds >= 2)) {
       rounds += 1;
-      const before = process.threadCpuUsage();
+      const usageBefore = process.threadCpuUsage();
       for (let turn = 0; turn < 30; turn++) {
         for (const number of numbers) if (dataset.find(number)) matches++;
       }
-      const { user, system } = process.threadCpuUsage(before);
-      best = Math.min(best, (user + system) / 30_000);
+      const { user, system } = process.threadCpuUsage(usageBefore);
+      bestMicroseconds = Math.min(bestMicroseconds, (user + system) / 30_000);
     }
     expect(matches).toBe(rounds * 30_000);
-    expect(best).toBeLessThan(2);
+    expect(bestMicroseconds).toBeLessThan(2);
   });
 });
 

@@ -48,19 +48,16 @@ test('R61 no route or error page reveals a secret, through expiry, refresh and d
     await visitAll();
     clearFault();
   }
-  for (const failed of ['/oauth/callback/platform?error=access_denied&state=x', '/nothing'])
-    record(await agent.get(site.url + failed));
+  for (const failingPath of ['/oauth/callback/platform?error=access_denied&state=x', '/nothing'])
+    record(await agent.get(site.url + failingPath));
   const connection = record(await agent.get(`${site.url}/connections/platform`));
   record(await agent.submit(connection, {}, { button: 'Disconnect' }));
 
   const ports = [site.sandbox.issuer, site.sandbox.platformUrl].map((url) => Number(new URL(url).port));
   const sent = recorder.sentTo(ports);
   const canaries = new Set([CLIENT_SECRET]);
-  for (const [, name = '', value = ''] of sent.matchAll(
-    /\b(refresh_token|code_verifier|token|client_secret)=([\w-]{16,})/g,
-  )) {
-    if (name) canaries.add(value);
-  }
+  const formFields = /\b(?:refresh_token|code_verifier|token|client_secret)=([\w-]{16,})/g;
+  for (const [, value = ''] of sent.matchAll(formFields)) canaries.add(value);
   for (const [, value = ''] of sent.matchAll(/authorization: Bearer ([\w.-]+)/gi)) canaries.add(value);
   for (const [, value = ''] of sent.matchAll(/authorization: Basic ([\w+/=]+)/gi)) {
     canaries.add(value);

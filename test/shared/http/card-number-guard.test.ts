@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { cardNumberGuard, decodedForms } from '../../../src/shared/http/card-numbers.ts';
 
 const CARD = '4571736012345674';
-const encoded = (times: number) => {
+const percentEncoded = (times: number) => {
   let text = [...CARD].map((digit) => `%3${digit}`).join('');
   for (let count = 1; count < times; count += 1) text = text.replaceAll('%', '%25');
   return text;
@@ -41,7 +41,9 @@ describe('a card number in a URL', () => {
   });
 
   test('is found behind up to three rounds of percent-encoding', () => {
-    expect([1, 2, 3].map((times) => refusal(`/x?a=${encoded(times)}`))).toEqual(Array(3).fill('invalid_request'));
+    expect([1, 2, 3].map((times) => refusal(`/x?a=${percentEncoded(times)}`))).toEqual(
+      Array(3).fill('invalid_request'),
+    );
     expect(refusal(`/x?a=${CARD.slice(0, 4)}+${CARD.slice(4)}`)).toBe('invalid_request');
   });
 

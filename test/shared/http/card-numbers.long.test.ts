@@ -34,14 +34,14 @@ const SPELLINGS = [
 ];
 const QUERY_NAMES = 'app return_to scope done state code error error_description iss x'.split(' ');
 /** Covers all pairs of these choices: own or other host, page or data, with or without a session. */
-const WAYS = [
+const SENDING_WAYS = [
   { ...ACCEPT_HTML },
   { ...ACCEPT_JSON, cookie: '' },
   { ...ACCEPT_JSON, host: 'localhost:1' },
   { ...ACCEPT_HTML, host: 'localhost:1', cookie: '' },
 ];
 /** Nine consecutive digits, in any spelling, are too many. */
-const NEEDLES = [
+const FORBIDDEN_TEXTS = [
   CARD.slice(0, 9),
   CARD.slice(-9),
   GROUPED,
@@ -75,8 +75,8 @@ afterAll(async () => {
   await site.close();
 });
 
-function expectNone(text: string, where: string): void {
-  for (const needle of NEEDLES) {
+function expectNoCardNumber(text: string, where: string): void {
+  for (const needle of FORBIDDEN_TEXTS) {
     const at = text.indexOf(needle);
     if (at >= 0) expect.fail(`${where} holds "${text.slice(Math.max(0, at - 60), at + 60)}"`);
   }
@@ -90,13 +90,19 @@ function spellingsAt(turn: number): string[] {
 
 /** At every route, each place gets the plain spelling in every way, and another spelling in one way, in rotation. */
 const waysOf = (digits: unknown, turn: number) =>
-  digits === CARD ? WAYS : WAYS.filter((_way, at) => at === turn % WAYS.length);
+  digits === CARD ? SENDING_WAYS : SENDING_WAYS.filter((_way, at) => at === turn % SENDING_WAYS.length);
 
-/** A request for each place that can hold the digits, and the ways to send it. */
-function* requests(
-  { method, path, pattern }: ListedRoute,
-  turn: number,
-): Generator<[string, string, RequestDetails, typeof WAYS]> {
+/** A request with digits in one place. */
+interface Attempt {
+  /** The place of the digits, in words. */
+  place: string;
+  path: string;
+  request: RequestDetails;
+  ways: typeof SENDING_WAYS;
+}
+
+/** Returns an attempt for each place of a request to this route that can hold the digits. */
+function* attemptsAt({ method, path, pattern }: ListedRoute, turn: number): Generator<Attempt> {
   // Signing out or deleting the account would end the session that the requests need.
   const endsSession = pattern.startsWith('/sign-out') || pattern === '/account/delete';
   const change = method === 'POST' && !endsSession ? { 'x-csrf-token': csrf } : {};
@@ -104,25 +110,28 @@ function* requests(
   const bodies = method === 'POST' ? ['_csrf', 'bin', 'scope', 'return_to', 'app', 'x'] : [];
   for (const [at, digits] of SPELLINGS.entries()) {
     const ways = waysOf(digits, turn + at);
-    yield [
-      'path',
-      `${pattern.includes(':') ? pattern.replace(/:\w+/g, digits) : `${path.replace(/\/$/, '')}/${digits}`}`,
-      { headers: base },
-      ways,
-    ];
-    yield ['query name', `${path}?${digits}=${digits}`, { headers: base }, ways];
+    const request = { headers: base };
+    const hasParameter = pattern.includes(':');
+    const pathWithDigits = hasParameter ? pattern.replace(/:\w+/g, digits) : `${path.replace(/\/$/, '')}/${digits}`;
+    yield { place: 'path', path: pathWithDigits, request, ways };
+    yield { place: 'query name', path: `${path}?${digits}=${digits}`, request, ways };
   }
   for (const [at, name] of QUERY_NAMES.entries()) {
     for (const digits of spellingsAt(turn + at)) {
       const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
-      yield [`query ${name}`, `${path}?${name}=${value}`, { headers: base }, waysOf(digits, turn + at)];
+      yield {
+        place: `query ${name}`,
+        path: `${path}?${name}=${value}`,
+        request: { headers: base },
+        ways: waysOf(digits, turn + at),
+      };
     }
   }
   for (const [at, name] of bodies.entries()) {
     for (const digits of spellingsAt(turn + at)) {
       const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
       const request = { headers: { ...base, ...FORM_BODY }, body: `${name}=${value}` };
-      yield [`form ${name}`, path, request, waysOf(digits, turn + at)];
+      yield { place: `form ${name}`, path, request, ways: waysOf(digits, turn + at) };
     }
   }
   if (method === 'POST') {
@@ -136,7 +145,7 @@ function* requests(
         { [CARD]: value },
       ]) {
         const request = { headers: { ...base, ...JSON_BODY }, body: JSON.stringify(body) };
-        yield ['JSON', path, request, waysOf(value, turn + at)];
+        yield { place: 'JSON', path, request, ways: waysOf(value, turn + at) };
       }
     }
     for (const [place, type, body] of [
@@ -144,7 +153,8 @@ function* requests(
       ['plain text', 'text/plain', CARD],
       ['the type of the body', `application/${CARD}`, '{}'],
     ] as const) {
-      yield [place, path, { headers: { ...base, 'content-type': type }, body }, WAYS];
+      const request = { headers: { ...base, 'content-type': type }, body };
+      yield { place, path, request, ways: SENDING_WAYS };
     }
   }
   for (const [at, name] of [
@@ -164,13 +174,14 @@ function* requests(
     'traceparent',
   ].entries()) {
     for (const digits of [CARD, DASHED]) {
-      yield [`header ${name}`, path, { headers: { ...base, [name]: digits } }, waysOf(digits, turn + at)];
+      const request = { headers: { ...base, [name]: digits } };
+      yield { place: `header ${name}`, path, request, ways: waysOf(digits, turn + at) };
     }
   }
   for (const sent of [`gatehouse=${CARD}`, `gatehouse-tx=${CARD}`, `${CARD}=${CARD}; ${cookie}`]) {
-    yield ['cookie', path, { headers: { ...change, cookie: sent } }, WAYS];
+    yield { place: 'cookie', path, request: { headers: { ...change, cookie: sent } }, ways: SENDING_WAYS };
   }
-  yield ['accept', path, { headers: { ...base, accept: `text/${CARD}` } }, WAYS];
+  yield { place: 'accept', path, request: { headers: { ...base, accept: `text/${CARD}` } }, ways: SENDING_WAYS };
 }
 
 describe('R85 R86 a card number in every place of a request to every route', () => {
@@ -179,7 +190,7 @@ describe('R85 R86 a card number in every place of a request to every route', () 
     async ({ turn, ...route }) => {
       let count = 0;
       const failed: string[] = [];
-      for (const [place, path, request, ways] of requests(route, turn)) {
+      for (const { place, path, request, ways } of attemptsAt(route, turn)) {
         for (const { accept, ...way } of ways) {
           const headers = { accept, ...request.headers, ...way };
           const response = await sendRequest(`${site.url}/`, {
@@ -190,7 +201,7 @@ describe('R85 R86 a card number in every place of a request to every route', () 
             agent,
           });
           count += 1;
-          expectNone(
+          expectNoCardNumber(
             `${response.rawHeaders.join('\n')}\n${response.body}`,
             `The response to ${place} of ${route.method} ${path}`,
           );
@@ -210,7 +221,7 @@ describe('R85 R86 a card number in every place of a request to every route', () 
       `/connections/platform?return_to=/x/${CARD}`,
     ]) {
       const { page } = await signIn(site, 'second@example.test', { path });
-      expectNone(`${page.visited.slice(1).join('\n')} ${page.body}`, path);
+      expectNoCardNumber(`${page.visited.slice(1).join('\n')} ${page.body}`, path);
     }
     const { agent: browser } = await signIn(site);
     const page = await browser.get(`${site.url}/connections/platform`);
@@ -220,24 +231,24 @@ describe('R85 R86 a card number in every place of a request to every route', () 
       headers: { origin: site.url },
       body: new URLSearchParams({ _csrf: token, return_to: `/connections?card=${CARD}` }),
     });
-    expectNone(`${result.visited.join('\n')} ${result.body}`, 'the end of a consent');
+    expectNoCardNumber(`${result.visited.join('\n')} ${result.body}`, 'the end of a consent');
     expect(result.url).toBe(`${site.url}/connections/platform`);
   });
 
   test('is in no log line, metric, stored byte or outbound byte', async () => {
     expect(site.logs().length).toBeGreaterThan(500);
-    expectNone(site.logs().join(''), 'A log line');
-    expectNone((await sendRequest(`${site.managementUrl}/metrics`)).body, 'A metric');
+    expectNoCardNumber(site.logs().join(''), 'A log line');
+    expectNoCardNumber((await sendRequest(`${site.managementUrl}/metrics`)).body, 'A metric');
 
     for (const name of readdirSync(site.dataDirectory)) {
-      expectNone(readFileSync(join(site.dataDirectory, name)).toString('latin1'), name);
+      expectNoCardNumber(readFileSync(join(site.dataDirectory, name)).toString('latin1'), name);
     }
     const { issuer, platformUrl, binServiceUrl } = site.sandbox;
     const sent = recorder.sentTo([issuer, platformUrl, binServiceUrl].map((url) => Number(new URL(url).port)));
     // Proof that the recorder works: it has the calls of a sign-in, including bodies.
     expect(sent).toContain('grant_type=authorization_code');
-    expectNone(sent, 'What was sent out');
-    expectNone(JSON.stringify(site.sandbox.requests.latest()), 'What reached the sandbox');
+    expectNoCardNumber(sent, 'What was sent out');
+    expectNoCardNumber(JSON.stringify(site.sandbox.requests.latest()), 'What reached the sandbox');
   });
 
   test('does not keep a later BIN from being looked up', async () => {
@@ -246,20 +257,22 @@ describe('R85 R86 a card number in every place of a request to every route', () 
 });
 
 test('R86 the page to choose an app does not pass a card number on', async () => {
-  const two = await startSite({ apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')] });
+  const siteWithTwoApps = await startSite({
+    apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')],
+  });
   try {
     for (const digits of SPELLINGS) {
-      const { body, status } = await sendRequest(`${two.url}/sign-in?return_to=%2Fx%3F${digits}`, {
+      const { body, status } = await sendRequest(`${siteWithTwoApps.url}/sign-in?return_to=%2Fx%3F${digits}`, {
         headers: ACCEPT_HTML,
       });
       expect(status).toBe(200);
-      expectNone(body, digits);
+      expectNoCardNumber(body, digits);
     }
-    expect((await sendRequest(`${two.url}/sign-in?return_to=%2Fconnections`, { headers: ACCEPT_HTML })).body).toContain(
-      '%2Fconnections',
-    );
+    expect(
+      (await sendRequest(`${siteWithTwoApps.url}/sign-in?return_to=%2Fconnections`, { headers: ACCEPT_HTML })).body,
+    ).toContain('%2Fconnections');
   } finally {
-    await two.close();
+    await siteWithTwoApps.close();
   }
 });
 
@@ -270,7 +283,7 @@ test('R86 the log removes card numbers', () => {
     destination: { write: (line: string) => void lines.push(line) },
   });
   for (const digits of [CARD, GROUPED, DASHED, WIDE]) logger.info({ [digits]: { deep: [digits] } }, digits);
-  expectNone(lines.join(''), 'A log line');
+  expectNoCardNumber(lines.join(''), 'A log line');
   expect(lines).toHaveLength(4);
 });
 

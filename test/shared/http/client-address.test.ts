@@ -7,7 +7,7 @@ import { clientAddress } from '../../../src/shared/http/client-address.ts';
 const requestFrom = (remoteAddress: string | undefined, forwarded?: string) =>
   ({ socket: { remoteAddress }, headers: { 'x-forwarded-for': forwarded } }) as unknown as IncomingMessage;
 const addressOf = clientAddress(['10.0.0.0/8']);
-const from = (peer: string | undefined, forwarded?: string) => addressOf(requestFrom(peer, forwarded));
+const addressFrom = (peer: string | undefined, forwarded?: string) => addressOf(requestFrom(peer, forwarded));
 
 test.each([
   ['only the peer', '192.0.2.1', undefined, '192.0.2.1'],
@@ -26,29 +26,29 @@ test.each([
   ['an empty header from a trusted proxy', '10.0.0.1', '', '10.0.0.1'],
   ['a disconnected peer', undefined, '198.51.100.7', 'unknown'],
 ])('R73 %s', (_name, peer, forwarded, address) => {
-  expect(from(peer, forwarded)).toBe(address);
+  expect(addressFrom(peer, forwarded)).toBe(address);
 });
 
 test('R73 the address that the trusted proxy saw counts, whatever a client sends', () => {
   fc.assert(
     fc.property(fc.string(), (claimed) => {
-      expect(from('10.0.0.1', `${claimed}, 198.51.100.7`)).toBe('198.51.100.7');
-      expect(from('192.0.2.1', claimed)).toBe('192.0.2.1');
+      expect(addressFrom('10.0.0.1', `${claimed}, 198.51.100.7`)).toBe('198.51.100.7');
+      expect(addressFrom('192.0.2.1', claimed)).toBe('192.0.2.1');
     }),
   );
 });
 
 test('R104 X-Forwarded-For from a peer that is not listed, or without an address, is reported once', () => {
   const onFault = vi.fn();
-  const warning = clientAddress(['10.0.0.0/8'], onFault);
-  warning(requestFrom('192.0.2.1'));
-  warning(requestFrom('10.0.0.1', '198.51.100.7'));
+  const reportingAddressOf = clientAddress(['10.0.0.0/8'], onFault);
+  reportingAddressOf(requestFrom('192.0.2.1'));
+  reportingAddressOf(requestFrom('10.0.0.1', '198.51.100.7'));
   expect(onFault).not.toHaveBeenCalled();
 
-  for (let n = 0; n < 3; n += 1) warning(requestFrom('192.0.2.1', '198.51.100.7'));
+  for (let n = 0; n < 3; n += 1) reportingAddressOf(requestFrom('192.0.2.1', '198.51.100.7'));
   expect(onFault.mock.calls).toEqual([['untrusted', '192.0.2.1']]);
 
-  for (let n = 0; n < 3; n += 1) warning(requestFrom('10.0.0.1', 'unknown'));
+  for (let n = 0; n < 3; n += 1) reportingAddressOf(requestFrom('10.0.0.1', 'unknown'));
   expect(onFault.mock.calls).toEqual([
     ['untrusted', '192.0.2.1'],
     ['unreadable', '10.0.0.1'],

@@ -14,12 +14,12 @@ afterAll(() => site.close());
 afterEach(() => site.sandbox.faults.clear());
 
 /** A Content-Length keeps a request off the fast path. */
-const bothWays = (path: string, headers: Record<string, string>): Promise<ReceivedResponse[]> =>
+const sendOnBothPaths = (path: string, headers: Record<string, string>): Promise<ReceivedResponse[]> =>
   Promise.all(
     [{}, { 'content-length': '0' }].map((added) => sendRequest(site.url + path, { headers: { ...headers, ...added } })),
   );
 
-const comparable = ({ status, headers, body }: ReceivedResponse) => {
+const comparablePartOf = ({ status, headers, body }: ReceivedResponse) => {
   const { date: _date, 'x-request-id': id, ...rest } = headers;
   return { status, body: body.replaceAll(String(id), 'ID'), headers: rest };
 };
@@ -31,17 +31,17 @@ describe('R68, R69: the same response with the same headers on both paths', () =
     ['a BIN of 6 digits', '/bin/457173', 200],
     ['an unknown app', '/threads/current?app=nobody', 404],
   ])('%s', async (_name, path, status) => {
-    const [fast, express] = await bothWays(path, { cookie, ...ACCEPT_JSON });
+    const [fast, express] = await sendOnBothPaths(path, { cookie, ...ACCEPT_JSON });
     expect(fast?.status).toBe(status);
-    if (fast && express) expect(comparable(fast)).toEqual(comparable(express));
+    if (fast && express) expect(comparablePartOf(fast)).toEqual(comparablePartOf(express));
     expect(fast?.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
   });
 
   test.each(['/threads/current', '/bin/45717360'])('%s without a session', async (path) => {
-    const [fast, express] = await bothWays(path, ACCEPT_JSON);
+    const [fast, express] = await sendOnBothPaths(path, ACCEPT_JSON);
     expect(fast?.status).toBe(401);
     expect(fast?.headers['proxy-status']).toBe('gatehouse; error=http_request_denied');
-    if (fast && express) expect(comparable(fast)).toEqual(comparable(express));
+    if (fast && express) expect(comparablePartOf(fast)).toEqual(comparablePartOf(express));
   });
 
   test('no header is repeated', async () => {
@@ -85,7 +85,7 @@ describe('R85: anything but a plain BIN goes through Express, which has the guar
     '/threads/current?x=4111%2B1111+1111%201111',
     '/threads/current?x=%2534111111111111111',
   ])('a card number in the query, however it is encoded: %s', async (path) => {
-    const [fast, express] = await bothWays(path, { cookie, ...ACCEPT_JSON });
+    const [fast, express] = await sendOnBothPaths(path, { cookie, ...ACCEPT_JSON });
     expect([fast?.status, express?.status]).toEqual([400, 400]);
   });
 

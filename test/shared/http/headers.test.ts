@@ -96,10 +96,13 @@ describe('R68 on every status', () => {
   });
 
   test('431 and 400 of the parser, before any route', async () => {
-    const huge = await sendRaw(site.url, `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'y'.repeat(20_000)}\r\n\r\n`);
+    const responseToHugeHead = await sendRaw(
+      site.url,
+      `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'y'.repeat(20_000)}\r\n\r\n`,
+    );
     const broken = await sendRaw(site.url, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
-    expect([huge.status, broken.status]).toEqual([431, 400]);
-    for (const { headers, rest } of [huge, broken]) {
+    expect([responseToHugeHead.status, broken.status]).toEqual([431, 400]);
+    for (const { headers, rest } of [responseToHugeHead, broken]) {
       expectSecurityHeaders(
         { headers: Object.fromEntries([...headers].map(([name, values]) => [name, values.join(', ')])) },
         'raw',
@@ -140,8 +143,11 @@ describe('R68 on every status', () => {
         const { headers } = await sendRequest(listener + path, { headers: { host, ...ACCEPT_HTML } });
         expect(headers['strict-transport-security'], path).toBe(hsts);
       }
-      const long = await sendRequest(`${listener}/${'x'.repeat(9_000)}`);
-      expect([long.status, long.headers['strict-transport-security']]).toEqual([413, hsts]);
+      const responseToLongTarget = await sendRequest(`${listener}/${'x'.repeat(9_000)}`);
+      expect([responseToLongTarget.status, responseToLongTarget.headers['strict-transport-security']]).toEqual([
+        413,
+        hsts,
+      ]);
 
       const broken = await sendRaw(listener, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
       expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, [hsts]]);
@@ -155,8 +161,11 @@ describe('R68 on every status', () => {
           'referrer-policy': 'same-origin',
         });
       }
-      const unread = await sendRaw(secure.managementUrl, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
-      expect([unread.status, unread.headers.get('strict-transport-security')]).toEqual([400, [hsts]]);
+      const responseToUnreadableHead = await sendRaw(secure.managementUrl, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
+      expect([
+        responseToUnreadableHead.status,
+        responseToUnreadableHead.headers.get('strict-transport-security'),
+      ]).toEqual([400, [hsts]]);
     } finally {
       await secure.close();
     }

@@ -7,7 +7,7 @@ import { freePort } from '../../support/ports.ts';
 import { ROUTES } from '../../support/routes.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 
-const SPOOFS = {
+const SPOOFING_HEADERS = {
   'x-forwarded-host': 'evil.example',
   'x-forwarded-proto': 'https',
   'x-forwarded-for': '203.0.113.7',
@@ -49,7 +49,7 @@ describe('R73 without a trusted proxy', () => {
     for (const accept of [ACCEPT_HTML, ACCEPT_JSON]) {
       for (const session of [{}, { cookie }]) {
         const plain = await outcomeOf(method, path, { ...accept, ...session });
-        expect(await outcomeOf(method, path, { ...accept, ...session, ...SPOOFS })).toBe(plain);
+        expect(await outcomeOf(method, path, { ...accept, ...session, ...SPOOFING_HEADERS })).toBe(plain);
         expect(plain).not.toContain('evil');
       }
     }
@@ -171,8 +171,8 @@ describe('a PUBLIC_URL with a path', () => {
     const anonymous = await sendRequest(`${site.url}/connections`, { headers: ACCEPT_HTML });
     expect(anonymous.headers.location).toBe('/gate/house/sign-in?return_to=%2Fgate%2Fhouse%2Fconnections');
 
-    const out = await agent.submit(page, {}, { button: 'Sign out' });
-    expect(out.visited.at(-1)?.startsWith(site.sandbox.issuer)).toBe(true);
+    const signOutPage = await agent.submit(page, {}, { button: 'Sign out' });
+    expect(signOutPage.visited.at(-1)?.startsWith(site.sandbox.issuer)).toBe(true);
   });
 
   test('every route and every link of every page is below the path', async () => {

@@ -101,17 +101,17 @@ async function listen(listener: RequestListener): Promise<number> {
 test('R89 a connection with a request in flight is not idle, even after an earlier request has ended', async () => {
   const inFlight: ServerResponse[] = [];
   const port = await listen((_req, res) => void inFlight.push(res));
-  const busy = await open(port);
-  busy.socket.write(GET + GET);
+  const busyConnection = await open(port);
+  busyConnection.socket.write(GET + GET);
   await until(() => inFlight.length === 2);
   inFlight[0]?.end('first');
-  await until(() => busy.received().includes('first'));
+  await until(() => busyConnection.received().includes('first'));
   const others = [await open(port), await open(port), await open(port)];
   await until(() => countOpen() === 2);
   expect(others.map(({ socket }) => socket.readableEnded)).toEqual([true, true, false]);
 
   inFlight[1]?.end('second');
-  await until(() => busy.received().includes('second'));
+  await until(() => busyConnection.received().includes('second'));
 });
 
 test('R89 a burst of requests, each on its own connection, is served despite the cap', async () => {

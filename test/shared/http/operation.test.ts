@@ -85,8 +85,11 @@ describe('the input', () => {
     const detail = 'The request is not valid: "errors" says where and why.';
     expect(await call('/things?limit=51')).toMatchObject([400, { code: 'invalid_request', detail, faults }]);
 
-    const once = 'Send each parameter of the URL once.';
-    expect(await call('/things?limit=1&limit=1')).toMatchObject([400, { code: 'invalid_request', detail: once }]);
+    const repeatedDetail = 'Send each parameter of the URL once.';
+    expect(await call('/things?limit=1&limit=1')).toMatchObject([
+      400,
+      { code: 'invalid_request', detail: repeatedDetail },
+    ]);
   });
 
   test('refuses a form, a missing member and an unknown member', async () => {
@@ -103,8 +106,16 @@ describe('the input', () => {
       body: JSON.stringify({ name: 'Ada' }),
     });
     expect(headers['x-query']).toBe('{}');
-    const none = await sendRequest(`${served.url}/things`, { method: 'DELETE', headers: JSON_BODY, body: '{}' });
-    expect([none.status, none.body, none.headers['x-body']]).toEqual([204, '', '{}']);
+    const responseWithoutBody = await sendRequest(`${served.url}/things`, {
+      method: 'DELETE',
+      headers: JSON_BODY,
+      body: '{}',
+    });
+    expect([responseWithoutBody.status, responseWithoutBody.body, responseWithoutBody.headers['x-body']]).toEqual([
+      204,
+      '',
+      '{}',
+    ]);
   });
 
   test.each([

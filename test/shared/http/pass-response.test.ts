@@ -12,7 +12,7 @@ import { type Served, serve } from './serve.ts';
 type Open = (stop: StopSwitch) => Promise<PassedResponse>;
 
 let served: Served;
-let open: Open;
+let openCall: Open;
 /** The outcome of the last passed call. */
 let outcome: Promise<unknown>;
 let sent: ServerResponse;
@@ -20,7 +20,7 @@ beforeEach(async () => {
   served = await serve((req, res) => {
     req.context = { id: 'id-of-this', reference: 'f-this-1', route: '/passed', address: '192.0.2.1' };
     sent = res;
-    outcome = passResponse(req, res, open).then(
+    outcome = passResponse(req, res, openCall).then(
       () => 'passed',
       (error: unknown) => {
         res.destroy();
@@ -41,21 +41,21 @@ async function call(): Promise<{ status: number; headers: IncomingMessage['heade
   return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
 }
 
-const whole = (bytes: Buffer): StreamedBody => ({
+const completeBody = (bytes: Buffer): StreamedBody => ({
   whole: () => bytes,
   take: () => expect.fail('A complete body is not read in pieces.'),
   resume() {},
   destroy() {},
 });
 
-function pieces(send: (sink: BodySink) => void) {
+function bodyInPieces(send: (sink: BodySink) => void) {
   const take = (sink: BodySink) => void setImmediate(send, sink);
   return { whole: () => undefined, take, resume: vi.fn<() => void>(), destroy() {} };
 }
 
 test.each([0, 1, 300, 16_384, 16_385, 50_000])('a complete body of %i bytes is passed on', async (length) => {
   const bytes = Buffer.from(Array.from({ length }, (_, index) => index % 256));
-  open = async () => ({ ...HEAD, body: whole(bytes) });
+  openCall = async () => ({ ...HEAD, body: completeBody(bytes) });
   const { status, headers, body } = await call();
   expect([status, headers['content-type'], headers.etag]).toEqual([207, 'text/plain', '"v1"']);
   expect(headers['content-security-policy']).toContain('sandbox');
@@ -64,9 +64,9 @@ test.each([0, 1, 300, 16_384, 16_385, 50_000])('a complete body of %i bytes is p
 });
 
 test('a body is passed on piece by piece, under one head', async () => {
-  open = async () => ({
+  openCall = async () => ({
     ...HEAD,
-    body: pieces((sink) => {
+    body: bodyInPieces((sink) => {
       expect(sink.write(Buffer.from('one '))).toBe(true);
       sink.write(Buffer.from('two'));
       sink.end();
@@ -78,7 +78,7 @@ test('a body is passed on piece by piece, under one head', async () => {
 });
 
 test('the head of an empty body is sent', async () => {
-  open = async () => ({ ...HEAD, body: pieces((sink) => sink.end()) });
+  openCall = async () => ({ ...HEAD, body: bodyInPieces((sink) => sink.end()) });
   const { status, headers, body } = await call();
   expect([status, headers.etag, body.length]).toEqual([207, '"v1"', 0]);
 });
@@ -86,11 +86,11 @@ test('the head of an empty body is sent', async () => {
 test('a caller that reads slowly slows the platform down, and gets the whole body', async () => {
   const mebibyte = Buffer.alloc(1_048_576, 'x');
   let wasFull = false;
-  const body = pieces((sink) => {
+  const body = bodyInPieces((sink) => {
     for (let count = 0; count < 16; count += 1) wasFull = !sink.write(mebibyte);
     body.resume.mockImplementationOnce(() => sink.end());
   });
-  open = async () => ({ ...HEAD, body });
+  openCall = async () => ({ ...HEAD, body });
   const response = await call();
   expect([wasFull, response.body.length]).toEqual([true, 16 * mebibyte.length]);
   expect(body.resume).toHaveBeenCalled();
@@ -102,14 +102,14 @@ test('a body that breaks off at once is an error before the head is sent', async
   const cause = new Error('reset');
   const headsSent: boolean[] = [];
   const callWith = (body: () => StreamedBody) => {
-    open = async () => ({ ...HEAD, body: body() });
+    openCall = async () => ({ ...HEAD, body: body() });
     return call().catch(() => headsSent.push(sent.headersSent));
   };
-  await callWith(() => pieces((sink) => sink.fail(cause)));
+  await callWith(() => bodyInPieces((sink) => sink.fail(cause)));
   expect(await outcome).toMatchObject({ ...BROKEN_OFF, cause });
 
   await callWith(() => ({
-    ...whole(Buffer.alloc(0)),
+    ...completeBody(Buffer.alloc(0)),
     whole() {
       throw cause;
     },
@@ -120,9 +120,9 @@ test('a body that breaks off at once is an error before the head is sent', async
 
 test('the response stays unfinished if the body breaks off later', async () => {
   const cause = new Error('reset');
-  open = async () => ({
+  openCall = async () => ({
     ...HEAD,
-    body: pieces((sink) => {
+    body: bodyInPieces((sink) => {
       sink.write(Buffer.from('half of'));
       setImmediate(() => sink.fail(cause));
     }),
@@ -134,23 +134,23 @@ test('the response stays unfinished if the body breaks off later', async () => {
 
 test('an error of the call is thrown unchanged', async () => {
   const failure = new Error('not connected');
-  open = () => Promise.reject(failure);
+  openCall = () => Promise.reject(failure);
   await call().catch(() => undefined);
   expect(await outcome).toBe(failure);
 });
 
 test('a caller that disconnects stops the call, one that has the whole response does not', async () => {
   const stops: StopSwitch[] = [];
-  open = async (stop) => {
+  openCall = async (stop) => {
     stops.push(stop);
-    return { ...HEAD, body: whole(Buffer.from('all')) };
+    return { ...HEAD, body: completeBody(Buffer.from('all')) };
   };
   await call();
   await vi.waitFor(() => expect(sent.closed).toBe(true), LONG_TIMEOUT);
 
-  open = async (stop) => {
+  openCall = async (stop) => {
     stops.push(stop);
-    return { ...HEAD, body: pieces((sink) => sink.write(Buffer.from('the beginning'))) };
+    return { ...HEAD, body: bodyInPieces((sink) => sink.write(Buffer.from('the beginning'))) };
   };
   const request = get(served.url, { agent: false }).on('error', () => undefined);
   await once(request, 'response');
@@ -165,7 +165,7 @@ test.each([
   ['storage_unavailable', expect.objectContaining({ code: 'storage_unavailable' })],
 ] as const)('R123 a call that ends with %s because the caller disconnected', async (code, expected) => {
   const called = Promise.withResolvers<void>();
-  open = (stop) =>
+  openCall = (stop) =>
     new Promise((_resolve, reject) => {
       stop.whenStopped(() => reject(new AppError(code)));
       called.resolve();
@@ -178,9 +178,9 @@ test.each([
 });
 
 test('R123 a body that ends because the caller disconnected is not a failure of the platform', async () => {
-  open = async (stop) => ({
+  openCall = async (stop) => ({
     ...HEAD,
-    body: pieces((sink) => {
+    body: bodyInPieces((sink) => {
       stop.whenStopped(() => sink.fail(new Error('The caller no longer waits for the response.')));
       sink.write(Buffer.from('the beginning'));
     }),
@@ -194,7 +194,7 @@ test('R123 a body that ends because the caller disconnected is not a failure of 
 test('nothing is passed on if the caller disconnects while the call is opened', async () => {
   const opened = Promise.withResolvers<PassedResponse>();
   const called = Promise.withResolvers<StopSwitch>();
-  open = (stop) => {
+  openCall = (stop) => {
     called.resolve(stop);
     return opened.promise;
   };
@@ -203,7 +203,7 @@ test('nothing is passed on if the caller disconnects while the call is opened', 
   request.destroy();
   await vi.waitFor(() => expect(stop.stopped).toBe(true), LONG_TIMEOUT);
 
-  const body = { ...whole(Buffer.alloc(0)), whole: () => expect.fail('The caller has disconnected.') };
+  const body = { ...completeBody(Buffer.alloc(0)), whole: () => expect.fail('The caller has disconnected.') };
   opened.resolve({ ...HEAD, body });
   expect(await outcome).toBe('passed');
 });

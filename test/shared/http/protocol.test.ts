@@ -75,13 +75,16 @@ describe('R77 methods', () => {
     expect(response.headers.get('allow')).toEqual(['GET, HEAD, POST']);
   });
 
-  test.each(['websocket', 'TLS/1.2', 'anything'])('an upgrade to %s is refused and the connection ends', async (to) => {
-    const response = await sendRaw(
-      site.url,
-      `GET /session HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: ${to}\r\n\r\n`,
-    );
-    expect([response.status, response.closed]).toEqual([400, true]);
-  });
+  test.each(['websocket', 'TLS/1.2', 'anything'])(
+    'an upgrade to %s is refused and the connection ends',
+    async (protocol) => {
+      const response = await sendRaw(
+        site.url,
+        `GET /session HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\n\r\n`,
+      );
+      expect([response.status, response.closed]).toEqual([400, true]);
+    },
+  );
 
   test.each([
     ['no Host', 'GET /session HTTP/1.1', 400],
@@ -130,7 +133,7 @@ describe('R77 methods', () => {
   });
 
   test('headers and fields that name another method, path or client change nothing', async () => {
-    const tricks = {
+    const overridingHeaders = {
       'x-http-method-override': 'POST',
       'x-http-method': 'DELETE',
       'x-method-override': 'POST',
@@ -139,40 +142,48 @@ describe('R77 methods', () => {
       'user-agent': 'kube-probe/1.30 ELB-HealthChecker/2.0 GoogleHC/1.0',
     };
     expect(
-      (await sendRequest(`${site.url}/sign-out?_method=POST&_csrf=${csrf}`, { headers: { ...tricks, cookie } })).status,
+      (
+        await sendRequest(`${site.url}/sign-out?_method=POST&_csrf=${csrf}`, {
+          headers: { ...overridingHeaders, cookie },
+        })
+      ).status,
     ).toBe(405);
-    expect((await sendRequest(`${site.url}/threads/current`, { headers: { ...tricks, ...ACCEPT_JSON } })).status).toBe(
-      401,
-    );
     expect(
-      (await sendRequest(`${site.url}/bin/45717360?_method=POST`, { headers: { ...tricks, ...ACCEPT_JSON } })).status,
+      (await sendRequest(`${site.url}/threads/current`, { headers: { ...overridingHeaders, ...ACCEPT_JSON } })).status,
+    ).toBe(401);
+    expect(
+      (
+        await sendRequest(`${site.url}/bin/45717360?_method=POST`, {
+          headers: { ...overridingHeaders, ...ACCEPT_JSON },
+        })
+      ).status,
     ).toBe(401);
 
-    const put = await sendRequest(`${site.url}/threads/current`, {
+    const overriddenPost = await sendRequest(`${site.url}/threads/current`, {
       method: 'POST',
       headers: { ...FORM_BODY, ...ACCEPT_JSON, cookie, 'x-http-method-override': 'GET' },
       body: '_method=GET',
     });
-    expect(put.status).toBe(405);
+    expect(overriddenPost.status).toBe(405);
     expect(JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
   });
 });
 
 describe('R78 smuggling: 4xx, and the connection ends', () => {
   const post = (head: string, body = '') => `POST /bin HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n\r\n${body}`;
-  const inner = () => `GET /problems/not_found HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+  const smuggledRequest = () => `GET /problems/not_found HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
   const CASES: [string, () => string][] = [
     [
       'Content-Length and Transfer-Encoding',
-      () => post('Content-Length: 6\r\nTransfer-Encoding: chunked', `0\r\n\r\n${inner()}`),
+      () => post('Content-Length: 6\r\nTransfer-Encoding: chunked', `0\r\n\r\n${smuggledRequest()}`),
     ],
     [
       'Transfer-Encoding and Content-Length',
-      () => post('Transfer-Encoding: chunked\r\nContent-Length: 6', `0\r\n\r\n${inner()}`),
+      () => post('Transfer-Encoding: chunked\r\nContent-Length: 6', `0\r\n\r\n${smuggledRequest()}`),
     ],
-    ['two lengths that differ', () => post('Content-Length: 0\r\nContent-Length: 44', inner())],
+    ['two lengths that differ', () => post('Content-Length: 0\r\nContent-Length: 44', smuggledRequest())],
     ['two lengths that agree', () => post('Content-Length: 3\r\nContent-Length: 3', 'abc')],
-    ['a list of lengths', () => post('Content-Length: 0, 44', inner())],
+    ['a list of lengths', () => post('Content-Length: 0, 44', smuggledRequest())],
     ['a signed length', () => post('Content-Length: +3', 'abc')],
     ['a length in hexadecimal', () => post('Content-Length: 0x3', 'abc')],
     ['a negative length', () => post('Content-Length: -1', 'abc')],
@@ -180,15 +191,21 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
     ['a single bare line feed', () => `GET /session HTTP/1.1\r\nHost: ${host}\nX-A: b\r\n\r\n`],
     ['a bare carriage return', () => `GET /session HTTP/1.1\r\nHost: ${host}\rX-A: b\r\n\r\n`],
     ['a folded header', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\nX-A: b\r\n c\r\n\r\n`],
-    ['a folded Transfer-Encoding', () => post('Transfer-Encoding:\r\n chunked', `0\r\n\r\n${inner()}`)],
-    ['a space before the colon', () => post('Transfer-Encoding : chunked\r\nContent-Length: 5', `0\r\n\r\n${inner()}`)],
+    ['a folded Transfer-Encoding', () => post('Transfer-Encoding:\r\n chunked', `0\r\n\r\n${smuggledRequest()}`)],
+    [
+      'a space before the colon',
+      () => post('Transfer-Encoding : chunked\r\nContent-Length: 5', `0\r\n\r\n${smuggledRequest()}`),
+    ],
     ['a header without a name', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\n: x\r\n\r\n`],
     ['a NUL in a value', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\nX-A: b\u0000c\r\n\r\n`],
     ['no Host', () => 'GET /session HTTP/1.1\r\n\r\n'],
     ['two Hosts', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\nHost: evil.example\r\n\r\n`],
-    ['an unknown coding', () => post('Transfer-Encoding: xchunked', `0\r\n\r\n${inner()}`)],
-    ['a coding after chunked', () => post('Transfer-Encoding: chunked, identity', `0\r\n\r\n${inner()}`)],
-    ['two codings', () => post('Transfer-Encoding: chunked\r\nTransfer-Encoding: identity', `0\r\n\r\n${inner()}`)],
+    ['an unknown coding', () => post('Transfer-Encoding: xchunked', `0\r\n\r\n${smuggledRequest()}`)],
+    ['a coding after chunked', () => post('Transfer-Encoding: chunked, identity', `0\r\n\r\n${smuggledRequest()}`)],
+    [
+      'two codings',
+      () => post('Transfer-Encoding: chunked\r\nTransfer-Encoding: identity', `0\r\n\r\n${smuggledRequest()}`),
+    ],
     ['another version', () => `GET /session HTTP/3.7\r\nHost: ${host}\r\n\r\n`],
     ['no HTTP at all', () => '\u0016\u0003\u0001\u0002\u0000\u0001\u0000\r\n\r\n'],
     ['an unknown method', () => `BREW /session HTTP/1.1\r\nHost: ${host}\r\n\r\n`],
@@ -267,7 +284,7 @@ describe('R78 bytes that never become a request', () => {
     const id = /^urn:uuid:([0-9a-f-]{36})$/.exec(instance)?.[1];
     return { line, headers: headers.map((header) => header.replace(String(id), 'ID')), problem, length: body.length };
   };
-  const HEADERS = (length: number) => [
+  const expectedHeaders = (length: number) => [
     'Cache-Control: no-store',
     "Content-Security-Policy: default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
     'Cross-Origin-Opener-Policy: same-origin',
@@ -291,14 +308,14 @@ describe('R78 bytes that never become a request', () => {
   ])('%s gets the status %s', (failure, status, code, title) => {
     const { line, headers, problem, length } = parse(responseTo('clientError', { code: failure }));
     expect(line).toBe(`HTTP/1.1 ${status}`);
-    expect(headers).toEqual(HEADERS(length));
+    expect(headers).toEqual(expectedHeaders(length));
     expect(problem).toEqual({ type: type(code), title, status: Number(status.slice(0, 3)), code });
   });
 
   test('a CONNECT gets the allowed methods', () => {
     const { line, headers, problem, length } = parse(responseTo('connect', {}));
     expect(line).toBe('HTTP/1.1 405 Method Not Allowed');
-    expect(headers).toEqual(['Allow: GET, HEAD, POST', ...HEADERS(length)]);
+    expect(headers).toEqual(['Allow: GET, HEAD, POST', ...expectedHeaders(length)]);
     expect(problem).toMatchObject({ type: type('method_not_allowed'), status: 405, code: 'method_not_allowed' });
   });
 

@@ -86,9 +86,9 @@ describe('the host name of PUBLIC_URL', () => {
     ['http://127.0.0.1', '127.0.0.1:443', false],
     ['http://127.0.0.1:8080', '127.0.0.1:8080', true],
     ['http://127.0.0.1:8080', '127.0.0.1', false],
-  ])('of %s is %s: %s', async (href, host, isOurs) => {
+  ])('of %s is %s: %s', async (href, host, isPublicHost) => {
     const targetOf = await serveAt(href);
-    expect(await targetOf('/x', { ...ACCEPT_HTML, host })).toBe(isOurs ? 'here' : `${href}/x`);
+    expect(await targetOf('/x', { ...ACCEPT_HTML, host })).toBe(isPublicHost ? 'here' : `${href}/x`);
   });
 
   test('is the first one in X-Forwarded-Host of a trusted proxy, not the Host of the proxy', async () => {

@@ -97,18 +97,18 @@ const HOSTS = [
   '127.0.0.1:3000.evil.example',
 ];
 const FORMS = STARTS.flatMap((start) => HOSTS.map((host) => start + host));
-const once = (text: string) => encodeURIComponent(text.toWellFormed());
-const ENCODED = FORMS.flatMap((form) => [form, once(form), once(once(form))]);
+const encodeOnce = (text: string) => encodeURIComponent(text.toWellFormed());
+const ENCODED = FORMS.flatMap((form) => [form, encodeOnce(form), encodeOnce(encodeOnce(form))]);
 
 /** Returns the origin where a browser on a page of ORIGIN would arrive. */
-const landing = (location: string) => new URL(location, `${ORIGIN}/sign-in`).origin;
+const originAfter = (location: string) => new URL(location, `${ORIGIN}/sign-in`).origin;
 
 describe('R70 the rules', () => {
   test(`${FORMS.length} forms, raw, once and twice encoded, stay on the site`, () => {
     expect(FORMS.length).toBeGreaterThan(500);
     for (const form of ENCODED) {
       const target = returnTarget(form, SITE, []);
-      expect(landing(target), form).toBe(ORIGIN);
+      expect(originAfter(target), form).toBe(ORIGIN);
       expect(target, form).toMatch(/^\/(?![/\\])/);
       // The path also stays on the site for a program that decodes once more.
       expect(target, form).not.toMatch(/^\/(%2f|%5c|\.\/|\s)/i);
@@ -146,7 +146,7 @@ describe('R70 the rules', () => {
       fc.property(text, (requested) => {
         const path = localPath(requested, SITE);
         if (path === undefined) return;
-        expect(landing(path)).toBe(ORIGIN);
+        expect(originAfter(path)).toBe(ORIGIN);
         // A result is also the result for itself: a second parser reads the same path.
         expect(localPath(path, SITE)).toBe(path);
         expect(path).toMatch(/^\/(?![/\\])[^\s\\]*$/);
@@ -201,7 +201,7 @@ describe('R70 the rules', () => {
       '4571736012345674',
       '4571%37360123456%374',
       '%34%35%37%31736012345674',
-      '%2534571736012345674'.replace('%25345', '%25345'),
+      '%2534571736012345674',
     ]) {
       expect(returnTarget(`/x?n=${spelling}`, SITE, []), spelling).toBe('/');
     }
@@ -218,11 +218,10 @@ describe('R70 over HTTP', () => {
   test('every sign-in starts at the provider, whatever return_to holds', async () => {
     const sample = ENCODED.filter((_form, index) => index % 7 === 0);
     for (const form of sample) {
-      for (const query of [`return_to=${encodeURIComponent(form.toWellFormed())}`]) {
-        const { status, headers } = await sendRequest(`${site.url}/sign-in?${query}`, { headers: ACCEPT_HTML });
-        expect(status, form).toBe(303);
-        expect(new URL(headers.location ?? '').origin, form).toBe(site.sandbox.issuer);
-      }
+      const url = `${site.url}/sign-in?return_to=${encodeOnce(form)}`;
+      const { status, headers } = await sendRequest(url, { headers: ACCEPT_HTML });
+      expect(status, form).toBe(303);
+      expect(new URL(headers.location ?? '').origin, form).toBe(site.sandbox.issuer);
     }
   });
 

@@ -74,9 +74,9 @@ describe('R57 sign-out', () => {
     ]);
     expect((await sessionOf(cookie)).signedIn).toBe(false);
 
-    for (const elsewhere of ['//evil.example/', 'https://evil.example/', '/\\evil.example']) {
+    for (const foreignTarget of ['//evil.example/', 'https://evil.example/', '/\\evil.example']) {
       const other = await signedIn();
-      const ended = await signOut(other.cookie, other.csrf, `?return_to=${encodeURIComponent(elsewhere)}`);
+      const ended = await signOut(other.cookie, other.csrf, `?return_to=${encodeURIComponent(foreignTarget)}`);
       expect(new URL(ended.headers.location ?? '').origin).toBe(site.sandbox.issuer);
       expect(ended.headers.location).not.toContain('evil');
     }
@@ -149,13 +149,13 @@ describe('R57 sign-out', () => {
 describe('R62 sign-out cannot be undone', () => {
   test('by a concurrent consent with the same session', async () => {
     const { agent, cookie, csrf } = await signedIn();
-    const { calls, release } = holdTokenEndpoint();
+    const { calls: untilCalled, release } = holdTokenEndpoint();
     const slow = agent.request(`${site.url}/connections/platform`, {
       method: 'POST',
       body: new URLSearchParams({ _csrf: csrf }),
       headers: { origin: site.url },
     });
-    await calls();
+    await untilCalled();
     expect((await signOut(cookie, csrf)).status).toBe(303);
 
     release();

@@ -8,9 +8,9 @@ import { ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/se
 import { createAdminToken } from '../../support/terminal.ts';
 
 let site: TestSite;
-let byUser: Record<string, string>;
-let byService: Record<string, string>;
-let byAdministrator: Record<string, string>;
+let userHeaders: Record<string, string>;
+let serviceHeaders: Record<string, string>;
+let administratorHeaders: Record<string, string>;
 let documented: Record<string, Record<string, { parameters?: { name: string; in: string }[]; requestBody?: unknown }>>;
 beforeAll(async () => {
   site = await startSite({
@@ -18,12 +18,12 @@ beforeAll(async () => {
   });
   const storage = await openStorageOf(site);
   const admin = await createAdministrator(site, storage);
-  byService = bearer((await admin.createRelayToken(PERMISSIVE_POLICY)).token);
+  serviceHeaders = bearer((await admin.createRelayToken(PERMISSIVE_POLICY)).token);
   await storage.close();
-  byAdministrator = bearer(await createAdminToken(site));
+  administratorHeaders = bearer(await createAdminToken(site));
   const { agent } = await signIn(site);
   const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
-  byUser = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(csrfToken) };
+  userHeaders = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(csrfToken) };
   documented = JSON.parse((await sendRequest(`${site.url}/openapi.json`)).body).paths;
 });
 afterAll(() => site.close());
@@ -32,16 +32,16 @@ const pathOf = (pattern: string) => pattern.replaceAll(/:(\w+)/g, '{$1}');
 const operationOf = ({ method, pattern }: ListedRoute) => documented[pathOf(pattern)]?.[method.toLowerCase()];
 
 /** Standards require these to ignore unknown parameters. */
-const IGNORING = new Set(['/relay/token', PROVIDER_ROUTE]);
+const IGNORING_ROUTES = new Set(['/relay/token', PROVIDER_ROUTE]);
 /** Pages and redirects: links may have parameters of other programs. */
-const FOR_BROWSERS = /^\/(sign-in|oauth\/callback\/:app|sign-out(\/everywhere)?|connections\/:app|connect\/:link)$/;
+const BROWSER_ROUTES = /^\/(sign-in|oauth\/callback\/:app|sign-out(\/everywhere)?|connections\/:app|connect\/:link)$/;
 
-const isData = ({ pattern }: ListedRoute) => !IGNORING.has(pattern) && !FOR_BROWSERS.test(pattern);
+const isData = ({ pattern }: ListedRoute) => !IGNORING_ROUTES.has(pattern) && !BROWSER_ROUTES.test(pattern);
 const API = ADMIN_ROUTES.filter(({ pattern }) => pattern.startsWith('/admin/api'));
 
 function credentialsFor({ pattern }: ListedRoute): Record<string, string> {
-  if (pattern.startsWith('/admin/api')) return byAdministrator;
-  return pattern.startsWith('/relay/') ? byService : byUser;
+  if (pattern.startsWith('/admin/api')) return administratorHeaders;
+  return pattern.startsWith('/relay/') ? serviceHeaders : userHeaders;
 }
 
 const label = (route: ListedRoute) => [`${route.method} ${route.pattern}`, route] as const;
@@ -76,7 +76,7 @@ describe('R88 an unknown member is refused by', () => {
 test('R88 a call with an unknown member does not roll back a data set', async () => {
   const { status, body } = await sendRequest(`${site.url}/admin/api/bin/rollback`, {
     method: 'POST',
-    headers: { ...byAdministrator, ...JSON_BODY },
+    headers: { ...administratorHeaders, ...JSON_BODY },
     body: JSON.stringify({ to: 'nonsense' }),
   });
   expect([status, body]).toEqual([400, expect.stringContaining('\\"to\\"')]);
@@ -85,7 +85,7 @@ test('R88 a call with an unknown member does not roll back a data set', async ()
 test('R88 a chunked body, whose members are not known before it is read, is refused with 411', async () => {
   const response = await fetch(`${site.url}/admin/api/bin/rollback`, {
     method: 'POST',
-    headers: { ...byAdministrator, ...JSON_BODY },
+    headers: { ...administratorHeaders, ...JSON_BODY },
     body: new Blob([JSON.stringify({ to: 'nonsense' })]).stream(),
     duplex: 'half',
   } as RequestInit);
@@ -95,8 +95,8 @@ test('R88 a chunked body, whose members are not known before it is read, is refu
 test.each(['Audience=reports', 'audience%5B%5D=reports', 'audience=reports&x=1'])(
   'R99 no assertion is issued for %s',
   async (query) => {
-    const page = { ...byUser, accept: 'text/html,*/*;q=0.8' };
-    for (const headers of [byUser, page]) {
+    const page = { ...userHeaders, accept: 'text/html,*/*;q=0.8' };
+    for (const headers of [userHeaders, page]) {
       const response = await sendRequest(`${site.url}/session/verify?${query}`, { headers });
       expect([response.status, response.headers['gatehouse-user-assertion']]).toEqual([400, undefined]);
     }
@@ -105,14 +105,14 @@ test.each(['Audience=reports', 'audience%5B%5D=reports', 'audience=reports&x=1']
 
 test('pages ignore unknown parameters, scripts may send none, and programs may send an empty form', async () => {
   const page = await sendRequest(`${site.url}/connections?utm_source=mail`, {
-    headers: { ...byUser, accept: 'text/html' },
+    headers: { ...userHeaders, accept: 'text/html' },
   });
   expect(page.status).toBe(200);
   const start = (accept: string) => sendRequest(`${site.url}/sign-in?utm_source=mail`, { headers: { accept } });
   expect([(await start('text/html')).status, (await start('application/json')).status]).toEqual([303, 400]);
   const end = await sendRequest(`${site.url}/sessions/Nobodys-session_/end`, {
     method: 'POST',
-    headers: { ...byUser, ...FORM_BODY },
+    headers: { ...userHeaders, ...FORM_BODY },
     body: '',
   });
   expect(end.status).toBe(404);

@@ -122,11 +122,12 @@ function firing({
     changes.filter((change) => !used.has(change)),
     'changes of series that Gatehouse does not have',
   ).toEqual([]);
-  const fired = 'sum by (alertname, app, instance) (max_over_time(ALERTS{alertstate="firing"}[2d]))';
-  const [rulesFile, testsFile] = [join(directory, 'rules.yml'), join(directory, 'tests.json')];
+  const firedAlerts = 'sum by (alertname, app, instance) (max_over_time(ALERTS{alertstate="firing"}[2d]))';
+  const rulesFile = join(directory, 'rules.yml');
+  const testsFile = join(directory, 'tests.json');
   writeFileSync(rulesFile, HEAD + selectedRules.join(''));
-  // The failed expectation lists the actual samples.
-  const expectation = { expr: fired, eval_time: `${seconds}s`, exp_samples: [{ labels: 'none', value: 0 }] };
+  // promtool prints the actual samples only of an expectation that fails, so this one always fails.
+  const expectation = { expr: firedAlerts, eval_time: `${seconds}s`, exp_samples: [{ labels: 'none', value: 0 }] };
   writeFileSync(
     testsFile,
     JSON.stringify({
@@ -136,16 +137,18 @@ function firing({
     }),
   );
   const { text } = promtool(['test', 'rules', testsFile]);
-  const [, got] = /got: *(.*)/s.exec(text) ?? [];
-  if (got === undefined) throw new Error(text);
-  return [...got.matchAll(/\{([^}]*)\} 1E\+00|\{([^}]*)\} \S+/g)].map(([, labels = '', otherLabels = '']) => {
-    const { alertname, app, instance } = readLabels(labels || otherLabels);
-    return [alertname, app ?? instance].filter(Boolean).join(' of ');
-  });
+  const [, actualSamples] = /got: *(.*)/s.exec(text) ?? [];
+  if (actualSamples === undefined) throw new Error(text);
+  const alerts: string[] = [];
+  for (const [, labelText = ''] of actualSamples.matchAll(/\{([^}]*)\} \S+/g)) {
+    const { alertname, app, instance } = readLabels(labelText);
+    alerts.push([alertname, app ?? instance].filter(Boolean).join(' of '));
+  }
+  return alerts;
 }
 
 /** Stays at 0, and rises once by this much. */
-const once =
+const risesOnce =
   (by = 1, at = HOUR / 2): Course =>
   (seconds) =>
     seconds < at ? 0 : by;
@@ -160,21 +163,21 @@ const dips =
   (seconds) =>
     seconds >= from && seconds < to ? value : usual;
 
-const problems = (code: string, course: Course, instance = FIRST): Change => ({
+const problemCounter = (code: string, course: Course, instance = FIRST): Change => ({
   metric: 'gatehouse_problems_total',
   labels: { code },
   instance,
   course,
 });
-const counted = (name: string, labels: Labels, course: Course): Change => ({
+const counter = (name: string, labels: Labels, course: Course): Change => ({
   metric: `gatehouse_${name}_total`,
   labels,
   instance: FIRST,
   course,
 });
-const everywhere = (metric: string, course: Course): Change => ({ metric, course });
+const onAllProcesses = (metric: string, course: Course): Change => ({ metric, course });
 const platformCalls = (app: string, outcome: string, course: Course) =>
-  counted('outbound_requests', { peer: 'platform', app, outcome }, course);
+  counter('outbound_requests', { peer: 'platform', app, outcome }, course);
 const sessionBuckets = (le: string, course: Course): Change => ({
   metric: 'gatehouse_http_request_duration_seconds_bucket',
   labels: { route: '/session', le },
@@ -202,11 +205,11 @@ const flushes = (le: string | undefined, course: Course): Change => ({
   course,
 });
 
-const QUIET: Record<string, Scenario> = {
+const QUIET_SCENARIOS: Record<string, Scenario> = {
   'a night without a request': { ...NIGHT, changes: [], fires: [] },
   'one 503 in a night, because a flush took long': {
     ...NIGHT,
-    changes: [problems('storage_unavailable', once())],
+    changes: [problemCounter('storage_unavailable', risesOnce())],
     fires: [],
   },
   'a log that grows to 200 MB during a backup': {
@@ -216,36 +219,36 @@ const QUIET: Record<string, Scenario> = {
   'a disk that is slow for one minute': {
     changes: [
       flushes('0.5', rises(60)),
-      flushes(undefined, (seconds) => (rises(60)(seconds) ?? 0) + (once(5)(seconds) ?? 0)),
+      flushes(undefined, (seconds) => (rises(60)(seconds) ?? 0) + (risesOnce(5)(seconds) ?? 0)),
     ],
     fires: [],
   },
   'one refresh in a night, which fails': {
     ...NIGHT,
-    changes: [counted('refreshes', { app: 'platform', outcome: 'refused' }, once())],
+    changes: [counter('refreshes', { app: 'platform', outcome: 'refused' }, risesOnce())],
     fires: [],
   },
   'one sign-in in a night, which fails': {
     ...NIGHT,
-    changes: [counted('sign_ins', { app: 'platform', outcome: 'failed' }, once())],
+    changes: [counter('sign_ins', { app: 'platform', outcome: 'failed' }, risesOnce())],
     fires: [],
   },
   'one failure of each other kind in a night': {
     ...NIGHT,
     changes: [
       ...['overloaded', 'provider_unavailable', 'upstream_error', 'upstream_timeout'].map((code) =>
-        problems(code, once()),
+        problemCounter(code, risesOnce()),
       ),
-      ...['upstream_rate_limited', 'relay_token_invalid'].map((code) => problems(code, once())),
-      platformCalls('platform', '5xx', once()),
-      platformCalls('second', '4xx', once()),
-      counted('reconnects_needed', { cause: 'grant_refused' }, once()),
-      counted('outbound_refused', {}, once()),
-      counted('slow_name_lookups', {}, once()),
-      counted('bin_service_failures', { reason: 'timeout' }, once()),
-      counted('bin_lookups', { source: 'bin_quota_exhausted' }, once()),
-      counted('spans', { outcome: 'lost' }, once()),
-      ...sessions(() => 0, once()),
+      ...['upstream_rate_limited', 'relay_token_invalid'].map((code) => problemCounter(code, risesOnce())),
+      platformCalls('platform', '5xx', risesOnce()),
+      platformCalls('second', '4xx', risesOnce()),
+      counter('reconnects_needed', { cause: 'grant_refused' }, risesOnce()),
+      counter('outbound_refused', {}, risesOnce()),
+      counter('slow_name_lookups', {}, risesOnce()),
+      counter('bin_service_failures', { reason: 'timeout' }, risesOnce()),
+      counter('bin_lookups', { source: 'bin_quota_exhausted' }, risesOnce()),
+      counter('spans', { outcome: 'lost' }, risesOnce()),
+      ...sessions(() => 0, risesOnce()),
     ],
     fires: [],
   },
@@ -254,7 +257,7 @@ const QUIET: Record<string, Scenario> = {
       ...INSTANCES.map((instance, n) => ({
         metric: 'process_start_time_seconds',
         instance,
-        course: once(1_000, 1_000 + n * 60),
+        course: risesOnce(1_000, 1_000 + n * 60),
       })),
       ...INSTANCES.map((instance, n) => ({
         metric: 'up',
@@ -267,8 +270,8 @@ const QUIET: Record<string, Scenario> = {
   'a failover of Redis under load: ten seconds of 503s': {
     scrapeSeconds: 10,
     changes: [
-      everywhere('gatehouse_storage_up', dips(1, 0, 1_000, 1_010)),
-      problems('storage_unavailable', (seconds) => Math.max(0, Math.min(seconds - 1_000, 10)) * 50),
+      onAllProcesses('gatehouse_storage_up', dips(1, 0, 1_000, 1_010)),
+      problemCounter('storage_unavailable', (seconds) => Math.max(0, Math.min(seconds - 1_000, 10)) * 50),
     ],
     fires: [],
   },
@@ -277,19 +280,19 @@ const QUIET: Record<string, Scenario> = {
     changes: [
       { metric: 'up', instance: FIRST, course: dips(1, 0, HOUR, HOUR + 30) },
       { metric: 'up', instance: SECOND, course: dips(1, undefined, HOUR, HOUR + 120) },
-      { metric: 'process_start_time_seconds', instance: SECOND, course: once(HOUR, HOUR) },
+      { metric: 'process_start_time_seconds', instance: SECOND, course: risesOnce(HOUR, HOUR) },
       { metric: 'gatehouse_storage_up', instance: FIRST, course: dips(1, 0, HOUR, HOUR + 30) },
       { metric: 'nodejs_eventloop_lag_p90_seconds', instance: FIRST, course: dips(0.01, 0.2, HOUR, HOUR + 120) },
       { metric: 'process_open_fds', instance: FIRST, course: dips(100, 900, HOUR, HOUR + 120) },
-      everywhere('process_max_fds', () => 1_000),
+      onAllProcesses('process_max_fds', () => 1_000),
       {
         metric: 'gatehouse_outbound_calls',
         labels: { state: 'waiting' },
         instance: FIRST,
         course: dips(0, 200, HOUR, HOUR + 120),
       },
-      problems('storage_unavailable', rises(5, HOUR, HOUR + 120)),
-      problems('overloaded', rises(10, HOUR, HOUR + 60)),
+      problemCounter('storage_unavailable', rises(5, HOUR, HOUR + 120)),
+      problemCounter('overloaded', rises(10, HOUR, HOUR + 60)),
       ...sessions(rises(1), rises(1, HOUR, HOUR + 300)),
     ],
     fires: [],
@@ -297,24 +300,24 @@ const QUIET: Record<string, Scenario> = {
   'slightly below each threshold': {
     seconds: 2 * HOUR,
     changes: [
-      problems('provider_unavailable', rises(0.4)),
-      problems('upstream_rate_limited', rises(3)),
-      problems('relay_token_invalid', rises(12)),
-      counted('reconnects_needed', { cause: 'grant_refused' }, rises(0.3)),
-      counted('outbound_refused', {}, rises(0.5)),
-      counted('bin_service_failures', { reason: 'timeout' }, rises(0.3)),
-      counted('bin_lookups', { source: 'bin_quota_exhausted' }, rises(0.05)),
+      problemCounter('provider_unavailable', rises(0.4)),
+      problemCounter('upstream_rate_limited', rises(3)),
+      problemCounter('relay_token_invalid', rises(12)),
+      counter('reconnects_needed', { cause: 'grant_refused' }, rises(0.3)),
+      counter('outbound_refused', {}, rises(0.5)),
+      counter('bin_service_failures', { reason: 'timeout' }, rises(0.3)),
+      counter('bin_lookups', { source: 'bin_quota_exhausted' }, rises(0.05)),
       platformCalls('platform', '2xx', rises(2)),
       platformCalls('platform', '4xx', rises(8)),
-      everywhere(LAST_BACKUP, () => 25.5 * HOUR),
-      everywhere(SECRET, () => 14.5 * DAY),
+      onAllProcesses(LAST_BACKUP, () => 25.5 * HOUR),
+      onAllProcesses(SECRET, () => 14.5 * DAY),
     ],
     fires: [],
   },
   'a first backup within two days': {
     seconds: 2 * DAY + HOUR,
     ...COARSE,
-    changes: [everywhere(LAST_BACKUP, (seconds) => (seconds < 1.9 * DAY ? undefined : seconds % DAY))],
+    changes: [onAllProcesses(LAST_BACKUP, (seconds) => (seconds < 1.9 * DAY ? undefined : seconds % DAY))],
     fires: [],
   },
   'a process with full caches, and a small one that grows': {
@@ -333,18 +336,18 @@ const QUIET: Record<string, Scenario> = {
     changes: [
       platformCalls('platform', '2xx', rises(95)),
       platformCalls('platform', '5xx', rises(5)),
-      counted('refreshes', { app: 'platform', outcome: 'refreshed' }, rises(95)),
-      counted('refreshes', { app: 'platform', outcome: 'unavailable' }, rises(5)),
-      counted('sign_ins', { app: 'platform', outcome: 'signed_in' }, rises(95)),
-      counted('sign_ins', { app: 'platform', outcome: 'failed' }, rises(5)),
+      counter('refreshes', { app: 'platform', outcome: 'refreshed' }, rises(95)),
+      counter('refreshes', { app: 'platform', outcome: 'unavailable' }, rises(5)),
+      counter('sign_ins', { app: 'platform', outcome: 'signed_in' }, rises(95)),
+      counter('sign_ins', { app: 'platform', outcome: 'failed' }, rises(5)),
     ],
     fires: [],
   },
 };
 
-const LOUD: Record<string, Scenario> = {
+const FIRING_SCENARIOS: Record<string, Scenario> = {
   'the storage is lost while no request arrives': {
-    changes: [everywhere('gatehouse_storage_up', dips(1, 0, HOUR / 2))],
+    changes: [onAllProcesses('gatehouse_storage_up', dips(1, 0, HOUR / 2))],
     fires: [`GatehouseStorageLost of ${FIRST}`, `GatehouseStorageLost of ${SECOND}`],
   },
   'one process of two loses the storage': {
@@ -352,7 +355,7 @@ const LOUD: Record<string, Scenario> = {
     fires: [`GatehouseStorageLost of ${SECOND}`],
   },
   'a storage that accepts the probe and refuses requests': {
-    changes: [problems('storage_unavailable', rises(6, HOUR / 2))],
+    changes: [problemCounter('storage_unavailable', rises(6, HOUR / 2))],
     fires: ['GatehouseStorageUnavailable'],
   },
   'a process whose storage was replaced': {
@@ -367,7 +370,7 @@ const LOUD: Record<string, Scenario> = {
     fires: [`GatehouseStorageRefused of ${FIRST}`],
   },
   'a disk that takes a second for each write': {
-    changes: [flushes('0.5', once(0)), flushes(undefined, rises(6, HOUR / 2))],
+    changes: [flushes('0.5', risesOnce(0)), flushes(undefined, rises(6, HOUR / 2))],
     fires: [`GatehouseDiskSlow of ${FIRST}`],
   },
   'a log that a long read prevents from being reused': {
@@ -379,7 +382,7 @@ const LOUD: Record<string, Scenario> = {
     fires: [`GatehouseDown of ${FIRST}`],
   },
   'a service that discovery no longer finds': {
-    changes: [everywhere('up', dips(1, undefined, HOUR / 2))],
+    changes: [onAllProcesses('up', dips(1, undefined, HOUR / 2))],
     fires: ['GatehouseMissing'],
   },
   'a process that restarts every 45 seconds': {
@@ -395,15 +398,15 @@ const LOUD: Record<string, Scenario> = {
     fires: [`GatehouseRestarts of ${FIRST}`],
   },
   'an unexpected error': {
-    changes: [problems('internal', once())],
+    changes: [problemCounter('internal', risesOnce())],
     fires: ['GatehouseInternalErrors'],
   },
   'continuous unexpected errors': {
-    changes: [problems('internal', rises(4, HOUR / 2))],
+    changes: [problemCounter('internal', rises(4, HOUR / 2))],
     fires: ['GatehouseInternalErrors', 'GatehouseManyInternalErrors'],
   },
   'requests refused because of the load': {
-    changes: [problems('overloaded', rises(10, HOUR / 2))],
+    changes: [problemCounter('overloaded', rises(10, HOUR / 2))],
     fires: ['GatehouseOverloaded'],
   },
   'an event loop that lags': {
@@ -415,24 +418,24 @@ const LOUD: Record<string, Scenario> = {
     fires: ['GatehouseSlow'],
   },
   'a provider that cannot be reached': {
-    changes: [problems('provider_unavailable', rises(2, HOUR / 2))],
+    changes: [problemCounter('provider_unavailable', rises(2, HOUR / 2))],
     fires: ['GatehouseProviderUnavailable'],
   },
   'one app with 9 % of the refreshes, all of which fail': {
     changes: [
-      counted('refreshes', { app: 'platform', outcome: 'refreshed' }, rises(10)),
-      counted('refreshes', { app: 'second', outcome: 'app_fault' }, rises(1)),
+      counter('refreshes', { app: 'platform', outcome: 'refreshed' }, rises(10)),
+      counter('refreshes', { app: 'second', outcome: 'app_fault' }, rises(1)),
     ],
     fires: ['GatehouseRefreshesFail of second'],
   },
   'more than twenty ended connections': {
-    changes: [counted('reconnects_needed', { cause: 'grant_refused' }, once(30))],
+    changes: [counter('reconnects_needed', { cause: 'grant_refused' }, risesOnce(30))],
     fires: ['GatehouseReconnectsNeeded'],
   },
   'one app with 9 % of the sign-ins, all of which fail': {
     changes: [
-      counted('sign_ins', { app: 'platform', outcome: 'signed_in' }, rises(10)),
-      counted('sign_ins', { app: 'second', outcome: 'failed' }, rises(1)),
+      counter('sign_ins', { app: 'platform', outcome: 'signed_in' }, rises(10)),
+      counter('sign_ins', { app: 'second', outcome: 'failed' }, rises(1)),
     ],
     fires: ['GatehouseSignInsFail of second'],
   },
@@ -449,7 +452,7 @@ const LOUD: Record<string, Scenario> = {
     fires: ['GatehousePlatformRefuses of second'],
   },
   'calls above the limit of the platform': {
-    changes: [problems('upstream_rate_limited', rises(10, HOUR / 2))],
+    changes: [problemCounter('upstream_rate_limited', rises(10, HOUR / 2))],
     fires: ['GatehousePlatformLimits'],
   },
   'waiting calls to one host': {
@@ -464,33 +467,33 @@ const LOUD: Record<string, Scenario> = {
     fires: ['GatehouseUpstreamFull'],
   },
   'refused calls to one host': {
-    changes: [counted('outbound_refused', {}, rises(10, HOUR / 2))],
+    changes: [counter('outbound_refused', {}, rises(10, HOUR / 2))],
     fires: ['GatehouseUpstreamFull'],
   },
   'names that do not resolve': {
-    changes: [counted('slow_name_lookups', {}, rises(30, HOUR / 2))],
+    changes: [counter('slow_name_lookups', {}, rises(30, HOUR / 2))],
     fires: ['GatehouseNamesSlow'],
   },
   'a BIN lookup service that fails': {
-    changes: [counted('bin_service_failures', { reason: 'timeout' }, rises(1, HOUR / 2))],
+    changes: [counter('bin_service_failures', { reason: 'timeout' }, rises(1, HOUR / 2))],
     fires: ['GatehouseBinServiceFails'],
   },
   'a quota that is used up': {
-    changes: [counted('bin_lookups', { source: 'bin_quota_exhausted' }, rises(1, HOUR / 2))],
+    changes: [counter('bin_lookups', { source: 'bin_quota_exhausted' }, rises(1, HOUR / 2))],
     fires: ['GatehouseBinQuotaSpent'],
   },
   'a lost audit entry': {
-    changes: [counted('audit_entries_lost', {}, once())],
+    changes: [counter('audit_entries_lost', {}, risesOnce())],
     fires: ['GatehouseAuditLost'],
   },
   'guessed relay tokens': {
-    changes: [problems('relay_token_invalid', rises(30, HOUR / 2))],
+    changes: [problemCounter('relay_token_invalid', rises(30, HOUR / 2))],
     fires: ['GatehouseTokensGuessed'],
   },
   'few descriptors left': {
     changes: [
       { metric: 'process_open_fds', instance: FIRST, course: dips(100, 900, HOUR / 2) },
-      everywhere('process_max_fds', () => 1_000),
+      onAllProcesses('process_max_fds', () => 1_000),
     ],
     fires: [`GatehouseFewDescriptors of ${FIRST}`],
   },
@@ -509,25 +512,25 @@ const LOUD: Record<string, Scenario> = {
     seconds: 2 * DAY + HOUR,
     ...COARSE,
     changes: [
-      everywhere(LAST_BACKUP, () => undefined),
-      everywhere('gatehouse_ready', dips(1, undefined, DAY, DAY + HOUR / 20)),
+      onAllProcesses(LAST_BACKUP, () => undefined),
+      onAllProcesses('gatehouse_ready', dips(1, undefined, DAY, DAY + HOUR / 20)),
     ],
     fires: ['GatehouseBackupOld'],
   },
   'a night without its backup': {
-    changes: [everywhere(LAST_BACKUP, (seconds) => 25.5 * HOUR + seconds)],
+    changes: [onAllProcesses(LAST_BACKUP, (seconds) => 25.5 * HOUR + seconds)],
     fires: ['GatehouseBackupOld'],
   },
   'a client secret with less than two weeks left': {
-    changes: [everywhere(SECRET, (seconds) => 14 * DAY + HOUR / 2 - seconds)],
+    changes: [onAllProcesses(SECRET, (seconds) => 14 * DAY + HOUR / 2 - seconds)],
     fires: ['GatehouseClientSecretEnds of platform'],
   },
   'a client secret that has ended': {
-    changes: [everywhere(SECRET, (seconds) => -seconds)],
+    changes: [onAllProcesses(SECRET, (seconds) => -seconds)],
     fires: ['GatehouseClientSecretEnds of platform'],
   },
   'a collector that accepts no spans': {
-    changes: [counted('spans', { outcome: 'lost' }, rises(10, HOUR / 4))],
+    changes: [counter('spans', { outcome: 'lost' }, rises(10, HOUR / 4))],
     fires: ['GatehouseTracesLost'],
   },
 };
@@ -539,16 +542,16 @@ test('promtool accepts the rules without remarks', (context) => {
 });
 
 test('each alert has a quiet scenario below its threshold, or fires at the first event', () => {
-  const below = Object.values(QUIET).flatMap(({ changes }) => changes);
-  const untried = [...rules.matchAll(/^ {6}- alert: (\w+)\n {8}expr: ([\s\S]*?)\n {8}(?:for|labels):/gm)]
+  const quietChanges = Object.values(QUIET_SCENARIOS).flatMap(({ changes }) => changes);
+  const untestedAlerts = [...rules.matchAll(/^ {6}- alert: (\w+)\n {8}expr: ([\s\S]*?)\n {8}(?:for|labels):/gm)]
     .filter(([, , rule = '']) => {
       const { code } = readLabels(rule);
-      return !below.some(
+      return !quietChanges.some(
         ({ metric, labels = {} }) => rule.includes(`${metric}{`) && (code ?? labels.code) === labels.code,
       );
     })
     .map(([, name]) => name);
-  expect(untried).toEqual([
+  expect(untestedAlerts).toEqual([
     'GatehouseStorageRefused',
     'GatehouseManyInternalErrors',
     'GatehouseInternalErrors',
@@ -557,12 +560,14 @@ test('each alert has a quiet scenario below its threshold, or fires at the first
 });
 
 test('each alert has a scenario that fires it', () => {
-  const tried = Object.values(LOUD).flatMap(({ fires }) => fires.map((alert) => alert.split(' of ')[0]));
-  expect(alertNames.filter((name) => !tried.includes(name))).toEqual([]);
+  const testedAlerts = Object.values(FIRING_SCENARIOS).flatMap(({ fires }) =>
+    fires.map((alert) => alert.split(' of ')[0]),
+  );
+  expect(alertNames.filter((name) => !testedAlerts.includes(name))).toEqual([]);
 });
 
 test('the summary of an alert for one app or process names it', () => {
-  const fired = Object.values(LOUD).flatMap(({ fires }) => fires.map((alert) => alert.split(' of ')));
+  const fired = Object.values(FIRING_SCENARIOS).flatMap(({ fires }) => fires.map((alert) => alert.split(' of ')));
   const specific = new Set(fired.filter(([, subject]) => subject !== undefined).map(([name]) => name));
   const summaries = [...rules.matchAll(/alert: (\w+)\n[\s\S]*?summary: (.+)\n/g)];
   const naming = summaries.filter(([, , summary = '']) => /\{\{ \$labels\.(app|instance) \}\}/.test(summary));
@@ -570,14 +575,14 @@ test('the summary of an alert for one app or process names it', () => {
 });
 
 describe('no alert fires in', () => {
-  test.for(Object.entries(QUIET))('%s', ([, scenario], context) => {
+  test.for(Object.entries(QUIET_SCENARIOS))('%s', ([, scenario], context) => {
     skipWithout(context, missingPrometheus);
     expect(firing(scenario)).toEqual([]);
   });
 });
 
 describe('exactly the expected alerts fire in', () => {
-  test.for(Object.entries(LOUD))('%s', ([, scenario], context) => {
+  test.for(Object.entries(FIRING_SCENARIOS))('%s', ([, scenario], context) => {
     skipWithout(context, missingPrometheus);
     expect(firing(scenario).toSorted()).toEqual(scenario.fires.toSorted());
   });

@@ -19,20 +19,22 @@ const sampleOf = (lines: readonly string[], series: string) =>
   Number(lines.find((line) => line.startsWith(`gatehouse_${series} `))?.split(' ')[1]);
 
 test('sign-ins and calls count for their app', async () => {
-  const before = await samples();
-  expect(sampleOf(before, 'sign_ins_total{app="platform",outcome="signed_in"}')).toBe(0);
-  expect(sampleOf(before, 'refreshes_total{app="platform",outcome="unavailable"}')).toBe(0);
-  expect(sampleOf(before, 'refresh_duration_seconds_count{app="platform"}')).toBe(0);
+  const samplesBefore = await samples();
+  expect(sampleOf(samplesBefore, 'sign_ins_total{app="platform",outcome="signed_in"}')).toBe(0);
+  expect(sampleOf(samplesBefore, 'refreshes_total{app="platform",outcome="unavailable"}')).toBe(0);
+  expect(sampleOf(samplesBefore, 'refresh_duration_seconds_count{app="platform"}')).toBe(0);
 
   const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
   await agent.get(`${site.url}/threads/current`);
-  const after = await samples();
-  expect(sampleOf(after, 'sign_ins_total{app="platform",outcome="signed_in"}')).toBe(1);
-  expect(sampleOf(after, 'outbound_requests_total{app="platform",peer="platform",outcome="2xx"}')).toBe(1);
-  expect(sampleOf(after, 'outbound_request_duration_seconds_count{app="platform",peer="platform"}')).toBe(1);
+  const samplesAfter = await samples();
+  expect(sampleOf(samplesAfter, 'sign_ins_total{app="platform",outcome="signed_in"}')).toBe(1);
+  expect(sampleOf(samplesAfter, 'outbound_requests_total{app="platform",peer="platform",outcome="2xx"}')).toBe(1);
+  expect(sampleOf(samplesAfter, 'outbound_request_duration_seconds_count{app="platform",peer="platform"}')).toBe(1);
   // Discovery, code exchange, keys and userinfo.
-  expect(sampleOf(after, 'outbound_requests_total{app="platform",peer="provider",outcome="2xx"}')).toBeGreaterThan(2);
-  expect(sampleOf(after, 'outbound_requests_total{app="other",peer="provider",outcome="2xx"}')).toBe(0);
+  expect(
+    sampleOf(samplesAfter, 'outbound_requests_total{app="platform",peer="provider",outcome="2xx"}'),
+  ).toBeGreaterThan(2);
+  expect(sampleOf(samplesAfter, 'outbound_requests_total{app="other",peer="provider",outcome="2xx"}')).toBe(0);
 });
 
 test('a failure of a platform counts by its kind', async () => {

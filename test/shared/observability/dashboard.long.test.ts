@@ -45,8 +45,8 @@ const samplesOf = (expr: string) =>
 /** Resolves after at least two more scrapes, which a rate needs. */
 async function untilScraped(): Promise<void> {
   const scrapes = async () => Number((await query('sum_over_time(up{job="gatehouse"}[1h])'))[0]?.value[1] ?? 0);
-  const before = await scrapes();
-  await until(async () => (await scrapes()) >= before + 3);
+  const scrapesBefore = await scrapes();
+  await until(async () => (await scrapes()) >= scrapesBefore + 3);
 }
 
 test('promtool accepts the metrics without remarks', async (context) => {
@@ -81,12 +81,12 @@ describe('in an idle Gatehouse', () => {
 
 test('a panel by app shows the selected app', async (context) => {
   skipWithout(context, missingPrometheus);
-  const ofApps = queries.filter(([, expr]) => expr.includes('$app'));
-  expect(ofApps.length).toBeGreaterThanOrEqual(6);
+  const panelsByApp = queries.filter(([, expr]) => expr.includes('$app'));
+  expect(panelsByApp.length).toBeGreaterThanOrEqual(6);
 
   await signIn(site);
   await untilScraped();
-  const [, signIns = ''] = ofApps.find(([title]) => title === 'Sign-ins and consents by outcome') ?? [];
+  const [, signIns = ''] = panelsByApp.find(([title]) => title === 'Sign-ins and consents by outcome') ?? [];
   const sumOf = async (app: string) =>
     (await samplesOf(withVariables(signIns, app))).reduce((sum, { value: [, value] }) => sum + Number(value), 0);
   expect(await sumOf('platform')).toBeGreaterThan(0);

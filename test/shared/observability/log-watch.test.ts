@@ -30,16 +30,16 @@ test('R88 ids and words are not credentials', () => {
 });
 
 test('R88 a sign-in produces lines with request ids, and credentials to search for', async () => {
-  const before = watchedCounts();
+  const countsBefore = watchedCounts();
   const site = await startSite({ env: { LOG_LEVEL: 'trace' } });
   const { agent } = await signIn(site);
   const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url) };
   const missing = await sendRequest(`${site.url}/no-such-page`, { headers });
   await site.close();
-  const after = watchedCounts();
-  expect(after.lines - before.lines).toBeGreaterThanOrEqual(3);
+  const countsAfter = watchedCounts();
+  expect(countsAfter.lines - countsBefore.lines).toBeGreaterThanOrEqual(3);
   // Both kinds of cookies, the client secret, code, verifier, access token, and the keys of the settings.
-  expect(after.credentials - before.credentials).toBeGreaterThanOrEqual(8);
+  expect(countsAfter.credentials - countsBefore.credentials).toBeGreaterThanOrEqual(8);
   expect(CLIENT_SECRET.length).toBeGreaterThan(16);
 
   const logged = site.logs().map((line) => JSON.parse(line));

@@ -35,13 +35,13 @@ function section(text: string, title: string): string {
 }
 
 /** Lists all values of a type: the compiler reports missing and surplus ones. */
-const every = <Value extends string>(values: Record<Value, true>): string[] => Object.keys(values);
+const allValuesOf = <Value extends string>(values: Record<Value, true>): string[] => Object.keys(values);
 type Refreshed = Exclude<RefreshOutcome['kind'], 'tokens'> | 'refreshed';
 type RelayOutcome = Parameters<Events['relayCalled']>[0]['outcome'];
 type SpanOutcome = Parameters<Parameters<typeof createTracing>[0]['onExported']>[0];
 /** The values of labels that other types define. */
 const VALUES_BY_TYPE = {
-  refreshes: every<Refreshed>({
+  refreshes: allValuesOf<Refreshed>({
     refreshed: true,
     refused: true,
     unclear_refusal: true,
@@ -49,7 +49,7 @@ const VALUES_BY_TYPE = {
     unusable: true,
     app_fault: true,
   }),
-  binLookups: every<LookupOutcome>({
+  binLookups: allValuesOf<LookupOutcome>({
     dataset: true,
     service: true,
     cache: true,
@@ -59,7 +59,7 @@ const VALUES_BY_TYPE = {
     bin_user_quota_exhausted: true,
     bin_service_unavailable: true,
   }),
-  binServiceFailures: every<UnavailableReason>({
+  binServiceFailures: allValuesOf<UnavailableReason>({
     timeout: true,
     connection: true,
     status: true,
@@ -67,9 +67,9 @@ const VALUES_BY_TYPE = {
     key_refused: true,
     paused: true,
   }),
-  spans: every<SpanOutcome>({ sent: true, lost: true }),
-  relayCalls: every<RelayOutcome>({ answered: true, failed: true, refused: true }),
-  outboundRequests: every<CallOutcome>({
+  spans: allValuesOf<SpanOutcome>({ sent: true, lost: true }),
+  relayCalls: allValuesOf<RelayOutcome>({ answered: true, failed: true, refused: true }),
+  outboundRequests: allValuesOf<CallOutcome>({
     '2xx': true,
     '3xx': true,
     '4xx': true,
@@ -90,12 +90,17 @@ const VALUES_OF = {
   gatehouse_bin_lookups_total: LABEL_VALUES.binLookups,
   gatehouse_bin_service_failures_total: LABEL_VALUES.binServiceFailures,
   gatehouse_storage_refused: [...STORAGE_REFUSALS],
-  gatehouse_outbound_calls: every<keyof UpstreamLoad>({ running: true, waiting: true }),
+  gatehouse_outbound_calls: allValuesOf<keyof UpstreamLoad>({ running: true, waiting: true }),
   gatehouse_spans_total: LABEL_VALUES.spans,
-  gatehouse_connections: every<Health>({ active: true, expiring: true, unverified: true, reconnect_needed: true }),
+  gatehouse_connections: allValuesOf<Health>({
+    active: true,
+    expiring: true,
+    unverified: true,
+    reconnect_needed: true,
+  }),
   gatehouse_relay_calls_total: LABEL_VALUES.relayCalls,
   gatehouse_outbound_requests_total: LABEL_VALUES.outboundRequests,
-  gatehouse_outbound_request_duration_seconds: every<Peer>({
+  gatehouse_outbound_request_duration_seconds: allValuesOf<Peer>({
     provider: true,
     platform: true,
     webhook: true,
@@ -136,7 +141,7 @@ const WAITS_FOR_STORAGE = [
 ];
 
 /** The names of metrics and their labels, from /metrics. */
-let served: Map<string, Set<string>>;
+let servedLabels: Map<string, Set<string>>;
 beforeAll(async () => {
   const site = await startSite();
   // Labels appear only once they have a value.
@@ -145,9 +150,9 @@ beforeAll(async () => {
   await agent.get(`${site.url}/bin/45717360`);
   const { body } = await sendRequest(`${site.managementUrl}/metrics`);
   await site.close();
-  served = new Map([...body.matchAll(/^# TYPE (\w+) \w+$/gm)].map(([, name = '']) => [name, new Set<string>()]));
+  servedLabels = new Map([...body.matchAll(/^# TYPE (\w+) \w+$/gm)].map(([, name = '']) => [name, new Set<string>()]));
   for (const [, sample = '', labels = ''] of body.matchAll(/^(\w+)\{(.*)\} /gm)) {
-    const labelNames = served.get(sample) ?? served.get(sample.replace(/_(bucket|sum|count)$/, ''));
+    const labelNames = servedLabels.get(sample) ?? servedLabels.get(sample.replace(/_(bucket|sum|count)$/, ''));
     for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) labelNames?.add(label);
   }
 });
@@ -162,15 +167,15 @@ describe('metrics', () => {
     const documented = rows.flatMap((row) =>
       [...(row.split(' | ')[0] ?? '').matchAll(/`(\w+)`/g)].map(([, name]) => name),
     );
-    expect(documented.toSorted()).toEqual([...served.keys()].toSorted());
+    expect(documented.toSorted()).toEqual([...servedLabels.keys()].toSorted());
   });
 
   test('served labels are documented', () => {
-    const labelled = [...served].filter(([name, labels]) => name.startsWith('gatehouse_') && labels.size > 0);
+    const labelled = [...servedLabels].filter(([name, labels]) => name.startsWith('gatehouse_') && labels.size > 0);
     expect(labelled.length).toBeGreaterThanOrEqual(5);
     for (const [name] of labelled) {
       const row = metrics.split('\n').find((line) => line.startsWith(`| \`${name}\``)) ?? '';
-      const labels = [...(served.get(name) ?? [])].filter((label) => label !== 'le');
+      const labels = [...(servedLabels.get(name) ?? [])].filter((label) => label !== 'le');
       expect(labels.length).toBeGreaterThan(0);
       for (const label of labels) expect(row.split(' | ')[1]).toContain(`\`${label}\``);
     }
@@ -253,7 +258,8 @@ describe('alert rules and dashboard', () => {
     expect(expressions.length).toBeGreaterThan(40);
 
     const named = expressions.flatMap((text) => text.match(/\b(?:gatehouse|process|nodejs)_\w+/g) ?? []);
-    const isServed = (name: string) => served.has(name) || served.has(name.replace(/_(bucket|sum|count)$/, ''));
+    const isServed = (name: string) =>
+      servedLabels.has(name) || servedLabels.has(name.replace(/_(bucket|sum|count)$/, ''));
     expect(new Set(named.filter((name) => !isServed(name)))).toEqual(new Set());
 
     // `up` is a metric of Prometheus.

@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.dispose();
 });
 
-async function startOn(env: Record<string, string> = {}): Promise<TestSite> {
+async function startSiteOn(env: Record<string, string> = {}): Promise<TestSite> {
   const site = await startSite({ env });
   closeables.push(site);
   return site;
@@ -38,7 +38,7 @@ const linesOf = (site: TestSite) =>
 
 describe('R90 readiness without a request', () => {
   test('on SQLite: gauges fall and rise, with one log line each', async () => {
-    const site = await startOn();
+    const site = await startSiteOn();
     expect(await gauges(site)).toEqual([1, 1]);
     const heal = breakStore();
     try {
@@ -65,7 +65,7 @@ describe('R90 readiness without a request', () => {
     const redis = await startRedis();
     servers.push(redis);
     redis.sendCommand('ACL', 'SETUSER', 'gatehouse', 'on', '>a-password-of-the-test', '~*', '&*', '+@all');
-    const site = await startOn({ REDIS_URL: `redis://gatehouse:a-password-of-the-test@127.0.0.1:${redis.port}` });
+    const site = await startSiteOn({ REDIS_URL: `redis://gatehouse:a-password-of-the-test@127.0.0.1:${redis.port}` });
     await redis.kill();
     await untilUp(site, 0);
     const storage = `Redis at 127.0.0.1:${redis.port}`;
@@ -89,7 +89,7 @@ describe('R90 readiness without a request', () => {
     const nodes = await startCluster(3);
     servers.push(...nodes);
     const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);
-    const site = await startOn({ REDIS_CLUSTER: addresses.join(',') });
+    const site = await startSiteOn({ REDIS_CLUSTER: addresses.join(',') });
     // On a busy machine the nodes may have considered each other dead at first.
     await untilUp(site, 1);
     await nodes[1]?.kill();
@@ -121,7 +121,7 @@ describe('the watch', () => {
       monotonicClock: () => now,
     });
     closeables.push(watch);
-    return { watch, reported, pass: (milliseconds: number) => (now += milliseconds) };
+    return { watch, reported, advance: (milliseconds: number) => (now += milliseconds) };
   }
 
   test('ignores a probe that ends after a later one, and reports how long the storage was lost', async () => {
@@ -129,7 +129,7 @@ describe('the watch', () => {
     const first = new Promise<typeof LOST>((resolve) => {
       endFirst = resolve;
     });
-    const { watch, reported, pass } = watchWith([() => first, async () => undefined, async () => LOST]);
+    const { watch, reported, advance } = watchWith([() => first, async () => undefined, async () => LOST]);
     await watch.check();
     endFirst(LOST);
     await first;
@@ -138,7 +138,7 @@ describe('the watch', () => {
     await watch.check();
     expect(watch.fault()).toEqual(LOST);
 
-    pass(61_400);
+    advance(61_400);
     await watch.check();
     expect(reported).toEqual([LOST, { storage: 'a', seconds: 61 }]);
   });

@@ -34,8 +34,8 @@ test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshe
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
   await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1_000 }));
-  const other = createUserAgent();
-  const form = await other.get(`${site.url}/sign-in`);
+  const otherAgent = createUserAgent();
+  const form = await otherAgent.get(`${site.url}/sign-in`);
   site.sandbox.requests.reset();
   const parRelease = Promise.withResolvers<void>();
   site.sandbox.faults.set({ listener: 'identity-provider', path: '/par', kind: 'hold', until: parRelease.promise });
@@ -54,11 +54,11 @@ test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshe
   const thread = await getJson(agent, `${site.url}/threads/current`);
   expect([thread.status, site.sandbox.requests.count('POST /token')]).toEqual([200, 1]);
 
-  let page = await other.submit(form, { login: 'admin@example.test', password: PASSWORD });
+  let page = await otherAgent.submit(form, { login: 'admin@example.test', password: PASSWORD });
   while (page.forms.some(({ buttons }) => buttons.some(({ text }) => text === 'Allow')))
-    page = await other.submit(page, {}, { button: 'Allow' });
+    page = await otherAgent.submit(page, {}, { button: 'Allow' });
   const session = await sendRequest(`${site.url}/session`, {
-    headers: { ...ACCEPT_JSON, cookie: other.cookies.header(site.url) },
+    headers: { ...ACCEPT_JSON, cookie: otherAgent.cookies.header(site.url) },
   });
   expect([JSON.parse(session.body).signedIn, site.sandbox.requests.count('POST /token')]).toEqual([true, 2]);
 

@@ -14,7 +14,8 @@ let traceparents: unknown[];
 let events: unknown[];
 let outbound: Outbound;
 beforeEach(async () => {
-  [traceparents, events] = [[], []];
+  traceparents = [];
+  events = [];
   server = createServer((req, res) => {
     traceparents.push(req.headers.traceparent);
     respond(req, res);

@@ -76,7 +76,8 @@ afterAll(() => {
   for (const server of servers) server.close();
 });
 beforeEach(() => {
-  [requests, connections] = [[], 0];
+  requests = [];
+  connections = 0;
   actionFor = () => 'respond';
   outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1', 'localhost', '::1']) });
 });

@@ -25,7 +25,9 @@ const lookup = ((name: string, _options: object, done: Done) => {
 
 beforeEach(() => {
   vi.useFakeTimers();
-  [lookedUp, openLookups, slowReports] = [[], new Map(), []];
+  lookedUp = [];
+  openLookups = new Map();
+  slowReports = [];
   isDead = (name) => name.endsWith('dead.example');
   names = createHostNames({ lookup, onSlow: (report) => void slowReports.push(report), threads: 16 });
 });
@@ -36,7 +38,7 @@ const addressOrError = (name: string) =>
     (addresses) => addresses[0]?.address,
     (error: Error) => error.message,
   );
-const pass = (seconds: number) => vi.advanceTimersByTimeAsync(seconds * 1000);
+const advanceSeconds = (seconds: number) => vi.advanceTimersByTimeAsync(seconds * 1000);
 const TOO_LATE = 'The host name was not resolved in time.';
 const REFUSED = 'Too many slow host names are being looked up.';
 
@@ -65,25 +67,25 @@ const timeOut = (name: string) =>
 describe('R129 one name', () => {
   test('is looked up once at a time for any number of calls', async () => {
     const waiting = Array.from({ length: 50 }, () => addressOrError('dead.example'));
-    await pass(3);
+    await advanceSeconds(3);
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([TOO_LATE]));
     expect(lookedUp).toEqual(['dead.example']);
     expect(names.isAwaited('dead.example')).toBe(true);
 
     // A later call does not wait for a lookup that has already run for 3 s.
     const laterCall = addressOrError('dead.example');
-    await pass(0.01);
+    await advanceSeconds(0.01);
     expect(await laterCall).toBe(TOO_LATE);
     expect(lookedUp).toEqual(['dead.example']);
   });
 
   test('shares its addresses for 5 s, and a failure for 1 s', async () => {
     await addressOrError('a.example');
-    await pass(4.9);
+    await advanceSeconds(4.9);
     await addressOrError('a.example');
     expect(lookedUp).toHaveLength(1);
 
-    await pass(0.2);
+    await advanceSeconds(0.2);
     await addressOrError('a.example');
     expect(lookedUp).toHaveLength(2);
 
@@ -91,7 +93,7 @@ describe('R129 one name', () => {
     timeOut('dead.example');
     expect([await failed, await addressOrError('dead.example')]).toEqual(['no response', 'no response']);
 
-    await pass(1.1);
+    await advanceSeconds(1.1);
     const retried = addressOrError('dead.example');
     timeOut('dead.example');
     await retried;
@@ -101,10 +103,10 @@ describe('R129 one name', () => {
   test('that is slow is reported after a second, and marked as repeated within a minute', async () => {
     for (const _time of [1, 2, 3]) {
       const slowLookup = addressOrError('dead.example');
-      await pass(10);
+      await advanceSeconds(10);
       timeOut('dead.example');
       await slowLookup;
-      await pass(15);
+      await advanceSeconds(15);
     }
     expect(slowReports).toEqual([
       { host: 'dead.example' },
@@ -112,9 +114,9 @@ describe('R129 one name', () => {
       { host: 'dead.example', repeated: true },
     ]);
 
-    await pass(30);
+    await advanceSeconds(30);
     void addressOrError('dead.example');
-    await pass(1);
+    await advanceSeconds(1);
     expect(slowReports.at(-1)).toEqual({ host: 'dead.example' });
   });
 });
@@ -124,44 +126,44 @@ describe('R129 names that do not resolve', () => {
 
   test('leave threads for a new name, and for a name that has resolved', async () => {
     await addressOrError('old.example');
-    await pass(6);
+    await advanceSeconds(6);
     const waiting = dead(5).map(addressOrError);
-    await pass(0);
+    await advanceSeconds(0);
     expect(await Promise.all(['new.example', 'old.example'].map(addressOrError))).toEqual([
       '93.184.216.34',
       '93.184.216.34',
     ]);
 
-    await pass(3);
+    await advanceSeconds(3);
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([TOO_LATE]));
   });
 
   test('occupy at most a quarter of the threads once they are known to be slow; further ones are refused at once', async () => {
     const firstCalls = dead(6).map(addressOrError);
-    await pass(10);
+    await advanceSeconds(10);
     for (const name of dead(6)) timeOut(name);
     await Promise.all(firstCalls);
-    await pass(2);
+    await advanceSeconds(2);
     lookedUp = [];
     const second = dead(6).map(addressOrError);
-    await pass(3);
+    await advanceSeconds(3);
     expect(await Promise.all(second)).toEqual([TOO_LATE, TOO_LATE, REFUSED, REFUSED, REFUSED, REFUSED]);
     expect(lookedUp).toEqual(['0.dead.example', '1.dead.example']);
   });
 
   test('delay no name that has resolved, even if they are many', async () => {
     await addressOrError('old.example');
-    await pass(6);
+    await advanceSeconds(6);
     const firstCalls = dead(100).map(addressOrError);
-    await pass(0);
+    await advanceSeconds(0);
     expect(lookedUp.filter((name) => name.endsWith('dead.example'))).toHaveLength(6);
     expect(await addressOrError('old.example')).toBe('93.184.216.34');
 
-    await pass(3);
+    await advanceSeconds(3);
     await Promise.all(firstCalls);
     // Queued names are looked up as lookups end.
     for (const name of [...openLookups.keys()]) timeOut(name);
-    await pass(0);
+    await advanceSeconds(0);
     expect(lookedUp.filter((name) => name.endsWith('dead.example')).length).toBeGreaterThan(6);
   });
 
@@ -169,33 +171,33 @@ describe('R129 names that do not resolve', () => {
     isDead = () => false;
     await Promise.all([...dead(20), 'old.example'].map(addressOrError));
     isDead = (name) => name.endsWith('dead.example');
-    await pass(6);
+    await advanceSeconds(6);
     lookedUp = [];
     const firstCalls = dead(20).map(addressOrError);
     const oldNameCall = addressOrError('old.example');
-    await pass(0);
+    await advanceSeconds(0);
     expect(lookedUp).toEqual(dead(6));
     expect(await addressOrError('new.example')).toBe('93.184.216.34');
 
     // They and the name queued behind them keep their last addresses.
-    await pass(1);
+    await advanceSeconds(1);
     expect(new Set(await Promise.all([...firstCalls, oldNameCall]))).toEqual(new Set(['93.184.216.34']));
 
     const repeated = addressOrError('0.dead.example');
-    await pass(0.01);
+    await advanceSeconds(0.01);
     expect([await repeated, names.isAwaited('0.dead.example')]).toEqual(['93.184.216.34', false]);
 
     // All are slow now; even a name that is not looked up keeps its addresses for a minute from its last result.
-    await pass(9);
+    await advanceSeconds(9);
     for (const name of dead(6)) timeOut(name);
-    await pass(2);
+    await advanceSeconds(2);
     const laterCalls = dead(20).map(addressOrError);
-    await pass(0.01);
+    await advanceSeconds(0.01);
     expect(new Set(await Promise.all(laterCalls))).toEqual(new Set(['93.184.216.34']));
 
-    await pass(43);
+    await advanceSeconds(43);
     const lateCalls = dead(20).map(addressOrError);
-    await pass(3);
+    await advanceSeconds(3);
     expect(new Set(await Promise.all(lateCalls))).toEqual(new Set([REFUSED, TOO_LATE]));
     expect(names.isAwaited('6.dead.example')).toBe(true);
   });
@@ -203,27 +205,27 @@ describe('R129 names that do not resolve', () => {
   test.each([4, 2])('leave a pool of %i threads to a name that has resolved', async (threads) => {
     names = createHostNames({ lookup: onThreads(Math.ceil(threads / 2)), threads });
     await addressOrError('old.example');
-    await pass(6);
+    await advanceSeconds(6);
     for (const name of dead(2)) void addressOrError(name);
     const oldNameCall = addressOrError('old.example');
-    await pass(1);
+    await advanceSeconds(1);
     expect(await oldNameCall).toBe('93.184.216.34');
   });
 
   test('are no longer limited once they resolve in time', async () => {
     const firstCalls = dead(6).map(addressOrError);
-    await pass(10);
+    await advanceSeconds(10);
     for (const name of dead(6)) timeOut(name);
     await Promise.all(firstCalls);
     isDead = () => false;
-    await pass(2);
+    await advanceSeconds(2);
     expect(new Set(await Promise.all(dead(6).map(addressOrError)))).toEqual(new Set(['93.184.216.34']));
 
-    await pass(6);
+    await advanceSeconds(6);
     isDead = (name) => name.endsWith('dead.example');
     lookedUp = [];
     for (const name of dead(6)) void addressOrError(name);
-    await pass(0);
+    await advanceSeconds(0);
     expect(lookedUp).toHaveLength(6);
   });
 });

@@ -13,7 +13,7 @@ import { until } from '../../support/until.ts';
 const MAX_BYTES = 64 * 1024;
 /** Long enough that no call exceeds the deadline on a busy machine. */
 const LIMITS = { deadlineMilliseconds: 120_000, maxBytes: MAX_BYTES };
-const SOON = { deadlineMilliseconds: 1_500, maxBytes: MAX_BYTES };
+const SHORT_DEADLINE = { deadlineMilliseconds: 1_500, maxBytes: MAX_BYTES };
 let provider: HostileProvider;
 let outbound: Outbound;
 
@@ -76,23 +76,23 @@ describe('R28: every response has a limit in bytes and time', () => {
   ];
   test('a call that takes too long names the host', async () => {
     provider.setModes('jwks-hang');
-    await expect(jwks(SOON)).rejects.toThrow(`${new URL(provider.issuer).host} did not respond in time`);
+    await expect(jwks(SHORT_DEADLINE)).rejects.toThrow(`${new URL(provider.issuer).host} did not respond in time`);
   });
 
   test.each(table)('%s: %s', async (mode, reason) => {
     provider.setModes(mode);
     const elapsed = startStopwatch();
-    expect(await reasonOf(jwks(reason === 'timeout' ? SOON : LIMITS))).toBe(reason);
-    expect(elapsed()).toBeLessThan(SOON.deadlineMilliseconds + 1_000);
+    expect(await reasonOf(jwks(reason === 'timeout' ? SHORT_DEADLINE : LIMITS))).toBe(reason);
+    expect(elapsed()).toBeLessThan(SHORT_DEADLINE.deadlineMilliseconds + 1_000);
     expect(provider.hits).toHaveLength(1);
   });
 
   test('20 concurrent responses of 200 MB do not increase memory', async () => {
     provider.setModes('jwks-huge');
-    const before = process.memoryUsage.rss();
+    const memoryBefore = process.memoryUsage.rss();
     const reasons = await Promise.all(Array.from({ length: 20 }, () => reasonOf(jwks())));
     expect(new Set(reasons)).toEqual(new Set(['too_large']));
-    expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(64);
+    expect((process.memoryUsage.rss() - memoryBefore) / 2 ** 20).toBeLessThan(64);
   });
 
   test('a response of exactly the limit is read, and one byte more is refused', async () => {

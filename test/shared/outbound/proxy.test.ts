@@ -16,14 +16,14 @@ import { sendRequest } from '../../support/send-request.ts';
 const LIMITS = { deadlineMilliseconds: 120_000, maxBytes: 1_000 };
 const defaultAuthorities = getCACertificates('default');
 const certificate = selfSigned('idp.example.com');
-const open: { close(): unknown }[] = [];
+const servers: { close(): unknown }[] = [];
 
 /** The requests that the proxy received. */
 let tunnels: { target: string; credentials: string | undefined }[] = [];
 /** The requests that the provider received. */
 let requests: { url: string; headers: Record<string, unknown> }[] = [];
 let provider: string;
-let plain: string;
+let plainUrl: string;
 let proxyUrl: string;
 
 /** All names resolve to this machine, except for one with a forbidden address and two that do not resolve. */
@@ -37,7 +37,7 @@ beforeAll(async () => {
   setDefaultCACertificates([...defaultAuthorities, certificate.cert]);
   const listen = async (server: Server) => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    open.push(server);
+    servers.push(server);
     return (server.address() as AddressInfo).port;
   };
   const respond: RequestListener = (req, res) => {
@@ -46,7 +46,7 @@ beforeAll(async () => {
   };
   const providerPort = await listen(createHttpsServer(certificate, respond) as unknown as Server);
   provider = `https://idp.example.com:${providerPort}`;
-  plain = `http://127.0.0.1:${await listen(createHttpServer(respond))}`;
+  plainUrl = `http://127.0.0.1:${await listen(createHttpServer(respond))}`;
   const proxy = createHttpServer((_req, res) => {
     tunnels.push({ target: 'not a tunnel', credentials: undefined });
     res.writeHead(500).end();
@@ -65,14 +65,14 @@ beforeAll(async () => {
 });
 afterAll(() => {
   setDefaultCACertificates(defaultAuthorities);
-  for (const server of open) server.close();
+  for (const server of servers) server.close();
 });
 beforeEach(() => {
   tunnels = [];
   requests = [];
 });
 
-async function through<T>(
+async function withProxy<T>(
   bypass: string,
   work: (outbound: Outbound) => Promise<T>,
   internalHosts = ['127.0.0.1'],
@@ -94,7 +94,7 @@ const post = (url: string) => (outbound: Outbound) =>
 
 describe('HTTPS_PROXY', () => {
   test('opens a tunnel with its own credentials, and receives none of the headers inside it', async () => {
-    expect(await through('', post(`${provider}/token`))).toBe('status 200');
+    expect(await withProxy('', post(`${provider}/token`))).toBe('status 200');
 
     const credentials = `Basic ${Buffer.from('operator:open sesame').toString('base64')}`;
     expect(tunnels).toEqual([{ target: new URL(provider).host, credentials }]);
@@ -104,7 +104,7 @@ describe('HTTPS_PROXY', () => {
   });
 
   test('carries streamed responses, too', async () => {
-    const text = await through('', async (outbound) => {
+    const text = await withProxy('', async (outbound) => {
       const { body, statusCode } = await outbound.stream(outbound.target(`${provider}/threads`), []).response;
       body.destroy(new Error('seen enough'));
       return statusCode;
@@ -114,21 +114,21 @@ describe('HTTPS_PROXY', () => {
   });
 
   test.each(['idp.example.com', 'other.example, example.com', '*'])('is bypassed for NO_PROXY %s', async (bypass) => {
-    expect(await through(bypass, post(`${provider}/token`))).toBe('status 200');
+    expect(await withProxy(bypass, post(`${provider}/token`))).toBe('status 200');
     expect(tunnels).toEqual([]);
   });
 
   test('never carries plain http, which is only for loopback hosts', async () => {
-    expect(await through('', post(`${plain}/token`))).toBe('status 200');
+    expect(await withProxy('', post(`${plainUrl}/token`))).toBe('status 200');
     expect(tunnels).toEqual([]);
   });
 
   test('R79 receives no request for a forbidden host, by address or by name', async () => {
     const { port } = new URL(provider);
-    expect(await through('', post(`https://rebound.example.com:${port}/token`))).toBe('address');
-    expect(await through('', post('https://169.254.169.254/token'))).toBe('address');
-    expect(await through('', post('https://10.0.0.1/token'))).toBe('address');
-    expect(await through('*', post(`https://rebound.example.com:${port}/token`))).toBe('address');
+    expect(await withProxy('', post(`https://rebound.example.com:${port}/token`))).toBe('address');
+    expect(await withProxy('', post('https://169.254.169.254/token'))).toBe('address');
+    expect(await withProxy('', post('https://10.0.0.1/token'))).toBe('address');
+    expect(await withProxy('*', post(`https://rebound.example.com:${port}/token`))).toBe('address');
     expect(tunnels).toEqual([]);
   });
 
@@ -161,7 +161,7 @@ describe('HTTPS_PROXY', () => {
 
   test('R79 receives no request for a name that cannot be resolved here, since its address cannot be checked', async () => {
     const { port } = new URL(provider);
-    expect(await through('', post(`https://unknown.example.com:${port}/token`))).toBe('connection');
+    expect(await withProxy('', post(`https://unknown.example.com:${port}/token`))).toBe('connection');
     expect(tunnels).toEqual([]);
 
     const adviceWith = async (proxy: OutboundProxy | undefined) => {
@@ -179,7 +179,7 @@ describe('HTTPS_PROXY', () => {
     const { port } = new URL(provider);
     const url = `https://unknown.example.com:${port}/token`;
     // The certificate is for another name, which shows that the tunnel was opened.
-    expect(await through('', post(url), ['127.0.0.1', 'unknown.example.com'])).toBe('connection');
+    expect(await withProxy('', post(url), ['127.0.0.1', 'unknown.example.com'])).toBe('connection');
     expect(tunnels).toMatchObject([{ target: `unknown.example.com:${port}` }]);
     expect(requests).toEqual([]);
   });

@@ -46,13 +46,13 @@ async function startSlowHost(): Promise<SlowHost> {
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 1_000 };
 let host: SlowHost;
 let outbound: Outbound;
-let busy: number;
+let refusedCalls: number;
 beforeEach(async () => {
   host = await startSlowHost();
-  busy = 0;
+  refusedCalls = 0;
   const policy = createAddressPolicy(['127.0.0.1']);
   const onBusy = () => {
-    busy += 1;
+    refusedCalls += 1;
   };
   outbound = createOutbound({ policy, limits: { concurrency: 3, waiting: 2 }, onBusy });
 });
@@ -82,7 +82,7 @@ test('R89 a limited number of calls run and wait, and further ones are refused a
   expect(await fetchOne()).toBe('busy');
   expect(await reasonOf(streamOne())).toBe('busy');
   expect(elapsed()).toBeLessThan(500);
-  expect(busy).toBe(2);
+  expect(refusedCalls).toBe(2);
 
   host.respondToAll();
   await expect.poll(() => host.pending.length).toBe(2);
@@ -176,13 +176,13 @@ test('R89 while a platform hangs, calls beyond the limits get 503 at once, and o
 
 describe('R92 calls that anonymous requests cause', () => {
   const limits = { concurrency: 8, waiting: 4 };
-  const createShared = () =>
+  const createOutboundForAll = () =>
     createOutbound({ policy: createAddressPolicy(['127.0.0.1']), limits, onBusy: () => undefined });
   const call = (through: Outbound, anonymous?: 'discovery' | 'pushed request', deadlineMilliseconds = 10_000) =>
     reasonOf(through.fetch(`${host.url}/`, { anonymous }, { ...LIMITS, deadlineMilliseconds }));
 
   test('use a quarter of the slots and of the queue, and are counted', async () => {
-    const outbound = createShared();
+    const outbound = createOutboundForAll();
     const push = (deadlineMilliseconds?: number) => call(outbound, 'pushed request', deadlineMilliseconds);
     const running = [push(), push()];
     const waiting = push(3_000);
@@ -208,7 +208,7 @@ describe('R92 calls that anonymous requests cause', () => {
   });
 
   test('leave half of the slots during discovery and pushed requests, which do not delay each other', async () => {
-    const outbound = createShared();
+    const outbound = createOutboundForAll();
     const metadata = createProviderMetadata({ outbound, monotonicClock: () => performance.now(), random: () => 0 });
     const pushed = Array.from({ length: 3 }, () => call(outbound, 'pushed request'));
     const apps = ['a', 'b', 'c'].map((name) => ({ issuer: `${host.url}/${name}` }));
@@ -230,24 +230,25 @@ describe('R92 calls that anonymous requests cause', () => {
 
 describe('R134 calls that services cause', () => {
   const limits = { concurrency: 8, waiting: 8 };
-  const shared = () => createOutbound({ policy: createAddressPolicy(['127.0.0.1']), limits, onBusy: () => undefined });
+  const createSharedOutbound = () =>
+    createOutbound({ policy: createAddressPolicy(['127.0.0.1']), limits, onBusy: () => undefined });
   const endOf = ({ response, destroy }: ReturnType<Outbound['stream']>) => ({ ended: reasonOf(response), destroy });
 
   /** Lets the host respond until all these calls have ended. */
-  const responded = async <T>(calls: readonly Promise<T>[]): Promise<T[]> => {
+  const respondUntilEnded = async <T>(calls: readonly Promise<T>[]): Promise<T[]> => {
     const timer = setInterval(host.respondToAll, 5);
     return Promise.all(calls).finally(() => clearInterval(timer));
   };
 
   test('a service that floods has three eighths of the slots, another service has as many, and users have the rest at once', async () => {
-    const outbound = shared();
+    const outbound = createSharedOutbound();
     const call = (service?: string) => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service }));
-    const flood = Array.from({ length: 20 }, () => call('flood'));
+    const floodingCalls = Array.from({ length: 20 }, () => call('flood'));
     await expect.poll(() => host.pending.length).toBe(3);
     expect(outbound.load()).toEqual({ running: 3, waiting: 3 });
-    expect(await Promise.all(flood.slice(6).map(({ ended }) => ended))).toEqual(Array(14).fill('busy'));
+    expect(await Promise.all(floodingCalls.slice(6).map(({ ended }) => ended))).toEqual(Array(14).fill('busy'));
 
-    const beside = [call('beside'), call('beside'), call('beside')];
+    const secondServiceCalls = [call('beside'), call('beside'), call('beside')];
     await expect.poll(() => host.pending.length).toBe(6);
 
     const others = [call('third'), call()];
@@ -257,15 +258,15 @@ describe('R134 calls that services cause', () => {
     const user = call();
     await expect.poll(() => host.pending.length).toBe(8);
 
-    const ends = [...flood.slice(0, 6), ...beside, ...others, user].map(({ ended }) => ended);
-    expect(new Set(await responded(ends))).toEqual(new Set(['response']));
+    const ends = [...floodingCalls.slice(0, 6), ...secondServiceCalls, ...others, user].map(({ ended }) => ended);
+    expect(new Set(await respondUntilEnded(ends))).toEqual(new Set(['response']));
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
 
     await outbound.close();
   });
 
   test('a call that ends while it waits for its share occupies no slot', async () => {
-    const outbound = shared();
+    const outbound = createSharedOutbound();
     const call = () => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service: 'flood' }));
     const calls = Array.from({ length: 6 }, call);
     await expect.poll(() => host.pending.length).toBe(3);
@@ -275,13 +276,13 @@ describe('R134 calls that services cause', () => {
     await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
 
     const newCalls = [call(), call(), call()].map(({ ended }) => ended);
-    expect(await responded(newCalls)).toEqual(['response', 'response', 'response']);
+    expect(await respondUntilEnded(newCalls)).toEqual(['response', 'response', 'response']);
 
     await outbound.close();
   });
 
   test('work of a service waits for its share, and calls of the service for users do not', async () => {
-    const outbound = shared();
+    const outbound = createSharedOutbound();
     const done = Promise.withResolvers<void>();
     let running = 0;
     const work = async () => {
@@ -296,7 +297,7 @@ describe('R134 calls that services cause', () => {
     expect(running).toBe(3);
 
     done.resolve();
-    expect(await responded(results.slice(0, 6))).toEqual(Array(6).fill('response'));
+    expect(await respondUntilEnded(results.slice(0, 6))).toEqual(Array(6).fill('response'));
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
 
     await outbound.close();

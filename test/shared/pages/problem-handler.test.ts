@@ -17,22 +17,23 @@ const NOW = Date.parse('2026-03-15T17:02:11Z');
 
 let served: Served;
 /** The handler of the next request, and its initial context. */
-let fails: (res: express.Response) => unknown;
+let failingHandler: (res: express.Response) => unknown;
 let context: Partial<Request['context']>;
 let failures: unknown[];
-let shown: PageData['errors/error'] | undefined;
+let shownPage: PageData['errors/error'] | undefined;
 /** The errors of the handler itself. */
 let unhandled: unknown[];
 let isRecorded: boolean;
 beforeEach(async () => {
-  [failures, unhandled] = [[], []];
-  shown = undefined;
+  failures = [];
+  unhandled = [];
+  shownPage = undefined;
   context = {};
   isRecorded = true;
   const pages = {
     frame: (_req: Request, title: string) => ({ title, basePath: '', operatorName: 'Us', csrfToken: 'token' }),
     send(res: express.Response, _name: string, data: PageData['errors/error']) {
-      shown = data;
+      shownPage = data;
       res.send('a page');
     },
   } as unknown as Pages;
@@ -40,7 +41,7 @@ beforeEach(async () => {
   const app = express().disable('etag');
   app.use((req, res, next) => {
     req.context = { id: ID, reference: ID.slice(-8), route: '/one', address: '192.0.2.1', ...context };
-    const thrown = fails(res);
+    const thrown = failingHandler(res);
     // Without an error, the response is already destroyed or under way.
     if (thrown !== undefined) next(thrown);
   });
@@ -69,7 +70,7 @@ afterEach(async () => {
 });
 
 const failWith = (thrown: unknown, headers: Record<string, string> = ACCEPT_JSON, method = 'GET') => {
-  fails = () => thrown;
+  failingHandler = () => thrown;
   return sendRequest(served.url, { headers, method });
 };
 const withCode = (code: string) => Object.assign(new Error('secret'), { code });
@@ -151,7 +152,7 @@ describe('a thrown error', () => {
   });
 
   test('removes the headers of the failed response', async () => {
-    fails = (res) => {
+    failingHandler = (res) => {
       res.set({ 'Content-Length': '7', 'Content-Encoding': 'gzip', 'Content-Language': 'fr', ETag: '"v1"' });
       res.set({ 'Last-Modified': 'Thu, 01 Jan 2026 00:00:00 GMT', 'X-Other': 'other' });
       return new AppError('upstream_error');
@@ -166,7 +167,7 @@ describe('a thrown error', () => {
   });
 
   test('after the head was sent closes the connection and is logged', async () => {
-    fails = (res) => {
+    failingHandler = (res) => {
       res.write('half of ');
       return new AppError('upstream_error');
     };
@@ -181,7 +182,7 @@ describe('a thrown error', () => {
   ])(
     'of Gatehouse is logged and counted even if the caller has disconnected: %s',
     async (_description, thrown, code) => {
-      fails = (res) => {
+      failingHandler = (res) => {
         res.destroy();
         return thrown;
       };
@@ -194,7 +195,7 @@ describe('a thrown error', () => {
     ['a call that was ended because the caller disconnected', new AppError('upstream_error')],
     ['a body that was cut off', withStatus(400)],
   ])('caused by a disconnected caller is not logged: %s', async (_description, thrown) => {
-    fails = (res) => {
+    failingHandler = (res) => {
       res.destroy();
       return thrown;
     };
@@ -224,7 +225,7 @@ test.each([
 describe('the page', () => {
   const pageOf = async (code: ProblemCode, options: AppErrorOptions = {}) => {
     await failWith(new AppError(code, options), ACCEPT_HTML);
-    return shown;
+    return shownPage;
   };
 
   test('receives the texts, the reference and the time', async () => {
@@ -275,12 +276,12 @@ describe('the page', () => {
 
   test('has no CSRF token if the browser would send no origin with it', async () => {
     const tokenUnder = async (policy: string) => {
-      fails = (res) => {
+      failingHandler = (res) => {
         res.set('Referrer-Policy', policy);
         return new AppError('not_found');
       };
       await sendRequest(served.url, { headers: ACCEPT_HTML });
-      return shown?.page.csrfToken;
+      return shownPage?.page.csrfToken;
     };
     expect([await tokenUnder('same-origin'), await tokenUnder('no-referrer')]).toEqual(['token', undefined]);
   });

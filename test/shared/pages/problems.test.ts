@@ -124,9 +124,9 @@ describe('/problems/{code}', () => {
 });
 
 test('the reference of a thread panel that failed on the home page is in the log', async () => {
-  const off = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
+  const clearFault = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
   const { status, body, headers } = await sendRequest(`${site.url}/`, { headers: { ...ACCEPT_HTML, cookie } }).finally(
-    off,
+    clearFault,
   );
   expect(status).toBe(200);
 

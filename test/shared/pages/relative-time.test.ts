@@ -23,7 +23,7 @@ test.each([
   [1, 'in less than 1 min'],
   [5 * MINUTE, 'in 5 min'],
   [12.5 * DAY, 'in 12 days'],
-])('%d ms from now', (distance, text) => {
+])('a time %d ms from now is shown as "%s"', (distance, text) => {
   expect(relativeTime(NOW + distance, NOW)).toBe(text);
 });
 

@@ -44,11 +44,11 @@ const OPTIONAL = /Optional: (\w+(?:, \w+)*)/;
 const sourceOf = (name: string) => readFileSync(FILES.get(name) ?? `no template ${name}`, 'utf8');
 
 /** The statements of a template and of its includes. */
-function statements(name: string, drawn: Set<string>): string {
-  const include = (called: string, own: string) => {
-    drawn.add(called);
-    const optional = OPTIONAL.exec(sourceOf(called))?.[1]?.split(', ') ?? [];
-    return `((it) => {\n${statements(called, drawn)}})(merged(it, ${own}, ${JSON.stringify(optional)}));\n`;
+function statements(name: string, usedTemplates: Set<string>): string {
+  const include = (includedName: string, own: string) => {
+    usedTemplates.add(includedName);
+    const optional = OPTIONAL.exec(sourceOf(includedName))?.[1]?.split(', ') ?? [];
+    return `((it) => {\n${statements(includedName, usedTemplates)}})(merged(it, ${own}, ${JSON.stringify(optional)}));\n`;
   };
   let outer = '';
   const inner = eta.parse(sourceOf(name)).map((tag) => {
@@ -78,8 +78,8 @@ function faultsOf(files: Map<string, string>): string[] {
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   for (const [file, text] of files) writeFileSync(join(directory, file), text);
   // Templates are JavaScript, so their own declarations have no types.
-  const loose = { noImplicitAny: false, noUncheckedIndexedAccess: false, noUnusedLocals: false };
-  const compilerOptions = { ...loose, typeRoots: [join(ROOT, 'node_modules/@types')] };
+  const looseOptions = { noImplicitAny: false, noUncheckedIndexedAccess: false, noUnusedLocals: false };
+  const compilerOptions = { ...looseOptions, typeRoots: [join(ROOT, 'node_modules/@types')] };
   const config = { extends: join(ROOT, 'tsconfig.json'), compilerOptions, include: ['.', join(ROOT, 'src')] };
   writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify(config));
   const { stdout } = spawnSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.'], { cwd: directory, encoding: 'utf8' });
@@ -89,8 +89,8 @@ function faultsOf(files: Map<string, string>): string[] {
 }
 
 test('every template fits the data of its pages, and all are used', () => {
-  const all = [...FILES.keys()];
-  const pages = all.filter((name) => /layout\('/.test(sourceOf(name)) && !name.endsWith('/layout'));
+  const templateNames = [...FILES.keys()];
+  const pages = templateNames.filter((name) => /layout\('/.test(sourceOf(name)) && !name.endsWith('/layout'));
   const drawn = new Set(pages);
   const draw = (page: string, code: string) =>
     `${PRELUDE}export function draw(it: PageData['${page}'] & { show: Show }) {\n${code}}\n`;
@@ -105,10 +105,15 @@ test('every template fits the data of its pages, and all are used', () => {
     files.push([`${name.slice(1).replaceAll('/', '-')}.mts`, code]);
   }
   // These faults must be found, which proves that the check works.
-  const faulty = { raw: 'raw(it.code);', undefined: 'escaped(it.page.user?.name);', unknown: 'escaped(it.page.name);' };
-  for (const [name, code] of Object.entries(faulty)) files.push([`${name}.mts`, draw('errors/problem', `${code}\n`)]);
+  const faultyStatements = {
+    raw: 'raw(it.code);',
+    undefined: 'escaped(it.page.user?.name);',
+    unknown: 'escaped(it.page.name);',
+  };
+  for (const [name, code] of Object.entries(faultyStatements))
+    files.push([`${name}.mts`, draw('errors/problem', `${code}\n`)]);
   const faults = faultsOf(new Map(files));
-  const expected = Object.keys(faulty).map((name) => expect.stringContaining(`${name}.mts: error TS`));
+  const expected = Object.keys(faultyStatements).map((name) => expect.stringContaining(`${name}.mts: error TS`));
   expect(faults.toSorted()).toEqual(expected);
-  expect(all.filter((name) => !drawn.has(name))).toEqual([]);
+  expect(templateNames.filter((name) => !drawn.has(name))).toEqual([]);
 });

@@ -181,11 +181,11 @@ describe('words', () => {
         /class="status status-[a-z]+"><span class="icon icon-[a-z]+" aria-hidden="true"><\/span>\w+/,
       );
     }
-    const one = views.render('connections/one', { page, connection });
-    expect(visibleText(one)).toContain('Read what you can read on the platform');
-    expect(visibleText(one)).not.toContain('platform_read_only');
-    expect(visibleText(one)).toContain('odd:scope');
-    expect(one.includes('/connections/app/disconnect')).toBe(health !== 'not_connected');
+    const pageHtml = views.render('connections/one', { page, connection });
+    expect(visibleText(pageHtml)).toContain('Read what you can read on the platform');
+    expect(visibleText(pageHtml)).not.toContain('platform_read_only');
+    expect(visibleText(pageHtml)).toContain('odd:scope');
+    expect(pageHtml.includes('/connections/app/disconnect')).toBe(health !== 'not_connected');
   });
 
   test('connections that need attention come first, the worst at the top', () => {

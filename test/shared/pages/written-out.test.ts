@@ -194,13 +194,15 @@ test('R88 no text can end its element or its attribute', () => {
 
 test('R88 escapes markup characters and removes control characters', () => {
   const ownViews = createViews({ directories: [directory], clock: Date.now });
-  const written = (text: unknown) => render('text', { text }, ownViews).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
-  expect(written(`<a href="x">Tom & 'Ada'</a>`)).toBe('&lt;a href=&quot;x&quot;&gt;Tom &amp; &#39;Ada&#39;&lt;/a&gt;');
-  expect(written('a\u0000\u0008b\u000bc\u001fd\u007fe\u009ff\u202ag\u202eh\u2066i\u2069j')).toBe('abcdefghij');
-  expect(written('a\tb\nc\rd\u00a0e\u2029f\u202fg\u2065h\u206ai')).toBe(
+  const renderText = (text: unknown) => render('text', { text }, ownViews).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
+  expect(renderText(`<a href="x">Tom & 'Ada'</a>`)).toBe(
+    '&lt;a href=&quot;x&quot;&gt;Tom &amp; &#39;Ada&#39;&lt;/a&gt;',
+  );
+  expect(renderText('a\u0000\u0008b\u000bc\u001fd\u007fe\u009ff\u202ag\u202eh\u2066i\u2069j')).toBe('abcdefghij');
+  expect(renderText('a\tb\nc\rd\u00a0e\u2029f\u202fg\u2065h\u206ai')).toBe(
     'a\tb\nc\rd\u00a0e\u2029f\u202fg\u2065h\u206ai',
   );
-  expect(written(7)).toBe('7');
+  expect(renderText(7)).toBe('7');
 });
 
 test('pages are rendered by the template with their name', () => {
@@ -282,8 +284,8 @@ describe('texts for codes', () => {
     const texts = Object.keys(PROBLEMS).map((code) => [code, show('problem', code)]);
     const codes = (matches: (text: { whose: string; action: { path: string } }) => boolean) =>
       texts.filter(([, text]) => matches(text)).map(([code]) => code);
-    const whose = (party: string) => codes((text) => text.whose === party);
-    expect(whose('yours')).toEqual([
+    const codesOfParty = (party: string) => codes((text) => text.whose === party);
+    expect(codesOfParty('yours')).toEqual([
       'relay_token_invalid',
       'insufficient_scope',
       'invalid_bin',
@@ -294,42 +296,36 @@ describe('texts for codes', () => {
     ]);
 
     const ours = ['bin_quota_exhausted', 'app_misconfigured', 'storage_unavailable', 'overloaded', 'internal'];
-    expect(whose('ours')).toEqual(ours);
-    expect(whose('provider')).toEqual(['reconnect_needed', 'provider_unavailable']);
-    expect(whose('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
-    expect(whose('bin_service')).toEqual(['bin_service_unavailable']);
+    expect(codesOfParty('ours')).toEqual(ours);
+    expect(codesOfParty('provider')).toEqual(['reconnect_needed', 'provider_unavailable']);
+    expect(codesOfParty('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
+    expect(codesOfParty('bin_service')).toEqual(['bin_service_unavailable']);
 
-    const leadsTo = (path: string) => codes((text) => text.action.path === path);
-    expect(leadsTo('/sign-in')).toEqual(['sign_in_required', 'step_up_required']);
-    expect(leadsTo('/connections')).toEqual(['not_connected', 'reconnect_needed', 'scopes_missing']);
+    const codesLeadingTo = (path: string) => codes((text) => text.action.path === path);
+    expect(codesLeadingTo('/sign-in')).toEqual(['sign_in_required', 'step_up_required']);
+    expect(codesLeadingTo('/connections')).toEqual(['not_connected', 'reconnect_needed', 'scopes_missing']);
   });
 
   test('a wait is shown in a suitable unit', () => {
-    const wait = (seconds?: number) =>
+    const waitShown = (seconds?: number) =>
       /^Try again in (.*)\.$/.exec(
         show('problem', 'upstream_timeout', ...(seconds === undefined ? [] : [seconds])).advice,
       )?.[1];
-    expect(wait()).toBe('a few minutes');
+    expect(waitShown()).toBe('a few minutes');
     for (const [seconds, text] of [
-      ...([
-        [0, '1 second'],
-        [1, '1 second'],
-        [1.2, '2 seconds'],
-        [89, '89 seconds'],
-      ] as const),
-      ...([
-        [90, '2 minutes'],
-        [121, '3 minutes'],
-        [5_399, '90 minutes'],
-      ] as const),
-      ...([
-        [5_400, '2 hours'],
-        [129_599, '36 hours'],
-        [129_600, '2 days'],
-        [172_801, '3 days'],
-      ] as const),
+      [0, '1 second'],
+      [1, '1 second'],
+      [1.2, '2 seconds'],
+      [89, '89 seconds'],
+      [90, '2 minutes'],
+      [121, '3 minutes'],
+      [5_399, '90 minutes'],
+      [5_400, '2 hours'],
+      [129_599, '36 hours'],
+      [129_600, '2 days'],
+      [172_801, '3 days'],
     ] as const) {
-      expect(wait(seconds), String(seconds)).toBe(`about ${text}`);
+      expect(waitShown(seconds), String(seconds)).toBe(`about ${text}`);
     }
   });
 

@@ -12,7 +12,7 @@ const ruleOf = (...hosts: string[]): Pick<ConnectedApp, 'apiBaseUrlFrom'> => ({
 const RULE = ruleOf('.my.example.com', 'api.example.com', '.example.org:8443', 'localhost:3002');
 
 /** The base URL, or the host that the refusal names. */
-function read(stated: unknown, rule = RULE) {
+function baseUrlOrRefusal(stated: unknown, rule = RULE) {
   try {
     return readApiBaseUrl(rule, { access_token: 'a', [MEMBER]: stated });
   } catch (error) {
@@ -34,7 +34,7 @@ test.each<[unknown, string | undefined]>([
   [undefined, undefined],
   [null, undefined],
 ])('%s is used as %s', (stated, used) => {
-  expect(read(stated)).toBe(used);
+  expect(baseUrlOrRefusal(stated)).toBe(used);
   if (used !== undefined) expect(allowedApiBaseUrl(RULE, used)).toBe(used);
 });
 
@@ -77,7 +77,7 @@ test.each<[string, unknown, string | undefined]>([
   ['a list', ['https://acme.my.example.com'], undefined],
   ['a URL that is too long', `https://acme.my.example.com/${'a'.repeat(2000)}`, undefined],
 ])('refuses %s and repeats at most the host', (_words, stated, host) => {
-  expect(read(stated)).toEqual({ refused: host });
+  expect(baseUrlOrRefusal(stated)).toEqual({ refused: host });
 });
 
 test('an app without the rule ignores the member and a stored URL', () => {
@@ -117,7 +117,7 @@ describe('any text', () => {
   test('is used only with a declared host and port, https, and nothing else except a path', () => {
     fc.assert(
       fc.property(anyUrl, (stated) => {
-        const used = read(stated);
+        const used = baseUrlOrRefusal(stated);
         if (typeof used !== 'string') return;
         const { protocol, host, username, password, search, hash, href } = new URL(used);
         expect(host).toMatch(
@@ -135,33 +135,30 @@ describe('any text', () => {
     fc.assert(
       fc.property(fc.array(label, { minLength: 1, maxLength: 4 }), (labels) => {
         const name = labels.join('.');
-        expect(read(`https://${name}.my.example.com`)).toBe(`https://${name}.my.example.com`);
-        expect(read(`https://${name}my.example.com`)).toEqual({ refused: `${name}my.example.com` });
+        expect(baseUrlOrRefusal(`https://${name}.my.example.com`)).toBe(`https://${name}.my.example.com`);
+        expect(baseUrlOrRefusal(`https://${name}my.example.com`)).toEqual({ refused: `${name}my.example.com` });
       }),
     );
   });
 });
 
-test.each(
-  [
-    'com',
-    '.com',
-    '.',
-    '',
-    '*.example.com',
-    'Example.com',
-    '.example.com.',
-    'exa mple.com',
-    '.example..com',
-    '127.0.0.1',
-    '.0.0.1',
-    '0x7f.1',
-    '[::1]',
-    'example.com:0',
-    'example.com:x',
-    'https://example.com',
-    'a.example.com/b',
-  ].filter((host) => host !== 'com'),
-)('rejects the declared host "%s"', (host) => {
+test.each([
+  '.com',
+  '.',
+  '',
+  '*.example.com',
+  'Example.com',
+  '.example.com.',
+  'exa mple.com',
+  '.example..com',
+  '127.0.0.1',
+  '.0.0.1',
+  '0x7f.1',
+  '[::1]',
+  'example.com:0',
+  'example.com:x',
+  'https://example.com',
+  'a.example.com/b',
+])('rejects the declared host "%s"', (host) => {
   expect(connectedAppSchema.shape.apiBaseUrlFrom.safeParse({ member: MEMBER, hosts: [host] }).success).toBe(false);
 });

@@ -154,10 +154,10 @@ describe('R71: properties', () => {
 
   test('finds a forbidden part at any position of a valid URL', () => {
     const forbidden = fc.constantFrom('*', '#', '\\', ' ', '\n', '\u0000', '\u202e', '%2a', '%5C', '%0A');
-    const good = `${HOST}/oauth/callback/platform?a=b`;
+    const validUrl = `${HOST}/oauth/callback/platform?a=b`;
     fc.assert(
-      fc.property(forbidden, fc.nat(good.length), (bad, at) => {
-        expect(checkCallbackUrl(good.slice(0, at) + bad + good.slice(at))).toBeDefined();
+      fc.property(forbidden, fc.nat(validUrl.length), (forbiddenPart, at) => {
+        expect(checkCallbackUrl(validUrl.slice(0, at) + forbiddenPart + validUrl.slice(at))).toBeDefined();
       }),
     );
   });

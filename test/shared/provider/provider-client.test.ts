@@ -5,98 +5,109 @@ import { type BrokenResponse, status } from '../../support/broken-responses.ts';
 import { BAD_ID_TOKENS, type Mode, type SigningKeys, signWith } from '../../support/hostile-modes.ts';
 import { type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
 
-const at = useProtocol();
+const protocol = useProtocol();
 
 describe('R22: client authentication', () => {
   test('client_secret_basic sends encoded credentials only in the Authorization header', async () => {
-    expect(at.provider.clientSecret).toMatch(/a:b%\/\+ ü/);
+    expect(protocol.provider.clientSecret).toMatch(/a:b%\/\+ ü/);
 
-    await at.logIn();
-    const [hit] = at.provider.hitsOf('token');
+    await protocol.logIn();
+    const [hit] = protocol.provider.hitsOf('token');
     expect(hit?.headers.authorization).toMatch(/^Basic /);
     expect(hit?.body).not.toMatch(/client_secret/);
-    expect(at.provider.hits.map(({ url }) => url).join()).not.toMatch(/secret|Basic/);
+    expect(protocol.provider.hits.map(({ url }) => url).join()).not.toMatch(/secret|Basic/);
   });
 
   test('client_secret_post sends the secret in the body', async () => {
-    await at.logIn(at.appOf({ tokenEndpointAuthMethod: 'client_secret_post' }));
-    const [hit] = at.provider.hitsOf('token');
+    await protocol.logIn(protocol.appOf({ tokenEndpointAuthMethod: 'client_secret_post' }));
+    const [hit] = protocol.provider.hitsOf('token');
     expect(hit?.headers.authorization).toBeUndefined();
-    expect(new URLSearchParams(hit?.body).get('client_secret')).toBe(at.provider.clientSecret);
+    expect(new URLSearchParams(hit?.body).get('client_secret')).toBe(protocol.provider.clientSecret);
   });
 
   test('none sends only the client ID', async () => {
-    await at.logIn(at.appOf({ tokenEndpointAuthMethod: 'none', clientSecret: undefined }));
-    const [hit] = at.provider.hitsOf('token');
+    await protocol.logIn(protocol.appOf({ tokenEndpointAuthMethod: 'none', clientSecret: undefined }));
+    const [hit] = protocol.provider.hitsOf('token');
     expect([hit?.headers.authorization, hit?.body.includes('client_secret')]).toEqual([undefined, false]);
-    expect(hit?.body).toContain(`client_id=${at.provider.clientId}`);
+    expect(hit?.body).toContain(`client_id=${protocol.provider.clientId}`);
   });
 
   test('does not escape common punctuation, for providers that do not decode the credentials', async () => {
-    const plain = await startHostileProvider({ clientId: 'client-id_1.a~b', clientSecret: 'se-cr_et.1~2*3' });
-    plain.setModes('basic-not-decoded');
-    await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
+    const otherProvider = await startHostileProvider({ clientId: 'client-id_1.a~b', clientSecret: 'se-cr_et.1~2*3' });
+    otherProvider.setModes('basic-not-decoded');
+    await expect(protocol.logIn(protocol.appOf({}, otherProvider))).resolves.toHaveProperty('accessToken');
 
-    plain.setModes();
-    await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
+    otherProvider.setModes();
+    await expect(protocol.logIn(protocol.appOf({}, otherProvider))).resolves.toHaveProperty('accessToken');
 
-    await plain.close();
+    await otherProvider.close();
   });
 
   test('reports a wrong secret as a misconfigured registration', async () => {
-    const wrong = { ...at.app, clientSecret: 'wrong' };
-    expect(await failureOf(at.logIn(wrong))).toEqual({ failure: 'misconfigured', reason: 'client_refused' });
+    const appWithWrongSecret = { ...protocol.app, clientSecret: 'wrong' };
+    expect(await failureOf(protocol.logIn(appWithWrongSecret))).toEqual({
+      failure: 'misconfigured',
+      reason: 'client_refused',
+    });
   });
 });
 
 describe('R18, R23: code exchange', () => {
   test.each(Object.keys(BAD_ID_TOKENS) as (keyof typeof BAD_ID_TOKENS)[])('%s', async (mode) => {
-    at.provider.setModes(mode);
-    expect(await failureOf(at.logIn())).toEqual({ failure: 'invalid', reason: 'token_response_invalid' });
+    protocol.provider.setModes(mode);
+    expect(await failureOf(protocol.logIn())).toEqual({ failure: 'invalid', reason: 'token_response_invalid' });
   });
 
   test('with configured endpoints, accepts ES256 and EdDSA and rejects bad signatures', async () => {
-    const byHand = at.appOf({ endpoints: at.provider.endpointSettings() });
+    const appWithEndpoints = protocol.appOf({ endpoints: protocol.provider.endpointSettings() });
     for (const mode of ['id-token-es256', 'id-token-eddsa'] as const) {
-      at.provider.setModes(mode);
-      expect((await at.logIn(byHand)).claims?.sub).toBe('user-1');
+      protocol.provider.setModes(mode);
+      expect((await protocol.logIn(appWithEndpoints)).claims?.sub).toBe('user-1');
     }
     for (const mode of ['id-token-stranger-key', 'id-token-alg-none', 'id-token-hs256-public-key'] as const) {
-      at.provider.setModes(mode);
-      expect((await failureOf(at.logIn(byHand))).failure).toBe('invalid');
+      protocol.provider.setModes(mode);
+      expect((await failureOf(protocol.logIn(appWithEndpoints))).failure).toBe('invalid');
     }
   });
 
   test('R8, R13: rejects a callback with another state or iss before sending a request', async () => {
-    const good = new URLSearchParams({ code: 'a-code', state: REQUEST.state, iss: at.provider.issuer });
+    const validParameters = new URLSearchParams({
+      code: 'a-code',
+      state: REQUEST.state,
+      iss: protocol.provider.issuer,
+    });
     const changes: [string, string | undefined][] = [
       ['state', 'another'],
       ['state', undefined],
-      ['iss', `${at.provider.issuer}/`],
+      ['iss', `${protocol.provider.issuer}/`],
       ['iss', undefined],
       ['code', undefined],
     ];
     for (const [name, value] of changes) {
-      const callback = new URL(`${REDIRECT_URI}?${good}`);
+      const callback = new URL(`${REDIRECT_URI}?${validParameters}`);
       if (value === undefined) callback.searchParams.delete(name);
       else callback.searchParams.set(name, value);
-      expect(await failureOf(at.client.exchangeCode(at.app, callback, REQUEST))).toEqual({
+      expect(await failureOf(protocol.client.exchangeCode(protocol.app, callback, REQUEST))).toEqual({
         failure: 'invalid',
         reason: 'authorization_response_invalid',
       });
     }
-    expect(at.provider.hitsOf('token')).toEqual([]);
+    expect(protocol.provider.hitsOf('token')).toEqual([]);
 
-    const whole = at.client.exchangeCode(at.app, new URL(`${REDIRECT_URI}?${good}`), REQUEST);
-    expect(await failureOf(whole)).toEqual({ failure: 'refused', reason: 'code_refused' });
+    const validExchange = protocol.client.exchangeCode(
+      protocol.app,
+      new URL(`${REDIRECT_URI}?${validParameters}`),
+      REQUEST,
+    );
+    expect(await failureOf(validExchange)).toEqual({ failure: 'refused', reason: 'code_refused' });
   });
 
   test('R25: does not send the code to a redirect target', async () => {
     for (const mode of ['token-redirect', 'token-redirect-307', 'token-redirect-301'] as const) {
-      at.provider.setModes(mode);
-      expect((await failureOf(at.logIn())).failure).toBe('invalid');
+      protocol.provider.setModes(mode);
+      expect((await failureOf(protocol.logIn())).failure).toBe('invalid');
     }
-    expect(at.provider.trapped).toEqual([]);
+    expect(protocol.provider.trapped).toEqual([]);
   });
 
   test.each<[ModeName, string, string]>([
@@ -124,10 +135,10 @@ describe('R18, R23: code exchange', () => {
     ['jwks-huge', 'unavailable', 'too_large'],
     ['jwks-reset', 'unavailable', 'connection'],
   ])('%s: %s, %s', async (mode, failure, reason) => {
-    at.provider.setModes(mode);
-    expect(await failureOf(at.logIn())).toEqual({ failure, reason });
-    expect(at.provider.hitsOf('token')).toHaveLength(1);
-    expect(at.provider.trapped).toEqual([]);
+    protocol.provider.setModes(mode);
+    expect(await failureOf(protocol.logIn())).toEqual({ failure, reason });
+    expect(protocol.provider.hitsOf('token')).toHaveLength(1);
+    expect(protocol.provider.trapped).toEqual([]);
   });
 });
 
@@ -143,13 +154,13 @@ describe('R98 a signed userinfo response', () => {
       const jwt = keys && (await signWith(keys.es256, claims, header));
       res.writeHead(200, { 'content-type': 'application/jwt; charset=utf-8' }).end(jwt);
     };
-    at.provider.setModes({ sign, responses: { userinfo: signed } });
-    const response = await at.logIn();
-    return at.client.userinfo(at.app, response, 'user-1');
+    protocol.provider.setModes({ sign, responses: { userinfo: signed } });
+    const response = await protocol.logIn();
+    return protocol.client.userinfo(protocol.app, response, 'user-1');
   }
   const validClaims = () => ({
-    iss: at.provider.issuer,
-    aud: at.provider.clientId,
+    iss: protocol.provider.issuer,
+    aud: protocol.provider.clientId,
     sub: 'user-1',
     email: 'ada@example.test',
   });
@@ -183,12 +194,12 @@ describe('R98 a refresh response', () => {
     'id-token-empty-sub',
   ])('with %s: its tokens are not used', async (mode) => {
     const onTokens = vi.fn();
-    at.client = at.freshClient(onTokens);
-    const { refreshToken = '' } = await at.logIn();
-    at.provider.setModes(mode);
-    const outcome = await at.client.refresh(at.app, { refreshToken });
+    protocol.client = protocol.freshClient(onTokens);
+    const { refreshToken = '' } = await protocol.logIn();
+    protocol.provider.setModes(mode);
+    const outcome = await protocol.client.refresh(protocol.app, { refreshToken });
     expect(outcome).toMatchObject({ kind: 'unusable', reason: 'token_response_invalid' });
-    expect(onTokens.mock.calls).toEqual([[at.app, expect.objectContaining({ refreshToken }), undefined]]);
+    expect(onTokens.mock.calls).toEqual([[protocol.app, expect.objectContaining({ refreshToken }), undefined]]);
   });
 });
 
@@ -213,36 +224,36 @@ describe('R26, R27: the lifetime in a token response', () => {
     [true, undefined],
     [null, undefined],
   ])('reads expires_in %j as %s', async (lifetime, seconds) => {
-    at.provider.setModes({ tokenResponse: (body) => ({ ...body, expires_in: lifetime }) });
-    expect((await at.logIn()).expiresInSeconds).toBe(seconds);
+    protocol.provider.setModes({ tokenResponse: (body) => ({ ...body, expires_in: lifetime }) });
+    expect((await protocol.logIn()).expiresInSeconds).toBe(seconds);
   });
 
   test('accepts JSON with another content type', async () => {
-    at.provider.setModes('token-wrong-type');
-    expect((await at.logIn()).expiresInSeconds).toBe(3600);
+    protocol.provider.setModes('token-wrong-type');
+    expect((await protocol.logIn()).expiresInSeconds).toBe(3600);
   });
 
   test('a missing scope means the requested scopes; extra spaces are ignored', async () => {
-    at.provider.setModes('no-scope');
-    expect((await at.logIn()).scopes).toBeUndefined();
-    at.provider.setModes({ tokenResponse: (body) => ({ ...body, scope: ' openid  profile ' }) });
-    expect((await at.logIn()).scopes).toEqual(['openid', 'profile']);
+    protocol.provider.setModes('no-scope');
+    expect((await protocol.logIn()).scopes).toBeUndefined();
+    protocol.provider.setModes({ tokenResponse: (body) => ({ ...body, scope: ' openid  profile ' }) });
+    expect((await protocol.logIn()).scopes).toEqual(['openid', 'profile']);
   });
 });
 
 describe('R21: userinfo', () => {
-  const fetchUserinfo = async () => at.client.userinfo(at.app, await at.logIn(), 'user-1');
+  const fetchUserinfo = async () => protocol.client.userinfo(protocol.app, await protocol.logIn(), 'user-1');
 
   test('is accepted only for the same subject', async () => {
     expect(await fetchUserinfo()).toMatchObject({ sub: 'user-1', name: 'Ada Quill' });
     for (const mode of ['userinfo-other-sub', 'userinfo-no-sub'] as const) {
-      at.provider.setModes(mode);
+      protocol.provider.setModes(mode);
       expect(await failureOf(fetchUserinfo())).toEqual({ failure: 'invalid', reason: 'userinfo_invalid' });
     }
   });
 
   test('is undefined without an endpoint', async () => {
-    at.provider.setModes('no-userinfo-endpoint');
+    protocol.provider.setModes('no-userinfo-endpoint');
     expect(await fetchUserinfo()).toBeUndefined();
   });
 
@@ -257,17 +268,17 @@ describe('R21: userinfo', () => {
     ['userinfo-status-500', 'unavailable'],
     ['userinfo-status-429', 'unavailable'],
   ])('%s: %s', async (mode, failure) => {
-    at.provider.setModes(mode);
+    protocol.provider.setModes(mode);
     expect((await failureOf(fetchUserinfo())).failure).toBe(failure);
-    expect(at.provider.trapped).toEqual([]);
+    expect(protocol.provider.trapped).toEqual([]);
   });
 });
 
 describe('the id of an account without ID tokens', () => {
   const idOf = async (body: unknown, account: object = { field: 'data.user.id' }, code = 200) => {
-    const token = await at.logIn();
-    at.provider.setModes({ responses: { userinfo: status(code, body) } });
-    return at.client.accountId(at.appOf({ account }), token);
+    const token = await protocol.logIn();
+    protocol.provider.setModes({ responses: { userinfo: status(code, body) } });
+    return protocol.client.accountId(protocol.appOf({ account }), token);
   };
   const unreadable = (failure: string, facts: object) => ({ failure, reason: 'account_unreadable', facts });
 
@@ -315,30 +326,30 @@ describe('the id of an account without ID tokens', () => {
   });
 
   test('is requested with the access token, at the URL of the app or the userinfo endpoint', async () => {
-    const token = await at.logIn();
-    const url = `${at.provider.issuer}/userinfo?fields=id`;
+    const token = await protocol.logIn();
+    const url = `${protocol.provider.issuer}/userinfo?fields=id`;
     for (const account of [{ field: 'sub' }, { field: 'sub', url }])
-      expect(await at.client.accountId(at.appOf({ account }), token)).toBe('user-1');
-    const hits = at.provider.hitsOf('userinfo');
+      expect(await protocol.client.accountId(protocol.appOf({ account }), token)).toBe('user-1');
+    const hits = protocol.provider.hitsOf('userinfo');
     expect(hits.map((hit) => hit.url)).toEqual(['/userinfo', '/userinfo?fields=id']);
 
     const { authorization, accept } = hits[0]?.headers ?? {};
     expect([authorization, accept]).toEqual([`Bearer ${token.accessToken}`, 'application/json']);
-    expect(await at.client.accountId(at.app, token)).toBeUndefined();
+    expect(await protocol.client.accountId(protocol.app, token)).toBeUndefined();
   });
 
   test('cannot be read without a URL, or if the provider cannot be called', async () => {
-    const token = await at.logIn();
-    at.client = at.freshClient();
-    at.provider.setModes('no-userinfo-endpoint');
-    const withField = at.appOf({ account: { field: 'sub' } });
-    expect(await failureOf(at.client.accountId(withField, token))).toEqual({
+    const token = await protocol.logIn();
+    protocol.client = protocol.freshClient();
+    protocol.provider.setModes('no-userinfo-endpoint');
+    const withField = protocol.appOf({ account: { field: 'sub' } });
+    expect(await failureOf(protocol.client.accountId(withField, token))).toEqual({
       failure: 'invalid',
       reason: 'account_url_missing',
     });
 
-    at.provider.setModes('userinfo-reset');
-    expect(await failureOf(at.client.accountId(at.appOf({ account: { field: 'sub' } }), token))).toEqual({
+    protocol.provider.setModes('userinfo-reset');
+    expect(await failureOf(protocol.client.accountId(protocol.appOf({ account: { field: 'sub' } }), token))).toEqual({
       failure: 'unavailable',
       reason: 'connection',
     });
@@ -355,21 +366,21 @@ test.each<[unknown, boolean]>([
 ])(
   'a provider with the subject types %j gives every client the same subject: %s',
   async (subject_types_supported, isPublic) => {
-    at.provider.setModes({ metadata: (metadata) => ({ ...metadata, subject_types_supported }) });
-    expect(await at.client.hasPublicSubjects(at.app)).toBe(isPublic);
+    protocol.provider.setModes({ metadata: (metadata) => ({ ...metadata, subject_types_supported }) });
+    expect(await protocol.client.hasPublicSubjects(protocol.app)).toBe(isPublic);
   },
 );
 
 describe('revocation (RFC 7009)', () => {
   const revoke = async (...modes: ModeName[]) => {
-    const { refreshToken = '' } = await at.logIn();
-    at.provider.setModes(...modes);
-    return at.client.revoke(at.app, refreshToken, 'refresh_token');
+    const { refreshToken = '' } = await protocol.logIn();
+    protocol.provider.setModes(...modes);
+    return protocol.client.revoke(protocol.app, refreshToken, 'refresh_token');
   };
 
   test('is confirmed if the provider confirms it', async () => {
     expect(await revoke()).toEqual({ outcome: 'revoked', reply: { status: 200 } });
-    const [hit] = at.provider.hitsOf('revocation');
+    const [hit] = protocol.provider.hitsOf('revocation');
     expect(new URLSearchParams(hit?.body).get('token_type_hint')).toBe('refresh_token');
     expect(hit?.url).toBe('/revocation');
   });
@@ -384,7 +395,7 @@ describe('revocation (RFC 7009)', () => {
     ['revocation-reset', { error: 'connection', detail: expect.stringContaining('closed the connection') }],
   ])('%s: is unconfirmed, with the reply %o', async (mode, reply) => {
     expect(await revoke(mode)).toEqual({ outcome: 'unconfirmed', reply });
-    expect(at.provider.trapped).toEqual([]);
+    expect(protocol.provider.trapped).toEqual([]);
   });
 
   test('R133 is confirmed by a 200, whatever the body', async () => {
@@ -392,8 +403,8 @@ describe('revocation (RFC 7009)', () => {
   });
 
   test('is unsupported without a revocation endpoint', async () => {
-    at.client = at.freshClient();
-    at.provider.setModes('no-revocation-endpoint');
+    protocol.client = protocol.freshClient();
+    protocol.provider.setModes('no-revocation-endpoint');
     expect(await revoke()).toEqual({ outcome: 'unsupported' });
   });
 });
@@ -402,35 +413,39 @@ describe('sign-out at the provider', () => {
   const returnTo = 'https://gatehouse.example.com/';
 
   test('sends the ID token as a hint if there is one', async () => {
-    const url = new URL((await at.client.endSessionUrl(at.app, { idToken: 'a.b.c', returnTo })) ?? '');
-    expect(url.origin + url.pathname).toBe(`${at.provider.issuer}/end_session`);
+    const url = new URL((await protocol.client.endSessionUrl(protocol.app, { idToken: 'a.b.c', returnTo })) ?? '');
+    expect(url.origin + url.pathname).toBe(`${protocol.provider.issuer}/end_session`);
     expect(Object.fromEntries(url.searchParams)).toEqual({
-      client_id: at.provider.clientId,
+      client_id: protocol.provider.clientId,
       id_token_hint: 'a.b.c',
       post_logout_redirect_uri: returnTo,
     });
-    expect(await at.client.endSessionUrl(at.app, { idToken: undefined, returnTo })).not.toContain('id_token_hint');
+    expect(await protocol.client.endSessionUrl(protocol.app, { idToken: undefined, returnTo })).not.toContain(
+      'id_token_hint',
+    );
   });
 
   test('is skipped if it is switched off or unsupported, or the provider is down', async () => {
     expect(
-      await at.client.endSessionUrl(at.appOf({ providerSignOut: false }), { idToken: undefined, returnTo }),
+      await protocol.client.endSessionUrl(protocol.appOf({ providerSignOut: false }), { idToken: undefined, returnTo }),
     ).toBeUndefined();
 
-    at.provider.setModes('no-end-session-endpoint');
-    expect(await at.client.endSessionUrl(at.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
+    protocol.provider.setModes('no-end-session-endpoint');
+    expect(await protocol.client.endSessionUrl(protocol.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
 
-    at.provider.setModes('discovery-reset');
-    expect(await at.client.endSessionUrl(at.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
+    protocol.provider.setModes('discovery-reset');
+    expect(await protocol.client.endSessionUrl(protocol.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
   });
 });
 
 describe('R1: the authorization request', () => {
   test('has each protocol parameter once', async () => {
-    const url = new URL(await at.client.authorizationUrl(at.appOf({ parameters: { audience: 'api' } }), REQUEST));
+    const url = new URL(
+      await protocol.client.authorizationUrl(protocol.appOf({ parameters: { audience: 'api' } }), REQUEST),
+    );
     expect(Object.fromEntries(url.searchParams)).toEqual({
       audience: 'api',
-      client_id: at.provider.clientId,
+      client_id: protocol.provider.clientId,
       code_challenge: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
       code_challenge_method: 'S256',
       nonce: REQUEST.nonce,

@@ -23,14 +23,15 @@ const TIMEOUT = new OutboundError('timeout', 'idp.test:443 did not respond in ti
 const REFUSED = new OutboundError('address', 'the address policy refuses 10.0.0.8:443 (private_address)');
 /** The library wraps errors of a call like this. */
 const wrapped = (cause: unknown) => new ClientError('of the library', { cause });
-const brief = ({ failure, reason, facts }: ProviderError) => {
+const summaryOf = ({ failure, reason, facts }: ProviderError) => {
   const { cause: _, ...rest } = facts;
   const definedFacts = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
   return [failure, reason, definedFacts];
 };
 
 describe('a pushed authorization request', () => {
-  const push = (captured: CapturedResponse, error: unknown = wrapped(undefined)) => brief(pushError(error, captured));
+  const push = (captured: CapturedResponse, error: unknown = wrapped(undefined)) =>
+    summaryOf(pushError(error, captured));
 
   test.each<[string, CapturedResponse, unknown[]]>([
     ['without a response', {}, ['invalid', 'push_refused', {}]],
@@ -62,7 +63,7 @@ describe('a pushed authorization request', () => {
 
 describe('a code exchange', () => {
   const exchange = (captured: CapturedResponse, error: unknown = wrapped(undefined)) =>
-    brief(exchangeError(error, captured));
+    summaryOf(exchangeError(error, captured));
 
   test.each<[CapturedResponse, unknown[]]>([
     [{}, ['invalid', 'authorization_response_invalid', {}]],
@@ -136,7 +137,7 @@ test.each([
   [401, ['invalid', 'userinfo_invalid', {}]],
   [499, ['invalid', 'userinfo_invalid', {}]],
 ])('userinfo with status %i', (status, expected) => {
-  expect(brief(userinfoError(wrapped(new Response(null, { status }))))).toEqual(expected);
+  expect(summaryOf(userinfoError(wrapped(new Response(null, { status }))))).toEqual(expected);
 });
 
 describe('the reply to a revocation', () => {
@@ -198,9 +199,9 @@ describe('the description of a failure', () => {
 test('ProviderError.from converts any error', () => {
   const providerError = new ProviderError('refused', 'code_refused');
   expect(ProviderError.from(providerError)).toBe(providerError);
-  expect(brief(ProviderError.from(TIMEOUT))).toEqual(['unavailable', 'timeout', {}]);
-  expect(brief(ProviderError.from(REFUSED))).toEqual(['misconfigured', 'address', {}]);
-  expect(brief(ProviderError.from('thrown'))).toEqual(['invalid', 'unreadable_response', {}]);
+  expect(summaryOf(ProviderError.from(TIMEOUT))).toEqual(['unavailable', 'timeout', {}]);
+  expect(summaryOf(ProviderError.from(REFUSED))).toEqual(['misconfigured', 'address', {}]);
+  expect(summaryOf(ProviderError.from('thrown'))).toEqual(['invalid', 'unreadable_response', {}]);
   expect(ProviderError.from(TIMEOUT)).toMatchObject({
     name: 'ProviderError',
     message: 'unavailable: timeout',

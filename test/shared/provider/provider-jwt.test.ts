@@ -13,32 +13,32 @@ import { createSigningKeys } from '../../../src/shared/provider/signing-keys.ts'
 import { useProtocol } from '../../gatehouse/connected-apps/protocol.ts';
 
 const NOW = 1_800_000_000;
-const at = useProtocol();
+const protocol = useProtocol();
 
 type Pair = Awaited<ReturnType<typeof generateKeyPair>>;
 let pair: Pair;
-let stranger: Pair;
+let unknownPair: Pair;
 let app: ConnectedApp;
 let provider: ProviderMetadata;
 let jwts: ProviderJwts;
 beforeAll(async () => {
-  [pair, stranger] = await Promise.all([generateKeyPair('RS256'), generateKeyPair('RS256')]);
+  [pair, unknownPair] = await Promise.all([generateKeyPair('RS256'), generateKeyPair('RS256')]);
 });
 beforeEach(async () => {
-  app = at.app;
+  app = protocol.app;
   provider = { issuer: app.issuer, jwks_uri: `${app.issuer}/jwks` };
   const jwk = { ...(await exportJWK(pair.publicKey)), kid: 'k1', alg: 'RS256' };
-  at.provider.setModes({ jwks: () => [jwk] });
+  protocol.provider.setModes({ jwks: () => [jwk] });
   jwts = createProviderJwts({
     metadata: { load: async () => provider, markStale: () => undefined },
-    signingKeys: createSigningKeys({ outbound: at.outbound, monotonicClock: () => 0 }),
+    signingKeys: createSigningKeys({ outbound: protocol.outbound, monotonicClock: () => 0 }),
     clock: () => NOW * 1000,
   });
 });
 
 function sign(claims: object = {}, header: object = {}, key = pair.privateKey): Promise<string> {
-  const good = { iss: app.issuer, sub: 's1', aud: app.clientId, iat: NOW - 10, exp: NOW + 60 };
-  return new SignJWT({ ...good, ...claims })
+  const validClaims = { iss: app.issuer, sub: 's1', aud: app.clientId, iat: NOW - 10, exp: NOW + 60 };
+  return new SignJWT({ ...validClaims, ...claims })
     .setProtectedHeader({ alg: 'RS256', kid: 'k1', ...header } as JWTHeaderParameters)
     .sign(key);
 }
@@ -96,10 +96,14 @@ describe('R98 an ID token is refused', () => {
 
   test('if it is signed by another key, unsigned, changed, or not a JWT', async () => {
     const [head = '', payload = '', signature = ''] = (await sign()).split('.');
-    const none = Buffer.from(JSON.stringify({ alg: 'none' })).toString('base64url');
-    const changed = Buffer.from(JSON.stringify({ iss: app.issuer, sub: 's2' })).toString('base64url');
-    const forged = [await sign({}, {}, stranger.privateKey), `${none}.${payload}.`, `${head}.${changed}.${signature}`];
-    for (const token of [...forged, `${head}.${payload}`, 'a.b.c', '', 'no token']) {
+    const unsignedHeader = Buffer.from(JSON.stringify({ alg: 'none' })).toString('base64url');
+    const changedPayload = Buffer.from(JSON.stringify({ iss: app.issuer, sub: 's2' })).toString('base64url');
+    const forgedTokens = [
+      await sign({}, {}, unknownPair.privateKey),
+      `${unsignedHeader}.${payload}.`,
+      `${head}.${changedPayload}.${signature}`,
+    ];
+    for (const token of [...forgedTokens, `${head}.${payload}`, 'a.b.c', '', 'no token']) {
       expect(await refusal(verifyIdToken(jwts, app, token))).toEqual({ claim: undefined, now: NOW });
     }
   });
@@ -112,7 +116,7 @@ describe('R98 an ID token is refused', () => {
   test('if the provider publishes no keys', async () => {
     provider = { issuer: app.issuer };
     expect(await refusal(verifyIdToken(jwts, app, await sign()))).toMatchObject({ claim: undefined });
-    expect(at.provider.hitsOf('jwks')).toEqual([]);
+    expect(protocol.provider.hitsOf('jwks')).toEqual([]);
   });
 
   test.each([
@@ -121,7 +125,7 @@ describe('R98 an ID token is refused', () => {
     [{ kty: 'RSA', kid: 'k1', key_ops: 'verify' }],
     [{ kty: 7, kid: 'k1' }],
   ])('if the key is invalid: %j', async (jwk) => {
-    at.provider.setModes({ jwks: () => [jwk] });
+    protocol.provider.setModes({ jwks: () => [jwk] });
     expect(await refusal(verifyIdToken(jwts, app, await sign()))).toMatchObject({ claim: undefined });
   });
 });

@@ -10,7 +10,10 @@ let failuresBefore: number[];
 let cache: CachedReads<string, string>;
 let load: (key: string, app?: string) => Promise<string>;
 beforeEach(() => {
-  [now, reads, results, failuresBefore] = [5_000, [], [], []];
+  now = 5_000;
+  reads = [];
+  results = [];
+  failuresBefore = [];
   const read = async (key: string, app: string | undefined) => {
     reads.push([key, app]);
     const result = await (results.shift() ?? `${key} ${reads.length}`);
@@ -30,7 +33,7 @@ beforeEach(() => {
 });
 
 const down = () => new ProviderError('unavailable', 'timeout', { status: 503 });
-const failure = (reading: Promise<string>) =>
+const valueOrFailure = (reading: Promise<string>) =>
   reading.then(
     (value) => value,
     ({ reason, facts }: ProviderError) => [reason, facts.retryAfterSeconds],
@@ -56,10 +59,10 @@ describe('a value', () => {
   });
 
   test('is read once for concurrent callers', async () => {
-    const gate = Promise.withResolvers<string>();
-    results = [gate.promise];
+    const heldRead = Promise.withResolvers<string>();
+    results = [heldRead.promise];
     const waiting = [load('a'), load('a')];
-    gate.resolve('read');
+    heldRead.resolve('read');
     expect(await Promise.all(waiting)).toEqual(['read', 'read']);
     expect(reads).toHaveLength(1);
   });
@@ -71,7 +74,7 @@ describe('a value', () => {
     expect(await load('a')).toBe('a 1');
 
     now += 1;
-    expect(await failure(load('a'))).toEqual(['timeout', 2]);
+    expect(await valueOrFailure(load('a'))).toEqual(['timeout', 2]);
   });
 
   test('that is read after a failure replaces the earlier one', async () => {
@@ -88,14 +91,14 @@ describe('a value', () => {
 describe('a provider that is down', () => {
   test('is not called during the pause, and callers learn its length', async () => {
     results = [down()];
-    expect(await failure(load('a'))).toEqual(['timeout', undefined]);
-    expect(await failure(load('a'))).toEqual(['timeout', 2]);
+    expect(await valueOrFailure(load('a'))).toEqual(['timeout', undefined]);
+    expect(await valueOrFailure(load('a'))).toEqual(['timeout', 2]);
 
     now += 501;
-    expect(await failure(load('a'))).toEqual(['timeout', 1]);
+    expect(await valueOrFailure(load('a'))).toEqual(['timeout', 1]);
 
     now += 998;
-    expect(await failure(load('a'))).toEqual(['timeout', 1]);
+    expect(await valueOrFailure(load('a'))).toEqual(['timeout', 1]);
     expect(reads).toHaveLength(1);
 
     now += 1;
@@ -115,12 +118,12 @@ describe('a provider that is down', () => {
   test('has its consecutive failures counted from the last success', async () => {
     results = [down(), down(), down(), 'read', down()];
     for (let call = 0; call < 5; call += 1) {
-      await failure(load('a'));
+      await valueOrFailure(load('a'));
       now += 1_500;
     }
     expect(failuresBefore).toEqual([0, 1, 2, 0]);
 
-    await failure(load('a'));
+    await valueOrFailure(load('a'));
     expect(failuresBefore).toEqual([0, 1, 2, 0]);
   });
 });

@@ -6,78 +6,78 @@ import { createSigningKeys, type SigningKeys } from '../../../src/shared/provide
 import { failureOf, useProtocol } from '../../gatehouse/connected-apps/protocol.ts';
 import { type Mode, signWith } from '../../support/hostile-modes.ts';
 
-const at = useProtocol();
+const protocol = useProtocol();
 
 describe('R24: signing keys', () => {
   test('R24 reads the keys once for twenty concurrent sign-ins and the next one', async () => {
-    await Promise.all(Array.from({ length: 20 }, () => at.logIn()));
-    await at.logIn();
-    expect(at.provider.hitsOf('jwks')).toHaveLength(1);
+    await Promise.all(Array.from({ length: 20 }, () => protocol.logIn()));
+    await protocol.logIn();
+    expect(protocol.provider.hitsOf('jwks')).toHaveLength(1);
   });
 
   test('R24 reads the keys once in 10 seconds for 200 sign-ins with random key IDs, and rejects all', async () => {
-    await at.logIn();
+    await protocol.logIn();
     let keyNumber = 0;
-    at.provider.setModes({
+    protocol.provider.setModes({
       sign: (claims, { keys }) => signWith(keys.rs256, claims, { kid: `random-${keyNumber++}` }),
     });
     for (let round = 0; round < 4; round += 1) {
-      const failures = await Promise.all(Array.from({ length: 40 }, () => failureOf(at.logIn())));
+      const failures = await Promise.all(Array.from({ length: 40 }, () => failureOf(protocol.logIn())));
       expect(new Set(failures.map(({ failure }) => failure))).toEqual(new Set(['invalid']));
-      for (let n = 0; n < 10; n += 1) await failureOf(at.logIn());
-      at.elapsed += 10_000;
+      for (let n = 0; n < 10; n += 1) await failureOf(protocol.logIn());
+      protocol.elapsed += 10_000;
     }
-    expect(at.provider.hitsOf('jwks').length).toBeLessThanOrEqual(4);
+    expect(protocol.provider.hitsOf('jwks').length).toBeLessThanOrEqual(4);
   });
 
   test('F27 finds keys rotated without overlap after 10 seconds, and then rejects the old key', async () => {
-    await at.logIn();
-    const { rs256 } = await capturedKeys();
-    const old: Mode['sign'] = (claims) => signWith(rs256, claims);
-    await at.provider.rotateKeys();
-    at.provider.setModes();
-    at.elapsed += 9_999;
-    expect((await failureOf(at.logIn())).reason).toBe('token_response_invalid');
+    await protocol.logIn();
+    const { rs256 } = await captureKeys();
+    const signWithOldKey: Mode['sign'] = (claims) => signWith(rs256, claims);
+    await protocol.provider.rotateKeys();
+    protocol.provider.setModes();
+    protocol.elapsed += 9_999;
+    expect((await failureOf(protocol.logIn())).reason).toBe('token_response_invalid');
 
-    at.elapsed += 1;
-    expect((await at.logIn()).claims?.sub).toBe('user-1');
+    protocol.elapsed += 1;
+    expect((await protocol.logIn()).claims?.sub).toBe('user-1');
 
-    at.provider.setModes({ sign: old });
-    expect((await failureOf(at.logIn())).reason).toBe('token_response_invalid');
+    protocol.provider.setModes({ sign: signWithOldKey });
+    expect((await failureOf(protocol.logIn())).reason).toBe('token_response_invalid');
   });
 
   test('F13: uses the last keys for up to an hour while they cannot be read', async () => {
-    await at.logIn();
-    at.provider.setModes('jwks-status-500');
+    await protocol.logIn();
+    protocol.provider.setModes('jwks-status-500');
     for (const seconds of [11, 240, 301, 2_950]) {
-      at.elapsed += seconds * 1_000;
-      expect((await at.logIn()).claims?.sub).toBe('user-1');
+      protocol.elapsed += seconds * 1_000;
+      expect((await protocol.logIn()).claims?.sub).toBe('user-1');
     }
-    expect(at.provider.hitsOf('jwks').length).toBeGreaterThan(1);
+    expect(protocol.provider.hitsOf('jwks').length).toBeGreaterThan(1);
 
-    at.elapsed += 900_000;
-    expect(await failureOf(at.logIn())).toEqual({ failure: 'unavailable', reason: 'keys_unavailable' });
+    protocol.elapsed += 900_000;
+    expect(await failureOf(protocol.logIn())).toEqual({ failure: 'unavailable', reason: 'keys_unavailable' });
   });
 
   test('F13: keeps the last keys after an unknown key ID while they cannot be read', async () => {
-    await at.logIn();
-    at.elapsed += 11_000;
-    at.provider.setModes('jwks-reset', 'id-token-unknown-kid');
-    expect((await failureOf(at.logIn())).failure).toBe('invalid');
+    await protocol.logIn();
+    protocol.elapsed += 11_000;
+    protocol.provider.setModes('jwks-reset', 'id-token-unknown-kid');
+    expect((await failureOf(protocol.logIn())).failure).toBe('invalid');
 
-    at.provider.setModes('jwks-reset');
-    expect((await at.logIn()).claims?.sub).toBe('user-1');
+    protocol.provider.setModes('jwks-reset');
+    expect((await protocol.logIn()).claims?.sub).toBe('user-1');
   });
 
-  async function capturedKeys() {
+  async function captureKeys() {
     let captured: Parameters<NonNullable<Mode['sign']>>[1]['keys'] | undefined;
-    at.provider.setModes({
+    protocol.provider.setModes({
       sign: (claims, scene) => {
         captured = scene.keys;
         return signWith(scene.keys.rs256, claims);
       },
     });
-    await at.logIn();
+    await protocol.logIn();
     if (!captured) throw new Error('No ID token was signed.');
     return captured;
   }
@@ -92,8 +92,8 @@ describe('R24: reading the keys', () => {
   });
   afterAll(() => outbound.close());
 
-  const read = () => keys.load(`${at.provider.issuer}/jwks`);
-  const readCount = () => at.provider.hitsOf('jwks').length;
+  const read = () => keys.load(`${protocol.provider.issuer}/jwks`);
+  const readCount = () => protocol.provider.hitsOf('jwks').length;
 
   test('reads at most every 10 seconds, however many tokens are verified', async () => {
     const all = await Promise.all(Array.from({ length: 20 }, read));
@@ -110,11 +110,11 @@ describe('R24: reading the keys', () => {
 
   test('F26 reads the keys after 5 seconds of back-off even if the clock is set back by an hour', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
-    at.provider.setModes('jwks-status-500');
+    protocol.provider.setModes('jwks-status-500');
     await expect(read()).rejects.toMatchObject({ reason: 'keys_unavailable' });
 
     vi.setSystemTime(Date.now() - 3_600_000);
-    at.provider.setModes();
+    protocol.provider.setModes();
     await expect(read()).rejects.toMatchObject({ reason: 'keys_unavailable' });
 
     now += 5_000;
@@ -127,21 +127,21 @@ describe('R24: reading the keys', () => {
     ['a list', [[]]],
     ['a number', 7],
   ])('R98 ignores %s in a key set', async (_words, entry) => {
-    const before = (await read()).jwks().keys.length;
+    const keyCount = (await read()).jwks().keys.length;
     now += 10_000;
-    at.provider.setModes({ jwks: (keys) => [entry as never, ...keys] });
-    expect((await read()).jwks().keys).toHaveLength(before);
+    protocol.provider.setModes({ jwks: (keys) => [entry as never, ...keys] });
+    expect((await read()).jwks().keys).toHaveLength(keyCount);
   });
 
   test('reads at most every 5 seconds while the provider is down', async () => {
-    at.provider.setModes('jwks-status-500');
+    protocol.provider.setModes('jwks-status-500');
     for (let n = 0; n < 20; n += 1) {
       await expect(read()).rejects.toMatchObject({ failure: 'unavailable', reason: 'keys_unavailable' });
       now += 1_000;
     }
     expect(readCount()).toBe(4);
 
-    at.provider.setModes();
+    protocol.provider.setModes();
     expect((await read()).jwks().keys).not.toHaveLength(0);
   });
 

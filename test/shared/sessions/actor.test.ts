@@ -3,7 +3,7 @@ import type { Request } from 'express';
 import { expect, test } from 'vitest';
 import { actorOf } from '../../../src/shared/sessions/actor.ts';
 
-const of = (context: object) =>
+const actorIn = (context: object) =>
   actorOf({ context: { id: 'r1', address: '192.0.2.1', route: '/connections', ...context } } as unknown as Request);
 const ADA = { id: 'u1', name: 'Ada', email: 'ada@example.test' };
 
@@ -32,5 +32,5 @@ test.each([
     { kind: 'admin_token', id: 't1', name: 'deploy' },
   ],
 ])('%s', (_words, context, actor) => {
-  expect(of(context)).toStrictEqual({ actor, requestId: 'r1', address: '192.0.2.1' });
+  expect(actorIn(context)).toStrictEqual({ actor, requestId: 'r1', address: '192.0.2.1' });
 });

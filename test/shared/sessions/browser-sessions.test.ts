@@ -24,7 +24,7 @@ const sessionWith = (data: SessionData): Session => ({ ...data, createdAt: 1, ex
 /** The calls of the records, in order. */
 let calls: string[];
 let stored: Map<string, SessionData>;
-let failure: Error | undefined;
+let writeFailure: Error | undefined;
 const records = {
   async read(id, { extend }) {
     calls.push(`read ${extend ? 'and extend' : ''}`);
@@ -47,12 +47,12 @@ const records = {
   }),
   async write(id, data) {
     calls.push('write');
-    if (failure) throw failure;
+    if (writeFailure) throw writeFailure;
     stored.set(id, JSON.parse(JSON.stringify(data)));
   },
   async end(id) {
     calls.push('end');
-    if (failure) throw failure;
+    if (writeFailure) throw writeFailure;
     stored.delete(id);
   },
   readIdToken: async () => undefined,
@@ -69,13 +69,13 @@ const sessionsAt = (href: string, secrets = SECRETS): BrowserSessions => {
 let sessions: BrowserSessions;
 let served: Served;
 /** The handler of the next request. */
-let work: (req: Request, res: Response) => unknown;
+let handleRequest: (req: Request, res: Response) => unknown;
 beforeAll(async () => {
   const app = express();
   app.use((req, res, next) => sessions.middleware(req, res, next));
   app.use(async (req, res) => {
     try {
-      await work(req, res);
+      await handleRequest(req, res);
       res.send('done');
     } catch (error) {
       res.status(500).send(String(error));
@@ -85,12 +85,14 @@ beforeAll(async () => {
 });
 afterAll(() => served.close());
 beforeEach(() => {
-  [calls, stored, failure] = [[], new Map(), undefined];
+  calls = [];
+  stored = new Map();
+  writeFailure = undefined;
   sessions = sessionsAt('http://127.0.0.1');
 });
 
-const call = async (handler: typeof work, cookie?: string) => {
-  work = handler;
+const call = async (handler: typeof handleRequest, cookie?: string) => {
+  handleRequest = handler;
   const { status, headers, body } = await sendRequest(served.url, { headers: cookie === undefined ? {} : { cookie } });
   const [line] = headers['set-cookie'] ?? [];
   return { status, body, line, cookie: line?.split(';')[0] };
@@ -100,7 +102,7 @@ const signIn = async (req: Request) => {
   Object.assign(req.session, { user: USER, app: 'platform' });
   await save(req);
 };
-const reader = (cookie?: string) => ({ headers: cookie === undefined ? {} : { cookie } }) as Request;
+const requestWith = (cookie?: string) => ({ headers: cookie === undefined ? {} : { cookie } }) as Request;
 const textOf = (cookie: string) => decodeURIComponent(cookie.split('=')[1] ?? '');
 
 describe('writes', () => {
@@ -109,10 +111,10 @@ describe('writes', () => {
     expect(calls).toEqual(['write']);
     expect(line).toMatch(/^gatehouse=s%3A[^;]+; Path=\/; HttpOnly; SameSite=Lax$/);
     expect([...stored.values()]).toMatchObject([{ user: USER, app: 'platform' }]);
-    expect((await sessions.read(reader(cookie), { extend: true }))?.user).toEqual(USER);
+    expect((await sessions.read(requestWith(cookie), { extend: true }))?.user).toEqual(USER);
     expect(calls).toEqual(['write', 'read hashed and extend']);
 
-    await sessions.read(reader(cookie), { extend: false });
+    await sessions.read(requestWith(cookie), { extend: false });
     expect(calls.at(-1)).toBe('read hashed ');
   });
 
@@ -143,7 +145,7 @@ describe('writes', () => {
   });
 
   test('R65 sends no cookie and does not retry if the write fails', async () => {
-    failure = new Error('no store');
+    writeFailure = new Error('no store');
     const { status, body, line } = await call(signIn);
     expect([status, body, line, calls]).toEqual([500, 'Error: no store', undefined, ['write']]);
   });
@@ -172,13 +174,13 @@ describe('ends', () => {
 
   test('a destroyed session, and reports a failure of the store', async () => {
     const { cookie } = await call(signIn);
-    failure = new Error('no store');
+    writeFailure = new Error('no store');
     expect(await call(destroy, cookie)).toMatchObject({ status: 500, body: 'Error: no store' });
 
-    failure = undefined;
+    writeFailure = undefined;
     expect(await call(destroy, cookie)).toMatchObject({ status: 200, line: undefined });
     expect(stored.size).toBe(0);
-    expect(await sessions.read(reader(cookie), { extend: false })).toBeUndefined();
+    expect(await sessions.read(requestWith(cookie), { extend: false })).toBeUndefined();
   });
 });
 
@@ -186,15 +188,15 @@ describe('the session cookie', () => {
   test('is accepted only if one of the secrets signed it', async () => {
     const { cookie = '' } = await call(signIn);
     const id = textOf(cookie).replace(/^s:/, '').split('.')[0] ?? '';
-    const read = async (header?: string) => (await sessions.read(reader(header), { extend: false }))?.user?.id;
-    const signed = (secret: string, of = id) => `gatehouse=${encodeURIComponent(`s:${sign(of, secret)}`)}`;
+    const read = async (header?: string) => (await sessions.read(requestWith(header), { extend: false }))?.user?.id;
+    const signedCookie = (secret: string, of = id) => `gatehouse=${encodeURIComponent(`s:${sign(of, secret)}`)}`;
     expect(await read(cookie)).toBe('u1');
     expect(await read(`a=b; ${cookie}; c=d`)).toBe('u1');
-    expect(await read(signed(SECRETS[1] ?? ''))).toBe('u1');
+    expect(await read(signedCookie(SECRETS[1] ?? ''))).toBe('u1');
 
     calls = [];
-    expect(await read(signed('another secret'))).toBeUndefined();
-    expect(await read(signed(SECRETS[0] ?? '', ''))).toBeUndefined();
+    expect(await read(signedCookie('another secret'))).toBeUndefined();
+    expect(await read(signedCookie(SECRETS[0] ?? '', ''))).toBeUndefined();
     expect(await read(`gatehouse=s%3A${id}`)).toBeUndefined();
 
     // Forms that express-session does not read: a sign-out would not end such a session.
@@ -209,24 +211,24 @@ describe('the session cookie', () => {
 
   test('gives the cached session without the store after the first read', async () => {
     const { cookie = '' } = await call(signIn);
-    expect(sessions.cached(reader(cookie))).toBeUndefined();
+    expect(sessions.cached(requestWith(cookie))).toBeUndefined();
 
-    await sessions.read(reader(cookie), { extend: false });
+    await sessions.read(requestWith(cookie), { extend: false });
     calls = [];
-    expect(sessions.cached(reader(cookie))?.user.id).toBe('u1');
-    expect(sessions.cached(reader('a=b'))).toBeUndefined();
-    expect(sessions.cached(reader())).toBeUndefined();
+    expect(sessions.cached(requestWith(cookie))?.user.id).toBe('u1');
+    expect(sessions.cached(requestWith('a=b'))).toBeUndefined();
+    expect(sessions.cached(requestWith())).toBeUndefined();
     expect(calls).toEqual([]);
   });
 
   test('is not cached from a very long header', async () => {
     const { cookie = '' } = await call(signIn);
-    const padded = (length: number) => `${cookie}; x=${'y'.repeat(length - cookie.length - 4)}`;
+    const paddedCookie = (length: number) => `${cookie}; x=${'y'.repeat(length - cookie.length - 4)}`;
     for (const length of [1_024, 1_025]) {
-      expect((await sessions.read(reader(padded(length)), { extend: false }))?.user?.id).toBe('u1');
+      expect((await sessions.read(requestWith(paddedCookie(length)), { extend: false }))?.user?.id).toBe('u1');
     }
-    expect(sessions.cached(reader(padded(1_024)))?.user.id).toBe('u1');
-    expect(sessions.cached(reader(padded(1_025)))).toBeUndefined();
+    expect(sessions.cached(requestWith(paddedCookie(1_024)))?.user.id).toBe('u1');
+    expect(sessions.cached(requestWith(paddedCookie(1_025)))).toBeUndefined();
   });
 });
 
@@ -244,7 +246,7 @@ describe('the browser’s secrets', () => {
     expect([name, options]).toEqual(['gatehouse-tx', { httpOnly: true, sameSite: 'lax', path: '/', secure: false }]);
 
     const read = (browserSessions: BrowserSessions, header?: string) =>
-      browserSessions.readBrowserSecrets(reader(header));
+      browserSessions.readBrowserSecrets(requestWith(header));
     expect(read(sessions, `a=b; ${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
 
     const rotated = sessionsAt('http://127.0.0.1', ['a fresh secret of this test', ...SECRETS]);

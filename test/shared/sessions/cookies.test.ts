@@ -104,7 +104,7 @@ describe('R53 cookies', () => {
 });
 
 /** All stored rows except the leases of scheduled tasks. */
-function storedIn(directory: string): string[] {
+function storedRows(directory: string): string[] {
   const database = new DatabaseSync(join(directory, DATABASE_FILE), { readOnly: true });
   try {
     return ['records', 'index_members', 'counters', 'log_entries', 'notices'].flatMap((table) =>
@@ -119,7 +119,7 @@ function storedIn(directory: string): string[] {
 }
 
 test('R54 10,000 anonymous requests leave no cookie and nothing in the store', async () => {
-  const quiet = await startSite();
+  const emptySite = await startSite();
   const paths = [
     '/',
     '/session',
@@ -132,25 +132,25 @@ test('R54 10,000 anonymous requests leave no cookie and nothing in the store', a
     '/bin/45717360',
   ];
   // A scheduled task stores the registration of the app once.
-  await until(() => storedIn(quiet.dataDirectory).some((row) => row.includes('app-registration:')));
-  const before = storedIn(quiet.dataDirectory);
+  await until(() => storedRows(emptySite.dataDirectory).some((row) => row.includes('app-registration:')));
+  const rowsBefore = storedRows(emptySite.dataDirectory);
   // Small enough for a slow machine: an overloaded process refuses requests.
   const BATCH = 25;
   // Raw sockets, because an HTTP client would take as long as Gatehouse itself.
   const sendAll = async (count: number) => {
-    const { hostname, port, host } = new URL(quiet.url);
+    const { hostname, port, host } = new URL(emptySite.url);
     const head = `HTTP/1.1\r\nHost: ${host}\r\nAccept: ${ACCEPT_HTML.accept}\r\n`;
     const socket = connect(Number(port), hostname).setEncoding('latin1');
     const ended = once(socket, 'close');
     let responses = 0;
     let cookies = 0;
-    let rest = '';
+    let unmatchedText = '';
     socket.on('data', (text: string) => {
-      const received = rest + text;
+      const received = unmatchedText + text;
       responses += received.match(/HTTP\/1\.1 \d{3}/g)?.length ?? 0;
       cookies += received.match(/\nset-cookie:/gi)?.length ?? 0;
       // Shorter than both patterns, so no match is counted twice.
-      rest = received.slice(-11);
+      unmatchedText = received.slice(-11);
     });
     for (let sent = 0; sent < count; sent += BATCH) {
       const lines = Array.from({ length: BATCH }, (_, index) => `GET ${paths[(sent + index) % paths.length]} ${head}`);
@@ -163,22 +163,22 @@ test('R54 10,000 anonymous requests leave no cookie and nothing in the store', a
   try {
     await Promise.all(Array.from({ length: 8 }, () => sendAll(1_250)));
     // Background writes are finished after a restart.
-    await quiet.restart();
-    expect(storedIn(quiet.dataDirectory)).toEqual(before);
+    await emptySite.restart();
+    expect(storedRows(emptySite.dataDirectory)).toEqual(rowsBefore);
   } finally {
-    await quiet.close();
+    await emptySite.close();
   }
 });
 
 describe('R59 bad cookies are anonymous, cheap and never a 500', () => {
   const NAME = 'gatehouse';
-  const good = () => agent.cookies.get(NAME) ?? '';
-  const BAD: [string, () => string][] = [
+  const sessionCookie = () => agent.cookies.get(NAME) ?? '';
+  const BAD_COOKIES: [string, () => string][] = [
     ['a lone percent', () => `${NAME}=%; %=%; ${NAME}-tx=%`],
     ['separators only', () => '=;;;=;,;=='],
     ['200 names', () => Array.from({ length: 200 }, (_, index) => `n${index}=v`).join('; ')],
     ['15 KB', () => `${NAME}=s%3A${'x'.repeat(15_000)}.${'y'.repeat(43)}`],
-    ['a forged signature', () => `${NAME}=${good().slice(0, -4)}AAAA`],
+    ['a forged signature', () => `${NAME}=${sessionCookie().slice(0, -4)}AAAA`],
     [
       'a signature of another secret',
       () => `${NAME}=${encodeURIComponent(`s:${sign('guessed', 'another secret of 32 characters')}`)}`,
@@ -187,20 +187,20 @@ describe('R59 bad cookies are anonymous, cheap and never a 500', () => {
     ['an empty id', () => `${NAME}=s%3A.abc`],
     ['prototype names', () => `__proto__=1; constructor=2; hasOwnProperty=3; ${NAME}=toString`],
     ['a chunk counter', () => `${NAME}.0=a; ${NAME}.99999999=b; ${NAME}-chunks=99999999`],
-    ['a forged cookie before the valid one', () => `${NAME}=s%3Aforged.${'y'.repeat(43)}; ${NAME}=${good()}`],
+    ['a forged cookie before the valid one', () => `${NAME}=s%3Aforged.${'y'.repeat(43)}; ${NAME}=${sessionCookie()}`],
     ['bytes above ASCII', () => `${NAME}=\u00ff\u00fe`],
     ['the other cookie in its place', () => `${NAME}=s%3A${agent.cookies.get('gatehouse-tx')}`],
     ['quotes', () => `${NAME}="s%3A`],
   ];
 
-  test.each(BAD)('%s', async (_name, cookie) => {
+  test.each(BAD_COOKIES)('%s', async (_name, cookie) => {
     const url = `${site.url}/session`;
     // The fastest of five requests, since a busy machine can slow down any of them.
     const times: number[] = [];
     for (let n = 0; n < 5; n += 1) {
-      const took = startStopwatch();
+      const elapsed = startStopwatch();
       const response = await sendRequest(url, { headers: { cookie: cookie() } });
-      times.push(took());
+      times.push(elapsed());
       expect({ status: response.status, body: response.body }).toEqual({ status: 200, body: '{"signedIn":false}' });
     }
     expect(Math.min(...times)).toBeLessThan(50);
@@ -252,8 +252,8 @@ describe('R60 the session id', () => {
 });
 
 test('R63 the redirect of a sign-in has the session cookie', async () => {
-  const fresh = createUserAgent();
-  const { agent: signedIn } = await signIn(site, 'user@example.test', { agent: fresh });
+  const newAgent = createUserAgent();
+  const { agent: signedIn } = await signIn(site, 'user@example.test', { agent: newAgent });
   const line = signedIn.cookies.all().find(({ name }) => name === 'gatehouse')?.line;
   expect(line).toContain('HttpOnly');
 

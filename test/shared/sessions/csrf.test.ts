@@ -20,49 +20,61 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 type Attack = () => { headers: Record<string, string>; body: string };
-const token = () => `_csrf=${csrf}&bin=45717360`;
+const formWithToken = () => `_csrf=${csrf}&bin=45717360`;
 const ATTACKS: [string, Attack][] = [
   ['a form without the token', () => ({ headers: FORM_BODY, body: 'bin=45717360' })],
   ['an empty token', () => ({ headers: FORM_BODY, body: '_csrf=' })],
   ['a doubled token', () => ({ headers: FORM_BODY, body: `_csrf=${csrf}&_csrf=${csrf}` })],
   ["another user's token", () => ({ headers: FORM_BODY, body: `_csrf=${foreignCsrf}` })],
-  ['a wrong header and the right field', () => ({ headers: { ...FORM_BODY, 'x-csrf-token': 'x' }, body: token() })],
+  [
+    'a wrong header and the right field',
+    () => ({ headers: { ...FORM_BODY, 'x-csrf-token': 'x' }, body: formWithToken() }),
+  ],
   [
     'JSON that calls itself plain text',
     () => ({ headers: { 'content-type': 'text/plain' }, body: JSON.stringify({ _csrf: csrf }) }),
   ],
   ['JSON without a token', () => ({ headers: JSON_BODY, body: '{"bins":["45717360"]}' })],
   ['JSON with a token that is not a string', () => ({ headers: JSON_BODY, body: JSON.stringify({ _csrf: [csrf] }) })],
-  ['a foreign Origin', () => ({ headers: { ...FORM_BODY, origin: 'https://evil.example' }, body: token() })],
-  ['Origin null without Sec-Fetch-Site', () => ({ headers: { ...FORM_BODY, origin: 'null' }, body: token() })],
+  ['a foreign Origin', () => ({ headers: { ...FORM_BODY, origin: 'https://evil.example' }, body: formWithToken() })],
+  ['Origin null without Sec-Fetch-Site', () => ({ headers: { ...FORM_BODY, origin: 'null' }, body: formWithToken() })],
   [
     'Origin null from another site',
-    () => ({ headers: { ...FORM_BODY, origin: 'null', 'sec-fetch-site': 'cross-site' }, body: token() }),
+    () => ({ headers: { ...FORM_BODY, origin: 'null', 'sec-fetch-site': 'cross-site' }, body: formWithToken() }),
   ],
   [
     'our host with another scheme',
-    () => ({ headers: { ...FORM_BODY, origin: site.url.replace('http:', 'https:') }, body: token() }),
+    () => ({ headers: { ...FORM_BODY, origin: site.url.replace('http:', 'https:') }, body: formWithToken() }),
   ],
-  ['our host on another port', () => ({ headers: { ...FORM_BODY, origin: 'http://127.0.0.1:1' }, body: token() })],
+  [
+    'our host on another port',
+    () => ({ headers: { ...FORM_BODY, origin: 'http://127.0.0.1:1' }, body: formWithToken() }),
+  ],
   [
     'an Origin that begins like ours',
-    () => ({ headers: { ...FORM_BODY, origin: `${site.url}.evil.example` }, body: token() }),
+    () => ({ headers: { ...FORM_BODY, origin: `${site.url}.evil.example` }, body: formWithToken() }),
   ],
-  ['cross-site Sec-Fetch', () => ({ headers: { ...FORM_BODY, 'sec-fetch-site': 'cross-site' }, body: token() })],
+  [
+    'cross-site Sec-Fetch',
+    () => ({ headers: { ...FORM_BODY, 'sec-fetch-site': 'cross-site' }, body: formWithToken() }),
+  ],
   [
     'cross-site Sec-Fetch of a navigation',
-    () => ({ headers: { ...FORM_BODY, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }, body: token() }),
+    () => ({
+      headers: { ...FORM_BODY, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' },
+      body: formWithToken(),
+    }),
   ],
   [
     'a sibling subdomain',
     () => ({
       headers: { ...FORM_BODY, origin: 'https://other.127.0.0.1', 'sec-fetch-site': 'same-site' },
-      body: token(),
+      body: formWithToken(),
     }),
   ],
   [
     'same-site Sec-Fetch without an Origin',
-    () => ({ headers: { ...FORM_BODY, 'sec-fetch-site': 'same-site' }, body: token() }),
+    () => ({ headers: { ...FORM_BODY, 'sec-fetch-site': 'same-site' }, body: formWithToken() }),
   ],
 ];
 
@@ -87,7 +99,7 @@ describe('R66 state changes', () => {
     ['foreign Sec-Fetch-Site', { 'sec-fetch-site': 'same-site' }],
     ['wrong or missing token', {}],
   ])('the response says what to do, and the log names the failed check: %s', async (words, headers) => {
-    const { headers: sent, body } = await sendRequest(`${site.url}/sign-out`, {
+    const { headers: foreignOrigin, body } = await sendRequest(`${site.url}/sign-out`, {
       method: 'POST',
       headers: { ...ACCEPT_JSON, ...FORM_BODY, cookie, ...headers },
       body: '',
@@ -97,7 +109,7 @@ describe('R66 state changes', () => {
         ? `The request did not come from ${site.url}. Open the page there and try again.`
         : 'Go back to the page, reload it and try again.',
     );
-    const lines = site.logs().filter((line) => line.includes(String(sent['x-request-id'])));
+    const lines = site.logs().filter((line) => line.includes(String(foreignOrigin['x-request-id'])));
     expect(lines.map((line) => JSON.parse(line))).toContainEqual(
       expect.objectContaining({ code: 'csrf_failed', detail: words }),
     );
@@ -159,18 +171,21 @@ describe('R66 state changes', () => {
     expect(response.status).toBe(403);
   });
 
-  const bins = JSON.stringify({ bins: ['45717360'] });
+  const binsBody = JSON.stringify({ bins: ['45717360'] });
   const sameOrigin = () => ({ cookie, origin: site.url, 'sec-fetch-site': 'same-origin' });
   test.each([
     [
       'the header',
-      () => ({ headers: { ...ACCEPT_JSON, ...JSON_BODY, ...sameOrigin(), 'x-csrf-token': csrf }, body: bins }),
+      () => ({ headers: { ...ACCEPT_JSON, ...JSON_BODY, ...sameOrigin(), 'x-csrf-token': csrf }, body: binsBody }),
     ],
     [
       'the header of a program, which sends no Origin',
-      () => ({ headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie, 'x-csrf-token': csrf }, body: bins }),
+      () => ({ headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie, 'x-csrf-token': csrf }, body: binsBody }),
     ],
-    ['the field of a form', () => ({ headers: { ...ACCEPT_HTML, ...FORM_BODY, ...sameOrigin() }, body: token() })],
+    [
+      'the field of a form',
+      () => ({ headers: { ...ACCEPT_HTML, ...FORM_BODY, ...sameOrigin() }, body: formWithToken() }),
+    ],
     [
       'the field of JSON',
       () => ({
@@ -188,7 +203,7 @@ describe('R66 state changes', () => {
     const response = await sendRequest(`${site.url}/bin`, {
       method: 'POST',
       headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie: agent.cookies.header(site.url), 'x-csrf-token': stale },
-      body: bins,
+      body: binsBody,
     });
     expect(response.status).toBe(403);
   });
@@ -214,7 +229,7 @@ describe('R67 no CORS headers for any origin', () => {
   test.each(['null', 'https://evil.example', 'SELF.evil.example', 'https://evilSELF', 'SELF'])(
     'Origin: %s',
     async (origin) => {
-      const sent = origin.replace('SELF', site.url.replace('http://', 'http://'));
+      const sent = origin.replace('SELF', site.url);
       for (const { method, path } of ROUTES) {
         for (const sentMethod of [method, 'OPTIONS']) {
           const response = await sendRequest(site.url + path, {

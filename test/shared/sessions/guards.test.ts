@@ -18,7 +18,8 @@ let session: Session | undefined | Error;
 let extended: boolean[];
 let served: Served;
 beforeEach(async () => {
-  [session, extended] = [undefined, []];
+  session = undefined;
+  extended = [];
   const guards = createSessionGuards({
     publicUrl: { href: 'https://gatehouse.test/gate', basePath: '/gate' },
     async read(_req, { extend }) {
@@ -114,8 +115,8 @@ describe('the frame of a page', () => {
     publicUrl: { href: '', origin: '', host: '', basePath: '/gate', secure: true },
     pages: { operatorName: 'Us', supportContact: 'help@example.test' },
   };
-  const drawn: unknown[] = [];
-  const views: Views = { render: (...parameters) => `drawn ${drawn.push(parameters)}` };
+  const renderCalls: unknown[] = [];
+  const views: Views = { render: (...parameters) => `drawn ${renderCalls.push(parameters)}` };
   const flashes = { save: () => Promise.resolve(''), take: () => Promise.resolve({}) };
   const submissions = { once: () => Promise.resolve('') };
   let pages: Pages;
@@ -151,6 +152,6 @@ describe('the frame of a page', () => {
     const data = { page: { ...BASE }, code: 'not_found' } as const;
     pages.send(res as unknown as Response, 'errors/problem', data);
     expect(sent).toEqual(['html', 'drawn 1']);
-    expect(drawn).toEqual([['errors/problem', data]]);
+    expect(renderCalls).toEqual([['errors/problem', data]]);
   });
 });

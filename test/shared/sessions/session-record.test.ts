@@ -25,7 +25,7 @@ let now: number;
 let directory: string;
 let store: Store;
 let records: SessionRecords;
-const pass = (seconds: number) => {
+const advanceSeconds = (seconds: number) => {
   now += seconds * 1000;
 };
 beforeEach(async () => {
@@ -43,14 +43,14 @@ const sealedJson = createSealedJson(makeSealer());
 const listsOf = (of: Store) => createSessionLists({ store: of, maxSeconds: LIFETIMES.maxSeconds, clock: () => now });
 const recordsWith = (lifetimes: { idleSeconds: number; maxSeconds: number }) =>
   createSessionRecords({ store, sealedJson, lists: listsOf(store), lifetimes, clock: () => now });
-const read = () => records.read(ID, { extend: true });
-const look = () => records.read(ID, { extend: false });
+const readAndExtend = () => records.read(ID, { extend: true });
+const readWithoutExtending = () => records.read(ID, { extend: false });
 const readData = async () => {
-  const session = await read();
+  const session = await readAndExtend();
   return session ? dataOf(session) : DATA;
 };
 /** Stores session data without the checks of `write`. */
-const put = async (data: object) => {
+const storeUnchecked = async (data: object) => {
   const key = keys.session(hashOf(ID));
   const value = await sealedJson.seal({ data, createdAt: now, seenAt: now }, key);
   await store.write([{ put: key, value }]);
@@ -59,72 +59,72 @@ const put = async (data: object) => {
 describe('R55 lifetimes', () => {
   test('an unused session ends after exactly the idle time', async () => {
     await records.write(ID, DATA);
-    pass(599);
-    expect(await look()).toBeDefined();
+    advanceSeconds(599);
+    expect(await readWithoutExtending()).toBeDefined();
 
-    pass(1);
-    expect(await look()).toBeUndefined();
+    advanceSeconds(1);
+    expect(await readWithoutExtending()).toBeUndefined();
   });
 
   test('an unused session ends even if the store still has its record', async () => {
     await records.write(ID, DATA);
     const put = keys.session(hashOf(ID));
     await store.write([{ put, value: (await store.get(put))?.value ?? '' }]);
-    pass(599);
-    expect(await look()).toBeDefined();
+    advanceSeconds(599);
+    expect(await readWithoutExtending()).toBeDefined();
 
-    pass(1);
+    advanceSeconds(1);
     expect(await store.get(put)).toBeDefined();
-    expect([await look(), await read()]).toEqual([undefined, undefined]);
+    expect([await readWithoutExtending(), await readAndExtend()]).toEqual([undefined, undefined]);
   });
 
   test('an expired session leaves nothing in the store', async () => {
     await records.write(ID, DATA);
-    pass(599);
+    advanceSeconds(599);
     expect(await store.get(keys.session(hashOf(ID)))).toBeDefined();
 
-    pass(1);
+    advanceSeconds(1);
     expect(await store.get(keys.session(hashOf(ID)))).toBeUndefined();
   });
 
   test('only use extends the idle time', async () => {
     await records.write(ID, DATA);
-    pass(300);
-    expect(await look()).toMatchObject({ expiresAt: now + 300_000 });
-    expect(await read()).toMatchObject({ expiresAt: now + 600_000 });
+    advanceSeconds(300);
+    expect(await readWithoutExtending()).toMatchObject({ expiresAt: now + 300_000 });
+    expect(await readAndExtend()).toMatchObject({ expiresAt: now + 600_000 });
 
-    pass(599);
-    expect(await read()).toBeDefined();
+    advanceSeconds(599);
+    expect(await readAndExtend()).toBeDefined();
   });
 
   test('no use, write or read extends a session past its absolute end', async () => {
     await records.write(ID, DATA);
     const end = now + LIFETIMES.maxSeconds * 1000;
     while (now + 240_000 < end) {
-      pass(240);
-      const live = await read();
+      advanceSeconds(240);
+      const live = await readAndExtend();
       expect(live?.expiresAt).toBeLessThanOrEqual(end);
       if (live) await records.write(ID, dataOf(live));
     }
-    expect(await read()).toMatchObject({ expiresAt: end });
+    expect(await readAndExtend()).toMatchObject({ expiresAt: end });
 
     now = end - 1;
-    expect(await look()).toBeDefined();
+    expect(await readWithoutExtending()).toBeDefined();
 
     now = end;
-    expect(await look()).toBeUndefined();
+    expect(await readWithoutExtending()).toBeUndefined();
   });
 
   test('a slow request cannot restore an expired session, even after its record is gone', async () => {
     await records.write(ID, DATA);
     const data = await readData();
-    pass(600);
+    advanceSeconds(600);
     await records.write(ID, data);
-    expect(await look()).toBeUndefined();
+    expect(await readWithoutExtending()).toBeUndefined();
 
-    pass(LIFETIMES.maxSeconds);
+    advanceSeconds(LIFETIMES.maxSeconds);
     await records.write(ID, data);
-    expect(await look()).toBeUndefined();
+    expect(await readWithoutExtending()).toBeUndefined();
   });
 
   test.each([60, 90, 300, 600, 1_800])(
@@ -133,10 +133,10 @@ describe('R55 lifetimes', () => {
       const ownRecords = recordsWith({ idleSeconds, maxSeconds: 28_800 });
       await ownRecords.write(ID, DATA);
       for (const share of [0.05, 0.85, 0.11, 0.9, 0.5, 0.05, 0.9]) {
-        pass(idleSeconds * share);
+        advanceSeconds(idleSeconds * share);
         expect([share, (await ownRecords.read(ID, { extend: true }))?.ref]).toEqual([share, expect.any(String)]);
       }
-      pass(idleSeconds);
+      advanceSeconds(idleSeconds);
       expect(await ownRecords.read(ID, { extend: true })).toBeUndefined();
     },
   );
@@ -149,17 +149,17 @@ describe('R55 lifetimes', () => {
     const ownRecords = recordsWith({ idleSeconds, maxSeconds: 172_800 });
     const expiresIn = async () => ((await ownRecords.read(ID, { extend: true }))?.expiresAt ?? 0) - now;
     await ownRecords.write(ID, DATA);
-    pass(seconds - 1);
+    advanceSeconds(seconds - 1);
     expect(await expiresIn()).toBe((idleSeconds - seconds + 1) * 1_000);
 
-    pass(1);
+    advanceSeconds(1);
     expect(await expiresIn()).toBe(idleSeconds * 1_000);
   });
 
   test('the session keeps its remaining time while the store is read-only', async () => {
     await records.write(ID, DATA);
-    pass(120);
-    const full = createSessionRecords({
+    advanceSeconds(120);
+    const recordsOfFullStore = createSessionRecords({
       sealedJson,
       store: {
         ...store,
@@ -176,13 +176,13 @@ describe('R55 lifetimes', () => {
       lifetimes: LIFETIMES,
       clock: () => now,
     });
-    expect(await full.read(ID, { extend: true })).toMatchObject({ expiresAt: now + 480_000 });
+    expect(await recordsOfFullStore.read(ID, { extend: true })).toMatchObject({ expiresAt: now + 480_000 });
   });
 });
 
 describe('a session in the store', () => {
   /** Records over a store that logs its calls; `firstWrites` replace the first writes of the session. */
-  function logging(firstWrites: (() => Promise<undefined>)[] = []) {
+  function createLoggingRecords(firstWrites: (() => Promise<undefined>)[] = []) {
     const calls: string[] = [];
     const isOfSession = (write: object) => 'put' in write && write.put === keys.session(hashOf(ID));
     const loggingStore: Store = {
@@ -209,10 +209,10 @@ describe('a session in the store', () => {
   }
 
   test('is inserted without a read if it is new', async () => {
-    const { ownRecords, calls } = logging();
+    const { ownRecords, calls } = createLoggingRecords();
     await ownRecords.write(ID, DATA);
     expect(calls).toEqual(['list', 'list', 'write over 0']);
-    expect(await look()).toMatchObject({ seenAt: now, expiresAt: now + 600_000, createdAt: now });
+    expect(await readWithoutExtending()).toMatchObject({ seenAt: now, expiresAt: now + 600_000, createdAt: now });
   });
 
   test('is not decrypted again by the process that wrote or extended it', async () => {
@@ -226,7 +226,7 @@ describe('a session in the store', () => {
     });
     await ownRecords.write(ID, DATA);
     for (const idleSeconds of [0, 60, 0]) {
-      pass(idleSeconds);
+      advanceSeconds(idleSeconds);
       expect(await ownRecords.read(ID, { extend: true })).toMatchObject({ ...DATA, seenAt: now });
     }
     await records.end(ID);
@@ -235,43 +235,43 @@ describe('a session in the store', () => {
 
   test('is overwritten if it already exists, and keeps its start', async () => {
     await records.write(ID, DATA);
-    const begun = now;
-    pass(60);
+    const createdAt = now;
+    advanceSeconds(60);
     await records.write(ID, { ...DATA, csrfToken: 'another' } as SessionData);
-    expect(await look()).toMatchObject({ seenAt: now, csrfToken: 'another', createdAt: begun });
+    expect(await readWithoutExtending()).toMatchObject({ seenAt: now, csrfToken: 'another', createdAt: createdAt });
   });
 
   test('is inserted again if its record has gone before the read', async () => {
-    const { ownRecords, calls } = logging([async () => undefined]);
+    const { ownRecords, calls } = createLoggingRecords([async () => undefined]);
     await ownRecords.write(ID, DATA);
     expect(calls).toEqual(['list', 'list', 'write over 0', 'get session', 'list', 'list', 'write over 0']);
-    expect(await look()).toBeDefined();
+    expect(await readWithoutExtending()).toBeDefined();
   });
 
   test('is written again after a concurrent change', async () => {
     await records.write(ID, DATA);
     const data = await readData();
-    const { ownRecords } = logging([async () => undefined]);
+    const { ownRecords } = createLoggingRecords([async () => undefined]);
     await ownRecords.write(ID, { ...data, csrfToken: 'another' });
-    expect((await look())?.csrfToken).toBe('another');
+    expect((await readWithoutExtending())?.csrfToken).toBe('another');
   });
 
   test('fails to be read if extending it fails, except during a storage outage', async () => {
     await records.write(ID, DATA);
-    pass(60);
+    advanceSeconds(60);
     for (const error of [new Error('a fault'), new AppError('internal')]) {
-      const { ownRecords } = logging([() => Promise.reject(error)]);
+      const { ownRecords } = createLoggingRecords([() => Promise.reject(error)]);
       await expect(ownRecords.read(ID, { extend: true })).rejects.toBe(error);
     }
-    const away = new AppError('storage_unavailable');
-    const { ownRecords } = logging([() => Promise.reject(away)]);
+    const outage = new AppError('storage_unavailable');
+    const { ownRecords } = createLoggingRecords([() => Promise.reject(outage)]);
     expect(await ownRecords.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000 });
   });
 
   test('keeps its known lifetime if another request has extended it', async () => {
     await records.write(ID, DATA);
-    pass(60);
-    const { ownRecords } = logging([async () => undefined]);
+    advanceSeconds(60);
+    const { ownRecords } = createLoggingRecords([async () => undefined]);
     expect(await ownRecords.read(ID, { extend: true })).toMatchObject({
       seenAt: now - 60_000,
       expiresAt: now + 540_000,
@@ -290,11 +290,11 @@ describe('a session in the store', () => {
     for (const reader of [records, other])
       expect(reader.cached(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
     await records.end(ID);
-    await look();
+    await readWithoutExtending();
     expect(records.cached(hash)).toBeUndefined();
 
-    await put({ ...DATA, user: undefined });
-    await look();
+    await storeUnchecked({ ...DATA, user: undefined });
+    await readWithoutExtending();
     expect(records.cached(hash)).toBeUndefined();
   });
 
@@ -305,7 +305,7 @@ describe('a session in the store', () => {
 
   test('has the beginning of its hash as reference, and is frozen', async () => {
     await records.write(ID, { ...DATA, acr: undefined });
-    const live = await look();
+    const live = await readWithoutExtending();
     expect(live?.ref).toBe(hashOf(ID).slice(0, 16));
     expect(Object.isFrozen(live?.user)).toBe(true);
     expect(Object.isFrozen(live?.cookie)).toBe(true);
@@ -315,39 +315,41 @@ describe('a session in the store', () => {
 describe('R62 an ended session stays ended', () => {
   test('after a slow write', async () => {
     await records.write(ID, DATA);
-    const slow = await readData();
+    const staleData = await readData();
     await records.end(ID);
-    await records.write(ID, slow);
-    expect(await look()).toBeUndefined();
+    await records.write(ID, staleData);
+    expect(await readWithoutExtending()).toBeUndefined();
 
-    pass(120);
-    expect(await read()).toBeUndefined();
+    advanceSeconds(120);
+    expect(await readAndExtend()).toBeUndefined();
   });
 
   test('until its last possible use', async () => {
     await records.write(ID, DATA);
-    pass(500);
-    await read();
+    advanceSeconds(500);
+    await readAndExtend();
     await records.end(ID);
-    pass(LIFETIMES.maxSeconds - 1);
+    advanceSeconds(LIFETIMES.maxSeconds - 1);
     await records.write(ID, DATA);
-    expect(await look()).toBeUndefined();
+    expect(await readWithoutExtending()).toBeUndefined();
   });
 
   test('after many concurrent writes', async () => {
     await records.write(ID, DATA);
     await Promise.all([
-      ...Array.from({ length: 20 }, (_, index) => records.write(ID, { ...DATA, csrfToken: `token-${index}` })),
+      ...Array.from({ length: 20 }, (_, userSessions) =>
+        records.write(ID, { ...DATA, csrfToken: `token-${userSessions}` }),
+      ),
       records.end(ID),
       ...Array.from({ length: 20 }, (_, index) => records.write(ID, { ...DATA, csrfToken: `late-${index}` })),
     ]);
-    expect(await look()).toBeUndefined();
+    expect(await readWithoutExtending()).toBeUndefined();
   });
 });
 
 test('R60 the stored values cannot be used as a session id', async () => {
   await records.write(ID, DATA);
-  const live = await read();
+  const live = await readAndExtend();
   expect(live?.ref).toBeDefined();
 
   for (const value of [keys.session(hashOf(ID)), live?.ref]) expect(value).not.toContain(ID);
@@ -360,10 +362,10 @@ describe('R56 all sessions', () => {
   beforeEach(() => {
     index = createUserSessions({ store, records, lists: listsOf(store), clock: () => now });
   });
-  const begin = async (name: string) => {
+  const startSession = async (name: string) => {
     const user = { id: name, issuer: 'https://provider.test', subject: name, admin: false };
     await records.write(`session of ${name}`, { ...DATA, user } as SessionData);
-    pass(1);
+    advanceSeconds(1);
   };
   const pages = async (limit: number) => {
     const users: string[][] = [];
@@ -376,7 +378,7 @@ describe('R56 all sessions', () => {
   };
 
   test('are listed by pages, newest first, without ended ones', async () => {
-    for (const name of ['ann', 'bob', 'cid', 'dan', 'eve']) await begin(name);
+    for (const name of ['ann', 'bob', 'cid', 'dan', 'eve']) await startSession(name);
     expect(await pages(2)).toEqual([['eve', 'dan'], ['cid', 'bob'], ['ann']]);
 
     await records.end('session of dan');
@@ -387,43 +389,43 @@ describe('R56 all sessions', () => {
   });
 
   test('fill each page, even if listed ones have expired', async () => {
-    for (const name of ['ann', 'bob', 'cid', 'dan']) await begin(name);
-    pass(LIFETIMES.idleSeconds - 60);
+    for (const name of ['ann', 'bob', 'cid', 'dan']) await startSession(name);
+    advanceSeconds(LIFETIMES.idleSeconds - 60);
     for (const name of ['ann', 'bob', 'cid']) await records.read(`session of ${name}`, { extend: true });
-    pass(120);
+    advanceSeconds(120);
     expect(await pages(2)).toEqual([['cid', 'bob'], ['ann']]);
   });
 
   test('R55 are not extended when they are listed', async () => {
-    await begin('ann');
-    pass(LIFETIMES.idleSeconds - 60);
+    await startSession('ann');
+    advanceSeconds(LIFETIMES.idleSeconds - 60);
     expect((await pages(9)).flat()).toEqual(['ann']);
 
-    pass(60);
+    advanceSeconds(60);
     expect((await pages(9)).flat()).toEqual([]);
   });
 
   test('a sweep keeps several batches of recent entries', async () => {
-    const fresh = Array.from({ length: 450 }, (_, n) => hashOf(`on its way ${n}`));
-    await store.write(fresh.map((add) => ({ index: keys.liveSessions, add, score: now })));
+    const recentHashes = Array.from({ length: 450 }, (_, n) => hashOf(`on its way ${n}`));
+    await store.write(recentHashes.map((add) => ({ index: keys.liveSessions, add, score: now })));
     await index.sweep();
     expect(await index.count()).toBe(450);
   });
 
   test('leave out a listed session without a user', async () => {
-    await begin('ann');
-    await put({ ...DATA, user: undefined });
+    await startSession('ann');
+    await storeUnchecked({ ...DATA, user: undefined });
     await store.write([{ index: keys.liveSessions, add: hashOf(ID), score: now }]);
     expect((await pages(9)).flat()).toEqual(['ann']);
-    expect(await look()).toBeUndefined();
+    expect(await readWithoutExtending()).toBeUndefined();
   });
 
   test('have user, browser, address and times', async () => {
     const user = { id: 'ann', issuer: 'https://provider.test', subject: 'ann', name: 'Ann', email: 'a', admin: true };
     await records.write(ID, { ...DATA, user, browser: 'Firefox on Windows', address: '192.0.2.1' } as SessionData);
     const createdAt = now;
-    pass(120);
-    await read();
+    advanceSeconds(120);
+    await readAndExtend();
     expect((await index.page({ limit: 1 })).items[0]).toMatchObject({
       user,
       ref: hashOf(ID).slice(0, 16),
@@ -436,10 +438,10 @@ describe('R56 all sessions', () => {
   });
 
   test('a sweep removes several batches of ended sessions', async () => {
-    const ended = Array.from({ length: 450 }, (_, n) => hashOf(`ended ${n}`));
-    await store.write(ended.map((add) => ({ index: keys.liveSessions, add, score: now })));
-    await begin('ann');
-    pass(59);
+    const endedHashes = Array.from({ length: 450 }, (_, n) => hashOf(`ended ${n}`));
+    await store.write(endedHashes.map((add) => ({ index: keys.liveSessions, add, score: now })));
+    await startSession('ann');
+    advanceSeconds(59);
     // An entry may be without a session for exactly a minute.
     await index.sweep();
     expect(await index.count()).toBe(451);
@@ -450,10 +452,10 @@ describe('R56 all sessions', () => {
   });
 
   test('a sweep removes expired sessions only', async () => {
-    await begin('ann');
-    pass(LIFETIMES.idleSeconds - 60);
-    await begin('bob');
-    pass(120);
+    await startSession('ann');
+    advanceSeconds(LIFETIMES.idleSeconds - 60);
+    await startSession('bob');
+    advanceSeconds(120);
     expect(await index.count()).toBe(2);
 
     await index.sweep();
@@ -461,11 +463,11 @@ describe('R56 all sessions', () => {
 
     // A listed session that is not written yet may still begin, for a minute.
     await store.write([{ index: keys.liveSessions, add: hashOf('on its way'), score: now }]);
-    pass(59);
+    advanceSeconds(59);
     await index.sweep();
     expect(await index.count()).toBe(2);
 
-    pass(2);
+    advanceSeconds(2);
     await index.sweep();
     expect(await index.count()).toBe(1);
   });
@@ -473,47 +475,47 @@ describe('R56 all sessions', () => {
 
 describe('cached sessions', () => {
   test('R56, R62: a session that another process ended is invalid at the next read, and cannot be restored', async () => {
-    const elsewhere = recordsWith(LIFETIMES);
+    const recordsOfOtherProcess = recordsWith(LIFETIMES);
     await records.write(ID, DATA);
-    expect(await read()).toBeDefined();
+    expect(await readAndExtend()).toBeDefined();
 
-    await elsewhere.end(ID);
-    expect(await read()).toBeUndefined();
+    await recordsOfOtherProcess.end(ID);
+    expect(await readAndExtend()).toBeUndefined();
     expect(await records.readHashed(hashOf(ID), { extend: true })).toBeUndefined();
 
-    await elsewhere.write(ID, DATA);
-    expect(await read()).toBeUndefined();
+    await recordsOfOtherProcess.write(ID, DATA);
+    expect(await readAndExtend()).toBeUndefined();
   });
 
   test('R56: a change by another process is visible at the next read', async () => {
     const elsewhere = recordsWith(LIFETIMES);
     await records.write(ID, DATA);
-    expect((await look())?.csrfToken).toBe('token');
+    expect((await readWithoutExtending())?.csrfToken).toBe('token');
 
     await elsewhere.write(ID, { ...DATA, csrfToken: 'another' } as SessionData);
-    expect((await look())?.csrfToken).toBe('another');
+    expect((await readWithoutExtending())?.csrfToken).toBe('another');
   });
 
   test('have all data of the session', async () => {
     const data = { ...DATA, user: { id: 'u1', admin: false }, acr: 'gold', authTime: 1_700_000_000 } as SessionData;
     await records.write(ID, data);
     const times = { createdAt: now, seenAt: now, expiresAt: now + 600_000 };
-    expect(await look()).toEqual({ ...data, ...times, ref: hashOf(ID).slice(0, 16) });
+    expect(await readWithoutExtending()).toEqual({ ...data, ...times, ref: hashOf(ID).slice(0, 16) });
   });
 
   test.each(['user', 'csrfToken', 'app'])('are invalid without %s', async (part) => {
-    await put(DATA);
-    expect(await look()).toBeDefined();
-    await put({ ...DATA, [part]: undefined });
-    expect(await look()).toBeUndefined();
+    await storeUnchecked(DATA);
+    expect(await readWithoutExtending()).toBeDefined();
+    await storeUnchecked({ ...DATA, [part]: undefined });
+    expect(await readWithoutExtending()).toBeUndefined();
   });
 
   test('cannot be changed by a caller', async () => {
     await records.write(ID, { ...DATA, user: { id: 'u1', admin: false } } as SessionData);
-    const first = await look();
+    const first = await readWithoutExtending();
     for (const part of [first, first?.user, first?.cookie])
       expect(() => Object.assign(part ?? {}, { csrfToken: 'changed', admin: true })).toThrow(TypeError);
-    const second = await look();
+    const second = await readWithoutExtending();
     expect([second?.csrfToken, second?.user.admin]).toEqual(['token', false]);
   });
 });

@@ -25,7 +25,7 @@ const FIREFOX = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100
 const SAFARI =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1';
 
-interface Listed {
+interface ListedSession {
   id: string;
   browser: string | null;
   startedAt: string;
@@ -43,17 +43,17 @@ afterAll(() => site.close());
 /** Ends all sessions of both users. */
 beforeEach(async () => {
   for (const login of ['user@example.test', 'second@example.test']) {
-    await everywhere(await signedIn(login));
+    await signOutEverywhere(await signInBrowser(login));
   }
 });
 
-interface Person {
+interface SignedInBrowser {
   agent: UserAgent;
   cookie: string;
   csrf: string;
 }
 
-async function signedIn(login = 'user@example.test', userAgent?: string): Promise<Person> {
+async function signInBrowser(login = 'user@example.test', userAgent?: string): Promise<SignedInBrowser> {
   const agent = createUserAgent({ stopAt: (url) => userAgent !== undefined && url.includes('/oauth/callback/') });
   const { page } = await signIn(site, login, { agent });
   if (userAgent !== undefined) {
@@ -65,20 +65,20 @@ async function signedIn(login = 'user@example.test', userAgent?: string): Promis
   return { agent, cookie: agent.cookies.header(site.url), csrf };
 }
 
-const post = ({ cookie, csrf }: Person, path: string, accept: Record<string, string> = ACCEPT_HTML) =>
+const post = ({ cookie, csrf }: SignedInBrowser, path: string, accept: Record<string, string> = ACCEPT_HTML) =>
   sendRequest(site.url + path, { method: 'POST', headers: { ...accept, ...FORM_BODY, cookie }, body: `_csrf=${csrf}` });
-const everywhere = (person: Person) => post(person, '/sign-out/everywhere');
-const isSignedIn = async ({ cookie }: Person) =>
+const signOutEverywhere = (person: SignedInBrowser) => post(person, '/sign-out/everywhere');
+const isSignedIn = async ({ cookie }: SignedInBrowser) =>
   JSON.parse((await sendRequest(`${site.url}/session`, { headers: { cookie } })).body).signedIn as boolean;
-const listOf = async ({ agent }: Person) =>
-  (await getJson(agent, `${site.url}/sessions`)).json.sessions as unknown as Listed[];
+const listOf = async ({ agent }: SignedInBrowser) =>
+  (await getJson(agent, `${site.url}/sessions`)).json.sessions as unknown as ListedSession[];
 
 describe('R56 a user’s list of sessions', () => {
   test('has each browser with its times, and marks the current one', async () => {
-    const first = await signedIn('user@example.test', FIREFOX);
-    const second = await signedIn('user@example.test', SAFARI);
-    const third = await signedIn();
-    await signedIn('second@example.test', FIREFOX);
+    const first = await signInBrowser('user@example.test', FIREFOX);
+    const second = await signInBrowser('user@example.test', SAFARI);
+    const third = await signInBrowser();
+    await signInBrowser('second@example.test', FIREFOX);
     const list = await listOf(first);
     expect(list.map(({ browser, current }) => [browser, current])).toEqual(
       expect.arrayContaining([
@@ -104,19 +104,19 @@ describe('R56 a user’s list of sessions', () => {
   });
 
   test('R60 has no session ids', async () => {
-    const mine = await signedIn();
-    const other = await signedIn();
+    const mine = await signInBrowser();
+    const other = await signInBrowser();
     const [id = ''] = decodeURIComponent(mine.agent.cookies.get('gatehouse') ?? '')
       .replace(/^s:/, '')
       .split('.');
     expect(id.length).toBeGreaterThan(20);
 
-    const listed = (await listOf(mine)).find(({ current }) => current)?.id ?? '';
-    expect(listed.length).toBe(16);
+    const listedId = (await listOf(mine)).find(({ current }) => current)?.id ?? '';
+    expect(listedId.length).toBe(16);
 
     for (const options of [{}, JSON_ONLY]) {
       const { body } = await other.agent.get(`${site.url}/sessions`, options);
-      expect(body).toContain(listed);
+      expect(body).toContain(listedId);
       expect(body).not.toContain(id);
     }
   });
@@ -126,12 +126,12 @@ describe('R56 a user’s list of sessions', () => {
     expect((await sendRequest(`${site.url}/sessions`, { headers: ACCEPT_HTML })).headers.location).toBe(
       '/sign-in?return_to=%2Fsessions',
     );
-    const end = await sendRequest(`${site.url}/sessions/x/end`, {
+    const endResponse = await sendRequest(`${site.url}/sessions/x/end`, {
       method: 'POST',
       headers: { ...ACCEPT_JSON, ...FORM_BODY },
       body: '',
     });
-    expect(end.status).toBe(401);
+    expect(endResponse.status).toBe(401);
   });
 
   test.each([
@@ -145,25 +145,25 @@ describe('R56 a user’s list of sessions', () => {
     ],
     [`${'('.repeat(16_000)}`, undefined],
     ['Something (Windows NT 10.0)', 'A browser on Windows'],
-  ])('names a browser only with known words: %s', (userAgent, words) => {
-    const took = startStopwatch();
-    expect(describeBrowser(userAgent)).toBe(words);
-    expect(took()).toBeLessThan(200);
+  ])('names a browser only with known words: %s', (userAgent, description) => {
+    const elapsed = startStopwatch();
+    expect(describeBrowser(userAgent)).toBe(description);
+    expect(elapsed()).toBeLessThan(200);
   });
 });
 
 describe('R56 a user ends a session', () => {
   test('with the button on the page: the other browser is signed out, this one is not', async () => {
-    const mine = await signedIn();
-    const other = await signedIn('user@example.test', FIREFOX);
+    const mine = await signInBrowser();
+    const other = await signInBrowser('user@example.test', FIREFOX);
     const page = await mine.agent.get(`${site.url}/sessions`);
-    const after = await mine.agent.submit(page, {}, { button: 'Sign out there' });
-    expect(new URL(after.url).pathname).toBe('/sessions');
-    expect(after.body).toContain('That browser is signed out.');
-    expect(after.body).not.toContain('Firefox on Windows');
+    const pageAfterEnd = await mine.agent.submit(page, {}, { button: 'Sign out there' });
+    expect(new URL(pageAfterEnd.url).pathname).toBe('/sessions');
+    expect(pageAfterEnd.body).toContain('That browser is signed out.');
+    expect(pageAfterEnd.body).not.toContain('Firefox on Windows');
 
     // The notice is shown once, and no URL shows it again.
-    for (const address of [after.url, `${site.url}/sessions?ended=1`])
+    for (const address of [pageAfterEnd.url, `${site.url}/sessions?ended=1`])
       expect((await mine.agent.get(address)).body).not.toContain('That browser is signed out.');
     expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, false]);
     expect(await listOf(mine)).toHaveLength(1);
@@ -177,8 +177,8 @@ describe('R56 a user ends a session', () => {
   });
 
   test('with an API call; a second call has the same response', async () => {
-    const mine = await signedIn();
-    const other = await signedIn();
+    const mine = await signInBrowser();
+    const other = await signInBrowser();
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
     for (const _time of [1, 2]) {
       const response = await post(mine, `/sessions/${id}/end`, ACCEPT_JSON);
@@ -192,7 +192,7 @@ describe('R56 a user ends a session', () => {
   });
 
   test('in this browser, which clears its cookie', async () => {
-    const mine = await signedIn();
+    const mine = await signInBrowser();
     const id = (await listOf(mine))[0]?.id ?? '';
     const response = await post(mine, `/sessions/${id}/end`);
     expect([response.status, response.headers.location]).toEqual([303, '/']);
@@ -201,8 +201,8 @@ describe('R56 a user ends a session', () => {
   });
 
   test('but not another user’s, whose id is as unknown as an invented one', async () => {
-    const mine = await signedIn();
-    const theirs = await signedIn('second@example.test');
+    const mine = await signInBrowser();
+    const theirs = await signInBrowser('second@example.test');
     const id = (await listOf(theirs))[0]?.id ?? '';
     const responses = await Promise.all(
       [id, 'AAAAAAAAAAAAAAAA'].map((sessionId) => post(mine, `/sessions/${sessionId}/end`, ACCEPT_JSON)),
@@ -215,8 +215,8 @@ describe('R56 a user ends a session', () => {
   });
 
   test('R65 and gets an error if the store cannot be written', async () => {
-    const mine = await signedIn();
-    const other = await signedIn();
+    const mine = await signInBrowser();
+    const other = await signInBrowser();
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
     for (const path of [`/sessions/${id}/end`, '/sign-out/everywhere']) {
       const heal = breakStore();
@@ -230,12 +230,12 @@ describe('R56 a user ends a session', () => {
 describe('R57 sign-out everywhere', () => {
   test('ends all sessions of only this user, clears the cookie, and redirects to the provider', async () => {
     const [mine, other, third, theirs] = [
-      await signedIn(),
-      await signedIn(),
-      await signedIn(),
-      await signedIn('second@example.test'),
+      await signInBrowser(),
+      await signInBrowser(),
+      await signInBrowser(),
+      await signInBrowser('second@example.test'),
     ];
-    const response = await everywhere(mine);
+    const response = await signOutEverywhere(mine);
     expect(response.status).toBe(303);
 
     const target = new URL(response.headers.location ?? '');
@@ -247,7 +247,7 @@ describe('R57 sign-out everywhere', () => {
   });
 
   test('requires a POST with the CSRF token', async () => {
-    const mine = await signedIn();
+    const mine = await signInBrowser();
     const url = `${site.url}/sign-out/everywhere`;
     expect((await sendRequest(url, { headers: { cookie: mine.cookie } })).status).toBe(405);
 
@@ -269,8 +269,8 @@ describe('R57 sign-out everywhere', () => {
   });
 
   test('works with the button on the page', async () => {
-    const mine = await signedIn();
-    const other = await signedIn();
+    const mine = await signInBrowser();
+    const other = await signInBrowser();
     const page = await mine.agent.get(`${site.url}/sessions`);
     await mine.agent.submit(page, {}, { button: 'Sign out everywhere' });
     expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([false, false]);
@@ -279,22 +279,22 @@ describe('R57 sign-out everywhere', () => {
 
 describe('R55 a session expires as configured', () => {
   test.each([
-    ['without use, after SESSION_IDLE_SECONDS', { idle: 120, max: 3_600 }, [119], 2],
-    ['in use, after SESSION_MAX_SECONDS', { idle: 120, max: 300 }, [100, 100, 99], 2],
-  ])('%s', async (_words, { idle, max }, used, later) => {
+    ['without use, after SESSION_IDLE_SECONDS', { idle: 120, max: 3_600, useAfter: [119], expiresAfter: 122 }],
+    ['in use, after SESSION_MAX_SECONDS', { idle: 120, max: 300, useAfter: [100, 100, 99], expiresAfter: 2 }],
+  ])('%s', async (_words, { idle, max, useAfter, expiresAfter }) => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const env = { SESSION_IDLE_SECONDS: String(idle), SESSION_MAX_SECONDS: String(max) };
     const own = await startSite({ env });
     try {
       const { agent } = await signIn(own);
-      const pass = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1_000);
+      const advance = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1_000);
       const statusOf = async () => (await sendRequest(`${own.url}/bin/45717360`, options)).status;
       const options = { headers: { ...ACCEPT_JSON, cookie: agent.cookies.header(own.url) } };
-      for (const seconds of used) {
-        pass(seconds);
+      for (const seconds of useAfter) {
+        advance(seconds);
         expect([seconds, await statusOf()]).toEqual([seconds, 200]);
       }
-      pass(idle < max && used.length === 1 ? idle + later : later);
+      advance(expiresAfter);
       expect(await statusOf()).toBe(401);
       expect((await getJson(agent, `${own.url}/session`)).json).toEqual({ signedIn: false });
     } finally {
@@ -323,10 +323,10 @@ describe('R55 a session expires as configured', () => {
 
 describe('R62 a session that another browser ended stays ended', () => {
   test.each(['everywhere', 'one'] as const)('%s: after a slow consent in that session', async (scope) => {
-    const mine = await signedIn();
-    const slow = await signedIn();
+    const mine = await signInBrowser();
+    const slow = await signInBrowser();
     const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
-    const before = site.sandbox.requests.count('POST /token');
+    const callsBefore = site.sandbox.requests.count('POST /token');
     let release = () => {};
     const until = new Promise<void>((resolve) => {
       release = resolve;
@@ -337,9 +337,9 @@ describe('R62 a session that another browser ended stays ended', () => {
       body: new URLSearchParams({ _csrf: slow.csrf }),
       headers: { origin: site.url },
     });
-    await expect.poll(() => site.sandbox.requests.count('POST /token')).toBe(before + 1);
+    await expect.poll(() => site.sandbox.requests.count('POST /token')).toBe(callsBefore + 1);
 
-    await (scope === 'one' ? post(mine, `/sessions/${id}/end`) : everywhere(mine));
+    await (scope === 'one' ? post(mine, `/sessions/${id}/end`) : signOutEverywhere(mine));
     release();
     await consent;
     expect(await isSignedIn(slow)).toBe(false);

@@ -6,8 +6,8 @@ import { StorageReplaced } from '../../../src/shared/storage/replaced.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 
 let identity: string | undefined;
-let unfit: string | undefined;
-let gone: string | undefined;
+let unfitReason: string | undefined;
+let missingReason: string | undefined;
 let failedOver: boolean;
 let sentCommands: string[];
 let failovers: number;
@@ -15,15 +15,13 @@ let failovers: number;
 let pause: Promise<void>;
 
 beforeEach(() => {
-  [identity, unfit, gone, failedOver, sentCommands, failovers, pause] = [
-    'own',
-    undefined,
-    undefined,
-    false,
-    [],
-    0,
-    Promise.resolve(),
-  ];
+  identity = 'own';
+  unfitReason = undefined;
+  missingReason = undefined;
+  failedOver = false;
+  sentCommands = [];
+  failovers = 0;
+  pause = Promise.resolve();
 });
 
 const recordCall =
@@ -44,11 +42,11 @@ function createIdentifiedStore() {
         : { value: JSON.stringify({ identity: storedIdentity }), version: 1 };
     },
     async admit() {
-      if (unfit) throw new StorageRefused(unfit);
+      if (unfitReason) throw new StorageRefused(unfitReason);
       return { failedOver };
     },
     async ready() {
-      if (gone) throw new StorageReplaced(gone);
+      if (missingReason) throw new StorageReplaced(missingReason);
       sentCommands.push('ready');
     },
     acquireLease: recordCall('acquireLease', 1),
@@ -70,7 +68,7 @@ function createIdentifiedStore() {
 const REPLACED = { name: 'StorageReplaced', code: 'storage_unavailable', status: 503 };
 const UNFIT = { name: 'StorageUnfit', code: 'storage_unavailable', logDetail: 'may evict' };
 
-const uses = (store: Store): Promise<unknown>[] => [
+const callsOf = (store: Store): Promise<unknown>[] => [
   store.get('there'),
   store.acquireLease('l', 'o', 1),
   store.increment('c', 1, { lifetimeSeconds: 1 }),
@@ -83,8 +81,8 @@ const uses = (store: Store): Promise<unknown>[] => [
 test.each([
   ['of another identity', () => (identity = 'other'), REPLACED],
   ['that is empty', () => (identity = undefined), REPLACED],
-  ['that is unfit', () => (unfit = 'may evict'), UNFIT],
-  ['whose file is gone', () => (gone = 'the file is gone'), REPLACED],
+  ['that is unfit', () => (unfitReason = 'may evict'), UNFIT],
+  ['whose file is gone', () => (missingReason = 'the file is gone'), REPLACED],
 ])(
   'R126 refuses every method of a store %s after the probe, until the store is the same and fit again',
   async (_name, lose, error) => {
@@ -94,15 +92,17 @@ test.each([
     await expect(store.ready()).rejects.toMatchObject(error);
 
     sentCommands = [];
-    for (const use of uses(store)) await expect(use).rejects.toMatchObject(error);
+    for (const use of callsOf(store)) await expect(use).rejects.toMatchObject(error);
     expect(sentCommands).toEqual([]);
 
     await store.close();
-    [identity, unfit, gone] = ['own', undefined, undefined];
+    identity = 'own';
+    unfitReason = undefined;
+    missingReason = undefined;
     await expect(store.get('there')).rejects.toMatchObject(error);
 
     await store.ready();
-    await Promise.all(uses(store));
+    await Promise.all(callsOf(store));
   },
 );
 

@@ -19,15 +19,17 @@ const [OLD, NEW] = [makeKey('old'), makeKey('new')];
 const grantKey = (n: number) => keys.grant(`user${n}`, 'app');
 let directory: string;
 let store: Store;
-let before: Sealer;
-let during: Sealer;
-let after: Sealer;
+let oldSealer: Sealer;
+let rotatingSealer: Sealer;
+let newSealer: Sealer;
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
   store = await createSqliteStore({ directory });
-  [before, during, after] = [makeSealer(OLD), makeSealer(NEW, OLD), makeSealer(NEW)];
-  await checkKeyRing(store, before);
+  oldSealer = makeSealer(OLD);
+  rotatingSealer = makeSealer(NEW, OLD);
+  newSealer = makeSealer(NEW);
+  await checkKeyRing(store, oldSealer);
 });
 
 afterEach(async () => {
@@ -35,55 +37,55 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-async function put(key: string, sealer: Sealer, text = key, lifetimeSeconds?: number): Promise<void> {
+async function putSealed(key: string, sealer: Sealer, text = key, lifetimeSeconds?: number): Promise<void> {
   const value = await sealer.seal(text, key);
   await store.write([{ put: key, value, ...(lifetimeSeconds === undefined ? {} : { lifetimeSeconds }) }]);
 }
 
-async function opened(key: string, sealer: Sealer): Promise<string> {
+async function openRecord(key: string, sealer: Sealer): Promise<string> {
   return sealer.open((await store.get(key))?.value ?? '', key);
 }
 
-const rotate = (target: Store = store) => rotateKeys(target, during, () => undefined);
+const rotate = (target: Store = store) => rotateKeys(target, rotatingSealer, () => undefined);
 
 describe('R48: a rotation', () => {
   test('reseals values of every kind and at any position of a record, and then retires the old key', async () => {
-    const many = Array.from({ length: 700 }, (_, n) => grantKey(n));
-    await Promise.all(many.map((key) => put(key, before)));
+    const grantKeys = Array.from({ length: 700 }, (_, n) => grantKey(n));
+    await Promise.all(grantKeys.map((key) => putSealed(key, oldSealer)));
     const nested = 'kind-of-tomorrow:{x}';
-    const inner = [await before.seal('one', nested), await before.seal('two', nested)];
+    const inner = [await oldSealer.seal('one', nested), await oldSealer.seal('two', nested)];
     const record = { name: 'a..b', list: [inner[0], { deep: inner[1] }], plain: 'eyJhbGciOiJkaXIifQ..not' };
     await store.write([{ put: nested, value: JSON.stringify(record) }]);
-    await checkKeyRing(store, during);
-    expect(await countDue(store, during)).toBe(701);
+    await checkKeyRing(store, rotatingSealer);
+    expect(await countDue(store, rotatingSealer)).toBe(701);
 
     let progress = 0;
-    const result = await rotateKeys(store, during, (done) => {
+    const result = await rotateKeys(store, rotatingSealer, (done) => {
       progress += done;
     });
     expect(result).toEqual({ resealed: 701, unreadable: new Map(), retired: ['old'] });
     expect(progress).toBe(701);
 
-    await checkKeyRing(store, after);
-    expect(await Promise.all(many.map((key) => opened(key, after)))).toEqual(many);
+    await checkKeyRing(store, newSealer);
+    expect(await Promise.all(grantKeys.map((key) => openRecord(key, newSealer)))).toEqual(grantKeys);
 
     const resealed = JSON.parse((await store.get(nested))?.value ?? '') as typeof record & {
       list: [string, { deep: string }];
     };
-    expect(await after.open(resealed.list[0], nested)).toBe('one');
-    expect(await after.open(resealed.list[1].deep, nested)).toBe('two');
+    expect(await newSealer.open(resealed.list[0], nested)).toBe('one');
+    expect(await newSealer.open(resealed.list[1].deep, nested)).toBe('two');
     expect({ ...resealed, list: [] }).toEqual({ ...record, list: [] });
   });
 
   test('changes no record that the new key has sealed or that is not sealed, and no expiry time', async () => {
-    await put('grant:{a}:app', during);
+    await putSealed('grant:{a}:app', rotatingSealer);
     await store.write([{ put: 'plain', value: 'x' }]);
-    await put('flash:{t}', before, 't', 600);
+    await putSealed('flash:{t}', oldSealer, 't', 600);
     const versions = async () => [(await store.get('grant:{a}:app'))?.version, (await store.get('plain'))?.version];
-    const old = await versions();
+    const versionsBefore = await versions();
     expect((await rotate()).resealed).toBe(1);
-    expect(await versions()).toEqual(old);
-    expect(await opened('flash:{t}', after)).toBe('t');
+    expect(await versions()).toEqual(versionsBefore);
+    expect(await openRecord('flash:{t}', newSealer)).toBe('t');
 
     onTestFinished(resetClock);
     advanceClock(601);
@@ -91,11 +93,11 @@ describe('R48: a rotation', () => {
   });
 
   test('never overwrites a concurrent write, and reseals its value too', async () => {
-    await put(grantKey(1), before, 'first');
-    await put(grantKey(2), before, 'first');
-    await put(grantKey(3), before, 'first');
+    await putSealed(grantKey(1), oldSealer, 'first');
+    await putSealed(grantKey(2), oldSealer, 'first');
+    await putSealed(grantKey(3), oldSealer, 'first');
     const changedKeys = new Set<string>();
-    const busy: Store = {
+    const storeWithConcurrentWrites: Store = {
       ...store,
       async write(writes, options) {
         const [step] = writes;
@@ -103,59 +105,59 @@ describe('R48: a rotation', () => {
           changedKeys.add(step.put);
           // A process with the old key refreshes one grant, a process with the new key another, and one is
           // disconnected.
-          if (step.put === grantKey(1)) await put(step.put, before, 'second');
-          else if (step.put === grantKey(2)) await put(step.put, during, 'second');
+          if (step.put === grantKey(1)) await putSealed(step.put, oldSealer, 'second');
+          else if (step.put === grantKey(2)) await putSealed(step.put, rotatingSealer, 'second');
           else await store.write([{ delete: step.put }]);
         }
         return store.write(writes, options);
       },
     };
-    expect((await rotate(busy)).resealed).toBe(1);
-    expect(await opened(grantKey(1), after)).toBe('second');
-    expect(await opened(grantKey(2), after)).toBe('second');
+    expect((await rotate(storeWithConcurrentWrites)).resealed).toBe(1);
+    expect(await openRecord(grantKey(1), newSealer)).toBe('second');
+    expect(await openRecord(grantKey(2), newSealer)).toBe('second');
     expect(await store.get(grantKey(3))).toBeUndefined();
   });
 
   test('finds a record that was sealed with the old key during the rotation', async () => {
-    for (let n = 0; n < 40; n += 1) await put(grantKey(n), before);
+    for (let n = 0; n < 40; n += 1) await putSealed(grantKey(n), oldSealer);
     const late = keys.grant('aaa', 'app');
     let first = true;
-    const result = await rotateKeys(store, during, () => {
-      if (first) void put(late, before, 'late');
+    const result = await rotateKeys(store, rotatingSealer, () => {
+      if (first) void putSealed(late, oldSealer, 'late');
       first = false;
     });
     expect(result.resealed).toBe(41);
-    expect(await opened(late, after)).toBe('late');
+    expect(await openRecord(late, newSealer)).toBe('late');
   });
 
   test('retires no key while a process seals with another key', async () => {
-    await put(grantKey(1), before);
+    await putSealed(grantKey(1), oldSealer);
     const conflict = new AppError('version_conflict');
     const refuse = () => Promise.reject(conflict);
-    await expect(rotateKeys(store, during, () => undefined, refuse)).rejects.toBe(conflict);
+    await expect(rotateKeys(store, rotatingSealer, () => undefined, refuse)).rejects.toBe(conflict);
     expect(await keysInUse(store)).toContain('old');
-    expect(await opened(grantKey(1), after)).toBe(grantKey(1));
+    expect(await openRecord(grantKey(1), newSealer)).toBe(grantKey(1));
   });
 
   test('continues after the store was unavailable', async () => {
-    for (let n = 0; n < 40; n += 1) await put(grantKey(n), before);
+    for (let n = 0; n < 40; n += 1) await putSealed(grantKey(n), oldSealer);
     let failures = 3;
-    const shaky: Store = {
+    const storeThatFailsAtFirst: Store = {
       ...store,
       async write(writes, options) {
         if (failures-- > 0) throw new AppError('storage_unavailable');
         return store.write(writes, options);
       },
     };
-    expect((await rotate(shaky)).resealed).toBe(40);
+    expect((await rotate(storeThatFailsAtFirst)).resealed).toBe(40);
   });
 
   test('retires the old key even if every call of its last steps fails once, before or after the write', async () => {
-    await put(grantKey(1), before);
+    await putSealed(grantKey(1), oldSealer);
     for (const isDone of [false, true]) {
       const failed = new Set<string>();
       const isFirst = (call: string) => !failed.has(call) && failed.add(call);
-      const fitful: Store = {
+      const storeThatFailsOnce: Store = {
         ...store,
         async page(index, options) {
           if (isFirst(`page ${index}`)) throw new AppError('storage_unavailable');
@@ -168,8 +170,8 @@ describe('R48: a rotation', () => {
           return version;
         },
       };
-      const sealer = isDone ? makeSealer(OLD, NEW) : during;
-      const result = await rotateKeys(fitful, sealer, () => undefined);
+      const sealer = isDone ? makeSealer(OLD, NEW) : rotatingSealer;
+      const result = await rotateKeys(storeThatFailsOnce, sealer, () => undefined);
       expect([isDone, result.retired, await keysInUse(store)]).toEqual([
         isDone,
         [isDone ? 'new' : 'old'],
@@ -179,9 +181,11 @@ describe('R48: a rotation', () => {
   });
 
   test('reports records that no key opens, does not change them, and still retires the old key', async () => {
-    await put(grantKey(1), before);
-    const foreign = await before.seal('x', 'grant:{another}:app');
-    const damaged = (await before.seal('x', grantKey(3))).replace(/.(?=.{9}$)/, (char) => (char === 'A' ? 'B' : 'A'));
+    await putSealed(grantKey(1), oldSealer);
+    const foreign = await oldSealer.seal('x', 'grant:{another}:app');
+    const damaged = (await oldSealer.seal('x', grantKey(3))).replace(/.(?=.{9}$)/, (char) =>
+      char === 'A' ? 'B' : 'A',
+    );
     await store.write([{ put: grantKey(2), value: foreign }]);
     await store.write([{ put: grantKey(3), value: damaged }]);
     const result = await rotate();
@@ -189,37 +193,37 @@ describe('R48: a rotation', () => {
     expect((await store.get(grantKey(2)))?.value).toBe(foreign);
     expect((await store.get(grantKey(3)))?.value).toBe(damaged);
 
-    await checkKeyRing(store, after);
+    await checkKeyRing(store, newSealer);
   });
 });
 
 describe('R48: a key that still seals a record', () => {
   test('is required at the start, which reports the number of records of each kind', async () => {
-    for (let n = 0; n < 1_234; n += 1) await put(grantKey(n), before);
-    await put('flash:{t}', before);
-    await checkKeyRing(store, during);
-    await expect(checkKeyRing(store, after)).rejects.toThrow(
+    for (let n = 0; n < 1_234; n += 1) await putSealed(grantKey(n), oldSealer);
+    await putSealed('flash:{t}', oldSealer);
+    await checkKeyRing(store, rotatingSealer);
+    await expect(checkKeyRing(store, newSealer)).rejects.toThrow(
       /^The key "old", which ENCRYPTION_KEYS does not hold, still seals 1,235 records \(flash: 1, grant: 1,234\)/,
     );
   });
 
   test('is also required if it was not the first key of the store, until a rotation after its records are gone', async () => {
-    await checkKeyRing(store, during);
-    await put(grantKey(1), during);
-    await expect(checkKeyRing(store, before)).rejects.toThrow(/"new".*still seals 1 records/);
+    await checkKeyRing(store, rotatingSealer);
+    await putSealed(grantKey(1), rotatingSealer);
+    await expect(checkKeyRing(store, oldSealer)).rejects.toThrow(/"new".*still seals 1 records/);
 
     await store.write([{ delete: grantKey(1) }]);
     // Another process may be about to seal with it.
-    await expect(checkKeyRing(store, before)).rejects.toThrow(/"new".*is still in use.*keys rotate/);
+    await expect(checkKeyRing(store, oldSealer)).rejects.toThrow(/"new".*is still in use.*keys rotate/);
 
     await rotateKeys(store, makeSealer(OLD, NEW), () => undefined);
-    await checkKeyRing(store, before);
+    await checkKeyRing(store, oldSealer);
     expect(await keysInUse(store)).toEqual(['old']);
   });
 
   test('a running process reports its keys until it ends', async () => {
     const other = await createSqliteStore({ directory });
-    await respondToKeyRollCall(other, during);
+    await respondToKeyRollCall(other, rotatingSealer);
     await expect
       .poll(() => callKeyRoll(store))
       .toEqual([{ seals: 'new', opens: ['new', 'old'], schema: SCHEMA.version }]);
@@ -229,24 +233,24 @@ describe('R48: a key that still seals a record', () => {
   });
 
   test('a store that delivers no messages is unavailable, not without running processes', async () => {
-    const cutOff: Store = { ...store, publish: async () => undefined };
-    await expect(callKeyRoll(cutOff)).rejects.toMatchObject({ code: 'storage_unavailable' });
+    const storeWithoutMessages: Store = { ...store, publish: async () => undefined };
+    await expect(callKeyRoll(storeWithoutMessages)).rejects.toMatchObject({ code: 'storage_unavailable' });
   });
 
   test('a start with all keys reads no records', async () => {
-    await put(grantKey(1), before);
-    await checkKeyRing(store, during);
-    const unwalked: Store = {
+    await putSealed(grantKey(1), oldSealer);
+    await checkKeyRing(store, rotatingSealer);
+    const storeWithoutWalk: Store = {
       ...store,
       walk: () => {
         throw new Error('All records were read.');
       },
     };
-    await checkKeyRing(unwalked, during);
+    await checkKeyRing(storeWithoutWalk, rotatingSealer);
   });
 
   test('another key with the id of an older key is refused', async () => {
-    await checkKeyRing(store, during);
+    await checkKeyRing(store, rotatingSealer);
     await expect(checkKeyRing(store, makeSealer(NEW, makeKey('old')))).rejects.toMatchObject({
       cause: { reason: 'damaged' },
     });
@@ -255,19 +259,19 @@ describe('R48: a key that still seals a record', () => {
 
 describe('F19: a key that is lost', () => {
   test('can be given up: records that are created again are deleted, the others stay, and the start succeeds', async () => {
-    await put(grantKey(1), before);
-    await put(keys.ownKeys, before);
-    await put('flash:{t}', before);
-    await expect(checkKeyRing(store, after)).rejects.toThrow(/keys forget old/);
+    await putSealed(grantKey(1), oldSealer);
+    await putSealed(keys.ownKeys, oldSealer);
+    await putSealed('flash:{t}', oldSealer);
+    await expect(checkKeyRing(store, newSealer)).rejects.toThrow(/keys forget old/);
 
-    await checkKeyRing(store, after, ['old']);
-    await forgetKey(store, after, 'old');
+    await checkKeyRing(store, newSealer, ['old']);
+    await forgetKey(store, newSealer, 'old');
     expect(await store.get(keys.ownKeys)).toBeUndefined();
     expect(await store.get('flash:{t}')).toBeUndefined();
-    await expect(opened(grantKey(1), after)).rejects.toMatchObject({ reason: 'unknown_key' });
+    await expect(openRecord(grantKey(1), newSealer)).rejects.toMatchObject({ reason: 'unknown_key' });
 
-    await checkKeyRing(store, after);
-    expect(sumOf((await countSealed(store, after)).get('old'))).toBe(1);
+    await checkKeyRing(store, newSealer);
+    expect(sumOf((await countSealed(store, newSealer)).get('old'))).toBe(1);
   });
 });
 

@@ -13,15 +13,15 @@ afterEach(() => void vi.useRealTimers());
 function slowStore(delayMilliseconds: number) {
   let until = 0;
   let wasLost = false;
-  const late = () => new Promise((resolve) => setTimeout(resolve, delayMilliseconds));
+  const respondLate = () => new Promise((resolve) => setTimeout(resolve, delayMilliseconds));
   const store: Pick<Store, 'acquireLease' | 'renewLease' | 'releaseLease'> = {
     async acquireLease(_lease, _owner, milliseconds) {
       until = Date.now() + milliseconds;
-      await late();
+      await respondLate();
       return 1;
     },
     async renewLease(_lease, _owner, milliseconds) {
-      await late();
+      await respondLate();
       if (Date.now() >= until) wasLost = true;
       else until = Date.now() + milliseconds;
       return !wasLost;

@@ -13,15 +13,15 @@ const KINDS: readonly StoreKind[] = ['SQLite', 'Redis'];
 
 describe.each(KINDS)('on %s', (kind) => {
   const isMissing = kind === 'Redis' && missingRedis !== undefined;
-  let place: TestStorage;
+  let storage: TestStorage;
   beforeAll(async () => {
-    if (!isMissing) place = await createTestStorage(kind);
+    if (!isMissing) storage = await createTestStorage(kind);
   });
-  afterAll(() => place?.dispose());
+  afterAll(() => storage?.dispose());
 
   let lists = 0;
   /** @param members members of one index, with their times */
-  const fill = async (store: Store, members: readonly (readonly [string, number])[]) => {
+  const fillIndex = async (store: Store, members: readonly (readonly [string, number])[]) => {
     lists += 1;
     const index = `list:{merged}:${lists}`;
     const writes = members.map(([add, score]) => ({ index, add, score }));
@@ -55,7 +55,7 @@ describe.each(KINDS)('on %s', (kind) => {
     async () => {
       const member = fc.tuple(fc.constantFrom(...'abcdefghij'), fc.integer({ min: 0, max: 5 }));
       const list = fc.uniqueArray(member, { selector: ([name]) => name, maxLength: 10 });
-      await place.withStore((store) =>
+      await storage.withStore((store) =>
         fc.assert(
           fc.asyncProperty(
             fc.array(list, { minLength: 1, maxLength: 4 }),
@@ -64,7 +64,7 @@ describe.each(KINDS)('on %s', (kind) => {
               // The two indexes of a source have the same members at the same times.
               const sources = lists.map((members) => [members, members.slice(0, 3)]);
               const indexes = await Promise.all(
-                sources.map(async (pair) => Promise.all(pair.map((members) => fill(store, members)))),
+                sources.map(async (pair) => Promise.all(pair.map((members) => fillIndex(store, members)))),
               );
               const pages = await readAll(
                 indexes.map((pair) => sourceOf(store, pair)),
@@ -87,11 +87,11 @@ describe.each(KINDS)('on %s', (kind) => {
   test.skipIf(isMissing)(
     'a page searches a bounded number of positions, and reports the time that the search reached',
     async () => {
-      await place.withStore(async (store) => {
-        const many = Array.from({ length: 5_000 }, (_, n): [string, number] => [`m${n}`, n]);
+      await storage.withStore(async (store) => {
+        const frequentMembers = Array.from({ length: 5_000 }, (_, n): [string, number] => [`m${n}`, n]);
         const [rare, other] = [
-          await fill(store, many),
-          await fill(store, [
+          await fillIndex(store, frequentMembers),
+          await fillIndex(store, [
             ['old', 3],
             ['new', 4_999.5],
           ]),
@@ -108,8 +108,8 @@ describe.each(KINDS)('on %s', (kind) => {
   );
 
   test.skipIf(isMissing)('the cursor of another list is refused', async () => {
-    await place.withStore(async (store) => {
-      const index = await fill(store, [
+    await storage.withStore(async (store) => {
+      const index = await fillIndex(store, [
         ['a', 1],
         ['b', 2],
       ]);

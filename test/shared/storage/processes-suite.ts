@@ -17,13 +17,13 @@ export function testProcesses({ place, open }: { place: () => string; open: () =
     const children = PROCESSES.map((name) => startWorker(place(), task, name));
     return (await Promise.all(children.map((child) => child.ended))).flat();
   };
-  const look = async <T>(work: (store: Store) => Promise<T>): Promise<T> => {
+  const withStore = async <T>(work: (store: Store) => Promise<T>): Promise<T> => {
     const store = await open();
     return work(store).finally(() => store.close());
   };
 
   test('each of a hundred keys is deleted by exactly one of four processes', async () => {
-    await look((store) =>
+    await withStore((store) =>
       Promise.all(Array.from({ length: 100 }, (_, n) => store.write([{ put: `ticket ${n}`, value: 'v' }]))),
     );
     const deleted = (await runAll('take')).map(Number).toSorted((a, b) => a - b);
@@ -33,30 +33,30 @@ export function testProcesses({ place, open }: { place: () => string; open: () =
   test('four processes reserve exactly up to the limit', async () => {
     const reserved = (await runAll('reserve')).map(Number).toSorted((a, b) => a - b);
     expect(reserved).toEqual(Array.from({ length: 200 }, (_, n) => n + 1));
-    expect(await look((store) => store.counter('quota'))).toBe(200);
+    expect(await withStore((store) => store.counter('quota'))).toBe(200);
   });
 
   test('no compare-and-set by four processes is lost', async () => {
     expect(await runAll('compareAndSet')).toEqual(['done', 'done', 'done', 'done']);
-    expect((await look((store) => store.get('sum')))?.value).toBe('200');
+    expect((await withStore((store) => store.get('sum')))?.value).toBe('200');
   });
 
   test('R36: a lease excludes the other three processes, and its numbers never repeat', async () => {
     const numbers = await runAll('lease');
     expect(new Set(numbers).size).toBe(80);
-    expect((await look((store) => store.get('sum:{g}')))?.value).toBe('80');
+    expect((await withStore((store) => store.get('sum:{g}')))?.value).toBe('80');
   });
 
   test('messages reach the other processes, in order, within a second', async () => {
     const listeners = PROCESSES.map((name) => startWorker(place(), 'listen', name));
     await expect.poll(() => listeners.every(({ lines }) => lines[0] === 'listening')).toBe(true);
 
-    await look(async (store) => {
+    await withStore(async (store) => {
       const expected = ['listening', ...Array.from({ length: 50 }, (_, n) => `message ${n}`)];
       for (const message of expected.slice(1)) await store.publish('channel', message);
-      const took = startStopwatch();
+      const elapsed = startStopwatch();
       await expect.poll(() => listeners.map(({ lines }) => lines)).toEqual(PROCESSES.map(() => expected));
-      expect(took()).toBeLessThan(1_000);
+      expect(elapsed()).toBeLessThan(1_000);
     });
     for (const listener of listeners) listener.endInput();
     await Promise.all(listeners.map(({ ended }) => ended));

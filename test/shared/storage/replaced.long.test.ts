@@ -20,29 +20,30 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-interface Started {
+interface RunningProcess {
   crowd: Crowd;
   member: Member;
   person: CrowdUser;
 }
 
-async function start(kind: StoreKind, otherRedis?: Record<string, string>): Promise<Started> {
+async function start(kind: StoreKind, otherRedis?: Record<string, string>): Promise<RunningProcess> {
   const crowd = await startCrowd({ kind, processes: 1, users: 3, ...(otherRedis && { otherRedis }) });
   closers.push(() => crowd.close());
   const [person] = crowd.users;
-  if (!person) throw new Error('There are no people.');
+  if (!person) throw new Error('There are no users.');
   expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
   return { crowd, member: crowd.member(0), person };
 }
 
-function redisOf({ crowd }: Started): RedisServer {
+function redisOf({ crowd }: RunningProcess): RedisServer {
   if (!crowd.redis) throw new Error('There is no Redis.');
   return crowd.redis;
 }
 
-const ready = async ({ crowd, member }: Started) => JSON.parse((await crowd.callManagement(member, '/readyz')).body);
+const readReadiness = async ({ crowd, member }: RunningProcess) =>
+  JSON.parse((await crowd.callManagement(member, '/readyz')).body);
 
-async function gauge({ crowd, member }: Started, name: string): Promise<number> {
+async function readGauge({ crowd, member }: RunningProcess, name: string): Promise<number> {
   const { body } = await crowd.callManagement(member, '/metrics');
   return Number(
     body
@@ -53,18 +54,18 @@ async function gauge({ crowd, member }: Started, name: string): Promise<number> 
 }
 
 /** Sends no request that uses the storage: it reads only the gauges. */
-async function untilNoticed(started: Started, reason: 'replaced' | 'unfit'): Promise<void> {
-  const took = startStopwatch();
-  await until(async () => (await gauge(started, `gatehouse_storage_refused{reason="${reason}"}`)) === 1);
-  expect(took()).toBeLessThan(NOTICED_MS);
-  expect(await gauge(started, 'gatehouse_ready')).toBe(0);
-  expect(await ready(started)).toMatchObject({ ready: false, reason });
+async function untilNoticed(started: RunningProcess, reason: 'replaced' | 'unfit'): Promise<void> {
+  const elapsed = startStopwatch();
+  await until(async () => (await readGauge(started, `gatehouse_storage_refused{reason="${reason}"}`)) === 1);
+  expect(elapsed()).toBeLessThan(NOTICED_MS);
+  expect(await readGauge(started, 'gatehouse_ready')).toBe(0);
+  expect(await readReadiness(started)).toMatchObject({ ready: false, reason });
   const line = new RegExp(`"reason":"${reason}".*"msg":"storage lost"`);
   await until(async () => line.test(started.crowd.output()));
 }
 
 /** Expects that every kind of route responds with 503 while the process keeps running. */
-async function expectAllRefused({ crowd, member, person }: Started): Promise<void> {
+async function expectAllRefused({ crowd, member, person }: RunningProcess): Promise<void> {
   const refused = [
     await crowd.thread(member, person),
     await crowd.get(member, '/session', person),
@@ -81,9 +82,9 @@ async function expectAllRefused({ crowd, member, person }: Started): Promise<voi
   expect(member.isRunning()).toBe(true);
 }
 
-async function expectRecovered(started: Started): Promise<void> {
+async function expectRecovered(started: RunningProcess): Promise<void> {
   const { crowd, member, person } = started;
-  await until(async () => (await gauge(started, 'gatehouse_ready')) === 1);
+  await until(async () => (await readGauge(started, 'gatehouse_ready')) === 1);
   expect((await crowd.thread(member, person)).status).toBe(200);
   await until(async () => crowd.output().includes('"msg":"storage is back"'));
 }
@@ -137,7 +138,7 @@ describe('R126 a process whose storage', () => {
     const statuses: number[] = [];
     await until(async () => {
       statuses.push((await crowd.thread(member, person)).status);
-      return (await ready(started)).reason === 'replaced';
+      return (await readReadiness(started)).reason === 'replaced';
     });
     expect(new Set(statuses)).toEqual(new Set([503]));
     await untilNoticed(started, 'replaced');
@@ -162,7 +163,7 @@ describe('R126 a process whose storage', () => {
     ] as const) {
       redis.sendCommand('CONFIG', 'SET', name, wrong);
       await untilNoticed(started, 'unfit');
-      expect((await ready(started)).detail).toContain(name);
+      expect((await readReadiness(started)).detail).toContain(name);
       await expectAllRefused(started);
       redis.sendCommand('CONFIG', 'SET', name, right);
       await expectRecovered(started);
@@ -174,9 +175,9 @@ describe('R126 a process whose storage', () => {
     closers.push(() => Promise.all(nodes.map((node) => node.dispose())));
     const started = await start('Redis', { REDIS_CLUSTER: nodes.map(({ port }) => `127.0.0.1:${port}`).join(',') });
     for (const node of nodes.slice(1)) {
-      const other = node.sendCommand('GET', 'schema').includes('MOVED') ? node : undefined;
-      if (!other) continue;
-      other.sendCommand('FLUSHALL');
+      const servingNode = node.sendCommand('GET', 'schema').includes('MOVED') ? node : undefined;
+      if (!servingNode) continue;
+      servingNode.sendCommand('FLUSHALL');
       await untilNoticed(started, 'replaced');
       return;
     }
@@ -186,13 +187,13 @@ describe('R126 a process whose storage', () => {
     const started = await start(kind);
     const { crowd } = started;
     const { store } = crowd.storage;
-    const before = await retryWhileUnavailable(() => store.get(keys.schema));
+    const schemaBefore = await retryWhileUnavailable(() => store.get(keys.schema));
     const put = (value: string) => retryWhileUnavailable(() => store.write([{ put: keys.schema, value }]));
-    await put(JSON.stringify({ ...JSON.parse(before?.value ?? ''), identity: 'another' }));
+    await put(JSON.stringify({ ...JSON.parse(schemaBefore?.value ?? ''), identity: 'another' }));
     await untilNoticed(started, 'replaced');
     await expectAllRefused(started);
 
-    await put(before?.value ?? '');
+    await put(schemaBefore?.value ?? '');
     await expectRecovered(started);
   });
 });

@@ -30,12 +30,12 @@ const UNREADABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: S
 const CANDIDATE: SchemaVersion = { version: OLDEST_READABLE - 1, oldestReader: 1 };
 
 describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
-  let place: TestStorage;
+  let storage: TestStorage;
   let env: Record<string, string>;
   let directory: string;
   beforeEach(async (context) => {
     skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
-    place = await createTestStorage(kind);
+    storage = await createTestStorage(kind);
     directory = mkdtempSync(join(tmpdir(), 'gatehouse-schema-'));
     const port = await freePort();
     env = {
@@ -45,62 +45,62 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
       SESSION_SECRETS: randomBytes(48).toString('base64'),
       ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
       DATA_DIR: join(directory, 'data'),
-      ...place.env,
+      ...storage.env,
     };
     await startAndStop();
   });
   afterEach(async () => {
-    await place?.dispose();
+    await storage?.dispose();
     rmSync(directory, { recursive: true, force: true });
   });
 
-  const record = () =>
-    place.withStore(
+  const readSchemaRecord = () =>
+    storage.withStore(
       async (store) =>
         JSON.parse((await store.get(keys.schema))?.value ?? '{}') as SchemaVersion & { identity?: string },
     );
-  const stored = async () => {
-    const { identity: _, ...rest } = await record();
+  const storedSchema = async () => {
+    const { identity: _, ...rest } = await readSchemaRecord();
     return rest;
   };
-  const put = (schema: object) =>
-    place.withStore((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
+  const putSchema = (schema: object) =>
+    storage.withStore((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
   /** Starts the program in this process. One test below shows that a refused start ends its process with 78. */
   const start = () => startGatehouse(env, { write: () => undefined });
   const startAndStop = async () => (await start()).close();
 
   test('the first start writes the version, and the next one does not change it', async () => {
-    expect(await stored()).toEqual(SCHEMA);
+    expect(await storedSchema()).toEqual(SCHEMA);
 
-    const version = () => place.withStore(async (store) => (await store.get(keys.schema))?.version);
+    const version = () => storage.withStore(async (store) => (await store.get(keys.schema))?.version);
     const before = await version();
     await startAndStop();
     expect(await version()).toBe(before);
   });
 
   test('R126 the first start gives the storage an identity, which never changes and is in no copy', async () => {
-    const { identity } = await record();
+    const { identity } = await readSchemaRecord();
     expect(identity).toMatch(/^[\w-]{36}$/);
 
     await startAndStop();
-    expect((await record()).identity).toBe(identity);
+    expect((await readSchemaRecord()).identity).toBe(identity);
 
-    const items = await place.withStore(async (store) => (await Array.fromAsync(copyOut(store))).flat());
+    const items = await storage.withStore(async (store) => (await Array.fromAsync(copyOut(store))).flat());
     expect(items.some((item) => 'record' in item && item.record === keys.schema)).toBe(true);
     expect(JSON.stringify(items)).not.toContain(identity);
   });
 
   test('an older program ends with 78, reports the reason, and changes nothing', async () => {
-    await put(UNREADABLE);
-    const before = await place.items();
+    await putSchema(UNREADABLE);
+    const before = await storage.items();
     const { status, stderr } = await runServer(env);
     const refusal = /^Gatehouse cannot start:\n- The storage has version .* from before the upgrade\.\n$/;
     expect([status, stderr]).toEqual([78, expect.stringMatching(refusal)]);
-    expect(await place.items()).toEqual(before);
+    expect(await storage.items()).toEqual(before);
   });
 
   test('commands of an older program end with 78, and a migration writes nothing', async () => {
-    await put(UNREADABLE);
+    await putSchema(UNREADABLE);
     const target = join(directory, 'target');
     const from = kind === 'Redis' ? 'redis' : 'sqlite';
     const commands = [
@@ -108,15 +108,15 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
       ['migrate', '--from', from, '--to', `sqlite:${target}`],
     ];
     for (const command of commands) expect((await runCommand(command, env)).status, command[0]).toBe(78);
-    expect(await stored()).toEqual(UNREADABLE);
+    expect(await storedSchema()).toEqual(UNREADABLE);
   });
 
   test('a start and commands refuse the data of a release candidate with 78, and change nothing', async () => {
-    await put(CANDIDATE);
-    const before = await place.items();
+    await putSchema(CANDIDATE);
+    const before = await storage.items();
     const [backup, target] = [join(directory, 'backup'), join(directory, 'target')];
     const seal = (digest: string) => sealerOf(env).seal(digest, keys.backupSeal);
-    await place.withStore((store) =>
+    await storage.withStore((store) =>
       writeBackup({
         file: backup,
         replace: false,
@@ -141,35 +141,35 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
       });
     for (const part of ['release candidate', 'empty storage', 'sign in and connect again', 'apps apply FILE'])
       expect(refusal).toContain(part);
-    expect(await place.items()).toEqual(before);
+    expect(await storage.items()).toEqual(before);
   });
 
   test('an older program that can read the data starts, and does not change the newer version', async () => {
-    await put({ ...READABLE, ofNewerVersion: true });
+    await putSchema({ ...READABLE, ofNewerVersion: true });
     await startAndStop();
-    expect(await stored()).toEqual({ ...READABLE, ofNewerVersion: true });
+    expect(await storedSchema()).toEqual({ ...READABLE, ofNewerVersion: true });
   });
 
   test('a newer program refuses to start until a running process that could not read its data has ended', async () => {
     const running = startProgram(['node', 'src/server.ts'], env);
     await running.printed('Gatehouse is ready');
-    const agree = () => place.withStore((store) => agreeOnSchema(store, UNREADABLE));
-    await expect(agree()).rejects.toThrow(StartRefused);
-    expect(await stored()).toEqual(SCHEMA);
+    const startNewerProgram = () => storage.withStore((store) => agreeOnSchema(store, UNREADABLE));
+    await expect(startNewerProgram()).rejects.toThrow(StartRefused);
+    expect(await storedSchema()).toEqual(SCHEMA);
 
     running.signal('SIGTERM');
     await running.ended;
-    await agree();
-    expect(await stored()).toEqual(UNREADABLE);
+    await startNewerProgram();
+    expect(await storedSchema()).toEqual(UNREADABLE);
     await expect(start()).rejects.toThrow(StartRefused);
   });
 
   test('simultaneous starts of several versions store the highest version', async () => {
-    await place.withStore(async (store) => {
+    await storage.withStore(async (store) => {
       const versions = [1, 2, 3, 2, 1].map((offset) => ({ version: SCHEMA.version + offset, oldestReader: 1 }));
       await Promise.all(versions.map((version) => agreeOnSchema(store, version)));
     });
-    expect(await stored()).toEqual({ version: SCHEMA.version + 3, oldestReader: SCHEMA.oldestReader });
+    expect(await storedSchema()).toEqual({ version: SCHEMA.version + 3, oldestReader: SCHEMA.oldestReader });
   });
 });
 

@@ -10,35 +10,35 @@ import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import { until } from '../../support/until.ts';
 
-let place: TestStorage;
+let storage: TestStorage;
 let site: TestSite;
 let json: SealedJson;
 beforeAll(async () => {
-  place = await createTestStorage('SQLite');
-  site = await startSite({ env: place.env });
+  storage = await createTestStorage('SQLite');
+  site = await startSite({ env: storage.env });
   json = createSealedJson(sealerOf(site.env));
 });
 afterAll(async () => {
   await site?.close();
-  await place?.dispose();
+  await storage?.dispose();
 });
 
 const keysOf = async (prefix: string) =>
-  (await place.items()).flatMap((item) =>
+  (await storage.items()).flatMap((item) =>
     'record' in item && item.record.startsWith(prefix) && item.value !== 'ended' ? [item.record] : [],
   );
 const read = async (store: Store, key: string) => (await store.get(key))?.value ?? '';
 /** Replaces the text of a record, like an attacker who can write to the store. */
 const forge = (key: string, change: (text: string, store: Store) => Promise<string> | string) =>
-  place.withStore(async (store) => {
+  storage.withStore(async (store) => {
     await store.write([{ put: key, value: await change(await read(store, key), store) }]);
   });
 const adminStatus = async (agent: UserAgent) =>
   (await agent.get(`${site.url}/admin/api/users`, { headers: ACCEPT_JSON })).status;
 const newSession = async (account: string): Promise<{ agent: UserAgent; key: string }> => {
-  const before = await keysOf('session:');
+  const keysBefore = await keysOf('session:');
   const { agent } = await signIn(site, account);
-  const [key = ''] = (await keysOf('session:')).filter((sessionKey) => !before.includes(sessionKey));
+  const [key = ''] = (await keysOf('session:')).filter((sessionKey) => !keysBefore.includes(sessionKey));
   return { agent, key };
 };
 
@@ -65,21 +65,21 @@ test('R105 a session that was changed, written in plain text or copied to anothe
 });
 
 test('R105 a relay token and an admin token that were changed in the store are rejected', async () => {
-  const admin = await place.withStore((store) => createAdministrator(site, { store, sealer: sealerOf(site.env) }));
+  const admin = await storage.withStore((store) => createAdministrator(site, { store, sealer: sealerOf(site.env) }));
   const { token } = await admin.createRelayToken();
   const callRelay = () =>
     sendRequest(`${site.url}/relay/bin/45717360`, { headers: { ...ACCEPT_JSON, authorization: `Bearer ${token}` } });
   expect((await callRelay()).status).toBe(200);
 
-  const widen = async (key: string) =>
+  const widenRights = async (key: string) =>
     forge(key, async (text) =>
       JSON.stringify({ ...(await json.open<object>(text, key)), scope: 'write', users: 'all' }),
     );
-  for (const key of await keysOf('relay-token:')) await widen(key);
+  for (const key of await keysOf('relay-token:')) await widenRights(key);
   // A process uses its cached record for a moment.
   await until(async () => (await callRelay()).status === 401);
   expect((await admin.call('GET', '/users')).status).toBe(200);
 
-  for (const key of await keysOf('admin-token:')) await widen(key);
+  for (const key of await keysOf('admin-token:')) await widenRights(key);
   expect((await admin.call('GET', '/users')).status).toBe(401);
 });

@@ -152,8 +152,8 @@ describe('R45: a hostile value is refused in less than 50 ms:', () => {
     expect(await refusal('A'.repeat(50_000_000))).toBe('not_sealed');
 
     const [header] = (await sealer.seal('', 'owner')).split('.');
-    const long = `${header}..${'A'.repeat(16)}.${'A'.repeat(20_000_000)}.${'A'.repeat(22)}`;
-    expect(await refusal(long)).toBe('not_sealed');
+    const valueWithLongText = `${header}..${'A'.repeat(16)}.${'A'.repeat(20_000_000)}.${'A'.repeat(22)}`;
+    expect(await refusal(valueWithLongText)).toBe('not_sealed');
   });
 
   test('a value from another program with the same key, with an additional header member', async () => {

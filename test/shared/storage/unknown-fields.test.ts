@@ -65,7 +65,7 @@ const APP: ConnectedApp = {
   }),
   clientSecret: undefined,
 };
-const OF_APP = { appId: APP.id, registration: registrationOf(APP) };
+const APP_REGISTRATION = { appId: APP.id, registration: registrationOf(APP) };
 const USER = { id: 'u1', issuer: 'https://idp.test', subject: 's1', name: 'One', email: 'one@example.test' };
 const { id: _id, ...PERSON } = USER;
 const consentOf = (accessToken: string): Consent => ({
@@ -82,21 +82,21 @@ const consentOf = (accessToken: string): Consent => ({
     claims: undefined,
   },
 });
-const WANTED = { scopes: ['bin:read' as const], apps: [], users: 'none' as const, networks: [], expiresAt: 9e15 };
-const RELAY_TOKEN = { ...relayPolicySchema.parse(WANTED), binCallsPerMonth: null };
+const POLICY = { scopes: ['bin:read' as const], apps: [], users: 'none' as const, networks: [], expiresAt: 9e15 };
+const RELAY_TOKEN = { ...relayPolicySchema.parse(POLICY), binCallsPerMonth: null };
 const REPORT = { shape: 'bin-list-data', taken: 1, skipped: 0, faults: [] };
-const silent = { note: () => undefined };
+const NO_AUDIT = { note: () => undefined };
 const ids = { account: newServiceAccountId(), webhook: newWebhookId(), token: newOpaqueTokenId() };
 
 /** A store, and the clock of the modules that use it. */
 interface StoreAndClock {
   store: Store;
   clock: () => number;
-  pass(milliseconds: number): void;
+  advance(milliseconds: number): void;
 }
 
 const WEBHOOK = { url: 'https://hook.test/', events: ['connection.created' as const], enabled: true };
-const IN_STORE = { hasEnded: async () => false, end: async () => undefined };
+const STORED_SESSIONS = { hasEnded: async () => false, end: async () => undefined };
 
 const sessionData = () =>
   ({ cookie: { originalMaxAge: null }, user: { ...USER, admin: false }, csrfToken: 'c', app: APP.id }) as SessionData;
@@ -136,7 +136,7 @@ const messagesOf = (parts: StoreAndClock) =>
     ...parts,
     webhooks: webhooksOf(parts),
     healths: createWebhookHealths(parts),
-    audit: silent,
+    audit: NO_AUDIT,
     random: () => 0.5,
     onLost: () => undefined,
     outbound: { fetch: async () => new Response('', { status: 500 }) },
@@ -161,28 +161,28 @@ async function withTokens(parts: StoreAndClock, work: (tokens: RelayTokens) => P
   await tokens.close();
 }
 
-async function tallied(parts: StoreAndClock): Promise<void> {
+async function countOneEvent(parts: StoreAndClock): Promise<void> {
   const tallies = createTallies(parts);
   tallies.count('relay.answered');
   await tallies.close();
 }
 
-async function answered(parts: StoreAndClock, failure: string | undefined): Promise<void> {
+async function countOneResponse(parts: StoreAndClock, failure: string | undefined): Promise<void> {
   const tally = createBinTally(parts);
   tally.serviceResponded(failure);
   await tally.close();
 }
 
-async function used(parts: StoreAndClock): Promise<void> {
+async function recordOneUse(parts: StoreAndClock): Promise<void> {
   await parts.store.write([{ put: keys.grant('u9', APP.id), value: 'a grant' }]);
-  const uses = createRelayUses({ ...parts, audit: silent, isApp: () => true });
+  const uses = createRelayUses({ ...parts, audit: NO_AUDIT, isApp: () => true });
   const call = { app: APP.id, userId: 'u9', result: 'answered' as const, address: '192.0.2.1', requestId: 'r' };
   uses.note({ token: { id: 't', name: 'one' }, scope: 'threads:read', ...call });
   await uses.close();
 }
 
 /** Returns the record's content; undefined if it is not JSON. */
-async function opened(key: string, value: string): Promise<unknown> {
+async function contentOf(key: string, value: string): Promise<unknown> {
   const text = sealer.kidOf(value) === undefined ? value : await sealer.open(value, key);
   try {
     return JSON.parse(text);
@@ -194,17 +194,17 @@ async function opened(key: string, value: string): Promise<unknown> {
 /**
  * Adds the field to every record of this kind, or to the items of a list or map, and returns the records that it wrote.
  */
-async function extend(store: Store, kind: string): Promise<[key: string, StoredRecord][]> {
-  const extended: [string, StoredRecord][] = [];
+async function addField(store: Store, kind: string): Promise<[key: string, StoredRecord][]> {
+  const extendedRecords: [string, StoredRecord][] = [];
   for (const record of (await Array.fromAsync(store.walk())).flat()) {
-    const content = kindOf(record.key) === kind ? await opened(record.key, record.value) : undefined;
+    const content = kindOf(record.key) === kind ? await contentOf(record.key, record.value) : undefined;
     if (typeof content !== 'object' || content === null) continue;
     const text = JSON.stringify(withField(content));
     const value = sealer.kidOf(record.value) === undefined ? text : await sealer.seal(text, record.key);
     await store.write([{ put: record.key, value, lifetimeSeconds: 'unchanged' }]);
-    extended.push([record.key, { value, version: record.version }]);
+    extendedRecords.push([record.key, { value, version: record.version }]);
   }
-  return extended;
+  return extendedRecords;
 }
 
 function withField(content: object): object {
@@ -215,18 +215,18 @@ function withField(content: object): object {
   return { ...content, [FIELD]: FIELD };
 }
 
-const fieldsIn = (content: unknown): number => JSON.stringify(content).split(`"${FIELD}":"${FIELD}"`).length - 1;
+const countFields = (content: unknown): number => JSON.stringify(content).split(`"${FIELD}":"${FIELD}"`).length - 1;
 
-/** For each kind of record that is read, changed and written again: how to create and how to change one. */
-const CHANGED: Readonly<
-  Record<string, { make(parts: StoreAndClock): Promise<unknown>; change?(parts: StoreAndClock): Promise<unknown> }>
+/** For each kind of record that is read, changed and written again: how to create one and how to change it. */
+const CHANGED_KINDS: Readonly<
+  Record<string, { create(parts: StoreAndClock): Promise<unknown>; change?(parts: StoreAndClock): Promise<unknown> }>
 > = {
   schema: {
-    make: ({ store }) => agreeOnSchema(store, SCHEMA),
+    create: ({ store }) => agreeOnSchema(store, SCHEMA),
     change: ({ store }) => agreeOnSchema(store, { ...SCHEMA, version: SCHEMA.version + 1 }),
   },
   user: {
-    make: (parts) => createUserStore(parts).noteSignIn(USER),
+    create: (parts) => createUserStore(parts).noteSignIn(USER),
     async change(parts) {
       const users = createUserStore(parts);
       await users.noteSignIn({ ...USER, name: 'Another' });
@@ -235,25 +235,25 @@ const CHANGED: Readonly<
     },
   },
   session: {
-    make: (parts) => sessionsOf(parts).write('id', sessionData()),
+    create: (parts) => sessionsOf(parts).write('id', sessionData()),
     async change(parts) {
-      parts.pass(120_000);
+      parts.advance(120_000);
       const session = await sessionsOf(parts).read('id', { extend: true });
       await sessionsOf(parts).write('id', { ...sessionData(), ...(session && dataOf(session)), address: '192.0.2.1' });
     },
   },
   'sessions-of': {
-    make: (parts) =>
-      listsOf(parts).add(keys.sessionsOfUser('u2'), { hash: 'h', startedAt: parts.clock() }, 1, IN_STORE),
+    create: (parts) =>
+      listsOf(parts).add(keys.sessionsOfUser('u2'), { hash: 'h', startedAt: parts.clock() }, 1, STORED_SESSIONS),
     change: (parts) =>
-      listsOf(parts).add(keys.sessionsOfUser('u2'), { hash: 'i', startedAt: parts.clock() }, 1, IN_STORE),
+      listsOf(parts).add(keys.sessionsOfUser('u2'), { hash: 'i', startedAt: parts.clock() }, 1, STORED_SESSIONS),
   },
   'pending-requests': {
-    make: (parts) => pendingRequestsOf(parts).put('browser', 'one', pendingRequestOf(parts)),
+    create: (parts) => pendingRequestsOf(parts).put('browser', 'one', pendingRequestOf(parts)),
     change: (parts) => pendingRequestsOf(parts).put('browser', 'two', pendingRequestOf(parts)),
   },
   grant: {
-    make: (parts) => grantsOf(parts).save(consentedGrant(consentOf('a1'), undefined, 'c1', parts.clock()), 0),
+    create: (parts) => grantsOf(parts).save(consentedGrant(consentOf('a1'), undefined, 'c1', parts.clock()), 0),
     async change(parts) {
       const stored = await grantsOf(parts).loadStored(USER.id, APP.id);
       if (!stored || 'unreadable' in stored) throw new Error('The grant is gone.');
@@ -261,7 +261,8 @@ const CHANGED: Readonly<
     },
   },
   revocation: {
-    make: (parts) => revocationsOf(parts).plan({ userId: USER.id, ...OF_APP, token: 't', hint: 'refresh_token' }),
+    create: (parts) =>
+      revocationsOf(parts).plan({ userId: USER.id, ...APP_REGISTRATION, token: 't', hint: 'refresh_token' }),
     async change(parts) {
       const [pending] = await revocationsOf(parts).pendingOf(USER.id);
       expect(await revocationsOf(parts).attempt(APP, USER.id, pending?.id ?? '')).toMatchObject({
@@ -270,11 +271,11 @@ const CHANGED: Readonly<
     },
   },
   observation: {
-    make: (parts) => observe(parts, 'rt'),
+    create: (parts) => observe(parts, 'rt'),
     change: (parts) => observe(parts, undefined),
   },
   'connected-app': {
-    make: (parts) => withRegistry(parts, (registry) => registry.create(APP, 'secret')),
+    create: (parts) => withRegistry(parts, (registry) => registry.create(APP, 'secret')),
     change: (parts) =>
       withRegistry(parts, async (registry) => {
         const before = await registry.find(APP.id);
@@ -282,18 +283,18 @@ const CHANGED: Readonly<
       }),
   },
   'own-keys': {
-    make: (parts) => createOwnKeys({ ...parts, sealedJson }).rotate(),
+    create: (parts) => createOwnKeys({ ...parts, sealedJson }).rotate(),
     async change(parts) {
-      parts.pass(DAY);
+      parts.advance(DAY);
       await createOwnKeys({ ...parts, sealedJson }).rotate();
     },
   },
   'sign-in': {
-    make: (parts) => signInsOf(parts).add('state', { steps: [], reference: 'aaaaaaaa', app: APP.id }),
+    create: (parts) => signInsOf(parts).add('state', { steps: [], reference: 'aaaaaaaa', app: APP.id }),
     change: (parts) => signInsOf(parts).add('state', { steps: [], reference: 'bbbbbbbb', outcome: 'failed' }),
   },
   'disconnect-job': {
-    make: ({ store, clock }) =>
+    create: ({ store, clock }) =>
       store.write([
         {
           put: keys.disconnectJob(APP.id),
@@ -310,7 +311,7 @@ const CHANGED: Readonly<
     },
   },
   'key-rotation': {
-    make: ({ store }) =>
+    create: ({ store }) =>
       store.write([
         {
           put: keys.keyRotation,
@@ -335,13 +336,13 @@ const CHANGED: Readonly<
       await rotation.close();
     },
   },
-  tally: { make: tallied, change: tallied },
+  tally: { create: countOneEvent, change: countOneEvent },
   'bin-lookup-service-health': {
-    make: (parts) => answered(parts, 'timeout'),
-    change: (parts) => answered(parts, undefined),
+    create: (parts) => countOneResponse(parts, 'timeout'),
+    change: (parts) => countOneResponse(parts, undefined),
   },
   'bin-dataset': {
-    make: (parts) => createStoredDatasets(parts).save(datasetOf(), REPORT),
+    create: (parts) => createStoredDatasets(parts).save(datasetOf(), REPORT),
     async change(parts) {
       const stored = createStoredDatasets(parts);
       await stored.save(datasetOf(), REPORT);
@@ -349,7 +350,7 @@ const CHANGED: Readonly<
     },
   },
   'relay-token': {
-    make: (parts) => withTokens(parts, (tokens) => tokens.create(ids.token, { ...RELAY_TOKEN, name: 'one' })),
+    create: (parts) => withTokens(parts, (tokens) => tokens.create(ids.token, { ...RELAY_TOKEN, name: 'one' })),
     change: (parts) =>
       withTokens(parts, async (tokens) => {
         const { version = 0 } = (await tokens.find(ids.token)) ?? {};
@@ -357,9 +358,9 @@ const CHANGED: Readonly<
         await tokens.rotate(ids.token, 60);
       }),
   },
-  'relay-uses-of': { make: used, change: used },
+  'relay-uses-of': { create: recordOneUse, change: recordOneUse },
   'service-account': {
-    make: (parts) =>
+    create: (parts) =>
       accountsOf(parts).create({
         id: ids.account,
         name: 'one',
@@ -373,14 +374,14 @@ const CHANGED: Readonly<
     },
   },
   webhook: {
-    make: (parts) => webhooksOf(parts).create(ids.webhook, WEBHOOK),
+    create: (parts) => webhooksOf(parts).create(ids.webhook, WEBHOOK),
     async change(parts) {
       const { version = 0 } = (await webhooksOf(parts).find(ids.webhook)) ?? {};
       await webhooksOf(parts).change(ids.webhook, version, { ...WEBHOOK, url: 'https://other.test/' });
     },
   },
   'webhook-message': {
-    async make(parts) {
+    async create(parts) {
       messagesOf(parts).announce('connection.created', { user: USER.id, app: APP.id });
       const listed = () => messagesOf(parts).page(ids.webhook, { limit: 1 });
       await until(async () => (await listed()).items.length > 0);
@@ -388,7 +389,7 @@ const CHANGED: Readonly<
     change: (parts) => messagesOf(parts).deliver(),
   },
   'plan-account': {
-    make: (parts) => planAccountsOf(parts).register(PERSON),
+    create: (parts) => planAccountsOf(parts).register(PERSON),
     async change(parts) {
       const { id } = await planAccountsOf(parts).register({ ...PERSON, name: 'Another' });
       await planAccountsOf(parts).requestPlan(id, { name: 'p', monthlyRequests: 1 });
@@ -419,32 +420,33 @@ const RECORD_KINDS = [
 ];
 
 test('F29 every kind of record is either changed by a test here or never changed by any version', () => {
-  const kinds = RECORD_KINDS.filter((kind) => !(kind in CHANGED) && !REPLACED_KINDS.includes(kind));
+  const kinds = RECORD_KINDS.filter((kind) => !(kind in CHANGED_KINDS) && !REPLACED_KINDS.includes(kind));
   expect(kinds.toSorted()).toEqual(UNTESTED_KINDS);
 });
 
 describe('F29: a field that this version does not know survives a write of', () => {
-  let place: TestStorage;
+  let storage: TestStorage;
   beforeAll(async () => {
-    place = await createTestStorage('SQLite');
+    storage = await createTestStorage('SQLite');
   });
-  afterAll(() => place?.dispose());
+  afterAll(() => storage?.dispose());
 
-  test.for(Object.entries(CHANGED))('%s', async ([name, { make, change = make }]) => {
-    await place.withStore(async (store) => {
+  test.for(Object.entries(CHANGED_KINDS))('%s', async ([name, { create: make, change = make }]) => {
+    await storage.withStore(async (store) => {
       let now = Date.now();
-      const parts: StoreAndClock = { store, clock: () => now, pass: (milliseconds) => (now += milliseconds) };
+      const parts: StoreAndClock = { store, clock: () => now, advance: (milliseconds) => (now += milliseconds) };
       await make(parts);
-      const extended = await extend(store, name);
-      expect(extended).not.toEqual([]);
+      const recordsWithField = await addField(store, name);
+      expect(recordsWithField).not.toEqual([]);
       await change(parts);
-      let changed = false;
-      for (const [key, { value: before }] of extended) {
-        const after = await store.get(key);
-        expect(after && fieldsIn(await opened(key, after.value)), key).toBe(fieldsIn(await opened(key, before)));
-        changed ||= after?.value !== before;
+      let isAnyChanged = false;
+      for (const [key, { value: valueBefore }] of recordsWithField) {
+        const recordAfter = await store.get(key);
+        const fieldsBefore = countFields(await contentOf(key, valueBefore));
+        expect(recordAfter && countFields(await contentOf(key, recordAfter.value)), key).toBe(fieldsBefore);
+        isAnyChanged ||= recordAfter?.value !== valueBefore;
       }
-      expect(changed).toBe(true);
+      expect(isAnyChanged).toBe(true);
     });
   });
 });

@@ -37,9 +37,9 @@ test('nothing is written if the change returns undefined or the same object, or 
   expect(await store.get(key)).toBeUndefined();
 
   await updateRecord(store, key, increment);
-  const before = await store.get(key);
+  const recordBefore = await store.get(key);
   expect(await updateRecord<Counter>(store, key, (stored) => stored)).toMatchObject({ after: { count: 1 } });
-  expect(await store.get(key)).toEqual(before);
+  expect(await store.get(key)).toEqual(recordBefore);
 });
 
 test('further writes are made together with the record', async () => {

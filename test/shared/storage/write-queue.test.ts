@@ -21,13 +21,13 @@ test('R119 a failed write is retried before writes that were queued later', asyn
 });
 
 test('R119 writes that a full queue drops, or that are unfinished at the stop, are counted', async () => {
-  let lost = 0;
-  const queue = createWriteQueue({ onLost: (count) => (lost += count) });
+  let lostWrites = 0;
+  const queue = createWriteQueue({ onLost: (count) => (lostWrites += count) });
   for (let n = 0; n < 5_010; n += 1) queue.add(() => new Promise(() => undefined));
-  expect(lost).toBe(10);
+  expect(lostWrites).toBe(10);
 
   await queue.close();
-  expect(lost).toBe(5_010);
+  expect(lostWrites).toBe(5_010);
 });
 
 test('R119 writes that fail after the stop are counted', async () => {

@@ -76,7 +76,7 @@ describe('when a master of the cluster dies,', () => {
 
     const victim = servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
     await victim?.kill();
-    await until(() => works(store, names));
+    await until(() => acceptsAllCalls(store, names));
     const values = await Promise.all(names.map(async (name) => (await store.get(name))?.value));
     expect(values).toEqual(names);
 
@@ -89,10 +89,10 @@ describe('when a master of the cluster dies,', () => {
 });
 
 /** Returns true once the probe succeeds, and all keys can be read and written. */
-async function works(store: Store, names: readonly string[]): Promise<boolean> {
-  const all = [
+async function acceptsAllCalls(store: Store, names: readonly string[]): Promise<boolean> {
+  const calls = [
     store.ready(),
     ...names.flatMap((name) => [store.get(name), store.write([{ put: `${name} again`, value: 'v' }])]),
   ];
-  return (await Promise.allSettled(all)).every(({ status }) => status === 'fulfilled');
+  return (await Promise.allSettled(calls)).every(({ status }) => status === 'fulfilled');
 }

@@ -9,8 +9,10 @@ import { skipWithout } from '../../../support/missing.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 
 const SOURCE = join(import.meta.dirname, '..', '..', '..', '..', 'src');
-/** Half of the keys have one tag. With long names, few keys fill the heap. */
-const [KEYS, NAME_LENGTH] = [70_000, 450];
+/** Half of the keys have one tag. */
+const KEYS = 70_000;
+/** With long names, few keys fill the heap. */
+const NAME_LENGTH = 450;
 const HEAP_MEGABYTES = 40;
 
 const COUNT_ITEMS = `

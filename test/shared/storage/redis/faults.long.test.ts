@@ -40,9 +40,9 @@ async function open(server: RedisServer, options: Partial<RedisStoreOptions> = {
 
 /** Returns the milliseconds until the call rejected with storage_unavailable. */
 async function refusalTime(call: Promise<unknown>): Promise<number> {
-  const took = startStopwatch();
+  const elapsed = startStopwatch();
   await expect(call).rejects.toMatchObject(UNAVAILABLE);
-  return took();
+  return elapsed();
 }
 
 /** Returns the milliseconds until the store accepts writes again. */
@@ -58,7 +58,7 @@ function recoveryTime(store: Store): Promise<number> {
 /**
  * The number of connections that listen on a channel. Does not block the event loop, since the store must hear Redis.
  */
-async function listeners({ url }: RedisServer): Promise<number> {
+async function countSubscribers({ url }: RedisServer): Promise<number> {
   const client = new Redis(url);
   const [channel] = (await client.pubsub('CHANNELS')) as string[];
   const count = channel === undefined ? 0 : (await client.pubsub('NUMSUB', channel)).at(-1);
@@ -71,7 +71,7 @@ describe('F4: a server that is killed under load', () => {
     const server = await start();
     const store = await open(server, { durability: 'aof' });
     const acknowledged = new Map<string, number>();
-    const slowest: number[] = [];
+    const callTimes: number[] = [];
     let running = true;
     onTestFinished(() => {
       running = false;
@@ -81,7 +81,7 @@ describe('F4: a server that is killed under load', () => {
       for (let n = 1; running; n += 1) {
         const took = startStopwatch();
         const done = await store.write([{ put: key, value: String(n) }]).catch((error: unknown) => error);
-        slowest.push(took());
+        callTimes.push(took());
         if (typeof done === 'number') acknowledged.set(key, n);
         else expect(done).toMatchObject(UNAVAILABLE);
         if (typeof done !== 'number') await new Promise((resolve) => setTimeout(resolve, 5));
@@ -92,7 +92,7 @@ describe('F4: a server that is killed under load', () => {
     const refusals = await Promise.all([store.get('a'), store.count('a'), store.ready()].map(refusalTime));
     running = false;
     await Promise.all(workers);
-    expect(Math.max(...refusals, ...slowest)).toBeLessThan(500);
+    expect(Math.max(...refusals, ...callTimes)).toBeLessThan(500);
 
     await server.start();
     expect(await recoveryTime(store)).toBeLessThan(2_000);
@@ -109,7 +109,7 @@ describe('F4: a server that is killed under load', () => {
     const connections = server.sendCommand('CLIENT', 'LIST').trim().split('\n').length;
     await server.kill();
     await server.start();
-    await until(async () => (await listeners(server)) === 1);
+    await until(async () => (await countSubscribers(server)) === 1);
     // The handshake is over: its last command is INFO.
     await until(() => {
       const lines = server.sendCommand('CLIENT', 'LIST').trim().split('\n');
@@ -150,20 +150,20 @@ describe('F6: a server that does not respond', () => {
       const store = await open(server, { deadlineMilliseconds: 1_000 });
       await store.write([{ put: 'a', value: '1' }]);
       freeze(server);
-      const since = performance.now();
+      const frozenAt = performance.now();
       const refusals = await Promise.all([store.get('a'), store.count('b'), store.ready()].map(refusalTime));
-      expect(performance.now() - since).toBeGreaterThan(950);
+      expect(performance.now() - frozenAt).toBeGreaterThan(950);
       expect(Math.max(...refusals)).toBeLessThan(1_200);
 
       // Ends before the pause of the server. No call waits for the deadline again; the median excludes delays of a busy
       // machine.
-      const later: number[] = [];
-      while (later.length < 50 && performance.now() - since < 3_000) {
-        later.push(await refusalTime(store.get('a')));
+      const laterRefusals: number[] = [];
+      while (laterRefusals.length < 50 && performance.now() - frozenAt < 3_000) {
+        laterRefusals.push(await refusalTime(store.get('a')));
         await sleep(30);
       }
-      expect(Math.max(...later)).toBeLessThan(500);
-      expect(later.sort((a, b) => a - b)[later.length >> 1]).toBeLessThan(100);
+      expect(Math.max(...laterRefusals)).toBeLessThan(500);
+      expect(laterRefusals.sort((a, b) => a - b)[laterRefusals.length >> 1]).toBeLessThan(100);
 
       server.signal('SIGCONT');
       await until(() => server.sendCommand('PING').startsWith('PONG'));
@@ -224,7 +224,7 @@ describe('F6: a server that does not respond', () => {
     proxy.holdOpenConnections();
     await until(() => proxy.countUnheld() === count);
     // The server still has the subscription of the dead connection.
-    await until(async () => (await listeners(server)) === 2);
+    await until(async () => (await countSubscribers(server)) === 2);
     // The request is refused at once, during the handshake of the new connection. On the dead one it would fail later.
     const isConnected = async () => {
       const error = await store.write([{ put: 'a', value: '1' }]).then(
@@ -304,8 +304,8 @@ test('a server without memory refuses whole writes and the probe, and can be rea
 
   // Without memory, deleting is allowed: a write that begins with a deletion must not be applied in part.
   await Promise.allSettled([store.write([{ delete: 'a:{t}' }, { put: 'b:{t}', value: '2' }])]);
-  const both = [await store.get('a:{t}'), await store.get('b:{t}')];
-  expect(both.filter((record) => record !== undefined)).toHaveLength(1);
+  const storedRecords = [await store.get('a:{t}'), await store.get('b:{t}')];
+  expect(storedRecords.filter((record) => record !== undefined)).toHaveLength(1);
   await expect(store.ready()).rejects.toMatchObject(full);
 
   server.sendCommand('CONFIG', 'SET', 'maxmemory', '0');
@@ -427,7 +427,7 @@ describe('when the server’s clock steps back,', () => {
 });
 
 describe('errors', () => {
-  const reply = (message: string) =>
+  const replyError = (message: string) =>
     Object.assign(new Error(message), { name: 'ReplyError', command: { name: 'set', args: ['a', 'secret'] } });
 
   test.each([
@@ -439,7 +439,7 @@ describe('errors', () => {
     'MISCONF x',
     'NOAUTH x',
   ])('%s is storage_unavailable, and its cause does not contain the value of the write', (message) => {
-    const error = toStoreError(reply(message));
+    const error = toStoreError(replyError(message));
     expect(error).toMatchObject({ ...UNAVAILABLE, cause: { message } });
     expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('secret');
     expect(error).not.toHaveProperty('cause.command');
@@ -447,11 +447,11 @@ describe('errors', () => {
 
   test('a mistake in a command is not converted, and does not contain the value of the write', () => {
     for (const message of ['WRONGTYPE Operation', 'CROSSSLOT Keys', 'ERR syntax error']) {
-      const mistake = reply(message);
+      const mistake = replyError(message);
       expect(toStoreError(mistake)).toBe(mistake);
       expect(mistake).not.toHaveProperty('command');
     }
-    expect(toStoreError(reply('ERR max number of clients reached'))).toMatchObject(UNAVAILABLE);
+    expect(toStoreError(replyError('ERR max number of clients reached'))).toMatchObject(UNAVAILABLE);
     expect(toStoreError(new Error('Connection is closed.'))).toMatchObject(UNAVAILABLE);
   });
 });
@@ -479,12 +479,12 @@ test('expired and deleted data leaves no key without a lifetime', async () => {
   await store.ready();
   const client = new Redis(server.port);
   const keys = await client.keys('*');
-  const lives = await Promise.all(keys.map(async (key) => [key, await client.pttl(key)] as const));
+  const lifetimes = await Promise.all(keys.map(async (key) => [key, await client.pttl(key)] as const));
   await client.quit();
-  expect(lives.filter(([, life]) => life === -1)).toEqual([]);
+  expect(lifetimes.filter(([, life]) => life === -1)).toEqual([]);
   expect(keys).toContain('l');
   // A lease is remembered for a day, so that a stale holder is refused.
-  expect(new Map(lives).get('l')).toBeGreaterThan(86_000_000);
+  expect(new Map(lifetimes).get('l')).toBeGreaterThan(86_000_000);
 });
 
 test('a message reaches the other listeners if one of them throws', async () => {

@@ -6,20 +6,20 @@ import { missingRedis, type SentinelSet, startSentinelSet } from '../../../suppo
 import { startStopwatch } from '../../../support/stopwatch.ts';
 import { until } from '../../../support/until.ts';
 
-let set: SentinelSet;
+let sentinelSet: SentinelSet;
 
 beforeEach(async (context) => {
   skipWithout(context, missingRedis);
   // A second attempt needs all three servers again.
-  set = await startSentinelSet();
+  sentinelSet = await startSentinelSet();
 });
 
-afterEach(() => set?.dispose());
+afterEach(() => sentinelSet?.dispose());
 
 test('when the master is killed under load, the store writes again within 5 s and loses no acknowledged write', async () => {
   const store = await createRedisStore({
-    sentinels: set.addresses,
-    sentinelName: set.name,
+    sentinels: sentinelSet.addresses,
+    sentinelName: sentinelSet.name,
     durability: 'replicas',
   });
   const messages: string[] = [];
@@ -34,12 +34,12 @@ test('when the master is killed under load, the store writes again within 5 s an
   const workers = Array.from({ length: 10 }, async (_, worker) => {
     const key = `worker ${worker}`;
     for (let n = 1; running; n += 1) {
-      const took = startStopwatch();
+      const elapsed = startStopwatch();
       try {
         await store.write([{ put: key, value: String(n) }]);
         acknowledged.set(key, n);
       } catch (error) {
-        refusals.push(took());
+        refusals.push(elapsed());
         expect(error).toMatchObject({ code: 'storage_unavailable' });
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
@@ -47,15 +47,18 @@ test('when the master is killed under load, the store writes again within 5 s an
   });
   await until(() => (acknowledged.get('worker 0') ?? 0) > 50);
 
-  const master = set.servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
+  const master = sentinelSet.servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
   await master?.kill();
   const sinceKilled = startStopwatch();
   const oldPort = String(master?.port);
-  await until(() => !set.sentinels[0]?.sendCommand('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name).includes(oldPort));
+  await until(
+    () =>
+      !sentinelSet.sentinels[0]?.sendCommand('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', sentinelSet.name).includes(oldPort),
+  );
   const sinceElected = startStopwatch();
   await until(() => refusals.length > 0);
-  const before = new Map(acknowledged);
-  await until(() => [...acknowledged].every(([key, n]) => n > (before.get(key) ?? 0)));
+  const acknowledgedBefore = new Map(acknowledged);
+  await until(() => [...acknowledged].every(([key, n]) => n > (acknowledgedBefore.get(key) ?? 0)));
   await until(() =>
     store.counter('any').then(
       () => true,

@@ -17,9 +17,9 @@ const SECRETS = 'q8Zr1vT6yLw3Xn5Kd7Pm9Bc2Hf4Jg0Sa';
 const EX_CONFIG = 78;
 
 let directory: string;
-let open: RedisServer;
-let guarded: RedisServer;
-let node: RedisServer;
+let unprotectedRedis: RedisServer;
+let protectedRedis: RedisServer;
+let clusterNode: RedisServer;
 let sentinel: RedisServer;
 let replica: RedisServer;
 let tlsPort: number;
@@ -31,18 +31,29 @@ beforeAll(async () => {
   [tlsPort, closedPort] = [await freePort(), await freePort()];
   const [key, certificate] = [join(directory, 'key.pem'), join(directory, 'certificate.pem')];
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-days', '2'];
-  const make = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', certificate, ...subject];
-  execFileSync('openssl', make, { stdio: 'pipe' });
+  const opensslArguments = [
+    'req',
+    '-x509',
+    '-newkey',
+    'rsa:2048',
+    '-nodes',
+    '-keyout',
+    key,
+    '-out',
+    certificate,
+    ...subject,
+  ];
+  execFileSync('openssl', opensslArguments, { stdio: 'pipe' });
   const tls = ['--tls-port', String(tlsPort), '--tls-cert-file', certificate, '--tls-key-file', key];
-  open = await startRedis();
-  guarded = await startRedis([...tls, '--tls-auth-clients', 'no']);
-  guarded.sendCommand('CONFIG', 'SET', 'requirepass', PASSWORD);
-  node = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
-  sentinel = await startSentinel('gatehouse', open.port);
-  replica = await startRedis(['--replicaof', '127.0.0.1', String(open.port)]);
+  unprotectedRedis = await startRedis();
+  protectedRedis = await startRedis([...tls, '--tls-auth-clients', 'no']);
+  protectedRedis.sendCommand('CONFIG', 'SET', 'requirepass', PASSWORD);
+  clusterNode = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
+  sentinel = await startSentinel('gatehouse', unprotectedRedis.port);
+  replica = await startRedis(['--replicaof', '127.0.0.1', String(unprotectedRedis.port)]);
 });
 afterAll(async () => {
-  for (const server of [open, guarded, node, sentinel, replica]) await server?.dispose();
+  for (const server of [unprotectedRedis, protectedRedis, clusterNode, sentinel, replica]) await server?.dispose();
   rmSync(directory, { recursive: true });
 });
 
@@ -59,19 +70,19 @@ describe.concurrent('a start', () => {
     [
       'with a wrong password',
       EX_CONFIG,
-      () => ({ REDIS_URL: `redis://:${PASSWORD}-wrong@127.0.0.1:${guarded.port}` }),
+      () => ({ REDIS_URL: `redis://:${PASSWORD}-wrong@127.0.0.1:${protectedRedis.port}` }),
       /127\.0\.0\.1:\d+ \(REDIS_URL\) refuses the user or the password \(WRONGPASS\)/,
     ],
     [
       'without a password',
       EX_CONFIG,
-      () => ({ REDIS_URL: `redis://127.0.0.1:${guarded.port}` }),
+      () => ({ REDIS_URL: `redis://127.0.0.1:${protectedRedis.port}` }),
       /\(REDIS_URL\) refuses the user or the password \(NOAUTH\)/,
     ],
     [
       'on a cluster without a password',
       EX_CONFIG,
-      () => ({ REDIS_CLUSTER: `127.0.0.1:${guarded.port}` }),
+      () => ({ REDIS_CLUSTER: `127.0.0.1:${protectedRedis.port}` }),
       /\(REDIS_CLUSTER\) refuses the user or the password \(NOAUTH\)/,
     ],
     [
@@ -89,19 +100,19 @@ describe.concurrent('a start', () => {
     [
       'with TLS at a port without it',
       EX_CONFIG,
-      () => ({ REDIS_URL: `rediss://127.0.0.1:${open.port}` }),
+      () => ({ REDIS_URL: `rediss://127.0.0.1:${unprotectedRedis.port}` }),
       /\(REDIS_URL\) does not speak TLS\. Write redis:/,
     ],
     [
       'with a single server as a cluster',
       EX_CONFIG,
-      () => ({ REDIS_CLUSTER: `127.0.0.1:${open.port}` }),
+      () => ({ REDIS_CLUSTER: `127.0.0.1:${unprotectedRedis.port}` }),
       /\(REDIS_CLUSTER\) is not a cluster\. Set REDIS_URL/,
     ],
     [
       'with a node of a cluster as a single server',
       EX_CONFIG,
-      () => ({ REDIS_URL: `redis://127.0.0.1:${node.port}` }),
+      () => ({ REDIS_URL: `redis://127.0.0.1:${clusterNode.port}` }),
       /is a node of a cluster\. Set REDIS_CLUSTER/,
     ],
     [
@@ -119,7 +130,7 @@ describe.concurrent('a start', () => {
     [
       'R127 with a database that Redis does not have',
       EX_CONFIG,
-      () => ({ REDIS_URL: `redis://127.0.0.1:${open.port}/99` }),
+      () => ({ REDIS_URL: `redis://127.0.0.1:${unprotectedRedis.port}/99` }),
       /\(REDIS_URL\) has no database with that number\. Correct REDIS_URL/,
     ],
     [
@@ -131,7 +142,7 @@ describe.concurrent('a start', () => {
     [
       'with a server as a sentinel',
       EX_CONFIG,
-      () => ({ REDIS_SENTINELS: `127.0.0.1:${open.port}`, REDIS_SENTINEL_NAME: 'gatehouse' }),
+      () => ({ REDIS_SENTINELS: `127.0.0.1:${unprotectedRedis.port}`, REDIS_SENTINEL_NAME: 'gatehouse' }),
       /\(REDIS_SENTINELS\) is not a sentinel/,
     ],
     [
@@ -149,9 +160,9 @@ describe.concurrent('a start', () => {
   ];
 
   // An abandoned TLS connection may report an alert later, which could end a process that keeps running.
-  const endsItsProcess = ([name]: (typeof cases)[number]) => /TLS|CA/.test(name);
+  const mayEndItsProcess = ([name]: (typeof cases)[number]) => /TLS|CA/.test(name);
 
-  test.for(cases.filter((row) => !endsItsProcess(row)))(
+  test.for(cases.filter((row) => !mayEndItsProcess(row)))(
     '%s is refused with status %i and its reason',
     async ([, status, env, message], context) => {
       skipWithout(context, missingRedis);
@@ -165,7 +176,7 @@ describe.concurrent('a start', () => {
   );
 
   const oneOfEach = [EX_CONFIG, 1].flatMap((code) => cases.filter(([, status]) => status === code).slice(0, 1));
-  test.for([...oneOfEach, ...cases.filter(endsItsProcess)])(
+  test.for([...oneOfEach, ...cases.filter(mayEndItsProcess)])(
     '%s ends its process with %i and reports the same',
     async ([, status, env, message], context) => {
       skipWithout(context, missingRedis);

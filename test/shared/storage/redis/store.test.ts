@@ -9,13 +9,13 @@ import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../
 import { storeContract } from '../../../support/store-contract.ts';
 import { until } from '../../../support/until.ts';
 
-const shared = process.env.REDIS_TEST_URL;
-const missing = shared === undefined ? missingRedis : undefined;
+const givenUrl = process.env.REDIS_TEST_URL;
+const missing = givenUrl === undefined ? missingRedis : undefined;
 let server: RedisServer | undefined;
-let url = shared ?? '';
+let url = givenUrl ?? '';
 
 beforeAll(async () => {
-  if (shared !== undefined || missing !== undefined) return;
+  if (givenUrl !== undefined || missing !== undefined) return;
   server = await startRedis(IN_MEMORY);
   url = server.url;
 });
@@ -44,12 +44,12 @@ test('all reads of one turn are sent as one command, and each returns its own re
   try {
     await store.write([{ put: 'one:{a}', value: 'of a' }]);
     await store.write([{ put: 'one:{b}', value: 'of b' }]);
-    const before = await countReads();
+    const readsBefore = await countReads();
     const values = await Promise.all(
       ['one:{b}', 'one:{nobody}', 'one:{a}', 'one:{b}'].map(async (key) => (await store.get(key))?.value),
     );
     expect(values).toEqual(['of b', undefined, 'of a', 'of b']);
-    expect((await countReads()) - before).toBe(1);
+    expect((await countReads()) - readsBefore).toBe(1);
 
     // A read sees a write that was sent earlier in the same turn.
     const written = store.write([{ put: 'one:{a}', value: 'newer' }]);

@@ -69,8 +69,19 @@ test('rediss:// uses TLS and the credentials of the URL', async (context) => {
   const key = join(server.directory, 'key.pem');
   const certificate = join(server.directory, 'certificate.pem');
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-days', '2'];
-  const make = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', certificate, ...subject];
-  execFileSync('openssl', make, { stdio: 'pipe' });
+  const opensslArguments = [
+    'req',
+    '-x509',
+    '-newkey',
+    'rsa:2048',
+    '-nodes',
+    '-keyout',
+    key,
+    '-out',
+    certificate,
+    ...subject,
+  ];
+  execFileSync('openssl', opensslArguments, { stdio: 'pipe' });
   await server.kill();
   const tls = ['--tls-port', String(tlsPort), '--tls-cert-file', certificate, '--tls-key-file', key];
   await server.start([...tls, '--tls-auth-clients', 'no', '--user', 'app', 'on', '>pa:ss', '~*', '&*', '+@all']);

@@ -76,7 +76,7 @@ const behindSentinel = (scheme = '') => ({
 });
 
 /** Starts with the settings in `.env`. */
-async function startsWith(env: Record<string, string>): Promise<void> {
+async function startWith(env: Record<string, string>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-trust-'));
   const lines = Object.entries(await settings(env)).map(([name, value]) => `${name}=${value}\n`);
   writeFileSync(join(folder, '.env'), lines.join(''));
@@ -92,11 +92,11 @@ async function startsWith(env: Record<string, string>): Promise<void> {
 }
 
 test('CA_FILE, REDIS_CERT_FILE and REDIS_KEY_FILE in .env connect to a Redis that requires client certificates', () =>
-  startsWith(overTls()));
+  startWith(overTls()));
 
 test('sentinels get their own password, and a user name if one is set', async () => {
-  await startsWith(behindSentinel());
-  await startsWith({ ...behindSentinel(), REDIS_SENTINEL_USERNAME: 'gatehouse' });
+  await startWith(behindSentinel());
+  await startWith({ ...behindSentinel(), REDIS_SENTINEL_USERNAME: 'gatehouse' });
 });
 
 describe.concurrent('a start is refused', () => {

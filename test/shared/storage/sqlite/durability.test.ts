@@ -51,11 +51,11 @@ describe('the store', () => {
   const levelOf = async (write: () => Promise<unknown>): Promise<string> => {
     const levels: string[] = [];
     const [durable, relaxed] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
-    for (const before of [
+    for (const earlierKeys of [
       [durable, relaxed],
       [relaxed, durable],
     ]) {
-      for (const put of before) await store.write([{ put, value: 'x' }]);
+      for (const put of earlierKeys) await store.write([{ put, value: 'x' }]);
       const flushesBefore = flushes;
       await write();
       levels.push(flushes > flushesBefore ? 'FULL' : 'NORMAL');

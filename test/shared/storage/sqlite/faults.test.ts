@@ -61,8 +61,8 @@ async function createAndClose(): Promise<void> {
 test('a stall of this process fails no write that the database would accept', async () => {
   const store = await open({ deadlineMilliseconds: 50 });
   const written = store.write([{ put: 'a', value: '1' }]);
-  const until = performance.now() + 150;
-  while (performance.now() < until);
+  const stallEnd = performance.now() + 150;
+  while (performance.now() < stallEnd);
   expect(await written).toBeDefined();
 });
 
@@ -83,7 +83,7 @@ describe('a locked database', () => {
     await store.write([{ put: 'a', value: '1' }]);
     await lock();
     const loop = performance.eventLoopUtilization();
-    const [startedAt, own] = [performance.now(), startStopwatch()];
+    const [startedAt, startedStopwatch] = [performance.now(), startStopwatch()];
     const results = Promise.allSettled(
       Array.from({ length: 200 }, (_, n) => store.write([{ put: `b${n}`, value: '2' }])),
     );
@@ -93,12 +93,12 @@ describe('a locked database', () => {
       expect(result).toMatchObject({ reason: { code: 'storage_unavailable', status: 503, retryAfterSeconds: 1 } });
     }
     const { active } = performance.eventLoopUtilization(loop);
-    const [elapsed, took] = [performance.now() - startedAt, own()];
+    const [elapsed, ownMilliseconds] = [performance.now() - startedAt, startedStopwatch()];
     expect(elapsed).toBeGreaterThanOrEqual(395);
-    expect(took).toBeLessThan(800);
+    expect(ownMilliseconds).toBeLessThan(800);
     // Without pauses between the attempts the loop would never be idle. It also counts as active while other processes
     // have the processor.
-    expect((active - (elapsed - took)) / took).toBeLessThan(0.8);
+    expect((active - (elapsed - ownMilliseconds)) / ownMilliseconds).toBeLessThan(0.8);
     await expect(store.ready()).rejects.toMatchObject({ code: 'storage_unavailable' });
   });
 
@@ -363,8 +363,12 @@ describe('faults are classified by their code:', () => {
         return error;
       }
     };
-    const full = thrownBy('INSERT INTO t VALUES (zeroblob(100000))');
-    expect(toStoreError(full)).toMatchObject({ code: 'storage_unavailable', cause: full, retryAfterSeconds: 30 });
+    const fullError = thrownBy('INSERT INTO t VALUES (zeroblob(100000))');
+    expect(toStoreError(fullError)).toMatchObject({
+      code: 'storage_unavailable',
+      cause: fullError,
+      retryAfterSeconds: 30,
+    });
 
     for (const mistake of [
       thrownBy('SELEC'),
@@ -392,13 +396,13 @@ describe('faults are classified by their code:', () => {
 
 test('a mistake in one write undoes only that write', async () => {
   const store = await open();
-  const bad = store.write([
+  const invalidWrite = store.write([
     { put: 'a:{t}', value: 'must not stay' },
     { index: 'i:{t}', add: 'm', score: Number.NaN },
   ]);
-  const good = store.write([{ put: 'b', value: 'stays' }]);
-  await expect(bad).rejects.toBeInstanceOf(TypeError);
-  expect(await good).toBeDefined();
+  const validWrite = store.write([{ put: 'b', value: 'stays' }]);
+  await expect(invalidWrite).rejects.toBeInstanceOf(TypeError);
+  expect(await validWrite).toBeDefined();
   expect(await store.get('a:{t}')).toBeUndefined();
   expect((await store.get('b'))?.value).toBe('stays');
 });

@@ -28,7 +28,7 @@ afterEach(() => {
 });
 
 /** The flushes under way, which the test ends. */
-function pendingFlushes() {
+function createHeldFlushes() {
   const pending: PromiseWithResolvers<void>[] = [];
   const sync = () => {
     const flush = Promise.withResolvers<void>();
@@ -96,7 +96,7 @@ test('R51: a write is acknowledged only after a flush that began after its commi
 });
 
 test('R51: transactions continue during a flush, and share the next flush', async () => {
-  const { pending, flush } = pendingFlushes();
+  const { pending, flush } = createHeldFlushes();
   const writer = createSqliteWriter(database, RETRY, { flush });
   const acknowledged: string[] = [];
   const write = async (name: string, relaxed = false) => {
@@ -135,8 +135,14 @@ describe('a flush that fails', () => {
         if (isCheckpointAllowed) checkpoints.consider();
       },
     });
-    const failed = vi.fn();
-    const checkpoints = createCheckpoints({ file, database, writer, flush, observer: { checkpointFailed: failed } });
+    const checkpointFailed = vi.fn();
+    const checkpoints = createCheckpoints({
+      file,
+      database,
+      writer,
+      flush,
+      observer: { checkpointFailed: checkpointFailed },
+    });
     onTestFinished(() => checkpoints.close());
     const put = () => writer.run(() => database.exec('UPDATE probe SET filler = randomblob(16)'));
     await expect(put()).rejects.toMatchObject(unavailableBy(/A flush of .*some\.sqlite-wal failed/));
@@ -148,7 +154,7 @@ describe('a flush that fails', () => {
 
     isCheckpointAllowed = true;
     const generation = () => database.prepare('SELECT hex(generation) AS generation FROM log_state').get()?.generation;
-    const before = generation();
+    const generationBefore = generation();
     await expect
       .poll(() =>
         put().then(
@@ -157,9 +163,9 @@ describe('a flush that fails', () => {
         ),
       )
       .toBe('written');
-    expect(generation()).not.toBe(before);
+    expect(generation()).not.toBe(generationBefore);
     expect(sync).toHaveBeenCalledTimes(2);
-    expect(failed).not.toHaveBeenCalled();
+    expect(checkpointFailed).not.toHaveBeenCalled();
 
     await writer.close();
   });
@@ -192,11 +198,11 @@ describe('a slow flush', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
   afterEach(() => void vi.useRealTimers());
 
-  const waiter = (isProbe = false): FlushWaiter => ({ done: vi.fn(), fail: vi.fn(), isProbe });
+  const newWaiter = (isProbe = false): FlushWaiter => ({ done: vi.fn(), fail: vi.fn(), isProbe });
 
   test('R124 fails the probe after 2 s, with the file and the time, and writes only after 10 s', async () => {
-    const { pending, flush } = pendingFlushes();
-    const [write, probe] = [waiter(), waiter(true)];
+    const { pending, flush } = createHeldFlushes();
+    const [write, probe] = [newWaiter(), newWaiter(true)];
     flush.wait(write);
     flush.wait(probe);
     await vi.advanceTimersByTimeAsync(1_900);
@@ -214,14 +220,14 @@ describe('a slow flush', () => {
     await vi.advanceTimersByTimeAsync(200);
     expect(write.fail).toHaveBeenCalledWith(expect.objectContaining(unavailableBy(/10000 ms/)));
 
-    const late = waiter();
+    const late = newWaiter();
     flush.wait(late);
     expect(late.fail).toHaveBeenCalled();
 
     // If the flush ends later, writes are accepted again.
     pending[0]?.resolve();
     await flush.idle();
-    const next = waiter();
+    const next = newWaiter();
     flush.wait(next);
     pending[1]?.resolve();
     await flush.idle();
@@ -229,10 +235,10 @@ describe('a slow flush', () => {
   });
 
   test('R124 allows each write 10 s and each probe 2 s from its own start, even over several flushes', async () => {
-    const { pending, flush } = pendingFlushes();
-    flush.wait(waiter());
+    const { pending, flush } = createHeldFlushes();
+    flush.wait(newWaiter());
     await vi.advanceTimersByTimeAsync(1_000);
-    const [write, probe, late] = [waiter(), waiter(true), waiter()];
+    const [write, probe, late] = [newWaiter(), newWaiter(true), newWaiter()];
     flush.wait(write);
     await vi.advanceTimersByTimeAsync(7_000);
     flush.wait(probe);
@@ -266,7 +272,7 @@ describe('a slow flush', () => {
     const sync = () => new Promise<void>((resolve) => setTimeout(resolve, 700));
     const flush = createLogFlush({ file: FILE, sync, observer });
     for (let n = 0; n < 90; n += 1) {
-      flush.wait(waiter());
+      flush.wait(newWaiter());
       await vi.advanceTimersByTimeAsync(700);
     }
     expect(observer.flushedSlowly.mock.calls).toEqual([

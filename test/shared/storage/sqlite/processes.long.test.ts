@@ -54,10 +54,10 @@ test.each([
   const rows = database.prepare('SELECT process FROM turns ORDER BY number').all();
   const turns = rows.map(({ process }) => process).join('');
   // Before the second process starts and after the first one ends, only one process writes.
-  const together = turns.replace(/^(.)\1*/, '').replace(/(.)\1*$/, '');
-  expect(together.length, turns).toBeGreaterThan(10);
+  const sharedTurns = turns.replace(/^(.)\1*/, '').replace(/(.)\1*$/, '');
+  expect(sharedTurns.length, turns).toBeGreaterThan(10);
 
-  const longestRun = Math.max(...[...together.matchAll(/A+|B+/g)].map(([run]) => run.length));
+  const longestRun = Math.max(...[...sharedTurns.matchAll(/A+|B+/g)].map(([run]) => run.length));
   expect(longestRun, turns).toBeLessThanOrEqual(disk.maxRun);
 });
 

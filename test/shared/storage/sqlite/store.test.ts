@@ -52,23 +52,24 @@ test('loading an item of a copy costs about the same in a large batch as in a sm
       loaded += 1;
       return { index, member: randomUUID(), score: loaded };
     });
-    const before = process.threadCpuUsage();
+    const usageBefore = process.threadCpuUsage();
     // Other writes happen at the same time, like the renewals of a lease.
     const count = () => store.increment('calls', 1, { lifetimeSeconds: 60 });
     for (let start = 0; start < items.length; start += batchSize)
       await Promise.all([count(), store.load(items.slice(start, start + batchSize)), count(), count()]);
-    const { user, system } = process.threadCpuUsage(before);
+    const { user, system } = process.threadCpuUsage(usageBefore);
     return user + system;
   };
   try {
-    let [small, large] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    let cheapestSmallBatch = Number.POSITIVE_INFINITY;
+    let cheapestLargeBatch = Number.POSITIVE_INFINITY;
     // The sizes alternate, so that other load on the machine affects both.
     for (let round = 0; round < 3; round += 1) {
-      small = Math.min(small, await costOf(200));
-      large = Math.min(large, await costOf(3_000));
+      cheapestSmallBatch = Math.min(cheapestSmallBatch, await costOf(200));
+      cheapestLargeBatch = Math.min(cheapestLargeBatch, await costOf(3_000));
     }
     // With a savepoint around the load, the large batch would cost many times as much.
-    expect(large).toBeLessThan(2.5 * small);
+    expect(cheapestLargeBatch).toBeLessThan(2.5 * cheapestSmallBatch);
   } finally {
     await store.close();
     await rm(directory, { recursive: true });
