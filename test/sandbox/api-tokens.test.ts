@@ -18,7 +18,7 @@ describe('API tokens', () => {
     const clock = { ms: 1_000 };
     const tokens = createApiTokens({ now: () => clock.ms });
     const { apiToken, token } = tokens.create({ ...newToken, expiresAtMs: 5_000 });
-    const lasting = tokens.create(newToken);
+    const tokenWithoutExpiry = tokens.create(newToken);
     expect(tokens.byId(apiToken.id)?.lastUsedAtMs).toBeUndefined();
 
     clock.ms = 4_999;
@@ -27,11 +27,11 @@ describe('API tokens', () => {
 
     clock.ms = 5_000;
     expect(tokens.use(token)).toBeUndefined();
-    expect(tokens.use(lasting.token)?.id).toBe(lasting.apiToken.id);
+    expect(tokens.use(tokenWithoutExpiry.token)?.id).toBe(tokenWithoutExpiry.apiToken.id);
 
-    tokens.revoke(lasting.apiToken.id);
-    expect(tokens.use(lasting.token)).toBeUndefined();
-    expect(tokens.byId(lasting.apiToken.id)?.revokedAtMs).toBe(5_000);
+    tokens.revoke(tokenWithoutExpiry.apiToken.id);
+    expect(tokens.use(tokenWithoutExpiry.token)).toBeUndefined();
+    expect(tokens.byId(tokenWithoutExpiry.apiToken.id)?.revokedAtMs).toBe(5_000);
   });
 });
 

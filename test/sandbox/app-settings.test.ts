@@ -34,19 +34,19 @@ async function signIn(clientId: string) {
     oidc.ClientSecretBasic(CLIENT.clientSecret),
   );
   oidc.allowInsecureRequests(config);
-  const tokens = await client.signIn({ browser, as: config });
+  const tokens = await client.signIn({ browser, appConfig: config });
   const refresh = (token = '') => oidc.refreshTokenGrant(config, token);
   return { tokens, refresh };
 }
 
-const refused = { error: 'invalid_grant' };
+const INVALID_GRANT = { error: 'invalid_grant' };
 
 describe('an app', () => {
   it('with rotation loses its grant when a refresh token is used twice', async () => {
     const { tokens, refresh } = await signIn('rotating');
     const renewed = await refresh(tokens.refresh_token);
-    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
-    await expect(refresh(renewed.refresh_token)).rejects.toMatchObject(refused);
+    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(INVALID_GRANT);
+    await expect(refresh(renewed.refresh_token)).rejects.toMatchObject(INVALID_GRANT);
   });
 
   it('with grace may use the old refresh token again for the grace period', async () => {
@@ -55,7 +55,7 @@ describe('an app', () => {
     expect((await refresh(tokens.refresh_token)).refresh_token).not.toBe(renewed.refresh_token);
 
     advanceClock(21);
-    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
+    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(INVALID_GRANT);
   });
 
   it('with a reusable refresh token keeps it while it is used', async () => {
@@ -65,13 +65,13 @@ describe('an app', () => {
       expect((await refresh(tokens.refresh_token)).refresh_token).toBe(tokens.refresh_token);
     }
     advanceClock(101);
-    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
+    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(INVALID_GRANT);
   });
 
   it('loses a refresh token that was idle too long', async () => {
     const { tokens, refresh } = await signIn('idle');
     advanceClock(11);
-    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
+    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(INVALID_GRANT);
   });
 
   it.each(['ended', 'ended reusable'])(
@@ -80,9 +80,9 @@ describe('an app', () => {
       const { tokens, refresh } = await signIn(clientId);
       const renewed = await refresh(tokens.refresh_token);
       advanceClock(1);
-      const last = (await refresh(renewed.refresh_token)).refresh_token;
+      const lastRefreshToken = (await refresh(renewed.refresh_token)).refresh_token;
       advanceClock(ENDED_SECONDS);
-      await expect(refresh(last)).rejects.toMatchObject(refused);
+      await expect(refresh(lastRefreshToken)).rejects.toMatchObject(INVALID_GRANT);
     },
   );
 
@@ -90,9 +90,9 @@ describe('an app', () => {
     const { tokens, refresh } = await signIn('odd');
     expect(tokens.expires_in).toBeUndefined();
 
-    const started = performance.now();
+    const startedAt = performance.now();
     const renewed = await refresh(tokens.refresh_token);
-    expect(performance.now() - started).toBeGreaterThan(140);
+    expect(performance.now() - startedAt).toBeGreaterThan(140);
     expect([renewed.expires_in, (await client.thread(renewed.access_token)).status]).toEqual([undefined, 200]);
 
     advanceClock(31);

@@ -9,7 +9,7 @@ import { CLIENT, createBrowser, type ForeignClient, openConsole, startForeignCli
 let client: ForeignClient;
 let logoutTokens: string[] = [];
 let responseStatus = 200;
-const app = createServer(async (req, res) => {
+const appServer = createServer(async (req, res) => {
   const chunks: Buffer[] = [];
   for await (const chunk of req) chunks.push(chunk as Buffer);
   logoutTokens.push(new URLSearchParams(Buffer.concat(chunks).toString()).get('logout_token') ?? '');
@@ -17,8 +17,8 @@ const app = createServer(async (req, res) => {
 });
 
 beforeAll(async () => {
-  await new Promise<void>((resolve) => app.listen(0, '127.0.0.1', resolve));
-  const backchannelLogoutUri = `http://127.0.0.1:${(app.address() as AddressInfo).port}/logout`;
+  await new Promise<void>((resolve) => appServer.listen(0, '127.0.0.1', resolve));
+  const backchannelLogoutUri = `http://127.0.0.1:${(appServer.address() as AddressInfo).port}/logout`;
   client = await startForeignClient({ clients: [{ ...CLIENT, backchannelLogoutUri }], maxApprovals: 2 });
 });
 beforeEach(() => {
@@ -27,7 +27,7 @@ beforeEach(() => {
 });
 afterAll(async () => {
   await client.sandbox.close();
-  app.close();
+  appServer.close();
 });
 
 describe('apps you allowed', () => {
@@ -39,28 +39,28 @@ describe('apps you allowed', () => {
     expect(page.body).toContain('Read your documents, spreadsheets and chats');
     expect(page.body).not.toContain('the pages of this sandbox');
 
-    const after = await browser.submit(page, {}, { button: 'Revoke access' });
-    expect(after.body).toContain('No apps yet');
+    const pageAfterRevocation = await browser.submit(page, {}, { button: 'Revoke access' });
+    expect(pageAfterRevocation.body).toContain('No apps yet');
     expect((await client.thread(tokens.access_token)).status).toBe(401);
     await expect(oidc.refreshTokenGrant(client.config, tokens.refresh_token ?? '')).rejects.toMatchObject({
       error: 'invalid_grant',
     });
 
-    const again = await browser.get((await client.begin('openid', { prompt: '' })).url.replace(/&?prompt=/, ''));
-    expect(again.body).toContain('Allow Foreign client?');
+    const consentPage = await browser.get((await client.begin('openid', { prompt: '' })).url.replace(/&?prompt=/, ''));
+    expect(consentPage.body).toContain('Allow Foreign client?');
   });
 
   it('requires sign-in, and refuses a form without the CSRF token', async () => {
     const url = `${client.sandbox.issuer}/account`;
     expect((await createBrowser().get(url)).body).toContain('name="password"');
 
-    const other = createBrowser();
+    const otherBrowser = createBrowser();
     const { access_token } = await client.signIn({ login: 'second@example.test' });
-    await client.signIn({ browser: other });
+    await client.signIn({ browser: otherBrowser });
     const forged = new URLSearchParams({ app: CLIENT.clientId });
-    expect((await other.request(`${url}/revoke`, { method: 'POST', body: forged })).status).toBe(403);
+    expect((await otherBrowser.request(`${url}/revoke`, { method: 'POST', body: forged })).status).toBe(403);
 
-    await other.submit(await other.get(url), {}, { button: 'Revoke access' });
+    await otherBrowser.submit(await otherBrowser.get(url), {}, { button: 'Revoke access' });
     expect((await client.thread(access_token)).status).toBe(200);
   });
 
@@ -75,7 +75,7 @@ describe('apps you allowed', () => {
 });
 
 describe('back-channel logout', () => {
-  const verified = (token = '') =>
+  const verifyLogoutToken = (token = '') =>
     jwtVerify(token, createRemoteJWKSet(new URL(`${client.sandbox.issuer}/jwks`)), {
       issuer: client.sandbox.issuer,
       audience: CLIENT.clientId,
@@ -88,7 +88,7 @@ describe('back-channel logout', () => {
     await browser.submit(await browser.get(`${client.sandbox.issuer}/sign-out`), {}, { button: 'Sign out' });
     expect(logoutTokens).toHaveLength(1);
 
-    const { payload } = await verified(logoutTokens[0]);
+    const { payload } = await verifyLogoutToken(logoutTokens[0]);
     expect(payload).toMatchObject({
       sub: 'sbx-00u1',
       sid: tokens.claims()?.sid,
@@ -105,7 +105,7 @@ describe('back-channel logout', () => {
     const admin = await openConsole(client);
     await admin.browser.submit(await admin.open('/users/sbx-00u1'), {}, { button: 'Sign out everywhere' });
     expect(logoutTokens.length).toBeGreaterThan(0);
-    expect((await verified(logoutTokens.at(-1))).payload.sub).toBe('sbx-00u1');
+    expect((await verifyLogoutToken(logoutTokens.at(-1))).payload.sub).toBe('sbx-00u1');
     expect((await browser.get((await client.begin()).url)).body).toContain('name="password"');
     expect(client.failures.splice(0).length).toBe(logoutTokens.length);
   });

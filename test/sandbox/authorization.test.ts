@@ -8,21 +8,21 @@ import { createProofCheck } from '../../src/sandbox/dpop-proof.ts';
 import { readSeed } from '../../src/sandbox/seed.ts';
 import { createBrowser, type ForeignClient, openConsole, startForeignClient } from './foreign-client.ts';
 
-const token = (name: string) => `sbxt_${name.padEnd(40, '0')}`;
+const apiToken = (name: string) => `sbxt_${name.padEnd(40, '0')}`;
 
 const SEED = {
   users: [{ login: 'robot@example.test', name: 'Report robot', kind: 'service' }],
   tokens: [
-    { name: 'reader', user: 'robot@example.test', scopes: ['platform_read_only'], token: token('reader') },
-    { name: 'full', user: 'robot@example.test', scopes: ['platform_full_access'], token: token('full') },
+    { name: 'reader', user: 'robot@example.test', scopes: ['platform_read_only'], token: apiToken('reader') },
+    { name: 'full', user: 'robot@example.test', scopes: ['platform_full_access'], token: apiToken('full') },
     {
       name: 'ended',
       user: 'robot@example.test',
       scopes: ['platform_read_only'],
       expiresAt: '2020-01-01T00:00:00Z',
-      token: token('ended'),
+      token: apiToken('ended'),
     },
-    { name: 'revoked', user: 'robot@example.test', scopes: ['platform_full_access'], token: token('revoked') },
+    { name: 'revoked', user: 'robot@example.test', scopes: ['platform_full_access'], token: apiToken('revoked') },
   ],
   threads: [
     {
@@ -38,7 +38,7 @@ const SEED = {
 
 let client: ForeignClient;
 let accessTokens: Record<'read' | 'full' | 'none', string>;
-let foreign: string;
+let foreignToken: string;
 
 beforeAll(async () => {
   const { seed } = readSeed(JSON.stringify(SEED));
@@ -53,7 +53,7 @@ beforeAll(async () => {
   };
   accessTokens.none = (await client.signIn({ scope: 'openid profile' })).access_token;
   const other = await startForeignClient();
-  foreign = (await other.signIn()).access_token;
+  foreignToken = (await other.signIn()).access_token;
   await other.sandbox.close();
   const admin = await openConsole(client);
   const list = await admin.open('/tokens');
@@ -79,7 +79,7 @@ describe('scopes', () => {
   const READ = ['/1/threads/current', '/1/threads/recent', '/1/users/current'];
 
   it.each(READ)('GET %s accepts either scope and either kind of token, and refuses others', async (path) => {
-    for (const good of [accessTokens.read, accessTokens.full, token('reader'), token('full')]) {
+    for (const good of [accessTokens.read, accessTokens.full, apiToken('reader'), apiToken('full')]) {
       expect((await call(path, good)).status).toBe(200);
     }
     const refused = await call(path, accessTokens.none);
@@ -91,39 +91,39 @@ describe('scopes', () => {
   });
 
   it('creating a document requires full access', async () => {
-    for (const reader of [accessTokens.read, token('reader')]) {
+    for (const reader of [accessTokens.read, apiToken('reader')]) {
       const refused = await newDocument(reader);
       expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
         403,
         'Bearer error="insufficient_scope", scope="platform_full_access"',
       ]);
     }
-    for (const writer of [accessTokens.full, token('full')]) {
+    for (const writer of [accessTokens.full, apiToken('full')]) {
       const created = (await (await newDocument(writer)).json()) as { thread: { id: string; title: string } };
       expect(created.thread.title).toBe('Made');
       expect((await call(`/1/threads/${created.thread.id}`, writer)).status).toBe(200);
     }
-    expect((await newDocument(token('full'), { title: '' })).status).toBe(400);
-    expect((await call('/1/threads/new-document', token('full'))).headers.get('allow')).toBe('POST');
+    expect((await newDocument(apiToken('full'), { title: '' })).status).toBe(400);
+    expect((await call('/1/threads/new-document', apiToken('full'))).headers.get('allow')).toBe('POST');
   });
 });
 
 describe('invalid tokens', () => {
   it('all get the same 401 invalid_token', async () => {
     const { refresh_token = '', id_token = '' } = await client.signIn();
-    const bad = {
+    const invalidTokens = {
       unknown: 'unknown',
       malformed: 'two%20words',
       empty: '',
-      foreign,
+      foreign: foreignToken,
       'of the wrong kind (refresh)': refresh_token,
       'of the wrong kind (ID token)': id_token,
-      'API token, revoked': token('revoked'),
-      'API token, expired': token('ended'),
-      'API token, unknown': token('stranger'),
-      'API token, cut': token('reader').slice(0, -1),
+      'API token, revoked': apiToken('revoked'),
+      'API token, expired': apiToken('ended'),
+      'API token, unknown': apiToken('stranger'),
+      'API token, cut': apiToken('reader').slice(0, -1),
     };
-    for (const [kind, value] of Object.entries(bad)) {
+    for (const [kind, value] of Object.entries(invalidTokens)) {
       const response = await call('/1/threads/current', value);
       expect([kind, response.status, response.headers.get('www-authenticate')]).toEqual([
         kind,
@@ -163,9 +163,9 @@ describe('a request', () => {
   it('is authorized before its body is read', async () => {
     for (const [bearer, status] of [
       [undefined, 401],
-      [token('revoked'), 401],
-      [token('reader'), 403],
-      [token('full'), 400],
+      [apiToken('revoked'), 401],
+      [apiToken('reader'), 403],
+      [apiToken('full'), 400],
     ] as const) {
       const headers = { 'content-type': 'application/json' };
       const response = await call('/1/threads/new-document', bearer, { method: 'POST', headers, body: '{' });
@@ -174,13 +174,13 @@ describe('a request', () => {
     }
     const body = JSON.stringify({ title: 'Long', content: 'x'.repeat(300_000) });
     const headers = { 'content-type': 'application/json' };
-    const large = await call('/1/threads/new-document', token('full'), { method: 'POST', headers, body });
+    const large = await call('/1/threads/new-document', apiToken('full'), { method: 'POST', headers, body });
     expect([large.status, await large.json()]).toMatchObject([
       413,
       { error_description: expect.stringMatching('200 kB') },
     ]);
 
-    const path = await call('/1/threads/%E0%A4', token('full'));
+    const path = await call('/1/threads/%E0%A4', apiToken('full'));
     expect([path.status, await path.json()]).toMatchObject([
       400,
       { error_description: expect.stringMatching('address') },
@@ -190,20 +190,23 @@ describe('a request', () => {
   it('with a second token in a form is invalid_request, and a form is not accepted as a document', async () => {
     const post = (bearer: string, fields: Record<string, string>) =>
       call('/1/threads/new-document', bearer, { method: 'POST', body: new URLSearchParams(fields) });
-    for (const bearer of [token('full'), token('reader'), token('revoked')]) {
-      const twice = await post(bearer, { access_token: token('full'), title: 'Made', content: 'Text' });
+    for (const bearer of [apiToken('full'), apiToken('reader'), apiToken('revoked')]) {
+      const twice = await post(bearer, { access_token: apiToken('full'), title: 'Made', content: 'Text' });
       expect([twice.status, twice.headers.get('www-authenticate')]).toEqual([400, 'Bearer error="invalid_request"']);
       expect(await twice.json()).toMatchObject({ error: 'invalid_request' });
     }
-    const form = await post(token('full'), { title: 'Made', content: 'Text' });
+    const form = await post(apiToken('full'), { title: 'Made', content: 'Text' });
     expect([form.status, form.headers.get('www-authenticate')]).toEqual([400, null]);
-    expect((await post(token('revoked'), { title: 'Made' })).status).toBe(401);
-    expect((await post(token('full'), { title: 'x'.repeat(20_000) })).status).toBe(413);
+    expect((await post(apiToken('revoked'), { title: 'Made' })).status).toBe(401);
+    expect((await post(apiToken('full'), { title: 'x'.repeat(20_000) })).status).toBe(413);
   });
 
   it('with a token in two places is invalid_request', async () => {
-    const inUrlToo = await call(`/1/threads/current?access_token=${accessTokens.read}`, accessTokens.read);
-    expect([inUrlToo.status, inUrlToo.headers.get('www-authenticate')]).toEqual([
+    const responseWithTokenInUrl = await call(
+      `/1/threads/current?access_token=${accessTokens.read}`,
+      accessTokens.read,
+    );
+    expect([responseWithTokenInUrl.status, responseWithTokenInUrl.headers.get('www-authenticate')]).toEqual([
       400,
       'Bearer error="invalid_request"',
     ]);
@@ -226,7 +229,7 @@ describe('a request', () => {
 
 describe('documents', () => {
   it('are visible only to users who share them; others get the 404 of an unknown id', async () => {
-    const robot = token('reader');
+    const robot = apiToken('reader');
     expect((await call('/1/threads/SHARED1', robot)).status).toBe(200);
 
     const recent = (await (await call('/1/threads/recent', robot)).json()) as Record<
@@ -275,22 +278,27 @@ describe('a DPoP proof', () => {
       htu: 'https://p.example/1/x',
       ath: createHash('sha256').update('t').digest('base64url'),
     };
-    const claim = { method: 'GET', url: good.htu, token: 't', keyThumbprint: await calculateJwkThumbprint(jwk) };
+    const expectedProof = {
+      method: 'GET',
+      url: good.htu,
+      token: 't',
+      keyThumbprint: await calculateJwkThumbprint(jwk),
+    };
     let proofCount = 0;
     const proof = (changes: JWTPayload = {}, typ = 'dpop+jwt') =>
       new SignJWT({ ...good, jti: `proof-${proofCount++}`, iat: Math.floor(clock.ms / 1000), ...changes })
         .setProtectedHeader({ alg: 'ES256', typ, jwk })
         .sign(privateKey);
     const first = await proof();
-    expect(await isValid({ ...claim, proof: first })).toBe(true);
-    expect(await isValid({ ...claim, proof: first })).toBe(false);
-    expect(await isValid({ ...claim, proof: await proof({ htu: `${good.htu}?a=1` }) })).toBe(true);
+    expect(await isValid({ ...expectedProof, proof: first })).toBe(true);
+    expect(await isValid({ ...expectedProof, proof: first })).toBe(false);
+    expect(await isValid({ ...expectedProof, proof: await proof({ htu: `${good.htu}?a=1` }) })).toBe(true);
 
     for (const changes of [{ htm: 'POST' }, { htu: 'https://p.example/1/y' }, { ath: 'x' }, { iat: 1 }, { jti: '' }]) {
-      expect([changes, await isValid({ ...claim, proof: await proof(changes) })]).toEqual([changes, false]);
+      expect([changes, await isValid({ ...expectedProof, proof: await proof(changes) })]).toEqual([changes, false]);
     }
-    expect(await isValid({ ...claim, proof: await proof({}, 'jwt') })).toBe(false);
-    expect(await isValid({ ...claim, proof: await proof(), keyThumbprint: 'another' })).toBe(false);
-    expect(await isValid({ ...claim, proof: 'no.jwt' })).toBe(false);
+    expect(await isValid({ ...expectedProof, proof: await proof({}, 'jwt') })).toBe(false);
+    expect(await isValid({ ...expectedProof, proof: await proof(), keyThumbprint: 'another' })).toBe(false);
+    expect(await isValid({ ...expectedProof, proof: 'no.jwt' })).toBe(false);
   });
 });

@@ -17,9 +17,9 @@ import {
 } from './foreign-client.ts';
 
 let client: ForeignClient;
-const published: { keys: JWK[] } = { keys: [] };
+const publishedKeys: { keys: JWK[] } = { keys: [] };
 const keyServer = createServer((_req, res) => {
-  res.setHeader('content-type', 'application/json').end(JSON.stringify(published));
+  res.setHeader('content-type', 'application/json').end(JSON.stringify(publishedKeys));
 });
 
 beforeAll(async () => {
@@ -57,7 +57,7 @@ async function signInAndAllow(url: string) {
 }
 
 describe('pushed authorization requests', () => {
-  async function pushed(config: oidc.Configuration) {
+  async function pushRequest(config: oidc.Configuration) {
     const pkceCodeVerifier = oidc.randomPKCECodeVerifier();
     const url = await oidc.buildAuthorizationUrlWithPAR(config, {
       redirect_uri: CALLBACK_URL,
@@ -72,7 +72,7 @@ describe('pushed authorization requests', () => {
 
   it('have only their reference in the URL, and lead to tokens', async () => {
     const config = configOf('pushed');
-    const { url, checks } = await pushed(config);
+    const { url, checks } = await pushRequest(config);
     expect([...url.searchParams.keys()].sort()).toEqual(['client_id', 'request_uri']);
 
     const tokens = await oidc.authorizationCodeGrant(config, new URL((await signInAndAllow(url.href)).url), checks);
@@ -82,7 +82,7 @@ describe('pushed authorization requests', () => {
   it('are required for an app with that setting, and optional for others', async () => {
     const { url } = await beginAs(configOf('pushed'), FULL_SCOPE);
     expect((await createBrowser().get(url)).url).toContain('error=invalid_request');
-    expect((await pushed(client.config)).url.searchParams.get('request_uri')).toBeTruthy();
+    expect((await pushRequest(client.config)).url.searchParams.get('request_uri')).toBeTruthy();
   });
 });
 
@@ -99,9 +99,9 @@ describe('DPoP', () => {
       code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
     });
-    const back = new URL((await signInAndAllow(url.href)).url);
+    const callbackUrl = new URL((await signInAndAllow(url.href)).url);
     const checks = { pkceCodeVerifier: verifier, expectedState: 'the-state' };
-    const tokens = await oidc.authorizationCodeGrant(config, back, checks, undefined, { DPoP });
+    const tokens = await oidc.authorizationCodeGrant(config, callbackUrl, checks, undefined, { DPoP });
     expect(tokens.token_type).toBe('dpop');
 
     const resource = new URL(`${client.sandbox.platformUrl}/1/threads/current`);
@@ -109,8 +109,11 @@ describe('DPoP', () => {
       oidc.fetchProtectedResource(config, token, resource, 'GET', undefined, undefined, { DPoP: proof });
     expect((await read(tokens.access_token)).status).toBe(200);
 
-    const stolen = await client.thread(tokens.access_token);
-    expect([stolen.status, stolen.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
+    const responseWithoutProof = await client.thread(tokens.access_token);
+    expect([responseWithoutProof.status, responseWithoutProof.headers.get('www-authenticate')]).toEqual([
+      401,
+      'Bearer error="invalid_token"',
+    ]);
 
     const otherKey = oidc.getDPoPHandle(config, await oidc.randomDPoPKeyPair());
     const refused = await read(tokens.access_token, otherKey).catch(({ cause }) => cause);
@@ -136,12 +139,12 @@ describe('DPoP', () => {
 
 describe('private_key_jwt', () => {
   const pairs = ['first', 'second'].map((kid) => ({ kid, pair: generateKeyPair('ES256', { extractable: true }) }));
-  const keyed = async (at: number) => {
+  const configWithKey = async (at: number) => {
     const { kid, pair } = pairs[at] as (typeof pairs)[number];
     return configOf('keyed', oidc.PrivateKeyJwt({ key: (await pair).privateKey, kid }));
   };
-  const publish = async (...at: number[]) => {
-    published.keys = await Promise.all(
+  const publishKeys = async (...at: number[]) => {
+    publishedKeys.keys = await Promise.all(
       at.map(async (index) => {
         const { kid, pair } = pairs[index] as (typeof pairs)[number];
         return { ...(await exportJWK((await pair).publicKey)), kid, alg: 'ES256', use: 'sig' };
@@ -150,13 +153,13 @@ describe('private_key_jwt', () => {
   };
 
   it('accepts a key that the app publishes, and refuses any other', async () => {
-    await publish(0);
-    const config = await keyed(0);
-    const tokens = await client.signIn({ as: config });
+    await publishKeys(0);
+    const config = await configWithKey(0);
+    const tokens = await client.signIn({ appConfig: config });
     expect((await client.thread(tokens.access_token)).status).toBe(200);
     expect((await oidc.refreshTokenGrant(config, tokens.refresh_token ?? '')).access_token).toBeTruthy();
 
-    const refused = await oidc.refreshTokenGrant(await keyed(1), 'any').catch((error: unknown) => error);
+    const refused = await oidc.refreshTokenGrant(await configWithKey(1), 'any').catch((error: unknown) => error);
     expect(refused).toMatchObject({ error: 'invalid_client' });
   });
 });

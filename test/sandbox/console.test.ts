@@ -32,15 +32,15 @@ describe('the console', () => {
     const refused = await user.get(`${client.sandbox.issuer}/console/apps`);
     expect([refused.status, refused.body.includes('for administrators')]).toEqual([403, true]);
 
-    const byPassword = createBrowser();
-    await client.signIn({ browser: byPassword, login: 'admin@example.test' });
-    const codePage = await byPassword.get(`${client.sandbox.issuer}/console/apps`);
+    const adminBrowser = createBrowser();
+    await client.signIn({ browser: adminBrowser, login: 'admin@example.test' });
+    const codePage = await adminBrowser.get(`${client.sandbox.issuer}/console/apps`);
     expect(codePage.body).toContain('name="code"');
 
-    const admitted = await byPassword.submit(codePage, {
+    const consolePage = await adminBrowser.submit(codePage, {
       code: client.sandbox.secondFactorCode('admin@example.test') ?? '',
     });
-    expect([new URL(admitted.url).pathname, admitted.status]).toEqual(['/console/apps', 200]);
+    expect([new URL(consolePage.url).pathname, consolePage.status]).toEqual(['/console/apps', 200]);
   });
 
   it('refuses a form with a wrong CSRF token, or without a session', async () => {
@@ -97,7 +97,7 @@ describe('a connected app', () => {
     expect(page.body).toContain(`<code>${token_endpoint}</code>`);
     expect((await admin.browser.get(page.url)).body).not.toContain(secret);
 
-    const attempt = (clientSecret: string) => {
+    const refreshWith = (clientSecret: string) => {
       const config = new oidc.Configuration(
         client.config.serverMetadata(),
         clientId,
@@ -107,15 +107,15 @@ describe('a connected app', () => {
       oidc.allowInsecureRequests(config);
       return oidc.refreshTokenGrant(config, 'unknown').catch(({ error, status }) => error ?? status);
     };
-    expect(await attempt(secret)).toBe('invalid_grant');
+    expect(await refreshWith(secret)).toBe('invalid_grant');
 
-    const renewed = await admin.browser.submit(
+    const pageWithNewSecret = await admin.browser.submit(
       await admin.browser.get(page.url),
       {},
       { button: 'Create a new secret' },
     );
-    expect(await attempt(secret)).toBe(401);
-    expect(await attempt(secretOn(renewed.body) ?? '')).toBe('invalid_grant');
+    expect(await refreshWith(secret)).toBe(401);
+    expect(await refreshWith(secretOn(pageWithNewSecret.body) ?? '')).toBe('invalid_grant');
   });
 
   it('has all faults of its callback URLs next to the field, with the input', async () => {
@@ -146,41 +146,44 @@ describe('a connected app', () => {
     const page = await register({ name: 'Short', accessTokenSeconds: '7' });
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
     const auth = oidc.ClientSecretBasic(secretOn(page.body) ?? '');
-    const as = new oidc.Configuration(client.config.serverMetadata(), clientId, {}, auth);
-    oidc.allowInsecureRequests(as);
+    const appConfig = new oidc.Configuration(client.config.serverMetadata(), clientId, {}, auth);
+    oidc.allowInsecureRequests(appConfig);
     const scope = 'openid platform_read_only offline_access';
-    const tokens = await client.signIn({ as, scope });
+    const tokens = await client.signIn({ appConfig, scope });
     expect([tokens.expires_in, (await client.thread(tokens.access_token)).status]).toEqual([7, 200]);
 
-    const narrowed = await admin.browser.submit(
+    const savedPage = await admin.browser.submit(
       await admin.browser.get(page.url),
       { accessTokenSeconds: '9' },
       { button: 'Save' },
     );
-    expect(narrowed.status).toBe(200);
-    expect((await client.signIn({ as, scope })).expires_in).toBe(9);
+    expect(savedPage.status).toBe(200);
+    expect((await client.signIn({ appConfig, scope })).expires_in).toBe(9);
 
-    await admin.browser.submit(narrowed, {}, { button: 'Remove the app' });
+    await admin.browser.submit(savedPage, {}, { button: 'Remove the app' });
     expect((await client.thread(tokens.access_token)).status).toBe(401);
-    expect((await createBrowser().get((await client.begin(scope, {}, as)).url)).status).toBe(400);
+    expect((await createBrowser().get((await client.begin(scope, {}, appConfig)).url)).status).toBe(400);
   });
 
   it('loses URLs that are cleared in the form, and gets a secret when it no longer uses keys', async () => {
-    const keyed = await register({
+    const pageOfKeyedApp = await register({
       method: 'private_key_jwt',
       jwksUri: 'http://127.0.0.1:9/jwks',
       backchannelLogoutUri: 'http://127.0.0.1:9/logout',
     });
-    expect([secretOn(keyed.body), keyed.body.includes('127.0.0.1:9/logout')]).toEqual([undefined, true]);
+    expect([secretOn(pageOfKeyedApp.body), pageOfKeyedApp.body.includes('127.0.0.1:9/logout')]).toEqual([
+      undefined,
+      true,
+    ]);
 
     const changes = { method: 'client_secret_basic', jwksUri: '', backchannelLogoutUri: '' };
-    const page = await admin.browser.submit(keyed, changes, { button: 'Save' });
+    const page = await admin.browser.submit(pageOfKeyedApp, changes, { button: 'Save' });
     expect(page.body).not.toMatch(/127\.0\.0\.1:9\/(jwks|logout)/);
 
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
-    const as = new oidc.Configuration(client.config.serverMetadata(), clientId, secretOn(page.body));
-    oidc.allowInsecureRequests(as);
-    const { access_token } = await client.signIn({ as, scope: 'openid platform_read_only' });
+    const appConfig = new oidc.Configuration(client.config.serverMetadata(), clientId, secretOn(page.body));
+    oidc.allowInsecureRequests(appConfig);
+    const { access_token } = await client.signIn({ appConfig, scope: 'openid platform_read_only' });
     expect((await client.thread(access_token)).status).toBe(200);
     expect(secretOn((await admin.browser.get(page.url)).body)).toBeUndefined();
   });
@@ -221,12 +224,12 @@ describe('users', () => {
     expect(tokens.claims()).toMatchObject({ name: 'Nia Brandt', groups: ['staff', 'readers'] });
     expect((await client.thread(tokens.access_token)).status).toBe(200);
 
-    const twice = await admin.browser.submit(await admin.open('/users'), {
+    const duplicatePage = await admin.browser.submit(await admin.open('/users'), {
       login: 'nia@example.test',
       name: 'Other',
       password: '',
     });
-    expect([twice.status, twice.body.includes('already has this address')]).toEqual([400, true]);
+    expect([duplicatePage.status, duplicatePage.body.includes('already has this address')]).toEqual([400, true]);
     expect(login.body).toContain('There is no sign-up');
   });
 

@@ -16,12 +16,12 @@ afterEach(() => {
   client.sandbox.requests.reset();
 });
 
-const anyPlatformPath = () => fetch(`${client.sandbox.platformUrl}/1/threads/current`);
+const callPlatform = () => fetch(`${client.sandbox.platformUrl}/1/threads/current`);
 
 describe('faults that replace the response', () => {
   it('send a 500 with HTML', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'error' });
-    const response = await anyPlatformPath();
+    const response = await callPlatform();
     expect([response.status, response.headers.get('content-type')]).toEqual([500, 'text/html']);
   });
 
@@ -34,7 +34,7 @@ describe('faults that replace the response', () => {
 
   it('send random bytes with a JSON content type', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'garbage' });
-    await expect((await anyPlatformPath()).json()).rejects.toThrow();
+    await expect((await callPlatform()).json()).rejects.toThrow();
   });
 
   it('send an endless body byte by byte', async () => {
@@ -52,7 +52,7 @@ describe('faults that replace the response', () => {
 
   it('send a huge body', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'huge' });
-    const response = await anyPlatformPath();
+    const response = await callPlatform();
     let bytes = 0;
     for await (const chunk of response.body ?? []) bytes += (chunk as Uint8Array).length;
     expect(bytes).toBe(200 * 1024 * 1024);
@@ -60,17 +60,17 @@ describe('faults that replace the response', () => {
 
   it('cut the connection before or during the response', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'reset', times: 1 });
-    await expect(anyPlatformPath()).rejects.toThrow('fetch failed');
+    await expect(callPlatform()).rejects.toThrow('fetch failed');
 
     client.sandbox.faults.set({ listener: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
-    const response = await anyPlatformPath();
+    const response = await callPlatform();
     expect(response.status).toBe(200);
     await expect(response.text()).rejects.toThrow('terminated');
   });
 
   it('send a body that is shorter than its Content-Length', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'truncated' });
-    const response = await anyPlatformPath();
+    const response = await callPlatform();
     expect(response.headers.get('content-length')).toBe('4096');
     await expect(response.text()).rejects.toThrow('terminated');
   });
@@ -92,21 +92,21 @@ describe('faults that replace the response', () => {
 describe('faults that change a response', () => {
   it('delay it, or hold it until a promise settles', async () => {
     client.sandbox.faults.set({ listener: 'platform', kind: 'slow', ms: 150, times: 1 });
-    const started = performance.now();
-    expect((await anyPlatformPath()).status).toBe(401);
-    expect(performance.now() - started).toBeGreaterThan(140);
+    const startedAt = performance.now();
+    expect((await callPlatform()).status).toBe(401);
+    expect(performance.now() - startedAt).toBeGreaterThan(140);
 
-    const gate = Promise.withResolvers<void>();
-    client.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: gate.promise });
+    const release = Promise.withResolvers<void>();
+    client.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: release.promise });
     let hasResponse = false;
-    const pending = anyPlatformPath().then((response) => {
+    const pending = callPlatform().then((response) => {
       hasResponse = true;
       return response.status;
     });
     await expect.poll(() => client.sandbox.requests.count('GET /1/threads/current')).toBe(2);
     expect(hasResponse).toBe(false);
 
-    gate.resolve();
+    release.resolve();
     expect(await pending).toBe(401);
   });
 
@@ -149,9 +149,9 @@ describe('faults that change a response', () => {
     const browser = createBrowser();
     const { url, finish } = await client.begin();
     const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
-    const back = await browser.submit(consent, {}, { button: 'Allow' });
-    expect(new URL(back.url).searchParams.get('iss')).toBe('https://other-issuer.example');
-    await expect(finish(back)).rejects.toMatchObject({ cause: { message: expect.stringContaining('"iss"') } });
+    const callbackPage = await browser.submit(consent, {}, { button: 'Allow' });
+    expect(new URL(callbackPage.url).searchParams.get('iss')).toBe('https://other-issuer.example');
+    await expect(finish(callbackPage)).rejects.toMatchObject({ cause: { message: expect.stringContaining('"iss"') } });
   });
 
   it('name another issuer in a validly signed ID token', async () => {
@@ -180,10 +180,10 @@ describe('the scope of a fault', () => {
     expect(faults.take('bin-lookup-service', 'GET', '/1/threads')).toBeUndefined();
     expect(faults.take('platform', 'GET', '/1/threads/current')?.kind).toBe('error');
 
-    const off = faults.set({ listener: 'platform', kind: 'garbage' });
+    const clearFault = faults.set({ listener: 'platform', kind: 'garbage' });
     expect(faults.take('platform', 'GET', '/1/threads')?.kind).toBe('garbage');
 
-    off();
+    clearFault();
     expect(faults.take('platform', 'GET', '/1/threads')?.kind).toBe('error');
     expect(faults.take('platform', 'GET', '/1/threads')).toBeUndefined();
   });
@@ -199,7 +199,7 @@ describe('recorded requests', () => {
   it('count requests by method and path, and record their headers', async () => {
     const headers = { 'X-Probe': 'Seen', cookie: 'a=1', authorization: `Basic ${Buffer.from('x').toString('base64')}` };
     await fetch(`${client.sandbox.platformUrl}/1/threads/current?q=1`, { headers });
-    await anyPlatformPath();
+    await callPlatform();
     const { requests } = client.sandbox;
     expect(requests.count('GET /1/threads/current')).toBe(2);
     expect(requests.count('GET /1/threads/current', 'bin-lookup-service')).toBe(0);

@@ -40,15 +40,16 @@ export async function startForeignClient(options: Partial<SandboxOptions> = {}) 
     );
   const config = await discover();
 
-  const begin = (scope = FULL_SCOPE, extra: Record<string, string> = {}, as = config) => beginAs(as, scope, extra);
+  const begin = (scope = FULL_SCOPE, extra: Record<string, string> = {}, appConfig = config) =>
+    beginAs(appConfig, scope, extra);
 
   async function signIn({
     browser = createBrowser(),
     login = 'user@example.test',
     scope = FULL_SCOPE,
-    as = config,
+    appConfig = config,
   } = {}) {
-    const { url, finish } = await begin(scope, {}, as);
+    const { url, finish } = await begin(scope, {}, appConfig);
     let page = await browser.get(url);
     if (page.body.includes('name="login"')) page = await browser.submit(page, { login, password: PASSWORD });
     return finish(await browser.submit(page, {}, { button: 'Allow' }));

@@ -13,7 +13,7 @@ let site: TestSite;
 beforeAll(async () => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const client = (id: string, settings: AppOverrides) => ({
+  const clientOf = (id: string, settings: AppOverrides) => ({
     clientId: `test-${id}`,
     clientSecret: CLIENT_SECRET,
     redirectUris: [`${url}/oauth/callback/${id}`],
@@ -24,8 +24,8 @@ beforeAll(async () => {
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')],
     sandbox: {
       clients: [
-        client('platform', { sendExpiresIn: false, accessTokenSeconds: LIFETIME_SECONDS, refreshPolicy: 'reusable' }),
-        client('second', {
+        clientOf('platform', { sendExpiresIn: false, accessTokenSeconds: LIFETIME_SECONDS, refreshPolicy: 'reusable' }),
+        clientOf('second', {
           refreshPolicy: 'grace',
           graceSeconds: 30,
           accessTokenSeconds: LIFETIME_SECONDS,
@@ -49,10 +49,10 @@ describe('Gatehouse', () => {
     const readAll = async () => (await Promise.all(readers.map((read) => read()))).map(({ status }) => status);
     expect(await readAll()).toEqual([200, 200]);
 
-    const before = site.sandbox.requests.count('POST /token');
+    const callsBefore = site.sandbox.requests.count('POST /token');
     advanceClock(LIFETIME_SECONDS + 0.1);
     expect(await readAll()).toEqual([200, 200]);
-    expect(site.sandbox.requests.count('POST /token')).toBeGreaterThanOrEqual(before + 2);
+    expect(site.sandbox.requests.count('POST /token')).toBeGreaterThanOrEqual(callsBefore + 2);
   });
 
   it('treats 503 "Over Rate Limit" as a rate limit', async () => {
@@ -67,29 +67,29 @@ describe('Gatehouse', () => {
 
 describe('Gatehouse with a provider that requires PAR', () => {
   it('uses PAR and DPoP if the app is set to auto, and neither if it is set to off', async () => {
-    const strict = await startSite({
+    const strictSite = await startSite({
       apps: (urls) => [
         sandboxApp(urls, 'platform', { par: 'off', dpop: 'off' }),
         sandboxApp(urls, 'second', { par: 'auto', dpop: 'auto' }),
       ],
     });
     try {
-      strict.sandbox.faults.set({
+      strictSite.sandbox.faults.set({
         listener: 'identity-provider',
         path: '/.well-known/openid-configuration',
         kind: 'rewrite',
         change: (metadata) => ({ ...metadata, require_pushed_authorization_requests: true }),
       });
       const schemeOf = async (app: string) => {
-        const { agent } = await signIn(strict, 'user@example.test', { path: `/sign-in?app=${app}` });
-        expect((await getJson(agent, `${strict.url}/threads/current?app=${app}`)).status).toBe(200);
-        const { authorization = '' } = strict.sandbox.requests.latest('platform').at(-1)?.headers ?? {};
-        return [authorization.split(' ')[0], strict.sandbox.requests.count('POST /par')];
+        const { agent } = await signIn(strictSite, 'user@example.test', { path: `/sign-in?app=${app}` });
+        expect((await getJson(agent, `${strictSite.url}/threads/current?app=${app}`)).status).toBe(200);
+        const { authorization = '' } = strictSite.sandbox.requests.latest('platform').at(-1)?.headers ?? {};
+        return [authorization.split(' ')[0], strictSite.sandbox.requests.count('POST /par')];
       };
       expect(await schemeOf('platform')).toEqual(['Bearer', 0]);
       expect(await schemeOf('second')).toEqual(['DPoP', 1]);
     } finally {
-      await strict.close();
+      await strictSite.close();
     }
   });
 });

@@ -24,13 +24,13 @@ async function expectLabels(page: Page): Promise<void> {
 
 test('every page fits and labels its fields', async () => {
   const page = await openPage({}, FAILED_PAGE);
-  const look = async (name: string) => {
+  const checkPage = async (name: string) => {
     await expectLabels(page);
     await checkOnAllScreens(page, `sandbox-${name}`);
   };
   const visit = async (path: string, name: string) => {
     await page.goto(client.sandbox.issuer + path);
-    await look(name);
+    await checkPage(name);
   };
   const press = (name: string) => navigateBy(page, () => page.getByRole('button', { name, exact: true }).click());
 
@@ -41,43 +41,43 @@ test('every page fits and labels its fields', async () => {
   await page.locator('input[name=login]').fill(ADMIN);
   await page.locator('input[name=password]').fill('wrong');
   await press('Sign in');
-  await look('sign-in-wrong');
+  await checkPage('sign-in-wrong');
   await page.locator('input[name=password]').fill(PASSWORD);
   await press('Sign in');
   await page.locator('input[name=code]').fill('000000');
   await press('Continue');
-  await look('code-wrong');
+  await checkPage('code-wrong');
   await page.locator('input[name=code]').fill(client.sandbox.secondFactorCode(ADMIN) ?? '');
   await press('Continue');
-  await look('console');
+  await checkPage('console');
 
   await visit('/console/apps/new', 'app-new');
   await page.locator('input[name=name]').fill('Board');
   await page.locator('textarea[name=callbackUrls]').fill('http://app.example.com/callback');
   await press('Register');
-  await look('app-fault');
+  await checkPage('app-fault');
   await page.locator('textarea[name=callbackUrls]').fill(`https://app.example.com/${'callback/'.repeat(20)}`);
   await press('Register');
-  await look('app-secret');
+  await checkPage('app-secret');
   await page.locator('select[name=overlap]').selectOption('day');
   await press('Create a new secret');
-  await look('app-old-secret');
+  await checkPage('app-old-secret');
   for (const path of ['apps', 'users', 'users/sbx-00u3', 'tokens', 'registration', 'users/nobody']) {
     await visit(`/console/${path}`, path.replace('/', '-'));
   }
   await visit('/console/tokens', 'tokens');
   await page.locator('input[name=name]').fill('Nightly report');
   await press('Create');
-  await look('token-secret');
+  await checkPage('token-secret');
   const { access_token } = await client.signIn({ login: ADMIN });
   const headers = { authorization: `Bearer ${access_token}` };
   const recent = await (await fetch(`${client.sandbox.platformUrl}/1/threads/recent`, { headers })).json();
   for (const { thread } of Object.values(recent as Record<string, { thread: { link: string; type: string } }>)) {
     await page.goto(thread.link);
-    await look(thread.type);
+    await checkPage(thread.type);
   }
   await visit('/account', 'account');
   await visit('/sign-out', 'sign-out');
   await press('Sign out');
-  await look('signed-out');
+  await checkPage('signed-out');
 });

@@ -54,7 +54,7 @@ async function allow(url: string): Promise<URL> {
 }
 
 /** Runs a program that prints an authorization URL, reads the callback URL and prints its result. */
-async function drive(command: string, args: string[]): Promise<unknown> {
+async function runWithSignIn(command: string, args: string[]): Promise<unknown> {
   const child = killOnExit(
     spawn(command, args, {
       env: { ...process.env, OAUTHLIB_INSECURE_TRANSPORT: '1', AUTHLIB_INSECURE_TRANSPORT: '1' },
@@ -77,7 +77,7 @@ async function drive(command: string, args: string[]): Promise<unknown> {
   return JSON.parse(lines.at(-1) ?? '');
 }
 
-const pythonLacks = (module: string) =>
+const missingPythonModule = (module: string) =>
   run(PYTHON, ['-c', `import ${module}`]).then(
     () => undefined,
     () => `python3-${module.replaceAll('_', '-')}`,
@@ -103,7 +103,7 @@ describe('a confidential client without PKCE', () => {
   });
 
   it('works with requests-oauthlib as its documentation shows', async (context) => {
-    skipWithout(context, await pythonLacks('requests_oauthlib'));
+    skipWithout(context, await missingPythonModule('requests_oauthlib'));
     const { issuer, platformUrl } = client.sandbox;
     const script = `
 import json, sys
@@ -118,11 +118,11 @@ oauth.refresh_token(issuer + '/token', client_id=client_id, client_secret=client
 print(json.dumps([first, oauth.get(platform + '/1/threads/current').status_code, token['scope']]))
 `;
     const args = ['-c', script, CLIENT.clientId, CLIENT.clientSecret, CALLBACK_URL, issuer, platformUrl];
-    expect(await drive(PYTHON, args)).toEqual([200, 200, SCOPE.split(' ')]);
+    expect(await runWithSignIn(PYTHON, args)).toEqual([200, 200, SCOPE.split(' ')]);
   });
 
   it('works with Authlib as its documentation shows', async (context) => {
-    skipWithout(context, await pythonLacks('authlib'));
+    skipWithout(context, await missingPythonModule('authlib'));
     const { issuer, platformUrl } = client.sandbox;
     const script = `
 import json, sys
@@ -137,7 +137,7 @@ client.refresh_token(issuer + '/token', refresh_token=token['refresh_token'])
 print(json.dumps([first, client.get(platform + '/1/threads/current').status_code, token['scope']]))
 `;
     const args = ['-c', script, CLIENT.clientId, CLIENT.clientSecret, CALLBACK_URL, issuer, platformUrl];
-    expect(await drive(PYTHON, args)).toEqual([200, 200, SCOPE]);
+    expect(await runWithSignIn(PYTHON, args)).toEqual([200, 200, SCOPE]);
   });
 });
 
@@ -155,22 +155,22 @@ describe('PKCE', () => {
 
   it('is required of a dynamically registered client only if it is public', async () => {
     const initialAccessToken = 'initial-access-token-of-this-test-1357913579';
-    const other = await startForeignClient({ initialAccessToken });
+    const otherSandbox = await startForeignClient({ initialAccessToken });
     const register = async (method: string) => {
-      const response = await fetch(`${other.sandbox.issuer}/register`, {
+      const response = await fetch(`${otherSandbox.sandbox.issuer}/register`, {
         method: 'POST',
         headers: { authorization: `Bearer ${initialAccessToken}`, 'content-type': 'application/json' },
         body: JSON.stringify({ redirect_uris: [CALLBACK_URL], token_endpoint_auth_method: method }),
       });
       const { client_id = '' } = (await response.json()) as Record<string, string>;
       const params = { response_type: 'code', client_id, redirect_uri: CALLBACK_URL };
-      const page = await createBrowser().get(`${other.sandbox.issuer}/authorize?${new URLSearchParams(params)}`);
+      const page = await createBrowser().get(`${otherSandbox.sandbox.issuer}/authorize?${new URLSearchParams(params)}`);
       return new URL(page.url).searchParams.get('error_description');
     };
     expect(await register('none')).toContain('requires PKCE');
     expect(await register('client_secret_basic')).toBeNull();
 
-    await other.sandbox.close();
+    await otherSandbox.sandbox.close();
   });
 
   it('can be required on the app’s page of the console, which shows the state', async () => {
@@ -189,16 +189,16 @@ describe('PKCE', () => {
 });
 
 describe('the scope of a request', () => {
-  const tokensFor = async (params: Record<string, string>, as: SandboxClient & { clientSecret: string } = CLIENT) => {
-    const back = await allow(urlOf({ client_id: as.clientId, ...params }));
-    const { status, body } = await exchange(back.searchParams.get('code') ?? '', as);
+  const tokensFor = async (params: Record<string, string>, app: SandboxClient & { clientSecret: string } = CLIENT) => {
+    const back = await allow(urlOf({ client_id: app.clientId, ...params }));
+    const { status, body } = await exchange(back.searchParams.get('code') ?? '', app);
     expect(status).toBe(200);
     return body;
   };
-  const exchange = async (code: string, as = CLIENT, extra: Record<string, string> = {}) => {
+  const exchange = async (code: string, app = CLIENT, extra: Record<string, string> = {}) => {
     const response = await fetch(`${client.sandbox.issuer}/token`, {
       method: 'POST',
-      headers: { authorization: `Basic ${btoa(`${as.clientId}:${encodeURIComponent(as.clientSecret)}`)}` },
+      headers: { authorization: `Basic ${btoa(`${app.clientId}:${encodeURIComponent(app.clientSecret)}`)}` },
       body: new URLSearchParams({ grant_type: 'authorization_code', code, redirect_uri: CALLBACK_URL, ...extra }),
     });
     return { status: response.status, body: (await response.json()) as Record<string, string> };
@@ -215,29 +215,31 @@ describe('the scope of a request', () => {
     expect(tokens.scope).toMatch(/^openid /);
     expect(decodeJwt(tokens.id_token ?? '')).toMatchObject({ nonce: 'n-1', auth_time: expect.any(Number) });
 
-    const without = await createBrowser().get(urlOf({ client_id: NARROW.clientId, nonce: 'n-1' }));
-    expect(new URL(without.url).searchParams.get('error_description')).toContain('openid scope must be requested');
+    const pageWithoutOpenid = await createBrowser().get(urlOf({ client_id: NARROW.clientId, nonce: 'n-1' }));
+    expect(new URL(pageWithoutOpenid.url).searchParams.get('error_description')).toContain(
+      'openid scope must be requested',
+    );
   });
 
   it.each([
     [NARROW, {}, SCOPE],
     [CLIENT, { nonce: 'n-1' }, SCOPES.join(' ')],
-  ])('may be left out of a pushed request of %o', async (as, more, scope) => {
+  ])('may be left out of a pushed request of %o', async (app, extraParameters, scope) => {
     const pushed = await fetch(`${client.sandbox.issuer}/par`, {
       method: 'POST',
-      headers: { authorization: `Basic ${btoa(`${as.clientId}:${encodeURIComponent(as.clientSecret)}`)}` },
+      headers: { authorization: `Basic ${btoa(`${app.clientId}:${encodeURIComponent(app.clientSecret)}`)}` },
       body: new URLSearchParams({
         response_type: 'code',
-        client_id: as.clientId,
+        client_id: app.clientId,
         redirect_uri: CALLBACK_URL,
-        ...more,
+        ...extraParameters,
       }),
     });
     const { request_uri = '' } = (await pushed.json()) as Record<string, string>;
     const back = await allow(
-      `${client.sandbox.issuer}/authorize?${new URLSearchParams({ client_id: as.clientId, request_uri })}`,
+      `${client.sandbox.issuer}/authorize?${new URLSearchParams({ client_id: app.clientId, request_uri })}`,
     );
-    expect((await exchange(back.searchParams.get('code') ?? '', as)).body).toMatchObject({
+    expect((await exchange(back.searchParams.get('code') ?? '', app)).body).toMatchObject({
       scope,
       refresh_token: expect.any(String),
     });
@@ -320,7 +322,7 @@ describe('an error', () => {
     ['an unknown code', { code: 'unknown' }, 'authorization code not found'],
     ['another callback URL', { redirect_uri: `${CALLBACK_URL}/` }, 'authorization code redirect_uri mismatch'],
     ['a verifier without a challenge', { code_verifier: 'x'.repeat(43) }, 'unsupported code_challenge_method'],
-  ])('of the token endpoint names %s', async (_case, { secret, ...wrong }: Record<string, string>, reason) => {
+  ])('of the token endpoint names %s', async (_case, { secret, ...changedFields }: Record<string, string>, reason) => {
     const back = await allow(urlOf({ scope: SCOPE }));
     const response = await fetch(`${client.sandbox.issuer}/token`, {
       method: 'POST',
@@ -330,7 +332,7 @@ describe('an error', () => {
         redirect_uri: CALLBACK_URL,
         client_id: CLIENT.clientId,
         client_secret: secret ?? CLIENT.clientSecret,
-        ...wrong,
+        ...changedFields,
       }),
     });
     expect((await response.json()) as object).toMatchObject({ error_description: expect.stringContaining(reason) });

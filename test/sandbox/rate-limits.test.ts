@@ -28,8 +28,8 @@ describe('the count of calls', () => {
       expect(statuses().lastIndexOf(undefined)).toBe(49);
       clock.ms += 60_000;
     }
-    const spent = count('u');
-    expect([spent.refusedWith, spent.headers['X-Ratelimit-Limit']]).toEqual([503, '750']);
+    const callOverHourlyLimit = count('u');
+    expect([callOverHourlyLimit.refusedWith, callOverHourlyLimit.headers['X-Ratelimit-Limit']]).toEqual([503, '750']);
 
     clock.ms = START_MS + 3_600_000;
     expect(count('u').refusedWith).toBeUndefined();
@@ -58,9 +58,9 @@ describe('the count of calls', () => {
     const { refusedWith, headers } = count('a');
     expect([refusedWith, headers['X-Ratelimit-Reset']]).toEqual([429, '0']);
 
-    const free = limitsAt({ perUserPerMinute: 1 });
-    free.count('a');
-    const over = free.count('a');
+    const unenforcedLimits = limitsAt({ perUserPerMinute: 1 });
+    unenforcedLimits.count('a');
+    const over = unenforcedLimits.count('a');
     expect([over.refusedWith, over.headers['X-Ratelimit-Remaining']]).toEqual([undefined, '0']);
   });
 });

@@ -33,17 +33,17 @@ const registration = (metadata: Record<string, unknown>, initialAccessToken: str
   );
 
 /** Signs in, reads the thread, refreshes, reads it again, revokes, and is refused. */
-async function expectWholeFlow(as: oidc.Configuration): Promise<void> {
-  const tokens = await client.signIn({ as });
+async function expectWholeFlow(appConfig: oidc.Configuration): Promise<void> {
+  const tokens = await client.signIn({ appConfig });
   expect(tokens.claims()?.email).toBe('user@example.test');
   expect((await client.thread(tokens.access_token)).status).toBe(200);
-  const renewed = await oidc.refreshTokenGrant(as, tokens.refresh_token ?? '');
+  const renewed = await oidc.refreshTokenGrant(appConfig, tokens.refresh_token ?? '');
   const response = await client.thread(renewed.access_token);
   expect([response.status, await response.json()]).toEqual([
     200,
     expect.objectContaining({ html: expect.any(String) }),
   ]);
-  await oidc.tokenRevocation(as, renewed.refresh_token ?? '');
+  await oidc.tokenRevocation(appConfig, renewed.refresh_token ?? '');
   expect((await client.thread(renewed.access_token)).status).toBe(401);
 }
 
@@ -59,29 +59,29 @@ describe('an app registered', () => {
     body.append('scopes', 'email');
     const page = await admin.browser.request(`${client.sandbox.issuer}/console/apps`, { method: 'POST', body });
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
-    const as = new oidc.Configuration(client.config.serverMetadata(), clientId, secretOn(page.body));
-    oidc.allowInsecureRequests(as);
-    await expectWholeFlow(as);
-    expect((await createBrowser().get((await client.begin('openid groups', {}, as)).url)).url).toContain(
+    const appConfig = new oidc.Configuration(client.config.serverMetadata(), clientId, secretOn(page.body));
+    oidc.allowInsecureRequests(appConfig);
+    await expectWholeFlow(appConfig);
+    expect((await createBrowser().get((await client.begin('openid groups', {}, appConfig)).url)).url).toContain(
       'invalid_scope',
     );
   });
 
   it('by dynamic registration can use the whole flow, and is listed in the console', async () => {
-    const as = await registration({ client_name: 'Robot <bot>' }, INITIAL_ACCESS_TOKEN);
-    await expectWholeFlow(as);
+    const appConfig = await registration({ client_name: 'Robot <bot>' }, INITIAL_ACCESS_TOKEN);
+    await expectWholeFlow(appConfig);
 
     const list = (await admin.open('/apps')).body;
     expect(list).toContain('Robot &lt;bot&gt;');
     expect(list).toContain('by dynamic registration');
-    expect((await admin.open(`/apps/${as.clientMetadata().client_id}`)).body).not.toContain(
-      String(as.clientMetadata().client_secret),
+    expect((await admin.open(`/apps/${appConfig.clientMetadata().client_id}`)).body).not.toContain(
+      String(appConfig.clientMetadata().client_secret),
     );
   });
 
   it('RFC 7592 can read, change and delete its registration, and other callers cannot', async () => {
-    const as = await registration({ client_name: 'Managed' }, INITIAL_ACCESS_TOKEN);
-    const { client_id, registration_client_uri, registration_access_token } = as.clientMetadata();
+    const appConfig = await registration({ client_name: 'Managed' }, INITIAL_ACCESS_TOKEN);
+    const { client_id, registration_client_uri, registration_access_token } = appConfig.clientMetadata();
     const manage = (method: string, bearer: unknown, body?: object) =>
       fetch(String(registration_client_uri), {
         method,
@@ -100,14 +100,20 @@ describe('an app registered', () => {
     );
     const changes = { client_id, client_name: 'Renamed', redirect_uris: [CALLBACK_URL] };
     const changed = await manage('PUT', registration_access_token, changes);
-    const { registration_access_token: next, ...renamed } = (await changed.json()) as Record<string, unknown>;
+    const { registration_access_token: newManagementToken, ...renamed } = (await changed.json()) as Record<
+      string,
+      unknown
+    >;
     expect([changed.status, renamed]).toMatchObject([200, { client_name: 'Renamed' }]);
     expect((await admin.open(`/apps/${client_id}`)).body).toMatch(/name="accessTokenSeconds"[^>]*value="77"/);
     expect((await manage('DELETE', registration_access_token)).status).toBe(401);
 
-    const wild = await manage('PUT', next, { ...changes, redirect_uris: ['https://*.example.com/cb'] });
-    expect(wild.status).toBe(400);
-    expect((await manage('DELETE', next)).status).toBe(204);
+    const refusedChange = await manage('PUT', newManagementToken, {
+      ...changes,
+      redirect_uris: ['https://*.example.com/cb'],
+    });
+    expect(refusedChange.status).toBe(400);
+    expect((await manage('DELETE', newManagementToken)).status).toBe(204);
     expect((await admin.open(`/apps/${client_id}`)).status).toBe(404);
   });
 
@@ -147,13 +153,13 @@ describe('an app registered', () => {
 });
 
 describe('an API token', () => {
-  const create = async (fields: Record<string, string>) => {
+  const createApiToken = async (fields: Record<string, string>) => {
     const page = await admin.browser.submit(await admin.open('/tokens'), { name: 'Nightly report', ...fields });
     return { page, token: secretOn(page.body) };
   };
 
   it('from the console is shown once, reads a thread, shows its last use, and can be revoked', async () => {
-    const { page, token } = await create({ user: 'sbx-00u2', lifetime: 'day' });
+    const { page, token } = await createApiToken({ user: 'sbx-00u2', lifetime: 'day' });
     expect(token).toMatch(/^sbxt_[\w-]{43}$/);
     expect(page.body).toMatch(/Last used<\/dt><dd>\s*never/);
 
@@ -163,12 +169,12 @@ describe('an API token', () => {
       { thread: { author: { name: 'Sven Lindqvist' } } },
     ]);
 
-    const later = await admin.browser.get(page.url);
-    expect(later.body).not.toContain(token);
-    expect(later.body).toMatch(/Last used<\/dt><dd>\s*<time/);
+    const pageAfterUse = await admin.browser.get(page.url);
+    expect(pageAfterUse.body).not.toContain(token);
+    expect(pageAfterUse.body).toMatch(/Last used<\/dt><dd>\s*<time/);
     expect((await admin.open('/tokens')).body).not.toContain(token);
 
-    await admin.browser.submit(later, {}, { button: 'Revoke' });
+    await admin.browser.submit(pageAfterUse, {}, { button: 'Revoke' });
     expect((await client.thread(token)).status).toBe(401);
   });
 
@@ -179,7 +185,7 @@ describe('an API token', () => {
       name: 'Report robot',
       kind: 'service',
     });
-    const { token } = await create({ user: new URL(added.url).pathname.split('/').at(-1) ?? '' });
+    const { token } = await createApiToken({ user: new URL(added.url).pathname.split('/').at(-1) ?? '' });
     const current = await fetch(`${client.sandbox.platformUrl}/1/users/current`, {
       headers: { authorization: `Bearer ${token}` },
     });
@@ -196,8 +202,8 @@ describe('an API token', () => {
   });
 
   it('is not created without a name or for an unknown user', async () => {
-    const { page } = await create({ name: '  ', user: 'nobody' });
+    const { page } = await createApiToken({ name: '  ', user: 'nobody' });
     expect([page.status, page.body.includes('Enter a name.')]).toEqual([400, true]);
-    expect((await create({ user: 'nobody' })).page.body).toContain('id="user-fault"');
+    expect((await createApiToken({ user: 'nobody' })).page.body).toContain('id="user-fault"');
   });
 });

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => client.sandbox.close());
 
-const code = () => client.sandbox.secondFactorCode(ADMIN) ?? '';
+const currentCode = () => client.sandbox.secondFactorCode(ADMIN) ?? '';
 const beginWithMfa = (prompt: string) => client.begin('openid platform_read_only', { acr_values: 'mfa', prompt });
 
 describe('codes', () => {
@@ -59,23 +59,23 @@ describe('an app that requests the second factor', () => {
     const codePage = await browser.submit(await browser.get(url), { login: ADMIN, password: PASSWORD });
     expect(codePage.body).toContain('Your second factor');
 
-    const consent = await browser.submit(codePage, { code: code() });
+    const consent = await browser.submit(codePage, { code: currentCode() });
     const claims = (await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims();
     expect(claims).toMatchObject({ acr: 'mfa', amr: ['pwd', 'otp', 'mfa'] });
   });
 
   it('steps a session up with only the code, and only once', async () => {
     const browser = createBrowser();
-    const plain = await client.signIn({ browser, login: ADMIN, scope: 'openid platform_read_only' });
-    expect(plain.claims()).toMatchObject({ acr: 'pwd', amr: ['pwd'] });
+    const tokensByPassword = await client.signIn({ browser, login: ADMIN, scope: 'openid platform_read_only' });
+    expect(tokensByPassword.claims()).toMatchObject({ acr: 'pwd', amr: ['pwd'] });
 
     const { url, finish } = await beginWithMfa('');
     const page = await browser.get(url.replace(/&prompt=/, ''));
     expect([page.body.includes('name="code"'), page.body.includes('name="password"')]).toEqual([true, false]);
-    expect((await finish(await browser.submit(page, { code: code() }))).claims()?.acr).toBe('mfa');
+    expect((await finish(await browser.submit(page, { code: currentCode() }))).claims()?.acr).toBe('mfa');
 
-    const again = await beginWithMfa('none');
-    expect((await again.finish(await browser.get(again.url))).claims()?.acr).toBe('mfa');
+    const laterRequest = await beginWithMfa('none');
+    expect((await laterRequest.finish(await browser.get(laterRequest.url))).claims()?.acr).toBe('mfa');
   });
 
   it('gets acr=pwd for an account without a second factor', async () => {
@@ -100,10 +100,10 @@ describe('the page for the code', () => {
       login: ADMIN,
       password: PASSWORD,
     });
-    expect(page.body).toContain(`<code>${code()}</code>`);
+    expect(page.body).toContain(`<code>${currentCode()}</code>`);
     expect(page.body).toContain('SANDBOXADMIN2345');
     expect(page.body).not.toContain('<script');
-    expect((await browser.get(client.sandbox.issuer)).body).toContain(`<code>${code()}</code>`);
+    expect((await browser.get(client.sandbox.issuer)).body).toContain(`<code>${currentCode()}</code>`);
   });
 
   it('asks again after a wrong code, and ends the sign-in after five', async () => {
@@ -116,29 +116,29 @@ describe('the page for the code', () => {
       page = await browser.submit(page, { code: '000000' });
       expect([page.status, page.body.includes('role="alert"')]).toEqual([422, true]);
     }
-    const ended = await browser.submit(page, { code: '000000' });
-    expect(new URL(ended.url).searchParams.get('error')).toBe('access_denied');
+    const lastPage = await browser.submit(page, { code: '000000' });
+    expect(new URL(lastPage.url).searchParams.get('error')).toBe('access_denied');
   });
 
   it('cannot be used before the password', async () => {
     const browser = createBrowser();
     const page = await browser.get((await beginWithMfa('consent')).url);
-    const body = new URLSearchParams({ code: code() });
+    const body = new URLSearchParams({ code: currentCode() });
     const response = await browser.request(`${page.url}/code`, { method: 'POST', body });
     expect(response.body).toContain('name="password"');
   });
 });
 
 it('the second factor is required at every sign-in with the setting always', async () => {
-  const strict = await startForeignClient({ secondFactor: 'always' });
+  const strictClient = await startForeignClient({ secondFactor: 'always' });
   const browser = createBrowser();
-  const { url, finish } = await strict.begin();
+  const { url, finish } = await strictClient.begin();
   const page = await browser.submit(await browser.get(url), { login: ADMIN, password: PASSWORD });
-  const consent = await browser.submit(page, { code: strict.sandbox.secondFactorCode(ADMIN) ?? '' });
+  const consent = await browser.submit(page, { code: strictClient.sandbox.secondFactorCode(ADMIN) ?? '' });
   expect((await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims()?.acr).toBe('mfa');
-  expect((await strict.signIn({ login: 'user@example.test' })).claims()?.acr).toBe('pwd');
+  expect((await strictClient.signIn({ login: 'user@example.test' })).claims()?.acr).toBe('pwd');
 
-  await strict.sandbox.close();
+  await strictClient.sandbox.close();
 });
 
 describe('networks of an account', () => {

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => client.sandbox.close());
 
-async function works(clientSecret: string): Promise<boolean> {
+async function isAccepted(clientSecret: string): Promise<boolean> {
   const response = await fetch(`${client.sandbox.issuer}/token`, {
     method: 'POST',
     body: new URLSearchParams({
@@ -28,7 +28,7 @@ async function works(clientSecret: string): Promise<boolean> {
 }
 
 /** Returns the new secret and the page that shows it. */
-async function replace(overlap: string) {
+async function replaceSecret(overlap: string) {
   const page = await admin.open(`/apps/${CLIENT.clientId}`);
   const { body } = await admin.browser.submit(page, { overlap }, { button: 'Create a new secret' });
   return { body, secret: /class="secret".*?<code>([^<]+)</s.exec(body)?.[1] ?? '' };
@@ -36,21 +36,29 @@ async function replace(overlap: string) {
 
 it('the old secret expires at the chosen time, and the page shows the time', async () => {
   const first = CLIENT.clientSecret;
-  const second = await replace('day');
+  const second = await replaceSecret('day');
   expect(second.body).toContain('A second new secret ends the overlap of the first.');
   expect(second.body).toMatch(/<dt>Old secret<\/dt><dd>works until <time/);
-  expect([await works(first), await works(second.secret), await works('guess')]).toEqual([true, true, false]);
+  expect([await isAccepted(first), await isAccepted(second.secret), await isAccepted('guess')]).toEqual([
+    true,
+    true,
+    false,
+  ]);
 
-  const third = await replace('hour');
-  expect([await works(first), await works(second.secret), await works(third.secret)]).toEqual([false, true, true]);
+  const third = await replaceSecret('hour');
+  expect([await isAccepted(first), await isAccepted(second.secret), await isAccepted(third.secret)]).toEqual([
+    false,
+    true,
+    true,
+  ]);
 
   advanceClock(60 * 60 + 1);
-  expect([await works(second.secret), await works(third.secret)]).toEqual([false, true]);
+  expect([await isAccepted(second.secret), await isAccepted(third.secret)]).toEqual([false, true]);
   expect((await admin.browser.get(`${client.sandbox.issuer}/console/apps/${CLIENT.clientId}`)).body).not.toContain(
     '<dt>Old secret',
   );
 
-  const fourth = await replace('');
-  expect([await works(third.secret), await works(fourth.secret)]).toEqual([false, true]);
+  const fourth = await replaceSecret('');
+  expect([await isAccepted(third.secret), await isAccepted(fourth.secret)]).toEqual([false, true]);
   expect(fourth.body).not.toContain('<dt>Old secret');
 });

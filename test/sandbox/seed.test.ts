@@ -5,7 +5,7 @@ import { CALLBACK_URL, createBrowser, startForeignClient } from './foreign-clien
 
 const API_TOKEN = 'sbxt_this-token-is-the-same-every-morning-0001';
 
-const GOOD = {
+const VALID_SEED = {
   users: [
     { login: 'Lena@example.test', name: 'Lena Voss', groups: ['staff'], password: 'lena-has-her-own' },
     { login: 'user@example.test', name: 'Una Seeded' },
@@ -25,7 +25,7 @@ const GOOD = {
 
 describe('a seed', () => {
   it('adds users, apps, tokens and threads to the built-in ones', async () => {
-    const { seed } = readSeed(JSON.stringify(GOOD));
+    const { seed } = readSeed(JSON.stringify(VALID_SEED));
     if (seed === undefined) throw new Error('the seed of this test is wrong');
     const { sandbox, thread } = await startForeignClient({ seed });
     expect(sandbox.accounts.map(({ login }) => login)).toEqual([
@@ -55,10 +55,10 @@ describe('a seed', () => {
   });
 
   it('has the same ids, secrets and tokens at every start', async () => {
-    const { threads, ...rest } = GOOD;
-    const unnamed = { ...rest, threads: [{ ...threads[0], id: undefined }] };
+    const { threads, ...rest } = VALID_SEED;
+    const seedWithoutThreadId = { ...rest, threads: [{ ...threads[0], id: undefined }] };
     const start = async () => {
-      const { seed } = readSeed(JSON.stringify(unnamed));
+      const { seed } = readSeed(JSON.stringify(seedWithoutThreadId));
       if (seed === undefined) throw new Error('the seed of this test is wrong');
       const { sandbox, thread } = await startForeignClient({ seed });
       const { thread: current } = (await (await thread(API_TOKEN)).json()) as { thread: Record<string, unknown> };
@@ -78,7 +78,7 @@ describe('a seed', () => {
   it('cannot replace the sandbox’s own registrations', () => {
     const apps = ['sandbox-pages', 'sandbox-platform', 'sandbox-bin-lookup-service', 'sandbox-demo-app'].map(
       (clientId) => ({
-        ...GOOD.apps[0],
+        ...VALID_SEED.apps[0],
         clientId,
       }),
     );
@@ -137,10 +137,10 @@ describe('a seed', () => {
 
   it('that contradicts itself reports the paths', () => {
     const duplicates = {
-      ...GOOD,
+      ...VALID_SEED,
       users: [],
-      tokens: [GOOD.tokens[0], GOOD.tokens[0]],
-      apps: [GOOD.apps[0], GOOD.apps[0]],
+      tokens: [VALID_SEED.tokens[0], VALID_SEED.tokens[0]],
+      apps: [VALID_SEED.apps[0], VALID_SEED.apps[0]],
     };
     expect(readSeed(JSON.stringify(duplicates)).faults).toEqual([
       'apps[1]: is a duplicate',
@@ -150,7 +150,7 @@ describe('a seed', () => {
       'threads[0].author: there is no user robot@example.test',
     ]);
 
-    const { threads, users } = GOOD;
+    const { threads, users } = VALID_SEED;
     expect(
       readSeed(JSON.stringify({ users, threads: [threads[0], { ...threads[0], id: 'TEAMPLAN2' }] })).faults,
     ).toEqual(['threads[1].current: robot@example.test already has a current thread']);

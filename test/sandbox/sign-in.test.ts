@@ -49,12 +49,15 @@ describe('signing in', () => {
   it('shows the form again after a wrong password, with a message and the entered login', async () => {
     const browser = createBrowser();
     const { url, finish } = await client.begin();
-    const wrong = await browser.submit(await browser.get(url), { login: 'user@example.test', password: 'guess' });
-    expect(wrong.status).toBe(422);
-    expect(wrong.body).toContain('role="alert"');
-    expect(wrong.body).not.toContain('guess');
+    const pageAfterWrongPassword = await browser.submit(await browser.get(url), {
+      login: 'user@example.test',
+      password: 'guess',
+    });
+    expect(pageAfterWrongPassword.status).toBe(422);
+    expect(pageAfterWrongPassword.body).toContain('role="alert"');
+    expect(pageAfterWrongPassword.body).not.toContain('guess');
 
-    const consent = await browser.submit(wrong, { password: PASSWORD });
+    const consent = await browser.submit(pageAfterWrongPassword, { password: PASSWORD });
     const tokens = await finish(await browser.submit(consent, {}, { button: 'Allow' }));
     expect(tokens.claims()?.sub).toBe('sbx-00u1');
   });
@@ -62,11 +65,11 @@ describe('signing in', () => {
   it('lasts in the same browser, and not in others', async () => {
     const browser = createBrowser();
     await client.signIn({ browser });
-    const again = await browser.get((await client.begin()).url);
-    expect(again.body).not.toContain('name="login"');
+    const pageInSameBrowser = await browser.get((await client.begin()).url);
+    expect(pageInSameBrowser.body).not.toContain('name="login"');
 
-    const other = await createBrowser().get((await client.begin()).url);
-    expect(other.body).toContain('name="login"');
+    const pageInOtherBrowser = await createBrowser().get((await client.begin()).url);
+    expect(pageInOtherBrowser.body).toContain('name="login"');
   });
 
   it('honours prompt=select_account and login_hint, and accepts ui_locales', async () => {
@@ -144,7 +147,7 @@ describe('consent', () => {
 });
 
 describe('the authorization endpoint', () => {
-  const attempt = async (change: (params: URLSearchParams) => void) => {
+  const requestWith = async (change: (params: URLSearchParams) => void) => {
     const url = new URL((await client.begin()).url);
     change(url.searchParams);
     return createBrowser().get(url.href);
@@ -159,25 +162,25 @@ describe('the authorization endpoint', () => {
     'http://127.0.0.1:10/callback',
     'http://127.0.0.1:9/x/../callback',
   ])('refuses the callback URL %s, without a redirect', async (uri) => {
-    const page = await attempt((params) => params.set('redirect_uri', uri));
+    const page = await requestWith((params) => params.set('redirect_uri', uri));
     expect(page.status).toBe(400);
     expect(page.url.startsWith(client.sandbox.issuer)).toBe(true);
     expect(page.body).toContain('invalid_redirect_uri');
   });
 
   it('refuses a request without a callback URL, and one from an unknown client', async () => {
-    expect((await attempt((params) => params.delete('redirect_uri'))).status).toBe(400);
-    expect((await attempt((params) => params.set('client_id', 'nobody'))).status).toBe(400);
+    expect((await requestWith((params) => params.delete('redirect_uri'))).status).toBe(400);
+    expect((await requestWith((params) => params.set('client_id', 'nobody'))).status).toBe(400);
   });
 
   it('accepts PKCE only with S256', async () => {
-    const plain = await attempt((params) => params.set('code_challenge_method', 'plain'));
+    const plain = await requestWith((params) => params.set('code_challenge_method', 'plain'));
     expect(new URL(plain.url).searchParams.get('error')).toBe('invalid_request');
   });
 
   it('returns its issuer in the callback (RFC 9207)', async () => {
     expect(client.config.serverMetadata().authorization_response_iss_parameter_supported).toBe(true);
-    const page = await attempt((params) => params.set('prompt', 'none'));
+    const page = await requestWith((params) => params.set('prompt', 'none'));
     expect(new URL(page.url).searchParams.get('iss')).toBe(client.sandbox.issuer);
     expect(new URL(page.url).searchParams.get('error')).toBe('login_required');
   });

@@ -16,7 +16,7 @@ import { killOnExit } from '../support/child-processes.ts';
 import { freePort } from '../support/ports.ts';
 import { createBrowser, PASSWORD, startForeignClient } from './foreign-client.ts';
 
-const parts = { clients: [], binService: (_req: unknown, res: { end(): unknown }) => void res.end() };
+const OPTIONS = { clients: [], binService: (_req: unknown, res: { end(): unknown }) => void res.end() };
 const MAIN = fileURLToPath(new URL('../../src/sandbox.ts', import.meta.url));
 
 function run(env: Record<string, string>, ...args: string[]) {
@@ -30,12 +30,12 @@ describe('starting and stopping', () => {
   it.each(['0.0.0.0', '192.0.2.1', '::', 'example.com', '127.0.0.1.example.com'])(
     'refuses to listen on %s',
     async (host) => {
-      await expect(startSandbox({ ...parts, host })).rejects.toThrow('only on loopback');
+      await expect(startSandbox({ ...OPTIONS, host })).rejects.toThrow('only on loopback');
     },
   );
 
   it('listens beyond loopback with two options, and uses the public host in its URLs', async () => {
-    const options = { ...parts, host: '0.0.0.0', beyondLoopback: true };
+    const options = { ...OPTIONS, host: '0.0.0.0', beyondLoopback: true };
     await expect(startSandbox(options)).rejects.toThrow('--public-host');
 
     const sandbox = await startSandbox({ ...options, publicHost: 'sandbox.internal' });
@@ -50,18 +50,18 @@ describe('starting and stopping', () => {
 
   it('opens three consecutive ports, or none of them', async () => {
     const port = (await freePort(5)) + 2;
-    const sandbox = await startSandbox({ ...parts, port });
+    const sandbox = await startSandbox({ ...OPTIONS, port });
     const ports = [sandbox.issuer, sandbox.platformUrl, sandbox.binServiceUrl].map((url) => Number(new URL(url).port));
     expect(ports).toEqual([port, port + 1, port + 2]);
-    await expect(startSandbox({ ...parts, port: port - 2 })).rejects.toThrow(`Port ${port} is in use`);
-    await expect(startSandbox({ ...parts, port: port - 1 })).rejects.toThrow(
+    await expect(startSandbox({ ...OPTIONS, port: port - 2 })).rejects.toThrow(`Port ${port} is in use`);
+    await expect(startSandbox({ ...OPTIONS, port: port - 1 })).rejects.toThrow(
       `Port ${port} is in use. Port ${port + 1} is in use. The sandbox needs`,
     );
 
     await sandbox.close();
     const blocker = createServer().listen(port + 2, '127.0.0.1');
     await once(blocker, 'listening');
-    await expect(startSandbox({ ...parts, port })).rejects.toThrow(`Port ${port + 2} is in use`);
+    await expect(startSandbox({ ...OPTIONS, port })).rejects.toThrow(`Port ${port + 2} is in use`);
 
     const probe = createServer().listen(port, '127.0.0.1');
     await once(probe, 'listening');
@@ -72,7 +72,7 @@ describe('starting and stopping', () => {
 
   it('handles requests that arrive during the start', async () => {
     const port = (await freePort(5)) + 2;
-    const starting = startSandbox({ ...parts, port });
+    const starting = startSandbox({ ...OPTIONS, port });
     const statusOf = async (listenerPort: number) => {
       for (;;) {
         const response = await fetch(`http://127.0.0.1:${listenerPort}/`).catch((error: Error) => error);
@@ -81,9 +81,9 @@ describe('starting and stopping', () => {
         if (codeOf(response.cause) !== 'ECONNREFUSED') throw response;
       }
     };
-    const early = [port, port + 1, port + 2].map(statusOf);
+    const earlyResponses = [port, port + 1, port + 2].map(statusOf);
     const sandbox = await starting;
-    expect(await Promise.all(early)).toEqual([200, 404, 200]);
+    expect(await Promise.all(earlyResponses)).toEqual([200, 404, 200]);
 
     await sandbox.close();
   });
@@ -150,7 +150,7 @@ describe('node src/sandbox.ts', () => {
   );
 
   it('fails with one line if a port is in use', async () => {
-    const sandbox = await startSandbox(parts);
+    const sandbox = await startSandbox(OPTIONS);
     const second = run({ SANDBOX_PORT: new URL(sandbox.issuer).port });
     expect(await second.ended).toEqual([1, null]);
     expect(second.output()).toMatch(/^Port \d+ is in use\..*SANDBOX_PORT.*\n$/);
@@ -177,16 +177,16 @@ describe('node src/sandbox.ts', () => {
   });
 
   it('reports all faults of its settings or seed file at once', async () => {
-    const wrong = run(
+    const runWithFaults = run(
       { SANDBOX_REFRESH_POLICY: 'never', SANDBOX_PORT: 'first' },
       '--grace-seconds',
       '0',
       '--callback-url',
       'http://x.example/',
     );
-    expect(await wrong.ended).toEqual([1, null]);
+    expect(await runWithFaults.ended).toEqual([1, null]);
     expect(
-      wrong
+      runWithFaults
         .output()
         .split('\n')
         .filter((line) => line.startsWith('- ')),

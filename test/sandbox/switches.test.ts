@@ -62,23 +62,23 @@ test('access that is allowed for one resource is refreshed only for that resourc
 });
 
 test('the next signing keys are published first, and then replace the current ones', async () => {
-  const published = async () => {
+  const publishedKeyIds = async () => {
     const { keys } = (await (await fetch(`${sandbox.issuer}/jwks`)).json()) as { keys: { kid: string; alg: string }[] };
     return keys.map(({ kid }) => kid);
   };
-  const signing = async () => {
+  const signingKeyId = async () => {
     const tokens = await refresh(await sandbox.switches.allow(ACCESS, SCOPES));
     return String(decodeProtectedHeader(tokens.id_token).kid);
   };
   const { switches } = sandbox;
-  const before = await published();
+  const currentKeyIds = await publishedKeyIds();
   await switches.publishNextKeys();
-  const both = await published();
-  expect(both.slice(0, before.length)).toEqual(before);
-  expect(both.length).toBe(2 * before.length);
-  expect(before).toContain(await signing());
+  const currentAndNextKeyIds = await publishedKeyIds();
+  expect(currentAndNextKeyIds.slice(0, currentKeyIds.length)).toEqual(currentKeyIds);
+  expect(currentAndNextKeyIds.length).toBe(2 * currentKeyIds.length);
+  expect(currentKeyIds).toContain(await signingKeyId());
 
   switches.signWithNextKeys();
-  expect(await published()).toEqual(both.slice(before.length));
-  expect(await published()).toContain(await signing());
+  expect(await publishedKeyIds()).toEqual(currentAndNextKeyIds.slice(currentKeyIds.length));
+  expect(await publishedKeyIds()).toContain(await signingKeyId());
 });

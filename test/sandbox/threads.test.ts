@@ -37,12 +37,18 @@ it('a user has a document, a spreadsheet and a chat, and the link of each opens 
 
 it('the page requires sign-in, and shows a document only to users who share it', async () => {
   const { link } = (await call('current')).thread;
-  const other = createBrowser();
-  const refused = await other.submit(await other.get(link), { login: 'second@example.test', password: PASSWORD });
+  const otherBrowser = createBrowser();
+  const refused = await otherBrowser.submit(await otherBrowser.get(link), {
+    login: 'second@example.test',
+    password: PASSWORD,
+  });
   expect([refused.status, refused.body.includes('not shared with you')]).toEqual([404, true]);
 
-  const owner = createBrowser();
-  const shown = await owner.submit(await owner.get(link), { login: 'user@example.test', password: PASSWORD });
+  const ownerBrowser = createBrowser();
+  const shown = await ownerBrowser.submit(await ownerBrowser.get(link), {
+    login: 'user@example.test',
+    password: PASSWORD,
+  });
   expect([shown.status, shown.body.includes('Where we are')]).toEqual([200, true]);
 });
 

@@ -41,15 +41,20 @@ async function resultsFor({ access_token, refresh_token = '' }: oidc.TokenEndpoi
 it('a token works from anywhere unless its app or its user is restricted', async () => {
   let tokens: oidc.TokenEndpointResponse = await client.signIn({ login: LOGIN });
   await saveUser({ networks: ELSEWHERE });
-  const free = await resultsFor(tokens);
-  expect(free).toMatchObject({ access: 200, userinfo: 200, api: 200, refreshed: { token_type: 'bearer' } });
+  const unrestricted = await resultsFor(tokens);
+  expect(unrestricted).toMatchObject({ access: 200, userinfo: 200, api: 200, refreshed: { token_type: 'bearer' } });
 
-  tokens = free.refreshed;
+  tokens = unrestricted.refreshed;
 
   await saveApp('yes');
-  const byApp = await resultsFor(tokens);
-  expect(byApp).toMatchObject({ access: 403, userinfo: 401, api: 200, refreshed: { error: 'invalid_grant' } });
-  expect(byApp.refreshed.error_description).toContain('not in the networks of the user');
+  const restrictedByApp = await resultsFor(tokens);
+  expect(restrictedByApp).toMatchObject({
+    access: 403,
+    userinfo: 401,
+    api: 200,
+    refreshed: { error: 'invalid_grant' },
+  });
+  expect(restrictedByApp.refreshed.error_description).toContain('not in the networks of the user');
 
   const refusal = (await (await client.thread(tokens.access_token)).json()) as object;
   expect(refusal).toMatchObject({ error: 'ip_restricted', error_code: 403 });

@@ -16,14 +16,20 @@ describe('the platform', () => {
   it('returns to each user their own thread', async () => {
     const first = await client.signIn();
     const second = await client.signIn({ login: 'second@example.test' });
-    const [one, two] = await Promise.all([client.thread(first.access_token), client.thread(second.access_token)]);
-    expect([one.status, two.status]).toEqual([200, 200]);
+    const [firstResponse, secondResponse] = await Promise.all([
+      client.thread(first.access_token),
+      client.thread(second.access_token),
+    ]);
+    expect([firstResponse.status, secondResponse.status]).toEqual([200, 200]);
 
-    const [a, b] = [await one.json(), await two.json()] as { thread: { author: { name: string } }; html: string }[];
-    expect(a?.thread.author.name).toBe('Uma Okafor');
-    expect(b?.thread.author.name).toBe('Sven Lindqvist');
-    expect(a?.html.length).toBeGreaterThan(1_500);
-    expect(a?.html).not.toBe(b?.html);
+    const [firstThread, secondThread] = [await firstResponse.json(), await secondResponse.json()] as {
+      thread: { author: { name: string } };
+      html: string;
+    }[];
+    expect(firstThread?.thread.author.name).toBe('Uma Okafor');
+    expect(secondThread?.thread.author.name).toBe('Sven Lindqvist');
+    expect(firstThread?.html.length).toBeGreaterThan(1_500);
+    expect(firstThread?.html).not.toBe(secondThread?.html);
   });
 
   it('adds headers that a relay must filter', async () => {
@@ -60,13 +66,13 @@ describe('the platform', () => {
   });
 
   it('refuses an expired token', async () => {
-    const brief = await startForeignClient({ accessTokenSeconds: 1 });
-    const { access_token } = await brief.signIn();
+    const clientWithShortTokens = await startForeignClient({ accessTokenSeconds: 1 });
+    const { access_token } = await clientWithShortTokens.signIn();
     advanceClock(2);
-    const response = await brief.thread(access_token);
+    const response = await clientWithShortTokens.thread(access_token);
     expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
 
-    await brief.sandbox.close();
+    await clientWithShortTokens.sandbox.close();
   });
 
   it('refuses a token without a platform scope with 403, and accepts either scope', async () => {
@@ -172,10 +178,10 @@ describe('clients', () => {
   });
 
   it('may request only their registered scopes', async () => {
-    const narrow = await startForeignClient({ clients: [{ ...CLIENT, scopes: ['openid', 'profile'] }] });
-    const page = await createBrowser().get((await narrow.begin()).url);
+    const clientWithTwoScopes = await startForeignClient({ clients: [{ ...CLIENT, scopes: ['openid', 'profile'] }] });
+    const page = await createBrowser().get((await clientWithTwoScopes.begin()).url);
     expect(new URL(page.url).searchParams.get('error')).toBe('invalid_scope');
-    await narrow.sandbox.close();
+    await clientWithTwoScopes.sandbox.close();
   });
 
   it('must send their secret, by Basic or in the body, unless they are public', async () => {
@@ -185,9 +191,9 @@ describe('clients', () => {
       tokenEndpointAuthMethod: 'none',
     };
     const post: SandboxClient = { ...CLIENT, clientId: 'post', tokenEndpointAuthMethod: 'client_secret_post' };
-    const many = await startForeignClient({ clients: [CLIENT, publicClient, post] });
+    const clientOfThreeApps = await startForeignClient({ clients: [CLIENT, publicClient, post] });
     const errorOf = async (clientId: string, auth: oidc.ClientAuth) => {
-      const config = new oidc.Configuration(many.config.serverMetadata(), clientId, {}, auth);
+      const config = new oidc.Configuration(clientOfThreeApps.config.serverMetadata(), clientId, {}, auth);
       oidc.allowInsecureRequests(config);
       return oidc
         .refreshTokenGrant(config, 'unknown')
@@ -199,6 +205,6 @@ describe('clients', () => {
     expect(await errorOf('post', oidc.ClientSecretPost(clientSecret))).toBe('invalid_grant');
     expect(await errorOf('public', oidc.None())).toBe('invalid_grant');
 
-    await many.sandbox.close();
+    await clientOfThreeApps.sandbox.close();
   });
 });
