@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { networkFault } from '../shared/config/networks.ts';
 import { type FormView, words } from '../shared/pages/form.ts';
 import type { NewSecret, Notice, PageFrame } from '../shared/pages/page-data.ts';
-import { capitalised } from '../shared/text.ts';
+import { capitalised, cutText } from '../shared/text.ts';
 import { isoTime } from '../shared/time.ts';
 import type { Account } from './accounts.ts';
 import { type Month, monthOf } from './month.ts';
@@ -13,7 +13,7 @@ const MAX_NETWORKS = 50;
 
 const network = z.string().superRefine((entry, context) => {
   const fault = networkFault(entry);
-  if (fault) context.addIssue({ code: 'custom', message: `“${entry.slice(0, 50)}” ${fault}` });
+  if (fault) context.addIssue({ code: 'custom', message: `“${cutText(entry, 50)}” ${fault}` });
 });
 const networks = words
   .transform((entries) => [...new Set(entries)])

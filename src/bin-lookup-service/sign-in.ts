@@ -12,6 +12,7 @@ import type { Claims, TokenResponse } from '../shared/provider/token-response.ts
 import { hashOf, keys } from '../shared/storage/keys.ts';
 import type { Store } from '../shared/storage/store.ts';
 import { updateRecord } from '../shared/storage/update-record.ts';
+import { cutText } from '../shared/text.ts';
 import type { Identity } from './accounts.ts';
 import type { SignInSettings } from './settings.ts';
 
@@ -145,5 +146,5 @@ function createPending({ store }: { store: Store }) {
 }
 
 function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value.trim() !== '' ? value.trim().slice(0, 200) : undefined;
+  return typeof value === 'string' ? cutText(value.trim(), 200) || undefined : undefined;
 }

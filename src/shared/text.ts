@@ -4,5 +4,27 @@ export const capitalised = (text: string): string => text.charAt(0).toUpperCase(
 
 export const uncapitalised = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1);
 
+let segmenter: Intl.Segmenter | undefined;
+
+/** Returns the characters as users see them: grapheme clusters (Unicode Standard Annex #29). */
+const charactersOf = (text: string): Intl.Segments => {
+  // Creating the first one takes tens of milliseconds, which a start does not wait for.
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
+  return segmenter.segment(text);
+};
+
+/**
+ * Cuts a text that people wrote. A character is kept or left out as a whole, such as an emoji, a flag, or a letter with
+ * its marks, so the result can be shorter than the limit.
+ * @param maxLength in UTF-16 units, as `length` and Zod's `max` count: an emoji has two or more
+ */
+export function cutText(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  return text.slice(0, charactersOf(text).containing(maxLength)?.index ?? 0);
+}
+
+/** Returns the number of characters as users see them. */
+export const characterCount = (text: string): number => [...charactersOf(text)].length;
+
 /** Quotes a text for a POSIX shell. */
 export const shellQuoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;

@@ -151,7 +151,7 @@ const SECURITY_SCHEMES: Record<SecurityScheme, object> = {
 const DESCRIPTION =
   'Errors are problem documents (RFC 9457) with a fixed code, which /problems/{code} explains. Request bodies need a ' +
   'Content-Length. Lists are {"items", "next"}: send "next" as "after" to get the next page. Unknown parameters and fields are ' +
-  'refused.';
+  'refused. The length of a text counts UTF-16 units, like String.length in JavaScript: an emoji has two or more.';
 
 const REFUSAL = {
   description: 'A problem document, or a page for a browser',

@@ -1,5 +1,6 @@
 /** The stored form of an audit entry: every text is scrubbed and its length limited. Pure. */
 import { scrubCardNumbers } from '../../shared/observability/card-numbers.ts';
+import { cutText } from '../../shared/text.ts';
 import { isoTime } from '../../shared/time.ts';
 import { AUDIT_EVENTS, type AuditActor, type AuditEntry, type AuditFact, type AuditRecord } from './kinds.ts';
 
@@ -12,7 +13,7 @@ const HARMFUL = /[\p{Cc}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069
 
 /** Makes a text safe for a log line, a terminal and a page. */
 function harmless(text: string): string {
-  return text.replace(HARMFUL, '\ufffd').toWellFormed().slice(0, MAX_TEXT_LENGTH);
+  return cutText(text.replace(HARMFUL, '\ufffd').toWellFormed(), MAX_TEXT_LENGTH);
 }
 
 export function cleanEntry(entry: AuditEntry): AuditEntry {

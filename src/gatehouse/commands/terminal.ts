@@ -1,5 +1,6 @@
 /** The interface of commands to their surroundings: settings, output, exit status and a progress bar. */
 import type { ConfigSource } from '../../shared/config/setting.ts';
+import { characterCount } from '../../shared/text.ts';
 
 export interface Terminal {
   /** The environment, including `.env`, or the settings of a running demo, and the files that these name. */
@@ -30,12 +31,12 @@ export async function withProgress<T>(
 /** Aligns the cells in columns. The first row is the header. */
 export function tableText(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_cell, column) =>
-    rows.reduce((max, row) => Math.max(max, row[column]?.length ?? 0), 0),
+    rows.reduce((max, row) => Math.max(max, characterCount(row[column] ?? '')), 0),
   );
   return rows
     .map((row) =>
       row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .map((cell, column) => cell + ' '.repeat((widths[column] ?? 0) - characterCount(cell)))
         .join('  ')
         .trimEnd(),
     )

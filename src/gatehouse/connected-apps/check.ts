@@ -10,6 +10,7 @@ import {
   type ProviderMetadataSource,
 } from '../../shared/provider/provider-metadata.ts';
 import { createSigningKeys } from '../../shared/provider/signing-keys.ts';
+import { cutText } from '../../shared/text.ts';
 import {
   type CallParts,
   checkAuthorization,
@@ -113,7 +114,7 @@ function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failur
 }
 
 /** Quoted and shortened, since the provider may send any text. */
-const quoted = (text: string) => JSON.stringify(text.slice(0, 200));
+const quoted = (text: string) => JSON.stringify(cutText(text, 200));
 
 async function providerFindings(
   parts: AppCheckParts,

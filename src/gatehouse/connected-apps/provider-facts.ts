@@ -10,7 +10,7 @@ import {
   type ProviderMetadata,
   type ProviderMetadataSource,
 } from '../../shared/provider/provider-metadata.ts';
-import { capitalised } from '../../shared/text.ts';
+import { capitalised, cutText } from '../../shared/text.ts';
 
 export interface ProviderFacts {
   /** Names of the provider's endpoints. */
@@ -99,7 +99,7 @@ function faultOf(error: unknown): string {
 }
 
 function mismatchFault(issuer = ''): string {
-  const shortIssuer = issuer.slice(0, 200);
+  const shortIssuer = cutText(issuer, 200);
   if (isIssuerTemplate(issuer)) {
     return `The metadata there is for many tenants. Enter the issuer of one tenant or, to name several below, ${shortIssuer} with this address as the discovery URL.`;
   }

@@ -3,6 +3,7 @@
 import { AppError, type ProblemCode } from '../../shared/errors.ts';
 import { isObject, parseJson } from '../../shared/json.ts';
 import type { ThreadBody, ThreadPanel } from '../../shared/pages/page-data.ts';
+import { cutText } from '../../shared/text.ts';
 import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import type { ThreadCall, ThreadResponse } from '../threads/thread-call.ts';
 import { sanitizeThreadHtml, withoutGaps, withoutTitle } from './thread-html.ts';
@@ -11,8 +12,8 @@ import { sanitizeThreadHtml, withoutGaps, withoutTitle } from './thread-html.ts'
 const TIMEOUT_MS = 4_000;
 const MAX_BYTES = 512 * 1024;
 /** Limits for the body of a thread, and for a line such as its title. */
-const MAX_CHARACTERS = 100_000;
-const MAX_LINE_CHARACTERS = 300;
+const MAX_LENGTH = 100_000;
+const MAX_LINE_LENGTH = 300;
 /** Data nested more deeply is shown as received: indenting would make it many times larger. */
 const MAX_INDENTED_LEVELS = 10;
 
@@ -93,13 +94,13 @@ function threadPanel(appName: string, text: string): ThreadPanel {
 }
 
 function htmlBody(html: string, title: string): ThreadBody {
-  const clean = sanitizeThreadHtml(html.slice(0, MAX_CHARACTERS));
+  const clean = sanitizeThreadHtml(cutText(html, MAX_LENGTH));
   if (clean === undefined) return cut('text', html);
-  return { kind: 'html', html: withoutGaps(withoutTitle(clean, title)), isCut: html.length > MAX_CHARACTERS };
+  return { kind: 'html', html: withoutGaps(withoutTitle(clean, title)), isCut: html.length > MAX_LENGTH };
 }
 
 function dataBody(json: unknown, text: string): ThreadBody {
-  if (text.length > MAX_CHARACTERS || isDeeper(json, MAX_INDENTED_LEVELS)) return cut('json', text);
+  if (text.length > MAX_LENGTH || isDeeper(json, MAX_INDENTED_LEVELS)) return cut('json', text);
   return { kind: 'json', text: JSON.stringify(json, null, 2), isCut: false };
 }
 
@@ -109,7 +110,7 @@ function isDeeper(value: unknown, levels: number): boolean {
 }
 
 function cut(kind: 'text' | 'json', text: string): ThreadBody {
-  return { kind, text: text.slice(0, MAX_CHARACTERS), isCut: text.length > MAX_CHARACTERS };
+  return { kind, text: cutText(text, MAX_LENGTH), isCut: text.length > MAX_LENGTH };
 }
 
 function textOf(value: unknown): string | undefined {
@@ -117,7 +118,8 @@ function textOf(value: unknown): string | undefined {
 }
 
 function lineOf(value: unknown): string | undefined {
-  return textOf(value)?.slice(0, MAX_LINE_CHARACTERS);
+  const text = textOf(value);
+  return text && (cutText(text, MAX_LINE_LENGTH) || undefined);
 }
 
 /** @param microseconds since the epoch */

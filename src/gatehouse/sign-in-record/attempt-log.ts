@@ -2,6 +2,7 @@
 import type { Events, Origin } from '../../shared/observability/events.ts';
 import { hashOf } from '../../shared/storage/keys.ts';
 import type { Write } from '../../shared/storage/store.ts';
+import { cutText } from '../../shared/text.ts';
 import type { SignInPurpose } from './attempt.ts';
 import { detailOf, factsOf, unprovenEmail } from './failure-facts.ts';
 import { failureOf, SIGN_IN_FAILURES } from './failures.ts';
@@ -33,7 +34,7 @@ export interface AttemptFacts {
   steppedUp?: string;
 }
 
-const MAX_DETAIL_CHARACTERS = 500;
+const MAX_DETAIL_LENGTH = 500;
 
 /** Collects what happens in one request of a sign-in. */
 export interface AttemptLog {
@@ -105,7 +106,7 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
   let reading: RecordReading | undefined;
 
   const add = (name: StepName, ok: boolean, detail?: string) => {
-    steps.push({ name, at: clock(), ok, detail: detail?.slice(0, MAX_DETAIL_CHARACTERS) });
+    steps.push({ name, at: clock(), ok, detail: detail && cutText(detail, MAX_DETAIL_LENGTH) });
   };
   const passedUpTo = (step: StepName) => {
     const last = steps.at(-1);

@@ -6,6 +6,7 @@ import { ProviderError } from '../../shared/provider/provider-error.ts';
 import type { Claims, TokenResponse } from '../../shared/provider/token-response.ts';
 import type { ProviderSession, SessionUser } from '../../shared/sessions/session.ts';
 import { hashOf } from '../../shared/storage/keys.ts';
+import { cutText } from '../../shared/text.ts';
 import { userIdOf } from '../users/user-id.ts';
 
 export interface AdminRule {
@@ -96,5 +97,5 @@ export function authTimeOf(idToken: Claims | undefined): number | undefined {
 }
 
 function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value.trim() !== '' ? value.trim().slice(0, 200) : undefined;
+  return typeof value === 'string' ? cutText(value.trim(), 200) || undefined : undefined;
 }

@@ -2,6 +2,7 @@
 import { keys } from '../../shared/storage/keys.ts';
 import { encodeCursor } from '../../shared/storage/paging.ts';
 import type { Store, Write } from '../../shared/storage/store.ts';
+import { cutText } from '../../shared/text.ts';
 
 /** The fields of a user that are searched. */
 interface Searchable {
@@ -25,7 +26,7 @@ export interface MatchingUsers<U> {
 }
 
 const MAX_TERMS = 10;
-const MAX_TERM_CHARACTERS = 100;
+const MAX_TERM_LENGTH = 100;
 const TERMS_PER_READ = 250;
 /** Bounds the work for one page. */
 const MAX_TERMS_READ = 1_000;
@@ -85,11 +86,11 @@ function termsOf({ id, name = '', email = '', subject }: Searchable): string[] {
 }
 
 export function normalised(text: string): string {
-  return text
+  const term = text
     .normalize('NFKC')
     .replace(/\p{Cc}+/gu, ' ')
     .trim()
     .toLowerCase()
-    .toWellFormed()
-    .slice(0, MAX_TERM_CHARACTERS);
+    .toWellFormed();
+  return cutText(term, MAX_TERM_LENGTH);
 }

@@ -4,20 +4,21 @@ import { AppError } from '../../shared/errors.ts';
 import { scrubSecrets } from '../../shared/observability/secret-texts.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
+import { cutText } from '../../shared/text.ts';
 import type { Outcome, WebhookMessage } from './message.ts';
 import type { WebhookStore, WebhookTarget } from './webhook-store.ts';
 
 /** Any 2xx delivers a message, whatever its body is. */
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024, statusDecides: true };
 /** How much of a response is stored: enough for an error message of the receiver. */
-const MAX_BODY_CHARACTERS = 1_000;
+const MAX_BODY_LENGTH = 1_000;
 /**
  * How much of a response is searched for secrets. A secret may begin near the end of the stored text, and be recognised
  * only by the characters after it.
  */
-const MAX_SEARCHED_CHARACTERS = 4_096;
+const MAX_SEARCHED_LENGTH = 4_096;
 /** The longest beginning of a secret that is not recognised: 18 digits of a card number, each with a separator. */
-const MAX_CUT_OFF_CHARACTERS = 36;
+const MAX_CUT_OFF_LENGTH = 36;
 
 export function createDelivery(parts: {
   webhooks: Pick<WebhookStore, 'target'>;
@@ -64,11 +65,11 @@ export function createDelivery(parts: {
 
 /** Returns the beginning of the response without secrets, tokens and card numbers, since administrators read it. */
 function beginningOf(text: string): string | undefined {
-  const scrubbedText = scrubSecrets(text.slice(0, MAX_SEARCHED_CHARACTERS));
+  const scrubbedText = scrubSecrets(cutText(text, MAX_SEARCHED_LENGTH));
   // A longer text may have been cut off within a secret.
-  const isCutOff = text.length > MAX_SEARCHED_CHARACTERS;
-  const safeText = isCutOff ? scrubbedText.slice(0, -MAX_CUT_OFF_CHARACTERS) : scrubbedText;
-  return safeText.slice(0, MAX_BODY_CHARACTERS).toWellFormed() || undefined;
+  const isCutOff = text.length > MAX_SEARCHED_LENGTH;
+  const safeText = isCutOff ? cutText(scrubbedText, scrubbedText.length - MAX_CUT_OFF_LENGTH) : scrubbedText;
+  return cutText(safeText.toWellFormed(), MAX_BODY_LENGTH) || undefined;
 }
 
 /**

@@ -1,15 +1,17 @@
 /** Cleans untrusted texts of services and files. */
 import { z } from 'zod';
 import { containsCardNumber } from '../observability/card-numbers.ts';
+import { cutText } from '../text.ts';
 
 /** Visible ASCII with single spaces. */
 const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
 
-/** Returns the text on one line, without control and invisible characters, cut to the maximum length. */
+/** Returns the text on one line, without control and invisible characters, cut to the maximum length in UTF-16 units. */
 export function cleanText(text: string, maxLength: number): string {
   // Fast path: nearly all of the millions of texts in a data set are plain.
   if (text.length <= maxLength && PLAIN.test(text)) return text;
-  return [...text.slice(0, maxLength * 4).replace(/[\p{C}\s]+/gu, ' ')].slice(0, maxLength).join('').trim();
+  const beginning = cutText(text, maxLength * 4);
+  return cutText(beginning.replace(/[\p{C}\s]+/gu, ' '), maxLength).trim();
 }
 
 /**

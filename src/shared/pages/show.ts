@@ -1,5 +1,5 @@
 /** The functions of templates (`it.show`) for texts, dates, links and small pieces of HTML. */
-import { capitalised } from '../text.ts';
+import { capitalised, cutText } from '../text.ts';
 import { DAY_MS } from '../time.ts';
 import { sharedAssets } from './assets.ts';
 import type { FieldFault } from './page-data.ts';
@@ -88,7 +88,7 @@ const SHOW = {
   /** Shows a text on one line, which the page cuts at its end, with the full text in the tooltip. */
   cut: (text: string, fullText = text): Html =>
     `<span class="cut" title="${escapeText(fullText)}"><bdi>${escapeText(text)}</bdi></span>` as Html,
-  clip: (text: string, characters: number) => (text.length > characters ? `${text.slice(0, characters)}…` : text),
+  clip: (text: string, maxLength: number) => (text.length > maxLength ? `${cutText(text, maxLength)}…` : text),
 };
 
 export function createShow(now: () => number): Show {

@@ -5,6 +5,7 @@ import { operation } from '../../../shared/http/operation.ts';
 import { assertUploadSize } from '../../../shared/http/upload.ts';
 import { containsCardNumber } from '../../../shared/observability/card-numbers.ts';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
+import { cutText } from '../../../shared/text.ts';
 import { datasetChange } from '../../bin/dataset-change.ts';
 import { columnsIn, fileColumns } from '../../bin/file-columns.ts';
 import type { Replaced, StagedDataset } from '../../bin/stored-dataset.ts';
@@ -104,7 +105,7 @@ export function binUploadRoutes(parts: AdminParts) {
         // Browsers send a file without a name if no file was chosen.
         if (!upload?.name) throw fileFault('Choose a file.');
         if (containsCardNumber(upload.name)) throw fileFault('The file name contains a card number. Rename the file.');
-        const { version } = await stage(req, upload.bytes, { ...about, source: source || upload.name.slice(0, 200) });
+        const { version } = await stage(req, upload.bytes, { ...about, source: source || cutText(upload.name, 200) });
         return { url: `${home}/uploads/${version.id}`, flash: {} };
       },
       show: newPage.show,

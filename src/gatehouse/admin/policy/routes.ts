@@ -7,6 +7,7 @@ import { queryField } from '../../../shared/http/body.ts';
 import { UNKNOWN_ADDRESS } from '../../../shared/http/client-address.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
+import { cutText } from '../../../shared/text.ts';
 import {
   decide,
   RELAY_SCOPES,
@@ -213,12 +214,13 @@ function addressOf({ address }: Question): string {
 /** Reads the question. @param relayToken the id in the address of the page; undefined if the form contains it */
 function questionOf(req: Request, relayToken: string | undefined): Question {
   const field = (name: string) => queryField(req, name)?.trim() || undefined;
+  const user = field('user');
   const scope = RELAY_SCOPES.find((candidate) => candidate === field('scope')) ?? ('threads:read' satisfies RelayScope);
   return {
     relayToken: relayToken ?? field('token') ?? '',
     scope,
     app: field('app'),
-    user: field('user')?.slice(0, 320),
+    user: user && cutText(user, 320),
     serviceAccount: field('serviceAccount'),
     address: field('address') ?? '',
     proof: PROOFS.find((proof) => proof === field('proof')) ?? 'assertion',

@@ -4,8 +4,9 @@
  */
 import { scrubCardNumbers } from '../../../shared/observability/card-numbers.ts';
 import { KNOWN_SECRET, OWN_TOKEN } from '../../../shared/observability/secret-texts.ts';
+import { cutText } from '../../../shared/text.ts';
 
-const MAX_CHARACTERS = 200;
+const MAX_LENGTH = 200;
 /** Exceeds the length of every id. */
 const LONG_TEXT = /[A-Za-z0-9+/_=-]{41,}/g;
 /** Keeps the host and a short first path segment. The rest of a webhook's URL may contain a secret. */
@@ -16,5 +17,5 @@ export function searchable(entered: string): string {
   const [token] = entered.matchAll(OWN_TOKEN);
   if (token?.[1] !== undefined) return token[1];
   const text = entered.replace(URL_PARTS, '://$1$2').replace(KNOWN_SECRET, ' ').replace(LONG_TEXT, ' ');
-  return scrubCardNumbers(text).replace(/\s+/g, ' ').trim().slice(0, MAX_CHARACTERS).trim().toWellFormed();
+  return cutText(scrubCardNumbers(text).replace(/\s+/g, ' ').trim().toWellFormed(), MAX_LENGTH).trim();
 }
