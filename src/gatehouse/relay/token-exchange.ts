@@ -9,7 +9,6 @@ import type { NarrowedTokens, Narrowing } from '../grants/narrowed-token.ts';
 import type { RelayAccess, RelayCaller, RelayGate } from './gate.ts';
 import type { IdTokens } from './id-token.ts';
 import type { RelayRule, RelaySubject } from './policy.ts';
-import { isResourceOf } from './resource.ts';
 import type { UserAssertions } from './user-assertion.ts';
 
 export const ACCESS_TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:access_token';
@@ -265,4 +264,17 @@ function refuse(error: ExchangeError, description: string, connectUrl?: string):
 
 function unavailable(retryAfterSeconds: number, connectUrl?: string): ExchangeResult {
   return { kind: 'unavailable', retryAfterSeconds, connectUrl };
+}
+
+/**
+ * True if the app declares the resource (RFC 8693 section 2.1, RFC 8707). If the app declares none, true for its API
+ * base URL and the URLs below it.
+ */
+function isResourceOf(app: ConnectedApp, resource: string): boolean {
+  if (app.resources) return app.resources.includes(resource);
+  if (app.apiBaseUrl === undefined) return false;
+  const [base, url] = [URL.parse(app.apiBaseUrl), URL.parse(resource)];
+  if (!base || !url || url.hash !== '' || url.origin !== base.origin) return false;
+  const path = base.pathname.replace(/\/+$/, '');
+  return url.pathname === path || url.pathname.startsWith(`${path}/`);
 }
