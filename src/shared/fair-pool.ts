@@ -1,4 +1,7 @@
-/** Shares slots for background work among receivers, apps or providers. One that hangs delays only its own work. */
+/**
+ * Shares slots for background work among receivers, apps or providers, in turn: p-queue and Bottleneck share them by
+ * priority. One that hangs delays only its own work.
+ */
 
 /** A call, which resolves to whether it succeeded. */
 type Work = () => Promise<boolean>;
