@@ -207,8 +207,8 @@ a name that it cannot resolve within 3 s. List hosts that only the proxy can res
     schema: integer(1, 10_000).default(64),
     about: `Calls to one host (platform, provider, BIN lookup service): how many may run at a time, and how many may wait. A request
 beyond that gets a 503 immediately. Each process counts separately. Discovery and pushed authorization requests, which anonymous
-callers cause by starting a sign-in, use at most a quarter of both each. Services use at most three quarters, and one relay token
-half of those.`,
+callers cause by starting a sign-in, use at most an eighth of both each. Services use at most five eighths, and one relay token
+half of those. So users always have slots, if there are at least four.`,
   },
   UPSTREAM_WAITING: {
     schema: integer(0, 1_000_000).default(1_000),

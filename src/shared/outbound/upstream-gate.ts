@@ -31,9 +31,9 @@ export type Share = { anonymous: AnonymousCall } | { service: string };
 
 export interface UpstreamGate {
   /**
-   * Reserves a slot. Calls for users may use every slot of the host. Each kind of anonymous call may use a quarter, and
-   * pushed requests do not delay discovery (R92). Services may use three quarters together, and one relay token half of
-   * those (R134).
+   * Reserves a slot. Calls for users may use every slot of the host. Services may use five eighths together, and one
+   * relay token half of those. Discovery and pushed requests may use an eighth each. So an eighth is left to users, and
+   * with fewer than eight slots one, if there are at least four (R92, R134).
    * @throws the error of `createRefusal` if the host or the share is at its limits
    */
   reserve(origin: string, share?: Share): Reservation;
@@ -52,6 +52,9 @@ interface Slots {
   /** The reservations that count toward the limits. */
   counted: number;
 }
+
+/** The eighths of a host's slots and places that the calls of each share may use. */
+const EIGHTHS = { services: 5, discovery: 1, 'pushed request': 1 } as const;
 
 interface Part {
   name: string;
@@ -111,15 +114,26 @@ export function createUpstreamGate(limits: UpstreamLimits, createRefusal: () => 
     return { begin, release };
   };
 
-  const partOf = (name: string, fraction: number): Part => {
-    const concurrency = Math.max(1, Math.floor(limits.concurrency * fraction));
-    return { name, limits: { concurrency, waiting: Math.floor(limits.waiting * fraction) }, isCounted: true };
-  };
+  const limitsOf = (eighths: number): UpstreamLimits => ({
+    // With four to seven slots, discovery, pushed requests and users have one each.
+    concurrency: Math.max(1, Math.min(Math.floor((limits.concurrency * eighths) / 8), limits.concurrency - 3)),
+    waiting: Math.floor((limits.waiting * eighths) / 8),
+  });
+  const halfOf = ({ concurrency, waiting }: UpstreamLimits): UpstreamLimits => ({
+    concurrency: Math.max(1, Math.floor(concurrency / 2)),
+    waiting: Math.floor(waiting / 2),
+  });
 
-  const shareOf = (origin: string, share: Share): Part[] =>
-    'anonymous' in share
-      ? [partOf(`${share.anonymous} ${origin}`, 1 / 4)]
-      : [partOf(`service ${share.service} ${origin}`, 3 / 8), partOf(`services ${origin}`, 3 / 4)];
+  const shareOf = (origin: string, share: Share): Part[] => {
+    const isCounted = true;
+    if ('anonymous' in share)
+      return [{ name: `${share.anonymous} ${origin}`, limits: limitsOf(EIGHTHS[share.anonymous]), isCounted }];
+    const services = limitsOf(EIGHTHS.services);
+    return [
+      { name: `service ${share.service} ${origin}`, limits: halfOf(services), isCounted },
+      { name: `services ${origin}`, limits: services, isCounted },
+    ];
+  };
 
   return {
     reserve: (origin, share) =>

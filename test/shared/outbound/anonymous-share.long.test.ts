@@ -1,4 +1,4 @@
-/** R92: calls that anonymous requests cause leave half of a provider's slots to refreshes and code exchanges. */
+/** R92: calls that anonymous requests cause leave three quarters of a provider’s slots to refreshes and code exchanges. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openStorageOf, type StorageAccess, sessionOf } from '../../gatehouse/grants/storage-access.ts';
 import { createUserAgent } from '../../support/browserless.ts';

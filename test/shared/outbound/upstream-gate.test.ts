@@ -1,9 +1,11 @@
 /** The limit of concurrent calls to one host: real calls to a slow host, directly and through a running Gatehouse. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
+import { createUpstreamGate, type Share, type UpstreamGate } from '../../../src/shared/outbound/upstream-gate.ts';
 import type { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 import { createProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
@@ -175,13 +177,13 @@ test('R89 while a platform hangs, calls beyond the limits get 503 at once, and o
 });
 
 describe('R92 calls that anonymous requests cause', () => {
-  const limits = { concurrency: 8, waiting: 4 };
+  const limits = { concurrency: 16, waiting: 8 };
   const createOutboundForAll = () =>
     createOutbound({ policy: createAddressPolicy(['127.0.0.1']), limits, onBusy: () => undefined });
   const call = (through: Outbound, anonymous?: 'discovery' | 'pushed request', deadlineMilliseconds = 10_000) =>
     reasonOf(through.fetch(`${host.url}/`, { anonymous }, { ...LIMITS, deadlineMilliseconds }));
 
-  test('use a quarter of the slots and of the queue, and are counted', async () => {
+  test('use an eighth of the slots and of the queue, and are counted', async () => {
     const outbound = createOutboundForAll();
     const push = (deadlineMilliseconds?: number) => call(outbound, 'pushed request', deadlineMilliseconds);
     const running = [push(), push()];
@@ -190,8 +192,8 @@ describe('R92 calls that anonymous requests cause', () => {
     expect(outbound.load()).toEqual({ running: 2, waiting: 1 });
     expect(await push()).toBe('busy');
 
-    const others = Array.from({ length: 6 }, () => call(outbound));
-    await expect.poll(() => host.pending.length).toBe(8);
+    const others = Array.from({ length: 14 }, () => call(outbound));
+    await expect.poll(() => host.pending.length).toBe(16);
     expect(await waiting).toBe('timeout');
 
     host.respondToAll();
@@ -207,7 +209,7 @@ describe('R92 calls that anonymous requests cause', () => {
     await outbound.close();
   });
 
-  test('leave half of the slots during discovery and pushed requests, which do not delay each other', async () => {
+  test('leave three quarters of the slots during discovery and pushed requests, which do not delay each other', async () => {
     const outbound = createOutboundForAll();
     const metadata = createProviderMetadata({ outbound, monotonicClock: () => performance.now(), random: () => 0 });
     const pushed = Array.from({ length: 3 }, () => call(outbound, 'pushed request'));
@@ -240,25 +242,21 @@ describe('R134 calls that services cause', () => {
     return Promise.all(calls).finally(() => clearInterval(timer));
   };
 
-  test('a service that floods has three eighths of the slots, another service has as many, and users have the rest at once', async () => {
+  test('a service that floods has half of the five eighths for services, and users have their slots at once', async () => {
     const outbound = createSharedOutbound();
     const call = (service?: string) => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service }));
     const floodingCalls = Array.from({ length: 20 }, () => call('flood'));
-    await expect.poll(() => host.pending.length).toBe(3);
-    expect(outbound.load()).toEqual({ running: 3, waiting: 3 });
-    expect(await Promise.all(floodingCalls.slice(6).map(({ ended }) => ended))).toEqual(Array(14).fill('busy'));
-
-    const secondServiceCalls = [call('beside'), call('beside'), call('beside')];
-    await expect.poll(() => host.pending.length).toBe(6);
-
+    await expect.poll(() => host.pending.length).toBe(2);
+    expect(outbound.load()).toEqual({ running: 2, waiting: 2 });
+    expect(await Promise.all(floodingCalls.slice(4).map(({ ended }) => ended))).toEqual(Array(16).fill('busy'));
+    const secondServiceCalls = [call('beside'), call('beside'), call('third')];
+    await expect.poll(() => host.pending.length).toBe(5);
     const others = [call('third'), call()];
-    await expect.poll(() => host.pending.length).toBe(7);
-    expect(outbound.load()).toEqual({ running: 7, waiting: 4 });
-
-    const user = call();
+    await expect.poll(() => host.pending.length).toBe(6);
+    expect(outbound.load()).toEqual({ running: 6, waiting: 3 });
+    const users = [call(), call()];
     await expect.poll(() => host.pending.length).toBe(8);
-
-    const ends = [...floodingCalls.slice(0, 6), ...secondServiceCalls, ...others, user].map(({ ended }) => ended);
+    const ends = [...floodingCalls.slice(0, 4), ...secondServiceCalls, ...others, ...users].map(({ ended }) => ended);
     expect(new Set(await respondUntilEnded(ends))).toEqual(new Set(['response']));
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
 
@@ -268,15 +266,14 @@ describe('R134 calls that services cause', () => {
   test('a call that ends while it waits for its share occupies no slot', async () => {
     const outbound = createSharedOutbound();
     const call = () => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service: 'flood' }));
-    const calls = Array.from({ length: 6 }, call);
-    await expect.poll(() => host.pending.length).toBe(3);
-
+    const calls = Array.from({ length: 4 }, call);
+    await expect.poll(() => host.pending.length).toBe(2);
     for (const { destroy } of calls.toReversed()) destroy(new Error('enough'));
     await Promise.all(calls.map(({ ended }) => ended));
     await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
 
-    const newCalls = [call(), call(), call()].map(({ ended }) => ended);
-    expect(await respondUntilEnded(newCalls)).toEqual(['response', 'response', 'response']);
+    const newCalls = [call(), call()].map(({ ended }) => ended);
+    expect(await respondUntilEnded(newCalls)).toEqual(['response', 'response']);
 
     await outbound.close();
   });
@@ -290,16 +287,48 @@ describe('R134 calls that services cause', () => {
       await done.promise;
       return reasonOf(outbound.fetch(`${host.url}/`, {}, LIMITS));
     };
-    const results = Array.from({ length: 7 }, () =>
+    const results = Array.from({ length: 5 }, () =>
       outbound.serve('host', 'flood', work).catch((error) => error.reason),
     );
-    expect(await results[6]).toBe('busy');
-    expect(running).toBe(3);
-
+    expect(await results[4]).toBe('busy');
+    expect(running).toBe(2);
     done.resolve();
-    expect(await respondUntilEnded(results.slice(0, 6))).toEqual(Array(6).fill('response'));
+    expect(await respondUntilEnded(results.slice(0, 4))).toEqual(Array(4).fill('response'));
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
 
     await outbound.close();
   });
+});
+
+test('R92 R134 services, discovery and pushed requests together leave users slots of their own, whatever the limits are', () => {
+  const countRunning = (gate: UpstreamGate, share: Share | undefined, attempts: number): number => {
+    let running = 0;
+    for (let attempt = 0; attempt < attempts; attempt += 1) {
+      try {
+        gate.reserve('https://host.test', share).begin(() => {
+          running += 1;
+        });
+      } catch {
+        // The share is at its limits.
+      }
+    }
+    return running;
+  };
+  fc.assert(
+    fc.property(fc.integer({ min: 4, max: 100 }), fc.integer({ min: 0, max: 100 }), (concurrency, waiting) => {
+      const gate = createUpstreamGate({ concurrency, waiting }, () => new Error('busy'));
+      const attempts = concurrency + waiting + 1;
+      const ofOneToken = countRunning(gate, { service: 'flood' }, attempts);
+      const services = Array.from({ length: 8 }, (_, n) => countRunning(gate, { service: `service ${n}` }, attempts));
+      const ofServices = services.reduce((sum, running) => sum + running, ofOneToken);
+      const discovery = countRunning(gate, { anonymous: 'discovery' }, attempts);
+      const pushed = countRunning(gate, { anonymous: 'pushed request' }, attempts);
+      const ofUsers = countRunning(gate, undefined, attempts);
+      expect(Math.min(ofOneToken, discovery, pushed)).toBeGreaterThanOrEqual(1);
+      expect(ofOneToken).toBeLessThanOrEqual(Math.max(1, ofServices / 2));
+      expect(ofServices).toBeLessThanOrEqual((concurrency * 5) / 8);
+      expect(ofUsers).toBeGreaterThanOrEqual(Math.max(1, Math.floor(concurrency / 8)));
+      expect(ofServices + discovery + pushed + ofUsers).toBe(concurrency);
+    }),
+  );
 });
