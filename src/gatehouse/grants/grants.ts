@@ -102,7 +102,7 @@ export function createGrants(parts: {
     failedOverAt: storage.failedOverAt,
   });
   const missing = createMissingScopes({ grants, index, events });
-  const inServiceShare = createServiceShare(outbound);
+  const inServiceShare = createServiceShare(outbound, provider);
   const accessTokens = createAccessTokens({ grants, refresher, inServiceShare, missing, clock });
   const links = createConnectLinks({ store, sealedJson, publicHref, clock });
   const { isRegistered } = connectedApps.registry;

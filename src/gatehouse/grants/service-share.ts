@@ -1,6 +1,7 @@
 /** Limits how much of a provider's slots services use for refreshes (R134). */
 import { type Outbound, OutboundError } from '../../shared/outbound/outbound.ts';
 import { type ConnectedApp, tokenOriginOf } from '../../shared/provider/connected-app.ts';
+import type { ProviderClient } from '../../shared/provider/provider-client.ts';
 
 /**
  * Does work that may refresh a grant once the service has a slot. The slot comes before the refresh, so a user's
@@ -14,11 +15,22 @@ export type InServiceShare = <T>(
   work: () => Promise<T>,
 ) => Promise<{ value: T } | undefined>;
 
-export function createServiceShare(outbound: Pick<Outbound, 'serve'>): InServiceShare {
+export function createServiceShare(
+  outbound: Pick<Outbound, 'serve'>,
+  provider: Pick<ProviderClient, 'readMetadata' | 'tokenOrigin'>,
+): InServiceShare {
+  /** Returns the origin of the token endpoint. If it is not known, reads it within the share of the issuer's origin. */
+  const originOf = async (app: ConnectedApp, service: string): Promise<string> => {
+    const knownOrigin = provider.tokenOrigin(app);
+    if (knownOrigin !== undefined) return knownOrigin;
+    await outbound.serve(tokenOriginOf(app), service, () => provider.readMetadata(app));
+    return provider.tokenOrigin(app) ?? tokenOriginOf(app);
+  };
+
   return async (app, service, work) => {
     if (service === undefined) return { value: await work() };
     try {
-      return { value: await outbound.serve(tokenOriginOf(app), service, work) };
+      return { value: await outbound.serve(await originOf(app, service), service, work) };
     } catch (error) {
       if (error instanceof OutboundError && error.reason === 'busy') return undefined;
       throw error;

@@ -29,6 +29,10 @@ type CodeRequest = Pick<AuthorizationRequest, 'state' | 'nonce' | 'codeVerifier'
 export type AccessToken = Pick<TokenResponse, 'accessToken' | 'dpopKey'>;
 
 export interface ProviderClient {
+  /** Reads the provider's metadata unless it is known. Never throws: the call that needs the metadata reports the failure. */
+  readMetadata(app: ConnectedApp): Promise<void>;
+  /** The origin that refreshes go to, by the metadata that was read last; undefined if none was read. Makes no call. */
+  tokenOrigin(app: ConnectedApp): string | undefined;
   /**
    * The URL of the authorization request. If `par` requires it, the request is pushed first (RFC 9126).
    * @throws ProviderError
@@ -167,6 +171,12 @@ export function createProviderClient(parts: {
     });
 
   return {
+    async readMetadata(app) {
+      await metadata.load(app).catch(() => undefined);
+    },
+
+    tokenOrigin: (app) => URL.parse(metadata.peek(app)?.token_endpoint ?? '')?.origin,
+
     async authorizationUrl(app, request) {
       const { server, configuration } = await connect(app);
       const parameters = withResources(app, authorizationParameters(app, server, request));

@@ -38,6 +38,8 @@ export interface ProviderMetadataSource {
    * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
    */
   load(app: ProviderLocation): Promise<ProviderMetadata>;
+  /** The metadata that was read last, if any. Makes no call. */
+  peek(app: ProviderLocation): ProviderMetadata | undefined;
   /** Makes the next call read discovery again because an endpoint is gone, at most once in 10 seconds. */
   markStale(app: ProviderLocation): void;
   /** Makes the next call of every app read discovery again. */

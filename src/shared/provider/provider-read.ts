@@ -36,6 +36,8 @@ export interface CachedReads<Key, T> {
    * @throws ProviderError, with `retryAfterSeconds` during a pause
    */
   load(key: Key, app?: string): Promise<T>;
+  /** Returns the last value, whatever its age, without reading. */
+  peek(key: Key): T | undefined;
   /** Makes the next load read the value again, at most once in 10 seconds. */
   markStale(key: Key): void;
   /** Makes the next load of each value read it again. */
@@ -62,6 +64,7 @@ export function cachedReads<Key, T>(
       cache.set(key, cached);
       return cached.load(app, allMarkedStaleAt);
     },
+    peek: (key) => cache.get(key)?.peek(),
     markStale: (key) => cache.get(key)?.markStale(),
     markAllStale() {
       allMarkedStaleAt = monotonicClock();
@@ -76,6 +79,7 @@ const MIN_STALE_INTERVAL_MS = 10_000;
 interface CachedRead<T> {
   /** @param notBefore a value that was read before this time is stale */
   load(app: string | undefined, notBefore: number): Promise<T>;
+  peek(): T | undefined;
   markStale(): void;
   failure(): ProviderError | undefined;
 }
@@ -120,6 +124,7 @@ function cachedRead<T>(
       reading ??= refresh(app);
       return reading.catch((error: unknown) => (usable ? usable.value : Promise.reject(error)));
     },
+    peek: () => cached?.value,
     markStale() {
       const now = monotonicClock();
       if (!cached || now - markedStaleAt < MIN_STALE_INTERVAL_MS) return;

@@ -51,6 +51,7 @@ beforeEach(async () => {
       return respond(request);
     },
     revoke: async () => ({ outcome: 'revoked' }),
+    tokenOrigin: () => 'https://provider.test',
   } as unknown as ProviderClient;
   const nothing = () => undefined;
   const events = {
@@ -70,7 +71,7 @@ beforeEach(async () => {
   };
   const leases = createLeases({ store, milliseconds: 4_000 });
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
-  const inServiceShare = createServiceShare({ serve: (host, service, work) => serve(host, service, work) });
+  const inServiceShare = createServiceShare({ serve: (host, service, work) => serve(host, service, work) }, provider);
   narrowed = createNarrowedTokens({ grants, refresher, inServiceShare, store, clock });
 });
 afterEach(async () => {

@@ -86,7 +86,10 @@ afterEach(async () => {
 });
 
 /** No service takes part in these tests. */
-const inServiceShare = createServiceShare({ serve: (_host, _service, work) => work() });
+const inServiceShare = createServiceShare(
+  { serve: (_host, _service, work) => work() },
+  { readMetadata: async () => undefined, tokenOrigin: () => undefined },
+);
 const TIMES = refreshTimes(300);
 const missing = { announce: async () => undefined };
 
