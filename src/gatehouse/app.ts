@@ -12,7 +12,7 @@ import { plainHttp } from '../shared/http/protocol.ts';
 import { publicHost } from '../shared/http/public-host.ts';
 import type { RateLimits } from '../shared/http/rate-limit.ts';
 import { requestContext } from '../shared/http/request-context.ts';
-import { isDataPath, proxiedPaths, routeTable, type TakeBudget } from '../shared/http/route-table.ts';
+import { type Budget, isDataPath, proxiedPaths, routeTable } from '../shared/http/route-table.ts';
 import { securityHeaders } from '../shared/http/security-headers.ts';
 import type { Observability } from '../shared/observability/observability.ts';
 import { assets } from '../shared/pages/assets.ts';
@@ -89,13 +89,14 @@ export function createApp(parts: AppParts): RequestListener {
     onEnd: config.accessLog ? events.requestEnded : undefined,
   });
   const { loadSession, requireUserOrRedirect } = sessions.guards;
+  const sessionBudget: Budget = { take: (req) => void limits.take('session', sessionOf(req).ref) };
   const routes = createRoutes(handlers, {
     ...sessions.guards,
     // The CSRF token may be a field of the form, so the body is read first.
     change: [readBody, csrfGuard(publicUrl.origin)],
     browserSession: sessions.browser.middleware,
+    sessionBudget,
   });
-  const take: TakeBudget = (budget, req) => limits.take(budget, sessionOf(req).ref);
   const perAddress = (req: IncomingMessage) => void limits.take('address', req.context.address);
 
   const app = express();
@@ -112,9 +113,9 @@ export function createApp(parts: AppParts): RequestListener {
     publicHost({ publicUrl, isTrusted, isData: isDataPath(routes, [loadSession, requireUserOrRedirect]) }),
     crossSiteGuard,
   );
-  app.use(basePath || '/', routeTable(routes, take));
+  app.use(basePath || '/', routeTable(routes));
   const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
   app.use(notFound, problemHandler(problems, proxiedPaths(routes)));
   // On the fast path `countRequest` counts by address instead of the middleware above, so each request is counted once.
-  return fastPath({ app, begin, countRequest: perAddress, basePath, routes, take });
+  return fastPath({ app, begin, countRequest: perAddress, basePath, routes });
 }

@@ -1,7 +1,7 @@
 /** Every route of Gatehouse: method, path, guard, handler and options. */
 import type { RequestHandler } from 'express';
 import { readBody } from '../shared/http/body.ts';
-import { effectGuard, type Guards, type Route } from '../shared/http/route-table.ts';
+import { type Budget, COSTS_NOTHING, effectGuard, type Guards, type Route } from '../shared/http/route-table.ts';
 import type { SessionGuards } from '../shared/sessions/guards.ts';
 import type { ApiDocs } from './api-docs/api-docs.ts';
 import type { BinRoutes } from './bin/routes.ts';
@@ -9,6 +9,7 @@ import type { ConnectionRoutes } from './grants/routes.ts';
 import type { Home } from './home/home.ts';
 import type { AssertionRoutes } from './relay/assertion-routes.ts';
 import type { RelayRoutes } from './relay/routes.ts';
+import type { BackchannelLogout } from './sign-in/backchannel-logout.ts';
 import type { ErasureRoutes } from './sign-in/erasure.ts';
 import type { SignInRoutes } from './sign-in/routes.ts';
 import type { SessionRoutes } from './sign-in/session-routes.ts';
@@ -20,7 +21,7 @@ export interface Handlers {
   admin: readonly Route[];
   apiDocs: ApiDocs;
   assertions: AssertionRoutes;
-  backchannelLogout: RequestHandler;
+  backchannelLogout: BackchannelLogout;
   bin: BinRoutes;
   connections: ConnectionRoutes;
   erasure: ErasureRoutes;
@@ -36,68 +37,94 @@ export interface RouteGuards extends SessionGuards {
   change: Guards;
   /** Adds express-session's `req.session`. */
   browserSession: RequestHandler;
+  /** Counts the requests of each session. */
+  sessionBudget: Budget;
 }
 
 /** For threads and BIN data, which may come from another server. */
 const FAST = { fastPath: true, proxied: true } as const;
+const FREE = { budget: COSTS_NOTHING };
 
 export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly Route[] {
   const { loadSession, peekSession, requireUser, requireUserOrRedirect, authenticateUser, change, browserSession } =
     guards;
+  const { relay, signIn } = handlers;
+  const forBrowsers = { budget: guards.sessionBudget };
+  const forServices = { budget: relay.budget };
+  const starts = { budget: signIn.startBudget };
   const routes: Route[] = [
-    ['GET', '/threads/current', authenticateUser, handlers.threads.current, { ...FAST, budget: 'session' }],
-    ['GET', '/bin/:bin', authenticateUser, handlers.bin.one, { ...FAST, budget: 'session' }],
+    ['GET', '/threads/current', authenticateUser, handlers.threads.current, { ...FAST, ...forBrowsers }],
+    ['GET', '/bin/:bin', authenticateUser, handlers.bin.one, { ...FAST, ...forBrowsers }],
     ['GET', '/bin', requireUserOrRedirect, handlers.bin.form],
-    ['POST', '/bin', [requireUser, change], handlers.bin.many, { proxied: true, budget: 'session' }],
+    ['POST', '/bin', [requireUser, change], handlers.bin.many, { proxied: true, ...forBrowsers }],
 
-    // For back-end services: authorized by the relay token, which has its own budget. Cookies are ignored.
-    ['GET', '/relay/threads/current', handlers.relay.currentThreadGuard, handlers.relay.currentThread, FAST],
-    ['GET', '/relay/bin/:bin', handlers.relay.binGuard, handlers.bin.one, FAST],
+    // For back-end services, which authenticate with a relay token. Cookies are ignored.
+    [
+      'GET',
+      '/relay/threads/current',
+      [relay.authenticate, relay.currentThreadGuard],
+      relay.currentThread,
+      { ...FAST, ...forServices },
+    ],
+    ['GET', '/relay/bin/:bin', [relay.authenticate, relay.binGuard], handlers.bin.one, { ...FAST, ...forServices }],
     [
       'POST',
       '/relay/bin',
-      [handlers.relay.binsGuard, readBody, handlers.relay.jsonOnly],
+      [relay.serviceGuard, relay.binsGuard, readBody, relay.jsonOnly],
       handlers.bin.manyAsJson,
-      { proxied: true },
+      { proxied: true, ...forServices },
     ],
-    ['POST', '/relay/token', readBody, handlers.relay.exchangeToken],
-    ['GET', '/relay/connections', handlers.relay.connectionsGuard, handlers.relay.connections],
+    ['POST', '/relay/token', [relay.clientGuard, readBody], relay.exchangeToken, forServices],
+    ['GET', '/relay/connections', [relay.serviceGuard, relay.connectionsGuard], relay.connections, forServices],
     [
       'POST',
       '/relay/connect-links',
-      [handlers.relay.connectLinksGuard, readBody, handlers.relay.jsonOnly],
-      handlers.relay.connectLinks,
+      [relay.serviceGuard, relay.connectLinksGuard, readBody, relay.jsonOnly],
+      relay.connectLinks,
+      forServices,
     ],
 
     // For reverse proxies: a signed assertion of the session's user, and the keys that verify it.
     ['GET', '/session/verify', requireUser, handlers.assertions.verify],
-    ['GET', '/.well-known/jwks.json', [], handlers.assertions.keySet],
+    ['GET', '/.well-known/jwks.json', [], handlers.assertions.keySet, FREE],
 
-    ['GET', '/', loadSession, handlers.home.home],
-    ['GET', '/problems/:code', loadSession, handlers.home.problem],
+    ['GET', '/', loadSession, handlers.home.home, FREE],
+    ['GET', '/problems/:code', loadSession, handlers.home.problem, FREE],
 
-    ['GET', '/sign-in', [effectGuard, loadSession], handlers.signIn.startSignIn],
-    ['GET', '/oauth/callback/:app', [effectGuard, loadSession, browserSession], handlers.signIn.callback],
-    ['POST', '/sign-out', [loadSession, change, browserSession], handlers.signIn.signOut],
-    ['POST', '/sign-out/everywhere', [loadSession, change, browserSession], handlers.signIn.signOutEverywhere],
+    ['GET', '/sign-in', [effectGuard, loadSession], signIn.startSignIn, { budget: signIn.signInBudget }],
+    [
+      'GET',
+      '/oauth/callback/:app',
+      [effectGuard, loadSession, browserSession],
+      signIn.callback,
+      { budget: signIn.callbackBudget },
+    ],
+    ['POST', '/sign-out', [loadSession, change, browserSession], signIn.signOut, FREE],
+    ['POST', '/sign-out/everywhere', [loadSession, change, browserSession], signIn.signOutEverywhere, FREE],
     // From a provider. Ignores cookies, so it needs no CSRF check.
-    ['POST', '/oauth/backchannel-logout/:app', readBody, handlers.backchannelLogout],
+    [
+      'POST',
+      '/oauth/backchannel-logout/:app',
+      readBody,
+      handlers.backchannelLogout.logOut,
+      { budget: handlers.backchannelLogout.budget },
+    ],
     ['GET', '/sessions', requireUserOrRedirect, handlers.sessions.list],
     ['POST', '/sessions/:id/end', [requireUser, change], handlers.sessions.end],
     ['GET', '/account/delete', requireUserOrRedirect, handlers.erasure.ask],
     ['POST', '/account/delete', [requireUser, change], handlers.erasure.erase],
-    ['GET', '/session', peekSession, handlers.sessions.current],
+    ['GET', '/session', peekSession, handlers.sessions.current, FREE],
 
     ['GET', '/connections', requireUserOrRedirect, handlers.connections.list],
     ['GET', '/connections/:app', requireUserOrRedirect, handlers.connections.one],
-    ['POST', '/connections/:app', [requireUser, change], handlers.signIn.connect],
+    ['POST', '/connections/:app', [requireUser, change], signIn.connect, starts],
     ['POST', '/connections/:app/disconnect', [requireUser, change], handlers.connections.disconnect],
 
     ['GET', '/connect/:link', requireUserOrRedirect, handlers.connections.link],
-    ['POST', '/connect/:link', [requireUser, change], handlers.signIn.connectByLink],
+    ['POST', '/connect/:link', [requireUser, change], signIn.connectByLink, starts],
 
-    ['GET', '/openapi.json', [], handlers.apiDocs.document(() => routes)],
-    ['GET', '/docs', loadSession, handlers.apiDocs.page(() => routes)],
+    ['GET', '/openapi.json', [], handlers.apiDocs.document(() => routes), FREE],
+    ['GET', '/docs', loadSession, handlers.apiDocs.page(() => routes), FREE],
 
     ...handlers.admin,
   ];

@@ -6,9 +6,9 @@ import { AppError } from '../../shared/errors.ts';
 import { wantsData } from '../../shared/http/accept.ts';
 import { bearerOf } from '../../shared/http/bearer.ts';
 import { readLongBody } from '../../shared/http/body.ts';
-import { requiring } from '../../shared/http/description.ts';
+import { requiringUser, type UserGuard } from '../../shared/http/description.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
-import type { Guards } from '../../shared/http/route-table.ts';
+import type { UserGuards } from '../../shared/http/route-table.ts';
 import { readUpload } from '../../shared/http/upload.ts';
 import { actorOf } from '../../shared/sessions/actor.ts';
 import { csrfGuard } from '../../shared/sessions/csrf.ts';
@@ -24,17 +24,17 @@ export const MAX_UPLOAD_BYTES = 64 * 2 ** 20;
 
 export interface AdminGuards {
   /** For pages. A browser without a session is redirected to the sign-in with the app for administrators. */
-  page: Guards;
+  page: UserGuards;
   /** For the forms of pages. */
-  form: Guards;
+  form: UserGuards;
   /** For forms with a file. */
-  upload: Guards;
+  upload: UserGuards;
   /** For API calls that change nothing. */
-  read: Guards;
+  read: UserGuards;
   /** For API calls that have a body but change nothing. */
-  query: Guards;
+  query: UserGuards;
   /** For API calls that change something. A session needs the CSRF token. */
-  write: Guards;
+  write: UserGuards;
 }
 
 /** The sign-in that the administration requires. */
@@ -121,8 +121,8 @@ export function createAdminGuards(parts: {
     req.context.adminToken = { id: token.id, name: token.name };
   };
 
-  const api = (scope: AdminTokenScope): RequestHandler =>
-    requiring<RequestHandler>(
+  const api = (scope: AdminTokenScope): UserGuard<RequestHandler> =>
+    requiringUser<RequestHandler>(
       [{ adminToken: [] }, { session: [] }],
       (req, _res, next) =>
         void authorize(req, scope).then(

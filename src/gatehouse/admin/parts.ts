@@ -1,6 +1,7 @@
 /** The modules that the resources of the administration use. */
 import type { RequestHandler } from 'express';
 import type { PublicUrl } from '../../shared/config/rules.ts';
+import type { Budget } from '../../shared/http/route-table.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ProblemReferences } from '../../shared/pages/problem-references.ts';
 import type { Sessions } from '../../shared/sessions/sessions.ts';
@@ -30,7 +31,7 @@ export interface AdminModules {
   relay: Relay;
   references: Pick<ProblemReferences, 'find'>;
   /** `tryApp` starts a trial sign-in; its sign-in record shows the result. */
-  signIn: { routes: { tryApp: RequestHandler } };
+  signIn: { routes: { tryApp: RequestHandler; startBudget: Budget } };
   publicUrl: PublicUrl;
   clock: () => number;
 }

@@ -1,10 +1,9 @@
 /** Authenticates services by their relay token, in the header only (R82), and authorizes their calls for a subject. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../shared/errors.ts';
 import { bearerOf } from '../../shared/http/bearer.ts';
 import { decodedForms } from '../../shared/http/card-numbers.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
-import { addHeaders } from '../../shared/http/response-head.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { UserStore } from '../users/user-store.ts';
 import { decide, type RelayCall, type RelayRefusal, type RelayScope, type RelaySubject, SUBJECT_ID } from './policy.ts';
@@ -28,19 +27,16 @@ export type RelayAccess = Omit<RelayCall, 'address' | 'now'>;
 
 export interface RelayGate {
   /**
-   * Authenticates a service by the relay token in the header, and adds `RateLimit` headers to the response.
-   * @throws AppError `relay_token_invalid`, `rate_limited`
+   * Authenticates a service by the relay token in the header.
+   * @throws AppError `relay_token_invalid`, `rate_limited` after too many invalid tokens from this address
    */
-  authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller>;
+  authenticate(req: IncomingMessage): Promise<RelayCaller>;
   /**
    * Authenticates a service by the text of a token; returns undefined if it is invalid.
-   * @throws AppError `rate_limited`
+   * @param id the id that the token must have, if the caller sent one
+   * @throws AppError `rate_limited` after too many invalid tokens from this address
    */
-  authenticateToken(
-    text: string | undefined,
-    req: IncomingMessage,
-    res: ServerResponse,
-  ): Promise<RelayCaller | undefined>;
+  authenticateToken(text: string | undefined, req: IncomingMessage, id?: string): Promise<RelayCaller | undefined>;
   /** Counts a call by its result. */
   count(caller: RelayCaller, access: RelayAccess, result: UseResult): void;
   /** Returns undefined if the policy allows the call; otherwise counts the refusal and returns it. */
@@ -74,7 +70,7 @@ export function createRelayGate(parts: {
   tokens: RelayTokens;
   assertions: UserAssertions;
   uses: RelayUses;
-  limits: RateLimits;
+  limits: Pick<RateLimits, 'take'>;
   users: Pick<UserStore, 'stateOf'>;
   accounts: Pick<ServiceAccounts, 'find'>;
   apps: Pick<CurrentApps, 'find'>;
@@ -82,14 +78,13 @@ export function createRelayGate(parts: {
 }): RelayGate {
   const { tokens, assertions, uses, limits, users, accounts, apps, clock } = parts;
 
-  const authenticateToken: RelayGate['authenticateToken'] = async (text, req, res) => {
+  const authenticateToken: RelayGate['authenticateToken'] = async (text, req, expectedId) => {
     const { address, id: requestId } = req.context;
     const token = text === undefined ? undefined : await tokens.verify(text);
-    if (!token) {
+    if (!token || (expectedId !== undefined && expectedId !== token.id)) {
       limits.take('guess', address);
       return undefined;
     }
-    addHeaders(req, res, limits.headers('relay-token', limits.take('relay-token', token.id)));
     void tokens.noteUse(token.id, address);
     return { token, address, requestId };
   };
@@ -129,9 +124,9 @@ export function createRelayGate(parts: {
   };
 
   return {
-    async authenticate(req, res) {
+    async authenticate(req) {
       const { isSent, token } = bearerOf(req);
-      const caller = await authenticateToken(hasTokenInUrl(req) ? undefined : token, req, res);
+      const caller = await authenticateToken(hasTokenInUrl(req) ? undefined : token, req);
       if (!caller) throw invalidToken(isSent);
       return caller;
     },

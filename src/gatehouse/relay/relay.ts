@@ -26,7 +26,7 @@ import {
   type TokenCheck,
 } from './service-account.ts';
 import { createTokenExchange } from './token-exchange.ts';
-import { tokenExchangeRoute } from './token-routes.ts';
+import { tokenExchangeRoutes } from './token-routes.ts';
 import { createUserAssertions } from './user-assertion.ts';
 import { createRelayUses, type RelayUses } from './uses.ts';
 
@@ -108,7 +108,7 @@ export async function createRelay(parts: {
     gate,
     checkApiToken: (app, apiToken) => checkApiToken(app, apiToken, outbound),
     routes: {
-      ...relayGuards(gate),
+      ...relayGuards({ gate, limits }),
       currentThread: relayCurrentThread({
         gate,
         apps,
@@ -126,7 +126,7 @@ export async function createRelay(parts: {
         clock,
         conditionsFor: users.store.conditionsForImport,
       }),
-      exchangeToken: tokenExchangeRoute({ gate, exchange, audit }),
+      ...tokenExchangeRoutes({ gate, exchange, audit }),
     },
     assertions: assertionRoutes({ ownKeys, assertions }),
     async close() {

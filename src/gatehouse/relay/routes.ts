@@ -1,4 +1,4 @@
-/** Guards the routes of the relay, and serves the current thread to services. */
+/** The guards and the budget of the routes of the relay, and the handler of the current thread. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
@@ -6,7 +6,9 @@ import { AppError } from '../../shared/errors.ts';
 import { queryField } from '../../shared/http/body.ts';
 import { type Credentials, described, type Operation, requiring } from '../../shared/http/description.ts';
 import { passResponse } from '../../shared/http/pass-response.ts';
-import type { FastPathGuard, FastPathHandler } from '../../shared/http/route-table.ts';
+import type { RateLimits } from '../../shared/http/rate-limit.ts';
+import { addHeaders } from '../../shared/http/response-head.ts';
+import type { Budget, FastPathGuard, FastPathHandler } from '../../shared/http/route-table.ts';
 import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { ThreadCall } from '../threads/thread-call.ts';
@@ -15,13 +17,25 @@ import type { RelayScope } from './policy.ts';
 
 declare module '../../shared/http/request-context.ts' {
   interface RequestContext {
-    /** The service that the guard has authorized. */
+    /** The service that the guard has authenticated. */
     relayCaller?: RelayCaller | undefined;
   }
 }
 
-/** Each guard refuses a token without the scope before the user or service account is read. */
 export interface RelayGuards {
+  /** Authenticates the service. Works with and without Express. */
+  authenticate: FastPathGuard;
+  /** `authenticate` as Express middleware. */
+  serviceGuard: RequestHandler;
+  /**
+   * Counts the requests of each relay token. Its outgoing calls have a share of each provider's slots (R134), its uses
+   * are stored as counts, and it has a limited number of audit entries a minute.
+   */
+  budget: Budget;
+  /**
+   * This guard and the next ones run after `authenticate`. They refuse a token without the scope before the user or
+   * service account is read.
+   */
   currentThreadGuard: FastPathGuard;
   /** For one BIN. Works with and without Express. */
   binGuard: FastPathGuard;
@@ -38,21 +52,23 @@ export interface RelayRoutes extends RelayGuards {
   currentThread: FastPathHandler;
   connections: RequestHandler;
   connectLinks: RequestHandler;
-  /** Authenticates the service itself, since its errors have the form of OAuth. */
+  /** Authenticates the service with errors in the form of OAuth. */
+  clientGuard: RequestHandler;
   exchangeToken: RequestHandler;
 }
 
-export function relayGuards(gate: RelayGate): RelayGuards {
-  const authorizeCaller = async (
-    req: IncomingMessage,
-    res: ServerResponse,
-    access: RelayAccess,
-  ): Promise<RelayCaller> => {
-    const caller = await gate.authenticate(req, res);
-    gate.authorize(caller, access);
-    req.context.relayCaller = caller;
-    return caller;
+export function relayGuards(parts: { gate: RelayGate; limits: Pick<RateLimits, 'take' | 'headers'> }): RelayGuards {
+  const { gate, limits } = parts;
+
+  const authenticate = async (req: IncomingMessage): Promise<void> => {
+    req.context.relayCaller = await gate.authenticate(req);
   };
+
+  const scopeGuard = (scope: RelayScope): RequestHandler =>
+    requiring<RequestHandler>(relayToken(scope), (req, _res, next) => {
+      gate.authorize(callerOf(req), { scope });
+      next();
+    });
 
   /**
    * Authorizes a BIN look-up, and counts it once the response is sent or the caller has disconnected: the handler also
@@ -60,15 +76,26 @@ export function relayGuards(gate: RelayGate): RelayGuards {
    */
   const authorizeBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     const access: RelayAccess = { scope: 'bin:read' };
-    const caller = await authorizeCaller(req, res, access);
+    const caller = callerOf(req);
+    gate.authorize(caller, access);
     res.once('close', () => {
       gate.count(caller, access, res.statusCode < 400 ? 'answered' : 'failed');
     });
   };
 
   return {
-    currentThreadGuard: requiring<FastPathGuard>(relayToken('threads:read'), (req, res) =>
-      authorizeCaller(req, res, { scope: 'threads:read' }),
+    authenticate,
+    serviceGuard: (req, _res, next) => void authenticate(req).then(() => next(), next),
+
+    budget: {
+      take(req, res) {
+        const { token } = callerOf(req);
+        addHeaders(req, res, limits.headers('relay-token', limits.take('relay-token', token.id)));
+      },
+    },
+
+    currentThreadGuard: requiring<FastPathGuard>(relayToken('threads:read'), async (req) =>
+      gate.authorize(callerOf(req), { scope: 'threads:read' }),
     ),
 
     binGuard: requiring(relayToken('bin:read'), authorizeBin),
@@ -77,13 +104,8 @@ export function relayGuards(gate: RelayGate): RelayGuards {
       authorizeBin(req, res).then(() => next(), next),
     ),
 
-    connectionsGuard: requiring<RequestHandler>(relayToken('connections:read'), (req, res, next) =>
-      authorizeCaller(req, res, { scope: 'connections:read' }).then(() => next(), next),
-    ),
-
-    connectLinksGuard: requiring<RequestHandler>(relayToken('connect_links:create'), (req, res, next) =>
-      authorizeCaller(req, res, { scope: 'connect_links:create' }).then(() => next(), next),
-    ),
+    connectionsGuard: scopeGuard('connections:read'),
+    connectLinksGuard: scopeGuard('connect_links:create'),
 
     jsonOnly(req, _res, next) {
       const detail = 'Send the body as JSON, with "Content-Type: application/json".';
@@ -173,7 +195,7 @@ const CURRENT_THREAD: Operation = {
 
 const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];
 
-/** Returns the service that a guard of the relay has authorized. @throws AppError `relay_token_invalid` */
+/** Returns the service that the guard has authenticated. @throws AppError `relay_token_invalid` */
 export function callerOf(req: IncomingMessage): RelayCaller {
   const { relayCaller } = req.context;
   if (!relayCaller) throw new AppError('relay_token_invalid');

@@ -9,6 +9,7 @@ import { bearerOf } from '../../shared/http/bearer.ts';
 import { described, json, type Operation } from '../../shared/http/description.ts';
 import type { AuditNotes } from '../audit/notes.ts';
 import { hasTokenInUrl, type RelayGate } from './gate.ts';
+import { callerOf, type RelayRoutes } from './routes.ts';
 import {
   ACCESS_TOKEN_TYPE,
   EXCHANGE_ERRORS,
@@ -45,17 +46,18 @@ const TOO_MANY_NARROWINGS =
   'Each access token with fewer scopes, or for one resource, ends the earlier ones of this user at the provider. Keep the token that you have, and wait as long as Retry-After says.';
 
 /** OAuth errors have the form of RFC 6749 section 5.2; other failures (rate limit, storage) are problem documents. */
-export function tokenExchangeRoute(parts: {
+export function tokenExchangeRoutes(parts: {
   gate: RelayGate;
   exchange: TokenExchange;
   audit: Pick<AuditNotes, 'note'>;
-}): RequestHandler {
+}): Pick<RelayRoutes, 'clientGuard' | 'exchangeToken'> {
   const { gate, exchange, audit } = parts;
-  return described<RequestHandler>(EXCHANGE, async (req, res) => {
+
+  const clientGuard: RequestHandler = async (req, res, next) => {
     res.set({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });
     const { challenge, token, id } = credentialsOf(req);
-    const caller = await gate.authenticateToken(token, req, res);
-    if (!caller || (id !== undefined && id !== caller.token.id)) {
+    const caller = await gate.authenticateToken(token, req, id);
+    if (!caller) {
       // RFC 6749 section 5.2: 401 with the scheme that the client used.
       res.set('WWW-Authenticate', challenge);
       return refuse(
@@ -65,6 +67,12 @@ export function tokenExchangeRoute(parts: {
         'Send a relay token that is valid: as Bearer, or as Basic with its id.',
       );
     }
+    req.context.relayCaller = caller;
+    next();
+  };
+
+  const exchangeToken = described<RequestHandler>(EXCHANGE, async (req, res) => {
+    const caller = callerOf(req);
     const request = requestOf(req);
     if ('error' in request) return refuse(res, 400, request.error, request.description);
     const result = await exchange.exchange(caller, request);
@@ -100,6 +108,8 @@ export function tokenExchangeRoute(parts: {
       scope: scopes.join(' '),
     } satisfies z.output<typeof responseSchema>);
   });
+
+  return { clientGuard, exchangeToken };
 }
 
 interface ClientCredentials {

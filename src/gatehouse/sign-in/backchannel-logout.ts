@@ -7,6 +7,8 @@ import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { formField } from '../../shared/http/body.ts';
 import { described, json, type Operation } from '../../shared/http/description.ts';
+import type { RateLimits } from '../../shared/http/rate-limit.ts';
+import type { Budget } from '../../shared/http/route-table.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
 import { ProviderError } from '../../shared/provider/provider-error.ts';
@@ -32,15 +34,25 @@ const BACKCHANNEL_LOGOUT: Operation = {
   responses: { 200: {}, 400: json(errorSchema) },
 };
 
+export interface BackchannelLogout {
+  logOut: RequestHandler;
+  /**
+   * Limits the refused tokens of each address. An accepted token costs what it ends: the provider's sessions. The
+   * provider's keys are read at most every 10 seconds (R24).
+   */
+  budget: Budget;
+}
+
 /** Uses no session or cookie: the token's signature authenticates the provider. */
 export function backchannelLogout(parts: {
   apps: CurrentApps;
   verifyLogoutToken: ConnectedApps['verifyLogoutToken'];
   userSessions: UserSessions;
   store: Store;
+  limits: Pick<RateLimits, 'take' | 'check'>;
   events: Events;
-}): RequestHandler {
-  const { apps, verifyLogoutToken, userSessions, store, events } = parts;
+}): BackchannelLogout {
+  const { apps, verifyLogoutToken, userSessions, store, limits, events } = parts;
 
   /** @returns how many sessions were ended, or undefined for a token that was used before */
   const endOnce = async (token: LogoutToken): Promise<number | undefined> => {
@@ -59,11 +71,12 @@ export function backchannelLogout(parts: {
     return isFirst ? sessions : undefined;
   };
 
-  return described<RequestHandler>(BACKCHANNEL_LOGOUT, async (req, res) => {
+  const logOut = described<RequestHandler>(BACKCHANNEL_LOGOUT, async (req, res) => {
     const app = apps.signInApps().find(({ id }) => id === req.params.app);
     if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
     const origin = originOf(req);
     const refuse = (reason: string) => {
+      limits.take('logout-token', req.context.address);
       events.providerSignedOut({ app: app.id, outcome: 'refused', reason, origin });
       res
         .status(400)
@@ -80,6 +93,7 @@ export function backchannelLogout(parts: {
     events.providerSignedOut({ app: app.id, outcome: 'ended', sessions, origin });
     res.status(200).end();
   });
+  return { logOut, budget: { take: ({ context }) => limits.check('logout-token', context.address) } };
 }
 
 /** For a token that was neither accepted nor refused: the provider may send it again. */

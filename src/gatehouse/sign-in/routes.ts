@@ -11,6 +11,7 @@ import { LOCATION, seeOther, sendLocation } from '../../shared/http/location.ts'
 import { hintFields, readHints } from '../../shared/http/provider-hints.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import { type LocalSite, localPath, returnTarget } from '../../shared/http/return-path.ts';
+import type { Budget } from '../../shared/http/route-table.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -95,6 +96,22 @@ export interface SignInRoutes {
   callback: RequestHandler;
   signOut: RequestHandler;
   signOutEverywhere: RequestHandler;
+
+  /**
+   * Counts the starts of sign-ins and connections by address. A start stores one small pending request (R91) and a
+   * record of the attempt (R95), its calls have a share of the provider's slots (R92), and it gets an audit entry only
+   * if it fails (R94).
+   */
+  startBudget: Budget;
+
+  /** `startBudget`, for a route that may show the apps to choose from, which costs nothing. */
+  signInBudget: Budget;
+
+  /**
+   * Counts callbacks by address. One without a pending request causes no call (R8); a pending request is used once
+   * (R9). Either adds to a record (R95) and causes one audit entry (R94).
+   */
+  callbackBudget: Budget;
 }
 
 export function signInRoutes(parts: {
@@ -110,6 +127,10 @@ export function signInRoutes(parts: {
 }): SignInRoutes {
   const { apps, flow, links, lifecycle, browser, limits, pages, events, site } = parts;
 
+  const startBudget: Budget = { take: ({ context }) => void limits.take('sign-in', context.address) };
+
+  const isChoiceOfApps = (appId: string | undefined) => appId === undefined && apps.signInApps().length > 1;
+
   /** Starts an attempt, and sets the cookie whose secret the browser's pending requests are stored under. */
   const redirectToProvider = async (
     req: Request,
@@ -120,7 +141,6 @@ export function signInRoutes(parts: {
       ...start
     }: StartPurpose & Pick<StartRequest, 'app' | 'scopes' | 'hints'> & { home: string; requested?: string | undefined },
   ) => {
-    limits.take('sign-in', req.context.address);
     const storedSecrets = browser.readBrowserSecrets(req);
     const secrets = storedSecrets ?? { current: newBrowserSecret() };
     const returnTo = returnTarget(requested, { ...site, home }, start.app.returnUrls);
@@ -161,7 +181,7 @@ export function signInRoutes(parts: {
       const id = queryField(req, 'app');
       const candidates = apps.signInApps();
       const hints = readHints((name) => queryField(req, name));
-      if (id === undefined && candidates.length > 1) {
+      if (isChoiceOfApps(id)) {
         const returnTo = queryField(req, 'return_to');
         // The return path is checked once an app is chosen. A card number is dropped now, before the page repeats it.
         const parameters = { ...(returnTo && !holdsCardNumber(returnTo) && { return_to: returnTo }), ...hints };
@@ -238,6 +258,14 @@ export function signInRoutes(parts: {
 
     signOut: described<RequestHandler>(SIGN_OUT, signOut({ everywhere: false })),
     signOutEverywhere: described<RequestHandler>(SIGN_OUT_EVERYWHERE, signOut({ everywhere: true })),
+
+    startBudget,
+    signInBudget: {
+      take(req, res) {
+        if (!isChoiceOfApps(queryField(req, 'app'))) startBudget.take(req, res);
+      },
+    },
+    callbackBudget: { take: ({ context }) => void limits.take('callback', context.address) },
   };
 }
 

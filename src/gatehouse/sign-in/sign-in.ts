@@ -1,6 +1,5 @@
 /** Creates the module for signing in and out, connecting apps, the user's sessions, and deleting the account. */
 import { randomBytes } from 'node:crypto';
-import type { RequestHandler } from 'express';
 import type { Config } from '../../shared/config/config.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import type { Events } from '../../shared/observability/events.ts';
@@ -13,7 +12,7 @@ import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
 import type { Users } from '../users/users.ts';
-import { backchannelLogout } from './backchannel-logout.ts';
+import { type BackchannelLogout, backchannelLogout } from './backchannel-logout.ts';
 import { type ErasureRoutes, erasureRoutes } from './erasure.ts';
 import { createSignInFlow } from './flow.ts';
 import { createPendingRequests } from './pending-requests.ts';
@@ -25,7 +24,7 @@ export interface SignIn {
   routes: SignInRoutes;
   sessionRoutes: SessionRoutes;
   erasureRoutes: ErasureRoutes;
-  backchannelLogout: RequestHandler;
+  backchannelLogout: BackchannelLogout;
 
   /** The stronger sign-in that the administration requires, if it requires one. */
   stepUp: { acr: string; href: () => string } | undefined;
@@ -47,12 +46,12 @@ export function createSignIn(parts: {
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   signInRecords: Pick<SignInRecords, 'recorder'>;
   audit: Pick<Audit, 'trail' | 'note'>;
-  limits: Pick<RateLimits, 'take'>;
+  limits: Pick<RateLimits, 'take' | 'check'>;
   pages: Pages;
   events: Events;
   clock: () => number;
 }): SignIn {
-  const { config, sessions, pages, events, clock } = parts;
+  const { config, sessions, limits, pages, events, clock } = parts;
   const { store, sealedJson } = parts.storage;
   const { publicUrl, sessionSecrets } = config;
   const admin = { ...config.admin };
@@ -83,14 +82,21 @@ export function createSignIn(parts: {
       links,
       lifecycle,
       browser: sessions.browser,
-      limits: parts.limits,
+      limits,
       pages,
       events,
       site,
     }),
     sessionRoutes: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
     erasureRoutes: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages }),
-    backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),
+    backchannelLogout: backchannelLogout({
+      apps,
+      verifyLogoutToken,
+      userSessions: sessions.ofUsers,
+      store,
+      limits,
+      events,
+    }),
     stepUp:
       admin.acr === undefined
         ? undefined

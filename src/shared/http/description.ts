@@ -41,6 +41,16 @@ export function requiring<G extends object>(credentials: Credentials, guard: G):
   return Object.assign(guard, { credentials });
 }
 
+declare const usersOnly: unique symbol;
+
+/** A guard that only signed-in users and administrators pass. `requiringUser` makes it. */
+export type UserGuard<G> = G & { readonly [usersOnly]: true };
+
+/** Like `requiring`, for a guard that only signed-in users and administrators pass. */
+export function requiringUser<G extends object>(credentials: Credentials, guard: G): UserGuard<G> {
+  return requiring(credentials, guard) as UserGuard<G>;
+}
+
 /** Combines the credentials of the guards and the handler: a later alternative replaces those that it contains. */
 export function credentialsOf(steps: readonly object[]): Credentials {
   return steps

@@ -7,7 +7,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Express, RequestHandler } from 'express';
 import { holdsCardNumber } from './card-numbers.ts';
 import type { BeginRequest } from './request-context.ts';
-import { fastPathHandler, isFastPathRoute, type Route, type TakeBudget } from './route-table.ts';
+import { fastPathHandler, isFastPathRoute, type MountedRoute } from './route-table.ts';
 
 declare module 'node:http' {
   interface IncomingMessage {
@@ -26,8 +26,7 @@ declare module 'node:http' {
 export function fastPath(parts: {
   app: Express;
   basePath: string;
-  routes: readonly Route[];
-  take: TakeBudget;
+  routes: readonly MountedRoute[];
   begin: BeginRequest;
   countRequest: (req: IncomingMessage) => void;
 }): RequestListener {
@@ -62,12 +61,12 @@ const PARAMETER = '([A-Za-z0-9]{1,8})';
  * Returns a function that finds the route of a path without query. Only the last segment of a path can be a
  * parameter.
  */
-function fastPathRouteFinder(parts: { routes: readonly Route[]; take: TakeBudget; basePath: string }) {
+function fastPathRouteFinder(parts: { routes: readonly MountedRoute[]; basePath: string }) {
   const fastPathRoutes = parts.routes.filter(isFastPathRoute).map((route) => {
     const [, path] = route;
     const [, prefix = path, parameter] = /^([^:]*)(:\w+)?$/.exec(path) ?? [];
     const pattern = new RegExp(`^${RegExp.escape(parts.basePath + prefix)}${parameter ? PARAMETER : ''}$`);
-    return { path, pattern, handle: fastPathHandler(route, parts.take) };
+    return { path, pattern, handle: fastPathHandler(route) };
   });
   return (target: string) => {
     for (const { path, pattern, handle } of fastPathRoutes) {

@@ -7,10 +7,19 @@ import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
 /**
- * `address`, `session`, `relay-token` and `plan` (an account of the BIN lookup service) count requests. `sign-in` and
- * `guess` count started sign-ins and wrong tokens by address.
+ * `address`, `session`, `relay-token` and `plan` (an account of the BIN lookup service) count requests. The others
+ * count by address: `sign-in` and `callback` the sign-ins that start and come back, `guess` invalid relay and admin
+ * tokens, `logout-token` refused logout tokens.
  */
-export type LimitKind = 'address' | 'session' | 'relay-token' | 'plan' | 'sign-in' | 'guess';
+export type LimitKind =
+  | 'address'
+  | 'session'
+  | 'relay-token'
+  | 'plan'
+  | 'sign-in'
+  | 'callback'
+  | 'guess'
+  | 'logout-token';
 
 interface Entry {
   kind: LimitKind;
@@ -38,9 +47,11 @@ const STORED_FROM: Readonly<Record<LimitKind, number>> = {
   'relay-token': 0.05,
   plan: 0.05,
   'sign-in': 0.5,
+  callback: 0.5,
   guess: 0.5,
+  'logout-token': 0.5,
 };
-const BY_ADDRESS: ReadonlySet<LimitKind> = new Set(['address', 'sign-in', 'guess']);
+const BY_ADDRESS: ReadonlySet<LimitKind> = new Set(['address', 'sign-in', 'callback', 'guess', 'logout-token']);
 const MAX_CALLERS = 50_000;
 const LIFETIME_SECONDS = 120;
 
@@ -48,13 +59,26 @@ const TOO_MANY_REQUESTS =
   'You have sent more requests than a caller may send in a minute. Retry after the time in Retry-After.';
 const TOO_MANY_SIGN_INS =
   'Too many sign-ins were started from your network address within a minute. Wait a minute, then try again.';
+const TOO_MANY_CALLBACKS =
+  'Too many sign-ins came back from your network address within a minute. Wait a minute, then reload this page.';
+const DETAILS: Partial<Record<LimitKind, string>> = { 'sign-in': TOO_MANY_SIGN_INS, callback: TOO_MANY_CALLBACKS };
 
 /** The limit per address: enough for a misconfigured service, and too few to guess relay or admin tokens. */
-const TOKEN_GUESSES_PER_MINUTE = 100;
+const WRONG_TOKENS_PER_MINUTE = 100;
+/** Sign-ins that started in one minute may come back together with those of the next, or be reloaded. */
+const CALLBACKS_PER_START = 2;
 
-/** Returns the limits of the settings, and the fixed limit of wrong tokens. */
+/** Returns the limits of the settings, and the fixed limits of wrong tokens. */
 export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits']): Readonly<Record<LimitKind, number>> {
-  return { ...rest, 'relay-token': relayToken, plan: 0, 'sign-in': signIns, guess: TOKEN_GUESSES_PER_MINUTE };
+  return {
+    ...rest,
+    'relay-token': relayToken,
+    plan: 0,
+    'sign-in': signIns,
+    callback: signIns * CALLBACKS_PER_START,
+    guess: WRONG_TOKENS_PER_MINUTE,
+    'logout-token': WRONG_TOKENS_PER_MINUTE,
+  };
 }
 
 export interface RateLimits {
@@ -132,7 +156,7 @@ export function createRateLimits(parts: {
 
   const refusal = (kind: LimitKind, count: number) =>
     new AppError('rate_limited', {
-      detail: kind === 'sign-in' ? TOO_MANY_SIGN_INS : TOO_MANY_REQUESTS,
+      detail: DETAILS[kind] ?? TOO_MANY_REQUESTS,
       retryAfterSeconds: secondsUntilNextMinute(clock()),
       headers: headersOf(kind, count),
     });

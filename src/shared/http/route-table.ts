@@ -1,6 +1,7 @@
 /** The type of the route table (method, path, guards, handler, options), and the router built from it. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import express, { type RequestHandler } from 'express';
+import type { UserGuard } from './description.ts';
 import { unknownInput } from './operation.ts';
 import { methodNotAllowed } from './problem.ts';
 import { refuseSpeculative } from './speculative.ts';
@@ -9,10 +10,13 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** One guard, or a nested list of guards. They run in order, before the handler. */
 export type Guards = RequestHandler | readonly Guards[];
+/** Guards that only signed-in users and administrators pass: the first one sees to it. */
+export type UserGuards = UserGuard<RequestHandler> | readonly [UserGuard<RequestHandler>, ...Guards[]];
 type Nested<T> = readonly (T | Nested<T>)[];
 
 /** A guard that works with and without Express. @throws AppError to refuse the request */
 export type FastPathGuard = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
+type FastPathGuards = FastPathGuard | readonly FastPathGuard[];
 
 /** A handler that works with and without Express. @param parameter parameter of the path; '' if the route has none */
 export interface FastPathHandler {
@@ -24,22 +28,40 @@ export interface FastPathHandler {
   prefetch?(req: IncomingMessage): FastPathHandler;
 }
 
+/**
+ * Limits what one caller of a route can have stored, called and written to the audit trail, so that the others keep
+ * their share (R137). The module that knows these costs makes it.
+ */
+export interface Budget {
+  /** Called for each request once the first guard has passed. @throws AppError `rate_limited` */
+  take(req: IncomingMessage, res: ServerResponse): void;
+}
+
+/** For a route on which callers who are not signed in cause no write, no outgoing call and no audit entry. */
+export const COSTS_NOTHING: Budget = { take: () => undefined };
+
 export interface RouteOptions {
   /** The response may be that of another server, so responses of Gatehouse itself have `Proxy-Status` (RFC 9209). */
   proxied?: true;
-  /**
-   * Once the guard has authorized the request, it also counts for the session. All requests count for their address.
-   */
-  budget?: 'session';
+  /** In addition to the limit of the address, which every request counts for. */
+  budget?: Budget;
 }
 
-/** A route whose guard and handler work without Express (`fast-path.ts`). */
-export type FastPathRoute = readonly ['GET', string, FastPathGuard, FastPathHandler, RouteOptions & { fastPath: true }];
-export type ExpressRoute = readonly [Method, string, Guards, RequestHandler, (RouteOptions & { fastPath?: never })?];
-export type Route = ExpressRoute | FastPathRoute;
+type FastPathOptions = RouteOptions & { fastPath: true };
+type ExpressOptions = RouteOptions & { fastPath?: never };
+type WithBudget = { budget: Budget };
 
-/** Counts a request of this caller. @throws AppError `rate_limited` */
-export type TakeBudget = (budget: 'session', req: IncomingMessage) => void;
+/** A route whose guards and handler work without Express (`fast-path.ts`). */
+export type FastPathRoute = readonly ['GET', string, FastPathGuards, FastPathHandler, FastPathOptions];
+/** A route of any program. */
+export type MountedRoute = FastPathRoute | readonly [Method, string, Guards, RequestHandler, ExpressOptions?];
+
+/** A route of Gatehouse. It must have a budget if callers who are not signed in can pass its first guard (R137). */
+export type Route =
+  | readonly ['GET', string, UserGuard<FastPathGuard>, FastPathHandler, FastPathOptions]
+  | readonly ['GET', string, FastPathGuards, FastPathHandler, FastPathOptions & WithBudget]
+  | readonly [Method, string, UserGuards, RequestHandler, ExpressOptions?]
+  | readonly [Method, string, Guards, RequestHandler, ExpressOptions & WithBudget];
 
 /**
  * The first guard of a GET route with effects, such as a callback, which uses up its state. Refuses HEAD, and a browser
@@ -51,39 +73,48 @@ export const effectGuard: RequestHandler = (req, res, next) => {
   next();
 };
 
-export function isFastPathRoute(route: Route): route is FastPathRoute {
+export function isFastPathRoute(route: MountedRoute): route is FastPathRoute {
   return route[4]?.fastPath === true;
 }
 
-export function proxiedPaths(routes: readonly Route[]): ReadonlySet<string> {
+export function proxiedPaths(routes: readonly MountedRoute[]): ReadonlySet<string> {
   return new Set(routes.flatMap(([, path, , , options]) => (options?.proxied ? [path] : [])));
 }
 
 /**
  * Returns a function that tests whether a path serves data to a GET: none of the route's guards is one of `pageGuards`.
  */
-export function isDataPath(routes: readonly Route[], pageGuards: readonly RequestHandler[]): (path: string) => boolean {
+export function isDataPath(
+  routes: readonly MountedRoute[],
+  pageGuards: readonly RequestHandler[],
+): (path: string) => boolean {
   const patterns = routes
-    .filter((route) => route[0] === 'GET' && !flatten(route[2]).some((guard) => pageGuards.includes(guard)))
+    .filter(
+      (route) =>
+        route[0] === 'GET' &&
+        !flatten<unknown>(route[2]).some((guard) => pageGuards.some((pageGuard) => pageGuard === guard)),
+    )
     .map(([, path]) => path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+'));
   const dataPath = new RegExp(`^(?:${patterns.join('|')})$`);
   return (path) => dataPath.test(path);
 }
 
-/** Returns a handler that runs all steps of a route of the fast path: prefetch, guard, budget, handler. */
-export function fastPathHandler([, , guard, handler, { budget }]: FastPathRoute, take: TakeBudget): FastPathHandler {
+/** Returns a handler that runs all steps of a route of the fast path: prefetch, guards, budget, handler. */
+export function fastPathHandler([, , guards, handler, { budget }]: FastPathRoute): FastPathHandler {
   const refuseUnknown = unknownInput(handler);
+  const [first, ...others] = flatten<FastPathGuard>(guards);
   return async (req, res, parameter) => {
     const respond = handler.prefetch?.(req) ?? handler;
-    await guard(req, res);
-    if (budget) take(budget, req);
+    await first?.(req, res);
+    budget?.take(req, res);
+    for (const guard of others) await guard(req, res);
     refuseUnknown?.(req);
     await respond(req, res, parameter);
   };
 }
 
 /** Mounts the routes. Other methods on their paths get 405 with the allowed methods. */
-export function routeTable(routes: readonly Route[], take: TakeBudget = () => undefined): RequestHandler {
+export function routeTable(routes: readonly MountedRoute[]): RequestHandler {
   const router = express.Router({ caseSensitive: true });
   const setRoute =
     (path: string): RequestHandler =>
@@ -94,9 +125,9 @@ export function routeTable(routes: readonly Route[], take: TakeBudget = () => un
   for (const path of new Set(routes.map((route) => route[1]))) {
     const expressRoute = router.route(path);
     const routesOfPath = routes.filter((route) => route[1] === path);
-    for (const route of routesOfPath) expressRoute[EXPRESS_METHODS[route[0]]](setRoute(path), ...stepsOf(route, take));
+    for (const route of routesOfPath) expressRoute[EXPRESS_METHODS[route[0]]](setRoute(path), ...stepsOf(route));
     const allowed = routesOfPath.flatMap((route) =>
-      route[0] === 'GET' && !stepsOf(route, take).includes(effectGuard) ? ['GET', 'HEAD'] : [route[0]],
+      route[0] === 'GET' && !stepsOf(route).includes(effectGuard) ? ['GET', 'HEAD'] : [route[0]],
     );
     expressRoute.all(setRoute(path), methodNotAllowed(allowed));
   }
@@ -105,14 +136,14 @@ export function routeTable(routes: readonly Route[], take: TakeBudget = () => un
 
 const EXPRESS_METHODS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const;
 
-function stepsOf(route: Route, take: TakeBudget): RequestHandler[] {
+function stepsOf(route: MountedRoute): RequestHandler[] {
   if (isFastPathRoute(route)) {
-    const handle = fastPathHandler(route, take);
+    const handle = fastPathHandler(route);
     return [(req, res) => handle(req, res, String(Object.values(req.params)[0] ?? ''))];
   }
   const [, , guards, handler, { budget } = {}] = route;
-  const count: RequestHandler = (req, _res, next) => {
-    if (budget) take(budget, req);
+  const takeBudget: RequestHandler = (req, res, next) => {
+    budget?.take(req, res);
     next();
   };
   const refuseUnknown = unknownInput(handler);
@@ -121,8 +152,14 @@ function stepsOf(route: Route, take: TakeBudget): RequestHandler[] {
     next();
   };
   // The first guard identifies the caller, which the budget needs. The request is counted before the body is read.
-  const [first, ...others] = flatten(guards);
-  return [...(first ? [first] : []), ...(budget ? [count] : []), ...others, ...(refuseUnknown ? [check] : []), handler];
+  const [first, ...others] = flatten<RequestHandler>(guards);
+  return [
+    ...(first ? [first] : []),
+    ...(budget ? [takeBudget] : []),
+    ...others,
+    ...(refuseUnknown ? [check] : []),
+    handler,
+  ];
 }
 
 /** Returns all guards, in the order in which they run. */

@@ -4,7 +4,7 @@ import type { RequestHandler } from 'express';
 import type { PublicUrl } from '../config/rules.ts';
 import { AppError } from '../errors.ts';
 import { wantsData } from '../http/accept.ts';
-import { type Credentials, requiring } from '../http/description.ts';
+import { type Credentials, requiringUser, type UserGuard } from '../http/description.ts';
 import type { BrowserSessions } from './browser-sessions.ts';
 import type { Session } from './session.ts';
 
@@ -18,16 +18,16 @@ export interface SessionGuards {
   peekSession: RequestHandler;
 
   /** Refuses with `sign_in_required`. */
-  requireUser: RequestHandler;
+  requireUser: UserGuard<RequestHandler>;
 
   /** Like `requireUser`, without Express. @throws AppError `sign_in_required` */
-  authenticateUser(req: IncomingMessage): Promise<Session>;
+  authenticateUser: UserGuard<(req: IncomingMessage) => Promise<Session>>;
 
   /** Like `requireUser`, but sends a browser to sign in and back. */
-  requireUserOrRedirect: RequestHandler;
+  requireUserOrRedirect: UserGuard<RequestHandler>;
 
   /** Like `requireUserOrRedirect`; the sign-in uses this app. */
-  requireUserOfAppOrRedirect(appId: () => string | undefined): RequestHandler;
+  requireUserOfAppOrRedirect(appId: () => string | undefined): UserGuard<RequestHandler>;
 }
 
 export function createSessionGuards(parts: {
@@ -58,8 +58,8 @@ export function createSessionGuards(parts: {
     (req, _res, next) =>
       load(req, extend).then(() => next(), next);
 
-  const orRedirect = (appId: () => string | undefined): RequestHandler =>
-    requiring<RequestHandler>(SESSION, (req, res, next) =>
+  const orRedirect = (appId: () => string | undefined): UserGuard<RequestHandler> =>
+    requiringUser<RequestHandler>(SESSION, (req, res, next) =>
       load(req, true).then((session) => {
         if (session) return next();
         if (req.method !== 'GET' || wantsData(req)) return next(signInRequired());
@@ -72,10 +72,10 @@ export function createSessionGuards(parts: {
   return {
     loadSession: loading(true),
     peekSession: loading(false),
-    requireUser: requiring<RequestHandler>(SESSION, (req, _res, next) =>
+    requireUser: requiringUser<RequestHandler>(SESSION, (req, _res, next) =>
       authenticateUser(req).then(() => next(), next),
     ),
-    authenticateUser: requiring(SESSION, authenticateUser),
+    authenticateUser: requiringUser(SESSION, authenticateUser),
     requireUserOrRedirect: orRedirect(() => undefined),
     requireUserOfAppOrRedirect: orRedirect,
   };

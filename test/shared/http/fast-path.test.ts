@@ -26,7 +26,6 @@ function createFastPath({ basePath = '', fails = undefined as unknown, refused =
     basePath,
     begin: begin as unknown as BeginRequest,
     countRequest,
-    take: vi.fn(),
     routes: [
       ['GET', '/threads/current', async () => undefined, handle, { fastPath: true }],
       ['GET', '/bin/:bin', async () => undefined, handle, { fastPath: true }],
