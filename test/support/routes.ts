@@ -35,7 +35,7 @@ export const ROUTE_TABLE = [
   ...adminRoutes(nothing as AdminResources, nothing as AdminGuards),
 ];
 
-const ALL_ROUTES: readonly ListedRoute[] = ROUTE_TABLE.map(([method, pattern]) => ({
+export const listed = ([method, pattern]: (typeof ROUTE_TABLE)[number]): ListedRoute => ({
   method,
   pattern,
   path: pattern.replace(/:(\w+)/g, (_all, name: string) => {
@@ -43,7 +43,9 @@ const ALL_ROUTES: readonly ListedRoute[] = ROUTE_TABLE.map(([method, pattern]) =
     if (value === undefined) throw new Error(`Add a value for :${name} to VALUES in test/support/routes.ts.`);
     return value;
   }),
-}));
+});
+
+const ALL_ROUTES: readonly ListedRoute[] = ROUTE_TABLE.map(listed);
 
 /** All routes of the administration, pages and API. */
 export const ADMIN_ROUTES = ALL_ROUTES.filter(({ pattern }) => /^\/admin(\/|$)/.test(pattern));

@@ -1,13 +1,18 @@
 /**
  * Collapses entries that a caller can cause at any rate: stores a few per minute, and one that counts the rest (R54,
- * R94).
+ * R94, R137).
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { callerNetwork } from '../../shared/config/networks.ts';
 import type { AuditEntry } from './kinds.ts';
 
 const MINUTE_MS = 60_000;
-/** Per minute, event and process, for all anonymous callers together. */
-const MAX_ANONYMOUS = 60;
+/**
+ * Per minute, event and process: for one relay token or provider, and for all anonymous callers of one app together.
+ */
+const MAX_OF_CALLER = 60;
+/** For one address of anonymous callers. */
+const MAX_OF_ADDRESS = 20;
 const REPEATED = new Set<AuditEntry['event']>([
   'admin.refused',
   'sign_in.refused',
@@ -16,9 +21,17 @@ const REPEATED = new Set<AuditEntry['event']>([
   'connect_link.created',
 ]);
 
+/** Entries with one name: `max` of them are stored a minute, and `summary` with the count of the others. */
+interface Rule {
+  name: string;
+  max: number;
+  summary: AuditEntry;
+}
+
 /** @param storeEntry stores an entry. `at`: the time of its event, in milliseconds since the epoch */
 export function createCollapse(clock: () => number, storeEntry: (entry: AuditEntry, at: number) => void) {
-  const groups = new Map<string, { stored: number; times: number; storeLast?: (times: number) => void }>();
+  const stored = new Map<string, number>();
+  const collapsed = new Map<string, { times: number; storeSummary: (times: number) => void }>();
   let minute = 0;
   let timer: NodeJS.Timeout | undefined;
 
@@ -26,47 +39,58 @@ export function createCollapse(clock: () => number, storeEntry: (entry: AuditEnt
   const flush = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    for (const { times, storeLast } of groups.values()) storeLast?.(times);
-    groups.clear();
+    for (const { times, storeSummary } of collapsed.values()) storeSummary(times);
+    stored.clear();
+    collapsed.clear();
   };
 
   return {
     flush,
     note(entry: AuditEntry) {
       const at = clock();
-      const rule = ruleOf(entry);
-      if (!rule) return storeEntry(entry, at);
+      const rules = rulesOf(entry);
+      if (rules.length === 0) return storeEntry(entry, at);
       const currentMinute = Math.floor(at / MINUTE_MS);
       if (currentMinute !== minute) flush();
       minute = currentMinute;
-      const group = groups.get(rule.name) ?? { stored: 0, times: 0 };
-      groups.set(rule.name, group);
-      if (group.stored < rule.max) {
-        group.stored += 1;
+      const storedOf = ({ name }: Rule) => stored.get(name) ?? 0;
+      const reachedRule = rules.find((rule) => storedOf(rule) >= rule.max);
+      if (!reachedRule) {
+        for (const rule of rules) stored.set(rule.name, storedOf(rule) + 1);
         return storeEntry(entry, at);
       }
-      group.times += 1;
-      // In the async context of its request, like every other entry.
-      group.storeLast = AsyncLocalStorage.bind((times: number) =>
-        storeEntry({ ...entry, facts: { ...entry.facts, times } }, at),
-      );
+      const { name, summary } = reachedRule;
+      collapsed.set(name, {
+        times: (collapsed.get(name)?.times ?? 0) + 1,
+        // In the async context of its request, like every other entry.
+        storeSummary: AsyncLocalStorage.bind((times: number) =>
+          storeEntry({ ...summary, facts: { ...summary.facts, times } }, at),
+        ),
+      });
       timer ??= setTimeout(flush, MINUTE_MS - (at % MINUTE_MS)).unref();
     },
   };
 }
 
-/** Returns the entry's group, and how many entries of it are stored per minute; undefined if every entry is stored. */
-function ruleOf({
-  event,
-  actor,
-  target,
-  userId,
-  outcome,
-  facts,
-}: AuditEntry): { name: string; max: number } | undefined {
-  if (actor.kind === 'anonymous') return { name: `anonymous ${event}`, max: MAX_ANONYMOUS };
-  if (!REPEATED.has(event)) return undefined;
-  // Each connect link is a target of its own.
-  const object = event === 'connect_link.created' ? facts?.app : target?.id;
-  return { name: [event, actor.kind, actor.id, object, userId, outcome, facts?.resource].join(' '), max: 1 };
+/** Returns the rules that an entry must pass to be stored. */
+function rulesOf(entry: AuditEntry): Rule[] {
+  const { event, actor, target, userId, address, outcome, facts } = entry;
+  if (actor.kind === 'anonymous') {
+    const summary: AuditEntry = { event, actor: { kind: actor.kind }, target };
+    const ofAll = { name: `anonymous ${event} ${target?.id}`, max: MAX_OF_CALLER, summary };
+    if (address === undefined) return [ofAll];
+    const ofAddress = { name: `${ofAll.name} ${callerNetwork(address)}`, max: MAX_OF_ADDRESS };
+    return [ofAll, { ...ofAddress, summary: { ...summary, address } }];
+  }
+  const rules: Rule[] = [];
+  if (REPEATED.has(event)) {
+    // Each connect link is a target of its own.
+    const object = event === 'connect_link.created' ? facts?.app : target?.id;
+    const name = [event, actor.kind, actor.id, object, userId, outcome, facts?.resource].join(' ');
+    rules.push({ name, max: 1, summary: entry });
+  }
+  // Sign-outs by a provider are limited by the sessions that they end, unless they end none.
+  if (actor.kind === 'relay_token' || (actor.kind === 'provider' && facts?.sessions === 0))
+    rules.push({ name: `${actor.kind} ${actor.id} ${event}`, max: MAX_OF_CALLER, summary: { event, actor } });
+  return rules;
 }

@@ -1,5 +1,6 @@
 /** Stores failures under the references that error pages show, so that administrators can look them up. */
 import type { IncomingMessage } from 'node:http';
+import { callerNetwork } from '../config/networks.ts';
 import type { AppError, ProblemCode } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
@@ -31,10 +32,13 @@ export interface ProblemReferences {
 }
 
 const LIFETIME_SECONDS = 30 * DAY_SECONDS;
-/** Maximum number of records per day and process, for each user and for all anonymous callers together. */
-const MAX_PER_USER = 50;
+/**
+ * Maximum number of records per day and process, for each user or address, and for all callers together who are not
+ * signed in.
+ */
+const MAX_OF_CALLER = 50;
 const MAX_ANONYMOUS = 1_000;
-const MAX_USERS = 10_000;
+const MAX_CALLERS = 10_000;
 
 /** @param parts `isKnown`: returns whether the sign-in record has the reference */
 export function createProblemReferences(parts: {
@@ -43,14 +47,20 @@ export function createProblemReferences(parts: {
   isKnown: (reference: string) => Promise<boolean>;
 }): ProblemReferences {
   const { store, clock, isKnown } = parts;
-  const counts = remembered<number>(MAX_USERS);
+  const counts = remembered<number>(MAX_CALLERS);
 
-  const countWithinLimit = (userId: string | undefined): boolean => {
-    const name = `${Math.floor(clock() / DAY_MS)} ${userId ?? ''}`;
+  const countWithinLimit = (caller: string, limit: number): boolean => {
+    const name = `${Math.floor(clock() / DAY_MS)} ${caller}`;
     const count = (counts.get(name) ?? 0) + 1;
     counts.set(name, count);
-    return count <= (userId === undefined ? MAX_ANONYMOUS : MAX_PER_USER);
+    return count <= limit;
   };
+
+  /** The address is counted first, so that one address beyond its limit does not use up that of all. */
+  const isWithinBudget = (userId: string | undefined, address: string): boolean =>
+    userId === undefined
+      ? countWithinLimit(callerNetwork(address), MAX_OF_CALLER) && countWithinLimit('all', MAX_ANONYMOUS)
+      : countWithinLimit(userId, MAX_OF_CALLER);
 
   const save = (record: ProblemRecord) =>
     store.write([
@@ -63,12 +73,12 @@ export function createProblemReferences(parts: {
     ]);
 
   const recordFailure = async ({ context }: IncomingMessage, error: AppError): Promise<boolean> => {
-    const { id: requestId, reference, route, session } = context;
+    const { id: requestId, reference, route, session, address } = context;
     const userId = session?.user.id;
     const { code, status } = error;
     // While the storage refuses writes, the sign-in record may still have the failure.
     const isStorable = code !== 'storage_unavailable' && (userId !== undefined || isOurFailure(error));
-    if (!isStorable || !countWithinLimit(userId)) return isKnown(reference);
+    if (!isStorable || !isWithinBudget(userId, address)) return isKnown(reference);
     const cause = causeOf(error.cause);
     return (await save({ reference, requestId, at: clock(), code, status, route, userId, cause })) !== undefined;
   };

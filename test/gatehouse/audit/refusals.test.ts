@@ -175,6 +175,61 @@ describe('R94 refusals', () => {
     ]);
   });
 
+  test('R137 of one address are collapsed before those of another', () => {
+    const kept: AuditEntry[] = [];
+    const collapse = createCollapse(
+      () => START,
+      (entry) => kept.push(entry),
+    );
+    const target = { kind: 'connected_app', id: 'platform' };
+    const refuse = (address: string) =>
+      collapse.note({ event: 'sign_in.failed', actor: { kind: 'anonymous' }, target, address });
+    for (let n = 0; n < 1_000; n += 1) refuse('2001:db8::1');
+    refuse('2001:db8:0:0:2::2');
+    refuse('192.0.2.1');
+    for (let host = 0; host < 100; host += 1) refuse(`198.51.100.${host}`);
+    collapse.flush();
+    expect(kept.filter(({ facts }) => facts?.times === undefined)).toHaveLength(60);
+    expect(kept.filter(({ address }) => address === '192.0.2.1')).toHaveLength(1);
+    expect(kept.filter(({ facts }) => facts?.times !== undefined)).toEqual([
+      {
+        event: 'sign_in.failed',
+        actor: { kind: 'anonymous' },
+        target,
+        address: '2001:db8:0:0:2::2',
+        facts: { times: 981 },
+      },
+      { event: 'sign_in.failed', actor: { kind: 'anonymous' }, target, facts: { times: 61 } },
+    ]);
+  });
+
+  test('R137 the entries of a relay token about many users, and of a provider that ends no session, are collapsed', () => {
+    const kept: AuditEntry[] = [];
+    const collapse = createCollapse(
+      () => START,
+      (entry) => kept.push(entry),
+    );
+    const ended: AuditEntry = { event: 'session.ended_by_provider', actor: { kind: 'provider', id: 'platform' } };
+    const used: AuditEntry = { ...exchanged, event: 'relay.used' };
+    for (let n = 0; n < 1_000; n += 1) {
+      collapse.note({ ...exchanged, userId: `u${n}` });
+      collapse.note({ ...used, userId: `u${n}` });
+      collapse.note({ ...ended, facts: { sessions: 0 } });
+    }
+    for (let n = 0; n < 100; n += 1) collapse.note({ ...ended, facts: { sessions: 1 } });
+    const other = { kind: 'relay_token', id: 't2' } as const;
+    collapse.note({ ...exchanged, actor: other });
+    collapse.flush();
+    const counted = kept.flatMap(({ event, facts }) => (facts?.times === undefined ? [] : [[event, facts.times]]));
+    expect(counted).toEqual([
+      ['relay_token.exchanged', 940],
+      ['relay.used', 940],
+      ['session.ended_by_provider', 940],
+    ]);
+    expect(kept).toHaveLength(3 * 60 + 100 + 1 + counted.length);
+    expect(kept.filter(({ actor }) => actor === other)).toHaveLength(1);
+  });
+
   test('are collapsed by kind and by minute', async () => {
     const kept: AuditEntry[] = [];
     let now = START;

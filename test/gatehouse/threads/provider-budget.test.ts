@@ -386,8 +386,14 @@ test('R89 our own limit counts the calls of all processes, and a caller far belo
     },
   };
   const perMinute = {
-    ...{ address: 100, session: 0, 'relay-token': 100, plan: 0 },
-    ...{ 'sign-in': 100, callback: 100, guess: 100, 'logout-token': 100 },
+    address: 100,
+    session: 0,
+    'relay-token': 100,
+    plan: 0,
+    'sign-in': 100,
+    callback: 100,
+    guess: 100,
+    'logout-token': 100,
   };
   const [here, there] = [
     createRateLimits({ store: counted, clock, perMinute }),

@@ -7,8 +7,14 @@ import type { Store } from '../../../src/shared/storage/store.ts';
 
 const MINUTE = 60_000;
 const PER_MINUTE = {
-  ...{ address: 10, session: 10, 'relay-token': 0, plan: 0 },
-  ...{ 'sign-in': 10, callback: 10, guess: 10, 'logout-token': 10 },
+  address: 10,
+  session: 10,
+  'relay-token': 0,
+  plan: 0,
+  'sign-in': 10,
+  callback: 10,
+  guess: 10,
+  'logout-token': 10,
 };
 const REFUSED = expect.objectContaining({ code: 'rate_limited' });
 

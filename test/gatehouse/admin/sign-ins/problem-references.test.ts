@@ -95,7 +95,7 @@ describe('over HTTP', () => {
   );
 });
 
-test('keeps a limited number of references for a day, each for one error', async () => {
+test('R137 keeps a limited number of references for a day: of each user, of each address, and of all addresses', async () => {
   const place = await createTestStorage('SQLite');
   await place.withStore(async (store) => {
     let now = Date.parse('2026-01-01T12:00:00Z');
@@ -105,11 +105,12 @@ test('keeps a limited number of references for a day, each for one error', async
       isKnown: async (one) => one === 'known-01',
     });
     let count = 0;
+    let address = '192.0.2.1';
     const keep = (userId?: string, error = new AppError('not_found'), reference?: string) => {
       count += 1;
       const name = reference ?? String(count).padStart(8, '0');
       const session = userId === undefined ? undefined : { user: { id: userId } };
-      const context = { id: `request-${name}`, reference: name, route: '/one', address: '192.0.2.1', session };
+      const context = { id: `request-${name}`, reference: name, route: '/one', address, session };
       return references.record({ context } as never, error);
     };
     const keptOf = async (times: number, userId?: string, error?: AppError) =>
@@ -121,7 +122,13 @@ test('keeps a limited number of references for a day, each for one error', async
     expect(await keptOf(3, 'u2')).toBe(3);
     expect(await keptOf(3)).toBe(0);
     expect(await keep(undefined, undefined, 'known-01')).toBe('known-01');
-    expect(await keptOf(1_010, undefined, new AppError('internal'))).toBe(1_000);
+    const internal = new AppError('internal');
+    const keptOfAddresses: number[] = [];
+    for (let host = 1; host <= 21; host += 1) {
+      address = `192.0.2.${host}`;
+      keptOfAddresses.push(await keptOf(60, undefined, internal));
+    }
+    expect(keptOfAddresses).toEqual([...Array(20).fill(50), 0]);
     expect(await keptOf(1, 'u2', new AppError('storage_unavailable'))).toBe(0);
     now += 86_400_000;
     const cause = Object.assign(new Error('secret'), { code: 'ECONNRESET' });
