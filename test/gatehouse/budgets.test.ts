@@ -157,8 +157,8 @@ describe('R137 over HTTP', () => {
       options: json({ user: userId, app: 'platform' }),
       served: 201,
     }),
-    'GET /sign-in': () => ({ caller: anonymous, limit: SIGN_INS, options: {}, served: 303 }),
-    'POST /connections/:app': () => ({ ...start, served: 303 }),
+    'GET /sign-in': () => ({ caller: anonymous, limit: SIGN_INS, options: {}, served: 200 }),
+    'POST /connections/:app': () => ({ ...start, served: 200 }),
     // There is no such link, and the user is no administrator, but both requests count.
     'POST /connect/:link': () => ({ ...start, served: 404 }),
     'POST /admin/connected-apps/:id/try': () => ({ ...start, served: 403 }),

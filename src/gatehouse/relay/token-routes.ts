@@ -90,7 +90,7 @@ export function tokenExchangeRoutes(parts: {
       return refuse(res, 503, 'temporarily_unavailable', description, connectUrl);
     }
     const { app, userId, accessToken, scopes, expiresInSeconds, resource } = result;
-    // Every issued access token gets an audit entry; relayed calls are only counted.
+    // Every issued access token gets an audit entry, or is counted in one; relayed calls are only counted by the hour.
     audit.note({
       event: 'relay_token.exchanged',
       actor: { kind: 'relay_token', id: caller.token.id, name: caller.token.name },

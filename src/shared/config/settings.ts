@@ -282,7 +282,7 @@ proxy, set TRUSTED_PROXIES, or all users share the proxy's address), by session,
   },
   RATE_LIMIT_SIGN_INS_PER_ADDRESS: {
     schema: integer(0, 100_000_000).default(60),
-    about: `How many of the requests from one address may start a sign-in or a connection.`,
+    about: `How many of the requests from one address may start a sign-in or a connection in a minute. Twice as many may be callbacks.`,
   },
   RATE_LIMIT_PER_SESSION: {
     schema: integer(0, 100_000_000).default(6_000),
