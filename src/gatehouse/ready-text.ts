@@ -1,8 +1,17 @@
 /** The text that `npm start` prints once Gatehouse is ready. */
+import { domainToUnicode } from 'node:url';
 import type { Config } from '../shared/config/config.ts';
 import { hostAndPort } from '../shared/config/rules.ts';
-import { type ConnectedApp, callbackUrlOf, isUsable } from '../shared/provider/connected-app.ts';
+import { findSimilarUrl } from '../shared/provider/callback-url.ts';
+import {
+  type ConnectedApp,
+  callbackAdvice,
+  callbackUrlOf,
+  callbackWarnings,
+  isUsable,
+} from '../shared/provider/connected-app.ts';
 import { storageName } from '../shared/storage/name.ts';
+import { capitalised } from '../shared/text.ts';
 import { VERSION } from '../shared/version.ts';
 
 type ReadyConfig = Pick<Config, 'publicUrl' | 'listen' | 'management' | 'redis' | 'dataDirectory'>;
@@ -13,7 +22,10 @@ export function readyText(config: ReadyConfig, apps: readonly ConnectedApp[]) {
   const [listen, management] = [hostAndPort(config.listen), hostAndPort(config.management)];
   const storage = storageName(config);
   const count = apps.length === 1 ? '1 connected app' : `${apps.length} connected apps`;
-  const msg = `Gatehouse is ready at ${publicUrl.href}`;
+  const { hostname } = new URL(publicUrl.href);
+  const unicodeHost = domainToUnicode(hostname);
+  const hostWords = unicodeHost === hostname ? '' : ` (${unicodeHost})`;
+  const msg = `Gatehouse is ready at ${publicUrl.href}${hostWords}`;
   const advice = adviceOn(apps, publicUrl.href);
   const lines = [
     msg,
@@ -26,12 +38,20 @@ export function readyText(config: ReadyConfig, apps: readonly ConnectedApp[]) {
 
 function adviceOn(apps: readonly ConnectedApp[], publicHref: string): string | undefined {
   const signInApps = apps.filter(({ signIn }) => signIn !== undefined);
-  if (signInApps.some((app) => isUsable(app, publicHref))) return undefined;
+  if (signInApps.some((app) => isUsable(app, publicHref))) return misspellingAdvice(apps, publicHref);
   const enabled = signInApps.find(({ disabled }) => !disabled);
   if (enabled) {
-    return `No user can sign in yet: add ${callbackUrlOf(enabled.id, publicHref)} to the callback URLs of the app "${enabled.id}".`;
+    return `No user can sign in yet with the app "${enabled.id}": ${callbackAdvice(enabled, publicHref)}.`;
   }
   return signInApps.length > 0
     ? 'No user can sign in: every app that users sign in with is disabled.'
     : 'No user can sign in yet: add an app with signIn to CONNECTED_APPS_FILE (docs/connected-apps.md), and restart.';
+}
+
+/** An app that nobody can use, although its list has a URL that looks like the callback URL. */
+function misspellingAdvice(apps: readonly ConnectedApp[], publicHref: string): string | undefined {
+  const isMisspelled = ({ id, callbackUrls }: ConnectedApp) =>
+    findSimilarUrl(callbackUrls, callbackUrlOf(id, publicHref), publicHref) !== undefined;
+  const [warning] = callbackWarnings(apps.filter(isMisspelled), publicHref);
+  return warning && capitalised(warning);
 }

@@ -1,5 +1,7 @@
 /** The doctor's calls to the provider and platform: those of a sign-in, with made-up codes and tokens. */
+
 import { randomBytes } from 'node:crypto';
+import { domainToUnicode } from 'node:url';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { type ConnectedApp, callbackUrlOf, TOKEN_ENDPOINT_AUTH_METHODS } from '../../shared/provider/connected-app.ts';
 import { firstIssuer } from '../../shared/provider/issuer.ts';
@@ -77,7 +79,11 @@ function authorizationFindings(response: Response, callback: string): Finding[] 
 }
 
 function refusedAtOnce(detail: string, callback: string): Finding[] {
-  const advice = `Enter ${callback} at the provider, character by character, and compare the client ID.`;
+  const { hostname } = new URL(callback);
+  const unicodeHost = domainToUnicode(hostname);
+  const formAdvice =
+    unicodeHost === hostname ? '' : ` Its host name is ${hostname} there, too, and not ${unicodeHost}.`;
+  const advice = `Enter ${callback} at the provider, character by character, and compare the client ID.${formAdvice}`;
   return [
     problem('callback_registered', detail, { advice, pointer: '#/callbackUrls' }),
     cannotTell('request', 'Not tried: fix the problem above first.'),

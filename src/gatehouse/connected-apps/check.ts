@@ -1,6 +1,6 @@
 /** The doctor: tests a connected app before users do, and reports a finding for each requirement. */
 import type { Outbound } from '../../shared/outbound/outbound.ts';
-import { findSimilarUrl } from '../../shared/provider/callback-url.ts';
+import { asciiForm, findSimilarUrl, withAsciiForm } from '../../shared/provider/callback-url.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from '../../shared/provider/connected-app.ts';
 import { isIssuerTemplate, namedTenants } from '../../shared/provider/issuer.ts';
 import { describeFailure, failedCall, ProviderError } from '../../shared/provider/provider-error.ts';
@@ -73,11 +73,17 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
     "The app's callback URLs lack that of this server: no user is sent to the provider.",
     {
       advice: similarUrl
-        ? `${similarUrl} is not exactly the same: write ${ownUrl}, here and at the provider.`
-        : `Add ${ownUrl} to the callback URLs, here and at the provider.`,
+        ? `${withAsciiForm(similarUrl)} is not exactly the same: write ${ownUrl}, here and at the provider.`
+        : `Add ${ownUrl} to the callback URLs, here and at the provider.${otherForms(app.callbackUrls)}`,
       pointer: '#/callbackUrls',
     },
   );
+}
+
+/** Names the URLs whose host is not written as browsers send it, since such a host may look like that of this server. */
+function otherForms(callbackUrls: readonly string[]): string {
+  const urls = callbackUrls.filter((url) => asciiForm(url) !== undefined);
+  return urls.length === 0 ? '' : ` The list has ${urls.map(withAsciiForm).join(', ')}.`;
 }
 
 function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {

@@ -184,7 +184,7 @@ const FAILURES = {
       'The callback URL of this app is not in its registration, so you were not sent to the provider. An administrator has to add it.',
     page: { title: NOT_SIGNED_IN, advice: TELL_ADMINISTRATOR },
     words: 'The callback URL of this app is not in its list, so the browser was not sent to the provider.',
-    advice: 'Add the callback URL shown below, and register it at the provider.',
+    advice: 'Add the callback URL shown below exactly as it is there, and register it at the provider.',
     field: 'callbackUrls',
   },
   authorization_response_refused: {

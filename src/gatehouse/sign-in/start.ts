@@ -1,6 +1,7 @@
 /** Starts a sign-in or consent: stores the pending request and its record, and builds the authorization URL. */
 
 import type { ProviderHints } from '../../shared/http/provider-hints.ts';
+import { asciiForm, withAsciiForm } from '../../shared/provider/callback-url.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../../shared/provider/connected-app.ts';
 import { deriveNonceAndVerifier } from '../../shared/provider/nonce-and-verifier.ts';
 import type { SessionUser } from '../../shared/sessions/session.ts';
@@ -125,7 +126,10 @@ export function describeRedirectUri(sent: string, callbackUrls: readonly string[
     (left, right) => commonPrefixLength(sent, right) - commonPrefixLength(sent, left),
   );
   if (nearest === undefined) return `${sent} is sent, and the app’s list is empty`;
-  return `${sent} is not in the app’s list; nearest is ${nearest}: ${differenceOf(sent, nearest)}`;
+  const sameUrl = callbackUrls.find((url) => asciiForm(url) === sent);
+  if (sameUrl !== undefined)
+    return `${sent} is not in the app’s list, which has it with another form of the host name: ${sameUrl}`;
+  return `${sent} is not in the app’s list; nearest is ${withAsciiForm(nearest)}: ${differenceOf(sent, nearest)}`;
 }
 
 function differenceOf(sent: string, registered: string): string {

@@ -1,5 +1,6 @@
 /** Checks and parses the values of settings. Pure. A fault says what to do. */
 import { isIP, isIPv6 } from 'node:net';
+import { domainToASCII } from 'node:url';
 import ipaddr from 'ipaddr.js';
 import { networkFault, parseNetwork } from './networks.ts';
 
@@ -55,6 +56,8 @@ export function parsePublicUrl(text: string): { publicUrl?: PublicUrl; fault?: s
   if (!url || !/^https?:$/.test(url.protocol)) return { fault: 'must be an absolute URL that begins with https://' };
   if (url.username || url.password) return { fault: 'must not contain a user name or password.' };
   if (url.search || url.hash) return { fault: 'must not have a query or a fragment.' };
+  // `URL` writes the host in lower case and in ASCII. Browsers treat a host with a final dot as another one.
+  url.hostname = url.hostname.replace(/\.$/, '');
   if (url.protocol === 'http:' && !isLoopbackHost(url.hostname)) {
     return { fault: 'must begin with https:// (plain http is for loopback addresses only).' };
   }
@@ -80,6 +83,9 @@ export function trustedProxyFault(entry: string): string | undefined {
 
 const INTERNAL_RANGES = ['loopback', 'private', 'uniqueLocal', 'carrierGradeNat'];
 
+/** Returns a host name as it is looked up: in ASCII, in lower case, without a final dot. */
+export const asciiHost = (host: string): string => domainToASCII(host).replace(/\.$/, '') || host;
+
 /** Does not resolve host names, because their addresses are checked at each connection. */
 export function internalHostFault(entry: string): string | undefined {
   const network = parseNetwork(entry);
@@ -88,8 +94,9 @@ export function internalHostFault(entry: string): string | undefined {
     const isInside = INTERNAL_RANGES.includes(address.range()) && bits >= (address.kind() === 'ipv4' ? 8 : 7);
     return isInside ? networkFault(entry) : 'is not inside a loopback or private range.';
   }
-  return /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i.test(entry) &&
-    !/^[\d.]+$/.test(entry)
+  const host = asciiHost(entry);
+  return /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i.test(host) &&
+    !/^[\d.]+$/.test(host)
     ? undefined
     : 'is not a host name, an address or a CIDR.';
 }

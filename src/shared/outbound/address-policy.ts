@@ -2,7 +2,7 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { isInNetworks, parseNetwork } from '../config/networks.ts';
-import { isLoopbackHost } from '../config/rules.ts';
+import { asciiHost, isLoopbackHost } from '../config/rules.ts';
 
 /** Advice for a URL that must not be called. It does not repeat the URL. */
 export const ADDRESS_ADVICE = {
@@ -50,9 +50,9 @@ const INTERNAL_RANGES = new Set(['loopback', 'private', 'uniqueLocal', 'carrierG
 /** @param internalHosts host names, addresses and CIDRs in loopback or private ranges (setting `INTERNAL_HOSTS`) */
 export function createAddressPolicy(internalHosts: readonly string[]): AddressPolicy {
   const networks = internalHosts.filter((entry) => parseNetwork(entry) !== undefined);
-  const names = new Set(internalHosts.filter((entry) => !networks.includes(entry)).map((entry) => entry.toLowerCase()));
+  const names = new Set(internalHosts.filter((entry) => !networks.includes(entry)).map(asciiHost));
 
-  const isNamed = (hostname: string) => names.has(hostname.toLowerCase());
+  const isNamed = (hostname: string) => names.has(asciiHost(hostname));
 
   const checkAddress = (hostname: string, address: string): AddressRule | undefined => {
     const parsedAddress = ipaddr.process(address);

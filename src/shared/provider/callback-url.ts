@@ -44,7 +44,26 @@ export function checkCallbackUrls(urls: readonly string[]): { position: number; 
 }
 
 /**
- * The callback URL of an app here from which `url` differs only in case, scheme, `www.`, query, fragment or slashes.
+ * The URL with the host as browsers send it: in ASCII, in lower case, without a final dot and without the default port
+ * (WHATWG URL Standard). The rest stays as it is.
+ * @returns undefined if the host is written so already
+ */
+export function asciiForm(url: string): string | undefined {
+  const [, scheme = '', authority = '', rest = ''] = /^([a-z][a-z0-9+.-]*:\/\/)([^/?#]*)(.*)$/is.exec(url) ?? [];
+  const host = URL.parse(scheme + authority)?.host.replace(/\.(?=:|$)/, '');
+  const asciiUrl = host && scheme.toLowerCase() + host + rest;
+  return asciiUrl === url ? undefined : asciiUrl;
+}
+
+/** Adds the ASCII form, in which look-alike letters of other scripts show. */
+export function withAsciiForm(url: string): string {
+  const asciiUrl = asciiForm(url);
+  return asciiUrl === undefined ? url : `${url} (for browsers ${asciiUrl})`;
+}
+
+/**
+ * The callback URL of an app here from which `url` differs only in the form of its host, case, scheme, `www.`, query,
+ * fragment or slashes.
  * @returns undefined for a correct callback URL, and for a URL that resembles none
  */
 export function intendedCallbackUrl(url: string, publicHref: string): string | undefined {
@@ -58,7 +77,7 @@ export const findSimilarUrl = (urls: readonly string[], callbackUrl: string, pub
   urls.find((url) => intendedCallbackUrl(url, publicHref) === callbackUrl);
 
 const withoutDetails = (url: string) =>
-  url
+  (asciiForm(url) ?? url)
     .toLowerCase()
     .replace(/^https?:\/\/(?:www\.)?/, '')
     .replace(/\/*(?:[?#].*)?$/, '')

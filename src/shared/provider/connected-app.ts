@@ -1,6 +1,12 @@
 /** The schema of a connected app's registration with defaults, and values derived from it. */
 import { z } from 'zod';
-import { CALLBACK_URL_ADVICE, checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
+import {
+  CALLBACK_URL_ADVICE,
+  checkCallbackUrl,
+  checkCallbackUrls,
+  findSimilarUrl,
+  withAsciiForm,
+} from './callback-url.ts';
 import { resources } from './resources.ts';
 
 /** Parameters of authorization and token requests that only Gatehouse sets (R3). */
@@ -255,7 +261,16 @@ export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
 export const callbackWarnings = (apps: readonly ConnectedApp[], publicUrl: string): string[] =>
   apps
     .filter((app) => !app.disabled && !isUsable(app, publicUrl))
-    .map(({ id }) => `no user can use the app "${id}" here: add ${callbackUrlOf(id, publicUrl)} to its callbackUrls.`);
+    .map((app) => `no user can use the app "${app.id}" here: ${callbackAdvice(app, publicUrl)}.`);
+
+/** What to do about an app whose `callbackUrls` lack the URL that is always sent. */
+export function callbackAdvice({ id, callbackUrls }: ConnectedApp, publicUrl: string): string {
+  const callbackUrl = callbackUrlOf(id, publicUrl);
+  const similarUrl = findSimilarUrl(callbackUrls, callbackUrl, publicUrl);
+  return similarUrl === undefined
+    ? `add ${callbackUrl} to its callbackUrls`
+    : `write ${callbackUrl} in its callbackUrls, in place of ${withAsciiForm(similarUrl)}`;
+}
 
 /** True if the app uses OpenID Connect, so an ID token is expected. */
 export function isOpenIdApp(app: ConnectedApp): boolean {

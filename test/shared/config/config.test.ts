@@ -153,6 +153,14 @@ describe('PUBLIC_URL', () => {
     ['http://127.0.0.1:3000', 'http://127.0.0.1:3000', ''],
     ['http://[::1]:3000', 'http://[::1]:3000', ''],
     ['http://localhost', 'http://localhost', ''],
+    ['https://bücher.example', 'https://xn--bcher-kva.example', ''],
+    ['https://BÜCHER.Example./gate', 'https://xn--bcher-kva.example/gate', '/gate'],
+    ['https://bu\u0308cher.example:8443', 'https://xn--bcher-kva.example:8443', ''],
+    ['https://例え。jp', 'https://xn--r8jz45g.jp', ''],
+    ['https://gatehouse.example.com:443', 'https://gatehouse.example.com', ''],
+    ['https://gatehouse.example.com.', 'https://gatehouse.example.com', ''],
+    ['https://gatehouse.example.com.:8443', 'https://gatehouse.example.com:8443', ''],
+    ['http://BÜCHER.localhost.:3000', 'http://xn--bcher-kva.localhost:3000', ''],
   ])('%s', (text, href, basePath) => {
     const { publicUrl } = load({ ...REQUIRED, PUBLIC_URL: text }).config ?? {};
     expect(publicUrl).toMatchObject({ href, basePath, secure: text.toLowerCase().startsWith('https') });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  asciiForm,
   CALLBACK_URL_ADVICE,
   type CallbackUrlRule,
   checkCallbackUrl,
@@ -176,6 +177,9 @@ describe('a misspelled callback URL', () => {
     callbackUrl.replace('callback', 'Callback'),
     callbackUrl.replace('/oauth', '//oauth'),
     callbackUrl.toUpperCase(),
+    callbackUrl.replace('/oauth', ':443/oauth'),
+    callbackUrl.replace('/oauth', './oauth'),
+    callbackUrl.replace('/oauth', '.:443/oauth'),
   ])('%s', (url) => {
     expect(intendedCallbackUrl(url, HOST)).toBe(callbackUrl);
     expect(findSimilarUrl(['https://other.example/cb', url], callbackUrl, HOST)).toBe(url);
@@ -192,5 +196,40 @@ describe('a misspelled callback URL', () => {
 
   test('of another app is not reported', () => {
     expect(findSimilarUrl([`${HOST}/oauth/callback/chat/`], callbackUrl, HOST)).toBeUndefined();
+  });
+});
+
+describe('the ASCII form of a callback URL', () => {
+  test.each([
+    [
+      'a host in another script',
+      'https://bücher.example/oauth/callback/a',
+      'https://xn--bcher-kva.example/oauth/callback/a',
+    ],
+    ['a host of decomposed letters', 'https://bu\u0308cher.example/cb', 'https://xn--bcher-kva.example/cb'],
+    ['a Cyrillic letter that looks like a Latin one', 'https://g\u0430te.example/cb', 'https://xn--gte-6cd.example/cb'],
+    ['a host from right to left', 'https://דוגמה.example/cb', 'https://xn--6dbbec0c.example/cb'],
+    ['ideographs with their own full stop', 'https://例え。example/cb', 'https://xn--r8jz45g.example/cb'],
+    ['upper case', 'HTTPS://Example.TEST/Cb?A=b', 'https://example.test/Cb?A=b'],
+    ['a final dot', 'https://example.test./cb', 'https://example.test/cb'],
+    ['the default port', 'https://example.test:443/cb', 'https://example.test/cb'],
+    ['a final dot before a port', 'https://example.test.:8443/cb', 'https://example.test:8443/cb'],
+    ['a percent-encoded host', 'https://b%C3%BCcher.example/cb', 'https://xn--bcher-kva.example/cb'],
+  ])('%s', (_name, url, ascii) => {
+    expect(asciiForm(url)).toBe(ascii);
+    expect(asciiForm(ascii)).toBeUndefined();
+    // It is told, and never refused or changed.
+    expect(checkCallbackUrl(url)).toBeUndefined();
+  });
+
+  test.each(['https://example.test:8443/%C3%BC/ü?x=Ü', 'http://127.0.0.1:3000/cb', 'http://[::1]/cb', 'no URL', ''])(
+    'is not told for %s',
+    (url) => expect(asciiForm(url)).toBeUndefined(),
+  );
+
+  test('leads from a list in another script to the callback URL of this server', () => {
+    const href = 'https://xn--bcher-kva.example';
+    const url = 'https://BÜCHER.example/oauth/callback/board/';
+    expect(findSimilarUrl([url], `${href}/oauth/callback/board`, href)).toBe(url);
   });
 });

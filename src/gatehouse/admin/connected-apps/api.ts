@@ -4,7 +4,13 @@ import { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import { entriesOf } from '../../../shared/pages/form.ts';
-import { CALLBACK_URL_ADVICE, checkCallbackUrls, intendedCallbackUrl } from '../../../shared/provider/callback-url.ts';
+import {
+  asciiForm,
+  CALLBACK_URL_ADVICE,
+  checkCallbackUrl,
+  checkCallbackUrls,
+  intendedCallbackUrl,
+} from '../../../shared/provider/callback-url.ts';
 import { listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { appToRegister, type RegisterAtProvider } from './provider-registration.ts';
@@ -116,7 +122,9 @@ export function connectedAppApi(parts: {
           faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })),
           nearMisses: z
             .array(z.object({ position: z.int(), meant: z.string(), detail: z.string() }))
-            .describe('valid URLs that differ slightly from the callback URL of an app of this Gatehouse'),
+            .describe(
+              'valid URLs that differ slightly from the callback URL of an app of this Gatehouse, or whose host is not written as browsers send it',
+            ),
         }),
       },
       async ({ body }) => ({
@@ -126,10 +134,13 @@ export function connectedAppApi(parts: {
           detail: CALLBACK_URL_ADVICE[rule],
         })),
         nearMisses: body.urls.flatMap((url, position) => {
-          const meant = intendedCallbackUrl(url, publicHref);
-          return meant
-            ? [{ position, meant, detail: `Providers compare every character. Did you mean ${meant}?` }]
-            : [];
+          const asciiUrl = checkCallbackUrl(url) === undefined ? asciiForm(url) : undefined;
+          const meant = intendedCallbackUrl(url, publicHref) ?? asciiUrl;
+          if (meant === undefined) return [];
+          const difference = meant === asciiUrl ? 'Browsers write the host name in another form. ' : '';
+          return [
+            { position, meant, detail: `${difference}Providers compare every character. Did you mean ${meant}?` },
+          ];
         }),
       }),
     ),

@@ -1,7 +1,7 @@
 /** The JSON of connected apps: input, and output, which never contains the secret. */
 import { z } from 'zod';
 import { containsCardNumber } from '../../../shared/observability/card-numbers.ts';
-import { findSimilarUrl } from '../../../shared/provider/callback-url.ts';
+import { findSimilarUrl, withAsciiForm } from '../../../shared/provider/callback-url.ts';
 import {
   type ConnectedApp,
   type ConnectedAppRegistration,
@@ -145,4 +145,4 @@ const DISABLED = 'The app is disabled. Sign-ins and calls with it are refused.';
 const notRegistered = (misspelledUrl: string | undefined): string =>
   misspelledUrl === undefined
     ? 'The callback URL of this Gatehouse is not among the callback URLs of the app. Add it here and at the provider.'
-    : `${misspelledUrl} is not exactly the callback URL of this Gatehouse, and providers compare every character. Correct it here and at the provider.`;
+    : `${withAsciiForm(misspelledUrl)} is not exactly the callback URL of this Gatehouse, and providers compare every character. Correct it here and at the provider.`;
