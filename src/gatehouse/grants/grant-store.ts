@@ -84,6 +84,11 @@ export interface GrantStore {
   removeUnfinishedRefresh(userId: string, appId: string): Promise<void>;
   listUnfinishedRefreshes(): Promise<ListedConnection[]>;
 
+  /** Records that a request waits for its turn to refresh this grant. Services narrow no token of the grant then. */
+  addAwaitedRefresh(userId: string, appId: string): Promise<void>;
+  removeAwaitedRefresh(userId: string, appId: string): Promise<void>;
+  isRefreshAwaited(userId: string, appId: string): Promise<boolean>;
+
   /**
    * Checks that the store can save the responses of this many concurrent refreshes. If this rejects, the provider must
    * not be called (F16, F23). Calls in one turn of the event loop share one check.
@@ -95,6 +100,9 @@ export interface GrantStore {
   /** Saves the time of the last use, at most once in five minutes per grant and process. Never rejects. */
   noteUse(userId: string, appId: string): Promise<void>;
 }
+
+/** A request waits no longer than this for the refresh of another one. */
+const MAX_AWAITED_SECONDS = 30;
 
 /**
  * @param parts `connectionIndex`: updated after each save and removal. It must not reject: the caller would not learn
@@ -238,6 +246,19 @@ export function createGrantStore(parts: {
 
     async removeUnfinishedRefresh(userId, appId) {
       await store.write([{ index: keys.unfinishedRefreshes, remove: memberOf({ userId, appId }) }]);
+    },
+
+    async addAwaitedRefresh(userId, appId) {
+      const key = keys.awaitedRefresh(userId, appId);
+      await store.write([{ put: key, value: '', lifetimeSeconds: MAX_AWAITED_SECONDS }]);
+    },
+
+    async removeAwaitedRefresh(userId, appId) {
+      await store.write([{ delete: keys.awaitedRefresh(userId, appId) }]);
+    },
+
+    async isRefreshAwaited(userId, appId) {
+      return (await store.get(keys.awaitedRefresh(userId, appId))) !== undefined;
     },
 
     async listUnfinishedRefreshes() {

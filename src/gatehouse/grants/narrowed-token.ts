@@ -48,7 +48,8 @@ const MAX_CACHED = 1_000;
 const MIN_LIFETIME_MS = 30_000;
 /** The pause between two refreshes of one grant by one service, if each refresh ends the earlier access tokens. */
 const PAUSE_SECONDS = 30;
-
+/** No refresh takes longer: it waits for its turn for 30 s, and the call has 15 s. */
+const MAX_REFRESH_SECONDS = 60;
 export interface NarrowedTokens {
   /**
    * Returns a cached access token, or gets one.
@@ -85,10 +86,14 @@ export function createNarrowedTokens(parts: {
 
   /** Records that the service causes a refresh of this grant. Returns false if it has caused one within the pause. */
   const beginPause = async (pauseKey: string): Promise<boolean> => {
-    const put = { put: pauseKey, value: String(clock()), ifVersion: 0, lifetimeSeconds: PAUSE_SECONDS };
+    const put = { put: pauseKey, value: String(clock()), ifVersion: 0, lifetimeSeconds: MAX_REFRESH_SECONDS };
     return (await store.write([put])) !== undefined;
   };
 
+  /** Counts the pause from now, since the refresh may have waited for others. */
+  const restartPause = async (pauseKey: string): Promise<void> => {
+    await store.write([{ put: pauseKey, value: String(clock()), lifetimeSeconds: PAUSE_SECONDS }]);
+  };
   const refresh = async (
     userId: string,
     app: ConnectedApp,
@@ -116,6 +121,8 @@ export function createNarrowedTokens(parts: {
     if (callsProvider && !(await beginPause(pauseKey)))
       return { kind: 'too_many', retryAfterSeconds: await secondsLeft(pauseKey) };
     const result = await work();
+    // The provider's response counts, even if the storage does not respond.
+    if (callsProvider) await restartPause(pauseKey).catch(() => undefined);
     if (result.kind !== 'unavailable') return result;
     // The response stays `unavailable`, with the longer of the two waits.
     return { ...result, retryAfterSeconds: Math.max(result.retryAfterSeconds, await secondsLeft(pauseKey)) };

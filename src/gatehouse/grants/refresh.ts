@@ -162,25 +162,41 @@ export function createRefresher(parts: {
     return refreshInFlight;
   };
 
-  /** Refreshes the grant, or waits for the process that refreshes it. */
+  /**
+   * Refreshes the grant, or waits for the process that refreshes it. A request for a narrowed token lets requests for
+   * the access token of the grant go first, so that these wait for one refresh at most (R135).
+   */
   const refreshOrWait = async (request: RefreshRequest): Promise<Refreshed> => {
     const { userId, app } = request;
+    const isNarrowing = isNarrowed(request);
     const startedAt = performance.now();
     let nextLeaseAttemptAt = startedAt;
-    for (;;) {
-      const stored = await grants.load(userId, app);
-      const now = performance.now();
-      if (!ifDue(stored, request, clock()) || now > startedAt + WAIT.maxMs) return { stored };
-      if (now >= nextLeaseAttemptAt) {
-        // Checked before the lease is taken, so that a full store refuses the refresh without another write.
-        if (nextLeaseAttemptAt === startedAt) await grants.assertWritable(inFlight.size);
-        const lease = keys.refreshLease(userId, app.id);
-        const refreshed = await leases.hold(lease, (fence) => refreshUnderLease(request, fence, startedAt));
-        if (refreshed) return refreshed.value;
-        nextLeaseAttemptAt = performance.now() + WAIT.leaseAttemptMs * (1 + random());
+    let isAnnounced = false;
+    try {
+      for (;;) {
+        const stored = await grants.load(userId, app);
+        const now = performance.now();
+        if (!ifDue(stored, request, clock()) || now > startedAt + WAIT.maxMs) return { stored };
+        if (now >= nextLeaseAttemptAt) {
+          // Checked before the lease is taken, so that a full store refuses the refresh without another write.
+          if (nextLeaseAttemptAt === startedAt) await grants.assertWritable(inFlight.size);
+          const lease = keys.refreshLease(userId, app.id);
+          const waitsForOther = isNarrowing && (await grants.isRefreshAwaited(userId, app.id));
+          const refreshed = waitsForOther
+            ? undefined
+            : await leases.hold(lease, (fence) => refreshUnderLease(request, fence, startedAt));
+          if (refreshed) return refreshed.value;
+          if (!isNarrowing && !isAnnounced) {
+            isAnnounced = true;
+            await grants.addAwaitedRefresh(userId, app.id);
+          }
+          nextLeaseAttemptAt = performance.now() + WAIT.leaseAttemptMs * (1 + random());
+        }
+        // Most refreshes end soon, so the grant is loaded often at first, then less often.
+        await sleep(Math.min(WAIT.maxPollMs, WAIT.minPollMs + (now - startedAt) / 8));
       }
-      // Most refreshes end soon, so the grant is loaded often at first, then less often.
-      await sleep(Math.min(WAIT.maxPollMs, WAIT.minPollMs + (now - startedAt) / 8));
+    } finally {
+      if (isAnnounced) await grants.removeAwaitedRefresh(userId, app.id).catch(() => undefined);
     }
   };
 

@@ -26,7 +26,8 @@
  * | `grant:{USER}:APP` | one grant (sealed whole): tokens, journal of its refresh, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to five minutes | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last renewal |
- * | `narrowing:{USER}:APP:TOKEN` | when a service last caused a refresh of that grant for a token with fewer scopes | 30 s |
+ * | `awaited-refresh:{USER}:APP` | exists while a request that needs the access token of that grant waits for another refresh of it | 30 s, or until the request has its turn |
+ * | `narrowing:{USER}:APP:TOKEN` | when a service last caused a refresh of that grant for a token with fewer scopes | 60 s while the refresh runs, 30 s after its end |
  * | index `open-refreshes` | user and app of refreshes that may be unfinished, and of imported grants that were not refreshed yet, by start | until settled |
  * | `connection-id:{ID}` | user and app of the connection with that id | until the connection ends or gets another id; for ever if its record cannot be read |
  * | index `grants:{USER}` | app ids of the user's grants by time of connecting | with the grants |
@@ -183,6 +184,7 @@ export const RELAXED_KINDS: ReadonlySet<string> = new Set([
   'problem',
   'plan-use',
   'narrowing',
+  'awaited-refresh',
 ]);
 
 export function isRelaxed(key: string): boolean {
@@ -226,6 +228,7 @@ export const keys = {
   grant: (userId: string, appId: string) => `grant:{${userId}}:${appId}`,
   lastUse: (userId: string, appId: string) => `last-use:{${userId}}:${appId}`,
   refreshLease: (userId: string, appId: string) => `refresh-lease:{${userId}}:${appId}`,
+  awaitedRefresh: (userId: string, appId: string) => `awaited-refresh:{${userId}}:${appId}`,
   narrowing: (userId: string, appId: string, relayTokenId: string) => `narrowing:{${userId}}:${appId}:${relayTokenId}`,
   unfinishedRefreshes: 'open-refreshes',
   grants: (userId: string) => `grants:{${userId}}`,

@@ -18,6 +18,7 @@ import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts
 import type { ProviderClient } from '../../../src/shared/provider/provider-client.ts';
 import type { RefreshOutcome, TokenRefresh } from '../../../src/shared/provider/token-refresh.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
 import { createLeases } from '../../../src/shared/storage/lease.ts';
 import { createSealer } from '../../../src/shared/storage/sealed.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
@@ -25,6 +26,7 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['read', 'write'] } as ConnectedApp;
 const NOW = 1_800_000_000_000;
@@ -33,6 +35,7 @@ let directory: string;
 let store: Store;
 let grants: GrantStore;
 let refresher: Refresher;
+let otherRefresher: Refresher;
 let narrowed: NarrowedTokens;
 let now: number;
 let calls: { refreshToken: string; scopes: readonly string[] | undefined }[];
@@ -71,6 +74,7 @@ beforeEach(async () => {
   };
   const leases = createLeases({ store, milliseconds: 4_000 });
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
+  otherRefresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
   const inServiceShare = createServiceShare({ serve: (host, service, work) => serve(host, service, work) }, provider);
   narrowed = createNarrowedTokens({ grants, refresher, inServiceShare, store, clock });
 });
@@ -301,6 +305,18 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     expect(calls).toHaveLength(1);
   });
 
+  test('the pause of 30 seconds begins at the end of a refresh, which may have waited for others', async () => {
+    await stored();
+    respond = async () => {
+      now += 40_000;
+      return tokens(`narrow ${calls.length}`);
+    };
+    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
+    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+    now += 30_000;
+    expect(await of(['write'])).toMatchObject({ kind: 'narrowed' });
+  });
+
   test('a call that finds no slot at the provider is not counted', async () => {
     await stored();
     serve = () => Promise.reject(new OutboundError('busy', 'no slot'));
@@ -308,6 +324,32 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     serve = (_host, _service, work) => work();
     respond = async () => tokens('narrow');
     expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
+  });
+});
+
+describe('R135 a user whose own token is due waits for one refresh of a service at most', () => {
+  test.each([
+    ['in one process', () => refresher],
+    ['in another process', () => otherRefresher],
+  ])('beside 20 narrower tokens of one grant, %s', async (_words, refresherOfUser) => {
+    await stored({ expiresAt: now - 1 });
+    const calledProvider = Promise.withResolvers<void>();
+    const isReleased = Promise.withResolvers<void>();
+    respond = async ({ scopes }) => {
+      calledProvider.resolve();
+      await isReleased.promise;
+      return tokens(scopes ? 'narrow' : 'own', undefined, { expiresInSeconds: 3_600 });
+    };
+    const narrowing = Array.from({ length: 20 }, (_, n) => token([`scope ${n}`]));
+    await calledProvider.promise;
+    const own = refresherOfUser().refresh({ userId: 'u1', app: APP });
+    // From then on the user's call waits for the lease.
+    await until(async () => (await store.get(keys.awaitedRefresh('u1', APP.id))) !== undefined);
+    isReleased.resolve();
+    expect(await own).toMatchObject({ grant: { accessToken: 'own' } });
+    expect(calls.slice(0, 2).map(({ scopes }) => scopes)).toEqual([[expect.any(String)], undefined]);
+    expect(new Set((await Promise.all(narrowing)).map(({ kind }) => kind))).toEqual(new Set(['narrowed']));
+    expect(await store.get(keys.awaitedRefresh('u1', APP.id))).toBeUndefined();
   });
 });
 
