@@ -8,7 +8,8 @@ import type { AuditEntry } from './kinds.ts';
 
 const MINUTE_MS = 60_000;
 /**
- * Per minute, event and process: for one relay token or provider, and for all anonymous callers of one app together.
+ * Per minute, event, app and process: for one relay token or provider and one result, and for all anonymous callers
+ * together.
  */
 const MAX_OF_CALLER = 60;
 /** For one address of anonymous callers. */
@@ -83,14 +84,17 @@ function rulesOf(entry: AuditEntry): Rule[] {
     return [ofAll, { ...ofAddress, summary: { ...summary, address } }];
   }
   const rules: Rule[] = [];
+  // Each connect link is a target of its own.
+  const isLink = event === 'connect_link.created';
+  const object = isLink ? facts?.app : target?.id;
   if (REPEATED.has(event)) {
-    // Each connect link is a target of its own.
-    const object = event === 'connect_link.created' ? facts?.app : target?.id;
     const name = [event, actor.kind, actor.id, object, userId, outcome, facts?.resource].join(' ');
     rules.push({ name, max: 1, summary: entry });
   }
   // Sign-outs by a provider are limited by the sessions that they end, unless they end none.
-  if (actor.kind === 'relay_token' || (actor.kind === 'provider' && facts?.sessions === 0))
-    rules.push({ name: `${actor.kind} ${actor.id} ${event}`, max: MAX_OF_CALLER, summary: { event, actor } });
+  if (actor.kind === 'relay_token' || (actor.kind === 'provider' && facts?.sessions === 0)) {
+    const summary = { event, actor, outcome, ...(isLink ? { facts: { app: facts?.app } } : { target }) };
+    rules.push({ name: [event, actor.kind, actor.id, object, outcome].join(' '), max: MAX_OF_CALLER, summary });
+  }
   return rules;
 }

@@ -210,24 +210,28 @@ describe('R94 refusals', () => {
       (entry) => kept.push(entry),
     );
     const ended: AuditEntry = { event: 'session.ended_by_provider', actor: { kind: 'provider', id: 'platform' } };
-    const used: AuditEntry = { ...exchanged, event: 'relay.used' };
+    const used: AuditEntry = { ...exchanged, event: 'relay.used', outcome: 'answered' };
+    const link: AuditEntry = { ...exchanged, event: 'connect_link.created', facts: { app: 'platform' } };
     for (let n = 0; n < 1_000; n += 1) {
       collapse.note({ ...exchanged, userId: `u${n}` });
       collapse.note({ ...used, userId: `u${n}` });
       collapse.note({ ...ended, facts: { sessions: 0 } });
+      collapse.note({ ...link, target: { kind: 'connect_link', id: `l${n}` }, userId: `u${n}` });
     }
     for (let n = 0; n < 100; n += 1) collapse.note({ ...ended, facts: { sessions: 1 } });
     const other = { kind: 'relay_token', id: 't2' } as const;
     collapse.note({ ...exchanged, actor: other });
     collapse.flush();
-    const counted = kept.flatMap(({ event, facts }) => (facts?.times === undefined ? [] : [[event, facts.times]]));
-    expect(counted).toEqual([
-      ['relay_token.exchanged', 940],
-      ['relay.used', 940],
-      ['session.ended_by_provider', 940],
+    const summaries = kept.filter(({ facts }) => facts?.times !== undefined);
+    const { actor, target } = exchanged;
+    expect(summaries).toEqual([
+      { event: 'relay_token.exchanged', actor, target, facts: { times: 940 } },
+      { event: 'relay.used', actor, target, outcome: 'answered', facts: { times: 940 } },
+      { ...ended, facts: { times: 940 } },
+      { event: 'connect_link.created', actor, facts: { app: 'platform', times: 940 } },
     ]);
-    expect(kept).toHaveLength(3 * 60 + 100 + 1 + counted.length);
-    expect(kept.filter(({ actor }) => actor === other)).toHaveLength(1);
+    expect(kept).toHaveLength(4 * 60 + 100 + 1 + summaries.length);
+    expect(kept.filter((entry) => entry.actor === other)).toHaveLength(1);
   });
 
   test('are collapsed by kind and by minute', async () => {
