@@ -1,16 +1,16 @@
 /** The admin API of a filled site: members, values, and refusals with pointers and sentences. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { table } from './facts.ts';
+import { parseTable } from './facts.ts';
 import { type FilledSite, startFilledSite } from './filled-site.ts';
 
-/** Shared by all tests: only the last ones change it. */
-let filled: FilledSite;
+/** Shared by all tests. The tests that change it come last. */
+let filledSite: FilledSite;
 beforeAll(async () => {
-  filled = await startFilledSite();
+  filledSite = await startFilledSite();
 });
-afterAll(() => filled?.close());
+afterAll(() => filledSite?.close());
 
-/** The names of the members of a resource, or of the first item of a list; and some of its values. */
+/** After `#`, the names of the members of a resource, or of the first item of a list; below, some of the values. */
 const READS = `
 overview?range=week # range from users sessions connections binQuota spans total before causes attention checkedAt
   from: "2031-02-27T00:00:00.000Z"
@@ -48,26 +48,36 @@ audit?event=connection.created # id at event actor target userId address request
   facts: {"connection":"{connection}","scopes":["openid","profile","email","offline_access","platform_read_only"]}
 `;
 
-test.each(table(READS))('GET %s', async (path, [names = '', ...values]) => {
-  const { status, json } = await filled.api.call('GET', `/${filled.pathOf(path)}`);
-  const [item = json] = (json.items ?? []) as [Record<string, unknown>?];
-  expect([status, `# ${Object.keys(item).join(' ')}`]).toEqual([200, names]);
-  const members = Object.entries(item).map(([name, value]) => filled.clean(`${name}: ${JSON.stringify(value)}`));
-  expect(members.filter((member) => values.includes(member))).toEqual(values);
-});
+test.each(parseTable(READS))(
+  'GET %s has these members and values',
+  async (path, [expectedNames, ...expectedValues]) => {
+    const { status, json } = await filledSite.api.call('GET', `/${filledSite.pathOf(path)}`);
 
-test('a sign-in has these steps, and one failed', async () => {
-  const { json } = await filled.api.call('GET', filled.pathOf('/sign-ins/{signIn}'));
+    const items = (json.items ?? []) as Record<string, unknown>[];
+    const resource = items[0] ?? json;
+    expect([status, `# ${Object.keys(resource).join(' ')}`]).toEqual([200, expectedNames]);
+    const values = Object.entries(resource).map(([name, value]) =>
+      filledSite.clean(`${name}: ${JSON.stringify(value)}`),
+    );
+    expect(values.filter((value) => expectedValues.includes(value))).toEqual(expectedValues);
+  },
+);
+
+test('a denied sign-in has its passed, failed and missing steps in order', async () => {
+  const { json } = await filledSite.api.call('GET', filledSite.pathOf('/sign-ins/{signIn}'));
   const steps = json.steps as { words: string; result: string }[];
-  const wordsOf = (result: string) => steps.filter((step) => step.result === result).map(({ words }) => words);
-  expect([wordsOf('passed').join('; '), wordsOf('failed'), wordsOf('not_reached').join('; ')]).toEqual([
+  const wordsOf = (result: string) => {
+    const withResult = steps.filter((step) => step.result === result);
+    return withResult.map(({ words }) => words).join('; ');
+  };
+  expect([wordsOf('passed'), wordsOf('failed'), wordsOf('not_reached')]).toEqual([
     'Started; Sent to the identity provider; Came back from the provider; State is genuine and has not expired; Same browser as at the start; Callback URL is that of the app; Response is genuine (state, iss)',
-    ['The user or the provider did not consent'],
+    'The user or the provider did not consent',
     'Tokens received; ID token: form; ID token: times; ID token: issuer; ID token: audience; ID token: nonce; ID token: signature; User identified; User may sign in; Session saved; Connection saved',
   ]);
 });
 
-/** Each with its faults: the pointers that a sentence is about, and the sentence. */
+/** Refused calls. Below each, its faults: the pointers that a sentence is about, and the sentence. */
 const REFUSED = `
 POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/id #/issuer #/clientId: Enter a string. #/name: Enter a name. #/callbackUrls: Enter an array. #: Remove unknown names: "events", "url".
@@ -109,13 +119,21 @@ DELETE connected-apps/second
   #: One user is connected with this app: disconnect everyone first. This revokes their access at the provider.
 `;
 
-test.each(table(REFUSED))('%s is refused', async (call, faults) => {
+test.each(parseTable(REFUSED))('%s is refused with each fault', async (call, expectedFaults) => {
   const [method = '', path = '', body] = call.split(' ');
-  const { status, json } = await filled.api.call(method, `/${filled.pathOf(path)}`, body && JSON.parse(body));
-  const pointers = Map.groupBy(json.errors as { pointer: string; detail: string }[], ({ detail }) => detail);
-  const lines = [...pointers].map(([detail, errors]) => `${errors.map(({ pointer }) => pointer).join(' ')}: ${detail}`);
-  expect([status, json.code, lines.join(' ')]).toEqual([400, 'invalid_request', ...faults]);
+  const { status, json } = await filledSite.api.call(method, `/${filledSite.pathOf(path)}`, body && JSON.parse(body));
+
+  const errors = json.errors as { pointer: string; detail: string }[];
+  const errorsByDetail = Map.groupBy(errors, ({ detail }) => detail);
+  const faults: string[] = [];
+  for (const [detail, sameDetail] of errorsByDetail) {
+    const pointers = sameDetail.map(({ pointer }) => pointer).join(' ');
+    faults.push(`${pointers}: ${detail}`);
+  }
+  expect([status, json.code, faults.join(' ')]).toEqual([400, 'invalid_request', ...expectedFaults]);
 });
+
+const GONE_UPLOAD = 'This upload was imported, discarded or replaced, or is older than an hour. Upload the file again.';
 
 test.each([
   ['GET connected-apps/none', 'There is no connected app with this id.'],
@@ -123,17 +141,18 @@ test.each([
   ['DELETE connect-links/none', 'There is no connect link with this id.'],
   ['GET webhooks/{webhook}/messages/none', 'There is no message of this webhook with this id.'],
   ['POST bin/rollback', 'There is no earlier data set. Import one first.'],
-  ...['GET bin/uploads/none', 'POST bin/uploads/none/import', 'DELETE bin/uploads/none'].map((call) => [
-    call,
-    'This upload was imported, discarded or replaced, or is older than an hour. Upload the file again.',
-  ]),
-])('%s: %s', async (call, sentence) => {
+  ['GET bin/uploads/none', GONE_UPLOAD],
+  ['POST bin/uploads/none/import', GONE_UPLOAD],
+  ['DELETE bin/uploads/none', GONE_UPLOAD],
+])('%s is 404: %s', async (call, detail) => {
   const [method = '', path = ''] = call.split(' ');
-  const { status, json } = await filled.api.call(method, `/${filled.pathOf(path)}`, method === 'POST' ? {} : undefined);
-  expect([status, json.code, json.detail]).toEqual([404, 'not_found', sentence]);
+  const body = method === 'POST' ? {} : undefined;
+  const { status, json } = await filledSite.api.call(method, `/${filledSite.pathOf(path)}`, body);
+
+  expect([status, json.code, json.detail]).toEqual([404, 'not_found', detail]);
 });
 
-/** The status of a POST and the names of the members of its response. */
+/** POST requests. After `#`, the status and the names of the members of the response. */
 const CHANGES = `
 policy/explain {"relayToken":"{reports}","scope":"bin:read","address":"127.0.0.1"} # 200 allowed rules conditions user examples
 callback-urls {"urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults nearMisses
@@ -147,9 +166,10 @@ connected-apps/second/disconnect-everyone # 202 app startedAt finishedAt total d
 users/{uma}/disable # 200 id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt
 `;
 
-test.each(table(CHANGES))('POST %s', async (call, [response]) => {
-  const [path = '', body] = call.split(' ');
-  const wanted = body && JSON.parse(filled.pathOf(body));
-  const { status, json } = await filled.api.call('POST', `/${filled.pathOf(path)}`, wanted);
-  expect(`# ${status} ${Object.keys(json).join(' ')}`).toBe(response);
+test.each(parseTable(CHANGES))('POST %s responds with this status and these members', async (call, [expected]) => {
+  const [path = '', bodyWithNames] = call.split(' ');
+  const body = bodyWithNames && JSON.parse(filledSite.pathOf(bodyWithNames));
+  const { status, json } = await filledSite.api.call('POST', `/${filledSite.pathOf(path)}`, body);
+
+  expect(`# ${status} ${Object.keys(json).join(' ')}`).toBe(expected);
 });

@@ -5,25 +5,28 @@ import { outlineOf } from '../../support/outline.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
 import { bearer } from '../relay/service.ts';
-import { expectLines, factsIn, table } from './facts.ts';
-import { type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
+import { expectLines, parseFacts, parseTable } from './facts.ts';
+import { advanceBy, type FilledSite, inDays, startFilledSite } from './filled-site.ts';
 
 /** Shared by all tests, which do not depend on each other. */
-let filled: FilledSite;
+let filledSite: FilledSite;
 beforeAll(async () => {
-  filled = await startFilledSite();
+  filledSite = await startFilledSite();
 });
-afterAll(() => filled?.close());
+afterAll(() => filledSite?.close());
 
-const open = (path: string) => filled.agent.get(`${filled.site.url}/admin/${filled.pathOf(path)}`);
-const linesOf = (html: string) => filled.clean(outlineOf(html)).trim().split('\n');
+const open = (path: string) => filledSite.agent.get(`${filledSite.site.url}/admin/${filledSite.pathOf(path)}`);
+const linesOf = (html: string) => filledSite.clean(outlineOf(html)).trim().split('\n');
 
 /** The notice that a page shows after a change. */
 const NOTICE = /<div class="notice notice-(\w+)" role="\w+">(.*?)<\/(?:ul|p)>\s*<\/div>/gs;
 const noticesOn = ({ body }: Page) =>
   [...body.matchAll(NOTICE)].map(([, tone, inner = '']) => `${tone}: ${linesOf(inner).join(' ')}`);
 
-/** In this order: the page, and what is typed or pressed; the notice; and the entry, with its target and its facts. */
+/**
+ * For each change: the page, and after `#` the pressed button and the entered values; below, the notice on the next
+ * page, and the audit entries with their targets and facts.
+ */
 const CHANGES = `
 connect-links/{link}/revoke # [Revoke connect link]
   success: Connect link revoked. / connect_link.revoked connect_link {link} second for {uma}
@@ -126,30 +129,29 @@ interface Entry {
 }
 
 test('each change has this notice, and this entry in the audit trail', async () => {
-  const { agent, api, apiToken, receiver, clean } = filled;
-  const changes = table(CHANGES);
-  const seen: { at: string; notices: string[] }[] = [];
-  for (const [path, [typed = '']] of changes) {
-    pass(1_000);
-    const [, button, fields = ''] = /^# (?:\[(.*)\])? ?(.*)$/.exec(typed) ?? [];
+  const { agent, api, apiToken, receiver, clean } = filledSite;
+  const changes = parseTable(CHANGES);
+  const results: { at: string; notices: string[] }[] = [];
+  for (const [path, [input = '']] of changes) {
+    advanceBy(1_000);
+    const [, button, fields = ''] = /^# (?:\[(.*)\])? ?(.*)$/.exec(input) ?? [];
     const values = new URLSearchParams(fields.replace('{hook}', receiver.url).replace('{apiToken}', apiToken));
     const choice = button === undefined ? {} : { button };
     const page = await agent.submit(await open(path), Object.fromEntries(values), choice);
-    seen.push({ at: new Date().toISOString(), notices: noticesOn(page) });
+    results.push({ at: new Date().toISOString(), notices: noticesOn(page) });
   }
+
   const entries = async () => (await api.call('GET', '/audit?limit=200')).json.items as Entry[];
-  // The entry of a deleted user is the last one, and is stored a moment later.
+  // The entry of a deleted user is the last one, and is stored after the response.
   await until(async () => (await entries()).some(({ event }) => event === 'user.deleted'));
   const trail = (await entries()).toReversed();
-  for (const [number, [path, [typed = '', ...words]]] of changes.entries()) {
-    const { at, notices = [] } = seen[number] ?? {};
-    const ofChange = trail.filter((entry) => entry.at === at);
-    expect([path, typed, ...notices, ...ofChange.map((entry) => clean(wordsOf(entry)))]).toEqual([
-      path,
-      typed,
-      ...words,
-    ]);
-    for (const { actor } of ofChange)
+  for (const [index, [path, [input = '', ...expected]]] of changes.entries()) {
+    // The clock moves only between changes, so the time of an entry shows its change.
+    const { at, notices = [] } = results[index] ?? {};
+    const entriesOfChange = trail.filter((entry) => entry.at === at);
+    const actual = [...notices, ...entriesOfChange.map((entry) => clean(wordsOf(entry)))];
+    expect([path, input, ...actual]).toEqual([path, input, ...expected]);
+    for (const { actor } of entriesOfChange)
       expect(actor).toMatchObject({ kind: 'administrator', name: 'admin@example.test' });
   }
 });
@@ -187,10 +189,10 @@ Cannot tell
   Lifetime of access tokens is stated: No user has signed in or connected with this app yet. Check again after that.
 `;
 
-test('a registration, step by step', async () => {
-  const { agent, site } = filled;
+test('the registration of an app shows these texts, step by step', async () => {
+  const { agent, site } = filledSite;
   const submit = (page: Page, fields: Record<string, string>, button: string) => agent.submit(page, fields, { button });
-  const third = { id: '', name: 'Third app', issuer: site.sandbox.issuer };
+  const provider = { id: '', name: 'Third app', issuer: site.sandbox.issuer };
   const credentials = { clientId: 'test-third', clientSecret: 'third-client-secret-0123456789' };
 
   const faulty = await submit(await open('register-app'), { id: 'A b', name: '', issuer: 'x' }, 'Continue');
@@ -199,51 +201,53 @@ test('a registration, step by step', async () => {
     'Enter a name. <#name>',
     'Enter an absolute URL without user name or fragment, beginning with https://. <#issuer>',
   ]);
-  const domain = await submit(await open('register-app?preset=auth0'), {}, 'Continue');
-  expectLines(linesOf(domain.body), [
+  const withoutDomain = await submit(await open('register-app?preset=auth0'), {}, 'Continue');
+  expectLines(linesOf(withoutDomain.body), [
     'Enter your Auth0 domain. <#placeholder-0>',
     'Enter the identifier of your API at Auth0. <#placeholder-1>',
   ]);
 
-  const second = await submit(await open('register-app'), third, 'Continue');
+  const secondStep = await submit(await open('register-app'), provider, 'Continue');
   const offered = `
     Endpoints: authorization, token, userinfo, revocation, end-session, introspection, signing keys
     PKCE (S256): Supported / Pushed requests (PAR): Supported / Tokens bound to a key (DPoP): Supported
     Disconnecting: Revokes the grant at the provider / Sign-out: Also at the provider / Back-channel logout: Supported
     Dynamic registration: Supported`;
-  const asked = `
+  const secondStepFacts = `
     1Provider (done) / The provider responded with this metadata: ${offered}
     JWKS URL, if you authenticate by private_key_jwt: https://gatehouse.example/.well-known/jwks.json [Copy]
     No client ID yet? The provider can assign one <#register-there-title>.
     Stored encrypted and never shown again. / [*radio signIn=] No users: the app is only for connecting
     The app is registered at the provider and here in one step, with the scopes and the use above. You do not need a client ID and secret.
     If the provider requires one. It is sent once and not stored.`;
-  expectLines(linesOf(second.body), factsIn(asked));
+  expectLines(linesOf(secondStep.body), parseFacts(secondStepFacts));
 
-  const check = await submit(second, credentials, 'Register app');
-  const advice = `
+  const check = await submit(secondStep, credentials, 'Register app');
+  const checkFacts = `
     The app is registered. This is its first check. / 3 problems found, just now. / 2Registration (done)
     Users cannot sign in with this app. Connect it for yourself, and see each step. This replaces any connection of yours to it.
     Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.
     Enter https://gatehouse.example/oauth/callback/third-app at the provider, character by character, and compare the client ID.
     Compare the client ID, enter the secret again, and check whether it has expired at the provider.`;
   const lines = linesOf(check.body);
-  expectLines(lines, factsIn(advice));
-  const rows = [...lines.join('\n').matchAll(/^\| (.+) \| (.+) \|\n(.+)/gm)];
-  for (const [result, findings] of table(FINDINGS)) {
-    const found = rows.filter(([, , of]) => of === result).map(([, name, , sentence]) => `${name}: ${sentence}`);
-    expect(found).toEqual(findings);
+  expectLines(lines, parseFacts(checkFacts));
+  const rows = [...lines.join('\n').matchAll(/^\| (?<name>.+) \| (?<result>.+) \|\n(?<sentence>.+)/gm)];
+  for (const [result, expectedFindings] of parseTable(FINDINGS)) {
+    const rowsWithResult = rows.filter(({ groups }) => groups?.result === result);
+    const findings = rowsWithResult.map(({ groups }) => `${groups?.name}: ${groups?.sentence}`);
+    expect(findings).toEqual(expectedFindings);
   }
 
-  const read = await submit(await open('connected-apps/second'), {}, 'Read provider settings');
-  expectLines(linesOf(read.body), factsIn(`The provider responded. Its scopes are listed below. ${offered}`));
+  const settings = await submit(await open('connected-apps/second'), {}, 'Read provider settings');
+  expectLines(linesOf(settings.body), parseFacts(`The provider responded. Its scopes are listed below. ${offered}`));
 });
 
-test('an upload of BIN data, its import and the rollback', async () => {
-  const { agent, api, site } = filled;
-  const { json: made } = await api.call('POST', '/admin-tokens', { name: 'up', scope: 'write', expiresAt: inDays(1) });
+test('an upload of BIN data, its import and the rollback show these texts', async () => {
+  const { agent, api, site } = filledSite;
+  const newToken = { name: 'up', scope: 'write', expiresAt: inDays(1) };
+  const { json: adminToken } = await api.call('POST', '/admin-tokens', newToken);
   const upload = await sendRequest(`${site.url}/admin/api/bin/uploads?date=2031-03-01&source=Card%20data&licence=CC0`, {
-    ...{ method: 'POST', headers: { ...bearer(String(made.token)), 'content-type': 'text/csv' } },
+    ...{ method: 'POST', headers: { ...bearer(String(adminToken.token)), 'content-type': 'text/csv' } },
     body: 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n40001235,VISA,CREDIT,SE\nx,VISA,CREDIT,SE\n',
   });
   const { id, ...json } = JSON.parse(upload.body);
@@ -253,27 +257,30 @@ test('an upload of BIN data, its import and the rollback', async () => {
   const rejected =
     'Line 4: the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9';
   const page = await open(`bin/uploads/${id}`);
-  const changes = `
+  const reviewFacts = `
     Nothing has changed yet. This upload is stored until 5 March 2031 at 11:16 UTC. / Source: Card data / Licence: CC0 / Rejected rows: 1 / ${rejected}
     Replaces: banks-db 0.12.0, as of 16 July 2017 / As of: 1 March 2031 / Rows: 2 (now 17,324)
     BINs covered: 1,746,203 (now 1,746,201) / BINs added: 2 / BINs removed: 0 / BINs changed: 0
     Counted as BINs of 8 digits: a prefix of 6 digits covers 100 of them. For BINs that are not in the import, the built-in data set is used.
     [ Discard ]`;
-  expectLines(linesOf(page.body), factsIn(changes));
+  expectLines(linesOf(page.body), parseFacts(reviewFacts));
+
   const imported = await agent.submit(page, {}, { button: 'Import 2 rows' });
-  const used = `
+  const importedFacts = `
     Imported 2 rows of Card data. All instances use it within two seconds. / Rejected rows: 1 / ${rejected}
     Previous: banks-db 0.12.0, as of 16 July 2017, 17,324 rows. / | Visa | | 2 100.0 % / | Denmark | | 1 50.0 %`;
-  expectLines(linesOf(imported.body), factsIn(used));
+  expectLines(linesOf(imported.body), parseFacts(importedFacts));
+
   const question = await open('bin/rollback');
-  const asks = `
+  const questionFacts = `
     # Roll back to the previous BIN data?
     Look-ups use banks-db 0.12.0 (as of 2017-07-16, 17,324 rows) again, instead of Card data (as of 2031-03-01, 2 rows).
     You can switch back in the same way.`;
-  expectLines(linesOf(question.body), factsIn(asks));
-  const back = await agent.submit(question, {}, { button: 'Roll back' });
-  const again = `
+  expectLines(linesOf(question.body), parseFacts(questionFacts));
+
+  const rolledBack = await agent.submit(question, {}, { button: 'Roll back' });
+  const rolledBackFacts = `
     Rolled back to banks-db 0.12.0. All instances use it within two seconds.
     Source: banks-db 0.12.0 / Previous: Card data, as of 1 March 2031, 2 rows.`;
-  expectLines(linesOf(back.body), factsIn(again));
+  expectLines(linesOf(rolledBack.body), parseFacts(rolledBackFacts));
 });

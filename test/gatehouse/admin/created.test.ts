@@ -31,12 +31,13 @@ test.each([
   ['service-accounts', 'service_account', () => ({ name: 'Made', app: 'platform', apiToken }), 'Made'],
   ['webhooks', 'webhook', () => ({ url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] }), 'http'],
   ['connected-apps', 'connected_app', () => sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }), ''],
-] as const)('R88 %s', async (noun, kind, body, name) => {
-  const made = await admin.call('POST', `/${noun}`, body());
-  expect(made.status).toBe(201);
-  const { json } = await admin.call('GET', `/audit?event=${kind}.created&whom=${made.json.id}`);
+] as const)('R88 %s', async (resource, kind, body, name) => {
+  const created = await admin.call('POST', `/${resource}`, body());
+  expect(created.status).toBe(201);
+
+  const { json } = await admin.call('GET', `/audit?event=${kind}.created&whom=${created.json.id}`);
   expect(json.items).toMatchObject([
-    { target: { kind, id: made.json.id, name: expect.stringContaining(name) }, actor: { kind: 'admin_token' } },
+    { target: { kind, id: created.json.id, name: expect.stringContaining(name) }, actor: { kind: 'admin_token' } },
   ]);
 });
 

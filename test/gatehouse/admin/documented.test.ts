@@ -18,9 +18,9 @@ import type { Json, Profile } from '../../support/providers/profile.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { bearer } from '../relay/service.ts';
 
-const text = readFileSync(join(import.meta.dirname, '../../../docs/administrators.md'), 'utf8');
+const documentText = readFileSync(join(import.meta.dirname, '../../../docs/administrators.md'), 'utf8');
 const block = (head: string) => {
-  const [, content] = new RegExp(`^\`\`\`${head}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text) ?? [];
+  const [, content] = new RegExp(`^\`\`\`${head}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(documentText) ?? [];
   if (content === undefined) throw new Error(`The document has no block "${head}".`);
   return content;
 };
@@ -29,9 +29,9 @@ const settings = (name: string): Record<string, string> =>
     [...block(`sh ${name}`).matchAll(/^(\w+)=(.*)$/gm)].map(([, key = '', value = '']) => [key, value]),
   );
 
-// Each waits a second for its last requests, so they are closed together.
+// Each site waits a second for its last requests, so all are closed together.
 const opened: { close(): Promise<void> }[] = [];
-afterAll(() => Promise.all(opened.map((one) => one.close())));
+afterAll(() => Promise.all(opened.map((resource) => resource.close())));
 
 interface Site extends TestGatehouse {
   /** Signs in a user of whom the provider says this. */
@@ -41,7 +41,7 @@ interface Site extends TestGatehouse {
 /** Gatehouse with these settings and the app of this preset, as the only one that signs users in. */
 async function startWith(id: string, env: Record<string, string>, changes: Json = {}): Promise<Site> {
   const profile: Profile = { ...(IDENTITY_PROVIDERS.find(({ preset }) => preset === id) as Profile) };
-  const own = profile.claims;
+  const defaultClaims = profile.claims;
   const simulator = await startProviderSimulator(profile);
   opened.push(simulator);
   const port = await freePort();
@@ -51,7 +51,7 @@ async function startWith(id: string, env: Record<string, string>, changes: Json 
   return {
     ...site,
     async signIn(claims) {
-      profile.claims = { ...own, ...claims };
+      profile.claims = { ...defaultClaims, ...claims };
       const agent = createUserAgent();
       await agent.get(`${site.url}/sign-in`);
       return { agent, session: (await getJson(agent, `${site.url}/session`)).json };
@@ -59,20 +59,20 @@ async function startWith(id: string, env: Record<string, string>, changes: Json 
   };
 }
 
-const isAdmin = async (site: Site, claims: Json) => {
+const signInAndOpenAdmin = async (site: Site, claims: Json) => {
   const { agent, session } = await site.signIn(claims);
   const { status } = await agent.get(`${site.url}/admin`);
   return { status, admin: (session.user as { admin: boolean } | undefined)?.admin };
 };
-const YES = { status: 200, admin: true };
-const NO = { status: 403, admin: false };
+const ADMINISTRATOR = { status: 200, admin: true };
+const OTHER_USER = { status: 403, admin: false };
 
 test.each<[preset: string, name: string, administrators: Json[], others: Json[]]>([
   [
     'keycloak',
     'keycloak',
     [{ groups: ['staff', 'gatehouse-admins'] }],
-    // Its own roles, and the name of a group with its full path.
+    // Keycloak's own roles, and the full path of a group.
     [{ realm_access: { roles: ['gatehouse-admins'] } }, { groups: ['/gatehouse-admins'] }],
   ],
   ['okta', 'okta', [{ groups: ['gatehouse-admins'] }], [{ groups: ['Everyone'] }, {}]],
@@ -83,18 +83,18 @@ test.each<[preset: string, name: string, administrators: Json[], others: Json[]]
     [{ sub: '110169484474386276334' }, { sub: '104837212300125637811' }],
     [{ sub: '1101694844743' }],
   ],
-  // Without the rule for signing in, the address is enough.
+  // Without a rule about who may sign in, an unverified address is enough.
   ['google', 'email', [{ email: 'ada@example.com', email_verified: false }], [{ email: 'Ada@example.com' }]],
-])('%s: the settings "%s"', async (preset, name, administrators, others) => {
+])('%s: the settings "%s" make administrators of the right users', async (preset, name, administrators, others) => {
   const site = await startWith(preset, settings(name));
-  for (const claims of administrators) expect(await isAdmin(site, claims)).toEqual(YES);
-  for (const claims of others) expect(await isAdmin(site, claims)).toEqual(NO);
+  for (const claims of administrators) expect(await signInAndOpenAdmin(site, claims)).toEqual(ADMINISTRATOR);
+  for (const claims of others) expect(await signInAndOpenAdmin(site, claims)).toEqual(OTHER_USER);
 });
 
 test('addresses are safe at Google if only accounts of a Workspace may sign in', async () => {
   const site = await startWith('google', settings('email'), JSON.parse(`{${block('json google')}}`));
-  expect(await isAdmin(site, { email: 'ada@example.com', hd: 'example.com' })).toEqual(YES);
-  expect(await isAdmin(site, { email: 'bo@example.com', hd: 'example.com' })).toEqual(NO);
+  expect(await signInAndOpenAdmin(site, { email: 'ada@example.com', hd: 'example.com' })).toEqual(ADMINISTRATOR);
+  expect(await signInAndOpenAdmin(site, { email: 'bo@example.com', hd: 'example.com' })).toEqual(OTHER_USER);
   for (const claims of [{}, { hd: 'example.org' }])
     expect((await site.signIn({ email: 'ada@example.com', email_verified: true, ...claims })).session.signedIn).toBe(
       false,
@@ -115,13 +115,13 @@ test('the first settings are the defaults except for the app, and a session keep
   site.env.ADMIN_VALUES = 'others';
   await site.restart();
   expect((await agent.get(`${site.url}/admin`)).status).toBe(200);
-  expect(await isAdmin(site, { groups: ['gatehouse-admins'] })).toEqual(NO);
+  expect(await signInAndOpenAdmin(site, { groups: ['gatehouse-admins'] })).toEqual(OTHER_USER);
 });
 
 test('without any administrator, the commands of the document lead to the admin API', async (context) => {
   skipWithout(context, missingCurl);
   const site = await startWith('okta', { ADMIN_VALUES: 'nobody' });
-  expect(await isAdmin(site, { groups: ['gatehouse-admins'] })).toEqual(NO);
+  expect(await signInAndOpenAdmin(site, { groups: ['gatehouse-admins'] })).toEqual(OTHER_USER);
   const operator = await startOperator(site, emptyFolder());
   onTestFinished(operator.close);
   const { status, stdout } = await operator.run(block('sh rescue'));

@@ -4,18 +4,22 @@
  */
 import { expect } from 'vitest';
 
-/** @returns what stands before `#`, and the facts from the heading on */
-export const table = (text: string): [string, string[]][] =>
-  text
-    .trim()
-    .split(/\n(?=\S)/)
-    .map((block) => {
-      const [head = '', ...lines] = block.split('\n');
-      const [path = '', heading] = head.split(' # ');
-      return [path, [...(heading === undefined ? [] : [`# ${heading}`]), ...factsIn(lines.join('\n'))]];
-    });
+/** @returns for each entry what stands before `#`, and its facts, of which the heading is the first */
+export function parseTable(text: string): [pathOrCall: string, facts: string[]][] {
+  const entries = text.trim().split(/\n(?=\S)/);
+  return entries.map((entry) => {
+    const [firstLine = '', ...indentedLines] = entry.split('\n');
+    const [pathOrCall = '', heading] = firstLine.split(' # ');
+    const facts = parseFacts(indentedLines.join('\n'));
+    return [pathOrCall, heading === undefined ? facts : [`# ${heading}`, ...facts]];
+  });
+}
 
-export const factsIn = (text: string): string[] => text.split(/\n| \/ /).flatMap((line) => line.trim() || []);
+/** @returns the facts of these lines, each without its indentation */
+export function parseFacts(text: string): string[] {
+  const facts = text.split(/\n| \/ /).map((fact) => fact.trim());
+  return facts.filter((fact) => fact !== '');
+}
 
 /** Fails unless the page has these lines in this order, each as often. An item of a list counts without its `-`. */
 export function expectLines(page: readonly string[], facts: readonly string[]): void {

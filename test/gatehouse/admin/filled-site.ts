@@ -39,7 +39,7 @@ export async function startFilledSite() {
   ids.ownSession = await idOf(api, `/sessions?user=${ids.ada}`);
   return {
     ...{ site, storage, api, receiver, agent, apiToken },
-    /** `users/{uma}` with the id of this run. */
+    /** Replaces names such as `{uma}` in a path by the ids of this run. */
     pathOf: (text: string) => text.replaceAll(/\{(\w+)\}/g, (_all, name) => encodeURIComponent(ids[name] ?? '')),
     /** Replaces ids, addresses and secrets, which differ from run to run, by names. */
     clean: (text: string) => cleaned(text, { site, receiver, ids }),
@@ -48,13 +48,16 @@ export async function startFilledSite() {
      */
     async untilCounted(): Promise<void> {
       const areRecordsCounted = async () => (await api.call('GET', '/keys')).json.countedAt !== null;
-      // The first look begins the count.
+      // The first request begins the count.
       await areRecordsCounted();
       const { reports, nightly, uma } = ids;
-      for (const one of [`relay-tokens/${reports}`, `relay-tokens/${nightly}`, `users/${uma}`, 'connected-apps/second'])
-        await until(async () =>
-          JSON.stringify((await api.call('GET', `/${one}/timeline`)).json).includes('relay.calls'),
-        );
+      const withCalls = [`relay-tokens/${reports}`, `relay-tokens/${nightly}`, `users/${uma}`, 'connected-apps/second'];
+      for (const path of withCalls) {
+        await until(async () => {
+          const { json: timeline } = await api.call('GET', `/${path}/timeline`);
+          return JSON.stringify(timeline).includes('relay.calls');
+        });
+      }
       await until(areRecordsCounted);
     },
     async close(): Promise<void> {
@@ -67,20 +70,20 @@ export async function startFilledSite() {
 }
 
 /** Moves the clock. Items that are created a minute apart have a fixed order in every list. */
-export function pass(milliseconds: number): void {
+export function advanceBy(milliseconds: number): void {
   vi.setSystemTime(Date.now() + milliseconds);
 }
 
-const passMinute = () => pass(MINUTE_MS);
+const advanceByMinute = () => advanceBy(MINUTE_MS);
 
 async function fill({ site, storage, api, receiver }: Parts) {
-  const make = async (path: string, body?: unknown) => {
-    passMinute();
+  const create = async (path: string, body?: unknown) => {
+    advanceByMinute();
     const { status, json } = await api.call('POST', path, body);
     if (status >= 300) throw new Error(`POST ${path}: ${status} ${JSON.stringify(json)}`);
     return json as { id: string; token: string };
   };
-  await make('/connected-apps', sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
+  await create('/connected-apps', sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
   const agent = await signInAs('user@example.test', 'platform', { site, api });
   await signInAs('user@example.test', 'second', { site, api });
   await denyConsent(site);
@@ -88,44 +91,47 @@ async function fill({ site, storage, api, receiver }: Parts) {
   const { userId: uma } = await sessionOf(site, agent);
   const { accessToken: apiToken } = await storage.readGrant(uma);
   const scopes = ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create'];
-  const reports = await make('/relay-tokens', {
+  const reports = await create('/relay-tokens', {
     ...{ name: 'reports', scopes, apps: ['platform'], users: 'all', networks: ['127.0.0.0/8'] },
     ...{ expiresAt: '2099-01-31T00:00:00Z', binCallsPerMonth: 500 },
   });
-  const nightly = await make('/relay-tokens', {
+  const nightly = await create('/relay-tokens', {
     ...{ name: 'nightly', scopes, apps: ['platform', 'second'], users: [uma, 'not-seen-yet'], networks: [] },
     ...{ expiresAt: inDays(9), assertUser: true },
   });
-  const account = await make('/service-accounts', { name: 'Batch', app: 'platform', apiToken });
-  const webhook = await make('/webhooks', { url: receiver.url, events: ['connection.removed'] });
-  const terraform = await make('/admin-tokens', { name: 'terraform', scope: 'read', expiresAt: inDays(90) });
+  const account = await create('/service-accounts', { name: 'Batch', app: 'platform', apiToken });
+  const webhook = await create('/webhooks', { url: receiver.url, events: ['connection.removed'] });
+  const terraform = await create('/admin-tokens', { name: 'terraform', scope: 'read', expiresAt: inDays(90) });
 
   const callAsUser = async () => {
     const assertion = await assertionOf(site, agent.cookies.header(site.url));
     return relayThread(site, reports.token, { 'gatehouse-user-assertion': assertion });
   };
-  const link = { method: 'POST', headers: { ...bearer(nightly.token), ...JSON_BODY } };
+  const linkRequest = { method: 'POST', headers: { ...bearer(nightly.token), ...JSON_BODY } };
   for (const call of [
     callAsUser,
     callAsUser,
     () => relayThread(site, reports.token, { 'gatehouse-user': uma }),
     () => sendRequest(`${site.url}/relay/bin/45717360`, { headers: bearer(reports.token) }),
     () =>
-      sendRequest(`${site.url}/relay/connect-links`, { ...link, body: JSON.stringify({ user: uma, app: 'second' }) }),
+      sendRequest(`${site.url}/relay/connect-links`, {
+        ...linkRequest,
+        body: JSON.stringify({ user: uma, app: 'second' }),
+      }),
   ]) {
-    passMinute();
+    advanceByMinute();
     await call();
   }
-  const message = await make(`/webhooks/${webhook.id}/test`);
+  const testMessage = await create(`/webhooks/${webhook.id}/test`);
   await until(async () => JSON.stringify((await api.call('GET', '/webhooks')).json).includes('"204"'));
-  const relayed = { 'relay.answered': 4, 'relay.refused': 1 };
+  const expectedCounts = { 'relay.answered': 4, 'relay.refused': 1 };
   await until(async () => {
     const total = (await api.call('GET', '/overview')).json.total as Record<string, number>;
-    return Object.entries(relayed).every(([name, count]) => total[name] === count);
+    return Object.entries(expectedCounts).every(([event, count]) => total[event] === count);
   });
   const ids: Record<string, string> = {
     ...{ uma, reports: reports.id, nightly: nightly.id, account: account.id, webhook: webhook.id },
-    ...{ message: message.id, terraform: terraform.id, link: await idOf(api, '/connect-links') },
+    ...{ message: testMessage.id, terraform: terraform.id, link: await idOf(api, '/connect-links') },
     ...{ test: await idOf(api, '/admin-tokens?q=test') },
   };
   return { ids, apiToken };
@@ -141,7 +147,7 @@ async function idOf(api: Administrator, list: string): Promise<string> {
  * Signs in, and waits until the sign-in is in the audit trail, so that later actions follow it in the lists.
  */
 async function signInAs(login: string, app: string, { site, api }: Pick<Parts, 'site' | 'api'>) {
-  passMinute();
+  advanceByMinute();
   const { agent } = await signIn(site, login, { path: `/sign-in?app=${app}` });
   const now = new Date().toISOString();
   await until(async () => {
@@ -152,28 +158,30 @@ async function signInAs(login: string, app: string, { site, api }: Pick<Parts, '
 }
 
 async function denyConsent(site: TestSite): Promise<void> {
-  passMinute();
+  advanceByMinute();
   const agent = createUserAgent();
   const login = await agent.get(`${site.url}/sign-in?app=platform`);
   const consent = await agent.submit(login, { login: 'second@example.test', password: PASSWORD });
   await agent.submit(consent, {}, { button: 'Deny' });
 }
 
-interface Named {
+interface ReplacedParts {
   site: TestSite;
   receiver: Receiver;
   ids: Readonly<Record<string, string>>;
 }
 
-function cleaned(text: string, { site, receiver, ids }: Named): string {
+function cleaned(text: string, { site, receiver, ids }: ReplacedParts): string {
   const { sandbox } = site;
-  const fixed: [string, string][] = [
-    ...Object.entries(ids).map(([name, id]): [string, string] => [id, `{${name}}`]),
-    ...Object.entries(ids).map(([name, id]): [string, string] => [encodeURIComponent(id), `{${name}}`]),
-    // Lists show the beginning of an id.
-    ...Object.entries(ids).flatMap(([name, id]): [string, string][] =>
-      ['| ', '('].map((before) => [before + id.slice(0, 8), `${before}{${name}…}`]),
-    ),
+  const idNames: [value: string, name: string][] = [];
+  for (const [name, id] of Object.entries(ids)) idNames.push([id, `{${name}}`]);
+  for (const [name, id] of Object.entries(ids)) idNames.push([encodeURIComponent(id), `{${name}}`]);
+  // Lists show only the beginning of an id, at the start of a cell or in parentheses.
+  for (const [name, id] of Object.entries(ids)) {
+    const beginning = id.slice(0, 8);
+    idNames.push([`| ${beginning}`, `| {${name}…}`], [`(${beginning}`, `({${name}…}`]);
+  }
+  const addressNames: [value: string, name: string][] = [
     [site.url, 'https://gatehouse.example'],
     [sandbox.issuer, 'https://provider.example'],
     [new URL(sandbox.issuer).origin, 'https://provider.example'],
@@ -182,11 +190,14 @@ function cleaned(text: string, { site, receiver, ids }: Named): string {
     [new URL(site.url).host, 'gatehouse.example'],
     [new URL(receiver.url).host, 'receiver.example'],
   ];
-  const named = fixed.reduce((all, [value, name]) => all.replaceAll(value, name), text);
-  return RANDOM.reduce((all, [pattern, name]) => all.replaceAll(pattern, name), named);
+  let result = text;
+  for (const [value, name] of [...idNames, ...addressNames]) result = result.replaceAll(value, name);
+  for (const [pattern, name] of RANDOM_VALUES) result = result.replaceAll(pattern, name);
+  return result;
 }
 
-const RANDOM: readonly [RegExp, string][] = [
+/** Patterns of values that differ from run to run, in the order in which they are replaced, and their names. */
+const RANDOM_VALUES: readonly [RegExp, string][] = [
   [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '{uuid}'],
   [/\b[0-9a-f]{8}\b/g, '{reference}'],
   [/(\{\w+\}(?:\.|%2E))[\w-]{16}(?![\w-])/g, '$1{rest}'],

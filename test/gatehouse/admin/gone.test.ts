@@ -17,15 +17,15 @@ const unused: unknown = new Proxy(() => unused, { get: (_, name) => (name === 't
 let entries: AuditEntry[];
 function parts(): AdminParts {
   entries = [];
-  const gone = async () => undefined;
+  const findNothing = async () => undefined;
   const connection = { id: 'cn1', app: 'crm' };
-  const given: Readonly<Record<string, unknown>> = {
+  const usedParts: Readonly<Record<string, unknown>> = {
     audit: { trail: { append: async (entry: AuditEntry) => void entries.push(entry) } },
-    users: { store: { find: async () => USER }, lifecycle: { disable: gone, enable: gone } },
-    grants: { connections: { findById: async () => ({ userId: 'u1', connection }), end: gone } },
+    users: { store: { find: async () => USER }, lifecycle: { disable: findNothing, enable: findNothing } },
+    grants: { connections: { findById: async () => ({ userId: 'u1', connection }), end: findNothing } },
     publicUrl: { basePath: '', href: 'https://gatehouse.test' },
   };
-  return new Proxy({}, { get: (_, name) => given[String(name)] ?? unused }) as AdminParts;
+  return new Proxy({}, { get: (_, name) => usedParts[String(name)] ?? unused }) as AdminParts;
 }
 
 test.each<[string, string, () => RequestHandler]>([

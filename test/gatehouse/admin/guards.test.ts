@@ -14,12 +14,12 @@ const RELAY_TOKEN = 'gthr_000000000000000000000000000000000000000000000000000000
 let site: TestSite;
 let admin: { cookie: string; csrf: string };
 let user: { cookie: string; csrf: string };
-let reading: string;
-let writing: string;
+let readToken: string;
+let writeToken: string;
 beforeAll(async () => {
   site = await startSite({ env: { LOG_LEVEL: 'trace' } });
   [admin, user] = await Promise.all([session('admin@example.test'), session('user@example.test')]);
-  [reading, writing] = await Promise.all([adminToken('read'), adminToken('write')]);
+  [readToken, writeToken] = await Promise.all([adminToken('read'), adminToken('write')]);
 });
 afterAll(() => site.close());
 
@@ -41,8 +41,8 @@ async function adminToken(scope: 'read' | 'write', days = 1): Promise<string> {
 
 const isApi = ({ pattern }: ListedRoute) => pattern.startsWith('/admin/api');
 /** API calls that have a body but change nothing. */
-const QUESTIONS = ['/admin/api/policy/explain', '/admin/api/callback-urls'];
-const isQuestion = ({ pattern }: ListedRoute) => QUESTIONS.includes(pattern);
+const UNCHANGING_POSTS = ['/admin/api/policy/explain', '/admin/api/callback-urls'];
+const isUnchangingPost = ({ pattern }: ListedRoute) => UNCHANGING_POSTS.includes(pattern);
 const visit = ({ method, path }: ListedRoute, headers: Record<string, string | string[]>) =>
   sendRequest(site.url + path, {
     method,
@@ -59,10 +59,10 @@ describe.each(ADMIN_ROUTES)('R65, R69 $method $pattern', (route) => {
     const heal = breakStore();
     try {
       for (const accept of [ACCEPT_JSON, ACCEPT_HTML]) {
-        const answer = await visit(route, { ...accept, cookie: admin.cookie, 'x-csrf-token': admin.csrf });
-        expect([answer.status, answer.headers['cache-control']]).toEqual([503, 'no-store']);
-        expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
-        expect(answer.headers['set-cookie']).toBeUndefined();
+        const response = await visit(route, { ...accept, cookie: admin.cookie, 'x-csrf-token': admin.csrf });
+        expect([response.status, response.headers['cache-control']]).toEqual([503, 'no-store']);
+        expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
+        expect(response.headers['set-cookie']).toBeUndefined();
       }
     } finally {
       heal();
@@ -71,7 +71,7 @@ describe.each(ADMIN_ROUTES)('R65, R69 $method $pattern', (route) => {
 });
 
 test.each(ADMIN_ROUTES.filter(({ method }) => method === 'GET'))(
-  'R69 what $method $pattern tells an administrator no cache keeps',
+  'R69 a response of $method $pattern to an administrator is not cached',
   async (route) => {
     const { headers, status } = await visit(route, { ...ACCEPT_HTML, cookie: admin.cookie });
     expect(status).toBeLessThan(500);
@@ -92,57 +92,57 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
 
   test('refuses a user who is not an administrator', async () => {
     for (const accept of [ACCEPT_HTML, ACCEPT_JSON]) {
-      const answer = await visit(route, { ...accept, cookie: user.cookie, 'x-csrf-token': user.csrf });
-      expect(answer.status).toBe(403);
-      if (accept === ACCEPT_JSON) expect(JSON.parse(answer.body).code).toBe('not_allowed');
+      const response = await visit(route, { ...accept, cookie: user.cookie, 'x-csrf-token': user.csrf });
+      expect(response.status).toBe(403);
+      if (accept === ACCEPT_JSON) expect(JSON.parse(response.body).code).toBe('not_allowed');
       // After signing in with another account, the user returns to the page.
       else if (!isApi(route) && route.method === 'GET')
-        expect(answer.body).toContain(`/sign-out?return_to=${encodeURIComponent(route.path)}"`);
+        expect(response.body).toContain(`/sign-out?return_to=${encodeURIComponent(route.path)}"`);
     }
   });
 
   test('refuses relay tokens, even with an administrator’s session', async () => {
-    const answer = await visit(route, { ...ACCEPT_JSON, authorization: `Bearer ${RELAY_TOKEN}` });
-    expect(answer.status).toBe(401);
+    const response = await visit(route, { ...ACCEPT_JSON, authorization: `Bearer ${RELAY_TOKEN}` });
+    expect(response.status).toBe(401);
     if (isApi(route)) {
-      expect(answer.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
-      const both = {
+      expect(response.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
+      const withSession = {
         ...ACCEPT_JSON,
         authorization: `Bearer ${RELAY_TOKEN}`,
         cookie: admin.cookie,
         'x-csrf-token': admin.csrf,
       };
-      expect((await visit(route, both)).status).toBe(401);
+      expect((await visit(route, withSession)).status).toBe(401);
     }
   });
 
   test('accepts an admin token only in the API, and lets a read token change nothing', async () => {
-    const answer = await visit(route, { ...ACCEPT_JSON, authorization: `Bearer ${reading}` });
-    if (!isApi(route)) expect(answer.status).toBe(401);
-    else if (route.method === 'GET') expect([200, 404]).toContain(answer.status);
-    else if (isQuestion(route)) expect(JSON.parse(answer.body).code).toBe('invalid_request');
+    const response = await visit(route, { ...ACCEPT_JSON, authorization: `Bearer ${readToken}` });
+    if (!isApi(route)) expect(response.status).toBe(401);
+    else if (route.method === 'GET') expect([200, 404]).toContain(response.status);
+    else if (isUnchangingPost(route)) expect(JSON.parse(response.body).code).toBe('invalid_request');
     else {
-      expect(answer.status).toBe(403);
+      expect(response.status).toBe(403);
       const detail = 'This admin token may only read. Create one with the scope "write".';
-      expect(JSON.parse(answer.body)).toMatchObject({ code: 'insufficient_scope', detail });
-      expect(answer.headers['www-authenticate']).toContain('error="insufficient_scope"');
+      expect(JSON.parse(response.body)).toMatchObject({ code: 'insufficient_scope', detail });
+      expect(response.headers['www-authenticate']).toContain('error="insufficient_scope"');
     }
   });
 
   test('R66 requires the CSRF token for changes with a session', async () => {
     if (route.method === 'GET') return;
-    const answer = await visit(route, { ...ACCEPT_JSON, cookie: admin.cookie });
-    expect([answer.status, JSON.parse(answer.body).code]).toEqual([403, 'csrf_failed']);
+    const response = await visit(route, { ...ACCEPT_JSON, cookie: admin.cookie });
+    expect([response.status, JSON.parse(response.body).code]).toEqual([403, 'csrf_failed']);
   });
 });
 
 test('R88 a refusal is audited with the user', async () => {
   await sendRequest(`${site.url}/admin/api/admin-tokens`, { headers: { ...ACCEPT_JSON, cookie: user.cookie } });
   await vi.waitFor(async () => {
-    const answer = await sendRequest(`${site.url}/admin/api/audit?event=admin.refused&limit=200`, {
-      headers: { authorization: `Bearer ${reading}` },
+    const response = await sendRequest(`${site.url}/admin/api/audit?event=admin.refused&limit=200`, {
+      headers: { authorization: `Bearer ${readToken}` },
     });
-    expect(JSON.parse(answer.body).items).toContainEqual(
+    expect(JSON.parse(response.body).items).toContainEqual(
       expect.objectContaining({
         event: 'admin.refused',
         outcome: 'not_allowed',
@@ -161,63 +161,63 @@ test('R84 guesses of admin tokens are limited by address, and a valid token keep
       headers: { ...ACCEPT_JSON, authorization: `Bearer ${createOpaqueToken(ADMIN_TOKEN_PREFIX).text}` },
     });
   let limited = await guess();
-  // The minute may turn meanwhile.
+  // More than one minute's share, since a new minute may begin meanwhile.
   for (let guesses = 0; limited.status !== 429 && guesses < 250; guesses += 1) limited = await guess();
   expect([limited.status, JSON.parse(limited.body).code]).toEqual([429, 'rate_limited']);
   expect(Number(limited.headers['retry-after'])).toBeGreaterThan(0);
-  expect((await sendRequest(list, { headers: { authorization: `Bearer ${reading}` } })).status).toBe(200);
+  expect((await sendRequest(list, { headers: { authorization: `Bearer ${readToken}` } })).status).toBe(200);
 });
 
 describe('R82 an admin token is accepted only in the header', () => {
   const list = () => `${site.url}/admin/api/admin-tokens`;
 
   test('in query, body and cookie it is ignored, and not logged', async () => {
-    const answers = await Promise.all([
-      sendRequest(`${list()}?access_token=${reading}`),
-      sendRequest(`${list()}?authorization=Bearer%20${reading}`),
-      sendRequest(list(), { headers: { cookie: `authorization=${reading}; gatehouse=${reading}` } }),
-      sendRequest(list(), { method: 'POST', headers: JSON_BODY, body: JSON.stringify({ access_token: writing }) }),
+    const responses = await Promise.all([
+      sendRequest(`${list()}?access_token=${readToken}`),
+      sendRequest(`${list()}?authorization=Bearer%20${readToken}`),
+      sendRequest(list(), { headers: { cookie: `authorization=${readToken}; gatehouse=${readToken}` } }),
+      sendRequest(list(), { method: 'POST', headers: JSON_BODY, body: JSON.stringify({ access_token: writeToken }) }),
     ]);
-    expect(answers.map(({ status }) => status)).toEqual([401, 401, 401, 401]);
-    expect(site.logs().join('')).not.toContain(reading.slice(16));
-    expect(site.logs().join('')).not.toContain(writing.slice(16));
+    expect(responses.map(({ status }) => status)).toEqual([401, 401, 401, 401]);
+    expect(site.logs().join('')).not.toContain(readToken.slice(16));
+    expect(site.logs().join('')).not.toContain(writeToken.slice(16));
   });
 
   test('is refused if sent twice, and a cookie is ignored', async () => {
-    const twice = [`Bearer ${reading}`, `Bearer ${reading}`];
+    const twice = [`Bearer ${readToken}`, `Bearer ${readToken}`];
     expect((await sendRequest(list(), { headers: { authorization: twice } })).status).toBe(401);
     expect((await sendRequest(list(), { headers: { authorization: twice, cookie: admin.cookie } })).status).toBe(401);
-    const made = await sendRequest(list(), {
+    const withCookie = await sendRequest(list(), {
       method: 'POST',
-      headers: { ...JSON_BODY, authorization: `Bearer ${reading}`, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
+      headers: { ...JSON_BODY, authorization: `Bearer ${readToken}`, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
       body: '{}',
     });
-    expect(made.status).toBe(403);
+    expect(withCookie.status).toBe(403);
   });
 
   test('needs no CSRF token', async () => {
-    const answer = await sendRequest(list(), {
+    const response = await sendRequest(list(), {
       method: 'POST',
-      headers: { ...JSON_BODY, authorization: `Bearer ${writing}` },
+      headers: { ...JSON_BODY, authorization: `Bearer ${writeToken}` },
       body: '{}',
     });
-    expect(answer.status).toBe(400);
+    expect(response.status).toBe(400);
   });
 
   test.each([
-    ['a scheme alone', 'Bearer'],
+    ['only a scheme', 'Bearer'],
     ['a scheme and a space', 'Bearer '],
     ['a broken escape', 'Bearer %E0%A4'],
-    ['a prefix alone', 'Bearer gtha_'],
+    ['only a prefix', 'Bearer gtha_'],
     ['a wrong checksum', `Bearer gtha_${'x'.repeat(60)}`],
     ['another scheme', `Basic ${Buffer.from('a:b').toString('base64')}`],
     ['no scheme', 'gtha_x'],
     ['12,000 characters', `Bearer ${'a'.repeat(12_000)}`],
-    ['what is no ASCII', 'Bearer \u00fc\u00df'],
+    ['characters outside ASCII', 'Bearer \u00fc\u00df'],
     ['commas', ', ,'],
     ['nothing', ''],
   ])('R83 a malformed Authorization is 401: %s', async (_name, authorization) => {
-    const answer = await sendRequest(list(), { headers: { authorization, cookie: admin.cookie } });
-    expect(answer.status).toBe(401);
+    const response = await sendRequest(list(), { headers: { authorization, cookie: admin.cookie } });
+    expect(response.status).toBe(401);
   });
 });

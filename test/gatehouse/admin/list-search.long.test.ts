@@ -24,17 +24,21 @@ afterAll(async () => {
   await site.close();
 });
 
-const LISTS: [string, (name: string) => Record<string, unknown>][] = [
+/** The lists, and the body of a request that creates an item with this name. */
+const LISTS: [path: string, bodyOf: (name: string) => Record<string, unknown>][] = [
   ['relay-tokens', (name) => ({ ...PERMISSIVE_POLICY, name })],
   ['admin-tokens', (name) => ({ name, scope: 'read', expiresAt: new Date(Date.now() + 86_400_000).toISOString() })],
   ['service-accounts', (name) => ({ name, app: 'platform', apiToken })],
   ['webhooks', (name) => ({ url: `${site.sandbox.platformUrl}/${name}`, events: ['connection.created'] })],
 ];
 
-test.each(LISTS)('%s: the oldest is found behind those of a whole page', async (path, body) => {
-  for (const name of ['needle-1', 'needle-2', 'needle-3', ...Array.from({ length: 52 }, (_, at) => `hay-${at}`)]) {
-    expect((await admin.call('POST', `/${path}`, body(name))).status).toBe(201);
+test.each(LISTS)('%s: a search finds items that are older than a whole page of others', async (path, bodyOf) => {
+  const needles = ['needle-1', 'needle-2', 'needle-3'];
+  const hay = Array.from({ length: 52 }, (_, number) => `hay-${number}`);
+  for (const name of [...needles, ...hay]) {
+    expect((await admin.call('POST', `/${path}`, bodyOf(name))).status).toBe(201);
   }
+
   const found: unknown[] = [];
   let next = '';
   do {
@@ -43,8 +47,8 @@ test.each(LISTS)('%s: the oldest is found behind those of a whole page', async (
     found.push(...(json.items as { name?: string; url?: string }[]).map(({ name, url }) => name ?? url));
     next = json.next === undefined ? '' : `&after=${encodeURIComponent(String(json.next))}`;
   } while (next !== '');
-  const wanted = ['needle-3', 'needle-2', 'needle-1'].map((name) => expect.stringContaining(name));
-  expect(found).toEqual(wanted);
+  const newestFirst = needles.toReversed();
+  expect(found).toEqual(newestFirst.map((name) => expect.stringContaining(name)));
   expect((await admin.call('GET', `/${path}?q=straw`)).json).toEqual({ items: [] });
 
   const page = await agent.get(`${site.url}/admin/${path}?q=needle-1`);
@@ -54,14 +58,16 @@ test.each(LISTS)('%s: the oldest is found behind those of a whole page', async (
 
 test('the policy page offers every relay token', async () => {
   const { json } = await admin.call('GET', '/relay-tokens?limit=200');
-  const extra = 201 - (json.items as unknown[]).length;
-  for (let at = 0; at < extra; at += 1) await admin.createRelayToken({ name: `more-${at}` });
+  // A page of the list has at most 200.
+  const missingCount = 201 - (json.items as unknown[]).length;
+  for (let number = 0; number < missingCount; number += 1) await admin.createRelayToken({ name: `more-${number}` });
+
   expect((await agent.get(`${site.url}/admin/policy`)).body).toContain('>needle-1</option>');
 });
 
 test('a token pasted into the search of a list is in no URL, and is found by its first characters', async () => {
-  const made = await admin.call('POST', '/relay-tokens', { ...PERMISSIVE_POLICY, name: 'pasted' });
-  const token = String(made.json.token);
+  const { json } = await admin.call('POST', '/relay-tokens', { ...PERMISSIVE_POLICY, name: 'pasted' });
+  const token = String(json.token);
   const secret = token.slice(16);
   const card = withCheckDigit('400012345678901');
   for (const path of [
@@ -89,16 +95,16 @@ test('a token pasted into the search of a list is in no URL, and is found by its
   }
 });
 
-test('the other filters stay in the address, and other sites are no target', async () => {
+test('a search keeps the other filters in the address, and redirects only to lists of the administration', async () => {
   const page = await agent.get(`${site.url}/admin/relay-tokens`);
-  const narrowed = await agent.submit(page, { q: 'needle', state: 'active' });
-  expect(narrowed.url).toBe(`${site.url}/admin/relay-tokens?q=needle&state=active`);
+  const filtered = await agent.submit(page, { q: 'needle', state: 'active' });
+  expect(filtered.url).toBe(`${site.url}/admin/relay-tokens?q=needle&state=active`);
   const form = page.forms.find(({ action }) => action.endsWith('/admin/search/list'));
   const fields = new URLSearchParams([...(form?.fields ?? []), ['q', 'x']]);
   for (const list of ['https://elsewhere.test/admin/users', '//elsewhere.test/admin/users', '/connections', '']) {
     fields.set('list', list);
-    const sent = await agent.request(`${site.url}${form?.action}`, { method: 'POST', body: fields, follow: false });
-    expect([list, sent.status]).toEqual([list, 400]);
+    const refused = await agent.request(`${site.url}${form?.action}`, { method: 'POST', body: fields, follow: false });
+    expect([list, refused.status]).toEqual([list, 400]);
   }
 });
 

@@ -12,12 +12,13 @@ import { sendRequest } from '../../support/send-request.ts';
 const source = (path: string) => readFileSync(join(import.meta.dirname, '../../../src', path), 'utf8');
 const wordsIn = (cell: string) => [...cell.matchAll(/`([a-z-]+)`/g)].map(([, word = '']) => word);
 
+/** The rows of the table. */
 const ROWS = source('gatehouse/admin/listing.ts')
   .split('\n')
   .filter((line) => line.startsWith(' * | `'))
   .map((line) => {
-    const [, list = '', , narrowed = '', index = ''] = line.split('|');
-    return { list: wordsIn(list)[0] ?? '', narrowed: wordsIn(narrowed), index: wordsIn(index) };
+    const [, list = '', _order, filters = '', indexes = ''] = line.split('|');
+    return { list: wordsIn(list)[0] ?? '', filters: wordsIn(filters), indexes: wordsIn(indexes) };
   });
 
 /** The lists of `createResource`. */
@@ -26,7 +27,7 @@ const RESOURCES = readdirSync(join(import.meta.dirname, '../../../src/gatehouse/
   .filter((path) => path.endsWith('/routes.ts') && source(`gatehouse/admin/${path}`).includes('createResource('))
   .map((path) => dirname(path));
 
-/** Their filters. `q` is a search in the items. */
+/** The filters of those lists. `q` searches the items. */
 const RESOURCE_FILTERS: Readonly<Record<string, readonly string[]>> = {
   'admin-tokens': ['q', 'scope', 'state'],
   'connect-links': ['q'],
@@ -45,45 +46,50 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-/** Each list with its parameters, except those of paging. */
-async function lists(): Promise<(readonly [string, string[]])[]> {
+/** Each list with its filters. */
+async function readLists(): Promise<(readonly [list: string, filters: string[]])[]> {
   const { paths } = JSON.parse((await sendRequest(`${site.url}/openapi.json`)).body) as {
     paths: Record<string, { get?: Operation }>;
   };
   return Object.entries(paths).flatMap(([path, { get }]) => {
-    const names = (get?.parameters ?? []).filter((one) => one.in === 'query').map(({ name }) => name);
+    const parameters = (get?.parameters ?? []).filter((parameter) => parameter.in === 'query');
+    const names = parameters.map(({ name }) => name);
     const list = /^\/admin\/api\/([a-z-]+)$/.exec(path)?.[1];
+    if (list === undefined || !names.includes('after')) return [];
     // `format` selects the format of a list, not its items.
-    return list && names.includes('after')
-      ? [[list, names.filter((name) => !['after', 'limit', 'format'].includes(name)).toSorted()] as const]
-      : [];
+    const filters = names.filter((name) => !['after', 'limit', 'format'].includes(name));
+    return [[list, filters.toSorted()] as const];
   });
 }
 
 test('the lists of createResource have their filters', async () => {
-  const offered = (await lists()).filter(([list]) => RESOURCES.includes(list));
+  const offered = (await readLists()).filter(([list]) => RESOURCES.includes(list));
   expect(Object.fromEntries(offered)).toEqual(RESOURCE_FILTERS);
 });
 
 test('the table has every other list and parameter', async () => {
-  const offered = (await lists()).filter(([list]) => !RESOURCES.includes(list));
-  const parametersOf = (list: string) =>
-    new Set(
-      ROWS.filter((row) => row.list === list).flatMap(({ narrowed }) => narrowed.filter((name) => name !== 'users')),
-    );
-  const named = [...new Set(ROWS.map(({ list }) => list))].map((list) => [list, [...parametersOf(list)].toSorted()]);
-  expect(Object.fromEntries(named)).toEqual(Object.fromEntries(offered));
+  const offered = (await readLists()).filter(([list]) => !RESOURCES.includes(list));
+
+  const documented = new Map<string, Set<string>>();
+  for (const { list, filters } of ROWS) {
+    const filtersOfList = documented.get(list) ?? new Set();
+    for (const filter of filters) if (filter !== 'users') filtersOfList.add(filter);
+    documented.set(list, filtersOfList);
+  }
+  const sorted = [...documented].map(([list, filters]) => [list, [...filters].toSorted()]);
+  expect(Object.fromEntries(sorted)).toEqual(Object.fromEntries(offered));
 });
 
 test('every index in the table exists, and so does the index of each resource', () => {
-  const kept = new Set(wordsInTable());
-  expect([...ROWS.flatMap(({ index }) => index), ...RESOURCES].filter((name) => !kept.has(name))).toEqual([]);
+  const stored = new Set(storedNames());
+  const named = [...ROWS.flatMap(({ indexes }) => indexes), ...RESOURCES];
+  expect(named.filter((name) => !stored.has(name))).toEqual([]);
 });
 
 /**
- * The names of all records and indexes, by the table in `storage/keys.ts`; a name ends where the tag or an id begins.
+ * The names of all records and indexes in the table of `storage/keys.ts`. A name ends where the tag or an id begins.
  */
-function wordsInTable(): string[] {
+function storedNames(): string[] {
   return [...source('shared/storage/keys.ts').matchAll(/^ \* \| (?:index )?(`[^|]+)\|/gm)].flatMap(([, cell = '']) =>
     [...cell.matchAll(/`([a-z-]+)/g)].map(([, word = '']) => word),
   );

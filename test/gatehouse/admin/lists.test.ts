@@ -13,26 +13,26 @@ import { type Administrator, createAdministrator } from '../relay/service.ts';
 let site: TestSite;
 let storage: StorageAccess;
 let admin: Administrator;
-/** Ids: `ada` is connected with `second` only, `uma` with both apps. */
+/** The user id of Uma, who has connected both apps. */
 let uma: string;
+/** The user id of Ada, who has connected only `second`. */
 let ada: string;
-/** Of uma. */
-let agent: UserAgent;
+let agentOfUma: UserAgent;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
   storage = await openStorageOf(site);
   admin = await createAdministrator(site, storage);
   const second = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
   expect((await admin.call('POST', '/connected-apps', second)).status).toBe(201);
-  const signedIn = async (login: string, app: string) => {
-    ({ agent } = await signIn(site, login, { path: `/sign-in?app=${app}` }));
-    return (await sessionOf(site, agent)).userId;
+  const connect = async (login: string, app: string) => {
+    const { agent } = await signIn(site, login, { path: `/sign-in?app=${app}` });
+    return { agent, userId: (await sessionOf(site, agent)).userId };
   };
-  uma = await signedIn('user@example.test', 'platform');
-  expect(await signedIn('user@example.test', 'second')).toBe(uma);
-  const umas = agent;
-  ada = await signedIn('admin@example.test', 'second');
-  agent = umas;
+  uma = (await connect('user@example.test', 'platform')).userId;
+  const secondConnection = await connect('user@example.test', 'second');
+  expect(secondConnection.userId).toBe(uma);
+  agentOfUma = secondConnection.agent;
+  ada = (await connect('admin@example.test', 'second')).userId;
 });
 afterAll(async () => {
   await storage.close();
@@ -40,13 +40,14 @@ afterAll(async () => {
 });
 
 type Item = Record<string, unknown>;
-const list = async (path: string) => {
+const readItems = async (path: string) => {
   const { status, json } = await admin.call('GET', `/${path}`);
   expect(status).toBe(200);
   return json.items as Item[];
 };
-/** As `USER.APP`. */
-const placesOf = async (path: string) => (await list(path)).map(({ user, app }) => `${(user as Item).id}.${app}`);
+/** Returns the connections of a list as `USER.APP`. */
+const connectionsIn = async (path: string) =>
+  (await readItems(path)).map(({ user, app }) => `${(user as Item).id}.${app}`);
 
 describe('connections', () => {
   const failure = {
@@ -59,57 +60,57 @@ describe('connections', () => {
   const all = () => [`${ada}.second`, `${uma}.second`, `${uma}.platform`];
 
   test('are filtered by app, by user, or by the users that match a search', async () => {
-    expect(await placesOf('connections')).toEqual(all());
-    expect(await placesOf('connections?app=second')).toEqual(all().slice(0, 2));
-    expect(await placesOf('connections?app=')).toEqual(all());
-    expect((await placesOf(`connections?user=${uma}`)).toSorted()).toEqual(all().slice(1).toSorted());
-    expect(await placesOf(`connections?user=${uma}&app=platform`)).toEqual([`${uma}.platform`]);
-    expect(await placesOf('connections?user=nobody')).toEqual([]);
-    expect((await placesOf('connections?q=uma%20o')).toSorted()).toEqual(all().slice(1).toSorted());
-    expect(await placesOf('connections?q=uma%20o&app=second')).toEqual([`${uma}.second`]);
-    expect(await placesOf('connections?q=%20')).toEqual(all());
-    expect(await placesOf('connections?limit=1')).toEqual(all().slice(0, 1));
+    expect(await connectionsIn('connections')).toEqual(all());
+    expect(await connectionsIn('connections?app=second')).toEqual(all().slice(0, 2));
+    expect(await connectionsIn('connections?app=')).toEqual(all());
+    expect((await connectionsIn(`connections?user=${uma}`)).toSorted()).toEqual(all().slice(1).toSorted());
+    expect(await connectionsIn(`connections?user=${uma}&app=platform`)).toEqual([`${uma}.platform`]);
+    expect(await connectionsIn('connections?user=nobody')).toEqual([]);
+    expect((await connectionsIn('connections?q=uma%20o')).toSorted()).toEqual(all().slice(1).toSorted());
+    expect(await connectionsIn('connections?q=uma%20o&app=second')).toEqual([`${uma}.second`]);
+    expect(await connectionsIn('connections?q=%20')).toEqual(all());
+    expect(await connectionsIn('connections?limit=1')).toEqual(all().slice(0, 1));
   });
 
   test('are filtered by their current health, even if the index is outdated', async () => {
     const index = createConnectionIndex({ store: storage.store, clock: Date.now });
     const grant = await storage.readGrant(uma, 'platform');
     await index.update({ ...grant, failure });
-    expect(await placesOf('connections?health=reconnect_needed')).toEqual([]);
+    expect(await connectionsIn('connections?health=reconnect_needed')).toEqual([]);
     await storage.changeGrant(uma, () => ({ failure }), 'platform');
     const words = 'The provider has ended this connection.';
-    expect(await list('connections?health=reconnect_needed')).toMatchObject([
+    expect(await readItems('connections?health=reconnect_needed')).toMatchObject([
       { app: 'platform', cause: 'grant_refused', causeWords: words, user: { id: uma, name: 'Uma Okafor' } },
     ]);
-    expect(await placesOf('connections?health=reconnect_needed&app=second')).toEqual([]);
-    expect(await placesOf('connections?health=unverified')).toEqual([]);
-    expect(await placesOf(`connections?user=${uma}&health=reconnect_needed`)).toEqual([`${uma}.platform`]);
+    expect(await connectionsIn('connections?health=reconnect_needed&app=second')).toEqual([]);
+    expect(await connectionsIn('connections?health=unverified')).toEqual([]);
+    expect(await connectionsIn(`connections?user=${uma}&health=reconnect_needed`)).toEqual([`${uma}.platform`]);
     await storage.changeGrant(uma, () => ({ failure: undefined }), 'platform');
     await index.update(grant);
   });
 
   test('are filtered by missing scopes', async () => {
     const { scopes, requestedScopes = [] } = await storage.readGrant(uma, 'platform');
-    const without = (names: string[]) => names.filter((name) => name !== 'email');
-    expect(await placesOf('connections?scopes=missing')).toEqual([]);
+    const withoutEmail = (names: string[]) => names.filter((name) => name !== 'email');
+    expect(await connectionsIn('connections?scopes=missing')).toEqual([]);
     await storage.changeGrant(
       uma,
-      () => ({ scopes: without(scopes), requestedScopes: without(requestedScopes) }),
+      () => ({ scopes: withoutEmail(scopes), requestedScopes: withoutEmail(requestedScopes) }),
       'platform',
     );
-    expect((await getJson(agent, `${site.url}/threads/current?app=platform`)).status).toBe(200);
-    for (const more of ['', '&app=platform', `&user=${uma}`, '&q=uma%20o']) {
-      expect(await list(`connections?scopes=missing${more}`)).toMatchObject([
+    expect((await getJson(agentOfUma, `${site.url}/threads/current?app=platform`)).status).toBe(200);
+    for (const furtherFilter of ['', '&app=platform', `&user=${uma}`, '&q=uma%20o']) {
+      expect(await readItems(`connections?scopes=missing${furtherFilter}`)).toMatchObject([
         { user: { id: uma }, app: 'platform', health: 'active', missingScopes: ['email'] },
       ]);
     }
-    expect(await placesOf('connections?scopes=missing&app=second')).toEqual([]);
+    expect(await connectionsIn('connections?scopes=missing&app=second')).toEqual([]);
     const { json } = await admin.call('GET', `/users/${uma}`);
     expect(JSON.stringify(json)).toContain('"missingScopes":["email"]');
     expect((await admin.call('GET', '/connections?scopes=other')).status).toBe(400);
-    // Even if the index is outdated.
+    // The filter uses the current scopes, even if the index is outdated.
     await storage.changeGrant(uma, () => ({ scopes, requestedScopes, announcedScopes: undefined }), 'platform');
-    expect(await placesOf('connections?scopes=missing')).toEqual([]);
+    expect(await connectionsIn('connections?scopes=missing')).toEqual([]);
     await createConnectionIndex({ store: storage.store, clock: Date.now }).update(
       await storage.readGrant(uma, 'platform'),
     );
@@ -125,58 +126,66 @@ describe('connections', () => {
       connectionIndex: index,
     });
     const grant = await storage.readGrant(uma, 'platform');
-    const names = Array.from({ length: 40 }, (_, at) => `many${String(at).padStart(2, '0')}`);
-    for (const [at, userId] of names.entries()) {
-      const lacks = at % 10 === 0 && { scopes: ['openid'], requestedScopes: ['openid'], announcedScopes: ['email'] };
-      expect(
-        await grants.save({ ...grant, id: newConnectionId(), userId, connectedAt: at, ...lacks }, 0),
-      ).toBeDefined();
+    const userIds = Array.from({ length: 40 }, (_, number) => `many${String(number).padStart(2, '0')}`);
+    const withMissingScope = { scopes: ['openid'], requestedScopes: ['openid'], announcedScopes: ['email'] };
+    for (const [number, userId] of userIds.entries()) {
+      const isScopeMissing = number % 10 === 0;
+      const created = await grants.save(
+        {
+          ...{ ...grant, id: newConnectionId(), userId, connectedAt: number },
+          ...(isScopeMissing ? withMissingScope : {}),
+        },
+        0,
+      );
+      expect(created).toBeDefined();
     }
-    const pageOf = async (query: string) => (await admin.call('GET', `/connections?scopes=missing&${query}`)).json;
-    const first = await pageOf('limit=3&app=platform');
-    expect(first.items).toMatchObject(['many30', 'many20', 'many10'].map((id) => ({ user: { id } })));
-    const second = await pageOf(`limit=3&app=platform&after=${encodeURIComponent(String(first.next))}`);
-    expect([second.items, second.next]).toMatchObject([[{ user: { id: 'many00' } }], undefined]);
-    for (const one of names) {
-      const stored = await grants.loadStored(one, 'platform');
-      if (stored) await grants.remove(one, 'platform', stored.version);
+
+    const readPage = async (query: string) => (await admin.call('GET', `/connections?scopes=missing&${query}`)).json;
+    const firstPage = await readPage('limit=3&app=platform');
+    expect(firstPage.items).toMatchObject(['many30', 'many20', 'many10'].map((id) => ({ user: { id } })));
+    const secondPage = await readPage(`limit=3&app=platform&after=${encodeURIComponent(String(firstPage.next))}`);
+    expect([secondPage.items, secondPage.next]).toMatchObject([[{ user: { id: 'many00' } }], undefined]);
+
+    for (const userId of userIds) {
+      const stored = await grants.loadStored(userId, 'platform');
+      if (stored) await grants.remove(userId, 'platform', stored.version);
     }
   });
 
   test('name the account by address, name or subject', async () => {
     const { account } = await storage.readGrant(uma, 'platform');
-    const shown = async (changed: object) => {
-      await storage.changeGrant(uma, () => ({ account: changed }), 'platform');
+    const shownNameOf = async (changedAccount: object) => {
+      await storage.changeGrant(uma, () => ({ account: changedAccount }), 'platform');
       return (await admin.call('GET', `/connections/${uma}.platform`)).json.account;
     };
-    expect(await shown({ email: 'e', name: 'n', subject: 's' })).toBe('e');
-    expect(await shown({ name: 'n', subject: 's' })).toBe('n');
-    expect(await shown({ subject: 's' })).toBe('s');
-    expect(await shown({})).toBeNull();
+    expect(await shownNameOf({ email: 'e', name: 'n', subject: 's' })).toBe('e');
+    expect(await shownNameOf({ name: 'n', subject: 's' })).toBe('n');
+    expect(await shownNameOf({ subject: 's' })).toBe('s');
+    expect(await shownNameOf({})).toBeNull();
     await storage.changeGrant(uma, () => ({ account }), 'platform');
   });
 });
 
 test('R56 sessions are filtered by user, or by the users that match a search', async () => {
-  const users = async (path: string) => (await list(path)).map(({ user }) => (user as Item).id);
-  expect(await users('sessions')).toEqual([ada, uma, uma]);
-  expect(await users(`sessions?user=${uma}`)).toEqual([uma, uma]);
-  expect(await users('sessions?user=nobody')).toEqual([]);
-  expect(await users('sessions?q=uma%20o')).toEqual([uma, uma]);
-  expect(await users('sessions?q=%20')).toEqual([ada, uma, uma]);
-  const [item] = await list(`sessions?user=${ada}`);
-  expect(item).toMatchObject({ app: 'second', address: '127.0.0.1', user: { email: 'admin@example.test' } });
+  const usersIn = async (path: string) => (await readItems(path)).map(({ user }) => (user as Item).id);
+  expect(await usersIn('sessions')).toEqual([ada, uma, uma]);
+  expect(await usersIn(`sessions?user=${uma}`)).toEqual([uma, uma]);
+  expect(await usersIn('sessions?user=nobody')).toEqual([]);
+  expect(await usersIn('sessions?q=uma%20o')).toEqual([uma, uma]);
+  expect(await usersIn('sessions?q=%20')).toEqual([ada, uma, uma]);
+  const [sessionOfAda] = await readItems(`sessions?user=${ada}`);
+  expect(sessionOfAda).toMatchObject({ app: 'second', address: '127.0.0.1', user: { email: 'admin@example.test' } });
 });
 
 test('a sign-in names its user, and marks a presumed user', async () => {
   const user = { id: uma, name: 'Uma Okafor', email: 'user@example.test', presumed: false };
-  const items = await list('sign-ins?q=user@example.test');
+  const items = await readItems('sign-ins?q=user@example.test');
   expect(items).toMatchObject([
     { app: 'second', outcome: 'signed_in', user, cause: null },
     { app: 'platform', outcome: 'signed_in', user },
   ]);
-  expect(await list('sign-ins?failed=true')).toEqual([]);
-  expect(await list('sign-ins?q=00000000')).toEqual([]);
+  expect(await readItems('sign-ins?failed=true')).toEqual([]);
+  expect(await readItems('sign-ins?q=00000000')).toEqual([]);
 });
 
 test.each([

@@ -1,5 +1,4 @@
-/** A grant for tests that need many of them. */
-
+/** Creates grants for tests that need many of them. */
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import { newConnectionId } from '../../../src/gatehouse/grants/connection-ids.ts';
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';

@@ -11,22 +11,22 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-interface Place {
+interface Position {
   left: number;
   right: number;
-  width: number;
+  windowWidth: number;
 }
 
-/** Sides of an element in whole pixels, as rows are moved, and of the window. */
-const placeOf = (selector: string) => `(() => {
+/** A script that returns the sides of an element, rounded to whole pixels, and the width of the window. */
+const positionScript = (selector: string) => `(() => {
   const { left, right } = document.querySelector('${selector}').getBoundingClientRect();
-  return { left: Math.ceil(left), right: Math.floor(right), width: document.documentElement.clientWidth };
+  return { left: Math.ceil(left), right: Math.floor(right), windowWidth: document.documentElement.clientWidth };
 })()`;
 
 test('at 360 px, each page shows its menu item, and long names and states stay in their cards', async () => {
   const { agent } = await signIn(site, 'admin@example.test');
   const { csrfToken } = JSON.parse((await agent.get(`${site.url}/session`)).body);
-  const made = await agent.request(`${site.url}/admin/api/connected-apps`, {
+  const created = await agent.request(`${site.url}/admin/api/connected-apps`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-csrf-token': csrfToken },
     body: JSON.stringify({
@@ -34,7 +34,7 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
       ...{ scopes: ['openid'], callbackUrls: ['https://elsewhere.example.com/cb'] },
     }),
   });
-  expect(made.status).toBe(201);
+  expect(created.status).toBe(201);
 
   const page = await openPage({ viewport: { width: 360, height: 800 } });
   await page.goto(`${site.url}/sign-in`);
@@ -54,11 +54,11 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
     await page.goto(url);
     await expectFitsWindow(page);
     if ((await page.locator('.tabs').count()) === 0) continue;
-    const { left, right, width } = (await page.evaluate(placeOf('.tab-list [aria-current]'))) as Place;
-    expect([url, left >= 0, right <= width]).toEqual([url, true, true]);
+    const currentTab = (await page.evaluate(positionScript('.tab-list [aria-current]'))) as Position;
+    expect([url, currentTab.left >= 0, currentTab.right <= currentTab.windowWidth]).toEqual([url, true, true]);
   }
 
-  // The sections stand behind a button, which names the one that is open.
+  // On a narrow screen the menu of sections is closed. Its button names the current section.
   const menu = page.locator('.admin-nav');
   const users = menu.getByRole('link', { name: 'Users' });
   expect(await users.isVisible()).toBe(false);

@@ -11,20 +11,20 @@ import type { RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { signIn } from '../../support/gatehouse.ts';
 import { outlineOf } from '../../support/outline.ts';
-import { expectLines, table } from './facts.ts';
-import { DAY_MS, type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
+import { expectLines, parseTable } from './facts.ts';
+import { advanceBy, DAY_MS, type FilledSite, inDays, startFilledSite } from './filled-site.ts';
 
-/** Shared by all tests: all but the last only read. */
-let filled: FilledSite;
+/** Shared by all tests. Only the last test changes it. */
+let filledSite: FilledSite;
 beforeAll(async () => {
-  filled = await startFilledSite();
-  await filled.untilCounted();
+  filledSite = await startFilledSite();
+  await filledSite.untilCounted();
 });
-afterAll(() => filled?.close());
+afterAll(() => filledSite?.close());
 
-const open = (path: string, agent: UserAgent = filled.agent) =>
-  agent.get(`${filled.site.url}/admin/${filled.pathOf(path)}`);
-const linesOf = ({ body }: { body: string }) => filled.clean(outlineOf(body)).split('\n');
+const open = (path: string, agent: UserAgent = filledSite.agent) =>
+  agent.get(`${filledSite.site.url}/admin/${filledSite.pathOf(path)}`);
+const linesOf = ({ body }: { body: string }) => filledSite.clean(outlineOf(body)).split('\n');
 
 async function expectFacts(path: string, facts: readonly string[], agent?: UserAgent): Promise<void> {
   const page = await open(path, agent);
@@ -35,13 +35,13 @@ async function expectFacts(path: string, facts: readonly string[], agent?: UserA
 
 test.each<[string, string, 'main' | 'body']>([
   ['overview', '?range=week', 'main'],
-  // With what surrounds every page.
+  // With the header and footer of every page.
   ['users', 'users', 'body'],
   ['webhook', 'webhooks/{webhook}', 'main'],
   ['register-app', 'register-app', 'main'],
   ['delete-user', 'users/{uma}/delete', 'main'],
 ])('%s: the whole page', async (name, path, part) => {
-  const text = filled.clean(outlineOf((await open(path)).body, part));
+  const text = filledSite.clean(outlineOf((await open(path)).body, part));
   await expect(text).toMatchFileSnapshot(join(import.meta.dirname, 'pages', `${name}.txt`));
 });
 
@@ -301,7 +301,7 @@ register-app?preset=auth0 # Register an app
   New applications authenticate with the secret in the body. Not confirmed.
 `;
 
-test.each(table(PAGES))('the page %s', (path, facts) => expectFacts(path, facts));
+test.each(parseTable(PAGES))('the page %s', (path, facts) => expectFacts(path, facts));
 
 /** Before a change that cannot be undone: all of its words. */
 const QUESTIONS = `
@@ -345,10 +345,11 @@ keys/rotate-encryption # Encrypt all records with {kid}?
   The 0 records encrypted by an older key are encrypted again. Gatehouse keeps working, and users notice nothing. The keys themselves do not change. Older keys can be removed afterwards.
 `;
 
-test.each(table(QUESTIONS))('the question %s', async (path, words) => {
+test.each(parseTable(QUESTIONS))('the question of %s has these words', async (path, words) => {
   const page = await open(path);
-  const lines = linesOf(page).filter((line) => !/^(form:|\[|Cancel|$)/.test(line));
-  const [heading, ...text] = lines.slice(lines.findIndex((line) => line.startsWith('# ')));
+  const withoutControls = linesOf(page).filter((line) => !/^(form:|\[|Cancel|$)/.test(line));
+  const start = withoutControls.findIndex((line) => line.startsWith('# '));
+  const [heading, ...text] = withoutControls.slice(start);
   expect([page.status, heading, text.join(' ')]).toEqual([200, ...words]);
 });
 
@@ -360,7 +361,7 @@ test.each([
   ['search?q=terraform', 'admin-tokens?q={terraform}'],
   ['search?q=batch', 'service-accounts?q={account}'],
 ])('%s leads to %s', async (search, path) => {
-  expect((await open(search)).url).toBe(`${filled.site.url}/admin/${filled.pathOf(path)}`);
+  expect((await open(search)).url).toBe(`${filledSite.site.url}/admin/${filledSite.pathOf(path)}`);
 });
 
 test.each([
@@ -369,8 +370,10 @@ test.each([
   ['audit?text=nobody', 'Sign-ins, Audit'],
   ['keys', 'Keys, Admin tokens, API reference'],
 ])('the section of %s has the pages %s', async (path, names) => {
+  // The tabs are the first list of the page.
   const [tabs = ''] = /(?<=\n)(- .*\n)+/.exec(linesOf(await open(path)).join('\n')) ?? [];
-  expect(tabs.replaceAll(/- (.*) <.*\n/g, ', $1').slice(2)).toBe(names);
+  const tabNames = [...tabs.matchAll(/- (.*) <.*\n/g)].map(([, name]) => name);
+  expect(tabNames.join(', ')).toBe(names);
 });
 
 test('the audit trail has a filter for each event', async () => {
@@ -409,9 +412,9 @@ test.each([
   ['webhooks', 'url or id'],
   ['admin-tokens', 'name or id'],
   ['sign-ins', 'reference or e-mail address'],
-])('%s are searched by %s, and none matches "nobody"', async (path, by) => {
+])('%s are searched by %s, and none matches "nobody"', async (path, searchedFields) => {
   const items = path === 'sign-ins' ? path : path.replace('-', ' ');
-  const facts = [`Search by ${by}`, `No ${items} match`, `Clear filters </admin/${path}>`];
+  const facts = [`Search by ${searchedFields}`, `No ${items} match`, `Clear filters </admin/${path}>`];
   expectLines(linesOf(await open(`${path}?q=nobody`)), facts);
 });
 
@@ -426,14 +429,16 @@ test.each([
   ['service-accounts', 'Replace API token, Delete…', ''],
   ['webhooks', 'Open, Delete…', 'Delete…'],
   ['admin-tokens', 'Audit entries, Revoke…', 'Revoke…'],
-])('%s: a row has the actions %s, and the selected rows %s', async (path, ofRow, ofSelected) => {
+])('%s: a row has the actions %s, and the selected rows %s', async (path, rowActions, selectionAction) => {
   const text = linesOf(await open(path)).join('\n');
-  const [, links = ''] = /^Actions for .+((?:\n- .+)+)/m.exec(text) ?? [];
-  expect(links.slice(3).replaceAll(/ <.*/g, '').replaceAll('\n- ', ', ')).toBe(ofRow);
-  expect(/Selected rows \[(.+)\]/.exec(text)?.[1] ?? '').toBe(ofSelected);
+
+  const [, menu = ''] = /^Actions for .+((?:\n- .+)+)/m.exec(text) ?? [];
+  const actions = [...menu.matchAll(/\n- ([^<\n]+?)(?: <.*)?$/gm)].map(([, action]) => action);
+  expect(actions.join(', ')).toBe(rowActions);
+  expect(/Selected rows \[(.+)\]/.exec(text)?.[1] ?? '').toBe(selectionAction);
 });
 
-/** The name of the file, the head, and the first row; without quotation marks. */
+/** After `#`, the name of the file; below, the column heads and the first row, without quotation marks. */
 const EXPORTS = `
 users # users
   Name,E-mail address,ID,State,Last sign-in,First sign-in,Issuer,Subject
@@ -473,14 +478,20 @@ admin-tokens # admin-tokens
   terraform,{terraform},read,2031-03-05T10:09:00.000Z,,2031-06-03T10:00:00.000Z,active
 `;
 
-test.each(table(EXPORTS))('the export of %s', async (path, [name = '', ...rows]) => {
-  const { headers, body } = await open(`${path}${path.includes('?') ? '&' : '?'}format=csv`);
-  expect(headers.get('content-disposition')).toBe(`attachment; filename="${name.slice(2)}.csv"`);
-  const lines = filled.clean(body.replaceAll(/[\ufeff"\r]/g, '')).split('\n');
-  expect(lines.slice(0, 2)).toEqual(rows);
-});
+test.each(parseTable(EXPORTS))(
+  'the export of %s has this head and first row',
+  async (path, [heading = '', ...rows]) => {
+    const separator = path.includes('?') ? '&' : '?';
+    const { headers, body } = await open(`${path}${separator}format=csv`);
 
-/** With a disabled user, a connection that needs reconnecting and a failing webhook. */
+    const fileName = heading.replace('# ', '');
+    expect(headers.get('content-disposition')).toBe(`attachment; filename="${fileName}.csv"`);
+    const lines = filledSite.clean(body.replaceAll(/[\ufeff"\r]/g, '')).split('\n');
+    expect(lines.slice(0, 2)).toEqual(rows);
+  },
+);
+
+/** Pages half a year later, with a disabled user, a connection that needs reconnecting, and a failing webhook. */
 const HALF_A_YEAR_LATER = `
 ?range=day # Overview
   1 connection to Collaboration platform needs reconnecting The provider has ended this connection. (invalid_grant)
@@ -539,26 +550,26 @@ sign-ins # Sign-ins
   1–1 of 1 CSV </admin/sign-ins?format=csv>
 `;
 
-test('half a year later', async () => {
-  const { api, storage, receiver, site, pathOf } = filled;
+test('half a year later, pages show expired tokens, old secrets and past times', async () => {
+  const { api, storage, receiver, site, pathOf } = filledSite;
   receiver.setResponse(500);
   await api.call('POST', pathOf('/webhooks/{webhook}/test'));
   await api.call('POST', pathOf('/users/{uma}/disable'));
-  await storage.changeGrant(pathOf('{uma}'), () => ({ failure: BROKEN }));
-  // Otherwise, scheduled tasks of the running process would do these sooner or later.
+  await storage.changeGrant(pathOf('{uma}'), () => ({ failure: GRANT_REFUSED }));
+  // A scheduled task would update the index and remove the session, but at any time.
   await createConnectionIndex({ store: storage.store, clock: Date.now }).update(
     await storage.readGrant(pathOf('{uma}')),
   );
   await api.call('DELETE', pathOf('/sessions/{ownSession}'));
-  pass(200 * DAY_MS);
+  advanceBy(200 * DAY_MS);
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
-  for (const [path, facts] of table(HALF_A_YEAR_LATER)) await expectFacts(path, facts, agent);
-  // Those of a user come from the audit trail, and these are kept for 31 days.
+  for (const [path, facts] of parseTable(HALF_A_YEAR_LATER)) await expectFacts(path, facts, agent);
+  // The calls on the page of a user come from the audit trail. Other timelines have sums, which are stored for 31 days.
   for (const path of ['connected-apps/second', 'relay-tokens/{nightly}'])
     expect((await open(path, agent)).body).not.toMatch(/made \d+ call/i);
 });
 
-const BROKEN: RefreshFailure = {
+const GRANT_REFUSED: RefreshFailure = {
   ...{ kind: 'reconnect_needed', cause: 'grant_refused', reason: 'invalid_grant' },
   ...{ since: Date.parse(inDays(0)), failures: 1, retryAt: 0 },
 };

@@ -22,8 +22,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
   afterAll(() => fleet?.close());
 
-  /** By the second process; the administrator asks the first. */
-  const isIn = async (person: FleetUser): Promise<boolean> => {
+  /** Asks the second process. The administrator's changes go to the first. */
+  const isSignedIn = async (person: FleetUser): Promise<boolean> => {
     const session = await fleet.get(fleet.member(1), '/session', person);
     const thread = await fleet.thread(fleet.member(1), person);
     const { signedIn } = JSON.parse(session.body);
@@ -38,54 +38,55 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   test('R56 a disabled user is signed out at the next request, and can sign in only once enabled', async (context) => {
     skipWithout(context, missing);
     const person = await fleet.signIn('user@example.test');
-    // What the other process may keep of the session is fresh.
-    expect(await isIn(person)).toBe(true);
+    // The second process may now have the session in its cache.
+    expect(await isSignedIn(person)).toBe(true);
     await change('POST', `/users/${person.userId}/disable`);
     try {
-      expect(await isIn(person)).toBe(false);
+      expect(await isSignedIn(person)).toBe(false);
       const refused = await signIn({ url: fleet.url }, person.login);
       expect(refused.page.status).toBe(403);
     } finally {
       await change('POST', `/users/${person.userId}/enable`);
     }
-    // What was ended stays so.
-    expect(await isIn(person)).toBe(false);
-    expect(await isIn(await fleet.signIn(person.login))).toBe(true);
+    // The ended session does not return.
+    expect(await isSignedIn(person)).toBe(false);
+    expect(await isSignedIn(await fleet.signIn(person.login))).toBe(true);
   });
 
   test('R56 an ended session is refused at the next request, and no other', async (context) => {
     skipWithout(context, missing);
-    const [one, other] = [await fleet.signIn('second@example.test'), await fleet.signIn('second@example.test')];
-    expect([await isIn(one), await isIn(other)]).toEqual([true, true]);
-    const { json } = await admin.call('GET', `/sessions?user=${other.userId}`);
+    const firstSession = await fleet.signIn('second@example.test');
+    const newestSession = await fleet.signIn('second@example.test');
+    expect([await isSignedIn(firstSession), await isSignedIn(newestSession)]).toEqual([true, true]);
+    const { json } = await admin.call('GET', `/sessions?user=${newestSession.userId}`);
     const [newest] = json.items as { id: string }[];
     await change('DELETE', `/sessions/${newest?.id}`);
-    expect([await isIn(one), await isIn(other)]).toEqual([true, false]);
-    await change('POST', `/users/${one.userId}/sign-out`);
-    expect(await isIn(one)).toBe(false);
+    expect([await isSignedIn(firstSession), await isSignedIn(newestSession)]).toEqual([true, false]);
+    await change('POST', `/users/${firstSession.userId}/sign-out`);
+    expect(await isSignedIn(firstSession)).toBe(false);
   });
 
   test('a deleted user is signed out at the next request', async (context) => {
     skipWithout(context, missing);
     const person = await fleet.signIn('second@example.test');
-    expect(await isIn(person)).toBe(true);
+    expect(await isSignedIn(person)).toBe(true);
     await change('DELETE', `/users/${person.userId}`);
-    expect(await isIn(person)).toBe(false);
+    expect(await isSignedIn(person)).toBe(false);
   });
 
   test('R106 a form that is sent twice counts once, and its secret is shown once, at any process', async (context) => {
     skipWithout(context, missing);
     const { cookie } = await fleet.signIn('admin@example.test');
     const host = new URL(fleet.url).host;
-    const open = (at: number, path: string) =>
-      sendRequest(fleet.member(at).url + path, { headers: { ...ACCEPT_HTML, host, cookie } });
-    const send = (at: number, path: string, body: URLSearchParams) =>
-      sendRequest(fleet.member(at).url + path, {
+    const open = (member: number, path: string) =>
+      sendRequest(fleet.member(member).url + path, { headers: { ...ACCEPT_HTML, host, cookie } });
+    const send = (member: number, path: string, body: URLSearchParams) =>
+      sendRequest(fleet.member(member).url + path, {
         ...{ method: 'POST', body: body.toString() },
         headers: { ...ACCEPT_HTML, ...FORM_BODY, host, cookie },
       });
-    /** Of the form on this page that is sent there, with these values. */
-    const formOn = async (path: string, values: Record<string, string>) => {
+    /** Returns the fields of the form on this page, with these values. */
+    const readForm = async (path: string, values: Record<string, string>) => {
       const { body } = await open(0, path);
       const hidden = body.matchAll(/name="(_csrf|_form)" value="([^"]+)"/g);
       return new URLSearchParams({
@@ -94,37 +95,41 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       });
     };
     const sendTwice = async (path: string, body: URLSearchParams): Promise<string> => {
-      const both = await Promise.all([send(0, path, body), send(1, path, body)]);
-      const later = await send(1, path, body);
-      const [location = '', ...others] = [...both, later].map(({ headers }) => headers.location);
-      expect(others).toEqual([location, location]);
+      const concurrent = await Promise.all([send(0, path, body), send(1, path, body)]);
+      const repeated = await send(1, path, body);
+      const [location = '', ...otherLocations] = [...concurrent, repeated].map(({ headers }) => headers.location);
+      expect(otherLocations).toEqual([location, location]);
       return location;
     };
-    const secretAt = async (at: number, location: string) =>
-      /data-copy-source>(gthr_[^<]+)</.exec((await open(at, location)).body)?.[1];
+    const readSecret = async (member: number, location: string) =>
+      /data-copy-source>(gthr_[^<]+)</.exec((await open(member, location)).body)?.[1];
     const statusOf = async (token = '') =>
       (await sendRequest(`${fleet.url}/relay/threads/current`, { headers: { authorization: `Bearer ${token}` } }))
         .status;
 
-    // A second attempt at this test makes others.
-    const [reports = '', others = ''] = ['Reports', 'Others'].map((name) => `${name} ${randomUUID()}`);
-    const values = { name: reports, scopes: 'threads:read', apps: 'platform', users: 'none', days: '90' };
-    const made = await formOn('/admin/relay-tokens', values);
-    const location = await sendTwice('/admin/relay-tokens', made);
-    const secret = await secretAt(1, location);
-    expect([await statusOf(secret), await secretAt(0, location)]).toEqual([400, undefined]);
-    made.set('name', others);
-    expect((await send(1, '/admin/relay-tokens', made)).headers.location).not.toBe(location);
-    made.set('days', '0');
-    const faulty = await Promise.all([0, 1].map((at) => send(at, '/admin/relay-tokens', made)));
+    // The names are random, because a failed test is repeated in the same fleet.
+    const firstName = `Reports ${randomUUID()}`;
+    const secondName = `Others ${randomUUID()}`;
+    const values = { name: firstName, scopes: 'threads:read', apps: 'platform', users: 'none', days: '90' };
+    const form = await readForm('/admin/relay-tokens', values);
+    const location = await sendTwice('/admin/relay-tokens', form);
+    const secret = await readSecret(1, location);
+    expect([await statusOf(secret), await readSecret(0, location)]).toEqual([400, undefined]);
+
+    // Other values make it another form.
+    form.set('name', secondName);
+    expect((await send(1, '/admin/relay-tokens', form)).headers.location).not.toBe(location);
+    form.set('days', '0');
+    const faulty = await Promise.all([0, 1].map((member) => send(member, '/admin/relay-tokens', form)));
     expect(faulty.map(({ status }) => status)).toEqual([400, 400]);
     const { json } = await admin.call('GET', '/relay-tokens');
     const names = (json.items as { name: string }[]).map(({ name }) => name);
-    expect(names.filter((name) => [reports, others].includes(name)).sort()).toEqual([others, reports]);
+    const createdNames = names.filter((name) => [firstName, secondName].includes(name));
+    expect(createdNames.sort()).toEqual([secondName, firstName]);
 
-    // Done twice, the second new secret would end the one that the service still uses.
+    // A second rotation would end the old secret, which the service still uses.
     const path = location.replace(/\?.*/, '');
-    const rotated = await sendTwice(`${path}/rotate`, await formOn(`${path}/rotate`, { overlapHours: '1' }));
-    expect([await statusOf(secret), await statusOf(await secretAt(0, rotated))]).toEqual([400, 400]);
+    const rotated = await sendTwice(`${path}/rotate`, await readForm(`${path}/rotate`, { overlapHours: '1' }));
+    expect([await statusOf(secret), await statusOf(await readSecret(0, rotated))]).toEqual([400, 400]);
   });
 });

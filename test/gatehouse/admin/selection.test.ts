@@ -23,59 +23,72 @@ afterAll(async () => {
   await site?.close();
 });
 
-const ask = (path: string, ids: readonly string[], by = agent) =>
-  by.get(`${site.url}/admin/${path}?${new URLSearchParams(ids.map((id) => ['id', id]))}`);
-/** As a browser does, which sends each of the ids. */
-function press(page: Page, by = agent): Promise<Page> {
+/** Opens the question about these items. */
+const openQuestion = (path: string, ids: readonly string[], userAgent = agent) =>
+  userAgent.get(`${site.url}/admin/${path}?${new URLSearchParams(ids.map((id) => ['id', id]))}`);
+/** Submits the form with each of its ids, like a browser. */
+function confirm(page: Page, userAgent = agent): Promise<Page> {
   const form = page.forms.find(({ action }) => action.includes('/admin/') && !action.endsWith('/search'));
   const body = new URLSearchParams([
     ...(form?.fields ?? []).filter(([name]) => name !== 'id'),
     ...[...page.body.matchAll(/name="id" value="([^"]*)"/g)].map(([, id = '']) => ['id', id] as [string, string]),
   ]);
-  return by.request(`${site.url}${form?.action}`, { method: 'POST', body });
+  return userAgent.request(`${site.url}${form?.action}`, { method: 'POST', body });
 }
 const noticeOn = ({ body }: Page) => /<div class="notice notice-\w+" role="status">.*?<p>([^<]*)<\/p>/s.exec(body)?.[1];
-const makeTokens = (count: number) =>
-  Promise.all(Array.from({ length: count }, async (_, at) => (await admin.createRelayToken({ name: `one-${at}` })).id));
+const createTokens = (count: number) =>
+  Promise.all(
+    Array.from({ length: count }, async (_, number) => {
+      const { id } = await admin.createRelayToken({ name: `one-${number}` });
+      return id;
+    }),
+  );
 
 test('relay tokens: skips a token that another administrator has revoked meanwhile', async () => {
-  const ids = await makeTokens(3);
-  const question = await ask('relay-tokens/revoke', ids);
-  const open = await ask('relay-tokens/revoke', ids);
+  const ids = await createTokens(3);
+  const question = await openQuestion('relay-tokens/revoke', ids);
+  const questionInOtherTab = await openQuestion('relay-tokens/revoke', ids);
   expect(question.body).toContain('Revoke 3 relay tokens');
   await admin.call('DELETE', `/relay-tokens/${ids[1]}`);
-  const done = await press(question);
+  const done = await confirm(question);
   expect([done.status, noticeOn(done)]).toEqual([
     200,
     '2 relay tokens revoked. Every further call with them is refused. 1 was already gone.',
   ]);
-  const late = await press(open);
-  expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing to do: 3 were already gone.']);
+
+  const repeated = await confirm(questionInOtherTab);
+  expect([repeated.status, noticeOn(repeated)]).toEqual([200, 'Nothing to do: 3 were already gone.']);
   for (const id of ids) expect((await admin.call('GET', `/relay-tokens/${id}`)).status).toBe(404);
 });
 
 test('relay tokens: two simultaneous revocations revoke each token once', async () => {
-  const ids = await makeTokens(30);
-  const { agent: other } = await signIn(site, 'admin@example.test');
-  const questions = await Promise.all([ask('relay-tokens/revoke', ids), ask('relay-tokens/revoke', ids, other)]);
-  const pages = await Promise.all([press(questions[0]), press(questions[1], other)]);
+  const ids = await createTokens(30);
+  const { agent: otherAgent } = await signIn(site, 'admin@example.test');
+  const questions = await Promise.all([
+    openQuestion('relay-tokens/revoke', ids),
+    openQuestion('relay-tokens/revoke', ids, otherAgent),
+  ]);
+  const pages = await Promise.all([confirm(questions[0]), confirm(questions[1], otherAgent)]);
   expect(pages.map(({ status }) => status)).toEqual([200, 200]);
-  const revoked = pages.map((page) => Number(/^(\d+) relay tokens? revoked/.exec(noticeOn(page) ?? '')?.[1] ?? 0));
-  const one = pages.filter((page) => noticeOn(page)?.startsWith('Relay token revoked')).length;
-  expect(revoked.reduce((sum, count) => sum + count, one)).toBe(30);
+  const revokedCountOn = (page: Page) => {
+    const notice = noticeOn(page) ?? '';
+    if (notice.startsWith('Relay token revoked')) return 1;
+    return Number(/^(\d+) relay tokens revoked/.exec(notice)?.[1] ?? 0);
+  };
+  expect(revokedCountOn(pages[0]) + revokedCountOn(pages[1])).toBe(30);
 });
 
 test('sessions and connections: counts those that have already ended', async () => {
   const users: string[] = [];
   for (const login of ['user@example.test', 'second@example.test']) {
-    const { agent: own } = await signIn(site, login);
-    users.push((await sessionOf(site, own)).userId);
+    const { agent: userAgent } = await signIn(site, login);
+    users.push((await sessionOf(site, userAgent)).userId);
   }
-  const idsOf = async (path: string) =>
-    (await Promise.all(users.map((user) => admin.call('GET', `/${path}?user=${user}`)))).map(
-      ({ json }) => (json.items as [{ id: string }])[0].id,
-    );
-  for (const [path, asks, says] of [
+  const firstIdOf = async (path: string, user: string) => {
+    const { json } = await admin.call('GET', `/${path}?user=${user}`);
+    return (json.items as [{ id: string }])[0].id;
+  };
+  for (const [path, button, notice] of [
     ['sessions', 'End 2 sessions', 'The session has ended. Pages that are open in that browser stop working at once.'],
     [
       'connections',
@@ -83,15 +96,16 @@ test('sessions and connections: counts those that have already ended', async () 
       'Disconnected. The provider has confirmed the revocation (status 200).',
     ],
   ] as const) {
-    const ids = await idsOf(path);
-    const question = await ask(`${path}/end`, ids);
-    expect(question.body).toMatch(new RegExp(`<h1 id="confirm-title">${asks}\\?</h1>.*>${asks}</button>`, 's'));
-    const open = await ask(`${path}/end`, ids);
+    const ids = await Promise.all(users.map((user) => firstIdOf(path, user)));
+    const question = await openQuestion(`${path}/end`, ids);
+    expect(question.body).toMatch(new RegExp(`<h1 id="confirm-title">${button}\\?</h1>.*>${button}</button>`, 's'));
+    const questionInOtherTab = await openQuestion(`${path}/end`, ids);
     await admin.call('DELETE', `/${path}/${ids[0]}`);
-    const done = await press(question);
-    expect([done.status, noticeOn(done)]).toEqual([200, `${says} 1 was already gone.`]);
-    const late = await press(open);
-    expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing to do: 2 were already gone.']);
+    const done = await confirm(question);
+    expect([done.status, noticeOn(done)]).toEqual([200, `${notice} 1 was already gone.`]);
+
+    const repeated = await confirm(questionInOtherTab);
+    expect([repeated.status, noticeOn(repeated)]).toEqual([200, 'Nothing to do: 2 were already gone.']);
   }
 });
 
@@ -99,15 +113,15 @@ test('connections: waits at most 5 s for a provider, and records its late respon
   const users = Array.from({ length: 25 }, (_, at) => `u${String(at).padStart(22, '0')}`);
   const app = appOfFile(site.env);
   for (const user of users) await storage.grants.save(grantOf(user, app), 0);
-  const { promise: until, resolve: answer } = Promise.withResolvers<void>();
+  const { promise: until, resolve: releaseResponses } = Promise.withResolvers<void>();
   const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'hold', until });
-  const question = await ask(
+  const question = await openQuestion(
     'connections/end',
     users.map((user) => `${user}.platform`),
   );
-  const took = startStopwatch();
-  const done = await press(question);
-  expect(took()).toBeLessThan(8_000);
+  const elapsed = startStopwatch();
+  const done = await confirm(question);
+  expect(elapsed()).toBeLessThan(8_000);
   expect([done.status, noticeOn(done)]).toEqual([
     200,
     '25 connections ended here. The provider has confirmed 0 of the revocations.',
@@ -115,7 +129,7 @@ test('connections: waits at most 5 s for a provider, and records its late respon
   for (const user of users) expect(await storage.grants.loadStored(user, 'platform')).toBeUndefined();
   expect((await admin.call('GET', '/revocations?limit=200')).json.items).toHaveLength(25);
 
-  answer();
+  releaseResponses();
   heal();
   await expect.poll(async () => (await admin.call('GET', '/revocations')).json.items).toEqual([]);
   const confirmed = async () => (await admin.call('GET', `/audit?event=revocation.confirmed&whom=${users[24]}`)).json;

@@ -22,14 +22,14 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-const URL_OF_TOKENS = '/admin/api/admin-tokens';
+const ADMIN_TOKENS_PATH = '/admin/api/admin-tokens';
 
 async function call(
   path = '',
-  { method = 'GET', body, by = token, from = site.url }: Partial<Record<string, string>> = {},
+  { method = 'GET', body, bearerToken = token, origin = site.url }: Partial<Record<string, string>> = {},
 ) {
-  const headers = { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${by}` };
-  const response = await sendRequest(`${from}${URL_OF_TOKENS}${path}`, {
+  const headers = { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${bearerToken}` };
+  const response = await sendRequest(`${origin}${ADMIN_TOKENS_PATH}${path}`, {
     method: method ?? 'GET',
     headers,
     ...(body ? { body } : {}),
@@ -37,15 +37,16 @@ async function call(
   return { ...response, json: response.body === '' ? {} : JSON.parse(response.body) };
 }
 
-const wanted = (changes: Record<string, unknown> = {}) =>
+/** The body of a request that creates a token for a day. */
+const newTokenBody = (changes: Record<string, unknown> = {}) =>
   JSON.stringify({ name: 'n', scope: 'read', expiresAt: new Date(Date.now() + 86_400_000).toISOString(), ...changes });
 
 describe('an admin token', () => {
   test('R80 has a prefix, an id and 256 bits, and is shown once', async () => {
-    const created = await call('', { method: 'POST', body: wanted() });
+    const created = await call('', { method: 'POST', body: newTokenBody() });
     expect(created.status).toBe(201);
     expect(created.json.token).toMatch(/^gtha_[0-9A-Za-z]{60}$/);
-    expect(created.headers.location).toBe(`${URL_OF_TOKENS}/${created.json.id}`);
+    expect(created.headers.location).toBe(`${ADMIN_TOKENS_PATH}/${created.json.id}`);
     const secret = created.json.token.slice(16);
     for (const path of ['', `/${created.json.id}`]) expect((await call(path)).body).not.toContain(secret);
     expect((await agent.get(`${site.url}/admin/admin-tokens`)).body).not.toContain(secret);
@@ -59,42 +60,45 @@ describe('an admin token', () => {
   test('a new token is shown on the page once', async () => {
     const form = await agent.get(`${site.url}/admin/admin-tokens/new`);
     const created = await agent.submit(form, { name: 'From a page', scope: 'read', days: '7' });
-    const text = /gtha_[0-9A-Za-z]{60}/.exec(created.body)?.[0] ?? '';
-    expect((await call('', { by: text })).status).toBe(200);
-    expect((await agent.get(`${site.url}/admin/admin-tokens`)).body).not.toContain(text);
+    const createdToken = /gtha_[0-9A-Za-z]{60}/.exec(created.body)?.[0] ?? '';
+    expect((await call('', { bearerToken: createdToken })).status).toBe(200);
+    expect((await agent.get(`${site.url}/admin/admin-tokens`)).body).not.toContain(createdToken);
     const faulty = await agent.submit(form, { name: 'x', scope: 'read', days: '0' });
     expect([faulty.status, faulty.body.includes('role="alert"')]).toEqual([400, true]);
   });
 
   test('R81 a revoked token is refused at once in every process', async () => {
     const [port, managementPort] = [String(await freePort()), String(await freePort())];
-    const other = await startGatehouse(
+    const secondProcess = await startGatehouse(
       { ...site.env, PORT: port, MANAGEMENT_PORT: managementPort, PUBLIC_URL: site.url },
       { write: () => undefined },
     );
     try {
-      const { json } = await call('', { method: 'POST', body: wanted() });
-      const from = `http://127.0.0.1:${port}`;
-      expect((await call('', { by: json.token, from })).status).toBe(200);
+      const { json } = await call('', { method: 'POST', body: newTokenBody() });
+      const atSecondProcess = { bearerToken: json.token, origin: `http://127.0.0.1:${port}` };
+      expect((await call('', atSecondProcess)).status).toBe(200);
+
       expect((await call(`/${json.id}`, { method: 'DELETE' })).status).toBe(204);
-      expect((await call('', { by: json.token, from })).status).toBe(401);
-      expect((await call('', { by: json.token })).status).toBe(401);
+
+      expect((await call('', atSecondProcess)).status).toBe(401);
+      expect((await call('', { bearerToken: json.token })).status).toBe(401);
       expect((await call(`/${json.id}`)).status).toBe(404);
       expect((await call(`/${json.id}`, { method: 'DELETE' })).status).toBe(404);
     } finally {
-      await other.close();
+      await secondProcess.close();
     }
   });
 
   test('R84 expired, revoked and unknown tokens get the same response', async () => {
     const { json } = await call('', {
       method: 'POST',
-      body: wanted({ expiresAt: new Date(Date.now() + 60_000).toISOString() }),
+      body: newTokenBody({ expiresAt: new Date(Date.now() + 60_000).toISOString() }),
     });
     advanceClock(61);
-    const expired = await call('', { by: json.token });
+    const expired = await call('', { bearerToken: json.token });
     expect(expired.status).toBe(401);
-    const unknown = await call('', { by: token.replace(/.$/, (last) => (last === 'x' ? 'y' : 'x')) });
+    const unknownToken = token.replace(/.$/, (last) => (last === 'x' ? 'y' : 'x'));
+    const unknown = await call('', { bearerToken: unknownToken });
     const comparableOf = ({ status, headers, json: { detail, code } }: typeof expired) => [
       status,
       headers['www-authenticate'],
@@ -107,9 +111,9 @@ describe('an admin token', () => {
   });
 
   test('shows when it was last used', async () => {
-    const { json } = await call('', { method: 'POST', body: wanted() });
+    const { json } = await call('', { method: 'POST', body: newTokenBody() });
     expect((await call(`/${json.id}`)).json.lastUsedAt).toBeNull();
-    await call('', { by: json.token });
+    await call('', { bearerToken: json.token });
     await vi.waitFor(async () => expect((await call(`/${json.id}`)).json.lastUsedAt).not.toBeNull(), LONG_TIMEOUT);
   });
 
@@ -120,7 +124,7 @@ describe('an admin token', () => {
     ['an end too far away', { expiresAt: '2099-01-01T00:00:00Z' }],
     ['an unknown field', { admin: true }],
   ])('is not created with %s', async (_name, changes) => {
-    const { status, json } = await call('', { method: 'POST', body: wanted(changes) });
+    const { status, json } = await call('', { method: 'POST', body: newTokenBody(changes) });
     expect([status, json.code, json.errors.length]).toEqual([400, 'invalid_request', 1]);
   });
 

@@ -10,12 +10,14 @@ import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts'
 import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
 import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
-/** Some days ago: only these entries are of that time. */
 const DAY = 86_400_000;
+/** Five days ago. The trail has no other entries of that time. */
 const MIDNIGHT = Math.floor(Date.now() / DAY) * DAY - 5 * DAY;
 const dateOf = (time: number) => new Date(time).toISOString().slice(0, 10);
-const [FIRST, SECOND] = [dateOf(MIDNIGHT - DAY), dateOf(MIDNIGHT)];
+const FIRST_DAY = dateOf(MIDNIGHT - DAY);
+const SECOND_DAY = dateOf(MIDNIGHT);
 
+/** The entries, by the names that the tests below use. */
 const ENTRIES: Record<string, { at: number; entry: AuditEntry }> = {
   disabled: {
     at: MIDNIGHT - 1,
@@ -56,54 +58,62 @@ afterAll(async () => {
   await site.close();
 });
 
-const NAMES = new Map(Object.entries(ENTRIES).map(([name, { entry }]) => [entry.event as string, name]));
-const BOTH_DAYS = `from=${FIRST}&to=${SECOND}`;
+/** The name of each entry in `ENTRIES`, by its event. */
+const NAMES_BY_EVENT = new Map(Object.entries(ENTRIES).map(([name, { entry }]) => [entry.event as string, name]));
+const BOTH_DAYS = `from=${FIRST_DAY}&to=${SECOND_DAY}`;
 
 const rowsOf = (body: string) => body.split('<th scope="row">').slice(1);
 
 describe.each([
-  ['a day, to its end', `from=${FIRST}&to=${FIRST}`, ['disabled']],
+  ['a day, to its end', `from=${FIRST_DAY}&to=${FIRST_DAY}`, ['disabled']],
   ['two days, the newest entry first', BOTH_DAYS, ['ended', 'used', 'disabled']],
-  ['from a time', `from=${SECOND}T00:00:30Z&to=${SECOND}`, ['ended']],
-  ['to a time', `from=${FIRST}&to=${SECOND}T00:00:00Z`, ['used', 'disabled']],
+  ['from a time', `from=${SECOND_DAY}T00:00:30Z&to=${SECOND_DAY}`, ['ended']],
+  ['to a time', `from=${FIRST_DAY}&to=${SECOND_DAY}T00:00:00Z`, ['used', 'disabled']],
   ['an event', `${BOTH_DAYS}&event=relay.used`, ['used']],
   ['an actor by id', `${BOTH_DAYS}&who=t1`, ['used']],
   ['an actor by name', `${BOTH_DAYS}&who=ANN@example.test`, ['disabled']],
   ['a user concerned', `${BOTH_DAYS}&whom=u1`, ['used', 'disabled']],
   ['a text', `${BOTH_DAYS}&text=answered`, ['used']],
-  ['nothing that there is', `${BOTH_DAYS}&who=nobody`, []],
-])('%s', (_name, query, wanted) => {
+  ['an unknown actor', `${BOTH_DAYS}&who=nobody`, []],
+])('the entries of %s', (_filter, query, expectedNames) => {
   test('as JSON', async () => {
     const { status, json } = await admin.call('GET', `/audit?${query}`);
     const items = json.items as { event: string }[];
-    expect([status, items.map(({ event }) => NAMES.get(event))]).toEqual([200, wanted]);
+    expect([status, items.map(({ event }) => NAMES_BY_EVENT.get(event))]).toEqual([200, expectedNames]);
   });
 
   test('as NDJSON, oldest first', async () => {
     const { headers, body } = await agent.get(`${site.url}/admin/api/audit?format=ndjson&${query}`);
     expect(headers.get('content-disposition')).toBe('attachment; filename="audit.ndjson"');
-    const events = body.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).event]));
-    expect(events.map((event) => NAMES.get(event))).toEqual(wanted.toReversed());
+    const lines = body.split('\n').filter((line) => line !== '');
+    const names = lines.map((line) => NAMES_BY_EVENT.get(JSON.parse(line).event));
+    expect(names).toEqual(expectedNames.toReversed());
   });
 
   test('on the page', async () => {
     const { body } = await agent.get(`${site.url}/admin/audit?${query}`);
     const rows = rowsOf(body);
-    const words = { ended: 'Session ended', used: 'Relay used by a service', disabled: 'User disabled' };
-    const shown = rows.map((row) => /class="cut" title="([^":]*)/.exec(row)?.[1]);
-    expect(shown).toEqual(wanted.map((name) => words[name as keyof typeof words]));
-    expect(body.includes('No entries match')).toBe(wanted.length === 0);
+    const words: Record<string, string> = {
+      ended: 'Session ended',
+      used: 'Relay used by a service',
+      disabled: 'User disabled',
+    };
+    const shownWords = rows.map((row) => /class="cut" title="([^":]*)/.exec(row)?.[1]);
+    expect(shownWords).toEqual(expectedNames.map((name) => words[name]));
+    expect(body.includes('No entries match')).toBe(expectedNames.length === 0);
   });
 });
 
 test('q is the same as text, and pages continue after the previous one', async () => {
-  const { json: found } = await admin.call('GET', `/audit?${BOTH_DAYS}&q=answered`);
-  expect(found.items).toMatchObject([{ event: 'relay.used' }]);
-  const { json: first } = await admin.call('GET', `/audit?${BOTH_DAYS}&limit=2`);
-  expect(first.items).toMatchObject([{ event: 'session.ended' }, { event: 'relay.used' }]);
-  const next = encodeURIComponent(String(first.next));
-  const { json: last } = await admin.call('GET', `/audit?${BOTH_DAYS}&limit=2&after=${next}`);
-  expect([last.items, last.next]).toMatchObject([[{ event: 'user.disabled' }], undefined]);
+  const { json: matching } = await admin.call('GET', `/audit?${BOTH_DAYS}&q=answered`);
+  expect(matching.items).toMatchObject([{ event: 'relay.used' }]);
+
+  const { json: firstPage } = await admin.call('GET', `/audit?${BOTH_DAYS}&limit=2`);
+  expect(firstPage.items).toMatchObject([{ event: 'session.ended' }, { event: 'relay.used' }]);
+  const next = encodeURIComponent(String(firstPage.next));
+  const { json: lastPage } = await admin.call('GET', `/audit?${BOTH_DAYS}&limit=2&after=${next}`);
+  expect([lastPage.items, lastPage.next]).toMatchObject([[{ event: 'user.disabled' }], undefined]);
+
   const page = await agent.get(`${site.url}/admin/audit?${BOTH_DAYS}&after=${next}`);
   expect(rowsOf(page.body)).toEqual([expect.stringContaining('title="User disabled"')]);
 });
@@ -127,13 +137,13 @@ test('R88 an export has an audit entry with its filters', async () => {
   expect(json.items).toMatchObject([
     {
       actor: { kind: 'administrator', name: 'admin@example.test' },
-      facts: { who: 't1', from: `${FIRST}T00:00:00.000Z`, to: `${SECOND}T23:59:59.999Z` },
+      facts: { who: 't1', from: `${FIRST_DAY}T00:00:00.000Z`, to: `${SECOND_DAY}T23:59:59.999Z` },
     },
   ]);
 });
 
 describe('filters by names', () => {
-  const consent = { at: MIDNIGHT + DAY, event: 'connection.removed' } as const;
+  const removal = { at: MIDNIGHT + DAY, event: 'connection.removed' } as const;
   beforeAll(async () => {
     const users = createUserStore({ store: storage.store, clock: Date.now });
     const issuer = site.sandbox.issuer;
@@ -142,36 +152,42 @@ describe('filters by names', () => {
     // The id of one user is the beginning of another's name.
     await users.noteSignIn({ id: 'p9', issuer, subject: 's-p9', name: 'p7 Elsewhere' });
     const trail = createAuditTrail({ store: storage.store, clock: Date.now });
-    const by = (id: string): AuditEntry => ({
-      event: consent.event,
+    const removalBy = (id: string): AuditEntry => ({
+      event: removal.event,
       actor: { kind: 'user', id },
       target: { kind: 'connection', id: 'p7/platform' },
       userId: 'p7',
     });
-    await trail.append(by('a8'), consent.at);
-    await trail.append({ ...by('p9'), target: { kind: 'connection', id: 'p9/platform' }, userId: 'p9' }, consent.at);
+    await trail.append(removalBy('a8'), removal.at);
+    await trail.append(
+      { ...removalBy('p9'), target: { kind: 'connection', id: 'p9/platform' }, userId: 'p9' },
+      removal.at,
+    );
   });
 
-  const within = `from=${dateOf(MIDNIGHT + DAY)}&to=${dateOf(MIDNIGHT + DAY)}`;
+  const dayOfRemovals = `from=${dateOf(MIDNIGHT + DAY)}&to=${dateOf(MIDNIGHT + DAY)}`;
   test.each([
     ['the name of the target', 'whom=Priya%20Nair', ['a8']],
-    ['the first letters of it', 'whom=priya', ['a8']],
+    ['the first letters of the name of the target', 'whom=priya', ['a8']],
     ['the e-mail address of the target', 'whom=Priya@example.test', ['a8']],
     ['the name of the actor', 'who=Ada%20Moreau', ['a8']],
     ['a name as a text', 'text=Nair', ['a8']],
     ['an e-mail address as a text', 'text=ada@example.test', ['a8']],
     ['names of actor and target', 'who=ada&whom=priya', ['a8']],
     ['a name and an event', 'event=connection.removed&whom=priya', ['a8']],
-    ['an id alone', 'whom=p7', ['a8']],
+    ['only an id', 'whom=p7', ['a8']],
     ['the name of an app', 'text=collaboration', ['p9', 'a8']],
-    ['another name', 'who=Priya%20Nair', []],
-  ])('%s', async (_name, query, wanted) => {
-    const { json } = await admin.call('GET', `/audit?${within}&${query}`);
-    expect((json.items as AuditEntry[]).map(({ actor }) => actor.id)).toEqual(wanted);
-    const { body } = await agent.get(`${site.url}/admin/audit?${within}&${query}`);
-    expect(rowsOf(body)).toHaveLength(wanted.length);
-    const stream = await agent.get(`${site.url}/admin/api/audit?format=ndjson&${within}&${query}`);
-    expect(stream.body.split('\n').filter((line) => line !== '')).toHaveLength(wanted.length);
+    ['the name of a target as that of the actor', 'who=Priya%20Nair', []],
+  ])('%s', async (_filter, query, expectedActors) => {
+    const { json } = await admin.call('GET', `/audit?${dayOfRemovals}&${query}`);
+    expect((json.items as AuditEntry[]).map(({ actor }) => actor.id)).toEqual(expectedActors);
+
+    const { body } = await agent.get(`${site.url}/admin/audit?${dayOfRemovals}&${query}`);
+    expect(rowsOf(body)).toHaveLength(expectedActors.length);
+
+    const ndjson = await agent.get(`${site.url}/admin/api/audit?format=ndjson&${dayOfRemovals}&${query}`);
+    const lines = ndjson.body.split('\n').filter((line) => line !== '');
+    expect(lines).toHaveLength(expectedActors.length);
   });
 
   test('says if too many users match, and continues with further pages', async () => {
@@ -188,19 +204,15 @@ describe('filters by names', () => {
     );
     const { body } = await agent.get(`${site.url}/admin/audit?who=zoe`);
     expect([rowsOf(body).length, body.includes('More than 25 users')]).toEqual([25, true]);
-    const found: unknown[] = [];
-    for (let after = ''; ; ) {
-      const { json } = await admin.call('GET', `/audit?who=zoe&limit=10&after=${encodeURIComponent(after)}`);
-      found.push(...(json.items as AuditEntry[]).map(({ actor }) => actor.id));
-      if (json.next === undefined) break;
-      after = String(json.next);
+    const actors: unknown[] = [];
+    let after: unknown = '';
+    while (after !== undefined) {
+      const { json } = await admin.call('GET', `/audit?who=zoe&limit=10&after=${encodeURIComponent(String(after))}`);
+      actors.push(...(json.items as AuditEntry[]).map(({ actor }) => actor.id));
+      after = json.next;
     }
-    expect(found).toEqual(
-      numbers
-        .slice(0, 25)
-        .map((number) => `many-${number}`)
-        .toReversed(),
-    );
+    const firstUsers = numbers.slice(0, 25).map((number) => `many-${number}`);
+    expect(actors).toEqual(firstUsers.toReversed());
   });
 });
 

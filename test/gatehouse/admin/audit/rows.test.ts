@@ -35,14 +35,15 @@ test.each([
   [{ kind: 'user', id: 'u3' }, 'u3'],
   [{ kind: 'user', id: 'gone' }, 'gone'],
   [{ kind: 'administrator', id: 'u1', name: 'ada@example.test' }, 'ada@example.test'],
-])('the actor %j is %s', async (actor, who) => {
-  expect(await rowOf({ actor })).toMatchObject({ who, whoId: 'id' in actor ? actor.id : undefined });
+])('the actor %j is shown as "%s"', async (actor, who) => {
+  const whoId = 'id' in actor ? actor.id : undefined;
+  expect(await rowOf({ actor })).toMatchObject({ who, whoId });
 });
 
 test.each([
   [{ kind: 'user', id: 'u1' }, 'Uma'],
   [{ kind: 'user', id: 'gone' }, 'gone'],
-  [{ kind: 'user', id: 'u1', name: 'then' }, 'then'],
+  [{ kind: 'user', id: 'u1', name: 'Former name' }, 'Former name'],
   [{ kind: 'session', id: 'u1.ref' }, 'Uma'],
   [{ kind: 'session', id: 'gone.ref' }, 'gone.ref'],
   [{ kind: 'connection', id: 'u1/crm' }, 'Uma, CRM'],
@@ -51,17 +52,21 @@ test.each([
   [{ kind: 'connected_app', id: 'wiki' }, 'wiki'],
   [{ kind: 'webhook', id: 'crm' }, 'crm'],
   [{ kind: 'webhook', id: 'u1' }, 'u1'],
-])('the target %j is %s', async (target, whom) => {
+])('the target %j is shown as "%s"', async (target, whom) => {
   expect(await rowOf({ target })).toMatchObject({ whom, whomId: target.id });
 });
 
 test.each([
-  ['nobody', {}, undefined],
-  ['another user than the actor', { actor: { kind: 'user', id: 'u2' }, userId: 'u1' }, { id: 'u1', name: 'Uma' }],
-  ['a user who is gone', { userId: 'gone' }, { id: 'gone', name: 'gone' }],
-  ['the actor, who is named already', { actor: { kind: 'user', id: 'u1' }, userId: 'u1' }, undefined],
-  ['the target, which is named already', { target: { kind: 'connection', id: 'u1/crm' }, userId: 'u1' }, undefined],
-  ['a user beside another target', { target: { kind: 'webhook', id: 'wh' }, userId: 'u1' }, { id: 'u1', name: 'Uma' }],
+  ['undefined without a user', {}, undefined],
+  ['a user other than the actor', { actor: { kind: 'user', id: 'u2' }, userId: 'u1' }, { id: 'u1', name: 'Uma' }],
+  ['the id of a deleted user', { userId: 'gone' }, { id: 'gone', name: 'gone' }],
+  ['omitted if it is the actor', { actor: { kind: 'user', id: 'u1' }, userId: 'u1' }, undefined],
+  ['omitted if the target names it', { target: { kind: 'connection', id: 'u1/crm' }, userId: 'u1' }, undefined],
+  [
+    'a user next to a target of another kind',
+    { target: { kind: 'webhook', id: 'wh' }, userId: 'u1' },
+    { id: 'u1', name: 'Uma' },
+  ],
 ])('the user concerned is %s', async (_name, changes, user) => {
   expect((await rowOf(changes))?.user).toEqual(user);
 });

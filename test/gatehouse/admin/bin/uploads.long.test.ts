@@ -38,7 +38,7 @@ async function credentials(): Promise<Record<string, string>> {
   return { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(json.csrfToken) };
 }
 
-const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
+const readBinData = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
 
 /** By the API, with the session of an administrator. */
 async function upload(body: string | Buffer, query: string, type = 'text/csv') {
@@ -55,22 +55,22 @@ test('by the API: checks, stores, imports once and rolls back, with audit entrie
     status: 201,
     json: { source: 'first.csv', asOf: '2026-11-01', shape: 'bin-list-data', rows: 1, badRows: 0 },
   });
-  expect((await seen()).dataset).toMatchObject({ origin: 'built_in' });
-  const importIt = (id: unknown) => admin.call('POST', `/bin/uploads/${id}/import`, {});
-  expect(await importIt(first.json.id)).toMatchObject({ status: 200, json: { source: 'first.csv', rows: 1 } });
-  expect((await importIt(first.json.id)).status).toBe(404);
-  expect((await seen()).dataset).toMatchObject({ origin: 'import', source: 'first.csv', rows: 1 });
+  expect((await readBinData()).dataset).toMatchObject({ origin: 'built_in' });
+  const importUpload = (id: unknown) => admin.call('POST', `/bin/uploads/${id}/import`, {});
+  expect(await importUpload(first.json.id)).toMatchObject({ status: 200, json: { source: 'first.csv', rows: 1 } });
+  expect((await importUpload(first.json.id)).status).toBe(404);
+  expect((await readBinData()).dataset).toMatchObject({ origin: 'import', source: 'first.csv', rows: 1 });
 
   // Before the first import, the built-in data set was used.
-  expect((await seen()).previous).toMatchObject({ id: 'built_in', source: 'banks-db 0.12.0', importedAt: null });
-  const back = await admin.call('POST', '/bin/rollback?to=built_in');
-  expect(back).toMatchObject({ status: 200, json: { id: 'built_in', source: 'banks-db 0.12.0' } });
-  expect(await seen()).toMatchObject({ dataset: { origin: 'built_in' }, previous: { source: 'first.csv' } });
+  expect((await readBinData()).previous).toMatchObject({ id: 'built_in', source: 'banks-db 0.12.0', importedAt: null });
+  const rolledBack = await admin.call('POST', '/bin/rollback?to=built_in');
+  expect(rolledBack).toMatchObject({ status: 200, json: { id: 'built_in', source: 'banks-db 0.12.0' } });
+  expect(await readBinData()).toMatchObject({ dataset: { origin: 'built_in' }, previous: { source: 'first.csv' } });
   expect((await admin.call('POST', '/bin/rollback?to=built_in')).status).toBe(409);
   expect((await admin.call('POST', '/bin/rollback')).json).toMatchObject({ source: 'first.csv' });
-  expect((await seen()).dataset).toMatchObject({ origin: 'import', source: 'first.csv' });
+  expect((await readBinData()).dataset).toMatchObject({ origin: 'import', source: 'first.csv' });
 
-  // A prefix of 6 digits is a hundred BINs: 99 are added, and the one of 8 digits keeps its own facts or gets others.
+  // A prefix of 6 digits covers 100 BINs of 8 digits. One of them has its own row, with changed facts.
   const next = fileOf(rowOf('400012', 'Around'), rowOf('40001234', 'Other'), rowOf('51000000', 'New', 'SE'));
   const second = await upload(gzipSync(next), 'date=2026-11-02&source=second', 'application/gzip');
   const { before } = second.json.bins as { before: number };
@@ -78,16 +78,16 @@ test('by the API: checks, stores, imports once and rolls back, with audit entrie
   const same = await upload(fileOf(rowOf('40001234', 'First')), 'date=2026-11-03&source=same');
   expect(same.json.bins).toEqual({ before, after: before, added: 0, removed: 0, changed: 0 });
   // There is one upload at a time.
-  expect((await importIt(second.json.id)).status).toBe(404);
+  expect((await importUpload(second.json.id)).status).toBe(404);
   expect((await admin.call('DELETE', `/bin/uploads/${same.json.id}`)).status).toBe(204);
   expect((await admin.call('GET', `/bin/uploads/${same.json.id}`)).status).toBe(404);
 
   const third = await upload(fileOf(rowOf('51000000', 'New', 'SE')), 'date=2026-11-04&source=third');
   expect((await admin.call('GET', `/bin/uploads/${third.json.id}`)).json).toEqual(third.json);
   expect(third.json.bins).toEqual({ before, after: before, added: 1, removed: 1, changed: 0 });
-  await importIt(third.json.id);
+  await importUpload(third.json.id);
   expect(await admin.call('POST', '/bin/rollback', {})).toMatchObject({ status: 200, json: { source: 'first.csv' } });
-  expect((await seen()).dataset).toMatchObject({ source: 'first.csv' });
+  expect((await readBinData()).dataset).toMatchObject({ source: 'first.csv' });
   const { json } = await admin.call('GET', '/audit?limit=20');
   const entries = (json.items as { event: string; facts: { source?: string } }[])
     .filter(({ event }) => event.startsWith('bin_dataset'))
@@ -101,7 +101,7 @@ test('by the API: checks, stores, imports once and rolls back, with audit entrie
     { event: 'bin_dataset.uploaded', facts: factsOf('same') },
     { event: 'bin_dataset.uploaded', facts: factsOf('second', 3) },
     { event: 'bin_dataset.rolled_back', facts: { from: 'banks-db 0.12.0', to: 'first.csv' } },
-    // The one that was refused: its start, and that it failed.
+    // The refused rollback has two entries: one at its start, and one for its failure.
     { event: 'bin_dataset.rolled_back', facts: { from: 'banks-db 0.12.0', to: 'first.csv' } },
     { event: 'bin_dataset.rolled_back', facts: { from: 'banks-db 0.12.0', to: 'first.csv' } },
     { event: 'bin_dataset.rolled_back', facts: { from: 'first.csv', to: 'banks-db 0.12.0' } },
@@ -117,7 +117,7 @@ test('the second of two simultaneous rollbacks is refused', async () => {
   }
   const { agent: other } = await signIn(site, 'admin@example.test');
   const [mine, theirs] = await Promise.all([agent, other].map((one) => one.get(`${site.url}/admin/bin/rollback`)));
-  const { previous } = (await seen()) as { previous: { id: string } };
+  const { previous } = (await readBinData()) as { previous: { id: string } };
   const done = await agent.submit(mine as Page, {}, { button: 'Roll back' });
   expect(done.body).toContain('Rolled back to one.csv.');
   const late = await other.submit(theirs as Page, {}, { button: 'Roll back' });
@@ -125,11 +125,11 @@ test('the second of two simultaneous rollbacks is refused', async () => {
   expect(late.body).toContain('The BIN data has changed since you opened this page.');
   // The page now asks about what would happen now.
   expect(late.body).toContain('Look-ups use two.csv (as of 2026-11-01, 1 row) again');
-  expect((await seen()).dataset).toMatchObject({ source: 'one.csv' });
+  expect((await readBinData()).dataset).toMatchObject({ source: 'one.csv' });
 
   const byApi = await admin.call('POST', `/bin/rollback?to=${previous.id}`);
   expect([byApi.status, byApi.json.code]).toEqual([409, 'version_conflict']);
-  expect((await seen()).dataset).toMatchObject({ source: 'one.csv' });
+  expect((await readBinData()).dataset).toMatchObject({ source: 'one.csv' });
   const agreed = await other.submit(late, {}, { button: 'Roll back' });
   expect(agreed.body).toContain('Rolled back to two.csv.');
   const again = await admin.call('POST', `/bin/rollback?to=${previous.id}`);
@@ -144,7 +144,7 @@ test('an upload is neither shown nor imported once the data in use has changed',
   const shown = await agent.get(page);
   expect(shown.body).toContain('one.csv');
   await admin.call('POST', '/bin/rollback', {});
-  const { dataset } = await seen();
+  const { dataset } = await readBinData();
   for (const method of ['GET', 'POST']) {
     const path = `/bin/uploads/${late.json.id}${method === 'POST' ? '/import' : ''}`;
     expect(await admin.call(method, path)).toMatchObject({ status: 409, json: { code: 'version_conflict' } });
@@ -152,7 +152,7 @@ test('an upload is neither shown nor imported once the data in use has changed',
   expect((await agent.get(page)).status).toBe(409);
   const refused = await agent.submit(shown, {}, { button: 'Import 1 row' });
   expect([refused.status, refused.body.includes('Upload the file again.')]).toEqual([409, true]);
-  expect((await seen()).dataset).toEqual(dataset);
+  expect((await readBinData()).dataset).toEqual(dataset);
   expect((await admin.call('DELETE', `/bin/uploads/${late.json.id}`)).status).toBe(204);
 });
 
@@ -171,12 +171,12 @@ async function sendForm(fields: Record<string, string>, file?: string) {
 }
 
 test('a form that is sent again with another file uses that file', async () => {
-  const bankIn = async (bank: string) => {
+  const uploadFile = async (bank: string) => {
     const { status, location } = await sendForm({ _form: 'f1' }, fileOf(rowOf('40001234', bank)));
     expect(status).toBe(303);
     return location;
   };
-  const [first, second] = [await bankIn('One'), await bankIn('Two')];
+  const [first, second] = [await uploadFile('One'), await uploadFile('Two')];
   expect(second).not.toBe(first);
   expect((await agent.get(new URL(second ?? '', site.url).href)).status).toBe(200);
 });
@@ -189,9 +189,10 @@ test('a double click on the button imports once, and leads to the same page', as
     form.set(name, page.body.match(new RegExp(`name="${name}" value="([^"]+)"`))?.[1] ?? '');
   const headers = { ...ACCEPT_HTML, ...FORM_BODY, cookie: agent.cookies.header(site.url), origin: site.url };
   const click = () => sendRequest(`${page.url}/import`, { method: 'POST', headers, body: form.toString() });
-  const both = await Promise.all([click(), click()]);
-  expect(both.map(({ status }) => status)).toEqual([303, 303]);
-  expect(both[0]?.headers.location).toBe(both[1]?.headers.location);
+  const responses = await Promise.all([click(), click()]);
+  expect(responses.map(({ status }) => status)).toEqual([303, 303]);
+  expect(responses[0]?.headers.location).toBe(responses[1]?.headers.location);
+
   const { json: trail } = await admin.call('GET', '/audit?limit=3');
   const entries = trail.items as { event: string; outcome?: string; facts: { source?: string } }[];
   const imports = entries.filter(
@@ -211,45 +212,58 @@ test('a form does not repeat card numbers', async () => {
 });
 
 test('refuses unusable files with the cause, without repeating a card number', async () => {
-  const about = 'date=2026-11-01&source=x';
-  const refused = async (body: string | Buffer, query = about) => {
-    const { status, json } = await upload(body, query);
+  const query = 'date=2026-11-01&source=x';
+  const uploadAndRead = async (body: string | Buffer, queryOfUpload = query) => {
+    const { status, json } = await upload(body, queryOfUpload);
     expect(JSON.stringify(json)).not.toContain(CARD);
     return [status, json.detail];
   };
-  expect(await refused('a,b\n1,2\n')).toEqual([400, expect.stringContaining('not the header of a known data set')]);
-  expect(await refused('')).toEqual([400, expect.stringContaining('not the header')]);
-  expect(await refused(fileOf(rowOf(CARD, 'Bank')))).toEqual([400, expect.stringContaining('no usable row')]);
-  expect(await refused(gzipSync(fileOf(rowOf('40001234', 'B'))).subarray(0, 40))).toEqual([
+  expect(await uploadAndRead('a,b\n1,2\n')).toEqual([
+    400,
+    expect.stringContaining('not the header of a known data set'),
+  ]);
+  expect(await uploadAndRead('')).toEqual([400, expect.stringContaining('not the header')]);
+  expect(await uploadAndRead(fileOf(rowOf(CARD, 'Bank')))).toEqual([400, expect.stringContaining('no usable row')]);
+  expect(await uploadAndRead(gzipSync(fileOf(rowOf('40001234', 'B'))).subarray(0, 40))).toEqual([
     400,
     expect.stringContaining('damaged'),
   ]);
-  expect((await refused('', 'date=2026-02-31&source=x'))[0]).toBe(400);
-  expect((await refused('', `date=2026-02-01&source=${CARD}`))[0]).toBe(400);
-  const columns = await upload('LOW;x\n', `${about}&columns=start=LOW`);
+  expect((await uploadAndRead('', 'date=2026-02-31&source=x'))[0]).toBe(400);
+  expect((await uploadAndRead('', `date=2026-02-01&source=${CARD}`))[0]).toBe(400);
+  const columns = await upload('LOW;x\n', `${query}&columns=start=LOW`);
   expect(JSON.stringify(columns.json.errors)).toContain('Name at least the columns of start and country.');
-  const large = { ...(await credentials()), 'content-type': 'text/csv', 'content-length': String(65 * 2 ** 20) };
-  const { status } = await sendRequest(`${site.url}/admin/api/bin/uploads?${about}`, {
+  const headersOfLargeFile = {
+    ...(await credentials()),
+    'content-type': 'text/csv',
+    'content-length': String(65 * 2 ** 20),
+  };
+  const { status } = await sendRequest(`${site.url}/admin/api/bin/uploads?${query}`, {
     method: 'POST',
-    headers: large,
+    headers: headersOfLargeFile,
   });
   expect(status).toBe(413);
 });
 
 test('a form with a file needs its CSRF token before the file, and keeps the entered values', async () => {
   const { json: session } = await getJson(agent, `${site.url}/session`);
-  const good = { _csrf: String(session.csrfToken), date: '2026-11-01', source: '', licence: 'mine', columns: '' };
-  expect((await sendForm({ ...good, _csrf: 'x' }, fileOf(rowOf('40001234', 'B')))).status).toBe(403);
-  expect((await sendForm({ ...good, _csrf: 'x' }, 'x'.repeat(3 * 2 ** 20))).status).toBe(403);
-  const noFile = await sendForm(good);
+  const validFields = {
+    _csrf: String(session.csrfToken),
+    date: '2026-11-01',
+    source: '',
+    licence: 'mine',
+    columns: '',
+  };
+  expect((await sendForm({ ...validFields, _csrf: 'x' }, fileOf(rowOf('40001234', 'B')))).status).toBe(403);
+  expect((await sendForm({ ...validFields, _csrf: 'x' }, 'x'.repeat(3 * 2 ** 20))).status).toBe(403);
+  const noFile = await sendForm(validFields);
   expect([noFile.status, noFile.body.includes('Choose a file.'), noFile.body.includes('value="mine"')]).toEqual([
     ...[400, true, true],
   ]);
-  const noRows = await sendForm(good, 'a,b\n');
+  const noRows = await sendForm(validFields, 'a,b\n');
   expect([noRows.status, noRows.body.includes('not the header of a known data set')]).toEqual([400, true]);
-  // The field for the columns, which the advice names, is in view.
+  // The section with the field for columns, which the advice names, is open.
   expect(noRows.body).toMatch(/<details open>\s*<summary>Advanced/);
-  const done = await sendForm(good, fileOf(rowOf('40001234', 'B')));
+  const done = await sendForm(validFields, fileOf(rowOf('40001234', 'B')));
   expect([done.status, done.location]).toEqual([303, expect.stringMatching(/\/admin\/bin\/uploads\/[\w-]+/)]);
 });
 
@@ -265,12 +279,12 @@ test('an interrupted upload stores nothing, and the next one is checked', async 
     const outgoing = request(`${site.url}/admin/${path}`, { method: 'POST', headers });
     outgoing.on('error', () => undefined);
     outgoing.write(start);
-    // Another one is refused as long as this one is being read.
-    const isRead = async () =>
+    // A second upload is refused while the first one is being read.
+    const isFirstBeingRead = async () =>
       (await upload(fileOf(rowOf('40001234', 'B')), 'date=2026-11-01&source=x')).status === 503;
-    await until(isRead);
+    await until(isFirstBeingRead);
     outgoing.destroy();
-    await until(async () => !(await isRead()));
+    await until(async () => !(await isFirstBeingRead()));
   }
 });
 
@@ -294,10 +308,10 @@ test('in the browser: file, look at the rejected row, import with three clicks, 
   expect(await page.locator('dl').last().innerText()).toMatch(/BINs added\n1\nBINs removed\n0\nBINs changed\n1$/);
   await page.getByRole('button', { name: 'Import 2 rows' }).click();
   await page.getByText('Imported 2 rows of after.csv.').waitFor();
-  expect((await seen()).dataset).toMatchObject({ source: 'after.csv', badRows: 1 });
+  expect((await readBinData()).dataset).toMatchObject({ source: 'after.csv', badRows: 1 });
 
   await page.getByRole('link', { name: 'Roll back…' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Roll back' }).click();
   await page.getByText('Rolled back to before.csv.').waitFor();
-  expect((await seen()).dataset).toMatchObject({ source: 'before.csv' });
+  expect((await readBinData()).dataset).toMatchObject({ source: 'before.csv' });
 });

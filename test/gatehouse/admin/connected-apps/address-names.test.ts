@@ -14,12 +14,12 @@ import { createAdminToken } from '../../../support/terminal.ts';
 let site: TestGatehouse;
 let token: string;
 let server: Server;
-let hits = 0;
+let requestCount = 0;
 beforeAll(async () => {
   site = await startWithoutSandbox({ apps: [], env: { INTERNAL_HOSTS: '127.0.0.2' } });
   token = await createAdminToken(site);
   server = createServer((_req, res) => {
-    hits += 1;
+    requestCount += 1;
     res.writeHead(302, { location: `http://127.0.0.1:${(server.address() as AddressInfo).port}/private` }).end();
   });
   await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
@@ -56,24 +56,24 @@ test('R79 a redirect to a private address is not followed', async () => {
   expect((await register({ issuer: `http://127.0.0.2:${port}`, signIn: { allow: 'everyone' } })).status).toBe(201);
   const started = await sendRequest(`${site.url}/sign-in?app=named`, { headers: ACCEPT_JSON });
   expect(started.status).toBeGreaterThanOrEqual(500);
-  expect(hits).toBe(1);
+  expect(requestCount).toBe(1);
 });
 
 test('R79 a stored name that later resolves to a private address is refused by the call', async () => {
-  const answers = ['93.184.216.34', '127.0.0.1'];
+  const addresses = ['93.184.216.34', '127.0.0.1'];
   const lookup = ((_name: string, _options: object, done: (...found: unknown[]) => void) =>
-    done(null, [{ address: answers.shift() ?? '127.0.0.1', family: 4 }])) as never;
+    done(null, [{ address: addresses.shift() ?? '127.0.0.1', family: 4 }])) as never;
   const outbound = createOutbound({ policy: createAddressPolicy([]), lookup });
-  // Addresses are shared for some seconds.
-  const later = createOutbound({ policy: createAddressPolicy([]), lookup });
+  // Another instance, since one reuses a resolved address for some seconds.
+  const laterOutbound = createOutbound({ policy: createAddressPolicy([]), lookup });
   try {
     const url = 'https://rebinding.example.com/token';
     expect(await outbound.examine(url)).toBeUndefined();
     const call = outbound.fetch(url, {}, { deadlineMilliseconds: 2_000, maxBytes: 100 });
     await expect(call).rejects.toMatchObject({ reason: 'address' });
-    expect(await later.examine(url)).toBe('private_address');
+    expect(await laterOutbound.examine(url)).toBe('private_address');
   } finally {
     await outbound.close();
-    await later.close();
+    await laterOutbound.close();
   }
 });

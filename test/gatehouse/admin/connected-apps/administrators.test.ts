@@ -9,20 +9,20 @@ import { createAdminToken } from '../../../support/terminal.ts';
 
 let site: TestSite;
 beforeAll(async () => {
-  // Nobody can sign in with an app of the file: what is registered would be the only one.
+  // No app of the file signs users in, so the registered app is the only one that does.
   site = await startSite({ app: { signIn: undefined } });
-  const made = await sendRequest(`${site.url}/admin/api/connected-apps`, {
+  const created = await sendRequest(`${site.url}/admin/api/connected-apps`, {
     method: 'POST',
     headers: { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${await createAdminToken(site)}` },
     body: JSON.stringify(sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET })),
   });
-  expect(made.status).toBe(201);
+  expect(created.status).toBe(201);
 });
 afterAll(() => site.close());
 
 test('R88 a registered app makes no administrators, even as the only app and after a restart', async () => {
-  for (const restarted of [false, true]) {
-    if (restarted) await site.restart();
+  for (const isRestarted of [false, true]) {
+    if (isRestarted) await site.restart();
     const { agent } = await signIn(site, 'admin@example.test');
     expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
       signedIn: true,

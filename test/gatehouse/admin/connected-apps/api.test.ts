@@ -12,11 +12,11 @@ let site: TestSite;
 let admin: { cookie: string; csrf: string };
 beforeAll(async () => {
   site = await startSite();
-  admin = await session('admin@example.test');
+  admin = await signInWithCsrf('admin@example.test');
 });
 afterAll(() => site.close());
 
-async function session(login: string) {
+async function signInWithCsrf(login: string) {
   const { agent } = await signIn(site, login, { path: '/sign-in?app=platform' });
   const { json } = await getJson(agent, `${site.url}/session`);
   return { cookie: agent.cookies.header(site.url), csrf: String(json.csrfToken) };
@@ -44,7 +44,7 @@ async function call(method: string, path: string, body?: unknown, from = site.ur
 const secondApp = (changes: Record<string, unknown> = {}) =>
   sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, ...changes });
 
-const anApp = (id: string, changes: Record<string, unknown> = {}) => ({
+const otherApp = (id: string, changes: Record<string, unknown> = {}) => ({
   id,
   name: `App ${id}`,
   issuer: 'https://idp.example.com',
@@ -88,8 +88,8 @@ describe('an app is registered, used, changed and deleted', () => {
     const { json } = await getJson(agent, `${site.url}/session`);
     expect(json).toMatchObject({ signedIn: true, user: { email: 'admin@example.test', admin: false } });
     expect((await agent.get(`${site.url}/admin`)).status).toBe(403);
-    const fromFile = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
-    expect((await getJson(fromFile.agent, `${site.url}/session`)).json).toMatchObject({ user: { admin: true } });
+    const withAppOfFile = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
+    expect((await getJson(withAppOfFile.agent, `${site.url}/session`)).json).toMatchObject({ user: { admin: true } });
   });
 
   test('a change requires the current version, and keeps an omitted secret', async () => {
@@ -99,12 +99,13 @@ describe('an app is registered, used, changed and deleted', () => {
     expect(changed).toMatchObject({ status: 200, json: { name: 'Renamed', hasClientSecret: true } });
     expect(changed.json.clientSecretSetAt).toBe(read.clientSecretSetAt);
     expect(changed.json.version).not.toBe(read.version);
-    const late = await call('PUT', '/second', { ...app, name: 'Too late', version: read.version });
-    expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
-    const moved = await call('PUT', '/second', { ...app, id: 'third', version: changed.json.version });
-    expect([moved.status, moved.json.errors]).toMatchObject([400, [{ pointer: '#/id', rule: 'fixed' }]]);
-    const nowhere = await call('PUT', '/nowhere', { ...app, id: undefined, version: 1 });
-    expect([nowhere.status, nowhere.json.detail]).toEqual([404, 'There is no connected app with this id.']);
+
+    const outdated = await call('PUT', '/second', { ...app, name: 'Too late', version: read.version });
+    expect([outdated.status, outdated.json.code]).toEqual([409, 'version_conflict']);
+    const otherId = await call('PUT', '/second', { ...app, id: 'third', version: changed.json.version });
+    expect([otherId.status, otherId.json.errors]).toMatchObject([400, [{ pointer: '#/id', rule: 'fixed' }]]);
+    const unknownApp = await call('PUT', '/nowhere', { ...app, id: undefined, version: 1 });
+    expect([unknownApp.status, unknownApp.json.detail]).toEqual([404, 'There is no connected app with this id.']);
     expect((await call('GET', '/second')).json.name).toBe('Renamed');
     await expect(signIn(site, 'user@example.test', { path: '/sign-in?app=second' })).resolves.toMatchObject({
       page: { status: 200 },
@@ -125,13 +126,17 @@ describe('an app is registered, used, changed and deleted', () => {
   test('a kept secret and tokens of connections are sent to no other provider', async () => {
     const { json: read } = await call('GET', '/second');
     const { clientSecret: _, ...app } = secondApp();
-    const moved = await call('PUT', '/second', { ...app, issuer: 'https://other.example.com', version: read.version });
-    expect(moved.status).toBe(400);
-    expect(moved.json.errors?.map(({ pointer, rule }) => [pointer, rule])).toEqual([
+    const refused = await call('PUT', '/second', {
+      ...app,
+      issuer: 'https://other.example.com',
+      version: read.version,
+    });
+    expect(refused.status).toBe(400);
+    expect(refused.json.errors?.map(({ pointer, rule }) => [pointer, rule])).toEqual([
       ['#/clientSecret', 'give_again'],
       ['#/issuer', 'has_connections'],
     ]);
-    expect(moved.json.errors?.[1]?.detail).toMatch(/^2 users are connected/);
+    expect(refused.json.errors?.[1]?.detail).toMatch(/^2 users are connected/);
   });
 
   test('R88 a disabled app allows no sign-in and no call, and its page says so', async () => {
@@ -184,19 +189,19 @@ describe('an app is registered, used, changed and deleted', () => {
     const { body } = await sendRequest(`${site.url}/admin/api/audit?limit=200`, {
       headers: { ...ACCEPT_JSON, cookie: admin.cookie },
     });
-    const told = (JSON.parse(body).items as Record<string, unknown>[]).filter(({ target }) =>
+    const entries = (JSON.parse(body).items as Record<string, unknown>[]).filter(({ target }) =>
       JSON.stringify(target ?? {}).includes('"second"'),
     );
-    const events = new Set(told.map(({ event }) => event));
+    const events = new Set(entries.map(({ event }) => event));
     for (const event of ['created', 'changed', 'disabled', 'enabled', 'deleted'])
       expect(events).toContain(`connected_app.${event}`);
-    const created = told.find(({ event }) => event === 'connected_app.created');
+    const created = entries.find(({ event }) => event === 'connected_app.created');
     expect(created).toMatchObject({
       actor: { kind: 'administrator', name: 'admin@example.test' },
       address: '127.0.0.1',
       target: { kind: 'connected_app', id: 'second' },
     });
-    expect(told.filter(({ outcome }) => String(outcome).startsWith('not_done')).length).toBeGreaterThan(0);
+    expect(entries.filter(({ outcome }) => String(outcome).startsWith('not_done')).length).toBeGreaterThan(0);
     expect(body).not.toContain(CLIENT_SECRET);
   });
 });
@@ -215,7 +220,7 @@ describe('refusals', () => {
       'https://a.example/cb',
       'https://a.example/cb',
     ];
-    const { status, json } = await call('POST', '', anApp('refused', { callbackUrls: urls }));
+    const { status, json } = await call('POST', '', otherApp('refused', { callbackUrls: urls }));
     expect(status).toBe(400);
     expect(json.code).toBe('invalid_request');
     expect(json.errors?.map(({ pointer, rule }) => [pointer, rule])).toEqual([
@@ -232,7 +237,7 @@ describe('refusals', () => {
   });
 
   test('R71 callback URLs can be checked without storing anything', async () => {
-    const judge = async (urls: string[]) => {
+    const checkUrls = async (urls: string[]) => {
       const { status, body } = await sendRequest(`${site.url}/admin/api/callback-urls`, {
         method: 'POST',
         headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
@@ -241,7 +246,7 @@ describe('refusals', () => {
       return { status, json: JSON.parse(body) };
     };
     const good = `${site.url}/oauth/callback/second`;
-    expect(await judge([good, 'https://*.example.com/cb', '/cb'])).toMatchObject({
+    expect(await checkUrls([good, 'https://*.example.com/cb', '/cb'])).toMatchObject({
       status: 200,
       json: {
         faults: [
@@ -250,8 +255,11 @@ describe('refusals', () => {
         ],
       },
     });
-    expect(await judge([good])).toMatchObject({ status: 200, json: { faults: [] } });
-    expect(await judge(Array(51).fill(good))).toMatchObject({ status: 400, json: { errors: [{ pointer: '#/urls' }] } });
+    expect(await checkUrls([good])).toMatchObject({ status: 200, json: { faults: [] } });
+    expect(await checkUrls(Array(51).fill(good))).toMatchObject({
+      status: 400,
+      json: { errors: [{ pointer: '#/urls' }] },
+    });
   });
 
   test.each([
@@ -261,14 +269,14 @@ describe('refusals', () => {
     ['an id with a slash', { id: '../x' }, '#/id'],
     ['the id of an app of the file', { id: 'platform' }, '#/id'],
     ['a name of 10,000 characters', { name: 'W'.repeat(10_000) }, '#/name'],
-    ['no secret where one is needed', { clientSecret: undefined }, '#/clientSecret'],
+    ['no secret, although one is required', { clientSecret: undefined }, '#/clientSecret'],
     ['sign-in without openid', { scopes: ['x'], signIn: { allow: 'everyone' } }, '#/scopes'],
-    ['sign-in without saying who', { signIn: {} }, '#/signIn/allow'],
+    ['sign-in without the users that may sign in', { signIn: {} }, '#/signIn/allow'],
     ['prompt as a parameter', { parameters: { prompt: 'login' } }, '#/parameters/prompt'],
     ['a protocol parameter of the token request', { tokenParameters: { code: 'x' } }, '#/tokenParameters/code'],
     ['a protocol parameter', { parameters: { redirect_uri: 'x' } }, '#/parameters/redirect_uri'],
   ])('%s', async (_name, changes, pointer) => {
-    const { status, json } = await call('POST', '', anApp('refused', changes));
+    const { status, json } = await call('POST', '', otherApp('refused', changes));
     expect([status, json.errors?.map((error) => error.pointer)]).toEqual([400, [pointer]]);
   });
 
@@ -283,7 +291,7 @@ describe('refusals', () => {
   });
 
   test('an app of the file cannot be changed or deleted', async () => {
-    const { version: _, ...app } = anApp('platform') as Record<string, unknown>;
+    const { version: _, ...app } = otherApp('platform') as Record<string, unknown>;
     expect((await call('PUT', '/platform', { ...app, version: 1 })).json.errors?.[0]?.rule).toBe('from_file');
     expect((await call('DELETE', '/platform')).json.errors?.[0]?.rule).toBe('from_file');
   });
@@ -298,18 +306,18 @@ describe('R79 addresses that must not be called', () => {
     ['the metadata address', 'https://169.254.169.254', 'forbidden_address'],
     ['plain http', 'http://idp.example.com', 'not_https'],
   ])('%s', async (_name, issuer, rule) => {
-    const { status, json } = await call('POST', '', anApp('refused', { issuer }));
+    const { status, json } = await call('POST', '', otherApp('refused', { issuer }));
     expect([status, json.errors]).toMatchObject([400, [{ pointer: '#/issuer', rule }]]);
   });
 
   test.each(['discoveryUrl', 'apiBaseUrl'])('by %s', async (field) => {
-    const { json } = await call('POST', '', anApp('refused', { [field]: 'https://192.168.0.1/x' }));
+    const { json } = await call('POST', '', otherApp('refused', { [field]: 'https://192.168.0.1/x' }));
     expect(json.errors).toMatchObject([{ pointer: `#/${field}`, rule: 'private_address' }]);
   });
 
   test('by endpoints', async () => {
     const endpoints = { revocation: 'https://[fd00::1]/r' };
-    const { json } = await call('POST', '', anApp('refused', { endpoints }));
+    const { json } = await call('POST', '', otherApp('refused', { endpoints }));
     expect(json.errors).toMatchObject([{ pointer: '#/endpoints/revocation', rule: 'private_address' }]);
   });
 });
@@ -318,23 +326,24 @@ describe('several processes', () => {
   test('every process has a change within a second, without a restart', async () => {
     const [port, managementPort] = [await freePort(), await freePort()];
     const env = { ...site.env, PORT: String(port), MANAGEMENT_PORT: String(managementPort), PUBLIC_URL: site.url };
-    const other = await startGatehouse(env, { write: () => undefined });
-    const elsewhere = `http://127.0.0.1:${port}`;
-    const status = async (url = elsewhere) =>
+    const secondProcess = await startGatehouse(env, { write: () => undefined });
+    const secondUrl = `http://127.0.0.1:${port}`;
+    const signInStatus = async (url = secondUrl) =>
       (await sendRequest(`${url}/sign-in?app=second`, { headers: ACCEPT_JSON })).status;
     try {
-      expect(await status()).toBe(404);
+      expect(await signInStatus()).toBe(404);
       const { json } = await call('POST', '', secondApp());
-      expect(await until(async () => (await status()) === 200)).toBeLessThan(1_000);
-      await call('DELETE', `/second?version=${json.version}`, undefined, elsewhere);
-      expect(await until(async () => (await status(site.url)) === 404)).toBeLessThan(1_000);
+      expect(await until(async () => (await signInStatus()) === 200)).toBeLessThan(1_000);
+
+      await call('DELETE', `/second?version=${json.version}`, undefined, secondUrl);
+      expect(await until(async () => (await signInStatus(site.url)) === 404)).toBeLessThan(1_000);
     } finally {
-      await other.close();
+      await secondProcess.close();
     }
   });
 
-  test('and after a restart', async () => {
-    await call('POST', '', anApp('kept'));
+  test('a registered app survives a restart', async () => {
+    await call('POST', '', otherApp('kept'));
     await site.restart();
     expect((await call('GET', '/kept')).json).toMatchObject({ name: 'App kept', hasClientSecret: true });
     expect((await call('DELETE', '/kept')).status).toBe(204);

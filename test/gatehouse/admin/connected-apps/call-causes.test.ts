@@ -52,7 +52,7 @@ afterAll(async () => {
 
 const portOf = (server: Server) => (server.address() as AddressInfo).port;
 
-const CASES: [string, () => RegExp, RegExp][] = [
+const CASES: [app: string, cause: () => RegExp, advice: RegExp][] = [
   ['refused', () => new RegExp(`127\\.0\\.0\\.1:${closedPort} refused the connection \\(ECONNREFUSED\\)`), /port/],
   ['unknown', () => /the name idp\.invalid cannot be resolved \((ENOTFOUND|EAI_AGAIN)\)/, /DNS/],
   [
@@ -66,24 +66,24 @@ const CASES: [string, () => RegExp, RegExp][] = [
   ['private', () => /address policy refuses 10\.1\.2\.3:443 \(private_address\)/, /INTERNAL_HOSTS/],
 ];
 
-test.each(CASES)('the doctor names the cause and the cure: %s', async (id, words, advice) => {
+test.each(CASES)('the check names the cause and what to do: %s', async (id, cause, advice) => {
   const { json } = await admin.call('POST', `/connected-apps/${id}/check`, {});
   const problems = (json.findings as Finding[]).filter(({ result }) => result === 'problem');
   expect(problems).toEqual([
-    expect.objectContaining({ detail: expect.stringMatching(words()), advice: expect.stringMatching(advice) }),
+    expect.objectContaining({ detail: expect.stringMatching(cause()), advice: expect.stringMatching(advice) }),
   ]);
   expect(JSON.stringify(json)).not.toContain(SECRET_PATH);
 });
 
-test.each(CASES)('the record of a sign-in names them, too: %s', async (id, words, advice) => {
+test.each(CASES)('the record of a sign-in names the cause and what to do: %s', async (id, cause, advice) => {
   const page = await sendRequest(`${site.url}/sign-in?app=${id}`, { headers: ACCEPT_HTML });
   const reference = /<code class="reference"[^>]*>(\w{8})</.exec(page.body)?.[1] ?? '';
-  expect(page.body).not.toMatch(words());
+  expect(page.body).not.toMatch(cause());
   const { status, json } = await admin.call('GET', `/sign-ins/${reference}`);
   expect([status, json.cause]).toEqual([
     200,
-    expect.objectContaining({ words: expect.stringMatching(words()), advice: expect.stringMatching(advice) }),
+    expect.objectContaining({ words: expect.stringMatching(cause()), advice: expect.stringMatching(advice) }),
   ]);
   expect(JSON.stringify(json)).not.toContain(SECRET_PATH);
-  expect(site.logs().some((line) => words().test(line))).toBe(true);
+  expect(site.logs().some((line) => cause().test(line))).toBe(true);
 });

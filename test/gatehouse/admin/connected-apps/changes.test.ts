@@ -25,30 +25,34 @@ import { PLATFORM } from '../../../support/apps.ts';
 import { makeSealer } from '../../../support/encryption-keys.ts';
 
 const req = { context: { address: '192.0.2.1', id: 'r1', route: '' } } as unknown as Request;
-const { clientSecret: _, ...HOME } = PLATFORM;
-const CONNECTED = { code: 'invalid_request', faults: [{ rule: 'has_connections' }] };
-const AWAY = { ...HOME, issuer: 'https://elsewhere.test' } as ConnectedAppRegistration;
+const { clientSecret: _, ...APP } = PLATFORM;
+const REFUSED = { code: 'invalid_request', faults: [{ rule: 'has_connections' }] };
+const APP_OF_OTHER_ISSUER = { ...APP, issuer: 'https://elsewhere.test' } as ConnectedAppRegistration;
 const management = { url: 'https://idp.test/register/c1', token: 'rat-1' };
 
 let directory: string;
 let store: Store;
 let registry: AppRegistry;
-let before: RegisteredApp;
+let registered: RegisteredApp;
+/** The outcomes of the audit entries, in order. */
 let outcomes: (string | undefined)[];
-/** The result of each count of the connections. */
+/** The results of the next counts of the connections. */
 let counts: number[];
 /** The calls for a deleted app, in order, each with its arguments. */
-let rest: unknown[][];
+let cleanUpCalls: unknown[][];
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-changes-'));
   store = await createSqliteStore({ directory });
   registry = await createAppRegistry({
     ...{ store, sealedJson: createSealedJson(makeSealer()), apps: createCurrentApps([]), clock: Date.now },
   });
-  const made = await registry.create(HOME, 's1', { management } as never);
-  if (!made) throw new Error('The id is taken.');
-  [before, outcomes, rest, counts] = [made, [], [], []];
-  meanwhile = async () => undefined;
+  const created = await registry.create(APP, 's1', { management } as never);
+  if (!created) throw new Error('The id is taken.');
+  registered = created;
+  outcomes = [];
+  cleanUpCalls = [];
+  counts = [];
+  duringLastCount = async () => undefined;
 });
 afterEach(async () => {
   await registry.close();
@@ -57,134 +61,151 @@ afterEach(async () => {
 });
 
 /** Runs while the connections are counted for the last time. */
-let meanwhile: () => Promise<unknown>;
-const count = async () => {
-  if (counts.length === 1) await meanwhile();
+let duringLastCount: () => Promise<unknown>;
+const countConnections = async () => {
+  if (counts.length === 1) await duringLastCount();
   return counts.shift() ?? 0;
 };
 const changes = () =>
   createConnectedAppChanges({
     ...{ apps: { list: () => [] }, registry, examine: async () => undefined },
-    withdraw: async () => void rest.push(['withdraw']),
+    withdraw: async () => void cleanUpCalls.push(['withdraw']),
     audit: { trail: { append: async ({ outcome }: AuditEntry) => void outcomes.push(outcome) }, note: () => undefined },
-    ...{ countConnections: count, countSetAside: count },
-    links: { revokeAll: async (...owner: string[]) => void rest.push(['links', ...owner]) },
-    endRemaining: async ({ id }: { id: string }, by: object) => void rest.push(['endRemaining', id, by]),
-    checks: { forget: async (id: string) => void rest.push(['checks', id]) },
+    ...{ countConnections: countConnections, countSetAside: countConnections },
+    links: { revokeAll: async (...owner: string[]) => void cleanUpCalls.push(['links', ...owner]) },
+    endRemaining: async ({ id }: { id: string }, by: object) => void cleanUpCalls.push(['endRemaining', id, by]),
+    checks: { forget: async (id: string) => void cleanUpCalls.push(['checks', id]) },
   } as unknown as Parameters<typeof createConnectedAppChanges>[0]);
-const move = () =>
-  changes().replace(req, HOME.id, { ...AWAY, version: before.version, clientSecret: 's2' } as ChangedApp);
+const changeIssuer = () => {
+  const changed = { ...APP_OF_OTHER_ISSUER, version: registered.version, clientSecret: 's2' } as ChangedApp;
+  return changes().replace(req, APP.id, changed);
+};
 
 test('R116 a change is undone and audited if a user has connected meanwhile', async () => {
   counts = [0, 1];
-  await expect(move()).rejects.toMatchObject(CONNECTED);
-  const { version, changedAt, ...rest } = before;
-  expect(await registry.find(HOME.id)).toMatchObject(rest);
+  await expect(changeIssuer()).rejects.toMatchObject(REFUSED);
+  const { version, changedAt, ...unchanged } = registered;
+  expect(await registry.find(APP.id)).toMatchObject(unchanged);
   expect(outcomes).toEqual([undefined, 'not_done: invalid_request']);
-  [counts, before] = [[0, 0], (await registry.find(HOME.id)) ?? before];
-  expect((await move()).app.issuer).toBe(AWAY.issuer);
+
+  counts = [0, 0];
+  registered = (await registry.find(APP.id)) ?? registered;
+  expect((await changeIssuer()).app.issuer).toBe(APP_OF_OTHER_ISSUER.issuer);
 });
 
 test('R116 a file of apps moves no app if a user has connected meanwhile', async () => {
   counts = [1];
-  const app = { ...AWAY, clientSecret: 's2' };
-  const steps = [{ app, action: 'change', changed: ['issuer'], before }] as never;
-  expect(await applyApps({ registry, countSetAside: count }, steps)).toEqual([HOME.id]);
-  const { version, changedAt, ...rest } = before;
-  expect(await registry.find(HOME.id)).toMatchObject(rest);
+  const app = { ...APP_OF_OTHER_ISSUER, clientSecret: 's2' };
+  const steps = [{ app, action: 'change', changed: ['issuer'], before: registered }] as never;
+  expect(await applyApps({ registry, countSetAside: countConnections }, steps)).toEqual([APP.id]);
+  const { version, changedAt, ...unchanged } = registered;
+  expect(await registry.find(APP.id)).toMatchObject(unchanged);
 });
 
-test.each<[string, number[], () => Promise<unknown>]>([
-  ['in the administration', [0, 1], () => expect(move()).rejects.toMatchObject(CONNECTED)],
+test.each<[where: string, counts: number[], change: () => Promise<unknown>]>([
+  ['in the administration', [0, 1], () => expect(changeIssuer()).rejects.toMatchObject(REFUSED)],
   [
     'by a file of apps',
     [1],
     () => {
-      const step = { app: { ...AWAY, clientSecret: 's2' }, action: 'change', changed: ['issuer'], before };
-      return applyApps({ registry, countSetAside: count }, [step] as never);
+      const step = {
+        app: { ...APP_OF_OTHER_ISSUER, clientSecret: 's2' },
+        action: 'change',
+        changed: ['issuer'],
+        before: registered,
+      };
+      return applyApps({ registry, countSetAside: countConnections }, [step] as never);
     },
   ],
-])('R116 a change %s is undone also after concurrent changes', async (_where, counted, change) => {
-  const saveOther = async () => {
-    const moved = await registry.find(HOME.id);
-    if (moved) await registry.replace(moved, { ...AWAY, name: 'Renamed' }, 'kept');
+])('R116 a change %s is undone also after concurrent changes', async (_where, nextCounts, change) => {
+  const rename = async () => {
+    const changed = await registry.find(APP.id);
+    if (changed) await registry.replace(changed, { ...APP_OF_OTHER_ISSUER, name: 'Renamed' }, 'kept');
   };
-  meanwhile = saveOther;
+  duringLastCount = rename;
   const { find } = registry;
-  let lookUps = 0;
-  // Once more after it was read to be taken back.
+  let hasRenamedAgain = false;
+  // The app is changed a second time between the read of the undo and its write.
   registry = {
     ...registry,
     async find(id) {
       const found = await find(id);
-      if (found?.app.name === 'Renamed' && lookUps++ === 0) await saveOther();
+      if (found?.app.name === 'Renamed' && !hasRenamedAgain) {
+        hasRenamedAgain = true;
+        await rename();
+      }
       return found;
     },
   };
-  counts = counted;
+  counts = nextCounts;
   await change();
-  expect((await find(HOME.id))?.app.issuer).toBe(HOME.issuer);
+  expect((await find(APP.id))?.app.issuer).toBe(APP.issuer);
 });
 
 test('R116 a change that was already undone is not changed again', async () => {
   const { replace } = registry;
   registry = {
     ...registry,
-    async replace(...given) {
-      const moved = await replace(...given);
-      return moved && (await replace(moved, { ...HOME, name: 'Renamed' }, 'kept'));
+    async replace(...args) {
+      const changed = await replace(...args);
+      return changed && (await replace(changed, { ...APP, name: 'Renamed' }, 'kept'));
     },
   };
   counts = [0, 1];
-  await expect(move()).rejects.toMatchObject({ code: 'invalid_request' });
-  expect((await registry.find(HOME.id))?.app).toMatchObject({ issuer: HOME.issuer, name: 'Renamed' });
+  await expect(changeIssuer()).rejects.toMatchObject({ code: 'invalid_request' });
+  expect((await registry.find(APP.id))?.app).toMatchObject({ issuer: APP.issuer, name: 'Renamed' });
 });
 
 test('R117 an app that cannot be opened is not deleted while users are connected', async () => {
-  await store.write([{ put: keys.connectedApp(HOME.id), value: 'damaged' }]);
+  await store.write([{ put: keys.connectedApp(APP.id), value: 'damaged' }]);
   counts = [1, 0];
-  await expect(changes().remove(req, HOME.id, undefined)).rejects.toMatchObject({
+  await expect(changes().remove(req, APP.id, undefined)).rejects.toMatchObject({
     faults: [{ rule: 'has_connections' }],
   });
-  expect(await registry.isUnreadable(HOME.id)).toBe(true);
-  await changes().remove(req, HOME.id, undefined);
-  expect(await registry.isUnreadable(HOME.id)).toBe(false);
+  expect(await registry.isUnreadable(APP.id)).toBe(true);
+  await changes().remove(req, APP.id, undefined);
+  expect(await registry.isUnreadable(APP.id)).toBe(false);
 });
 
 describe('a deletion with a late response of the storage', () => {
-  /** @param failingReads how many reads of the app fail afterwards */
-  function respondLate(isMade: boolean, failingReads = 0): void {
+  /**
+   * Replaces the registry by one whose deletion gets no response.
+   * @param isDeleted whether the app is deleted all the same
+   * @param failingReads how many reads of the app fail afterwards
+   */
+  function respondLate(isDeleted: boolean, failingReads = 0): void {
     const { remove, find } = registry;
-    whole = registry;
+    workingRegistry = registry;
     let isLate = false;
+    let remainingFailures = failingReads;
     registry = {
       ...registry,
-      async remove(...given) {
-        if (isMade) await remove(...given);
+      async remove(...args) {
+        if (isDeleted) await remove(...args);
         isLate = true;
         throw unavailable('No response in time');
       },
       async find(id) {
-        if (isLate && failingReads > 0) {
-          failingReads -= 1;
+        if (isLate && remainingFailures > 0) {
+          remainingFailures -= 1;
           throw unavailable('No response in time');
         }
         return find(id);
       },
     };
   }
-  let whole: AppRegistry;
-  const remove = () => changes().remove(req, HOME.id, undefined);
-  const ended = [
-    ['links', 'app', HOME.id],
-    ['checks', HOME.id],
+  let workingRegistry: AppRegistry;
+  const remove = () => changes().remove(req, APP.id, undefined);
+  const endingCalls = [
+    ['links', 'app', APP.id],
+    ['checks', APP.id],
   ];
 
-  test.each([0, 1])('R117 continues if the app is gone, also after %i failed reads', async (failing) => {
-    respondLate(true, failing);
+  test.each([0, 1])('R117 continues if the app is gone, also after %i failed reads', async (failingReads) => {
+    respondLate(true, failingReads);
     await remove();
-    expect([rest, outcomes]).toEqual([
-      [...ended, ['endRemaining', HOME.id, { by: actorOf(req).actor, origin: originOf(req) }], ['withdraw']],
+    expect([cleanUpCalls, outcomes]).toEqual([
+      [...endingCalls, ['endRemaining', APP.id, { by: actorOf(req).actor, origin: originOf(req) }], ['withdraw']],
       [undefined],
     ]);
   });
@@ -192,15 +213,15 @@ describe('a deletion with a late response of the storage', () => {
   test('R88 has an unknown result if the app still exists', async () => {
     respondLate(false);
     await expect(remove()).rejects.toMatchObject({ code: 'storage_unavailable', detail: expect.anything() });
-    expect([rest, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
+    expect([cleanUpCalls, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
   });
 
   test('R114 revokes connect links when it is repeated', async () => {
     respondLate(true, Number.POSITIVE_INFINITY);
     await expect(remove()).rejects.toMatchObject({ code: 'storage_unavailable' });
-    registry = whole;
-    expect([rest, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
+    registry = workingRegistry;
+    expect([cleanUpCalls, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
     await expect(remove()).rejects.toMatchObject({ code: 'not_found' });
-    expect([rest, outcomes]).toEqual([ended, [undefined, 'unknown: storage_unavailable']]);
+    expect([cleanUpCalls, outcomes]).toEqual([endingCalls, [undefined, 'unknown: storage_unavailable']]);
   });
 });

@@ -18,7 +18,7 @@ beforeAll(async () => {
         clientSecret: { env: 'WRONG_SECRET' },
         callbackUrls: ['https://elsewhere.example.com/oauth/callback/second'],
       }),
-      // Of another id, so of another callback URL than the one that its registration has.
+      // The client `test-platform`, but with the callback URL of another id, which is not registered.
       {
         ...sandboxApp(at, 'platform', { callbackUrls: [`${at.url}/oauth/callback/pushed`], par: 'required' }),
         id: 'pushed',
@@ -32,7 +32,7 @@ afterAll(() => site.close());
 
 async function check(id: string) {
   const { json } = await getJson(agent, `${site.url}/session`);
-  const answer = await sendRequest(`${site.url}/admin/api/connected-apps/${id}/check`, {
+  const response = await sendRequest(`${site.url}/admin/api/connected-apps/${id}/check`, {
     method: 'POST',
     headers: {
       ...ACCEPT_JSON,
@@ -43,8 +43,8 @@ async function check(id: string) {
     body: '{}',
   });
   return {
-    status: answer.status,
-    json: JSON.parse(answer.body) as { ok: boolean; findings: Finding[]; code?: string },
+    status: response.status,
+    json: JSON.parse(response.body) as { ok: boolean; findings: Finding[]; code?: string },
   };
 }
 
@@ -54,9 +54,9 @@ describe('by API', () => {
   test('an app without problems that gets refresh tokens', async () => {
     const { status, json } = await check('platform');
     expect([status, json.ok]).toEqual([200, true]);
-    const byName = Object.fromEntries(json.findings.map(({ check: name, result }) => [name, result]));
-    expect(Object.keys(byName)).toEqual(Object.keys(CHECKS));
-    expect(byName).toMatchObject({ client_authentication: 'fine', refresh_token: 'fine', platform: 'fine' });
+    const results = Object.fromEntries(json.findings.map(({ check: name, result }) => [name, result]));
+    expect(Object.keys(results)).toEqual(Object.keys(CHECKS));
+    expect(results).toMatchObject({ client_authentication: 'fine', refresh_token: 'fine', platform: 'fine' });
   });
 
   test('reports a wrong secret and a missing callback URL, each with its field', async () => {
@@ -88,11 +88,12 @@ test('by page: each finding in words with what to do, also for other administrat
   const page = await agent.submit(app, {}, { button: 'Check now' });
   expect([page.status, new URL(page.url).pathname]).toEqual([200, '/admin/connected-apps/platform/check']);
   expect(page.body).toContain('No problems found');
-  const before = await agent.get(`${site.url}/admin/connected-apps/pushed/check`);
-  const broken = await agent.submit(before, {}, { button: 'Check now' });
-  expect(broken.body).toContain('1 problem found');
-  expect(broken.body).toContain('character by character, and compare the client ID');
-  expect((await agent.get(broken.url)).body).toContain('1 problem found');
+
+  const checkPage = await agent.get(`${site.url}/admin/connected-apps/pushed/check`);
+  const withProblem = await agent.submit(checkPage, {}, { button: 'Check now' });
+  expect(withProblem.body).toContain('1 problem found');
+  expect(withProblem.body).toContain('character by character, and compare the client ID');
+  expect((await agent.get(withProblem.url)).body).toContain('1 problem found');
   expect((await agent.get(`${site.url}/admin/connected-apps/nobody/check`)).status).toBe(404);
 });
 
@@ -116,31 +117,31 @@ describe('from a terminal', () => {
 
   test('apps check: every fault with its position, without starting anything', async () => {
     const file = join(site.dataDirectory, '..', 'to-check.json');
-    const good = sandboxApp(site, 'platform');
-    writeFileSync(file, JSON.stringify([good]));
+    const validApp = sandboxApp(site, 'platform');
+    writeFileSync(file, JSON.stringify([validApp]));
     expect(await gatehouse('apps', 'check', file)).toEqual({
       status: 0,
       stdout: `${file} is valid: platform.\n`,
       stderr: '',
     });
     const callbackUrls = ['https://other.example.com/oauth/callback/platform'];
-    writeFileSync(file, JSON.stringify([{ ...good, callbackUrls }]));
-    const elsewhere = await gatehouse('apps', 'check', file);
+    writeFileSync(file, JSON.stringify([{ ...validApp, callbackUrls }]));
+    const ofOtherServer = await gatehouse('apps', 'check', file);
     const warning = `Warning: no user can use the app "platform" here: add ${site.url}/oauth/callback/platform to its callbackUrls.\n`;
-    expect(elsewhere).toEqual({ status: 0, stdout: `${file} is valid: platform.\n${warning}`, stderr: '' });
-    writeFileSync(file, JSON.stringify([{ ...good, callbackUrls: ['https://*.example.com/cb'], surprise: 1 }]));
-    const bad = await gatehouse('apps', 'check', file, '--json');
-    expect(bad.status).toBe(1);
-    expect(JSON.parse(bad.stdout)).toMatchObject({
+    expect(ofOtherServer).toEqual({ status: 0, stdout: `${file} is valid: platform.\n${warning}`, stderr: '' });
+    writeFileSync(file, JSON.stringify([{ ...validApp, callbackUrls: ['https://*.example.com/cb'], surprise: 1 }]));
+    const invalid = await gatehouse('apps', 'check', file, '--json');
+    expect(invalid.status).toBe(1);
+    expect(JSON.parse(invalid.stdout)).toMatchObject({
       ok: false,
       faults: [expect.stringContaining('callbackUrls/0'), expect.stringContaining('"surprise"')],
     });
     expect(await gatehouse('apps', 'check', '/nowhere.json')).toMatchObject({ status: 78 });
-    const google = { ...good, issuer: 'https://accounts.google.com', signIn: undefined };
+    const google = { ...validApp, issuer: 'https://accounts.google.com', signIn: undefined };
     writeFileSync(file, JSON.stringify([google]));
-    const known = await gatehouse('apps', 'check', file);
-    expect(known).toMatchObject({ status: 0, stderr: '' });
-    expect(known.stdout).toContain(
+    const withPreset = await gatehouse('apps', 'check', file);
+    expect(withPreset).toMatchObject({ status: 0, stderr: '' });
+    expect(withPreset.stdout).toContain(
       '- platform looks like Google, whose preset has parameters: {"access_type":"offline"}.',
     );
     const { presets } = JSON.parse((await gatehouse('apps', 'check', file, '--json')).stdout);

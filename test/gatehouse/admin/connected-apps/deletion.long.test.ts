@@ -31,7 +31,7 @@ async function register(id: string): Promise<void> {
 }
 
 /** Connects as a new user and disconnects, while the provider does not confirm revocations. */
-async function leavePending(app: string, sub: string): Promise<void> {
+async function leavePendingRevocation(app: string, sub: string): Promise<void> {
   site.provider.reset();
   site.provider.signInAs({ sub });
   const user = createUserAgent();
@@ -42,7 +42,7 @@ async function leavePending(app: string, sub: string): Promise<void> {
   expect(await disconnect(site, user, app)).toMatchObject({ revocation: 'pending' });
 }
 
-const questionOf = async (app: string) => {
+const openQuestion = async (app: string) => {
   const page = await agent.get(`${site.url}/admin/connected-apps/${app}/delete`);
   return { page, text: textOf(page.body) };
 };
@@ -50,25 +50,27 @@ const questionOf = async (app: string) => {
 test('R52 the question counts pending revocations, which are abandoned with an audit entry', async () => {
   await register('files');
   await register('other');
-  expect((await questionOf('files')).text).not.toContain('revocation');
-  await leavePending('files', 'one');
-  await leavePending('other', 'one');
-  expect((await questionOf('files')).text).toContain(
+  expect((await openQuestion('files')).text).not.toContain('revocation');
+  await leavePendingRevocation('files', 'one');
+  await leavePendingRevocation('other', 'one');
+  expect((await openQuestion('files')).text).toContain(
     '1 pending revocation is abandoned. Its access remains at the provider.',
   );
-  await leavePending('files', 'two');
-  const { page, text } = await questionOf('files');
+  await leavePendingRevocation('files', 'two');
+  const { page, text } = await openQuestion('files');
   expect(text).toContain('2 pending revocations are abandoned. Their access remains at the provider.');
   const deleted = await agent.submit(page, { typed: 'App files' }, { button: 'Delete app' });
   expect(textOf(deleted.body)).toContain('The app is deleted.');
-  // They are due now.
+  // Makes the pending revocations due now.
   const { items } = await storage.store.page(keys.revocations, { limit: 9 });
   await storage.store.write(items.map(({ member }) => ({ index: keys.revocations, add: member, score: 1 })));
   await site.restart();
-  const abandoned = async () =>
+  const readAbandoned = async () =>
     (await admin.call('GET', '/audit?event=revocation.abandoned')).json.items as { target: { id: string } }[];
-  await until(async () => (await abandoned()).length === 2);
-  expect((await abandoned()).map(({ target }) => target.id)).toEqual(Array(2).fill(expect.stringMatching(/\/files$/)));
+  await until(async () => (await readAbandoned()).length === 2);
+  expect((await readAbandoned()).map(({ target }) => target.id)).toEqual(
+    Array(2).fill(expect.stringMatching(/\/files$/)),
+  );
   const pending = (await admin.call('GET', '/revocations')).json.items;
   expect(pending).toMatchObject([{ app: 'other' }]);
 });
@@ -84,12 +86,12 @@ test('R117 an app that cannot be opened is deleted once everyone has been discon
     { put: keys.connectedApp('lost'), value: 'damaged' },
     { put: keys.connectedAppsChange, value: '1' },
   ]);
-  const remove = () => admin.call('DELETE', '/connected-apps/lost');
+  const deleteApp = () => admin.call('DELETE', '/connected-apps/lost');
   await until(async () => (await user.get(`${site.url}/connections/lost`)).status === 404);
-  expect(await remove()).toMatchObject({ status: 400, json: { errors: [{ rule: 'has_connections' }] } });
+  expect(await deleteApp()).toMatchObject({ status: 400, json: { errors: [{ rule: 'has_connections' }] } });
   const page = await agent.get(`${site.url}/admin/connections?app=lost`);
   expect(page.body).toContain('/admin/connected-apps/lost/disconnect-everyone');
   const question = await agent.get(`${site.url}/admin/connected-apps/lost/disconnect-everyone`);
   await agent.submit(question, { typed: 'lost' }, { button: 'Disconnect all 1' });
-  await until(async () => (await remove()).status === 204);
+  await until(async () => (await deleteApp()).status === 204);
 });

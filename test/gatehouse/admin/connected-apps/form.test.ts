@@ -5,13 +5,13 @@ import { DRAWN_FIELDS, drawnSettings } from '../../../../src/gatehouse/admin/con
 import { newAppForm, registrationOf, valuesOfApp } from '../../../../src/gatehouse/admin/connected-apps/form.ts';
 import { connectedAppSchema } from '../../../../src/shared/provider/connected-app.ts';
 
-const LEAST = {
+const MINIMAL_APP = {
   ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', clientId: 'c', scopes: ['openid'] },
   callbackUrls: ['https://gatehouse.test/oauth/callback/platform'],
 };
 const HOST = 'https://elsewhere.test';
-const FULL = {
-  ...LEAST,
+const FULL_APP = {
+  ...MINIMAL_APP,
   ...{ discoveryUrl: `${HOST}/d`, apiBaseUrl: HOST, threadPath: '/t', tokenEndpointAuthMethod: 'private_key_jwt' },
   endpoints: Object.fromEntries(
     Object.keys(connectedAppSchema.shape.endpoints.unwrap().shape).map((name) => [name, `${HOST}/${name}`]),
@@ -32,11 +32,11 @@ const FULL = {
 };
 
 test.each([
-  ['with nothing but what it needs', LEAST],
-  ['with every field', FULL],
-  ['that sends no prompt', { ...LEAST, prompt: 'off' }],
-])('an app %s', (_words, given) => {
-  const app = connectedAppSchema.parse(given);
+  ['with only the required fields', MINIMAL_APP],
+  ['with every field', FULL_APP],
+  ['that sends no prompt', { ...MINIMAL_APP, prompt: 'off' }],
+])('the form returns an app %s unchanged', (_words, registration) => {
+  const app = connectedAppSchema.parse(registration);
   const { id, initialAccessToken: _, ...form } = newAppForm.parse(valuesOfApp(app));
   expect(
     connectedAppSchema
@@ -46,27 +46,30 @@ test.each([
 });
 
 test('an app of the file shows each field that is set, and none that is not', () => {
-  expect(drawnSettings(connectedAppSchema.parse(LEAST))).toEqual([]);
-  const shown = new Map(drawnSettings(connectedAppSchema.parse(FULL)));
+  expect(drawnSettings(connectedAppSchema.parse(MINIMAL_APP))).toEqual([]);
+  const shown = new Map(drawnSettings(connectedAppSchema.parse(FULL_APP)));
   expect([...shown.keys()]).toEqual(DRAWN_FIELDS.map(({ label }) => label));
   expect(shown.get('Signing out here also signs out at the provider')).toBe('No');
   expect(shown.get('Return URLs')).toBe(`${HOST}/1, ${HOST}/2`);
 });
 
-/** Paths of the members that a value of this schema can have and this one lacks. */
-function untried(schema: z.core.$ZodType, value: unknown): string[] {
-  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault) return untried(schema.unwrap(), value);
-  if (schema instanceof z.ZodArray) return untried(schema.element, (value as unknown[])[0]);
-  if (schema instanceof z.ZodUnion) return schema.options.flatMap((option) => untried(option, value));
+/** Returns the paths of the members of the schema that this value lacks. */
+function missingMembers(schema: z.core.$ZodType, value: unknown): string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault) return missingMembers(schema.unwrap(), value);
+  if (schema instanceof z.ZodArray) return missingMembers(schema.element, (value as unknown[])[0]);
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap((option) => missingMembers(option, value));
   if (!(schema instanceof z.ZodObject)) return [];
   return Object.entries(schema.shape).flatMap(([name, member]) => {
     if (typeof value !== 'object' || value === null || !(name in value)) return [name];
-    return untried(member, value[name as keyof typeof value]).map((path) => `${name}.${path}`);
+    return missingMembers(member, value[name as keyof typeof value]).map((path) => `${name}.${path}`);
   });
 }
 
 test('every field and member is tested here, except the one with its own button', () => {
-  expect(untried(connectedAppSchema, FULL)).toEqual(['disabled']);
-  const { perAppPerMinute: _, ...rateLimit } = FULL.rateLimit;
-  expect(untried(connectedAppSchema, { ...FULL, rateLimit })).toEqual(['rateLimit.perAppPerMinute', 'disabled']);
+  expect(missingMembers(connectedAppSchema, FULL_APP)).toEqual(['disabled']);
+  const { perAppPerMinute: _, ...rateLimit } = FULL_APP.rateLimit;
+  expect(missingMembers(connectedAppSchema, { ...FULL_APP, rateLimit })).toEqual([
+    'rateLimit.perAppPerMinute',
+    'disabled',
+  ]);
 });

@@ -17,33 +17,33 @@ interface LastCheck {
   problem: string | null;
   findings?: unknown[];
 }
-const api = async (path: string) => (await getJson(agent, `${site.url}/admin/api/${path}`)).json;
+const readApi = async (path: string) => (await getJson(agent, `${site.url}/admin/api/${path}`)).json;
 const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
-const lastCheck = async () => (await api('connected-apps/platform')).lastCheck as LastCheck | null;
-const checksInAudit = async () => (await api('audit?event=connected_app.checked')).items as { actor: object }[];
+const readLastCheck = async () => (await readApi('connected-apps/platform')).lastCheck as LastCheck | null;
+const readChecksInAudit = async () => (await readApi('audit?event=connected_app.checked')).items as { actor: object }[];
 
 test('an app is checked by schedule, and again when it is due', async () => {
-  await expect.poll(lastCheck).toMatchObject({ ok: true, problem: null });
-  const first = await lastCheck();
+  await expect.poll(readLastCheck).toMatchObject({ ok: true, problem: null });
+  const first = await readLastCheck();
   expect(first?.findings?.length).toBeGreaterThan(10);
-  await expect.poll(async () => (await lastCheck())?.at).not.toBe(first?.at);
-  const { items } = await api('connected-apps');
+  await expect.poll(async () => (await readLastCheck())?.at).not.toBe(first?.at);
+  const { items } = await readApi('connected-apps');
   expect(items).toMatchObject([{ lastCheck: { ok: true } }]);
   expect(JSON.stringify(items)).not.toContain('findings');
 });
 
 test('a changed result is audited once, and shown on the overview and in the list', async () => {
-  const before = (await checksInAudit()).length;
+  const countBefore = (await readChecksInAudit()).length;
   site.sandbox.faults.set({
     ...{ listener: 'identity-provider', path: '/token', kind: 'response', status: 401 },
     body: { error: 'invalid_client' },
   });
-  await expect.poll(async () => (await lastCheck())?.ok).toBe(false);
-  const failed = await lastCheck();
+  await expect.poll(async () => (await readLastCheck())?.ok).toBe(false);
+  const failed = await readLastCheck();
   expect(failed?.problem).toContain('does not accept the client ID with this secret');
   expect((await open('connected-apps')).body).toContain('does not accept the client ID with this secret');
   expect((await open('connected-apps/platform/check')).body).toContain('1 problem found');
-  const { attention } = await api('overview');
+  const { attention } = await readApi('overview');
   expect(attention).toContainEqual(
     expect.objectContaining({
       ...{ kind: 'app_check_failed', severity: 'bad', path: '/connected-apps/platform/check' },
@@ -51,13 +51,13 @@ test('a changed result is audited once, and shown on the overview and in the lis
     }),
   );
   // The second check with the same result.
-  await expect.poll(async () => (await lastCheck())?.at).not.toBe(failed?.at);
-  await expect.poll(async () => (await checksInAudit()).length).toBe(before + 1);
-  expect((await checksInAudit())[0]).toMatchObject({
+  await expect.poll(async () => (await readLastCheck())?.at).not.toBe(failed?.at);
+  await expect.poll(async () => (await readChecksInAudit()).length).toBe(countBefore + 1);
+  expect((await readChecksInAudit())[0]).toMatchObject({
     ...{ actor: { kind: 'system' }, target: { id: 'platform' }, outcome: 'failed' },
     facts: { problems: ['client_authentication'] },
   });
   site.sandbox.faults.clear();
-  await expect.poll(async () => (await lastCheck())?.ok).toBe(true);
-  await expect.poll(async () => (await checksInAudit())[0]).toMatchObject({ outcome: 'passed' });
+  await expect.poll(async () => (await readLastCheck())?.ok).toBe(true);
+  await expect.poll(async () => (await readChecksInAudit())[0]).toMatchObject({ outcome: 'passed' });
 });

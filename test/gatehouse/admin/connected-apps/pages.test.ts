@@ -22,7 +22,7 @@ const NEW_CALLBACK_URL = 'Add each new callback URL at the provider, too.';
 const SECOND = { id: 'second', name: 'Second', clientId: 'test-second', clientSecret: CLIENT_SECRET };
 
 /** Sends the long form; `fields` may name one field several times. */
-async function send(page: Page, button: string, fields: Record<string, string>, extra: [string, string][] = []) {
+async function submitForm(page: Page, button: string, fields: Record<string, string>, extra: [string, string][] = []) {
   const form = page.forms.find(({ names }) => names.includes('issuer'));
   if (!form) throw new Error(`No form on ${page.url}`);
   const body = new URLSearchParams(form.fields.filter(([name]) => !(name in fields)));
@@ -31,7 +31,7 @@ async function send(page: Page, button: string, fields: Record<string, string>, 
   return agent.request(new URL(form.action, page.url).href, { method: 'POST', body, headers: { origin: site.url } });
 }
 
-async function deleted(id: string, name: string): Promise<void> {
+async function deleteApp(id: string, name: string): Promise<void> {
   const question = await agent.follow(await open(`connected-apps/${id}`), 'Delete app…');
   const refused = await agent.submit(question, { typed: `not ${name}` }, { button: 'Delete app' });
   expect(refused.status).toBe(400);
@@ -40,12 +40,12 @@ async function deleted(id: string, name: string): Promise<void> {
 }
 
 describe('starting from a provider', () => {
-  const start = (preset: string) => open(`register-app?preset=${preset}`);
+  const openPreset = (preset: string) => open(`register-app?preset=${preset}`);
   const fieldsOf = (page: Page) =>
     Object.fromEntries(page.forms.find(({ names }) => names.includes('issuer'))?.fields ?? []);
 
   test('fills the form from the preset, and shows facts with their sources', async () => {
-    const page = await start('zoom');
+    const page = await openPreset('zoom');
     expect(page.url).toBe(`${site.url}/admin/register-app?preset=zoom`);
     expect(fieldsOf(page)).toMatchObject({
       ...{ id: 'zoom', name: 'Zoom', issuer: 'https://zoom.us', refresh: 'rotating' },
@@ -57,35 +57,35 @@ describe('starting from a provider', () => {
 
   test('shows for each preset whether it is simulated and whether users can sign in', async () => {
     const { body } = await open('register-app');
-    const [, forBoth = '', toConnect = ''] = body.split(/<h3>.*<\/h3>/);
+    const [, forSignIn = '', onlyToConnect = ''] = body.split(/<h3>.*<\/h3>/);
     for (const preset of PRESETS) {
       const tile = new RegExp(
         `href="[^"]*preset=${preset.id}"><span>[^<]*(<span class="fine">Simulated</span>)?</span>`,
       );
-      const [shown, isSimulated] = tile.exec(signsIn(preset) ? forBoth : toConnect) ?? [];
+      const [shown, isSimulated] = tile.exec(signsIn(preset) ? forSignIn : onlyToConnect) ?? [];
       expect([preset.id, shown !== undefined, isSimulated !== undefined]).toEqual([
         preset.id,
         true,
         preset.triedWith === 'simulation',
       ]);
     }
-    expect(toConnect).toContain('GitHub App');
-    const { body: chosen } = await start('github-app');
+    expect(onlyToConnect).toContain('GitHub App');
+    const { body: chosen } = await openPreset('github-app');
     expect(chosen).toContain('not sign in with it');
     for (const text of presetLimits(PRESETS.find(({ id }) => id === 'github-app') as Preset))
       expect(chosen).toContain(text);
   });
 
   test('asks for the placeholders of the preset, and fills them in', async () => {
-    const page = await start('auth0');
+    const page = await openPreset('auth0');
     expect(page.body).toContain('placeholder="');
-    const missing = await send(page, 'read_provider', {});
+    const missing = await submitForm(page, 'read_provider', {});
     expect([missing.status, missing.body]).toEqual([400, expect.stringContaining('href="#placeholder-0"')]);
     expect(missing.body).toMatch(/href="#placeholder-0">Enter \w/);
     expect(missing.body).not.toContain('href="#issuer"');
     // The provider cannot be reached, so the form stays and the issuer can be corrected.
     const fields = { placeholder: '127.0.0.1:9' };
-    const filled = await send(missing, 'read_provider', fields, [['placeholder', 'https://api.example.com']]);
+    const filled = await submitForm(missing, 'read_provider', fields, [['placeholder', 'https://api.example.com']]);
     expect([filled.status, fieldsOf(filled)]).toEqual([
       400,
       expect.objectContaining({ issuer: 'https://127.0.0.1:9/', parameters: 'audience=https://api.example.com' }),
@@ -100,19 +100,19 @@ describe('starting from a provider', () => {
     ['github-app', { 'account-field': 'id', 'account-url': 'https://api.github.com/user', refresh: 'rotating' }],
     ['entra-tenants', { signIn: 'claim', signInClaim: 'tid', signInValues: '{tenant}', prompt: 'off' }],
   ])('fills every kind of field: %s', async (preset, fields) => {
-    expect(fieldsOf(await start(preset))).toMatchObject(fields);
+    expect(fieldsOf(await openPreset(preset))).toMatchObject(fields);
   });
 
   test('continues without reading metadata if the preset has the endpoints, and keeps its facts with a fault', async () => {
-    const page = await send(await start('zoom'), 'read_provider', {});
+    const page = await submitForm(await openPreset('zoom'), 'read_provider', {});
     expect([page.status, page.body]).toEqual([200, expect.stringContaining(`${site.url}/oauth/callback/zoom`)]);
     expect(page.body).toContain('Endpoints</dt><dd>authorization, token, revocation');
     expect(page.body).toContain('Callback URL');
     expect(page.body).not.toContain('Post-logout redirect URL');
-    const refused = await send(page, 'save', { clientId: '' });
+    const refused = await submitForm(page, 'save', { clientId: '' });
     expect([refused.status, fieldsOf(refused)]).toEqual([400, expect.objectContaining({ name: 'Zoom' })]);
     expect(refused.body).toContain('<em>Not confirmed.</em>');
-    const back = await send(refused, 'back', { name: 'Our Zoom', clientSecret: CLIENT_SECRET });
+    const back = await submitForm(refused, 'back', { name: 'Our Zoom', clientSecret: CLIENT_SECRET });
     expect(fieldsOf(back)).toMatchObject({ name: 'Our Zoom', 'endpoints-token': 'https://zoom.us/oauth/token' });
     expect(back.body).toContain('Enter it again in the next step');
     expect(back.body).not.toContain(CLIENT_SECRET);
@@ -125,7 +125,10 @@ describe('starting from a provider', () => {
 
 describe('a new administrator', () => {
   test('enters the issuer, and the metadata is read from it', async () => {
-    const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: site.sandbox.issuer });
+    const page = await submitForm(await open('register-app'), 'read_provider', {
+      ...SECOND,
+      issuer: site.sandbox.issuer,
+    });
     expect(page.status).toBe(200);
     expect(page.body).toContain('The provider responded with this metadata:');
     for (const words of ['Post-logout redirect URL', 'Back-channel logout URL', 'JWKS URL'])
@@ -144,13 +147,13 @@ describe('a new administrator', () => {
     ['a private address', 'https://10.0.0.1', 'address is private'],
   ])('sees what is wrong with an issuer: %s', async (_name, given, words) => {
     const issuer = given.startsWith('/') ? site.sandbox.issuer + given : given;
-    const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer });
+    const page = await submitForm(await open('register-app'), 'read_provider', { ...SECOND, issuer });
     expect(page.body).toContain(words);
   });
 
   test('can use the issuer in the metadata', async () => {
     const { issuer } = site.sandbox;
-    const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: `${issuer}/` });
+    const page = await submitForm(await open('register-app'), 'read_provider', { ...SECOND, issuer: `${issuer}/` });
     expect(page.body).toMatch(new RegExp(`<li><a href="#issuer">[^<]*names another issuer: enter ${issuer} if`));
     const used = await agent.submit(page, {}, { button: `Use ${issuer}` });
     expect([used.status, used.body]).toEqual([
@@ -161,7 +164,7 @@ describe('a new administrator', () => {
   });
 
   test('enters the endpoints by hand if the provider has no metadata', async () => {
-    const page = await send(await open('register-app'), 'read_provider', {
+    const page = await submitForm(await open('register-app'), 'read_provider', {
       ...SECOND,
       issuer: `${site.sandbox.issuer}/nothing`,
     });
@@ -174,9 +177,9 @@ describe('a new administrator', () => {
 
   test('sees at once that the id is taken or invalid, or that the name is missing', async () => {
     const issuer = site.sandbox.issuer;
-    const taken = await send(await open('register-app'), 'read_provider', { ...SECOND, id: 'platform', issuer });
+    const taken = await submitForm(await open('register-app'), 'read_provider', { ...SECOND, id: 'platform', issuer });
     expect([taken.status, taken.body]).toEqual([400, expect.stringContaining('Another app has this id')]);
-    const empty = await send(await open('register-app'), 'read_provider', { id: 'A b', name: '', issuer });
+    const empty = await submitForm(await open('register-app'), 'read_provider', { id: 'A b', name: '', issuer });
     expect([...empty.body.matchAll(/<li><a href="#(\w+)">/g)].map(([, field]) => field).toSorted()).toEqual([
       'id',
       'name',
@@ -188,13 +191,13 @@ describe('a new administrator', () => {
     ['x'.repeat(39).concat(' y'), 'x'.repeat(39)],
   ])('can leave the id empty: it is derived from the name %s', async (name, id) => {
     const fields = { ...SECOND, id: '', name, issuer: site.sandbox.issuer };
-    const page = await send(await open('register-app'), 'read_provider', fields);
+    const page = await submitForm(await open('register-app'), 'read_provider', fields);
     expect(page.status).toBe(200);
     expect(page.body).toContain(`value="${site.url}/oauth/callback/${id}"`);
   });
 
   test('R71 sees next to each callback URL the rule that it breaks, and nothing is saved', async () => {
-    const page = await send(await open('register-app'), 'save', { ...SECOND, issuer: site.sandbox.issuer }, [
+    const page = await submitForm(await open('register-app'), 'save', { ...SECOND, issuer: site.sandbox.issuer }, [
       ['callbackUrl', `${site.url}/oauth/callback/second`],
       ['callbackUrl', 'https://*.example.com/cb'],
       ['callbackUrl', 'https://a.example/cb#fragment'],
@@ -215,7 +218,7 @@ describe('a new administrator', () => {
   });
 
   test('registers the app, and sees what to enter at the provider', async () => {
-    const page = await send(await open('register-app'), 'save', {
+    const page = await submitForm(await open('register-app'), 'save', {
       ...SECOND,
       issuer: site.sandbox.issuer,
       signIn: 'everyone',
@@ -245,7 +248,7 @@ describe('a new administrator', () => {
   });
 
   test('sees on the page what is wrong with a changed callback URL', async () => {
-    const page = await send(await open('connected-apps/second'), 'save', {
+    const page = await submitForm(await open('connected-apps/second'), 'save', {
       callbackUrl: 'https://elsewhere.example/cb',
     });
     expect(page.status).toBe(200);
@@ -256,15 +259,15 @@ describe('a new administrator', () => {
     const { page: refused } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     expect(refused.body).toContain('The callback URL of this app is not in its registration');
     expect(site.sandbox.requests.counts()).toEqual(before);
-    await send(await open('connected-apps/second'), 'save', { callbackUrl: `${site.url}/oauth/callback/second` });
-    const same = await send(await open('connected-apps/second'), 'save', {});
+    await submitForm(await open('connected-apps/second'), 'save', { callbackUrl: `${site.url}/oauth/callback/second` });
+    const same = await submitForm(await open('connected-apps/second'), 'save', {});
     expect(same.body).toContain('Saved.');
     expect(same.body).not.toContain(NEW_CALLBACK_URL);
   });
 });
 
 test('an app without the callback URL of this Gatehouse is not called usable, and a button adds it', async () => {
-  const page = await send(await open('register-app'), 'save', {
+  const page = await submitForm(await open('register-app'), 'save', {
     ...SECOND,
     id: 'broken',
     issuer: site.sandbox.issuer,
@@ -281,11 +284,11 @@ test('an app without the callback URL of this Gatehouse is not called usable, an
     usable: true,
     callbackUrls: ['https://other.example.com/cb', `${site.url}/oauth/callback/broken`],
   });
-  await deleted('broken', SECOND.name);
+  await deleteApp('broken', SECOND.name);
 });
 
 test('a misspelled callback URL is reported, and a button corrects it', async () => {
-  const page = await send(await open('register-app'), 'save', {
+  const page = await submitForm(await open('register-app'), 'save', {
     ...SECOND,
     id: 'near',
     issuer: site.sandbox.issuer,
@@ -293,21 +296,26 @@ test('a misspelled callback URL is reported, and a button corrects it', async ()
   });
   const nearly = `${site.url}/oauth/callback/near/`;
   expect(page.status).toBe(200);
-  const saved = await send(await open('connected-apps/near'), 'save', { callbackUrl: nearly });
+  const saved = await submitForm(await open('connected-apps/near'), 'save', { callbackUrl: nearly });
   expect(saved.body).toContain(`${nearly} is not exactly the callback URL of this Gatehouse`);
   const corrected = await agent.submit(saved, {}, { button: 'Add callback URL' });
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/near`);
   expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/near`] });
   expect(corrected.status).toBe(200);
-  await deleted('near', SECOND.name);
+  await deleteApp('near', SECOND.name);
 });
 
 describe('a form that is refused', () => {
   const read = async (fields: Record<string, string>) =>
-    send(await open('register-app'), 'read_provider', { name: 'Board', issuer: site.sandbox.issuer, ...fields });
+    submitForm(await open('register-app'), 'read_provider', { name: 'Board', issuer: site.sandbox.issuer, ...fields });
 
   test('names its faults in the title and in a list, and focuses the first', async () => {
-    const { body } = await send(await open('register-app'), 'save', { id: '', name: '', issuer: '', clientId: '' });
+    const { body } = await submitForm(await open('register-app'), 'save', {
+      id: '',
+      name: '',
+      issuer: '',
+      clientId: '',
+    });
     expect(body).toMatch(/<title>Error: Register an app/);
     expect([...body.matchAll(/<li><a href="#(\w+)">([^<]+)</g)].map(([, field, words]) => [field, words])).toEqual([
       ['id', expect.stringContaining('An id is')],
@@ -322,7 +330,7 @@ describe('a form that is refused', () => {
   test('keeps the entered values and the metadata, and asks for the secret again', async () => {
     const before = await read({ id: 'board' });
     const typed = { clientSecret: CLIENT_SECRET, clientId: '', moreScopes: 'one two', apiBaseUrl: 'nowhere' };
-    const page = await send(before, 'save', typed, [['scope', 'platform_read_only']]);
+    const page = await submitForm(before, 'save', typed, [['scope', 'platform_read_only']]);
     expect(page.body).toMatch(/value="platform_read_only" checked/);
     expect(page.body).toContain('The provider responded with this metadata:');
     expect(page.body).toContain('Enter it again: secrets are not sent back.');
@@ -335,25 +343,25 @@ describe('a form that is refused', () => {
     const wrong = await read({ id: 'Team Board' });
     expect([wrong.status, wrong.body]).toEqual([400, expect.stringContaining('id="id-fault"')]);
     expect(wrong.body).not.toContain('/oauth/callback/Team Board"');
-    const right = await send(wrong, 'read_provider', { id: 'board' });
+    const right = await submitForm(wrong, 'read_provider', { id: 'board' });
     expect(right.body).toContain(`value="${site.url}/oauth/callback/board"`);
     const { clientId, clientSecret } = SECOND;
-    expect((await send(right, 'save', { id: 'team', clientId, clientSecret })).status).toBe(200);
+    expect((await submitForm(right, 'save', { id: 'team', clientId, clientSecret })).status).toBe(200);
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/team`);
     expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/team`] });
-    await deleted('team', 'Board');
+    await deleteApp('team', 'Board');
   });
 
   test('R106 counts once if it is sent several times', async () => {
     const page = await read({ id: 'twice' });
     const { clientId, clientSecret } = SECOND;
-    const both = await Promise.all([1, 2].map(() => send(page, 'save', { clientId, clientSecret })));
+    const both = await Promise.all([1, 2].map(() => submitForm(page, 'save', { clientId, clientSecret })));
     expect(both.map(({ status, url }) => [status, new URL(url).pathname])).toEqual(
       both.map(() => [200, '/admin/connected-apps/twice/check']),
     );
     const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.created&whom=twice`);
     expect(json.items).toHaveLength(1);
-    await deleted('twice', 'Board');
+    await deleteApp('twice', 'Board');
   });
 });
 
@@ -365,43 +373,50 @@ describe('a registered app', () => {
   });
 
   test('R115 is saved with added scopes only after showing how many connections lack them', async () => {
-    const asked = await send(await open('connected-apps/second'), 'save', { moreScopes: 'files', name: 'Grown' });
-    expect(asked.status).toBe(400);
-    expect(asked.body).toContain(
+    const warned = await submitForm(await open('connected-apps/second'), 'save', {
+      moreScopes: 'files',
+      name: 'Grown',
+    });
+    expect(warned.status).toBe(400);
+    expect(warned.body).toContain(
       'One connection lacks files. It keeps working without it until its user allows it. Save again',
     );
     expect((await open('connected-apps/second')).body).toContain('<bdi>Second</bdi>');
-    // Another scope has another number.
-    const another = await send(asked, 'save', { moreScopes: 'files mail' });
-    expect(another.body).toContain(
+
+    // After a further change of the scopes, the form warns again.
+    const warnedAgain = await submitForm(warned, 'save', { moreScopes: 'files mail' });
+    expect(warnedAgain.body).toContain(
       'One connection lacks some of files, mail. It keeps working without them until its user allows them.',
     );
-    expect((await send(another, 'save', {})).body).toContain('Saved.');
+    expect((await submitForm(warnedAgain, 'save', {})).body).toContain('Saved.');
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second?scopes=openid+files+video`);
     expect(json.lacking).toEqual({ scopes: ['video'], connections: 1, exact: true });
-    const again = await send(await open('connected-apps/second'), 'save', { name: 'Second', moreScopes: '' });
-    expect([again.status, again.body]).toEqual([200, expect.stringContaining('Saved.')]);
+    const withoutScopes = await submitForm(await open('connected-apps/second'), 'save', {
+      name: 'Second',
+      moreScopes: '',
+    });
+    expect([withoutScopes.status, withoutScopes.body]).toEqual([200, expect.stringContaining('Saved.')]);
   });
 
   test('two administrators cannot silently overwrite each other', async () => {
     const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
-    expect((await send(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
-    const late = await send(mine, 'save', { name: 'Mine' });
+    expect((await submitForm(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
+    const late = await submitForm(mine, 'save', { name: 'Mine' });
     expect(late.status).toBe(409);
     expect(late.body).toContain('Someone else changed this while you were editing.');
     expect(late.body).toContain('value="Mine"');
     expect((await open('connected-apps/second')).body).toContain('<bdi>Theirs</bdi>');
-    expect((await send(late, 'save', { name: 'Second' })).body).toContain('Saved.');
+    expect((await submitForm(late, 'save', { name: 'Second' })).body).toContain('Saved.');
   });
 
-  test('nor after a fault in the later form', async () => {
+  test('two administrators cannot silently overwrite each other after a fault in the later form', async () => {
     const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
-    expect((await send(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
-    const faulty = await send(mine, 'save', { name: '' });
+    expect((await submitForm(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
+    const faulty = await submitForm(mine, 'save', { name: '' });
     expect(faulty.status).toBe(400);
-    const late = await send(faulty, 'save', { name: 'Second' });
+    const late = await submitForm(faulty, 'save', { name: 'Second' });
     expect(late.status).toBe(409);
-    expect((await send(late, 'save', { name: 'Second' })).body).toContain('Saved.');
+    expect((await submitForm(late, 'save', { name: 'Second' })).body).toContain('Saved.');
   });
 
   test('is disabled and enabled, and cannot be deleted while users are connected', async () => {
@@ -420,21 +435,21 @@ describe('a registered app', () => {
 
   test('reminds of a client secret that is older than 180 days', async () => {
     const key = keys.connectedApp('second');
-    await onStorage(async (store, sealer) => {
+    await withStorage(async (store, sealer) => {
       const stored = await store.get(key);
-      const kept = JSON.parse(await sealer.open(stored?.value ?? '', key));
-      kept.secretSetAt = Date.now() - 190 * 86_400_000;
-      await store.write([{ put: key, value: await sealer.seal(JSON.stringify(kept), key) }]);
+      const app = JSON.parse(await sealer.open(stored?.value ?? '', key));
+      app.secretSetAt = Date.now() - 190 * 86_400_000;
+      await store.write([{ put: key, value: await sealer.seal(JSON.stringify(app), key) }]);
     });
     expect((await open('connected-apps/second')).body).toContain('The client secret was set 190 days ago.');
     expect((await open('connected-apps')).body).toContain('Old secret');
-    const replaced = await send(await open('connected-apps/second'), 'save', { clientSecret: CLIENT_SECRET });
+    const replaced = await submitForm(await open('connected-apps/second'), 'save', { clientSecret: CLIENT_SECRET });
     expect(replaced.body).not.toContain('190 days ago');
   });
 
   test('R49 an app that no key decrypts does not affect others, and can be deleted', async () => {
     const key = keys.connectedApp('broken');
-    await onStorage((store) =>
+    await withStorage((store) =>
       store.write([
         { put: key, value: 'x' },
         { index: keys.connectedApps, add: 'broken', score: 1 },
@@ -459,14 +474,14 @@ describe('R88 hostile text', () => {
     template: '<%= it.page.csrfToken %>',
   };
 
-  // While users are connected, the client ID stays.
+  // The client ID can only be changed while no user is connected.
   beforeAll(async () => {
     const { agent: user } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
     await disconnect(site, user, 'second');
   });
 
   test.each(Object.entries(HOSTILE))('in names, client ids and claims breaks nothing: %s', async (_kind, text) => {
-    const saved = await send(await open('connected-apps/second'), 'save', {
+    const saved = await submitForm(await open('connected-apps/second'), 'save', {
       name: text,
       clientId: text,
       clientSecret: CLIENT_SECRET,
@@ -475,8 +490,8 @@ describe('R88 hostile text', () => {
       signInValues: text,
     });
     expect(saved.status).toBe(200);
-    for (const path of ['connected-apps/second', 'connected-apps', 'audit']) expectWhole(await open(path), text);
-    const shown = await send(await open('connected-apps/second'), 'save', {
+    for (const path of ['connected-apps/second', 'connected-apps', 'audit']) expectIntact(await open(path), text);
+    const shown = await submitForm(await open('connected-apps/second'), 'save', {
       issuer: text,
       apiBaseUrl: text,
       returnUrls: text,
@@ -485,12 +500,16 @@ describe('R88 hostile text', () => {
       moreScopes: text,
     });
     expect(shown.status).toBe(400);
-    expectWhole(shown, text);
+    expectIntact(shown, text);
   });
 
   test('10,000 characters in each field are refused, and the form stays usable', async () => {
     const text = 'W'.repeat(7_000);
-    const page = await send(await open('connected-apps/second'), 'save', { name: text, clientId: text, issuer: text });
+    const page = await submitForm(await open('connected-apps/second'), 'save', {
+      name: text,
+      clientId: text,
+      issuer: text,
+    });
     expect([page.status, page.body.includes('Nothing was saved.')]).toEqual([400, true]);
     const search = await open(`connected-apps?q=${encodeURIComponent('<script>"')}`);
     expect([search.status, search.body.includes('value="&lt;script&gt;&quot;"')]).toEqual([200, true]);
@@ -498,7 +517,7 @@ describe('R88 hostile text', () => {
     expect([long.status, long.body.includes('x'.repeat(201))]).toEqual([200, false]);
   });
 
-  function expectWhole({ body }: Page, text: string): void {
+  function expectIntact({ body }: Page, text: string): void {
     expect(body).toMatch(/<\/html>\s*$/);
     expect(body).not.toMatch(/<script(?![^>]*src="\/assets\/[a-p]{16}\/[a-z-]+\.js")/);
     expect(body).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
@@ -514,7 +533,7 @@ test('only administrators see the link to the page', async () => {
   expect((await getJson(other.agent, `${site.url}/session`)).json).toMatchObject({ user: { admin: false } });
 });
 
-async function onStorage(
+async function withStorage(
   work: (
     store: Awaited<ReturnType<typeof createSqliteStore>>,
     sealer: ReturnType<typeof createSealer>,

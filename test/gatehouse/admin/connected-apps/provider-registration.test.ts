@@ -20,10 +20,10 @@ beforeAll(async () => {
 afterAll(() => site.close());
 afterEach(() => site.sandbox.faults.clear());
 
-const registrations = () => site.sandbox.requests.count('POST /register');
+const countRegistrations = () => site.sandbox.requests.count('POST /register');
 
 /** Submits the form with changed fields. */
-async function send(page: Page, button: string, fields: Record<string, string>): Promise<Page> {
+async function submitForm(page: Page, button: string, fields: Record<string, string>): Promise<Page> {
   const form = page.forms.find(({ names }) => names.includes('issuer'));
   if (!form) throw new Error(`No form on ${page.url}`);
   const body = new URLSearchParams([...form.fields.filter(([name]) => !(name in fields)), ...Object.entries(fields)]);
@@ -32,10 +32,10 @@ async function send(page: Page, button: string, fields: Record<string, string>):
 }
 
 /** Opens the form with the metadata of the provider. */
-async function read(id: string): Promise<Page> {
+async function openForm(id: string): Promise<Page> {
   const empty = await agent.get(`${site.url}/admin/register-app`);
   expect(empty.body).not.toContain('Register at the provider');
-  const page = await send(empty, 'read_provider', { id, name: 'Made by itself', issuer: site.sandbox.issuer });
+  const page = await submitForm(empty, 'read_provider', { id, name: 'Made by itself', issuer: site.sandbox.issuer });
   expect(page.body).toContain('Register at the provider');
   return page;
 }
@@ -43,32 +43,37 @@ const CHOSEN = { signIn: 'everyone', moreScopes: 'platform_read_only', initialAc
 
 describe('an app that registers itself', () => {
   test.each(['client_secret_basic', 'private_key_jwt'])(
-    'by %s works at once, and is told of sign-outs',
+    'by %s works at once, and receives sign-outs of the provider',
     async (method) => {
       const id = `made-${method.replaceAll('_', '-')}`;
       const apiBaseUrl = site.sandbox.platformUrl;
       const tokenEndpointAuthMethod = method;
-      const page = await send(await read(id), 'register_there', { ...CHOSEN, apiBaseUrl, tokenEndpointAuthMethod });
+      const page = await submitForm(await openForm(id), 'register_there', {
+        ...CHOSEN,
+        apiBaseUrl,
+        tokenEndpointAuthMethod,
+      });
       expect([page.status, new URL(page.url).pathname]).toEqual([200, `/admin/connected-apps/${id}/check`]);
       expect(page.body).toContain('registered at the provider and here. This is its first check.');
       const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/${id}`);
       expect(json).toMatchObject({ tokenEndpointAuthMethod, hasClientSecret: method === 'client_secret_basic' });
 
       const path = `/sign-in?app=${id}`;
-      const person = await signIn(site, 'user@example.test', { path });
-      expect(person.page.url).toBe(`${site.url}/`);
-      expect((await getJson(person.agent, `${site.url}/threads/current?app=${id}`)).status).toBe(200);
-      // Signed out at the provider, by the back channel signed out here as well.
-      const asked = await person.agent.get(`${site.sandbox.issuer}/sign-out`);
-      await person.agent.submit(asked, {}, { button: 'Sign out' });
-      const signedIn = async () => (await getJson(person.agent, `${site.url}/session`)).json.signedIn;
-      await expect.poll(signedIn).toBe(false);
+      const user = await signIn(site, 'user@example.test', { path });
+      expect(user.page.url).toBe(`${site.url}/`);
+      expect((await getJson(user.agent, `${site.url}/threads/current?app=${id}`)).status).toBe(200);
+
+      // Signing out at the provider also ends the session here, by back-channel logout.
+      const signOutPage = await user.agent.get(`${site.sandbox.issuer}/sign-out`);
+      await user.agent.submit(signOutPage, {}, { button: 'Sign out' });
+      const isSignedIn = async () => (await getJson(user.agent, `${site.url}/session`)).json.signedIn;
+      await expect.poll(isSignedIn).toBe(false);
     },
   );
 
-  test('by the API: with the token, once, and never without it', async () => {
+  test('by the API requires the initial access token, which no response or entry repeats', async () => {
     const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
-    const wanted = {
+    const newApp = {
       ...{ id: 'by-api', name: 'By API', issuer: site.sandbox.issuer, scopes: ['openid'] },
       callbackUrls: [`${site.url}/oauth/callback/by-api`],
     };
@@ -78,59 +83,73 @@ describe('an app that registers itself', () => {
         headers: { accept: 'application/json', 'content-type': 'application/json', 'x-csrf-token': String(csrfToken) },
         body: JSON.stringify(body),
       });
-    const refused = await register(wanted);
-    expect([refused.status, JSON.parse(refused.body).errors[0].pointer]).toEqual([400, '#/initialAccessToken']);
-    const closed = await register({ ...wanted, issuer: `https://127.0.0.1:${await freePort()}` });
+    const withoutToken = await register(newApp);
+    expect([withoutToken.status, JSON.parse(withoutToken.body).errors[0].pointer]).toEqual([
+      ...[400, '#/initialAccessToken'],
+    ]);
+
+    const closedPort = await register({ ...newApp, issuer: `https://127.0.0.1:${await freePort()}` });
     site.sandbox.faults.set({
       ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
       change: ({ registration_endpoint: _, ...metadata }) => metadata,
     });
-    const notOffered = await register(wanted);
+    const notOffered = await register(newApp);
     site.sandbox.faults.clear();
     for (const [answer, detail] of [
-      [closed, expect.stringContaining('refused the connection')],
+      [closedPort, expect.stringContaining('refused the connection')],
       [notOffered, expect.stringMatching(/Register .* by hand/)],
     ] as const) {
       const { errors } = JSON.parse(answer.body);
       expect([answer.status, errors]).toEqual([400, [{ pointer: '#/issuer', rule: 'registration', detail }]]);
     }
-    const made = await register({ ...wanted, initialAccessToken: TOKEN });
-    expect([made.status, made.headers.get('location')]).toEqual([201, `${site.url}/admin/api/connected-apps/by-api`]);
-    expect(made.body).not.toContain(TOKEN);
-    expect(JSON.parse(made.body)).toMatchObject({ clientId: expect.stringMatching(/./), clientSecretExpiresAt: null });
+
+    const registered = await register({ ...newApp, initialAccessToken: TOKEN });
+    expect([registered.status, registered.headers.get('location')]).toEqual([
+      ...[201, `${site.url}/admin/api/connected-apps/by-api`],
+    ]);
+    expect(registered.body).not.toContain(TOKEN);
+    expect(JSON.parse(registered.body)).toMatchObject({
+      ...{ clientId: expect.stringMatching(/./), clientSecretExpiresAt: null },
+    });
+
     const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.registered&whom=by-api`);
     const target = { kind: 'connected_app', id: 'by-api', name: 'By API' };
-    const asked = { target, facts: { issuer: site.sandbox.issuer } };
-    // The refused registration also has an entry.
-    expect(json.items).toMatchObject([asked, { ...asked, outcome: 'not_done: invalid_request' }, asked]);
+    const started = { target, facts: { issuer: site.sandbox.issuer } };
+    // Newest first: the registration; then the refusal and the start of the one without a token.
+    expect(json.items).toMatchObject([started, { ...started, outcome: 'not_done: invalid_request' }, started]);
     expect(JSON.stringify(json)).not.toContain(TOKEN);
-    const shown = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&whom=by-api`);
+    const auditPage = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&whom=by-api`);
     // The entry before the call does not claim success.
-    expect(shown.body).toContain('title="Registration at the provider started, not done: the request is not valid"');
+    expect(auditPage.body).toContain(
+      'title="Registration at the provider started, not done: the request is not valid"',
+    );
   });
 
   test('with a client secret that expires: shown, listed for attention, and replaced', async () => {
-    const register = async (id: string, endsIn: number) => {
+    const register = async (id: string, secondsToExpiry: number) => {
       site.sandbox.faults.set({
         ...{ listener: 'identity-provider', path: '/register', kind: 'response', status: 201 },
-        body: { client_id: id, client_secret: 's', client_secret_expires_at: Math.floor(Date.now() / 1000) + endsIn },
+        body: {
+          client_id: id,
+          client_secret: 's',
+          client_secret_expires_at: Math.floor(Date.now() / 1000) + secondsToExpiry,
+        },
       });
-      await send(await read(id), 'register_there', CHOSEN);
+      await submitForm(await openForm(id), 'register_there', CHOSEN);
       return (await agent.get(`${site.url}/admin/connected-apps/${id}`)).body;
     };
-    const days = 86_400;
-    const soon = await register('ends-soon', 10 * days);
-    expect(soon).toContain('The client secret expires on');
-    expect(await register('ends-late', 100 * days)).not.toContain('The client secret expires');
+    const DAY_SECONDS = 86_400;
+    expect(await register('ends-soon', 10 * DAY_SECONDS)).toContain('The client secret expires on');
+    expect(await register('ends-late', 100 * DAY_SECONDS)).not.toContain('The client secret expires');
     expect(await register('ended', -1)).toContain('The client secret expired');
     const list = (await agent.get(`${site.url}/admin/connected-apps`)).body;
     expect([list.includes('Secret expires soon'), list.includes('Secret expired')]).toEqual([true, true]);
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/ends-late`);
-    expect(Date.parse(String(json.clientSecretExpiresAt)) - Date.now()).toBeGreaterThan(99 * days * 1000);
-    const open = () => agent.get(`${site.url}/admin/connected-apps/ends-soon`);
-    const renamed = await send(await open(), 'save', { name: 'Renamed' });
+    expect(Date.parse(String(json.clientSecretExpiresAt)) - Date.now()).toBeGreaterThan(99 * DAY_SECONDS * 1000);
+    const openApp = () => agent.get(`${site.url}/admin/connected-apps/ends-soon`);
+    const renamed = await submitForm(await openApp(), 'save', { name: 'Renamed' });
     expect(renamed.body).toContain('The client secret expires on');
-    const replaced = await send(await open(), 'save', { clientSecret: 'another' });
+    const replaced = await submitForm(await openApp(), 'save', { clientSecret: 'another' });
     expect(replaced.body).not.toContain('The client secret expires');
   });
 });
@@ -144,27 +163,30 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
   };
 
   test('without the token that the provider requires', async () => {
-    const page = await send(await read('unnamed'), 'register_there', { ...CHOSEN, initialAccessToken: '' });
+    const page = await submitForm(await openForm('unnamed'), 'register_there', { ...CHOSEN, initialAccessToken: '' });
     await expectFault('unnamed', page, 'requires an initial access token');
     expect(page.body).toContain('Register at the provider');
   });
 
   test('with a token that is not valid in a header', async () => {
-    const page = await send(await read('blank'), 'register_there', { ...CHOSEN, initialAccessToken: 'to\u2019ken' });
+    const page = await submitForm(await openForm('blank'), 'register_there', {
+      ...CHOSEN,
+      initialAccessToken: 'to\u2019ken',
+    });
     await expectFault('blank', page, 'Enter the token as the provider showed it, without spaces.');
   });
 
   test('R71 an app that cannot be stored here is not registered at the provider', async () => {
-    const before = registrations();
+    const countBefore = countRegistrations();
     const callbackUrl = 'https://*.example.com/cb';
     await expectFault(
       'wild',
-      await send(await read('wild'), 'register_there', { ...CHOSEN, callbackUrl }),
+      await submitForm(await openForm('wild'), 'register_there', { ...CHOSEN, callbackUrl }),
       'Write out every',
     );
-    const taken = await send(await read('wild'), 'register_there', { ...CHOSEN, id: 'platform' });
+    const taken = await submitForm(await openForm('wild'), 'register_there', { ...CHOSEN, id: 'platform' });
     expect(taken.body).toContain('Another app has this id');
-    expect(registrations()).toBe(before);
+    expect(countRegistrations()).toBe(countBefore);
   });
 
   test.each([
@@ -183,7 +205,7 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
       ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
       change: (metadata) => ({ ...metadata, registration_endpoint }),
     });
-    await expectFault('inside', await send(await read('inside'), 'register_there', CHOSEN), words);
+    await expectFault('inside', await submitForm(await openForm('inside'), 'register_there', CHOSEN), words);
   });
 
   test('a provider that cannot be called: with the cause and what to do', async () => {
@@ -193,9 +215,9 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
       ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
       change: (metadata) => ({ ...metadata, registration_endpoint: `http://127.0.0.1:${port}/register` }),
     });
-    const page = await read('refusing');
-    await expectFault('refusing', await send(page, 'register_there', CHOSEN), cause);
-    const unread = await send(page, 'read_provider', { issuer: `http://127.0.0.1:${port}` });
+    const page = await openForm('refusing');
+    await expectFault('refusing', await submitForm(page, 'register_there', CHOSEN), cause);
+    const unread = await submitForm(page, 'read_provider', { issuer: `http://127.0.0.1:${port}` });
     expect(unread.body).toContain(cause);
   });
 
@@ -204,9 +226,9 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
     ['no secret', 201, { client_id: 'x' }, 'issued no client secret'],
     ['noise', 201, [], 'not a client registration'],
   ])('%s', async (_name, status, body, words) => {
-    const page = await read('refused');
+    const page = await openForm('refused');
     site.sandbox.faults.set({ listener: 'identity-provider', path: '/register', kind: 'response', status, body });
-    await expectFault('refused', await send(page, 'register_there', CHOSEN), words);
+    await expectFault('refused', await submitForm(page, 'register_there', CHOSEN), words);
   });
 });
 
@@ -220,17 +242,17 @@ describe('RFC 7592 a registration that cannot be stored here', () => {
 
   /** Another administrator takes the id while the provider responds. */
   async function registerTooLate(id: string): Promise<Page> {
-    const page = await read(id);
+    const page = await openForm(id);
     const gate = Promise.withResolvers<void>();
     site.sandbox.faults.set({ ...REGISTER, kind: 'hold', until: gate.promise, times: 1 });
-    const before = registrations();
-    const sent = send(page, 'register_there', { ...CHOSEN, name: `Late ${id}` });
-    await expect.poll(registrations).toBe(before + 1);
+    const countBefore = countRegistrations();
+    const sent = submitForm(page, 'register_there', { ...CHOSEN, name: `Late ${id}` });
+    await expect.poll(countRegistrations).toBe(countBefore + 1);
     const empty = await agent.get(`${site.url}/admin/register-app`);
     const faster = { id, name: 'Faster', issuer: site.sandbox.issuer, clientId: 'faster', clientSecret: 'faster' };
-    expect((await send(empty, 'save', { ...faster, callbackUrl: `${site.url}/oauth/callback/${id}` })).status).toBe(
-      200,
-    );
+    expect(
+      (await submitForm(empty, 'save', { ...faster, callbackUrl: `${site.url}/oauth/callback/${id}` })).status,
+    ).toBe(200);
     gate.resolve();
     return sent;
   }
@@ -261,7 +283,7 @@ describe('RFC 7592 a registration that cannot be stored here', () => {
 
   test('is deleted if it cannot be used, such as without a required secret', async () => {
     site.sandbox.faults.set({ ...REGISTER, kind: 'rewrite', change: ({ client_secret: _, ...rest }) => rest });
-    const page = await send(await read('bare'), 'register_there', { ...CHOSEN, name: 'Bare one' });
+    const page = await submitForm(await openForm('bare'), 'register_there', { ...CHOSEN, name: 'Bare one' });
     expect(page.body).toContain('issued no client secret');
     expect(await clientsThere()).not.toContain('Bare one');
   });
@@ -280,7 +302,7 @@ describe('RFC 7592 a registration that cannot be stored here', () => {
       ...{ ...REGISTER, kind: 'rewrite' },
       change: ({ client_secret: _, ...rest }) => ({ ...rest, ...elsewhere }),
     });
-    const page = await send(await read('lured'), 'register_there', { ...CHOSEN, name: 'Lured one' });
+    const page = await submitForm(await openForm('lured'), 'register_there', { ...CHOSEN, name: 'Lured one' });
     other.close();
     expect(page.body).toContain('issued no client secret');
     expect(called).toEqual([]);
@@ -291,14 +313,14 @@ test('R44 R88 the token is in no log, and the form keeps protections and limits'
   expect(site.logs().join('')).not.toContain(TOKEN);
   const page = await agent.get(`${site.url}/admin/connected-apps/by-api`);
   const limits = { 'rateLimit-perUserPerMinute': '50', 'rateLimit-perAppPerMinute': '600' };
-  const saved = await send(page, 'save', { par: 'required', dpop: 'off', ...limits });
+  const saved = await submitForm(page, 'save', { par: 'required', dpop: 'off', ...limits });
   expect(saved.body).toContain('Saved.');
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/by-api`);
   const rateLimit = { perUserPerMinute: 50, perAppPerMinute: 600 };
   expect(json).toMatchObject({ par: 'required', dpop: 'off', rateLimit });
-  const faulty = await send(saved, 'save', { 'rateLimit-perUserPerMinute': 'many' });
+  const faulty = await submitForm(saved, 'save', { 'rateLimit-perUserPerMinute': 'many' });
   expect([faulty.status, faulty.body.includes('rateLimit-perUserPerMinute-fault')]).toEqual([400, true]);
-  const none = await send(saved, 'save', { 'rateLimit-perUserPerMinute': '', 'rateLimit-perAppPerMinute': '' });
+  const none = await submitForm(saved, 'save', { 'rateLimit-perUserPerMinute': '', 'rateLimit-perAppPerMinute': '' });
   expect(none.body).toContain('Saved.');
   expect((await getJson(agent, `${site.url}/admin/api/connected-apps/by-api`)).json.rateLimit).toBeUndefined();
 });

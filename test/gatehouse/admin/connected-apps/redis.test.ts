@@ -8,27 +8,27 @@ import { createAdminToken } from '../../../support/terminal.ts';
 import { until } from '../../../support/until.ts';
 
 let redis: RedisServer;
-let one: TestGatehouse;
-let other: TestGatehouse;
+let firstSite: TestGatehouse;
+let secondSite: TestGatehouse;
 beforeAll(async () => {
   if (missingRedis) return;
   redis = await startRedis();
-  one = await startWithoutSandbox({ apps: [], env: { REDIS_URL: redis.url } });
-  const { ENCRYPTION_KEYS = '', SESSION_SECRETS = '' } = one.env;
-  other = await startWithoutSandbox({ apps: [], env: { REDIS_URL: redis.url, ENCRYPTION_KEYS, SESSION_SECRETS } });
+  firstSite = await startWithoutSandbox({ apps: [], env: { REDIS_URL: redis.url } });
+  const { ENCRYPTION_KEYS = '', SESSION_SECRETS = '' } = firstSite.env;
+  secondSite = await startWithoutSandbox({ apps: [], env: { REDIS_URL: redis.url, ENCRYPTION_KEYS, SESSION_SECRETS } });
 });
 afterAll(async () => {
-  await one?.close();
-  await other?.close();
+  await firstSite?.close();
+  await secondSite?.close();
   await redis?.dispose();
 });
 
 test('R81 an app and a token are created and deleted in both processes', async (context) => {
   skipWithout(context, missingRedis);
-  const token = await createAdminToken(one);
+  const token = await createAdminToken(firstSite);
   const headers = { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${token}` };
-  const apps = (site: TestGatehouse, path = '', more: { method?: string; body?: string } = {}) =>
-    sendRequest(`${site.url}/admin/api/connected-apps${path}`, { headers, ...more });
+  const callApps = (site: TestGatehouse, path = '', options: { method?: string; body?: string } = {}) =>
+    sendRequest(`${site.url}/admin/api/connected-apps${path}`, { headers, ...options });
   const body = JSON.stringify({
     id: 'everywhere',
     name: 'Everywhere',
@@ -36,24 +36,25 @@ test('R81 an app and a token are created and deleted in both processes', async (
     clientId: 'c',
     tokenEndpointAuthMethod: 'none',
     scopes: ['openid'],
-    callbackUrls: [`${other.url}/oauth/callback/everywhere`],
+    callbackUrls: [`${secondSite.url}/oauth/callback/everywhere`],
     signIn: { allow: 'everyone' },
     disabled: true,
   });
-  expect((await apps(one, '', { method: 'POST', body })).status).toBe(201);
-  expect(await until(async () => (await apps(other, '/everywhere')).status === 200)).toBeLessThan(1_000);
-  const disabled = JSON.parse((await apps(other, '/everywhere')).body);
+  expect((await callApps(firstSite, '', { method: 'POST', body })).status).toBe(201);
+  expect(await until(async () => (await callApps(secondSite, '/everywhere')).status === 200)).toBeLessThan(1_000);
+  const disabled = JSON.parse((await callApps(secondSite, '/everywhere')).body);
   expect(disabled).toMatchObject({ disabled: true, usable: false });
-  const start = async () => (await sendRequest(`${other.url}/sign-in?app=everywhere`, { headers: ACCEPT_JSON })).status;
-  expect(await start()).toBe(404);
+  const signInStatus = async () =>
+    (await sendRequest(`${secondSite.url}/sign-in?app=everywhere`, { headers: ACCEPT_JSON })).status;
+  expect(await signInStatus()).toBe(404);
   const enabled = JSON.stringify({ ...JSON.parse(body), disabled: false, version: disabled.version });
-  expect((await apps(one, '/everywhere', { method: 'PUT', body: enabled })).status).toBe(200);
-  expect(await until(async () => (await start()) !== 404)).toBeLessThan(1_000);
+  expect((await callApps(firstSite, '/everywhere', { method: 'PUT', body: enabled })).status).toBe(200);
+  expect(await until(async () => (await signInStatus()) !== 404)).toBeLessThan(1_000);
 
-  expect((await apps(other, '/everywhere', { method: 'DELETE' })).status).toBe(204);
-  const [{ id }] = JSON.parse((await sendRequest(`${one.url}/admin/api/admin-tokens`, { headers })).body).items;
-  expect((await sendRequest(`${one.url}/admin/api/admin-tokens/${id}`, { method: 'DELETE', headers })).status).toBe(
-    204,
-  );
-  expect((await apps(other)).status).toBe(401);
+  expect((await callApps(secondSite, '/everywhere', { method: 'DELETE' })).status).toBe(204);
+  const [{ id }] = JSON.parse((await sendRequest(`${firstSite.url}/admin/api/admin-tokens`, { headers })).body).items;
+  expect(
+    (await sendRequest(`${firstSite.url}/admin/api/admin-tokens/${id}`, { method: 'DELETE', headers })).status,
+  ).toBe(204);
+  expect((await callApps(secondSite)).status).toBe(401);
 });

@@ -19,44 +19,44 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
-const session = async () => {
+const readSession = async () => {
   const { connections: _, ...rest } = (await getJson(agent, `${site.url}/session`)).json;
   return rest;
 };
-const connections = async () =>
+const readConnectedApps = async () =>
   ((await getJson(agent, `${site.url}/connections`)).json.connections as { app: string }[]).map(({ app }) => app);
 
 /** Starts a trial on the page of the check, and completes the pages of the provider. */
-async function tryApp(id: string, answer = 'Allow'): Promise<Page> {
+async function tryApp(id: string, consentButton: 'Allow' | 'Deny' = 'Allow'): Promise<Page> {
   let page = await agent.submit(await open(`connected-apps/${id}/check`), {}, { button: 'Try a sign-in' });
-  while (page.forms.some(({ buttons }) => buttons.some(({ text }) => text === answer)))
-    page = await agent.submit(page, {}, { button: answer });
+  while (page.forms.some(({ buttons }) => buttons.some(({ text }) => text === consentButton)))
+    page = await agent.submit(page, {}, { button: consentButton });
   return page;
 }
 
 test('a successful trial ends at its record, keeps the session, and connects the app', async () => {
-  const before = await session();
+  const sessionBefore = await readSession();
   const page = await tryApp('second');
   expect([page.status, new URL(page.url).pathname]).toEqual([200, expect.stringMatching(/^\/admin\/sign-ins\/\w+$/)]);
   for (const words of ['The trial worked', 'User may sign in<span class="visually-hidden">: passed'])
     expect(page.body).toContain(words);
-  expect(await session()).toEqual(before);
-  expect(await connections()).toContain('second');
+  expect(await readSession()).toEqual(sessionBefore);
+  expect(await readConnectedApps()).toContain('second');
   const id = new URL(page.url).pathname.split('/').at(-1);
   const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins/${id}`);
   expect(json).toMatchObject({ trial: true, purpose: 'connect', outcome: 'connected' });
-  const back = await agent.get(`${site.url}/admin/connected-apps/second/check`);
-  const again = await agent.submit(back, {}, { button: 'Check now' });
-  expect(again.body).toContain('The last sign-in returned a refresh token.');
+  const checkPage = await agent.get(`${site.url}/admin/connected-apps/second/check`);
+  const checked = await agent.submit(checkPage, {}, { button: 'Check now' });
+  expect(checked.body).toContain('The last sign-in returned a refresh token.');
 });
 
 test('a trial that is refused at the provider ends at its record, with the cause', async () => {
-  // A sign-in with consent, so that there is one to deny.
+  // Without a connection, the provider asks for consent again, which can be denied.
   await agent.submit(await agent.get(`${site.url}/connections/second`), {}, { button: 'Disconnect' });
   const page = await tryApp('second', 'Deny');
   expect(new URL(page.url).pathname).toMatch(/^\/admin\/sign-ins\//);
   expect(page.body).toContain('The trial failed');
-  expect(await connections()).not.toContain('second');
+  expect(await readConnectedApps()).not.toContain('second');
 });
 
 const save = async (fields: Record<string, string>) =>
@@ -69,7 +69,7 @@ test('a trial of a user who may not sign in is refused at that step, and connect
   const page = await tryApp('second');
   expect(page.body).toContain('The trial failed');
   expect(page.body).toContain('User may not sign in<span class="visually-hidden">: failed');
-  expect(await connections()).not.toContain('second');
+  expect(await readConnectedApps()).not.toContain('second');
   await save({ signIn: 'everyone' });
 });
 
@@ -86,7 +86,7 @@ test('a trial that cannot begin ends at its record', async () => {
 
 test('a trial is offered to administrators only, and not for disabled or unknown apps', async () => {
   expect((await open('connected-apps/off/check')).body).not.toContain('Try a sign-in');
-  const csrf = new URLSearchParams({ _csrf: String((await session()).csrfToken) });
+  const csrf = new URLSearchParams({ _csrf: String((await readSession()).csrfToken) });
   const unknown = await agent.request(`${site.url}/admin/connected-apps/nobody/try`, { method: 'POST', body: csrf });
   expect([unknown.status, unknown.body]).toEqual([
     404,

@@ -26,33 +26,33 @@ afterAll(async () => {
   await site.close();
 });
 
-const wanted = (id: string) => ({
+const newApp = (id: string) => ({
   ...{ id, name: `Made ${id}`, issuer: site.sandbox.issuer, scopes: ['openid'] },
   callbackUrls: [`${site.url}/oauth/callback/${id}`],
 });
 
 async function register(id: string): Promise<Record<string, unknown>> {
   const { status, json } = await admin.call('POST', '/register-at-provider', {
-    ...wanted(id),
+    ...newApp(id),
     initialAccessToken: INITIAL_TOKEN,
   });
   expect(status).toBe(201);
-  expect(await clientsThere()).toContain(`Made ${id}`);
+  expect(await readClientsAtProvider()).toContain(`Made ${id}`);
   return json;
 }
 
-const clientsThere = async (): Promise<string> => (await sandboxConsole.open('/apps')).body;
-const isHere = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).status === 200;
-const deletions = () => site.sandbox.requests.latest().filter(({ method }) => method === 'DELETE').length;
-const withdrawals = async (id: string) =>
+const readClientsAtProvider = async (): Promise<string> => (await sandboxConsole.open('/apps')).body;
+const isRegistered = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).status === 200;
+const countDeletions = () => site.sandbox.requests.latest().filter(({ method }) => method === 'DELETE').length;
+const readWithdrawals = async (id: string) =>
   (await admin.call('GET', `/audit?event=connected_app.withdrawn&whom=${id}`)).json.items;
 
 test('deletes the client at the provider, with a notice and an audit entry', async () => {
   const { clientId } = await register('made');
   const { status, json } = await admin.call('DELETE', '/connected-apps/made');
   expect([status, json]).toEqual([200, { provider: { outcome: 'deleted', detail: expect.any(String) } }]);
-  expect([await isHere('made'), (await clientsThere()).includes('Made made')]).toEqual([false, false]);
-  expect(await withdrawals('made')).toMatchObject([{ facts: { clientId } }]);
+  expect([await isRegistered('made'), (await readClientsAtProvider()).includes('Made made')]).toEqual([false, false]);
+  expect(await readWithdrawals('made')).toMatchObject([{ facts: { clientId } }]);
 });
 
 test.each([
@@ -64,15 +64,15 @@ test.each([
     'cannot be called: 127.0.0.1:[0-9]+ closed the connection before its response was complete',
   ],
 ] as const)(
-  'a provider that is %s keeps it: it is deleted here all the same, and named to delete by hand',
+  'if the provider is %s, the app is deleted only here, and its client is named for deletion by hand',
   async (id, fault, provider, cause) => {
     const { clientId } = await register(id);
     site.sandbox.faults.set({ listener: 'identity-provider', method: 'DELETE', ...fault });
     const { status, json } = await admin.call('DELETE', `/connected-apps/${id}`);
     const detail = expect.stringMatching(`${cause}.* client ID ${clientId}: delete it there by hand.$`);
     expect([status, json]).toEqual([200, { provider: { ...provider, detail } }]);
-    expect([await isHere(id), (await clientsThere()).includes(`Made ${id}`)]).toEqual([false, true]);
-    expect(await withdrawals(id)).toMatchObject([{ outcome: 'not_done: provider', facts: { clientId } }]);
+    expect([await isRegistered(id), (await readClientsAtProvider()).includes(`Made ${id}`)]).toEqual([false, true]);
+    expect(await readWithdrawals(id)).toMatchObject([{ outcome: 'not_done: provider', facts: { clientId } }]);
   },
 );
 
@@ -82,49 +82,54 @@ test('a change keeps the registration management, except for another client', as
     ['replaced', { clientId: 'registered-by-hand', clientSecret: 'by hand' }, undefined],
   ] as const) {
     const { version } = await register(id);
-    const body = { ...wanted(id), ...change, version };
-    const changed = await admin.call('PUT', `/connected-apps/${id}`, { clientId: (await read(id)).clientId, ...body });
+    const body = { ...newApp(id), ...change, version };
+    const changed = await admin.call('PUT', `/connected-apps/${id}`, {
+      clientId: (await readApp(id)).clientId,
+      ...body,
+    });
     expect(changed.status).toBe(200);
-    const before = deletions();
+    const deletionsBefore = countDeletions();
     const { status, json } = await admin.call('DELETE', `/connected-apps/${id}`);
     expect([status, json.provider]).toMatchObject(provider ? [200, provider] : [204, undefined]);
-    expect(deletions() - before).toBe(provider ? 1 : 0);
+    expect(countDeletions() - deletionsBefore).toBe(provider ? 1 : 0);
   }
 });
-const read = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).json;
+const readApp = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).json;
 
 test('an app that was registered by hand is only deleted here', async () => {
-  const byHand = { ...wanted('by-hand'), clientId: 'by-hand', clientSecret: 'by hand' };
+  const byHand = { ...newApp('by-hand'), clientId: 'by-hand', clientSecret: 'by hand' };
   expect((await admin.call('POST', '/connected-apps', byHand)).status).toBe(201);
-  const before = deletions();
+  const deletionsBefore = countDeletions();
   expect((await admin.call('DELETE', '/connected-apps/by-hand')).status).toBe(204);
-  expect(deletions()).toBe(before);
+  expect(countDeletions()).toBe(deletionsBefore);
 });
 
-test('R44 the token that deletes it is sealed, and in no response or log', async () => {
+test('R44 the registration access token is sealed, and in no response or log', async () => {
   site.sandbox.faults.set({
     ...{ listener: 'identity-provider', method: 'POST', path: '/register', kind: 'rewrite' },
     change: (body) => ({ ...body, registration_access_token: REGISTRATION_TOKEN }),
   });
-  const made = await register('canary');
-  const kept = (await Array.fromAsync(storage.store.dump())).flat();
-  const told = [made, await read('canary'), (await admin.call('GET', '/audit?limit=200')).json, site.logs(), kept];
-  expect(JSON.stringify(told)).not.toContain(REGISTRATION_TOKEN);
-  // The provider knows no such token: it was this one that was sent.
+  const registered = await register('canary');
+  const records = (await Array.fromAsync(storage.store.dump())).flat();
+  const { json: entries } = await admin.call('GET', '/audit?limit=200');
+  const visible = [registered, await readApp('canary'), entries, site.logs(), records];
+  expect(JSON.stringify(visible)).not.toContain(REGISTRATION_TOKEN);
+
+  // The provider refuses this token, which it did not issue. So the stored token was sent.
   const { json } = await admin.call('DELETE', '/connected-apps/canary');
   expect(json.provider).toMatchObject({ outcome: 'refused', status: 401 });
 });
 
 test('the page shows the response of the provider', async () => {
   const { agent } = await signIn(site, 'admin@example.test');
-  const page = async (id: string) => {
+  const deleteByPage = async (id: string) => {
     await register(id);
     const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
     return submitDelete(agent, id, { _csrf: csrf });
   };
-  expect(await page('by-page')).toContain('The registration at the provider was deleted.');
+  expect(await deleteByPage('by-page')).toContain('The registration at the provider was deleted.');
   site.sandbox.faults.set({ listener: 'identity-provider', method: 'DELETE', kind: 'response', status: 503, body: {} });
-  expect(await page('kept-there')).toMatch(/refused \(status 503\) to delete .*: delete it there by hand\./);
+  expect(await deleteByPage('kept-there')).toMatch(/refused \(status 503\) to delete .*: delete it there by hand\./);
 });
 
 async function submitDelete(agent: UserAgent, id: string, fields: Record<string, string>): Promise<string> {

@@ -2,54 +2,54 @@
 import { expect, test } from 'vitest';
 import { disconnectedNotice } from '../../../../src/gatehouse/admin/connections/disconnect-notice.ts';
 
-type Done = Parameters<typeof disconnectedNotice>[0]['results'][number];
-const ended = (revocation: Done['revocation'], status?: number): Done =>
-  ({ revocation, reply: status === undefined ? undefined : { status } }) as Done;
+type Result = Parameters<typeof disconnectedNotice>[0]['results'][number];
+const ended = (revocation: Result['revocation'], status?: number): Result =>
+  ({ revocation, reply: status === undefined ? undefined : { status } }) as Result;
 
-test.each<[string, Done[], number, string, string]>([
+test.each<[description: string, results: Result[], goneCount: number, tone: string, text: string]>([
   [
-    'confirmed',
+    'is confirmed',
     [ended('revoked', 200)],
     0,
     'success',
     'Disconnected. The provider has confirmed the revocation (status 200).',
   ],
   [
-    'that the provider cannot withdraw',
+    'is not supported by the provider',
     [ended('unsupported')],
     0,
     'info',
     'Disconnected. The provider does not support revocation.',
   ],
   [
-    'that was not requested',
+    'could not be sent',
     [ended('unconfirmed')],
     0,
     'info',
     'Disconnected here. No revocation could be sent to the provider.',
   ],
   [
-    'not confirmed yet',
+    'is not confirmed yet',
     [ended('pending', 503)],
     0,
     'info',
     'Disconnected here. The revocation at the provider is pending and will be repeated until it is confirmed (status 503).',
   ],
   [
-    'of several, all confirmed',
+    'is confirmed for each of several connections',
     [ended('revoked'), ended('revoked')],
     0,
     'success',
     '2 connections ended here. The provider has confirmed 2 of the revocations.',
   ],
   [
-    'of several, of which one was gone',
+    'is confirmed for some of several connections, while another was gone',
     [ended('revoked'), ended('pending')],
     1,
     'info',
     '2 connections ended here. The provider has confirmed 1 of the revocations. 1 was already gone.',
   ],
-  ['of none', [], 2, 'success', 'Nothing to do: 2 were already gone.'],
-])('one %s', (_name, results, goneCount, tone, text) => {
+  ['was not needed', [], 2, 'success', 'Nothing to do: 2 were already gone.'],
+])('a disconnection whose revocation %s', (_name, results, goneCount, tone, text) => {
   expect(disconnectedNotice({ results, goneCount })).toEqual({ tone, text });
 });

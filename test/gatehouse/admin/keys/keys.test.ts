@@ -16,7 +16,7 @@ afterAll(() => site.close());
 
 test('the first request does not wait for the count, and later ones have it', async () => {
   const [kid = ''] = String(site.env.ENCRYPTION_KEYS).split(':');
-  // Both at once, since the first of them begins the count.
+  // Both requests at once, since the first one begins the count.
   const [{ json }, page] = await Promise.all([
     getJson(agent, `${site.url}/admin/api/keys`),
     agent.get(`${site.url}/admin/keys`),
@@ -73,7 +73,7 @@ test('the page has words for every kind of encrypted record, and shows a kind of
   expect(wordsOfKind('later-kind')).toBe('later-kind');
 });
 
-test('R88: an administrator publishes the next signing key once, with an audit entry', async () => {
+test('R88: publishing the next signing key twice publishes one key, with an audit entry for each call', async () => {
   const { json } = await getJson(agent, `${site.url}/session`);
   const headers = {
     ...ACCEPT_JSON,
@@ -85,8 +85,8 @@ test('R88: an administrator publishes the next signing key once, with an audit e
     const { status } = await sendRequest(`${site.url}/admin/api/keys/rotate`, { method: 'POST', headers, body: '{}' });
     expect(status).toBe(204);
   }
-  const { json: after } = await getJson(agent, `${site.url}/admin/api/keys`);
-  expect((after.signing as { signs: boolean }[]).map(({ signs }) => signs).sort()).toEqual([false, true]);
+  const { json: published } = await getJson(agent, `${site.url}/admin/api/keys`);
+  expect((published.signing as { signs: boolean }[]).map(({ signs }) => signs).sort()).toEqual([false, true]);
   const { json: trail } = await getJson(agent, `${site.url}/admin/api/audit?event=signing_key.rotated`);
   expect(trail.items).toHaveLength(2);
 });

@@ -13,8 +13,8 @@ const DAY = 86_400_000;
 const clock = () => NOW;
 const publicUrl = { href: 'https://gatehouse.example' } as AdminParts['publicUrl'];
 
-/** Stubs the modules: each rule reads only a few members. */
-const parts = (some: object) => ({ clock, publicUrl, ...some }) as unknown as AdminParts;
+/** Stands in for the modules, of which each rule reads only a few members. */
+const partsWith = (members: object) => ({ clock, publicUrl, ...members }) as unknown as AdminParts;
 
 test.each([
   [-1, 'expired'],
@@ -27,38 +27,35 @@ test.each([
 });
 
 test.each([
-  [{ setAt: null }, { days: undefined, isOld: false, expiry: undefined }],
-  [{ setAt: 180 * DAY + HOUR }, { days: 180, isOld: false, expiry: undefined }],
-  [{ setAt: 181 * DAY }, { days: 181, isOld: true, expiry: undefined }],
-  [
-    { setAt: DAY, left: 14 * DAY },
-    { days: 1, isOld: false, expiry: 'soon' },
-  ],
-  [
-    { setAt: DAY, left: 14 * DAY + 1 },
-    { days: 1, isOld: false, expiry: undefined },
-  ],
-  [
-    { setAt: DAY, left: 0 },
-    { days: 1, isOld: false, expiry: 'expired' },
-  ],
-])('a secret %j has the age %j', ({ setAt, left }: { setAt: number | null; left?: number }, age) => {
+  { age: null, expected: { days: undefined, isOld: false, expiry: undefined } },
+  { age: 180 * DAY + HOUR, expected: { days: 180, isOld: false, expiry: undefined } },
+  { age: 181 * DAY, expected: { days: 181, isOld: true, expiry: undefined } },
+  { age: DAY, remaining: 14 * DAY, expected: { days: 1, isOld: false, expiry: 'soon' } },
+  { age: DAY, remaining: 14 * DAY + 1, expected: { days: 1, isOld: false, expiry: undefined } },
+  { age: DAY, remaining: 0, expected: { days: 1, isOld: false, expiry: 'expired' } },
+])('a secret that is $age ms old and expires in $remaining ms is $expected', ({ age, remaining, expected }) => {
   const iso = (time: number) => new Date(time).toISOString();
-  const expiresAt = left === undefined ? null : iso(NOW + left);
-  expect(secretAge({ setAt: setAt === null ? null : iso(NOW - setAt), expiresAt }, NOW)).toEqual(age);
+  const setAt = age === null ? null : iso(NOW - age);
+  const expiresAt = remaining === undefined ? null : iso(NOW + remaining);
+  expect(secretAge({ setAt, expiresAt }, NOW)).toEqual(expected);
 });
 
 describe('connected apps', () => {
   const app = { id: 'crm', name: 'CRM', callbackUrls: [`${publicUrl.href}/oauth/callback/crm`], clientSecret: 'x' };
-  const found = (some: { app?: object; findings?: object[]; secret?: { setAt?: number; expiresAt?: number } }) => {
-    const changed = { ...app, ...some.app };
-    const { setAt: secretSetAt, expiresAt: secretExpiresAt } = some.secret ?? {};
+  /** The attention that this app needs, with changed fields, the findings of its last check, and its secret. */
+  const attentionOf = (state: {
+    app?: object;
+    findings?: object[];
+    secret?: { setAt?: number; expiresAt?: number };
+  }) => {
+    const changedApp = { ...app, ...state.app };
+    const { setAt: secretSetAt, expiresAt: secretExpiresAt } = state.secret ?? {};
     return appAttention(
-      parts({
+      partsWith({
         connectedApps: {
-          apps: { list: () => [changed] },
-          registry: { list: async () => [{ app: changed, secretSetAt, secretExpiresAt }] },
-          checks: { read: async () => some.findings && { at: NOW - 5 * 60_000, findings: some.findings } },
+          apps: { list: () => [changedApp] },
+          registry: { list: async () => [{ app: changedApp, secretSetAt, secretExpiresAt }] },
+          checks: { read: async () => state.findings && { at: NOW - 5 * 60_000, findings: state.findings } },
         },
       }),
     )();
@@ -66,21 +63,24 @@ describe('connected apps', () => {
   const problem = { check: 'keys', result: 'problem', detail: 'The keys cannot be read.' };
 
   test.each([
-    ['as it should be', {}],
-    ['with a check that found nothing', { findings: [{ ...problem, result: 'fine' }] }],
-    ['that is disabled, whatever else', { app: { disabled: true, callbackUrls: [] }, findings: [problem] }],
+    ['without problems', {}],
+    ['with a check that found no problem', { findings: [{ ...problem, result: 'fine' }] }],
+    [
+      'that is disabled, although it cannot be used and its check failed',
+      { app: { disabled: true, callbackUrls: [] }, findings: [problem] },
+    ],
     ['that is disabled, with an old secret', { app: { disabled: true }, secret: { setAt: NOW - 400 * DAY } }],
     ['without a secret', { app: { clientSecret: undefined }, secret: { setAt: NOW - 400 * DAY } }],
-  ])('no attention: %s', async (_name, some) => {
-    expect(await found(some)).toEqual([]);
+  ])('an app %s needs no attention', async (_name, state) => {
+    expect(await attentionOf(state)).toEqual([]);
   });
 
-  const secretOf = (severity: string, words: string) => ({
+  const secretItem = (severity: string, words: string) => ({
     ...{ kind: 'client_secret', severity, text: `Client secret of CRM ${words}`, action: 'Renew' },
     detail: 'Create a new one at the provider and enter it here.',
     path: '/connected-apps/crm#clientSecret',
   });
-  test.each<[string, Parameters<typeof found>[0], object]>([
+  test.each<[description: string, state: Parameters<typeof attentionOf>[0], expectedItem: object]>([
     [
       'without its callback URL',
       { app: { callbackUrls: [] }, findings: [problem] },
@@ -97,19 +97,19 @@ describe('connected apps', () => {
         ...{ detail: 'The keys cannot be read.', path: '/connected-apps/crm/check', action: 'Show' },
       },
     ],
-    ['whose secret is old', { secret: { setAt: NOW - 1_200 * DAY } }, secretOf('notice', 'is 1,200 days old')],
-    ['whose secret ends', { secret: { expiresAt: NOW + 3 * DAY } }, secretOf('notice', 'expires in 3 days')],
-    ['whose secret has ended', { secret: { expiresAt: NOW - 2 * DAY } }, secretOf('bad', 'expired 2 days ago')],
-  ])('one %s', async (_name, some, wanted) => {
-    expect(await found(some)).toEqual([{ ...wanted, since: null }]);
+    ['whose secret is old', { secret: { setAt: NOW - 1_200 * DAY } }, secretItem('notice', 'is 1,200 days old')],
+    ['whose secret expires soon', { secret: { expiresAt: NOW + 3 * DAY } }, secretItem('notice', 'expires in 3 days')],
+    ['whose secret has expired', { secret: { expiresAt: NOW - 2 * DAY } }, secretItem('bad', 'expired 2 days ago')],
+  ])('an app %s is listed', async (_name, state, expectedItem) => {
+    expect(await attentionOf(state)).toEqual([{ ...expectedItem, since: null }]);
   });
 
-  test('an app that cannot be opened', async () => {
+  test('an app that cannot be opened is listed', async () => {
     const connectedApps = {
       apps: { list: () => [] },
       registry: { list: async () => [{ id: 'lost', unreadable: true }] },
     };
-    expect(await appAttention(parts({ connectedApps }))()).toEqual([
+    expect(await appAttention(partsWith({ connectedApps }))()).toEqual([
       {
         ...{ kind: 'app_unreadable', severity: 'bad', text: 'The stored data of lost cannot be opened', since: null },
         ...{ detail: 'Its encryption key is missing.', path: '/connected-apps', action: 'Show' },
@@ -119,9 +119,12 @@ describe('connected apps', () => {
 });
 
 describe('connections', () => {
-  const found = (states: Record<string, { userId: string; appId: string }[]>, failures: Record<string, object> = {}) =>
+  const attentionOf = (
+    states: Record<string, { userId: string; appId: string }[]>,
+    failures: Record<string, object> = {},
+  ) =>
     connectionAttention(
-      parts({
+      partsWith({
         connectedApps: { apps: { find: (id: string) => (id === 'crm' ? { name: 'CRM' } : undefined) } },
         grants: {
           index: { page: async ({ state }: { state: string }) => ({ items: states[state] ?? [] }) },
@@ -135,12 +138,13 @@ describe('connections', () => {
       }),
     )();
   const EXPIRED = { expired: { cause: 'access_ended' } };
-  const of = (...users: string[]) => users.map((userId) => ({ userId, appId: 'crm' }));
+  const connectionsOf = (...users: string[]) => users.map((userId) => ({ userId, appId: 'crm' }));
 
   test('lists the most frequent cause, and unverified connections last', async () => {
-    const [refused, lost] = [{ cause: 'grant_refused', reason: 'invalid_grant' }, { cause: 'response_lost' }];
-    const failures = { a: lost, b: refused, c: refused };
-    expect(await found({ reconnect_needed: of('a', 'b', 'c'), unverified: of('a') }, failures)).toEqual([
+    const refused = { cause: 'grant_refused', reason: 'invalid_grant' };
+    const failures = { a: { cause: 'response_lost' }, b: refused, c: refused };
+    const states = { reconnect_needed: connectionsOf('a', 'b', 'c'), unverified: connectionsOf('a') };
+    expect(await attentionOf(states, failures)).toEqual([
       {
         ...{
           kind: 'connections_reconnect_needed',
@@ -163,30 +167,34 @@ describe('connections', () => {
     ['an access that has expired', 'expired', 'The access has expired, and the provider issued no refresh token.'],
     ['stored data that cannot be read', 'unreadable', 'The stored data of this connection cannot be read.'],
     ['stored data that cannot be loaded', 'down', 'The stored data of this connection cannot be read.'],
-  ])('%s', async (_name, user, detail) => {
-    const [one] = await found({ reconnect_needed: of(user) }, EXPIRED);
-    expect(one).toMatchObject({ text: '1 connection to CRM needs reconnecting', detail });
+  ])('the cause of a connection that needs reconnecting: %s', async (_name, user, detail) => {
+    const [item] = await attentionOf({ reconnect_needed: connectionsOf(user) }, EXPIRED);
+    expect(item).toMatchObject({ text: '1 connection to CRM needs reconnecting', detail });
   });
 
-  test('too many connections: the counted number is a minimum', async () => {
-    const many = Array.from({ length: 1_000 }, (_, at) => ({ userId: 'expired', appId: at < 2 ? 'gone' : 'crm' }));
-    const texts = (await found({ reconnect_needed: many }, EXPIRED)).map(({ text }) => text);
+  test('if there are more connections than are read, the shown number is a minimum', async () => {
+    const ofDeletedApp = { userId: 'expired', appId: 'gone' };
+    const ofApp = { userId: 'expired', appId: 'crm' };
+    const wholePage = [...Array(2).fill(ofDeletedApp), ...Array(998).fill(ofApp)];
+    const texts = (await attentionOf({ reconnect_needed: wholePage }, EXPIRED)).map(({ text }) => text);
     expect(texts).toEqual([
       'At least 2 connections to gone need reconnecting',
       'At least 998 connections to CRM need reconnecting',
     ]);
-    const [one] = await found({ reconnect_needed: many.slice(1) }, EXPIRED);
-    expect(one?.text).toBe('1 connection to gone needs reconnecting');
+
+    const [firstItem] = await attentionOf({ reconnect_needed: wholePage.slice(1) }, EXPIRED);
+    expect(firstItem?.text).toBe('1 connection to gone needs reconnecting');
   });
 });
 
 test('lists tokens that expire within two weeks or expired within the last week', async () => {
-  const at = (...times: number[]) => times.map((time, n) => ({ id: `t${n}`, name: `T${n}`, expiresAt: NOW + time }));
+  const tokensThatExpireIn = (...times: number[]) =>
+    times.map((time, number) => ({ id: `t${number}`, name: `T${number}`, expiresAt: NOW + time }));
   const pageOf = (items: object[]) => ({ page: async () => ({ items }) });
-  const adminTokens = pageOf(at(15 * DAY, 2 * DAY, -7 * DAY));
-  const relay = { tokens: pageOf(at(14 * DAY + 1, 14 * DAY, -7 * DAY + 1, -7 * DAY)) };
+  const adminTokens = pageOf(tokensThatExpireIn(15 * DAY, 2 * DAY, -7 * DAY));
+  const relay = { tokens: pageOf(tokensThatExpireIn(14 * DAY + 1, 14 * DAY, -7 * DAY + 1, -7 * DAY)) };
   const shared = { detail: null, since: null, action: 'Open' };
-  expect(await tokenAttention(parts({ adminTokens, relay }))()).toEqual([
+  expect(await tokenAttention(partsWith({ adminTokens, relay }))()).toEqual([
     {
       ...{ kind: 'relay_token_expiring', severity: 'notice', text: 'Relay token T1 expires in 14 days' },
       ...{ path: '/relay-tokens/t1', ...shared },
@@ -216,49 +224,51 @@ test('lists failing webhooks, unless they are disabled', async () => {
     healths: { of: async (id: string) => healths[id] },
   };
   const shared = { kind: 'webhook_failing', severity: 'bad', text: 'Webhook hooks.example is failing', action: 'Open' };
-  expect(await webhookAttention(parts({ webhooks }))()).toEqual([
+  expect(await webhookAttention(partsWith({ webhooks }))()).toEqual([
     { ...shared, detail: 'Last response: 503', since: '2026-11-21T11:00:00.000Z', path: '/webhooks/failing' },
     { ...shared, detail: null, since: '2026-11-20T12:00:00.000Z', path: '/webhooks/silent' },
   ]);
 });
 
 describe('BIN data', () => {
-  const found = (some: { used?: number; health?: object; asOf?: string }) => {
-    const { used, health = {}, asOf = '2026-01-01' } = some;
+  const attentionOf = (state: { used?: number; health?: object; asOf?: string }) => {
+    const { used, health = {}, asOf = '2026-01-01' } = state;
     const status = async () => ({ used, limit: 10_000, resetsAt: '2026-12-01T00:00:00.000Z' });
     const quota = used === undefined ? undefined : { status };
     const bins = { quota, tally: { health: async () => health }, dataset: { current: () => ({ asOf }) } };
-    return binAttention(parts({ bins }))();
+    return binAttention(partsWith({ bins }))();
   };
-  const failed = (lastFailureAt: string, lastFailure?: string) => ({
+  /** The last response came on 20 November at 11:00. Now is 21 November at 12:00. */
+  const failedAt = (lastFailureAt: string, lastFailure?: string) => ({
     used: 0,
     health: { lastResponseAt: '2026-11-20T11:00:00.000Z', lastFailureAt, lastFailure },
   });
-  const failing = { kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' };
-  const quotaOf = (severity: string, used: string) => ({
+  const failingItem = { kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' };
+  const quotaItem = (severity: string, used: string) => ({
     ...{ kind: 'bin_quota', severity, text: `${used} of 10,000 calls to the BIN lookup service are used` },
     detail: 'The quota resets in 9 days.',
   });
 
   test.each([
     ['few calls are used', { used: 7_999 }, []],
-    ['four fifths are used', { used: 8_000 }, [quotaOf('notice', '8,000')]],
-    ['nearly all are used', { used: 9_999 }, [quotaOf('notice', '9,999')]],
-    ['all are used', { used: 10_000 }, [quotaOf('bad', '10,000')]],
+    ['four fifths are used', { used: 8_000 }, [quotaItem('notice', '8,000')]],
+    ['nearly all are used', { used: 9_999 }, [quotaItem('notice', '9,999')]],
+    ['all are used', { used: 10_000 }, [quotaItem('bad', '10,000')]],
     [
       'the service failed today',
-      failed('2026-11-20T12:00:01.000Z', '503'),
-      [{ ...failing, detail: 'Last failure: 503' }],
+      failedAt('2026-11-20T12:00:01.000Z', '503'),
+      [{ ...failingItem, detail: 'Last failure: 503' }],
     ],
-    ['it failed without a word', failed('2026-11-20T12:00:01.000Z'), [{ ...failing, detail: null }]],
-    ['it failed a day ago', failed('2026-11-20T12:00:00.000Z', '503'), []],
-    ['it has answered since', failed('2026-11-20T10:00:00.000Z', '503'), []],
-  ])('where %s', async (_name, some, wanted) => {
-    expect(await found(some)).toEqual(wanted.map((one) => ({ ...one, since: null, path: '/bin', action: 'Show' })));
+    ['it failed without a reason', failedAt('2026-11-20T12:00:01.000Z'), [{ ...failingItem, detail: null }]],
+    ['it failed exactly a day ago', failedAt('2026-11-20T12:00:00.000Z', '503'), []],
+    ['it has responded since its failure', failedAt('2026-11-20T10:00:00.000Z', '503'), []],
+  ])('the BIN lookup service if %s', async (_name, state, expectedItems) => {
+    const shared = { since: null, path: '/bin', action: 'Show' };
+    expect(await attentionOf(state)).toEqual(expectedItems.map((item) => ({ ...item, ...shared })));
   });
 
   test('lists data that is more than two years old', async () => {
-    expect(await found({ asOf: '2024-01-01' })).toEqual([
+    expect(await attentionOf({ asOf: '2024-01-01' })).toEqual([
       {
         ...{ kind: 'bin_data_old', severity: 'notice', text: 'BIN data is from 2024-01-01', since: null, path: '/bin' },
         ...{ detail: 'Look-ups are marked as outdated. Import a current data set.', action: 'Import' },
@@ -272,11 +282,14 @@ test.each([
   ['k20251121-1a2b', '365'],
   ['k20221121-1a2b', '1,461'],
   ['own-name', undefined],
-])('the encryption key %s', async (sealingKid, days) => {
-  const found = await keyAttention(parts({ storage: { sealer: { sealingKid } } }))();
-  const old = {
-    ...{ kind: 'encryption_key_old', severity: 'notice', text: `Encryption key ${sealingKid} is ${days} days old` },
-    ...{ detail: 'Put a new key first in ENCRYPTION_KEYS.', since: null, path: '/keys', action: 'Show' },
-  };
-  expect(found).toEqual(days === undefined ? [] : [old]);
-});
+])(
+  'the encryption key %s is listed if its name has a date a year ago, with its age in days: %s',
+  async (sealingKid, days) => {
+    const items = await keyAttention(partsWith({ storage: { sealer: { sealingKid } } }))();
+    const itemOfOldKey = {
+      ...{ kind: 'encryption_key_old', severity: 'notice', text: `Encryption key ${sealingKid} is ${days} days old` },
+      ...{ detail: 'Put a new key first in ENCRYPTION_KEYS.', since: null, path: '/keys', action: 'Show' },
+    };
+    expect(items).toEqual(days === undefined ? [] : [itemOfOldKey]);
+  },
+);

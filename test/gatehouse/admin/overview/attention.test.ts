@@ -27,14 +27,14 @@ describe('an empty attention list', () => {
     const directory = mkdtempSync(join(tmpdir(), 'gatehouse-attention-'));
     const file = join(directory, 'bins.csv');
     writeFileSync(file, 'iin_start,iin_end,scheme,country\n45717360,,visa,DK\n');
-    const quiet = await startSite({ env: { BIN_DATASET_FILE: file } });
-    const { agent: administrator } = await signIn(quiet, 'admin@example.test');
-    const { json } = await getJson(administrator, `${quiet.url}/admin/api/overview`);
+    const emptySite = await startSite({ env: { BIN_DATASET_FILE: file } });
+    const { agent: administrator } = await signIn(emptySite, 'admin@example.test');
+    const { json } = await getJson(administrator, `${emptySite.url}/admin/api/overview`);
     expect(json.attention).toEqual([]);
-    expect((await administrator.get(`${quiet.url}/admin`)).body).toMatch(
+    expect((await administrator.get(`${emptySite.url}/admin`)).body).toMatch(
       /Nothing needs attention\. <span class="quiet">Checked at <time datetime=/,
     );
-    await quiet.close();
+    await emptySite.close();
     rmSync(directory, { recursive: true });
   });
 });
@@ -57,14 +57,14 @@ afterAll(async () => {
   await site.close();
 });
 
-const attention = async () =>
+const readAttention = async () =>
   (await admin.call('GET', '/overview')).json as unknown as { attention: Attention[]; checkedAt: string };
-const ofKind = async (kind: string) => (await attention()).attention.filter((one) => one.kind === kind);
+const itemsOfKind = async (kind: string) => (await readAttention()).attention.filter((item) => item.kind === kind);
 
 test('a new installation only has the old built-in BIN data', async () => {
-  const { attention: all, checkedAt } = await attention();
+  const { attention, checkedAt } = await readAttention();
   // `createAdministrator` created an admin token for an hour.
-  expect(all.map(({ kind }) => kind)).toEqual(['admin_token_expiring', 'bin_data_old']);
+  expect(attention.map(({ kind }) => kind)).toEqual(['admin_token_expiring', 'bin_data_old']);
   expect(Math.abs(Date.now() - Date.parse(checkedAt))).toBeLessThan(60_000);
 });
 
@@ -85,7 +85,7 @@ test('connections that need reconnecting are listed by app, with the most freque
     { index: keys.connections('state', 'active'), remove: member },
     { index: keys.connections('state', 'reconnect_needed'), add: member, score: Date.now() },
   ]);
-  expect(await ofKind('connections_reconnect_needed')).toEqual([
+  expect(await itemsOfKind('connections_reconnect_needed')).toEqual([
     {
       kind: 'connections_reconnect_needed',
       severity: 'bad',
@@ -105,25 +105,28 @@ test('connections of a deleted app are listed by its id', async () => {
   const member = JSON.stringify([userId, 'gone']);
   const list = keys.connections('state', 'unverified');
   await storage.store.write([{ index: list, add: member, score: Date.now() }]);
-  expect(await ofKind('connections_unverified')).toMatchObject([
+  expect(await itemsOfKind('connections_unverified')).toMatchObject([
     { text: '1 connection to gone is unverified', path: '/connections?app=gone&health=unverified' },
   ]);
   await storage.store.write([{ index: list, remove: member }]);
 });
 
-test('lists tokens that expire within two weeks, and none that expired long ago', async () => {
+test('lists tokens that expire within two weeks, and none that expires later', async () => {
   const soon = await admin.createRelayToken({ name: 'nightly', expiresAt: inDays(6.5) });
   await admin.createRelayToken({ name: 'later', expiresAt: inDays(15) });
-  expect(await ofKind('relay_token_expiring')).toMatchObject([
+  expect(await itemsOfKind('relay_token_expiring')).toMatchObject([
     { severity: 'notice', text: 'Relay token nightly expires in 6 days', path: `/relay-tokens/${soon.id}` },
   ]);
 });
 
 test('too many items of a kind are summed up in a link to the list', async () => {
-  for (let n = 0; n < 7; n += 1) await admin.createRelayToken({ name: `short ${n}`, expiresAt: inDays(3) });
-  const found = await ofKind('relay_token_expiring');
-  expect(found).toHaveLength(5);
-  expect(found.at(-1)).toEqual({
+  for (let number = 0; number < 7; number += 1)
+    await admin.createRelayToken({ name: `short ${number}`, expiresAt: inDays(3) });
+
+  const items = await itemsOfKind('relay_token_expiring');
+
+  expect(items).toHaveLength(5);
+  expect(items.at(-1)).toEqual({
     kind: 'relay_token_expiring',
     severity: 'notice',
     text: '4 more relay tokens that expire',
@@ -134,20 +137,23 @@ test('too many items of a kind are summed up in a link to the list', async () =>
   });
 });
 
-test('lists an app that cannot be used, and a client secret that expires', async () => {
-  const { callbackUrls: _, ...app } = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
-  const made = await admin.call('POST', '/connected-apps', { ...app, callbackUrls: ['https://other.example.com/cb'] });
-  expect(made.status).toBe(201);
-  expect(await ofKind('app_unusable')).toMatchObject([{ severity: 'bad', path: '/connected-apps/second' }]);
-  expect(await ofKind('client_secret')).toEqual([]);
+test('lists an app that cannot be used, and not its new client secret', async () => {
+  const app = sandboxApp(site, 'second', {
+    clientSecret: CLIENT_SECRET,
+    callbackUrls: ['https://other.example.com/cb'],
+  });
+  expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
+
+  expect(await itemsOfKind('app_unusable')).toMatchObject([{ severity: 'bad', path: '/connected-apps/second' }]);
+  expect(await itemsOfKind('client_secret')).toEqual([]);
 });
 
 test('lists a failing webhook with its start and last response', async () => {
   const url = `${site.sandbox.platformUrl}/nothing-here`;
   const { json } = await admin.call('POST', '/webhooks', { url, events: ['connection.removed'] });
   expect((await admin.call('POST', `/webhooks/${json.id}/test`)).status).toBeLessThan(300);
-  await until(async () => (await ofKind('webhook_failing')).length === 1);
-  expect(await ofKind('webhook_failing')).toMatchObject([
+  await until(async () => (await itemsOfKind('webhook_failing')).length === 1);
+  expect(await itemsOfKind('webhook_failing')).toMatchObject([
     {
       severity: 'bad',
       text: `Webhook ${new URL(url).host} is failing`,
@@ -159,7 +165,7 @@ test('lists a failing webhook with its start and last response', async () => {
 });
 
 test('items of severity bad come first', async () => {
-  const severities = (await attention()).attention.map(({ severity }) => severity);
+  const severities = (await readAttention()).attention.map(({ severity }) => severity);
   expect(severities).toEqual(severities.toSorted());
   expect(new Set(severities)).toEqual(new Set(['bad', 'notice']));
 });

@@ -9,19 +9,22 @@ const START = Date.parse('2026-03-01T00:00:00Z');
 const iso = (time: number) => new Date(time).toISOString();
 
 test('an hour that has just begun is compared with the same part of the earlier hour', () => {
-  // 10 an hour, all day and the day before; the last hour has run for a quarter and has had its 2 or 3.
-  const spans = Array.from({ length: 48 }, (_, at) => ({
-    at: iso(START + at * HOUR),
-    counts: { 'sign_in.succeeded': at === 47 ? 3 : 10 },
+  // There were 10 sign-ins in each of 47 hours, and 3 in the first quarter of the last hour.
+  const spans = Array.from({ length: 48 }, (_, hour) => ({
+    at: iso(START + hour * HOUR),
+    counts: { 'sign_in.succeeded': hour === 47 ? 3 : 10 },
   }));
-  const { spans: shown, total, before } = figuresOf(spans, 'day', START + 47.25 * HOUR);
-  expect(shown).toHaveLength(24);
-  expect(total).toEqual({ 'sign_in.succeeded': 233 });
-  expect(before).toEqual({ 'sign_in.succeeded': 233 });
+
+  const figures = figuresOf(spans, 'day', START + 47.25 * HOUR);
+
+  expect(figures.spans).toHaveLength(24);
+  expect(figures.total).toEqual({ 'sign_in.succeeded': 233 });
+  // 23 whole hours, and a quarter of the 10 of an hour, rounded.
+  expect(figures.before).toEqual({ 'sign_in.succeeded': 233 });
 });
 
 test('missing counts are zero, and a clock that was set back causes no error', () => {
-  const spans = Array.from({ length: 24 }, (_, at) => ({ at: iso(START + at * 300_000), counts: {} }));
+  const spans = Array.from({ length: 24 }, (_, number) => ({ at: iso(START + number * 300_000), counts: {} }));
   expect(figuresOf(spans, 'hour', START)).toMatchObject({ total: {}, before: {} });
   const figures = keyFigures({ from: iso(START), total: {}, before: {} });
   expect(figures.map(({ value, before, share }) => [value, before, share])).toEqual(
@@ -30,11 +33,11 @@ test('missing counts are zero, and a clock that was set back causes no error', (
 });
 
 describe('a chart', () => {
-  const charted = (counts: Record<string, number>[]) =>
-    chartsOf(counts.map((one, at) => ({ at: iso(START + at * HOUR), counts: one })))[0];
+  const chartOf = (countsOfHours: Record<string, number>[]) =>
+    chartsOf(countsOfHours.map((counts, hour) => ({ at: iso(START + hour * HOUR), counts })))[0];
 
   test('stacks visible bars below a round maximum', () => {
-    const chart = charted([{ 'sign_in.succeeded': 1_150, 'sign_in.failed': 1 }, { 'sign_in.refused': 3 }]);
+    const chart = chartOf([{ 'sign_in.succeeded': 1_150, 'sign_in.failed': 1 }, { 'sign_in.refused': 3 }]);
     expect(chart?.max).toBe(2_000);
     expect(chart?.totals).toEqual([1_150, 3, 1]);
     const [first, second] = chart?.bars ?? [];
@@ -47,6 +50,6 @@ describe('a chart', () => {
   });
 
   test('without counts has a table but no bars', () => {
-    expect(charted([{}, {}])).toMatchObject({ bars: [], rows: [{ values: [0, 0, 0] }, { values: [0, 0, 0] }] });
+    expect(chartOf([{}, {}])).toMatchObject({ bars: [], rows: [{ values: [0, 0, 0] }, { values: [0, 0, 0] }] });
   });
 });

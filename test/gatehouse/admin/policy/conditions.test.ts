@@ -16,43 +16,47 @@ const parts = {
 } as unknown as Parameters<typeof conditionsOf>[0];
 const ofUser = (id: string) => ({ kind: 'user', id });
 
-test.each<[string, object, (string | boolean)[]]>([
-  ['works', { scope: 'threads:read', app: 'crm', subject: ofUser('u') }, [true, true, true]],
-  ['is an exchange', { scope: 'token:exchange', app: 'plain', subject: ofUser('u') }, [true, false, true]],
-  ['lists connections', { scope: 'connections:read', app: 'crm', subject: ofUser('u') }, [true, false, false]],
+const [PASSED, NOT_APPLICABLE] = ['passed', 'not_applicable'];
+
+/** The verdicts on the app, on its platform and on the connection. A sentence is the reason of a failure. */
+test.each<[description: string, call: object, verdicts: string[]]>([
+  ['works', { scope: 'threads:read', app: 'crm', subject: ofUser('u') }, [PASSED, PASSED, PASSED]],
+  ['is an exchange', { scope: 'token:exchange', app: 'plain', subject: ofUser('u') }, [PASSED, NOT_APPLICABLE, PASSED]],
+  [
+    'lists connections',
+    { scope: 'connections:read', app: 'crm', subject: ofUser('u') },
+    [PASSED, NOT_APPLICABLE, NOT_APPLICABLE],
+  ],
   [
     'is for a service account',
     { scope: 'threads:read', app: 'crm', subject: { kind: 'service_account' } },
-    [true, true, false],
+    [PASSED, PASSED, NOT_APPLICABLE],
   ],
-  ['names no app', { scope: 'threads:read', subject: ofUser('u') }, [false, false, false]],
-  ['names no user', { scope: 'threads:read', app: 'crm' }, [true, true, false]],
+  ['names no app', { scope: 'threads:read', subject: ofUser('u') }, [NOT_APPLICABLE, NOT_APPLICABLE, NOT_APPLICABLE]],
+  ['names no user', { scope: 'threads:read', app: 'crm' }, [PASSED, PASSED, NOT_APPLICABLE]],
   [
-    'names an app that is not there',
+    'names an unknown app',
     { scope: 'threads:read', app: 'gone', subject: ofUser('nobody') },
-    ['There is no connected app with this id.', false, 'The user has not connected this app.'],
+    ['There is no connected app with this id.', NOT_APPLICABLE, 'The user has not connected this app.'],
   ],
   [
     'names an app that is disabled',
     { scope: 'threads:read', app: 'off', subject: ofUser('u') },
-    ['An administrator has disabled this app.', true, true],
+    ['An administrator has disabled this app.', PASSED, PASSED],
   ],
   [
-    'reads threads where there are none, over a connection that needs reconnecting',
+    'reads threads of an app without threads, with a connection that needs reconnecting',
     { scope: 'threads:read', app: 'plain', subject: ofUser('lost') },
-    [true, 'The app has no API base URL, where threads are read.', 'Reconnect needed: the user must reconnect.'],
+    [PASSED, 'The app has no API base URL, where threads are read.', 'Reconnect needed: the user must reconnect.'],
   ],
 ])('a call that %s', async (_name, call, verdicts) => {
   const conditions = await conditionsOf(parts, call as Parameters<typeof conditionsOf>[1]);
-  expect(conditions).toEqual(
-    [
-      'The connected app exists and is enabled.',
-      'The connected app serves threads.',
-      'The user has connected the app, and the connection works.',
-    ].map((check, at) => {
-      const verdict = verdicts[at];
-      if (typeof verdict === 'string') return { check, verdict: 'failed', detail: verdict };
-      return { check, verdict: verdict ? 'passed' : 'not_applicable' };
-    }),
+  const [ofApp, ofPlatform, ofConnection] = verdicts.map((verdict) =>
+    verdict === PASSED || verdict === NOT_APPLICABLE ? { verdict } : { verdict: 'failed', detail: verdict },
   );
+  expect(conditions).toEqual([
+    { check: 'The connected app exists and is enabled.', ...ofApp },
+    { check: 'The connected app serves threads.', ...ofPlatform },
+    { check: 'The user has connected the app, and the connection works.', ...ofConnection },
+  ]);
 });

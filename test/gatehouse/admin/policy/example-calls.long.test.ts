@@ -65,7 +65,7 @@ const MISSING = { curl: missing('curl'), typescript: undefined, python: missing(
 describe('the shell command that gets an assertion', () => {
   beforeEach((context) => skipWithout(context, missing('bash') ?? MISSING.curl));
 
-  const explained = async (question: object) => {
+  const examplesFor = async (question: object) => {
     const body = {
       relayToken: relayToken.id,
       scope: 'threads:read',
@@ -78,18 +78,21 @@ describe('the shell command that gets an assertion', () => {
   };
 
   test.each(['sh', 'bash'])('works with the curl command in %s', async (shell) => {
-    const { assertion, curl } = await explained({ user });
-    const value = new RegExp(`${assertion?.cookie}=([^;]+)`).exec(cookie)?.[1] ?? '';
-    const [file, session] = [join(directory, 'shell'), join(directory, 'session')];
-    writeFileSync(file, `exec < '${session}'\n${assertion?.shell}\n${curl}`);
-    writeFileSync(session, `${value}\n`);
+    const { assertion, curl } = await examplesFor({ user });
+    const cookieValue = new RegExp(`${assertion?.cookie}=([^;]+)`).exec(cookie)?.[1] ?? '';
+    const scriptFile = join(directory, 'shell');
+    const cookieFile = join(directory, 'session');
+    // The script reads the value of the cookie from its standard input.
+    writeFileSync(scriptFile, `exec < '${cookieFile}'\n${assertion?.shell}\n${curl}`);
+    writeFileSync(cookieFile, `${cookieValue}\n`);
+
     const env = { PATH: process.env.PATH, RELAY_TOKEN: relayToken.token };
-    expect((await run(shell, [file], { env, ...LONG_TIMEOUT })).stdout).toMatch(/"thread"/);
+    expect((await run(shell, [scriptFile], { env, ...LONG_TIMEOUT })).stdout).toMatch(/"thread"/);
   });
 
   test('is omitted if the call needs no assertion', async () => {
-    expect(await explained({ serviceAccount })).not.toHaveProperty('assertion');
-    expect(await explained({ proof: 'none', user })).not.toHaveProperty('assertion');
+    expect(await examplesFor({ serviceAccount })).not.toHaveProperty('assertion');
+    expect(await examplesFor({ proof: 'none', user })).not.toHaveProperty('assertion');
   });
 
   test('uses the cookie name of HTTPS', () => {
@@ -101,46 +104,50 @@ describe('the shell command that gets an assertion', () => {
 
 describe.each(LANGUAGES)('in %s', (language) => {
   beforeEach((context) => skipWithout(context, MISSING[language]));
-  const CASES: [string, () => object, () => Promise<Record<string, string>>, RegExp][] = [
-    ['threads:read', () => ({ proof: 'none', user }), async () => ({}), /"thread"/],
-    ['threads:read', () => ({ user: 'user@example.test' }), proofs, /"thread"/],
-    ['threads:read', () => ({ serviceAccount }), async () => ({}), /"thread"/],
-    ['bin:read', () => ({ app: undefined }), async () => ({}), /"scheme":"visa"/],
-    ['connections:read', () => ({ proof: 'none' }), async () => ({}), /"health":"active"/],
-    ['connections:read', () => ({ proof: 'none', user }), async () => ({}), /"health":"active"/],
-    ['connections:read', () => ({ user }), proofs, /"health":"active"/],
-    ['connect_links:create', () => ({ proof: 'none', user }), async () => ({}), /"url":"http/],
-    ['connect_links:create', () => ({ user }), proofs, /"url":"http/],
-    ['token:exchange', () => ({ proof: 'none', user }), async () => ({}), /"access_token":/],
-    ['token:exchange', () => ({ user }), proofs, /"access_token":/],
-    ['token:exchange', () => ({ user, unnarrowed: true }), proofs, /"access_token":/],
+  const noProof = async () => ({});
+  const userAssertion = async () => ({ ASSERTION: await assertionOf(site, cookie) });
+  const CASES: [
+    scope: string,
+    question: () => object,
+    proof: () => Promise<Record<string, string>>,
+    expectedOutput: RegExp,
+  ][] = [
+    ['threads:read', () => ({ proof: 'none', user }), noProof, /"thread"/],
+    ['threads:read', () => ({ user: 'user@example.test' }), userAssertion, /"thread"/],
+    ['threads:read', () => ({ serviceAccount }), noProof, /"thread"/],
+    ['bin:read', () => ({ app: undefined }), noProof, /"scheme":"visa"/],
+    ['connections:read', () => ({ proof: 'none' }), noProof, /"health":"active"/],
+    ['connections:read', () => ({ proof: 'none', user }), noProof, /"health":"active"/],
+    ['connections:read', () => ({ user }), userAssertion, /"health":"active"/],
+    ['connect_links:create', () => ({ proof: 'none', user }), noProof, /"url":"http/],
+    ['connect_links:create', () => ({ user }), userAssertion, /"url":"http/],
+    ['token:exchange', () => ({ proof: 'none', user }), noProof, /"access_token":/],
+    ['token:exchange', () => ({ user }), userAssertion, /"access_token":/],
+    ['token:exchange', () => ({ user, unnarrowed: true }), userAssertion, /"access_token":/],
   ];
-  async function proofs() {
-    return { ASSERTION: await assertionOf(site, cookie) };
-  }
 
-  test.each(CASES)('%s works as it stands', async (scope, question, proof, works) => {
+  test.each(CASES)('%s works without changes', async (scope, question, proof, expectedOutput) => {
     const body = { relayToken: relayToken.id, scope, app: 'platform', address: '127.0.0.1', ...question() };
     const { status, json } = await admin.call('POST', '/policy/explain', body);
     expect([status, json.allowed]).toEqual([200, true]);
     const examples = json.examples as Record<Language, string>;
-    expect(await outputOf(language, examples[language], await proof())).toMatch(works);
+    expect(await outputOf(language, examples[language], await proof())).toMatch(expectedOutput);
   });
 
   test('quotes texts with quotation marks, line breaks and dollar signs', async () => {
-    const odd = `a'b"c$(touch ${directory}/gone)\`d\`\${e}\\\n<f>`;
-    const call = { scope: 'threads:read', app: odd, user: undefined, serviceAccount: undefined } as const;
+    const hostileText = `a'b"c$(touch ${directory}/gone)\`d\`\${e}\\\n<f>`;
+    const call = { scope: 'threads:read', app: hostileText, user: undefined, serviceAccount: undefined } as const;
     const examples = exampleCalls(site.url, { ...call, proof: 'assertion', unnarrowed: false });
     const printed = await outputOf(language, examples[language], { ASSERTION: 'none' });
     expect(printed).toContain('not_allowed');
-    const links = exampleCalls(site.url, {
+    const linkExamples = exampleCalls(site.url, {
       ...call,
       scope: 'connect_links:create',
       proof: 'none',
-      user: odd,
+      user: hostileText,
       unnarrowed: false,
     });
-    expect(await outputOf(language, links[language])).toContain('invalid_request');
+    expect(await outputOf(language, linkExamples[language])).toContain('invalid_request');
     expect(existsSync(join(directory, 'gone'))).toBe(false);
   });
 });

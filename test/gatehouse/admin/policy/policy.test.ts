@@ -31,41 +31,45 @@ afterAll(async () => {
 const CALL = { scope: 'threads:read', app: 'platform', address: '127.0.0.1' };
 const EXCHANGE = { ...CALL, scope: 'token:exchange' };
 
+/** The last value is the rule that refuses the call. */
 describe.each([
   ['a proven user', 'strict', CALL, undefined],
-  ['a user that nothing proves', 'strict', { ...CALL, proof: 'none' }, 'assertUser'],
-  ['a user that nothing proves, where that is allowed', 'open', { ...CALL, proof: 'none' }, undefined],
+  ['a user without proof', 'strict', { ...CALL, proof: 'none' }, 'assertUser'],
+  ['a user without proof, if that is allowed', 'open', { ...CALL, proof: 'none' }, undefined],
   ['an ID token', 'strict', { ...EXCHANGE, proof: 'id_token' }, 'acceptIdTokens'],
-  ['an ID token, where that is allowed', 'open', { ...EXCHANGE, proof: 'id_token' }, undefined],
-  ['an ID token, which only an exchange can take', 'strict', { ...CALL, proof: 'id_token' }, undefined],
+  ['an ID token, if that is allowed', 'open', { ...EXCHANGE, proof: 'id_token' }, undefined],
+  ['an ID token, which counts only in an exchange', 'strict', { ...CALL, proof: 'id_token' }, undefined],
   ['a token that is not narrowed', 'strict', { ...EXCHANGE, unnarrowed: true }, 'fullScope'],
-  ['a token that is not narrowed, where that is allowed', 'open', { ...EXCHANGE, unnarrowed: true }, undefined],
+  ['a token that is not narrowed, if that is allowed', 'open', { ...EXCHANGE, unnarrowed: true }, undefined],
   ['a call that is never narrowed', 'strict', { ...CALL, unnarrowed: true }, undefined],
   ['a BIN look-up, which needs neither user nor app', 'bins', { ...CALL, scope: 'bin:read' }, undefined],
   ['a scope that the token lacks', 'bins', CALL, 'scopes'],
-  ['a network that is not its own', 'strict', { ...CALL, address: '10.0.0.1' }, 'networks'],
+  ['a network that the token may not be used from', 'strict', { ...CALL, address: '10.0.0.1' }, 'networks'],
 ] as const)('%s', (_name, token, call, rule) => {
   test('by API', async () => {
     const { status, json } = await admin.call('POST', '/policy/explain', { relayToken: tokens[token], user, ...call });
     const refused = { allowed: false, rule, detail: expect.stringContaining(`Rule ${rule}`) };
     expect([status, json]).toMatchObject([200, rule === undefined ? { allowed: true } : refused]);
-    const failed = (json.rules as { rule: string; verdict: string }[]).filter(({ verdict }) => verdict === 'failed');
-    expect(failed[0]?.rule).toBe(rule);
+    const rules = json.rules as { rule: string; verdict: string }[];
+    const firstFailed = rules.find(({ verdict }) => verdict === 'failed');
+    expect(firstFailed?.rule).toBe(rule);
   });
 
   test('by page, which keeps the entered values', async () => {
-    const { unnarrowed = false, ...asked } = { unnarrowed: undefined, ...call };
-    const fields = { token: String(tokens[token]), user, ...asked, ...(unnarrowed ? { unnarrowed: 'yes' } : {}) };
+    const { unnarrowed = false, ...callFields } = { unnarrowed: undefined, ...call };
+    const fields: Record<string, string> = { token: String(tokens[token]), user, ...callFields };
+    if (unnarrowed) fields.unnarrowed = 'yes';
+
     const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
-    const answer = /id="result-title">(.*?)<\/h2>/s.exec(page.body)?.[1];
-    expect(answer).toContain(rule === undefined ? 'Allowed' : `by the rule <code>${rule}</code>`);
-    // A rule that refuses says so in one sentence, which does not begin with what it demands.
-    const rows = [...page.body.matchAll(/<li class="check-failed">.*?class="check-words">(.*?)\n/gs)].map(
-      ([, row]) => row,
-    );
-    expect(rows.length > 0).toBe(rule !== undefined);
-    for (const row of rows)
-      expect(row).toMatch(/^<span class="visually-hidden">Failed: <\/span><span class="check-detail">/);
+
+    const resultTitle = /id="result-title">(.*?)<\/h2>/s.exec(page.body)?.[1];
+    expect(resultTitle).toContain(rule === undefined ? 'Allowed' : `by the rule <code>${rule}</code>`);
+    // A failed rule shows only the reason, and not also the words of the rule.
+    const failedRows = page.body.matchAll(/<li class="check-failed">.*?class="check-words">(.*?)\n/gs);
+    const failedRules = [...failedRows].map(([, words]) => words);
+    expect(failedRules.length > 0).toBe(rule !== undefined);
+    for (const words of failedRules)
+      expect(words).toMatch(/^<span class="visually-hidden">Failed: <\/span><span class="check-detail">/);
     const form = page.forms.find(({ names }) => names.includes('scope'));
     expect(Object.fromEntries(form?.fields ?? [])).toEqual({ proof: 'assertion', ...fields });
   });
@@ -76,31 +80,31 @@ test('shows no result if the token or the address is missing or invalid', async 
     const { status, body } = await agent.get(`${site.url}/admin/policy${query}`);
     expect([query, status, body.includes('result-title')]).toEqual([query, 200, false]);
   }
-  const odd = `?token=${tokens.strict}&address=127.0.0.1&app=platform&scope=nothing&proof=nothing&user=%20${user}%20`;
-  const page = await agent.get(`${site.url}/admin/policy${odd}`);
+  const invalidChoices = `?token=${tokens.strict}&address=127.0.0.1&app=platform&scope=nothing&proof=nothing&user=%20${user}%20`;
+  const page = await agent.get(`${site.url}/admin/policy${invalidChoices}`);
   expect(page.body).toContain('Allowed');
   const form = page.forms.find(({ names }) => names.includes('scope'));
   expect(Object.fromEntries(form?.fields ?? [])).toMatchObject({ scope: 'threads:read', proof: 'assertion', user });
 });
 
-interface Checked {
+interface CheckedRule {
   rule?: string;
   check: string;
   verdict: string;
   detail?: string;
 }
 
-async function explained(question: Record<string, unknown>) {
+async function explain(question: Record<string, unknown>) {
   const { status, json } = await admin.call('POST', '/policy/explain', { ...CALL, ...question });
   expect(status).toBe(200);
   return json as unknown as { allowed: boolean; rule?: string; user: string | null } & Record<
     'rules' | 'conditions',
-    Checked[]
+    CheckedRule[]
   >;
 }
 
-test('every rule has a verdict, also after the first that refuses, or does not apply', async () => {
-  const { rule, rules } = await explained({
+test('every rule has a verdict, also after the first one that failed', async () => {
+  const { rule, rules } = await explain({
     ...{ relayToken: tokens.bins, user: 'nobody', proof: 'none', address: '10.0.0.1' },
   });
   expect(rule).toBe('networks');
@@ -121,36 +125,36 @@ test('every rule has a verdict, also after the first that refuses, or does not a
   for (const { verdict, detail, check } of rules) {
     expect([check, verdict === 'failed']).toEqual([expect.stringMatching(/^The .+\.$/), detail !== undefined]);
   }
-  // Both what the policy says of this user, and that there is none.
+  // The rule about users failed for two reasons.
   expect(rules.flatMap(({ rule: name, detail }) => (name === 'users' && detail ? [detail] : []))).toEqual([
     expect.stringContaining('may not act for this user'),
     expect.stringContaining('there is no user with this id'),
   ]);
 });
 
-test('the conditions in addition to the policy: the app, its platform, and the connection of the user', async () => {
-  const verdictsOf = (conditions: Checked[]) => conditions.map(({ verdict }) => verdict);
-  const asked = { relayToken: tokens.open, user };
-  expect(verdictsOf((await explained(asked)).conditions)).toEqual(['passed', 'passed', 'passed']);
-  expect(verdictsOf((await explained({ ...asked, app: 'unknown' })).conditions)).toEqual([
+test('a response has the conditions in addition to the policy: app, platform, and connection of the user', async () => {
+  const verdictsOf = (conditions: CheckedRule[]) => conditions.map(({ verdict }) => verdict);
+  const call = { relayToken: tokens.open, user };
+  expect(verdictsOf((await explain(call)).conditions)).toEqual(['passed', 'passed', 'passed']);
+  expect(verdictsOf((await explain({ ...call, app: 'unknown' })).conditions)).toEqual([
     ...['failed', 'not_applicable', 'failed'],
   ]);
-  expect(verdictsOf((await explained({ ...asked, scope: 'bin:read' })).conditions)).toEqual([
+  expect(verdictsOf((await explain({ ...call, scope: 'bin:read' })).conditions)).toEqual([
     ...['not_applicable', 'not_applicable', 'not_applicable'],
   ]);
   const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
   await storage.changeGrant(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
-  const [, , broken] = (await explained({ ...asked, scope: 'token:exchange' })).conditions;
-  expect(broken).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('must reconnect') });
+  const [, , ofConnection] = (await explain({ ...call, scope: 'token:exchange' })).conditions;
+  expect(ofConnection).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('must reconnect') });
   await storage.changeGrant(user, () => ({ failure: undefined }));
 });
 
 test('accepts a user by e-mail address, and an unknown one is a fault of the field', async () => {
-  const asked = { ...CALL, relayToken: tokens.open };
+  const call = { ...CALL, relayToken: tokens.open };
   for (const text of ['user@example.test', ' USER@Example.test ']) {
-    expect(await explained({ ...asked, user: text })).toMatchObject({ allowed: true, user });
+    expect(await explain({ ...call, user: text })).toMatchObject({ allowed: true, user });
   }
-  const unknown = await admin.call('POST', '/policy/explain', { ...asked, user: 'use@example.test' });
+  const unknown = await admin.call('POST', '/policy/explain', { ...call, user: 'use@example.test' });
   expect([unknown.status, unknown.json.errors]).toMatchObject([
     ...[400, [{ pointer: '#/user', rule: 'unknown_user', detail: expect.stringContaining('signed in') }]],
   ]);
@@ -161,14 +165,14 @@ test('accepts a user by e-mail address, and an unknown one is a fault of the fie
 });
 
 test('accepts addresses as proxies write them, and anything else is a fault of the field', async () => {
-  const asked = { ...CALL, relayToken: tokens.open, user };
+  const call = { ...CALL, relayToken: tokens.open, user };
   for (const address of ['127.0.0.1:4711', '::ffff:127.0.0.1'])
-    expect(await explained({ ...asked, address })).toMatchObject({ allowed: true });
-  // So the trail calls the caller of a proxy that names none.
+    expect(await explain({ ...call, address })).toMatchObject({ allowed: true });
+  // The audit trail has "unknown" if a proxy does not name the address of the caller.
   for (const address of ['203.0.113.5:4711', '[2001:db8::1]', 'unknown'])
-    expect(await explained({ ...asked, address })).toMatchObject({ allowed: false, rule: 'networks' });
+    expect(await explain({ ...call, address })).toMatchObject({ allowed: false, rule: 'networks' });
   for (const address of ['notanip', '203.0.113.0/24', '203.0.113.256', '']) {
-    const { status, json } = await admin.call('POST', '/policy/explain', { ...asked, address });
+    const { status, json } = await admin.call('POST', '/policy/explain', { ...call, address });
     expect([address, status, json.errors]).toMatchObject([address, 400, [{ pointer: '#/address' }]]);
   }
   const fields = { token: String(tokens.open), address: 'notanip', app: 'platform', user };
@@ -178,8 +182,8 @@ test('accepts addresses as proxies write them, and anything else is a fault of t
 });
 
 test('a service account needs no app, and an unknown one is reported', async () => {
-  const question = { relayToken: tokens.open, scope: 'threads:read', address: '127.0.0.1', serviceAccount: 'sa0' };
-  expect((await admin.call('POST', '/policy/explain', question)).json).toMatchObject({ rule: 'serviceAccount' });
-  const gone = await admin.call('POST', '/policy/explain', { ...question, relayToken: 'AAAAAAAAAAA' });
-  expect([gone.status, gone.json.detail]).toEqual([404, 'There is no relay token with this id.']);
+  const call = { relayToken: tokens.open, scope: 'threads:read', address: '127.0.0.1', serviceAccount: 'sa0' };
+  expect((await admin.call('POST', '/policy/explain', call)).json).toMatchObject({ rule: 'serviceAccount' });
+  const unknownToken = await admin.call('POST', '/policy/explain', { ...call, relayToken: 'AAAAAAAAAAA' });
+  expect([unknownToken.status, unknownToken.json.detail]).toEqual([404, 'There is no relay token with this id.']);
 });

@@ -4,12 +4,12 @@ import { inputOf, newTokenForm, tokenForm, valuesOfToken } from '../../../../src
 import { firstCallOf } from '../../../../src/gatehouse/admin/relay-tokens/idle-scopes.ts';
 import type { RelayToken } from '../../../../src/gatehouse/relay/relay-token.ts';
 
-const TYPED = {
+const ENTERED = {
   ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm'], users: 'none', listed: '', networks: '', days: '90' },
   ...{ assertUser: '', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '' },
 };
-const faultsOf = (form: typeof newTokenForm | typeof tokenForm, typed: object) =>
-  form.safeParse(typed).error?.issues.map(({ path, message }) => `${path.join('/')}: ${message}`) ?? [];
+const faultsOf = (form: typeof newTokenForm | typeof tokenForm, entered: object) =>
+  form.safeParse(entered).error?.issues.map(({ path, message }) => `${path.join('/')}: ${message}`) ?? [];
 
 const NO_APP = 'apps: Choose a connected app. Without one, these scopes allow nothing.';
 const NO_USERS = 'users: Choose users. Without any, these scopes allow nothing.';
@@ -17,7 +17,7 @@ const DAYS = 'days: Enter a number of days from 1 to 9999.';
 const CALLS = 'binCallsPerMonth: Enter a whole number of calls from 0 to 999999999, or nothing.';
 
 test.each<[string, object, string[]]>([
-  ['as it should be', {}, []],
+  ['valid values', {}, []],
   ['no name', { name: ' ' }, ['name: Enter a name.']],
   ['a name of 100 characters', { name: 'x'.repeat(100) }, []],
   ['a longer name', { name: 'x'.repeat(101) }, ['name: Enter a name of at most 100 characters.']],
@@ -29,7 +29,7 @@ test.each<[string, object, string[]]>([
   ['all users', { users: 'all', scopes: ['connections:read'] }, []],
   ['no choice of users', { users: '' }, ['users: Choose for which users.']],
   [
-    'none of the users that are to be listed',
+    'no listed users, although "listed" is chosen',
     { users: 'listed' },
     ['listed: Enter at least one user, or choose other users.'],
   ],
@@ -47,31 +47,31 @@ test.each<[string, object, string[]]>([
   ['no BIN calls', { binCallsPerMonth: '0' }, []],
   ['many BIN calls', { binCallsPerMonth: '999999999' }, []],
   ['too many BIN calls', { binCallsPerMonth: '1000000000' }, [CALLS]],
-  ['less than no BIN calls', { binCallsPerMonth: '-1' }, [CALLS]],
+  ['a negative number of BIN calls', { binCallsPerMonth: '-1' }, [CALLS]],
 ])('a new token with %s', (_name, changes, faults) => {
-  expect(faultsOf(newTokenForm, { ...TYPED, ...changes })).toEqual(faults);
+  expect(faultsOf(newTokenForm, { ...ENTERED, ...changes })).toEqual(faults);
 });
 
 test.each<[string, object, string[]]>([
   ['without days', { days: '' }, []],
   ['with days', { days: '3' }, []],
-  ['with days that are none', { days: 'x' }, [DAYS]],
-  ['without apps and users, which it may have lost', { apps: [], scopes: ['connections:read'] }, []],
+  ['with days that are no number', { days: 'x' }, [DAYS]],
+  ['without apps and users, since they may have been deleted', { apps: [], scopes: ['connections:read'] }, []],
   [
-    'without the users that are to be listed',
+    'without listed users, although "listed" is chosen',
     { users: 'listed' },
     ['listed: Enter at least one user, or choose other users.'],
   ],
 ])('a changed token %s', (_name, changes, faults) => {
-  expect(faultsOf(tokenForm, { ...TYPED, version: '3', ...changes })).toEqual(faults);
+  expect(faultsOf(tokenForm, { ...ENTERED, version: '3', ...changes })).toEqual(faults);
 });
 
 test('days count from now, and without days the expiry time does not change', () => {
-  const { version: _, ...typed } = tokenForm.parse({ ...TYPED, version: '3', days: '' });
-  expect(inputOf(typed, 1_000, 5_000)).toMatchObject({ users: 'none', expiresAt: 5_000, binCallsPerMonth: null });
-  expect(inputOf({ ...typed, days: 2 }, 1_000, 5_000).expiresAt).toBe(1_000 + 2 * 86_400_000);
-  expect(inputOf({ ...typed, users: 'listed', listed: ['u1'] }, 0).users).toEqual(['u1']);
-  expect(inputOf({ ...typed, users: 'all', listed: ['u1'] }, 0).users).toBe('all');
+  const { version: _, ...entered } = tokenForm.parse({ ...ENTERED, version: '3', days: '' });
+  expect(inputOf(entered, 1_000, 5_000)).toMatchObject({ users: 'none', expiresAt: 5_000, binCallsPerMonth: null });
+  expect(inputOf({ ...entered, days: 2 }, 1_000, 5_000).expiresAt).toBe(1_000 + 2 * 86_400_000);
+  expect(inputOf({ ...entered, users: 'listed', listed: ['u1'] }, 0).users).toEqual(['u1']);
+  expect(inputOf({ ...entered, users: 'all', listed: ['u1'] }, 0).users).toBe('all');
 });
 
 const TOKEN = {
@@ -105,21 +105,27 @@ describe('the first call of a new token', () => {
       { ...TOKEN, ...changes },
       idle.map((scope) => ({ scope, reason: '' })),
     );
-  const wanted = { scope: 'threads:read', app: 'crm', user: undefined, unnarrowed: false, serviceAccount: undefined };
+  const defaultCall = {
+    scope: 'threads:read',
+    app: 'crm',
+    user: undefined,
+    unnarrowed: false,
+    serviceAccount: undefined,
+  };
 
   test.each<[string, object, object]>([
     ['names its first user', {}, { user: 'u1', proof: 'none' }],
     ['proves its first user', { assertUser: false }, { user: 'u1', proof: 'assertion' }],
     ['proves any user', { users: 'all' }, { proof: 'assertion' }],
     ['is for a service account of its first app', { users: 'none' }, { proof: 'assertion', serviceAccount: 'sa2' }],
-    ['is for no account of another app', { users: 'none', apps: ['mail'] }, { app: 'mail', proof: 'assertion' }],
+    ['omits the accounts of other apps', { users: 'none', apps: ['mail'] }, { app: 'mail', proof: 'assertion' }],
     [
-      'is for no account but in threads',
+      'omits accounts for a scope other than threads:read',
       { users: 'none', scopes: ['bin:read'] },
       { scope: 'bin:read', proof: 'assertion' },
     ],
   ])('%s', async (_name, changes, members) => {
-    expect(await call(changes)).toEqual({ ...wanted, ...members });
+    expect(await call(changes)).toEqual({ ...defaultCall, ...members });
   });
 
   test('has a scope that is not idle, if there is one', async () => {

@@ -50,13 +50,13 @@ describe('users by e-mail address', () => {
     expect(page.status).toBe(200);
     const id = new URL(page.url).pathname.split('/').at(-1);
     const { json } = await admin.call('GET', `/relay-tokens/${id}`);
-    // The list has the words of the form.
+    // The list has the same words for scopes as the form.
     const list = await administrator.get(`${site.url}/admin/relay-tokens`);
     expect(list.body).toContain('<bdi>Read the current thread</bdi>');
     expect(json).toMatchObject({ users: [userId, 'uOfSomebodyToCome'], idleScopes: [] });
     expect(page.body).toMatch(new RegExp(`/admin/users/${userId}"><bdi>user@example.test</bdi></a>`));
     expect(page.body).toMatch(/<code>uOfSomebodyToCome<\/code>.*Not signed in yet/);
-    // The form to change it has the addresses, too, and saving it changes nobody.
+    // The edit form has e-mail addresses again, and saving it changes no user.
     const form = await administrator.follow(page, 'Edit');
     expect(/<textarea id="listed"[^>]*>([^<]*)</.exec(form.body)?.[1]?.trim()).toBe(
       'user@example.test\nuOfSomebodyToCome',
@@ -66,15 +66,19 @@ describe('users by e-mail address', () => {
     expect((await admin.call('GET', `/relay-tokens/${id}`)).json.users).toEqual(json.users);
     const token = /data-copy-source>(gthr_[^<]+)</.exec(page.body)?.[1] ?? '';
     expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
-    // The page with the secret has the first call, too, which reads the secret from the environment.
+
+    // The page that shows the secret has an example call, which reads the secret from the environment.
     const curl = [...page.body.matchAll(/data-copy-source>(curl [^<]*)</g)].map(([, code = '']) => code);
     expect(curl).toEqual([expect.stringMatching(/\$RELAY_TOKEN[\s\S]*Gatehouse-User: /)]);
     expect(curl.join()).not.toContain(token);
-    const shown = /data-copy-source>(printf [^<]*)</.exec(page.body)?.[1] ?? '';
-    const ask = shown.replaceAll('&gt;', '>').replaceAll('&amp;', '&');
+
+    // The shown command reads the token from the terminal into the environment.
+    const [, escapedCommand = ''] = /data-copy-source>(printf [^<]*)</.exec(page.body) ?? [];
+    const readCommand = escapedCommand.replaceAll('&gt;', '>').replaceAll('&amp;', '&');
     for (const shell of ['sh', 'bash']) {
-      const read = spawnSync(shell, ['-c', `${ask}; printenv RELAY_TOKEN`], { input: `${token}\n`, encoding: 'utf8' });
-      expect([shell, read.stdout]).toEqual([shell, `${token}\n`]);
+      const script = `${readCommand}; printenv RELAY_TOKEN`;
+      const { stdout } = spawnSync(shell, ['-c', script], { input: `${token}\n`, encoding: 'utf8' });
+      expect([shell, stdout]).toEqual([shell, `${token}\n`]);
     }
   });
 
@@ -99,17 +103,17 @@ describe('users by e-mail address', () => {
   });
 
   test('an address of several users is a fault with their ids, and the form shows ids', async () => {
-    const other = { id: 'uTheOther', issuer: 'https://other.test', subject: 's', email: 'second@example.test' };
+    const namesake = { id: 'uTheOther', issuer: 'https://other.test', subject: 's', email: 'second@example.test' };
     const { agent } = await signIn(site, 'second@example.test');
-    const { userId: second } = await sessionOf(site, agent);
+    const { userId: secondId } = await sessionOf(site, agent);
     const users = createUserStore({ store: storage.store, clock: Date.now });
-    await users.noteSignIn(other);
+    await users.noteSignIn(namesake);
     const refused = await send('', { ...FORM, listed: 'second@example.test' });
     const [fault] = faultsOn(refused.body);
-    expect([fault?.includes(second), fault?.includes(other.id)]).toEqual([true, true]);
-    const page = await send('', { ...FORM, listed: second });
+    expect([fault?.includes(secondId), fault?.includes(namesake.id)]).toEqual([true, true]);
+    const page = await send('', { ...FORM, listed: secondId });
     const form = await administrator.follow(page, 'Edit');
-    expect(/<textarea id="listed"[^>]*>([^<]*)</.exec(form.body)?.[1]?.trim()).toBe(second);
+    expect(/<textarea id="listed"[^>]*>([^<]*)</.exec(form.body)?.[1]?.trim()).toBe(secondId);
   });
 });
 
@@ -140,25 +144,23 @@ describe('idle scopes', () => {
   });
 
   test('all scopes are idle without an enabled user or app, and none with one', async () => {
-    const { id } = await admin
-      .createRelayToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] })
-      .catch(() => ({
-        id: '',
-      }));
-    expect(id).toBe('');
+    const tokenForSecondApp = { users: [userId], apps: ['second'], scopes: ['threads:read'] };
+    // The app does not exist yet.
+    await expect(admin.createRelayToken(tokenForSecondApp)).rejects.toThrow('No relay token');
+
     await admin.call('POST', '/connected-apps', sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
-    const token = await admin.createRelayToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] });
-    const reasons = async () =>
+    const token = await admin.createRelayToken(tokenForSecondApp);
+    const readReasons = async () =>
       ((await admin.call('GET', `/relay-tokens/${token.id}`)).json.idleScopes as { reason: string }[]).map(
         ({ reason }) => reason,
       );
-    expect(await reasons()).toEqual([]);
+    expect(await readReasons()).toEqual([]);
     await admin.call('POST', `/users/${userId}/disable`);
-    expect(await reasons()).toEqual([expect.stringContaining('None of its users')]);
+    expect(await readReasons()).toEqual([expect.stringContaining('None of its users')]);
     await admin.call('POST', `/users/${userId}/enable`);
-    expect(await reasons()).toEqual([]);
+    expect(await readReasons()).toEqual([]);
     expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
-    expect(await reasons()).toEqual([expect.stringContaining('None of its connected apps is enabled')]);
+    expect(await readReasons()).toEqual([expect.stringContaining('None of its connected apps is enabled')]);
   });
 
   test('a service account makes only threads:read usable', async () => {
@@ -193,9 +195,9 @@ describe('idle scopes', () => {
     expect(page.body).toMatch(/This token can do nothing\.<\/strong>\s+The token may use no connected app\./);
     const list = await administrator.get(`${site.url}/admin/relay-tokens?q=Idle`);
     expect(list.body).toContain('Can do nothing');
-    // A token of which a part works says which part does not.
-    const half = await admin.createRelayToken({ scopes: ['bin:read', 'threads:read'], users: 'none' });
-    const { body } = await administrator.get(`${site.url}/admin/relay-tokens/${half.id}`);
+    // If only some scopes are idle, the page names them.
+    const partlyIdle = await admin.createRelayToken({ scopes: ['bin:read', 'threads:read'], users: 'none' });
+    const { body } = await administrator.get(`${site.url}/admin/relay-tokens/${partlyIdle.id}`);
     expect(body).toMatch(/No call can use: Read the current thread\.<\/strong>\s+The token may act for no user\./);
   });
 });

@@ -18,13 +18,13 @@ test('`/` focuses the field, and Enter finds the user', async () => {
   await page.goto(`${site.url}/admin/users`);
   const field = page.getByLabel('Search everything');
 
-  // In another field it is a character.
-  const other = page.locator('main [type="search"]');
-  await other.focus();
+  // In another field, `/` is entered as a character.
+  const listSearch = page.locator('main [type="search"]');
+  await listSearch.focus();
   await page.keyboard.press('/');
-  expect([await other.inputValue(), await field.inputValue()]).toEqual(['/', '']);
+  expect([await listSearch.inputValue(), await field.inputValue()]).toEqual(['/', '']);
 
-  await other.blur();
+  await listSearch.blur();
   await page.keyboard.press('/');
   expect(await page.evaluate('document.activeElement?.id')).toBe('admin-search');
   await page.keyboard.type('admin@example.test');

@@ -6,10 +6,10 @@ import { adminSessionRoutes } from '../../../../src/gatehouse/admin/sessions/rou
 
 test('handles a failed count in addition to a failed page', async () => {
   const unhandled: unknown[] = [];
-  const note = (reason: unknown) => void unhandled.push(reason);
-  process.on('unhandledRejection', note);
-  onTestFinished(() => void process.off('unhandledRejection', note));
-  const failure = new Error('The store is away.');
+  const recordUnhandled = (reason: unknown) => void unhandled.push(reason);
+  process.on('unhandledRejection', recordUnhandled);
+  onTestFinished(() => void process.off('unhandledRejection', recordUnhandled));
+  const failure = new Error('The store is unavailable.');
   const routes = adminSessionRoutes({
     sessions: { ofUsers: { page: () => Promise.reject(failure), count: () => Promise.reject(failure) } },
     pages: { page: (_name: string, contentOf: unknown) => ({ handler: contentOf }), list: listFor },

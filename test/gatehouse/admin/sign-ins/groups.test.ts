@@ -3,11 +3,11 @@ import { expect, test } from 'vitest';
 import { failureGroups } from '../../../../src/gatehouse/admin/sign-ins/groups.ts';
 import type { SignInView } from '../../../../src/gatehouse/admin/sign-ins/view.ts';
 
-/** Newest first, as the lists are; `minute`: when it began. */
-const signIn = (minute: number, name: string | undefined, app = 'a') =>
+/** @param minute when it began @param cause undefined if it did not fail */
+const signIn = (minute: number, cause: string | undefined, app = 'a') =>
   ({
     ...{ id: `s${minute}`, app, appName: `App ${app}`, startedAt: `2026-03-15T12:${minute}:00.000Z` },
-    cause: name === undefined ? null : { name, words: `Words of ${name}`, advice: '', field: null },
+    cause: cause === undefined ? null : { name: cause, words: `Words of ${cause}`, advice: '', field: null },
   }) as SignInView;
 
 test('are counted by cause and app, with the newest of each', () => {
@@ -28,12 +28,13 @@ test('are counted by cause and app, with the newest of each', () => {
 });
 
 test('are sorted by count, then newest first, including sign-ins without a result', () => {
-  const order = (...signIns: SignInView[]) => failureGroups(signIns).map(({ cause }) => cause);
-  const open = [signIn(59, 'nothing_came_back'), signIn(58, 'nothing_came_back'), signIn(57, 'nothing_came_back')];
-  expect(order(...open, signIn(50, 'rare'), signIn(40, 'often'), signIn(30, 'often'))).toEqual([
+  // Newest first, like the lists.
+  const sortedCauses = (...signIns: SignInView[]) => failureGroups(signIns).map(({ cause }) => cause);
+  const unfinished = [59, 58, 57].map((minute) => signIn(minute, 'nothing_came_back'));
+  expect(sortedCauses(...unfinished, signIn(50, 'rare'), signIn(40, 'often'), signIn(30, 'often'))).toEqual([
     'nothing_came_back',
     'often',
     'rare',
   ]);
-  expect(order(signIn(20, 'older'), signIn(30, 'newer'))).toEqual(['newer', 'older']);
+  expect(sortedCauses(signIn(20, 'older'), signIn(30, 'newer'))).toEqual(['newer', 'older']);
 });

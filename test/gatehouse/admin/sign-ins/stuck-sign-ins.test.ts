@@ -22,18 +22,18 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-const list = async () => (await admin.get(`${site.url}/admin/sign-ins`)).body;
-const whatFails = (body: string) => /id="groups-title"(.*?)<\/table>/s.exec(body)?.[1] ?? '';
+const readList = async () => (await admin.get(`${site.url}/admin/sign-ins`)).body;
+const causesIn = (body: string) => /id="groups-title"(.*?)<\/table>/s.exec(body)?.[1] ?? '';
 
-test('shows the probable cause at once, and later is grouped with similar ones below the known failures', async () => {
+test('a stuck sign-in shows the probable cause at once, and is later counted among the causes of failures', async () => {
   for (let round = 0; round < 2; round += 1) {
     const page = await createUserAgent().get(`${site.url}/sign-in?app=unregistered`);
     expect(page.url).toContain(site.sandbox.issuer);
   }
-  const early = await list();
-  expect(early).toContain('No response yet');
-  expect(whatFails(early)).toBe('');
-  const path = /\/admin\/sign-ins\/[0-9a-f]{8}/.exec(early)?.[0] ?? 'none';
+  const listAtOnce = await readList();
+  expect(listAtOnce).toContain('No response yet');
+  expect(causesIn(listAtOnce)).toBe('');
+  const path = /\/admin\/sign-ins\/[0-9a-f]{8}/.exec(listAtOnce)?.[0] ?? 'none';
   const record = await admin.get(site.url + path);
   expect(record.body).toContain('the callback URL is most likely not registered there');
   expect(record.body).toContain(`<code>${site.url}/oauth/callback/unregistered</code>`);
@@ -41,18 +41,18 @@ test('shows the probable cause at once, and later is grouped with similar ones b
   expect(check.body).toMatch(/Callback URL is registered at the provider.*?Problem/s);
 
   const denied = createUserAgent();
-  const asked = await denied.get(`${site.url}/sign-in?app=platform`);
-  const consent = await denied.submit(asked, { login: 'user@example.test', password: 'gatehouse-demo' });
+  const loginPage = await denied.get(`${site.url}/sign-in?app=platform`);
+  const consent = await denied.submit(loginPage, { login: 'user@example.test', password: 'gatehouse-demo' });
   await denied.submit(consent, {}, { button: 'Deny' });
   advanceClock(180);
-  const groups = whatFails(await list());
-  const stuck = await admin.get(site.url + path);
+  const causes = causesIn(await readList());
+  const stuckRecord = await admin.get(site.url + path);
   advanceClock(-180);
-  const rows = groups.split('<tr>').slice(2);
+  const rows = causes.split('<tr>').slice(2);
   expect(rows.map((row) => /data-label="Count"[^>]*>(\d+)/.exec(row)?.[1])).toEqual(['2', '1']);
   expect(rows[0]).toContain('Started, but the browser did not come back');
   expect(rows[0]).toMatch(/connected-apps\/unregistered#[^"]+">Callback URLs</);
-  expect(stuck.body).toMatch(
+  expect(stuckRecord.body).toMatch(
     /1 other sign-in failed for the same cause\. <a href="[^"]*\/admin\/sign-ins\?failed=true">/,
   );
 });

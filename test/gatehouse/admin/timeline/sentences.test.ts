@@ -7,7 +7,7 @@ import { AUDIT_EVENTS, type AuditEvent, type AuditRecord } from '../../../../src
 const NAMES: SentenceNames = {
   ...{ app: 'Wiki', service: 'nightly', target: 'the target', purpose: 'sign_in', cause: undefined },
 };
-const said = (event: AuditEvent, changes: Partial<AuditRecord> = {}, names: Partial<SentenceNames> = {}): string =>
+const sentence = (event: AuditEvent, changes: Partial<AuditRecord> = {}, names: Partial<SentenceNames> = {}): string =>
   sentenceOf(
     { id: '1', at: '2026-03-01T00:00:00.000Z', event, actor: { kind: 'user', id: 'uID' }, ...changes },
     { ...NAMES, ...names },
@@ -27,7 +27,7 @@ test.each(Object.keys(AUDIT_EVENTS) as AuditEvent[])(
       'anonymous',
     ] as const) {
       for (const names of [{}, { app: undefined, service: undefined, target: undefined }]) {
-        const text = said(event, { actor: { kind }, target, userId: 'uID' }, names);
+        const text = sentence(event, { actor: { kind }, target, userId: 'uID' }, names);
         expect(text).toMatch(/^[A-Z][^:]{5,}/);
         expect(text).not.toMatch(/undefined|null|ID\b.*ID|uID|appID|: *$|\.$/);
       }
@@ -37,24 +37,27 @@ test.each(Object.keys(AUDIT_EVENTS) as AuditEvent[])(
 
 describe('sentences', () => {
   test.each<[string, string]>([
-    ['Signed in with Wiki', said('sign_in.succeeded')],
-    ['Could not sign in with Wiki: The app is disabled', said('sign_in.failed', {}, { cause: 'The app is disabled.' })],
+    ['Signed in with Wiki', sentence('sign_in.succeeded')],
+    [
+      'Could not sign in with Wiki: The app is disabled',
+      sentence('sign_in.failed', {}, { cause: 'The app is disabled.' }),
+    ],
     [
       'Could not connect Wiki: internal',
-      said('sign_in.failed', { facts: { reason: 'internal' } }, { purpose: 'connect' }),
+      sentence('sign_in.failed', { facts: { reason: 'internal' } }, { purpose: 'connect' }),
     ],
     [
       'Consented to Wiki: profile, offline_access',
-      said('connection.created', { facts: { scopes: ['profile', 'offline_access'] } }),
+      sentence('connection.created', { facts: { scopes: ['profile', 'offline_access'] } }),
     ],
     [
       'The connection to Wiki needs reconnecting: The provider has ended this connection',
-      said('connection.reconnect_needed', { facts: { cause: 'grant_refused' } }),
+      sentence('connection.reconnect_needed', { facts: { cause: 'grant_refused' } }),
     ],
-    ['Disconnected Wiki: the provider confirmed it', said('connection.removed', { outcome: 'revoked' })],
+    ['Disconnected Wiki: the provider confirmed it', sentence('connection.removed', { outcome: 'revoked' })],
     [
       'A refresh of the connection to Wiki failed: The provider is not available',
-      said('refresh.failed', { outcome: 'unavailable' }),
+      sentence('refresh.failed', { outcome: 'unavailable' }),
     ],
     ...[
       ['refused', 'The provider has ended this connection'],
@@ -63,54 +66,54 @@ describe('sentences', () => {
       ['app_fault', 'The provider does not accept the registration of this app at the moment'],
     ].map(([outcome = '', words]): [string, string] => [
       `A refresh of the connection to Wiki failed: ${words}`,
-      said('refresh.failed', { outcome }),
+      sentence('refresh.failed', { outcome }),
     ]),
-    ['A refresh of the connection to Wiki failed', said('refresh.failed')],
+    ['A refresh of the connection to Wiki failed', sentence('refresh.failed')],
     ...[
       ['pending', 'the provider has not confirmed it yet'],
       ['unsupported', 'the provider does not support revocation'],
       ['unconfirmed', 'no revocation was sent to the provider'],
     ].map(([outcome = '', words]): [string, string] => [
       `Disconnected Wiki: ${words}`,
-      said('connection.removed', { outcome }),
+      sentence('connection.removed', { outcome }),
     ]),
-    ['Disconnected Wiki', said('connection.removed')],
-    ['Disconnected an app', said('connection.removed', {}, { app: undefined })],
-    ['Could not sign in with Wiki: internal', said('sign_in.refused', { facts: { reason: 'internal' } })],
-    ['Was signed out by the provider of Wiki', said('session.ended_by_provider')],
-    ['Refused a sign-out by the provider of Wiki', said('session.end_refused')],
-    ['Was refused in the administration: not_allowed', said('admin.refused', { outcome: 'not_allowed' })],
-    ['Signed in again for the administration', said('admin.stepped_up')],
-    ['Imported the connection to Wiki', said('connection.imported')],
-    ['The connection to Wiki worked again', said('connection.recovered')],
+    ['Disconnected Wiki', sentence('connection.removed')],
+    ['Disconnected an app', sentence('connection.removed', {}, { app: undefined })],
+    ['Could not sign in with Wiki: internal', sentence('sign_in.refused', { facts: { reason: 'internal' } })],
+    ['Was signed out by the provider of Wiki', sentence('session.ended_by_provider')],
+    ['Refused a sign-out by the provider of Wiki', sentence('session.end_refused')],
+    ['Was refused in the administration: not_allowed', sentence('admin.refused', { outcome: 'not_allowed' })],
+    ['Signed in again for the administration', sentence('admin.stepped_up')],
+    ['Imported the connection to Wiki', sentence('connection.imported')],
+    ['The connection to Wiki worked again', sentence('connection.recovered')],
     [
       'The connection to Wiki needs reconnecting: odd',
-      said('connection.reconnect_needed', { facts: { cause: 'odd' } }),
+      sentence('connection.reconnect_needed', { facts: { cause: 'odd' } }),
     ],
-    ['The connection to Wiki needs reconnecting', said('connection.reconnect_needed')],
-    ['Created a link to connect Wiki', said('connect_link.created')],
-    ['Connected Wiki with a link', said('connect_link.used')],
-    ['The provider of Wiki did not confirm a revocation', said('revocation.pending')],
-    ['The provider of Wiki confirmed a revocation', said('revocation.confirmed')],
-    ['Abandoned a revocation at the provider of Wiki', said('revocation.abandoned')],
-    ['A call by nightly to Wiki failed', said('relay.used')],
-    ['A call by a service to Wiki failed', said('relay.used', {}, { service: undefined })],
-    ['Refused a call by a service', said('relay.refused', {}, { app: undefined, service: undefined })],
-    ['Session ended: the target', said('session.ended', { actor: { kind: 'admin_token' } })],
-    ['Consented to Wiki', said('connection.created', { actor: { kind: 'administrator' } })],
+    ['The connection to Wiki needs reconnecting', sentence('connection.reconnect_needed')],
+    ['Created a link to connect Wiki', sentence('connect_link.created')],
+    ['Connected Wiki with a link', sentence('connect_link.used')],
+    ['The provider of Wiki did not confirm a revocation', sentence('revocation.pending')],
+    ['The provider of Wiki confirmed a revocation', sentence('revocation.confirmed')],
+    ['Abandoned a revocation at the provider of Wiki', sentence('revocation.abandoned')],
+    ['A call by nightly to Wiki failed', sentence('relay.used')],
+    ['A call by a service to Wiki failed', sentence('relay.used', {}, { service: undefined })],
+    ['Refused a call by a service', sentence('relay.refused', {}, { app: undefined, service: undefined })],
+    ['Session ended: the target', sentence('session.ended', { actor: { kind: 'admin_token' } })],
+    ['Consented to Wiki', sentence('connection.created', { actor: { kind: 'administrator' } })],
     ['Could not connect Wiki: no', attemptSentence('Wiki', { purpose: 'connect', cause: 'no.', ended: true })],
-    ['Refused a call by nightly to Wiki: rule users', said('relay.refused', { outcome: 'rule: users' })],
+    ['Refused a call by nightly to Wiki: rule users', sentence('relay.refused', { outcome: 'rule: users' })],
     [
       'User disabled (not done: this has been changed in the meantime)',
-      said(
+      sentence(
         'user.disabled',
         { actor: { kind: 'administrator' }, outcome: 'not_done: version_conflict' },
         { target: undefined },
       ),
     ],
-    ['Relay token rotated: the target', said('relay_token.rotated', { actor: { kind: 'administrator' } })],
-    ['Session ended: the target', said('session.ended', { actor: { kind: 'administrator' } })],
-    ['Ended a session', said('session.ended')],
+    ['Relay token rotated: the target', sentence('relay_token.rotated', { actor: { kind: 'administrator' } })],
+    ['Session ended: the target', sentence('session.ended', { actor: { kind: 'administrator' } })],
+    ['Ended a session', sentence('session.ended')],
     ['Began to connect Wiki', attemptSentence('Wiki', { purpose: 'connect', cause: undefined, ended: false })],
   ])('%s', (expected, actual) => expect(actual).toBe(expected));
 

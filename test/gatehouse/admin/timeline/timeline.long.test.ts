@@ -52,10 +52,10 @@ beforeAll(async () => {
   const consent = await denied.submit(form, { login: 'user@example.test', password: PASSWORD });
   await denied.submit(consent, {}, { button: 'Deny' });
   expect((await api.call('POST', `/relay-tokens/${id}/rotate`, {})).status).toBe(200);
-  await until(async () => (await timeline(`users/${userId}`)).items.some(({ calls }) => calls === 3));
-  // The sums are written every moment: the refused call may be in later ones.
+  await until(async () => (await readTimeline(`users/${userId}`)).items.some(({ calls }) => calls === 3));
+  // The sums are written several times a second, so the refused call may come later than the others.
   await until(async () =>
-    texts(await timeline('connected-apps/platform')).some((text) => text.startsWith('Refused 1')),
+    textsOf(await readTimeline('connected-apps/platform')).some((text) => text.startsWith('Refused 1')),
   );
 });
 afterAll(async () => {
@@ -63,22 +63,22 @@ afterAll(async () => {
   await site?.close();
 });
 
-const timeline = async (path: string, query = '') => {
+const readTimeline = async (path: string, query = '') => {
   const { status, json } = await api.call('GET', `/${path}/timeline${query}`);
   expect([status, json]).toEqual([200, json]);
   return json as unknown as Page;
 };
-const texts = ({ items }: Page) => items.map(({ text }) => text);
+const textsOf = ({ items }: Page) => items.map(({ text }) => text);
 
 test('of a user: sign-ins, consents, sums of calls and refusals, with names', async () => {
-  const page = await timeline(`users/${userId}`);
+  const page = await readTimeline(`users/${userId}`);
   expect(page.items.map(({ at }) => at)).toEqual(
     page.items
       .map(({ at }) => at)
       .toSorted()
       .reverse(),
   );
-  expect(texts(page)).toEqual(
+  expect(textsOf(page)).toEqual(
     expect.arrayContaining([
       'Signed in with Collaboration platform',
       expect.stringMatching(/^Consented to Collaboration platform: openid, /),
@@ -89,14 +89,14 @@ test('of a user: sign-ins, consents, sums of calls and refusals, with names', as
   const sum = page.items.find(({ event }) => event === 'relay.calls');
   expect(sum).toMatchObject({ kind: 'relay', calls: 3, app: { id: 'platform' }, actor: { id: tokenId } });
   expect(Date.parse(String(sum?.until)) - Date.parse(String(sum?.at))).toBe(3_600_000);
-  const refusal = page.items.find(({ kind: one }) => one === 'refusals');
+  const refusal = page.items.find(({ kind }) => kind === 'refusals');
   expect(refusal).toMatchObject({ address: '127.0.0.1', actor: { kind: 'relay_token', name: 'nightly reports' } });
   expect(refusal?.details.requestId).toMatch(/-/);
 });
 
 test('of a relay token: its changes, its calls and its refusals', async () => {
-  const page = await timeline(`relay-tokens/${tokenId}`);
-  expect(texts(page).toSorted()).toEqual([
+  const page = await readTimeline(`relay-tokens/${tokenId}`);
+  expect(textsOf(page).toSorted()).toEqual([
     'Made 3 calls to Collaboration platform',
     'Refused 1 call to Collaboration platform: rule assertUser',
     'Relay token created',
@@ -109,37 +109,38 @@ test('of a relay token: its changes, its calls and its refusals', async () => {
 });
 
 test('of an app: events of users and services, with the actors', async () => {
-  const page = await timeline('connected-apps/platform');
+  const page = await readTimeline('connected-apps/platform');
   const signedIn = page.items.filter(({ event }) => event === 'sign_in.succeeded');
   expect(signedIn.map(({ user }) => user?.id)).toContain(userId);
   expect(signedIn.map(({ user }) => user?.name)).toContain('Uma Okafor');
-  expect(texts(page)).toEqual(
+  expect(textsOf(page)).toEqual(
     expect.arrayContaining([
       'nightly reports made 3 calls to Collaboration platform',
       expect.stringMatching(/^Consented to Collaboration platform: /),
       'Could not sign in with Collaboration platform: The user or their organisation did not consent',
     ]),
   );
-  // Each call has an entry of its own in the audit trail, which a busy app could not be read by.
+  // The audit trail has an entry for each call. The timeline of a busy app would be unreadable with all of them.
   expect(page.items.filter(({ event }) => event === 'relay.used')).toEqual([]);
 });
 
-test('a kind filters it, and pages show each item once', async () => {
+test('is filtered by kind, and its pages have each item once', async () => {
   for (const path of [`users/${userId}`, 'connected-apps/platform', `relay-tokens/${tokenId}`]) {
-    const all = (await timeline(path, '?limit=200')).items;
-    const kinds = [...new Set(all.map((one) => one.kind))];
-    for (const one of kinds) {
-      const ids = (await timeline(path, `?kind=${one}`)).items.map(({ id }) => id);
-      expect([path, one, ids]).toEqual([path, one, all.filter((item) => item.kind === one).map(({ id }) => id)]);
+    const all = (await readTimeline(path, '?limit=200')).items;
+    for (const kind of new Set(all.map((item) => item.kind))) {
+      const ofKind = (await readTimeline(path, `?kind=${kind}`)).items;
+      const expected = all.filter((item) => item.kind === kind);
+      expect([path, kind, ofKind.map(({ id }) => id)]).toEqual([path, kind, expected.map(({ id }) => id)]);
     }
-    const seen: string[] = [];
-    for (let after = ''; ; ) {
-      const { items, next } = await timeline(path, `?limit=1${after}`);
-      seen.push(...items.map(({ id }) => id));
-      if (next === undefined) break;
-      after = `&after=${encodeURIComponent(next)}`;
+
+    const pagedIds: string[] = [];
+    let query: string | undefined = '?limit=1';
+    while (query !== undefined) {
+      const { items, next }: Page = await readTimeline(path, query);
+      pagedIds.push(...items.map(({ id }) => id));
+      query = next === undefined ? undefined : `?limit=1&after=${encodeURIComponent(next)}`;
     }
-    expect([path, seen]).toEqual([path, all.map(({ id }) => id)]);
+    expect([path, pagedIds]).toEqual([path, all.map(({ id }) => id)]);
   }
   expect((await api.call('GET', `/users/${userId}/timeline?kind=other`)).status).toBe(400);
   expect((await api.call('GET', `/users/${userId}/timeline?after=other`)).status).toBe(400);
@@ -150,7 +151,7 @@ test('a kind filters it, and pages show each item once', async () => {
 
 test('a change of health is listed once, even if later refreshes fail', async () => {
   const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'unavailable' });
-  const fail = async (repeated: boolean) => {
+  const failRefresh = async (isRepeated: boolean) => {
     const stored = await vault.grants.loadStored(userId, 'platform');
     if (!stored || !('grant' in stored)) throw new Error('The grant cannot be read.');
     const { grant, version } = stored;
@@ -160,12 +161,12 @@ test('a change of health is listed once, even if later refreshes fail', async ()
     await until(async () => {
       const { json } = await api.call('GET', `/audit?event=refresh.failed&whom=${userId}`);
       const entries = json.items as { facts: { repeated?: boolean } }[];
-      return entries.length === (repeated ? 2 : 1);
+      return entries.length === (isRepeated ? 2 : 1);
     });
   };
-  await fail(false);
-  await fail(true);
-  const { items } = await timeline(`users/${userId}`, '?kind=connections');
+  await failRefresh(false);
+  await failRefresh(true);
+  const { items } = await readTimeline(`users/${userId}`, '?kind=connections');
   expect(items.filter(({ event }) => event === 'refresh.failed').map(({ text }) => text)).toEqual([
     'A refresh of the connection to Collaboration platform failed: The provider is not available',
   ]);
@@ -186,15 +187,18 @@ test('pages show it by day, with links and a filter', async () => {
 });
 
 test('has no links to deleted users, tokens or sign-ins', async () => {
-  const { agent: other } = await signIn(site, 'second@example.test');
-  const goneId = ((await getJson(other, `${site.url}/session`)).json.user as { id: string }).id;
-  const { id, token } = await api.createRelayToken({ name: 'soon revoked' });
-  const asUser = { 'gatehouse-user-assertion': await assertionOf(site, other.cookies.header(site.url)) };
+  const { agent: agentOfDeletedUser } = await signIn(site, 'second@example.test');
+  const deletedUserId = ((await getJson(agentOfDeletedUser, `${site.url}/session`)).json.user as { id: string }).id;
+  const { id: revokedTokenId, token } = await api.createRelayToken({ name: 'soon revoked' });
+  const asUser = { 'gatehouse-user-assertion': await assertionOf(site, agentOfDeletedUser.cookies.header(site.url)) };
   expect((await relayThread(site, token, asUser)).status).toBe(200);
   await until(async () =>
-    texts(await timeline('connected-apps/platform')).includes('soon revoked made 1 call to Collaboration platform'),
+    textsOf(await readTimeline('connected-apps/platform')).includes(
+      'soon revoked made 1 call to Collaboration platform',
+    ),
   );
-  const isLinked = async () => {
+  /** Opens every link, and returns which of the two are named and which are linked. */
+  const readMentions = async () => {
     const { body } = await admin.get(`${site.url}/admin/connected-apps/platform`);
     const section = /<section class="panel timeline".*?<\/section>/s.exec(body)?.[0] ?? '';
     const links = [...section.matchAll(/href="(\/admin\/(?:users|relay-tokens|sign-ins)\/[^"]*)"/g)].map(
@@ -202,37 +206,41 @@ test('has no links to deleted users, tokens or sign-ins', async () => {
     );
     for (const path of new Set(links)) expect([path, (await admin.get(site.url + path)).status]).toEqual([path, 200]);
     expect(links.filter((path) => path?.startsWith('/admin/sign-ins/')).length).toBeGreaterThan(0);
-    return [
-      section.includes(goneId),
-      section.includes(id),
-      links.some((path) => path?.endsWith(goneId)),
-      links.some((path) => path?.endsWith(id)),
-    ];
+    return {
+      isUserNamed: section.includes(deletedUserId),
+      isTokenNamed: section.includes(revokedTokenId),
+      isUserLinked: links.some((path) => path?.endsWith(deletedUserId)),
+      isTokenLinked: links.some((path) => path?.endsWith(revokedTokenId)),
+    };
   };
-  expect(await isLinked()).toEqual([true, true, true, true]);
-  expect((await api.call('DELETE', `/relay-tokens/${id}`)).status).toBe(204);
-  expect((await api.call('DELETE', `/users/${goneId}`)).status).toBe(200);
-  expect(await isLinked()).toEqual([true, true, false, false]);
-  const signedIn = (await timeline('connected-apps/platform', '?kind=sign_ins')).items.filter(
-    ({ actor }) => actor?.id === goneId,
+  const named = { isUserNamed: true, isTokenNamed: true };
+  expect(await readMentions()).toEqual({ ...named, isUserLinked: true, isTokenLinked: true });
+
+  expect((await api.call('DELETE', `/relay-tokens/${revokedTokenId}`)).status).toBe(204);
+  expect((await api.call('DELETE', `/users/${deletedUserId}`)).status).toBe(200);
+
+  expect(await readMentions()).toEqual({ ...named, isUserLinked: false, isTokenLinked: false });
+  const signedIn = (await readTimeline('connected-apps/platform', '?kind=sign_ins')).items.filter(
+    ({ actor }) => actor?.id === deletedUserId,
   );
   expect(signedIn.map(({ signIn: record }) => record)).toEqual([null]);
 });
 
 test('pages lead to older items and back', async () => {
   for (let n = 0; n < 30; n += 1) await signIn(site);
-  await until(async () => (await timeline(`users/${userId}`, '?limit=200')).items.length > 60);
-  const textsOf = (body: string) =>
+  await until(async () => (await readTimeline(`users/${userId}`, '?limit=200')).items.length > 60);
+  const shownTexts = (body: string) =>
     [...body.matchAll(/class="timeline-text">.*?<bdi>([^<]+)</gs)].map(([, text]) => text);
   const linkOf = (body: string, rel: string) =>
     new RegExp(`href="([^"]+#timeline)" rel="${rel}"`).exec(body)?.[1]?.replaceAll('&amp;', '&');
-  const first = await admin.get(`${site.url}/admin/users/${userId}?kind=sign_ins`);
-  expect(linkOf(first.body, 'prev')).toBeUndefined();
-  const second = await admin.get(`${site.url}${linkOf(first.body, 'next')}`);
-  const shown = [...textsOf(first.body), ...textsOf(second.body)];
-  const { items } = await timeline(`users/${userId}`, '?kind=sign_ins&limit=200');
+
+  const firstPage = await admin.get(`${site.url}/admin/users/${userId}?kind=sign_ins`);
+  expect(linkOf(firstPage.body, 'prev')).toBeUndefined();
+  const secondPage = await admin.get(`${site.url}${linkOf(firstPage.body, 'next')}`);
+  const shown = [...shownTexts(firstPage.body), ...shownTexts(secondPage.body)];
+  const { items } = await readTimeline(`users/${userId}`, '?kind=sign_ins&limit=200');
   expect(shown).toEqual(items.map(({ text }) => text).slice(0, shown.length));
-  expect(textsOf(first.body)).toHaveLength(25);
-  const again = await admin.get(`${site.url}${linkOf(second.body, 'prev')}`);
-  expect(textsOf(again.body)).toEqual(textsOf(first.body));
+  expect(shownTexts(firstPage.body)).toHaveLength(25);
+  const firstPageAgain = await admin.get(`${site.url}${linkOf(secondPage.body, 'prev')}`);
+  expect(shownTexts(firstPageAgain.body)).toEqual(shownTexts(firstPage.body));
 });

@@ -8,14 +8,14 @@ import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/stora
 let site: TestSite;
 let storage: StorageAccess;
 let admin: UserAgent;
-let agent: UserAgent;
-let user: string;
+let userAgent: UserAgent;
+let userId: string;
 beforeAll(async () => {
   site = await startSite();
   storage = await openStorageOf(site);
   ({ agent: admin } = await signIn(site, 'admin@example.test'));
-  ({ agent } = await signIn(site));
-  user = (await sessionOf(site, agent)).userId;
+  ({ agent: userAgent } = await signIn(site));
+  ({ userId } = await sessionOf(site, userAgent));
 });
 afterAll(async () => {
   await storage?.close();
@@ -24,10 +24,10 @@ afterAll(async () => {
 
 const bodyOf = async (path: string) => (await admin.get(`${site.url}/admin/${path}`)).body;
 
-test('the row of a connection that needs reconnecting has the link, and the user reconnects there', async () => {
+test('the row of a connection that needs reconnecting has the link to the page where its user reconnects', async () => {
   const link = `${site.url}/connections/platform`;
   expect(await bodyOf('connections')).not.toContain('Copy reconnect link');
-  expect(await bodyOf(`users/${user}`)).not.toContain(link);
+  expect(await bodyOf(`users/${userId}`)).not.toContain(link);
 
   const failure = {
     kind: 'reconnect_needed',
@@ -36,13 +36,13 @@ test('the row of a connection that needs reconnecting has the link, and the user
     failures: 1,
     retryAt: 0,
   } satisfies RefreshFailure;
-  await storage.changeGrant(user, () => ({ failure }), 'platform');
+  await storage.changeGrant(userId, () => ({ failure }), 'platform');
 
-  expect(await bodyOf('connections')).toContain(`/admin/users/${user}#reconnect">Copy reconnect link`);
-  const page = await bodyOf(`users/${user}`);
+  expect(await bodyOf('connections')).toContain(`/admin/users/${userId}#reconnect">Copy reconnect link`);
+  const page = await bodyOf(`users/${userId}`);
   expect(page).toContain('id="reconnect"');
   expect(page).toContain(link);
-  const shown = await agent.get(link);
-  expect(shown.status).toBe(200);
-  expect(shown.body).toContain('Reconnect');
+  const reconnectPage = await userAgent.get(link);
+  expect(reconnectPage.status).toBe(200);
+  expect(reconnectPage.body).toContain('Reconnect');
 });
