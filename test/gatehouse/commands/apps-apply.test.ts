@@ -17,7 +17,7 @@ const app = (id: string, changes: Record<string, unknown> = {}) => ({
   id,
   ...changes,
 });
-const write = (...apps: Record<string, unknown>[]) => writeFileSync(file, JSON.stringify(apps));
+const writeFile = (...apps: Record<string, unknown>[]) => writeFileSync(file, JSON.stringify(apps));
 const apply = async (...options: string[]) => {
   const { status, stdout, stderr } = await runCommand(['apps', 'apply', file, ...options, '--json'], {
     ...site.env,
@@ -25,12 +25,12 @@ const apply = async (...options: string[]) => {
   });
   return { status, stderr, ...(stdout.startsWith('{') ? JSON.parse(stdout) : {}) };
 };
-const stored = async (id: string) => {
+const readApp = async (id: string) => {
   const headers = { ...ACCEPT_JSON, authorization: `Bearer ${token}` };
   const { status, body } = await sendRequest(`${site.url}/admin/api/connected-apps/${id}`, { headers });
   return status === 200 ? JSON.parse(body) : undefined;
 };
-const audited = async (event: string) =>
+const readEntries = async (event: string) =>
   (await runCommand(['audit', 'export'], site.env)).stdout
     .split('\n')
     .filter((line) => line.includes(`"${event}"`))
@@ -48,32 +48,32 @@ afterAll(async () => {
 });
 
 test('--dry-run shows the changes, and makes none', async () => {
-  write(app('one'), app('two'));
+  writeFile(app('one'), app('two'));
   const expected = [
     { app: 'one', action: 'create', changed: [] },
     { app: 'two', action: 'create', changed: [] },
   ];
   expect(await apply('--dry-run')).toEqual({ status: 0, stderr: '', applied: false, apps: expected, faults: [] });
-  expect(await stored('one')).toBeUndefined();
-  expect(await audited('connected_app.created')).toEqual([]);
+  expect(await readApp('one')).toBeUndefined();
+  expect(await readEntries('connected_app.created')).toEqual([]);
   const { stdout } = await runCommand(['apps', 'apply', file, '--dry-run'], site.env);
   expect(stdout).toBe('create  one\ncreate  two\nNothing was changed: this was a dry run.\n');
 });
 
 test('registers apps that running processes then use', async () => {
   expect(await apply()).toMatchObject({ status: 0, applied: true, faults: [] });
-  await until(async () => (await stored('two')) !== undefined);
-  expect(await stored('one')).toMatchObject({ name: 'Collaboration second', hasClientSecret: true, usable: true });
-  const entries = await audited('connected_app.created');
+  await until(async () => (await readApp('two')) !== undefined);
+  expect(await readApp('one')).toMatchObject({ name: 'Collaboration second', hasClientSecret: true, usable: true });
+  const entries = await readEntries('connected_app.created');
   expect(entries.map(({ target }) => target.id)).toEqual(['one', 'two']);
   for (const { actor } of entries) expect(actor).toEqual({ kind: 'operator' });
   expect(JSON.stringify(entries)).not.toContain(CLIENT_SECRET);
   expect(await apply()).toMatchObject({ applied: true, apps: [{ action: 'leave' }, { action: 'leave' }] });
-  expect(await audited('connected_app.created')).toHaveLength(2);
+  expect(await readEntries('connected_app.created')).toHaveLength(2);
 });
 
 test('changes members that differ, including the secret, and leaves other apps unchanged', async () => {
-  write(app('one', { name: 'New name', clientSecret: { env: 'OTHER_SECRET' } }), app('three'));
+  writeFile(app('one', { name: 'New name', clientSecret: { env: 'OTHER_SECRET' } }), app('three'));
   expect(await apply()).toMatchObject({
     applied: true,
     apps: [
@@ -81,28 +81,28 @@ test('changes members that differ, including the secret, and leaves other apps u
       { app: 'three', action: 'create' },
     ],
   });
-  await until(async () => (await stored('one')).name === 'New name');
-  expect(await stored('two')).toBeDefined();
-  const [entry] = await audited('connected_app.changed');
+  await until(async () => (await readApp('one')).name === 'New name');
+  expect(await readApp('two')).toBeDefined();
+  const [entry] = await readEntries('connected_app.changed');
   expect(entry).toMatchObject({ actor: { kind: 'operator' }, facts: { changed: ['name', 'clientSecret'] } });
-  write(app('one', { name: 'New name' }));
+  writeFile(app('one', { name: 'New name' }));
   expect(await apply()).toMatchObject({ apps: [{ changed: ['clientSecret'] }] });
-  expect(await audited('connected_app.secret_replaced')).toHaveLength(1);
+  expect(await readEntries('connected_app.secret_replaced')).toHaveLength(1);
 });
 
 test('stores no secret that the method does not use', async () => {
-  write(app('two', { tokenEndpointAuthMethod: 'none' }));
+  writeFile(app('two', { tokenEndpointAuthMethod: 'none' }));
   expect(await apply()).toMatchObject({ applied: true, apps: [{ changed: ['tokenEndpointAuthMethod'] }] });
-  await until(async () => (await stored('two')).hasClientSecret === false);
+  await until(async () => (await readApp('two')).hasClientSecret === false);
   expect(await apply()).toMatchObject({ apps: [{ app: 'two', action: 'leave' }] });
 });
 
 test('changes nothing if there is a fault', async () => {
-  const before = await stored('one');
-  write(
+  const appBefore = await readApp('one');
+  writeFile(
     app('one', { name: 'Not this name' }),
     app('platform'),
-    // Users sign in with this issuer through the app of the file, and would trust other keys.
+    // Users sign in with this issuer by the app of the file. Another discovery URL could name other keys.
     app('four', { signIn: { allow: 'everyone' }, discoveryUrl: `${site.sandbox.issuer}/other` }),
   );
   const { status, applied, faults } = await apply();
@@ -111,20 +111,17 @@ test('changes nothing if there is a fault', async () => {
     'platform: it is in CONNECTED_APPS_FILE. Change it there.',
     expect.stringMatching(/^four, \/issuer: Users already sign in with this issuer/),
   ]);
-  write(app('one', { name: 'Not this name' }), { id: 'five' });
+  writeFile(app('one', { name: 'Not this name' }), { id: 'five' });
   expect((await apply()).faults.join()).toMatch(/app 2 \(five\), /);
   expect((await apply()).faults.join()).not.toContain('CONNECTED_APPS_FILE');
-  expect(await stored('one')).toEqual(before);
-  expect(await stored('four')).toBeUndefined();
+  expect(await readApp('one')).toEqual(appBefore);
+  expect(await readApp('four')).toBeUndefined();
 });
 
 test('sends the tokens of connected users to no other provider', async () => {
-  const second = (changes: Record<string, unknown> = {}) =>
-    app('second', { signIn: { allow: 'everyone' }, ...changes });
-  const moved = { issuer: 'https://example.com', signIn: undefined };
-  write(second());
+  writeFile(app('second', { signIn: { allow: 'everyone' } }));
   expect(await apply()).toMatchObject({ applied: true });
-  write(second(moved));
+  writeFile(app('second', { signIn: undefined, issuer: 'https://example.com' }));
   expect(await apply('--dry-run')).toMatchObject({ status: 0, apps: [{ changed: ['issuer', 'signIn'] }] });
   // A running process uses the app a moment after it is stored.
   await until(
@@ -135,7 +132,7 @@ test('sends the tokens of connected users to no other provider', async () => {
     applied: false,
     faults: [expect.stringMatching(/^second, \/issuer: One user is connected with the current registration/)],
   });
-  expect((await stored('second')).issuer).toBe(site.sandbox.issuer);
+  expect((await readApp('second')).issuer).toBe(site.sandbox.issuer);
 });
 
 test('says that the file does not exist', async () => {

@@ -33,8 +33,8 @@ import { until } from '../../support/until.ts';
 
 const [UMA = '', NEWCOMER = '', ADMIN = ''] = LOGINS;
 const BULK = 10_000;
-/** Has ended between backup and restore. */
-const SOON = 'tally:{soon}';
+/** The key of a record that expires between backup and restore. */
+const EXPIRING_KEY = 'tally:{soon}';
 
 export function testBackups(kind: StoreKind): void {
   const other: StoreKind = kind === 'SQLite' ? 'Redis' : 'SQLite';
@@ -42,9 +42,9 @@ export function testBackups(kind: StoreKind): void {
     const missing = missingRedis;
     const folder = mkdtempSync(join(tmpdir(), 'gatehouse-backup-'));
     const file = join(folder, 'one.backup');
-    const places: TestStorage[] = [];
+    const storages: TestStorage[] = [];
     let fleet: Fleet;
-    let person: FleetUser;
+    let user: FleetUser;
     let admin: FleetUser;
     beforeAll(async () => {
       if (missing) return;
@@ -52,13 +52,13 @@ export function testBackups(kind: StoreKind): void {
       fleet.tokenEndpoint.lifetimeSeconds = 1;
       // Each restored storage refreshes with the token of the backup.
       fleet.sandbox.refreshTokens.policy = 'grace';
-      person = await fleet.signIn(UMA);
+      user = await fleet.signIn(UMA);
       admin = await fleet.signIn(ADMIN);
       expect((await backUp(file)).status).toBe(0);
     });
     afterAll(async () => {
       await fleet?.close();
-      await Promise.all(places.map((place) => place.dispose()));
+      await Promise.all(storages.map((storage) => storage.dispose()));
       rmSync(folder, { recursive: true });
     });
     const check = (name: string, work: () => Promise<void>) =>
@@ -66,46 +66,47 @@ export function testBackups(kind: StoreKind): void {
         skipWithout(context, missing);
         await work();
       });
-    const newPlace = async (of: StoreKind) => {
-      const place = await createTestStorage(of);
-      places.push(place);
-      return place;
+    const createStorage = async (of: StoreKind) => {
+      const storage = await createTestStorage(of);
+      storages.push(storage);
+      return storage;
     };
     const backUp = (...args: string[]): Promise<CommandResult> => runCommand(['backup', ...args], fleet.env);
     const restore = (
-      place: TestStorage,
+      storage: TestStorage,
       args: string[] = [file],
       env: Record<string, string> = {},
-    ): Promise<CommandResult> => runCommand(['restore', ...args], { ...fleet.env, ...place.env, ...env });
+    ): Promise<CommandResult> => runCommand(['restore', ...args], { ...fleet.env, ...storage.env, ...env });
     const restartOn = async ({ env }: TestStorage) => {
       const member = fleet.member(0);
       await member.kill();
       Object.assign(member.env, env);
       await member.start();
     };
-    /** Holds a record that has ended since. */
-    const backupWithSoon = async () => {
+    /** Makes a backup with a record that has expired when this resolves. @returns the file */
+    const backUpWithExpiringRecord = async () => {
       const path = join(folder, 'soon.backup');
-      await fleet.storage.store.write([{ put: SOON, value: 'gone soon', lifetimeSeconds: 15 }]);
+      await fleet.storage.store.write([{ put: EXPIRING_KEY, value: 'gone soon', lifetimeSeconds: 15 }]);
       expect((await backUp(path)).status).toBe(0);
-      expect(readFileSync(path, 'utf8')).toContain(SOON);
-      await until(async () => (await fleet.storage.store.get(SOON)) === undefined);
+      expect(readFileSync(path, 'utf8')).toContain(EXPIRING_KEY);
+      await until(async () => (await fleet.storage.store.get(EXPIRING_KEY)) === undefined);
       return path;
     };
-    const altered = (name: string, change: (text: string) => string) => {
+    /** Writes a changed copy of the backup. @returns the file */
+    const writeAltered = (name: string, change: (text: string) => string) => {
       const path = join(folder, name);
       writeFileSync(path, change(readFileSync(file, 'utf8')));
       return path;
     };
 
     check(
-      'a backup is made beside a running process: for its owner alone, over no other file, and with no key in it',
+      'a backup of a running process can be read only by its owner, overwrites no file, and contains no key or token',
       async () => {
         const path = join(folder, 'made', 'one.backup');
         mkdirSync(dirname(path));
-        const made = await runCommandProcess(['backup', path, '--json'], fleet.env);
-        expect([made.status, made.stderr]).toEqual([0, '']);
-        const { items, kinds, sha256, bytes } = JSON.parse(made.stdout);
+        const backup = await runCommandProcess(['backup', path, '--json'], fleet.env);
+        expect([backup.status, backup.stderr]).toEqual([0, '']);
+        const { items, kinds, sha256, bytes } = JSON.parse(backup.stdout);
         expect(kinds).toMatchObject({
           grant: 2,
           session: 2,
@@ -135,32 +136,33 @@ export function testBackups(kind: StoreKind): void {
       },
     );
 
-    check('an empty storage is not backed up: the folder is wrong then', async () => {
+    check('a folder without a database is not backed up, and the message names DATA_DIR', async () => {
       const { status, stderr } = await runCommand(['backup', join(folder, 'empty')], {
         ...fleet.env,
-        ...(await newPlace('SQLite')).env,
+        ...(await createStorage('SQLite')).env,
       });
       expect([status, existsSync(join(folder, 'empty'))]).toEqual([78, false]);
       expect(stderr).toContain('set DATA_DIR to the folder that holds');
     });
 
-    check('what is cut off, altered, no backup or not there is refused, and nothing is written', async () => {
-      const place = await newPlace(kind);
+    check('refuses a file that is cut off, altered, no backup or missing, and writes nothing', async () => {
+      const storage = await createStorage(kind);
       const digestOf = (lines: string[]) =>
         createHash('sha256')
           .update(`${lines.join('\n')}\n`)
           .digest('hex');
       const cases: [string, RegExp][] = [
-        [altered('cut', (text) => text.slice(0, text.length / 2)), /incomplete or was altered/],
-        [altered('no end', (text) => `${text.split('\n').slice(0, -2).join('\n')}\n`), /its end is missing/],
-        [altered('less', (text) => text.split('\n').toSpliced(3, 1).join('\n')), /its digest does not match/],
-        [altered('more', (text) => `${text}{"record":"a","value":"b","version":1}\n`), /after its last line/],
-        [altered('byte', (text) => text.replace('"admin@', '"adminX@').replace('admin@', 'bdmin@')), /altered/],
-        // Whoever alters it can make the digest anew, but not the seal, which takes a key.
+        [writeAltered('cut', (text) => text.slice(0, text.length / 2)), /incomplete or was altered/],
+        [writeAltered('no end', (text) => `${text.split('\n').slice(0, -2).join('\n')}\n`), /its end is missing/],
+        [writeAltered('less', (text) => text.split('\n').toSpliced(3, 1).join('\n')), /its digest does not match/],
+        [writeAltered('more', (text) => `${text}{"record":"a","value":"b","version":1}\n`), /after its last line/],
+        [writeAltered('byte', (text) => text.replace('"admin@', '"adminX@').replace('admin@', 'bdmin@')), /altered/],
+        // An attacker can compute a new digest, but not the seal, which needs a key.
         [
-          altered('forged', (text) => {
-            const [lines, end] = [text.split('\n').slice(0, -2), text.split('\n').at(-2) ?? ''];
-            const { end: facts } = JSON.parse(end);
+          writeAltered('forged', (text) => {
+            const lines = text.split('\n').slice(0, -2);
+            const lastLine = text.split('\n').at(-2) ?? '';
+            const { end: facts } = JSON.parse(lastLine);
             const forged = lines.map((line) =>
               line.replace('"disabled":false', '"disabled":true').replace(UMA, 'eve@example.test'),
             );
@@ -170,42 +172,42 @@ export function testBackups(kind: StoreKind): void {
           }),
           /its seal does not match its digest/,
         ],
-        [altered('other', () => 'CREATE TABLE x;\n'), /is not a Gatehouse backup/],
+        [writeAltered('other', () => 'CREATE TABLE x;\n'), /is not a Gatehouse backup/],
         [join(folder, 'missing'), /There is no file/],
       ];
-      // A file is judged before the storage counts: on the second kind one that is cut and one that is forged are enough.
-      const tried = kind === 'SQLite' ? cases : cases.filter(([path]) => /cut|forged/.test(path));
-      expect(tried.length).toBeGreaterThan(1);
-      for (const [path, why] of tried) {
-        const { status, stdout, stderr } = await restore(place, [path]);
+      // The file is checked before the storage is opened, so two of the cases are enough on Redis.
+      const testedCases = kind === 'SQLite' ? cases : cases.filter(([path]) => /cut|forged/.test(path));
+      expect(testedCases.length).toBeGreaterThan(1);
+      for (const [path, reason] of testedCases) {
+        const { status, stdout, stderr } = await restore(storage, [path]);
         expect([path, status, stdout]).toEqual([path, 1, '']);
-        expect(stderr).toMatch(why);
+        expect(stderr).toMatch(reason);
       }
-      expect(await place.items()).toEqual([]);
+      expect(await storage.items()).toEqual([]);
     });
 
-    check('keys that do not open it are named, and nothing is written', async () => {
-      const place = await newPlace(kind);
+    check('names the keys that are missing or wrong, and writes nothing', async () => {
+      const storage = await createStorage(kind);
       const kid = fleet.env.ENCRYPTION_KEYS?.split(':')[0] ?? '';
-      const another = generateEncryptionKey(new Date());
-      const missingKey = await restore(place, [file], { ENCRYPTION_KEYS: another });
+      const otherKey = generateEncryptionKey(new Date());
+      const missingKey = await restore(storage, [file], { ENCRYPTION_KEYS: otherKey });
       expect([missingKey.status, missingKey.stdout]).toEqual([1, '']);
       expect(missingKey.stderr).toMatch(
         new RegExp(`sealed with "${kid}" \\(seals \\d+ records\\), which ENCRYPTION_KEYS`),
       );
-      const sameId = await restore(place, [file], { ENCRYPTION_KEYS: `${kid}:${another.split(':')[1]}` });
+      const sameId = await restore(storage, [file], { ENCRYPTION_KEYS: `${kid}:${otherKey.split(':')[1]}` });
       expect([sameId.status, sameId.stdout]).toEqual([1, '']);
       expect(sameId.stderr).toContain(`The key "${kid}" in ENCRYPTION_KEYS is not the "${kid}" that sealed`);
-      for (const { stderr } of [missingKey, sameId]) expect(stderr).not.toContain(another.split(':')[1]);
-      expect(await place.items()).toEqual([]);
-      const none = await restore(place, [file], { ENCRYPTION_KEYS: '' });
-      expect(none.status).toBe(78);
+      for (const { stderr } of [missingKey, sameId]) expect(stderr).not.toContain(otherKey.split(':')[1]);
+      expect(await storage.items()).toEqual([]);
+      const withoutKeys = await restore(storage, [file], { ENCRYPTION_KEYS: '' });
+      expect(withoutKeys.status).toBe(78);
     });
 
     check('a lost key can be given up: everything else is restored', async () => {
-      const place = await newPlace(kind);
+      const storage = await createStorage(kind);
       const kid = fleet.env.ENCRYPTION_KEYS?.split(':')[0] ?? '';
-      const env = { ...fleet.env, ...place.env, ENCRYPTION_KEYS: generateEncryptionKey(new Date()) };
+      const env = { ...fleet.env, ...storage.env, ENCRYPTION_KEYS: generateEncryptionKey(new Date()) };
       const restored = await runCommand(['restore', file, '--lost-key', kid], env);
       expect([restored.status, restored.stderr]).toEqual([0, '']);
       expect(await refusalOf(env)).toContain(`"${kid}"`);
@@ -215,24 +217,24 @@ export function testBackups(kind: StoreKind): void {
 
     for (const target of [kind, other]) {
       check(
-        `restored on ${target}, people are signed in, tokens are refreshed, and the audit trail is found by its facets`,
+        `restored on ${target}, users are signed in, tokens are refreshed, and the audit trail can be filtered`,
         async () => {
-          const place = await newPlace(target);
-          // What ends between backup and restore is waited for once on each kind.
-          const soon = target === kind;
-          const fresh = soon ? await backupWithSoon() : file;
-          const restored = await restore(place, [fresh, '--json']);
+          const storage = await createStorage(target);
+          // Waiting for a record to expire is slow, so only one of the two restores includes it.
+          const hasExpiredRecord = target === kind;
+          const backup = hasExpiredRecord ? await backUpWithExpiringRecord() : file;
+          const restored = await restore(storage, [backup, '--json']);
           expect([restored.status, restored.stderr]).toEqual([0, '']);
           const { items, expired } = JSON.parse(restored.stdout);
-          if (soon) expect(expired).toBeGreaterThan(0);
-          expect(await place.withStore((store) => store.get(SOON))).toBeUndefined();
-          const lines = readFileSync(fresh, 'utf8').split('\n');
+          if (hasExpiredRecord) expect(expired).toBeGreaterThan(0);
+          expect(await storage.withStore((store) => store.get(EXPIRING_KEY))).toBeUndefined();
+          const lines = readFileSync(backup, 'utf8').split('\n');
           expect(items + expired).toBe(lines.length - 3);
 
-          const before = fleet.tokenEndpoint.issued.length;
-          await restartOn(place);
-          expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
-          expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(before);
+          const issuedBefore = fleet.tokenEndpoint.issued.length;
+          await restartOn(storage);
+          expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
+          expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(issuedBefore);
           for (const filter of ['event=sign_in.succeeded', 'event=storage.restored', `who=${UMA}`]) {
             const response = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
             expect([filter, response.status, JSON.parse(response.body).items.length > 0]).toEqual([filter, 200, true]);
@@ -241,42 +243,42 @@ export function testBackups(kind: StoreKind): void {
           const users = await fleet.get(fleet.member(0), '/admin/api/users', admin);
           expect(JSON.parse(users.body).items).toHaveLength(3);
 
-          const running = await restore(place, [fresh, '--replace']);
-          expect([running.status, running.stdout]).toEqual([1, '']);
-          expect(running.stderr).toContain('A running process uses the target storage');
+          const whileRunning = await restore(storage, [backup, '--replace']);
+          expect([whileRunning.status, whileRunning.stdout]).toEqual([1, '']);
+          expect(whileRunning.stderr).toContain('A running process uses the target storage');
           await fleet.member(0).kill();
-          const full = await restore(place, [fresh]);
-          expect([full.status, full.stdout]).toEqual([1, '']);
-          expect(full.stderr).toMatch(/is not empty: it holds \d+ items \(.*grant: 3/);
-          expect(full.stderr).toContain('add --replace');
-          const replaced = await restore(place, [fresh, '--replace', '--json']);
+          const intoFullStorage = await restore(storage, [backup]);
+          expect([intoFullStorage.status, intoFullStorage.stdout]).toEqual([1, '']);
+          expect(intoFullStorage.stderr).toMatch(/is not empty: it holds \d+ items \(.*grant: 3/);
+          expect(intoFullStorage.stderr).toContain('add --replace');
+          const replaced = await restore(storage, [backup, '--replace', '--json']);
           expect([replaced.status, replaced.stderr]).toEqual([0, '']);
-          expect(await place.withStore((store) => store.count('users:{users}'))).toBe(2);
+          expect(await storage.withStore((store) => store.count('users:{users}'))).toBe(2);
         },
       );
     }
 
-    check('killed in the middle, a restore leaves what nothing starts from, and begins anew', async () => {
-      const source = await newPlace(kind);
+    check('after a killed restore no process starts, and a second restore starts over', async () => {
+      const source = await createStorage(kind);
       expect((await restore(source)).status).toBe(0);
       await source.withStore((store) => addBulk(store, BULK));
       const large = join(folder, 'large.backup');
-      // On a busy machine it may be done before it is caught: then it is tried again.
+      // On a busy machine the backup may be complete before it is killed. It is then repeated.
       do {
         rmSync(large, { force: true });
-        const making = startProgram(['node', 'src/cli.ts', 'backup', '--new-storage', large], {
+        const backup = startProgram(['node', 'src/cli.ts', 'backup', '--new-storage', large], {
           ...fleet.env,
           ...source.env,
         });
-        await until(() => !isRunning(making.pid) || readdirSync(folder).some((name) => name.endsWith('.part')));
-        if (isRunning(making.pid)) making.signal('SIGKILL');
-        await making.ended;
+        await until(() => !isRunning(backup.pid) || readdirSync(folder).some((name) => name.endsWith('.part')));
+        if (isRunning(backup.pid)) backup.signal('SIGKILL');
+        await backup.ended;
       } while (existsSync(large));
       expect((await runCommand(['backup', '--new-storage', large], { ...fleet.env, ...source.env })).status).toBe(0);
 
-      const place = await newPlace(kind);
-      const env = { ...fleet.env, ...place.env };
-      await place.withStore(async (store) => {
+      const storage = await createStorage(kind);
+      const env = { ...fleet.env, ...storage.env };
+      await storage.withStore(async (store) => {
         for (let restored = BULK; restored >= BULK; ) {
           await store.clear('');
           const program = startProgram(['node', 'src/cli.ts', 'restore', '--replace', large], env);
@@ -289,11 +291,11 @@ export function testBackups(kind: StoreKind): void {
       expect(await refusalOf(env)).toContain('is not finished. Run it again; it starts over.');
       expect((await runCommand(['keys', 'status'], env)).status).toBe(78);
 
-      const done = await restore(place, [large, '--json']);
-      expect([done.status, done.stderr]).toEqual([0, '']);
-      expect(await place.withStore((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
-      await restartOn(place);
-      expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+      const secondRestore = await restore(storage, [large, '--json']);
+      expect([secondRestore.status, secondRestore.stderr]).toEqual([0, '']);
+      expect(await storage.withStore((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
+      await restartOn(storage);
+      expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
     });
   });
 }

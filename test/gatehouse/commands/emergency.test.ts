@@ -9,12 +9,12 @@ import { until } from '../../support/until.ts';
 
 test('every command takes --json', async () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
-  const leaves = (command: Command): Command[] =>
-    command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
-  const all = leaves(await createProgram({ ...nowhere, setExitStatus: () => undefined }));
-  expect(all.length).toBeGreaterThan(20);
-  const without = all.filter(({ options }) => options.every(({ long }) => long !== '--json'));
-  expect(without.map((command) => command.name())).toEqual([]);
+  const lowestCommands = (command: Command): Command[] =>
+    command.commands.length === 0 ? [command] : command.commands.flatMap(lowestCommands);
+  const commands = lowestCommands(await createProgram({ ...nowhere, setExitStatus: () => undefined }));
+  expect(commands.length).toBeGreaterThan(20);
+  const withoutJson = commands.filter(({ options }) => options.every(({ long }) => long !== '--json'));
+  expect(withoutJson.map((command) => command.name())).toEqual([]);
 });
 
 let site: TestSite;
@@ -25,7 +25,7 @@ const runJson = async (...args: string[]) => {
   expect(status).toBe(0);
   return JSON.parse(stdout);
 };
-const lastAudit = async (event: string) =>
+const readLastEntry = async (event: string) =>
   (await run('audit', 'export', '--json')).stdout
     .trim()
     .split('\n')
@@ -49,7 +49,7 @@ test('admin-token list shows every token without its secret', async () => {
   const [reader, writer] = [await createAdminToken(site, { scope: 'read' }), await createAdminToken(site)];
   expect(await statusFor(reader)).toBe(200);
   const tokens = (): Promise<{ id: string; lastUsedAt: string | null }[]> => runJson('admin-token', 'list');
-  // The use is noted after the response.
+  // The use is recorded after the response.
   await until(async () => (await tokens()).some(({ lastUsedAt }) => lastUsedAt));
   const listed = await tokens();
   expect(listed).toHaveLength(2);
@@ -87,7 +87,7 @@ test('admin-token revoke takes effect immediately, and is audited', async () => 
   const { id = '' } = listed.find((one) => token.includes(one.id)) ?? {};
   expect(await runJson('admin-token', 'revoke', id)).toEqual({ id, name: 'of a test' });
   expect(await statusFor(token)).toBe(401);
-  expect(await lastAudit('admin_token.revoked')).toMatchObject({
+  expect(await readLastEntry('admin_token.revoked')).toMatchObject({
     actor: { kind: 'operator' },
     target: { kind: 'admin_token', id, name: 'of a test' },
   });
@@ -101,16 +101,16 @@ test('admin-token revoke takes effect immediately, and is audited', async () => 
 });
 
 test('sessions end --all signs every user out, who can then sign in again', async () => {
-  const people = [await signIn(site), await signIn(site, 'second@example.test')];
+  const users = [await signIn(site), await signIn(site, 'second@example.test')];
   const token = await createAdminToken(site);
-  const isSignedIn = async ({ agent }: (typeof people)[number]) =>
+  const isSignedIn = async ({ agent }: (typeof users)[number]) =>
     (await getJson(agent, `${site.url}/session`)).json.signedIn;
-  for (const person of people) expect(await isSignedIn(person)).toBe(true);
+  for (const user of users) expect(await isSignedIn(user)).toBe(true);
   expect((await run('sessions', 'end')).status).toBe(1);
-  for (const person of people) expect(await isSignedIn(person)).toBe(true);
+  for (const user of users) expect(await isSignedIn(user)).toBe(true);
   expect(await runJson('sessions', 'end', '--all')).toEqual({ ended: 2 });
-  expect(await lastAudit('session.all_ended')).toMatchObject({ actor: { kind: 'operator' } });
-  for (const person of people) expect(await isSignedIn(person)).toBe(false);
+  expect(await readLastEntry('session.all_ended')).toMatchObject({ actor: { kind: 'operator' } });
+  for (const user of users) expect(await isSignedIn(user)).toBe(false);
   expect(await statusFor(token)).toBe(200);
   expect((await run('sessions', 'end', '--all')).stdout).toBe('Ended 0 sessions. Users can sign in again.\n');
   expect(await isSignedIn(await signIn(site))).toBe(true);

@@ -14,32 +14,32 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
   describe(`on ${kind}`, () => {
     const missing = kind === 'Redis' ? missingRedis : undefined;
     let fleet: Fleet;
-    let people: FleetUser[];
+    let users: FleetUser[];
     let file: string;
     let tokens: string[];
     beforeAll(async () => {
       if (missing) return;
       fleet = await startFleet({ kind, processes: 1 });
       file = join(fleet.dataDirectory, '..', 'grants.jsonl');
-      people = [];
-      for (const login of LOGINS) people.push(await fleet.signIn(login));
+      users = [];
+      for (const login of LOGINS) users.push(await fleet.signIn(login));
     });
     afterAll(() => fleet?.close());
 
-    /** Takes the refresh tokens out of the vault: another system has them, and Gatehouse none. */
-    const moveOut = async () => {
+    /** Removes the grants from the storage, and writes their refresh tokens to the file, as another system would. */
+    const moveGrantsToFile = async () => {
       tokens = [];
-      for (const { userId } of people) {
+      for (const { userId } of users) {
         const stored = await fleet.storage.grants.loadStored(userId, 'platform');
         if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
         tokens.push(fleet.tokenEndpoint.latestOf(userId)?.refreshToken ?? '');
         await fleet.storage.grants.remove(userId, 'platform', stored.version);
       }
-      const entries = people.map(({ userId: id }, at) => ({ user: { id }, app: 'platform', refreshToken: tokens[at] }));
+      const entries = users.map(({ userId: id }, at) => ({ user: { id }, app: 'platform', refreshToken: tokens[at] }));
       writeFileSync(file, entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
     };
     beforeEach(async () => {
-      if (!missing) await moveOut();
+      if (!missing) await moveGrantsToFile();
     });
     const check = (name: string, work: () => Promise<void>) =>
       test(name, async (context: TestContext) => {
@@ -48,18 +48,19 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       });
     const checkOnce: typeof check = kind === 'SQLite' ? check : () => undefined;
 
-    const run = async (runIt: typeof runCommandProcess = runCommand) => {
-      const { status, stdout, stderr } = await runIt(['connections', 'import', file, '--json'], fleet.env);
+    const runImport = async (runner: typeof runCommandProcess = runCommand) => {
+      const { status, stdout, stderr } = await runner(['connections', 'import', file, '--json'], fleet.env);
       expect(stderr).toBe('');
       for (const token of tokens) expect(stdout).not.toContain(token);
       return { status, ...JSON.parse(stdout) };
     };
     const usesOf = (token: string) =>
       fleet.tokenEndpoint.uses.filter(({ refreshToken }) => refreshToken === token).length;
-    const statusOf = async (person: FleetUser) => (await fleet.thread(fleet.member(0), person)).status;
-    const startAndKill = async (reached: () => Promise<unknown>) => {
+    const threadStatusOf = async (user: FleetUser) => (await fleet.thread(fleet.member(0), user)).status;
+    /** Starts an import, and kills it when `untilReached` resolves. */
+    const startAndKill = async (untilReached: () => Promise<unknown>) => {
       const program = startProgram(['node', 'src/cli.ts', 'connections', 'import', file], fleet.env);
-      await reached();
+      await untilReached();
       program.signal('SIGKILL');
       await program.ended;
     };
@@ -67,92 +68,92 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     check(
       'R111: two imports of one file at once use each refresh token once, and every user is connected',
       async () => {
-        const reports = await Promise.all([run(runCommandProcess), run(runCommandProcess)]);
+        const reports = await Promise.all([runImport(runCommandProcess), runImport(runCommandProcess)]);
         for (const report of reports) {
           expect(report).toMatchObject({ status: 0, failures: [] });
-          expect(report.imported + report.alreadyConnected).toBe(people.length);
+          expect(report.imported + report.alreadyConnected).toBe(users.length);
         }
         expect(tokens.map(usesOf)).toEqual([1, 1, 1]);
-        for (const person of people) expect(await statusOf(person)).toBe(200);
+        for (const user of users) expect(await threadStatusOf(user)).toBe(200);
       },
     );
 
-    check('R111: after kill -9 the next start settles what was sealed, and the import can be run again', async () => {
-      const calls = fleet.tokenEndpoint.callCount();
-      const release = fleet.sandbox.faults.set({
-        ...{ listener: 'identity-provider', path: '/token', kind: 'hold' },
-        until: new Promise(() => undefined),
-      });
-      await startAndKill(() => until(() => fleet.tokenEndpoint.callCount() === calls + people.length));
-      release();
-      const member = fleet.member(0);
-      await member.kill();
-      await member.start();
-      const isConnected = async ({ userId }: FleetUser) => (await fleet.storage.readGrant(userId)).accessToken !== '';
-      for (const person of people) await until(() => isConnected(person));
-      expect(await run()).toMatchObject({ status: 0, imported: 0, alreadyConnected: people.length });
-      for (const person of people) expect(await statusOf(person)).toBe(200);
-    });
+    check(
+      'R111: after kill -9, the next start refreshes the stored grants, and the import can be run again',
+      async () => {
+        const callsBefore = fleet.tokenEndpoint.callCount();
+        const release = fleet.sandbox.faults.set({
+          ...{ listener: 'identity-provider', path: '/token', kind: 'hold' },
+          until: new Promise(() => undefined),
+        });
+        await startAndKill(() => until(() => fleet.tokenEndpoint.callCount() === callsBefore + users.length));
+        release();
+        const member = fleet.member(0);
+        await member.kill();
+        await member.start();
+        const isConnected = async ({ userId }: FleetUser) => (await fleet.storage.readGrant(userId)).accessToken !== '';
+        for (const user of users) await until(() => isConnected(user));
+        expect(await runImport()).toMatchObject({ status: 0, imported: 0, alreadyConnected: users.length });
+        for (const user of users) expect(await threadStatusOf(user)).toBe(200);
+      },
+    );
 
     checkOnce('R111: the admin API and the command at once use each refresh token once', async () => {
       const admin = await createAdministrator(fleet, fleet.storage);
-      const entries = people.map(({ userId: id }, at) => ({ user: { id }, app: 'platform', refreshToken: tokens[at] }));
+      const entries = users.map(({ userId: id }, at) => ({ user: { id }, app: 'platform', refreshToken: tokens[at] }));
       const [{ status, json }, report] = await Promise.all([
         admin.call('POST', '/connections/import', { entries }),
-        // As a process it comes a little later: that the API has imported some is looked for below.
-        run(runCommandProcess),
+        // A process starts a little later, so the API imports some. This is checked below.
+        runImport(runCommandProcess),
       ]);
       expect([status, json.failures, report.failures]).toEqual([200, [], []]);
       expect(tokens.map(usesOf)).toEqual([1, 1, 1]);
       expect((await admin.call('POST', '/connections/import', { entries })).json).toMatchObject({
-        alreadyConnected: people.length,
+        alreadyConnected: users.length,
       });
       expect((await admin.call('GET', '/audit?event=connection.imported&limit=10')).json.items).toContainEqual(
         expect.objectContaining({ actor: expect.objectContaining({ kind: 'admin_token' }) }),
       );
-      for (const person of people) expect(await statusOf(person)).toBe(200);
+      for (const user of users) expect(await threadStatusOf(user)).toBe(200);
     });
 
-    // It waits half a minute, and no store has a part in that.
-    checkOnce(
-      'R111: a provider that limits its calls (429) in the middle is waited for, and none is reported',
-      async () => {
-        fleet.sandbox.faults.set({
-          ...{ listener: 'identity-provider', path: '/token', kind: 'response', status: 429, times: 1 },
-          ...{ headers: { 'retry-after': '1' }, body: { error: 'slow_down' } },
-        });
-        expect(await run()).toMatchObject({
-          status: 0,
-          imported: people.length,
-          unchecked: 0,
-          refused: 0,
-          failures: [],
-        });
-        // One was sent twice: the provider did not use it the first time.
-        expect(tokens.map(usesOf).toSorted()).toEqual([1, 1, 2]);
-        for (const person of people) expect(await statusOf(person)).toBe(200);
-      },
-    );
+    // This test waits half a minute, and does not depend on the storage.
+    checkOnce('R111: an import waits for a provider that limits its calls (429), and reports no failure', async () => {
+      fleet.sandbox.faults.set({
+        ...{ listener: 'identity-provider', path: '/token', kind: 'response', status: 429, times: 1 },
+        ...{ headers: { 'retry-after': '1' }, body: { error: 'slow_down' } },
+      });
+      expect(await runImport()).toMatchObject({
+        status: 0,
+        imported: users.length,
+        unchecked: 0,
+        refused: 0,
+        failures: [],
+      });
+      // The token of the refused call was sent twice. The provider had not spent it.
+      expect(tokens.map(usesOf).toSorted()).toEqual([1, 1, 2]);
+      for (const user of users) expect(await threadStatusOf(user)).toBe(200);
+    });
 
     checkOnce(
-      'R111: where kill -9 lost a response that the provider gives once, the report names that user alone',
+      'R111: if kill -9 lost a response that the provider sends only once, the report names only that user',
       async () => {
-        const held = fleet.tokenEndpoint.holdNext();
+        const heldResponse = fleet.tokenEndpoint.holdNext();
         await startAndKill(async () => {
-          await held.prepared;
-          // The other responses arrive.
+          await heldResponse.prepared;
+          // Waits until the other responses are stored.
           await until(async () => {
-            const grants = await Promise.all(people.map(({ userId }) => fleet.storage.readGrant(userId)));
-            return grants.filter(({ accessToken }) => accessToken !== '').length === people.length - 1;
+            const grants = await Promise.all(users.map(({ userId }) => fleet.storage.readGrant(userId)));
+            return grants.filter(({ accessToken }) => accessToken !== '').length === users.length - 1;
           });
         });
-        held.release();
-        const report = await run();
-        expect(report).toMatchObject({ status: 1, imported: 0, alreadyConnected: people.length - 1, refused: 1 });
+        heldResponse.release();
+        const report = await runImport();
+        expect(report).toMatchObject({ status: 1, imported: 0, alreadyConnected: users.length - 1, refused: 1 });
         expect(report.failures).toMatchObject([{ result: 'refused', cause: 'response_lost', app: 'platform' }]);
-        const used = fleet.tokenEndpoint.uses.length;
-        expect((await run()).failures).toEqual(report.failures);
-        expect(fleet.tokenEndpoint.uses.length).toBe(used);
+        const usesBefore = fleet.tokenEndpoint.uses.length;
+        expect((await runImport()).failures).toEqual(report.failures);
+        expect(fleet.tokenEndpoint.uses.length).toBe(usesBefore);
       },
     );
   });

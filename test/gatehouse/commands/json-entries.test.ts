@@ -8,15 +8,15 @@ function read(text: string, size: number): FileEntry[] {
   return [...pieces.flatMap((piece) => [...reader.read(piece)]), ...reader.end()];
 }
 
-const CASES: Record<string, [string, [number, unknown][]]> = {
-  'lines, with blank ones, CRLF and none at the end': [
+const CASES: Record<string, [text: string, entries: [line: number, entry: unknown][]]> = {
+  'lines, some blank, with CRLF, and without a newline at the end': [
     '\ufeff\n{"a":1}\r\n\n{"a":2}',
     [
       [2, { a: 1 }],
       [4, { a: 2 }],
     ],
   ],
-  'a malformed line hides no other': [
+  'a malformed line between others': [
     '{"a":1}\n{"a":\n{"a":3}\n',
     [
       [1, { a: 1 }],
@@ -47,23 +47,23 @@ const CASES: Record<string, [string, [number, unknown][]]> = {
       [2, undefined],
     ],
   ],
-  'something after the array': [
+  'text after the array': [
     '[{"a":1}]\n{"a":2',
     [
       [1, { a: 1 }],
       [2, undefined],
     ],
   ],
-  'nothing at all': [' \n', []],
+  'only white space': [' \n', []],
 };
 
 for (const [name, [text, entries]] of Object.entries(CASES)) {
-  test.each([1, 3, 1_000])(`${name}, in pieces of %i`, (size) => {
+  test.each([1, 3, 1_000])(`reads ${name}, in pieces of %i characters`, (size) => {
     expect(read(text, size).map(({ line, entry }) => [line, entry])).toEqual(entries);
   });
 }
 
-test('an entry that is too long is not held in memory, and does not hide others', () => {
+test('an entry that is too long is reported as malformed, and the entry after it is read', () => {
   const long = JSON.stringify({ a: 'x'.repeat(70_000) });
   expect(read(`${long}\n{"a":2}\n`, 1_000)).toEqual([
     { line: 1, entry: undefined },

@@ -34,12 +34,14 @@ describe('a command that needs the storage', () => {
 for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
   describe(`on ${kind}`, () => {
     const missing = kind === 'Redis' ? missingRedis : undefined;
-    const [first, second, third] = [1, 2, 3].map(() => generateEncryptionKey(new Date())) as [string, string, string];
-    const kids = [first, second, third].map((setting) => setting.split(':')[0] ?? '');
+    const firstKey = generateEncryptionKey(new Date());
+    const secondKey = generateEncryptionKey(new Date());
+    const thirdKey = generateEncryptionKey(new Date());
+    const [firstId = '', secondId = ''] = [firstKey, secondKey].map((key) => key.split(':')[0]);
     let fleet: Fleet;
     beforeAll(async () => {
       if (missing) return;
-      fleet = await startFleet({ kind, processes: 1, env: { ENCRYPTION_KEYS: first } });
+      fleet = await startFleet({ kind, processes: 1, env: { ENCRYPTION_KEYS: firstKey } });
     });
     afterAll(() => fleet?.close());
     const check = (name: string, work: () => Promise<void>) =>
@@ -59,93 +61,96 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       member.env.ENCRYPTION_KEYS = encryptionKeys;
       await member.start();
     };
-    const refused = (encryptionKeys: string) => refusalOf({ ...fleet.member(0).env, ENCRYPTION_KEYS: encryptionKeys });
+    const refusalWith = (encryptionKeys: string) =>
+      refusalOf({ ...fleet.member(0).env, ENCRYPTION_KEYS: encryptionKeys });
 
     check('R48 R49 a key is rotated, and can be removed only once no record needs it', async () => {
-      const person = await fleet.signIn(UMA);
-      const behind = `${first},${second}`;
-      const nothing = await run(behind, 'rotate');
-      expect([nothing.status, nothing.stdout]).toEqual([
+      const user = await fleet.signIn(UMA);
+      const newKeyLast = `${firstKey},${secondKey}`;
+      const newKeyFirst = `${secondKey},${firstKey}`;
+      const tooEarly = await run(newKeyLast, 'rotate');
+      expect([tooEarly.status, tooEarly.stdout]).toEqual([
         0,
-        `Every record is now sealed with ${kids[0]}: 0 were sealed again.\n${kids[1]} comes after it and was never used. To change to it, put it first, restart or reload every process, and run this again.\n`,
+        `Every record is now sealed with ${firstId}: 0 were sealed again.\n${secondId} comes after it and was never used. To change to it, put it first, restart or reload every process, and run this again.\n`,
       ]);
-      expect((await run(behind, 'status')).stdout).toContain(`${kids[1]}  not used yet  0`);
-      await restart(`${second},${first}`);
-      const early = await run(`${second},${first}`, 'status');
-      expect(early.stdout).toContain(`${kids[0]}  opens, still needed  3`);
-      expect(early.stdout).toContain(`Running processes: 1 (1 seals with ${kids[1]})`);
+      expect((await run(newKeyLast, 'status')).stdout).toContain(`${secondId}  not used yet  0`);
 
-      const without = await refused(second);
-      expect(without).toContain(`"${kids[0]}", which ENCRYPTION_KEYS does not hold, still seals 3 records`);
-      for (const count of ['grant: 1', 'session: 1', 'session-id-token: 1']) expect(without).toContain(count);
+      await restart(newKeyFirst);
+      const beforeRotation = await run(newKeyFirst, 'status');
+      expect(beforeRotation.stdout).toContain(`${firstId}  opens, still needed  3`);
+      expect(beforeRotation.stdout).toContain(`Running processes: 1 (1 seals with ${secondId})`);
 
-      const rotated = await run(`${second},${first}`, 'rotate');
+      const withoutFirstKey = await refusalWith(secondKey);
+      expect(withoutFirstKey).toContain(`"${firstId}", which ENCRYPTION_KEYS does not hold, still seals 3 records`);
+      for (const count of ['grant: 1', 'session: 1', 'session-id-token: 1']) expect(withoutFirstKey).toContain(count);
+
+      const rotated = await run(newKeyFirst, 'rotate');
       expect([rotated.status, rotated.stderr]).toEqual([0, '']);
       expect(rotated.stdout).toMatch(
-        new RegExp(`sealed with ${kids[1]}: \\d+ were[\\s\\S]*Remove from ENCRYPTION_KEYS: ${kids[0]}\n$`),
+        new RegExp(`sealed with ${secondId}: \\d+ were[\\s\\S]*Remove from ENCRYPTION_KEYS: ${firstId}\n$`),
       );
-      const again = JSON.parse((await run(`${second},${first}`, 'rotate', '--json')).stdout);
-      expect(again).toEqual({ key: kids[1], resealed: 0, unreadable: {}, droppable: [] });
-      expect((await run(`${second},${first}`, 'status')).stdout).toContain(`${kids[0]}  can be dropped  0`);
-      expect((await run(`${second},${first}`, 'rotate')).stdout).not.toContain('comes after it');
+      const secondRotation = JSON.parse((await run(newKeyFirst, 'rotate', '--json')).stdout);
+      expect(secondRotation).toEqual({ key: secondId, resealed: 0, unreadable: {}, droppable: [] });
+      expect((await run(newKeyFirst, 'status')).stdout).toContain(`${firstId}  can be dropped  0`);
+      expect((await run(newKeyFirst, 'rotate')).stdout).not.toContain('comes after it');
 
-      await restart(second);
-      expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
-      const status = JSON.parse((await run(second, 'status', '--json')).stdout);
+      await restart(secondKey);
+      expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
+      const status = JSON.parse((await run(secondKey, 'status', '--json')).stdout);
       expect(status).toMatchObject({
         keys: [
           {
-            kid: kids[1],
+            kid: secondId,
             seals: true,
             held: true,
             kinds: { grant: 1, session: 1, 'session-id-token': 1 },
             droppable: false,
           },
         ],
-        processes: [{ seals: kids[1] }],
+        processes: [{ seals: secondId }],
       });
     });
 
-    // Judged alike on every store: the test above sees a refusal on each.
+    // Does not depend on the storage. The test above shows a refusal on both.
     const checkOnce: typeof check = kind === 'SQLite' ? check : () => undefined;
     checkOnce('R49: a key that is missing, and another key of the same id, are refused', async () => {
-      const missingKey = await refused(third);
-      expect(missingKey).toContain(`"${kids[1]}", which ENCRYPTION_KEYS does not hold, still seals`);
-      const other = await refused(`${kids[1]}:${third.split(':')[1]}`);
-      expect(other).toContain('is not the key with that id');
-      for (const told of [missingKey, other]) expect(told).not.toContain(third.split(':')[1]);
+      const missingKey = await refusalWith(thirdKey);
+      expect(missingKey).toContain(`"${secondId}", which ENCRYPTION_KEYS does not hold, still seals`);
+      const wrongKey = await refusalWith(`${secondId}:${thirdKey.split(':')[1]}`);
+      expect(wrongKey).toContain('is not the key with that id');
+      for (const message of [missingKey, wrongKey]) expect(message).not.toContain(thirdKey.split(':')[1]);
     });
 
     check('F19 after a lost key is given up, Gatehouse starts, and users sign in and connect again', async () => {
-      const person = await fleet.signIn(UMA);
-      const held = await run(second, 'forget', kids[1] ?? '', '--yes');
-      expect([held.status, held.stderr]).toEqual([1, expect.stringContaining('it is not lost')]);
-      const unknown = await run(third, 'forget', 'nosuch', '--yes');
-      // Without the lost key the storage is not opened for another one.
+      const user = await fleet.signIn(UMA);
+      const notLost = await run(secondKey, 'forget', secondId, '--yes');
+      expect([notLost.status, notLost.stderr]).toEqual([1, expect.stringContaining('it is not lost')]);
+      const unknown = await run(thirdKey, 'forget', 'nosuch', '--yes');
+      // Without the lost key the storage cannot be opened, so the id is not looked up.
       expect(unknown.status).toBe(78);
-      const misspelt = await run(second, 'forget', 'nosuch', '--yes');
+      const misspelt = await run(secondKey, 'forget', 'nosuch', '--yes');
       expect([misspelt.status, misspelt.stdout, misspelt.stderr]).toEqual([
         1,
         '',
         expect.stringContaining('There is no key with the id "nosuch". To see the ids, run: npm run'),
       ]);
-      const asked = await run(third, 'forget', kids[1] ?? '');
-      expect([asked.status, asked.stderr]).toEqual([1, '']);
-      expect(asked.stdout).toMatch(/would give up \d+ records[\s\S]*- grant: 1/);
-      expect(await refused(third)).toContain('which ENCRYPTION_KEYS does not hold');
+      const question = await run(thirdKey, 'forget', secondId);
+      expect([question.status, question.stderr]).toEqual([1, '']);
+      expect(question.stdout).toMatch(/would give up \d+ records[\s\S]*- grant: 1/);
+      expect(await refusalWith(thirdKey)).toContain('which ENCRYPTION_KEYS does not hold');
 
-      const done = await run(third, 'forget', kids[1] ?? '', '--yes');
-      expect([done.status, done.stderr]).toEqual([0, '']);
-      await restart(third);
-      const response = await fleet.thread(fleet.member(0), person);
+      const forgotten = await run(thirdKey, 'forget', secondId, '--yes');
+      expect([forgotten.status, forgotten.stderr]).toEqual([0, '']);
+      await restart(thirdKey);
+      const response = await fleet.thread(fleet.member(0), user);
       expect([response.status, JSON.parse(response.body).code]).toEqual([401, 'sign_in_required']);
-      const status = JSON.parse((await run(third, 'status', '--json')).stdout);
+      const status = JSON.parse((await run(thirdKey, 'status', '--json')).stdout);
       expect(status.keys).toContainEqual(
-        expect.objectContaining({ kid: kids[1], held: false, kinds: { grant: 1 }, droppable: true }),
+        expect.objectContaining({ kid: secondId, held: false, kinds: { grant: 1 }, droppable: true }),
       );
-      // Signing in makes the connection anew.
-      const back = await fleet.signIn(UMA);
-      expect((await fleet.thread(fleet.member(0), back)).status).toBe(200);
+      // The next sign-in connects the user again.
+      const signedInAgain = await fleet.signIn(UMA);
+      expect((await fleet.thread(fleet.member(0), signedInAgain)).status).toBe(200);
     });
   });
 }

@@ -14,9 +14,9 @@ import { advanceClock, resetClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { assertionOf, bearer, PERMISSIVE_POLICY, relayThread } from '../relay/service.ts';
 
-const text = readFileSync(join(import.meta.dirname, '../../../docs/when-something-leaked.md'), 'utf8');
+const documentText = readFileSync(join(import.meta.dirname, '../../../docs/when-something-leaked.md'), 'utf8');
 const block = (name: string) => {
-  const [, steps] = new RegExp(`^\`\`\`sh ${name}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text) ?? [];
+  const [, steps] = new RegExp(`^\`\`\`sh ${name}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(documentText) ?? [];
   if (steps === undefined) throw new Error(`The document has no block "${name}".`);
   return steps;
 };
@@ -25,7 +25,7 @@ const folder = mkdtempSync(join(tmpdir(), 'gatehouse-leaked-'));
 let site: TestSite;
 let operator: Operator;
 /** A user who is signed in and connected before the leak. */
-let user: UserAgent;
+let userAgent: UserAgent;
 
 beforeAll(async () => {
   writeFileSync(join(folder, 'client-secret'), CLIENT_SECRET);
@@ -39,42 +39,47 @@ afterAll(async () => {
 });
 beforeEach(async (context) => {
   skipWithout(context, missingCurl);
-  ({ agent: user } = await signIn(site));
+  ({ agent: userAgent } = await signIn(site));
 });
 
 /** Runs the block with this name, after the two lines that the page begins with. */
 async function follow(
   name: string,
-  { change = (steps) => steps, ...given }: Parameters<Operator['run']>[1] & { change?: (steps: string) => string } = {},
+  {
+    change = (steps) => steps,
+    ...options
+  }: Parameters<Operator['run']>[1] & { change?: (steps: string) => string } = {},
 ): Promise<string> {
   const start = block('incident').replace('https://gatehouse.example.com', site.url);
-  const { status, stdout, stderr } = await operator.run(`${start}\n${change(block(name))}`, given);
+  const { status, stdout, stderr } = await operator.run(`${start}\n${change(block(name))}`, options);
   expect([status, stderr], stdout).toEqual([0, '']);
   return stdout;
 }
 
-const thread = async () => {
-  const { status, json } = await getJson(user, `${site.url}/threads/current`);
+/** Reads the user's thread. @returns the status, or the code of the error */
+const readThread = async () => {
+  const { status, json } = await getJson(userAgent, `${site.url}/threads/current`);
   return json.code ?? status;
 };
 
 test('a relay token: the old one is refused, the service gets a new one, and its use is listed', async () => {
   const admin = bearer(await createAdminToken(site));
-  const made = await sendRequest(`${site.url}/admin/api/relay-tokens`, {
+  const created = await sendRequest(`${site.url}/admin/api/relay-tokens`, {
     method: 'POST',
     headers: { ...admin, ...JSON_BODY },
     body: JSON.stringify(PERMISSIVE_POLICY),
   });
-  const { token: leaked } = JSON.parse(made.body) as { token: string };
-  const read = async (token: string) => {
-    const proof = { 'gatehouse-user-assertion': await assertionOf(site, user.cookies.header(site.url)) };
+  const { token: leakedToken } = JSON.parse(created.body) as { token: string };
+  const relayStatus = async (token: string) => {
+    const proof = { 'gatehouse-user-assertion': await assertionOf(site, userAgent.cookies.header(site.url)) };
     return (await relayThread(site, token, proof)).status;
   };
-  expect(await read(leaked)).toBe(200);
-  const ID = leaked.slice('gthr_'.length).slice(0, 11);
-  const [, token = ''] = /"token":"(gthr_\w+)"/.exec(await follow('relay-token', { env: { ID } })) ?? [];
-  expect([await read(leaked), await read(token), await thread()]).toEqual([401, 200, 200]);
-  // The use is noted after the response.
+  expect(await relayStatus(leakedToken)).toBe(200);
+  const ID = leakedToken.slice('gthr_'.length).slice(0, 11);
+
+  const [, newToken = ''] = /"token":"(gthr_\w+)"/.exec(await follow('relay-token', { env: { ID } })) ?? [];
+  expect([await relayStatus(leakedToken), await relayStatus(newToken), await readThread()]).toEqual([401, 200, 200]);
+  // The use is recorded after the response.
   await until(async () => (await runCommand(['audit', 'export'], site.env)).stdout.includes('"relay.used"'));
   const trail = (await follow('relay-token', { env: { ID } })).split('\n');
   for (const event of ['relay_token.created', 'relay.used', 'relay_token.rotated'])
@@ -82,18 +87,19 @@ test('a relay token: the old one is refused, the service gets a new one, and its
 });
 
 test('an admin token: it is refused, and what it did is listed', async () => {
-  const leaked = await createAdminToken(site);
-  const call = () => sendRequest(`${site.url}/admin/api/users`, { headers: { ...ACCEPT_JSON, ...bearer(leaked) } });
+  const leakedToken = await createAdminToken(site);
+  const call = () =>
+    sendRequest(`${site.url}/admin/api/users`, { headers: { ...ACCEPT_JSON, ...bearer(leakedToken) } });
   expect((await call()).status).toBe(200);
-  const made = await sendRequest(`${site.url}/admin/api/relay-tokens`, {
+  const created = await sendRequest(`${site.url}/admin/api/relay-tokens`, {
     method: 'POST',
-    headers: { ...bearer(leaked), ...JSON_BODY },
+    headers: { ...bearer(leakedToken), ...JSON_BODY },
     body: JSON.stringify({ ...PERMISSIVE_POLICY, name: 'of the attacker' }),
   });
-  expect(made.status).toBe(201);
-  const trail = await follow('admin-token', { env: { ID: leaked.slice('gtha_'.length).slice(0, 11) } });
+  expect(created.status).toBe(201);
+  const trail = await follow('admin-token', { env: { ID: leakedToken.slice('gtha_'.length).slice(0, 11) } });
   expect(trail).toMatch(/"relay_token\.created".*of the attacker/);
-  expect([(await call()).status, await thread()]).toEqual([401, 200]);
+  expect([(await call()).status, await readThread()]).toEqual([401, 200]);
 });
 
 test('the client secret of an app: the new one is used after a reload, and no connection has ended', async () => {
@@ -102,17 +108,17 @@ test('the client secret of an app: the new one is used after a reload, and no co
   const [, secret = ''] = /class="secret".*?<code>([^<]+)</s.exec(body) ?? [];
   const doctor = () => runCommand(['doctor', 'platform'], site.env);
   expect((await doctor()).status).toBe(1);
-  // The access token expires.
+  // The access token has expired, and its refresh fails.
   advanceClock(90);
-  expect(await thread()).toBe('provider_unavailable');
-  // The doctor compares the clocks.
+  expect(await readThread()).toBe('provider_unavailable');
+  // The doctor compares the clocks, so this one must be right.
   resetClock();
   await follow('new-secret', { input: `${secret}\n` });
   await follow('client-secret');
   expect((await doctor()).status).toBe(0);
   // After a failure, refreshes wait for half a minute.
   advanceClock(150);
-  expect(await thread()).toBe(200);
+  expect(await readThread()).toBe(200);
   expect((await signIn(site)).page.url).toBe(`${site.url}/`);
 });
 
@@ -120,42 +126,42 @@ test.each([
   ['a session', (steps: string) => steps.trim().split('\n').at(-1) ?? ''],
   ['the session secrets', (steps: string) => steps],
 ])('%s: everyone is signed out, and connected as before after the next sign-in', async (leaked, change) => {
-  const before = operator.file('session-secrets');
+  const secretsBefore = operator.file('session-secrets');
   await follow('sessions', { change });
-  expect(operator.file('session-secrets') === before).toBe(leaked === 'a session');
-  expect(await thread()).toBe('sign_in_required');
-  ({ agent: user } = await signIn(site));
-  expect(await thread()).toBe(200);
+  expect(operator.file('session-secrets') === secretsBefore).toBe(leaked === 'a session');
+  expect(await readThread()).toBe('sign_in_required');
+  ({ agent: userAgent } = await signIn(site));
+  expect(await readThread()).toBe(200);
 });
 
 test('an encryption key: every record is sealed with a new one, and users notice nothing after the restart', async () => {
-  const leaked = operator.file('encryption-keys');
-  const [, fresh = ''] = /^(\S+:\S+)\n/m.exec(await follow('encryption-key')) ?? [];
-  expect(operator.file('encryption-keys')).toBe(fresh);
-  expect(fresh).not.toBe(leaked);
-  expect(await thread()).toBe(200);
+  const leakedKeys = operator.file('encryption-keys');
+  const [, newKey = ''] = /^(\S+:\S+)\n/m.exec(await follow('encryption-key')) ?? [];
+  expect(operator.file('encryption-keys')).toBe(newKey);
+  expect(newKey).not.toBe(leakedKeys);
+  expect(await readThread()).toBe(200);
   const { keys } = JSON.parse((await runCommand(['keys', 'status', '--json'], site.env)).stdout);
-  expect(keys).toMatchObject([{ kid: fresh.split(':')[0], seals: true }]);
-  expect((await runCommand(['keys', 'status'], { ...site.env, ENCRYPTION_KEYS: leaked })).status).toBe(78);
+  expect(keys).toMatchObject([{ kid: newKey.split(':')[0], seals: true }]);
+  expect((await runCommand(['keys', 'status'], { ...site.env, ENCRYPTION_KEYS: leakedKeys })).status).toBe(78);
 });
 
 test('the storage and a key: every connection is ended here and at the provider, and the user connects again', async () => {
   await follow('disconnect');
-  const progress = async () =>
+  const readProgress = async () =>
     JSON.parse(await follow('disconnect', { change: (steps) => steps.replace(' -X POST', '') }));
-  await until(async () => (await progress()).finishedAt !== null);
-  expect(await progress()).toMatchObject({ done: 1, results: { revoked: 1 } });
-  expect(await thread()).toBe('not_connected');
-  ({ agent: user } = await signIn(site));
-  expect(await thread()).toBe(200);
+  await until(async () => (await readProgress()).finishedAt !== null);
+  expect(await readProgress()).toMatchObject({ done: 1, results: { revoked: 1 } });
+  expect(await readThread()).toBe('not_connected');
+  ({ agent: userAgent } = await signIn(site));
+  expect(await readThread()).toBe(200);
 });
 
 test('at the end: the token that the page began with is refused', async () => {
-  const list = async () => {
+  const countIncidentTokens = async () => {
     const tokens = JSON.parse((await runCommand(['admin-token', 'list', '--json'], site.env)).stdout);
     return (tokens as { name: string }[]).filter(({ name }) => name === 'incident').length;
   };
-  const before = await list();
+  const countBefore = await countIncidentTokens();
   await follow('end');
-  expect(await list()).toBe(before);
+  expect(await countIncidentTokens()).toBe(countBefore);
 });

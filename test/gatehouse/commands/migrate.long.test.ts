@@ -21,25 +21,25 @@ const BULK = 10_000;
 
 describe('migrate', () => {
   let fleet: Fleet;
-  let person: FleetUser;
+  let user: FleetUser;
   let admin: FleetUser;
-  let redis: TestStorage;
-  let back: TestStorage;
+  let redisStorage: TestStorage;
+  let secondSqlite: TestStorage;
   beforeAll(async () => {
     if (missingRedis) return;
     fleet = await startFleet({ kind: 'SQLite', processes: 1 });
     fleet.tokenEndpoint.lifetimeSeconds = 1;
-    person = await fleet.signIn(UMA);
+    user = await fleet.signIn(UMA);
     admin = await fleet.signIn(ADMIN);
     await fleet.storage.store.increment('bin-quota:{2026-11}', 41, { lifetimeSeconds: 3_600 });
     await addBulk(fleet.storage.store, BULK);
-    redis = await createTestStorage('Redis');
-    back = await createTestStorage('SQLite');
+    redisStorage = await createTestStorage('Redis');
+    secondSqlite = await createTestStorage('SQLite');
   });
   afterAll(async () => {
     await fleet?.close();
-    await redis?.dispose();
-    await back?.dispose();
+    await redisStorage?.dispose();
+    await secondSqlite?.dispose();
   });
   afterEach(() => void vi.useRealTimers());
   const check = (name: string, work: () => Promise<void>) =>
@@ -47,9 +47,9 @@ describe('migrate', () => {
       skipWithout(context, missingRedis);
       await work();
     });
-  const environment = () => ({ ...fleet.env, ...redis.env });
+  const environment = () => ({ ...fleet.env, ...redisStorage.env });
   const migrate = (...args: string[]): Promise<CommandResult> => runCommand(['migrate', ...args], environment());
-  const refused = (env: Record<string, string>) => refusalOf({ ...fleet.env, ...env });
+  const refusalWith = (env: Record<string, string>) => refusalOf({ ...fleet.env, ...env });
   const restart = async (env: Record<string, string>) => {
     Object.assign(fleet.member(0).env, env);
     await fleet.member(0).start();
@@ -59,11 +59,11 @@ describe('migrate', () => {
     const { status, stdout, stderr } = await migrate();
     expect([status, stdout]).toEqual([1, '']);
     expect(stderr).toContain('A running process uses the source storage. Stop every Gatehouse process');
-    expect(await redis.items()).toEqual([]);
-    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    expect(await redisStorage.items()).toEqual([]);
+    expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
     await fleet.member(0).kill();
     await restart({});
-    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
     await fleet.member(0).kill();
   });
 
@@ -76,29 +76,29 @@ describe('migrate', () => {
       [[], { ENCRYPTION_KEYS: generateEncryptionKey(new Date()) }, /which ENCRYPTION_KEYS does not hold/],
       [['--to', 'redis://user:hunter2@:x'], {}, /cannot be read/],
     ];
-    for (const [args, env, why] of cases) {
+    for (const [args, env, reason] of cases) {
       const { status, stdout, stderr } = await runCommand(['migrate', ...args], { ...environment(), ...env });
       expect([args, status, stdout]).toEqual([args, 78, '']);
-      expect(stderr).toMatch(why);
+      expect(stderr).toMatch(reason);
       expect(stderr).not.toContain('hunter2');
     }
-    expect(await redis.items()).toEqual([]);
+    expect(await redisStorage.items()).toEqual([]);
   });
 
   check('a killed migration leaves the source usable, and starts from the beginning when it is run again', async () => {
     const program = startProgram(['node', 'src/cli.ts', 'migrate'], environment());
-    await redis.withStore(async (store) => {
+    await redisStorage.withStore(async (store) => {
       await untilPartlyFilled(store);
       program.signal('SIGKILL');
       vi.useFakeTimers({ toFake: ['Date'] });
       await program.ended;
     });
-    expect(await refused({})).toContain('wait 20 seconds');
-    expect((await redis.items()).length).toBeLessThan(BULK);
-    expect(await refused(redis.env)).toContain('is not finished');
+    expect(await refusalWith({})).toContain('wait 20 seconds');
+    expect((await redisStorage.items()).length).toBeLessThan(BULK);
+    expect(await refusalWith(redisStorage.env)).toContain('is not finished');
     vi.setSystemTime(Date.now() + 20_000);
     const gatehouse = await startGatehouse(fleet.member(0).env, { write: () => undefined });
-    expect((await fleet.get(fleet.member(0), '/session', person)).status).toBe(200);
+    expect((await fleet.get(fleet.member(0), '/session', user)).status).toBe(200);
     await gatehouse.close();
   });
 
@@ -111,41 +111,41 @@ describe('migrate', () => {
         to: expect.stringMatching(/^Redis at 127\.0\.0\.1:\d+$/),
         items: expect.any(Number),
       });
-      expect(moved.stdout).not.toContain(redis.env.REDIS_URL);
-      expect(await refused({})).toContain('was moved to another place');
+      expect(moved.stdout).not.toContain(redisStorage.env.REDIS_URL);
+      expect(await refusalWith({})).toContain('was moved to another place');
       expect((await migrate()).status).toBe(78);
 
-      const before = fleet.tokenEndpoint.issued.length;
-      await restart(redis.env);
-      expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
-      expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(before);
+      const issuedBefore = fleet.tokenEndpoint.issued.length;
+      await restart(redisStorage.env);
+      expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
+      expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(issuedBefore);
       for (const filter of ['event=sign_in.succeeded', 'event=storage.moved', `who=${UMA}`]) {
         const response = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
         expect([filter, response.status, JSON.parse(response.body).items.length > 0]).toEqual([filter, 200, true]);
       }
-      expect(await redis.withStore((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
-      expect(await redis.withStore((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
+      expect(await redisStorage.withStore((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
+      expect(await redisStorage.withStore((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
     },
   );
 
   check('also moves from Redis to SQLite, but only into an empty one', async () => {
     await fleet.member(0).kill();
-    const full = await migrate('--from', 'redis', '--to', 'sqlite');
-    expect([full.status, full.stdout]).toEqual([1, '']);
-    expect(full.stderr).toMatch(/is not empty: it holds [\d,]+ items/);
-    expect(full.stderr).toContain(`gatehouse.sqlite and the files next to it out of ${fleet.env.DATA_DIR}`);
-    expect(full.stderr).not.toMatch(/Redis|--replace/);
+    const intoFullStorage = await migrate('--from', 'redis', '--to', 'sqlite');
+    expect([intoFullStorage.status, intoFullStorage.stdout]).toEqual([1, '']);
+    expect(intoFullStorage.stderr).toMatch(/is not empty: it holds [\d,]+ items/);
+    expect(intoFullStorage.stderr).toContain(`gatehouse.sqlite and the files next to it out of ${fleet.env.DATA_DIR}`);
+    expect(intoFullStorage.stderr).not.toMatch(/Redis|--replace/);
 
-    const moved = await migrate('--from', 'redis', '--to', `sqlite:${back.env.DATA_DIR}`);
+    const moved = await migrate('--from', 'redis', '--to', `sqlite:${secondSqlite.env.DATA_DIR}`);
     expect([moved.status, moved.stderr]).toEqual([0, '']);
     expect(moved.stdout).toMatch(/Moved [\d,]+ items from Redis at 127\.0\.0\.1:\d+ to SQLite in/);
-    expect(await refused(redis.env)).toContain('was moved to another place');
-    const before = fleet.tokenEndpoint.issued.length;
-    await restart(back.env);
-    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
-    expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(before);
+    expect(await refusalWith(redisStorage.env)).toContain('was moved to another place');
+    const issuedBefore = fleet.tokenEndpoint.issued.length;
+    await restart(secondSqlite.env);
+    expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
+    expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(issuedBefore);
     const response = await fleet.get(fleet.member(0), `/admin/api/audit?who=${UMA}`, admin);
     expect(JSON.parse(response.body).items.length).toBeGreaterThan(0);
-    expect(await back.withStore((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
+    expect(await secondSqlite.withStore((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
   });
 });

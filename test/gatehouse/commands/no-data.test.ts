@@ -6,8 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { runCommand } from '../../support/terminal.ts';
 
-/** A test number of a card, and a text that is in no message of ours. */
+/** The number of a test card. */
 const CARD = '4111111111111111';
+/** A text that no message of Gatehouse contains. */
 const MARK = 'zq-marked-zq';
 
 let site: TestSite;
@@ -21,13 +22,13 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function write(content: string): string {
+function writeInput(content: string): string {
   const path = join(folder, 'given');
   writeFileSync(path, content);
   return path;
 }
 
-async function refused(args: readonly string[]): Promise<string> {
+async function expectRefused(args: readonly string[]): Promise<string> {
   const { status, stdout, stderr } = await runCommand(args, site.env);
   expect([status === 0, stdout]).toEqual([false, '']);
   expect(stderr).not.toContain(MARK);
@@ -37,29 +38,29 @@ async function refused(args: readonly string[]): Promise<string> {
 
 describe.each([CARD, '4111 1111 1111 1111', MARK])('R120 bin enrich repeats no %s', (cell) => {
   test.each([
-    ['a quote amid a cell', `bin,note\n457173,${cell}"5\n`, 'INVALID_OPENING_QUOTE'],
+    ['a quote in the middle of a cell', `bin,note\n457173,${cell}"5\n`, 'INVALID_OPENING_QUOTE'],
     ['text after a quoted cell', `bin,note\n457173,"${cell}"5\n`, 'CSV_INVALID_CLOSING_QUOTE'],
     ['a quote that is not closed', `bin,note\n457173,"${cell}\n`, 'CSV_QUOTE_NOT_CLOSED'],
-    ['a row without end', `bin,note\n457173,${cell}${'x'.repeat(1_100_000)}\n`, 'CSV_MAX_RECORD_SIZE'],
-    ['a cell too many', `bin,note\n457173,x,${cell}\n`, 'Line 2'],
+    ['a row that is too long', `bin,note\n457173,${cell}${'x'.repeat(1_100_000)}\n`, 'CSV_MAX_RECORD_SIZE'],
+    ['a row with too many cells', `bin,note\n457173,x,${cell}\n`, 'Line 2'],
   ])('%s', async (_what, text, words) => {
     const out = join(folder, 'out');
-    expect(await refused(['bin', 'enrich', write(text), '--column', 'bin', '--out', out])).toContain(words);
+    expect(await expectRefused(['bin', 'enrich', writeInput(text), '--column', 'bin', '--out', out])).toContain(words);
     expect(existsSync(out)).toBe(false);
   });
 });
 
-describe('R120 other files', () => {
+describe('R120 commands repeat no content of other files', () => {
   test.each([
     ['bin import', ['bin', 'import', 'FILE'], `${MARK}"${CARD}\n`],
-    ['bin import, gzipped in part', ['bin', 'import', 'FILE'], `\u001f\u008b${MARK}`],
-    ['apps check', ['apps', 'apply', 'FILE'], `[{"id": "${MARK}" ${CARD}}]`],
+    ['bin import of a damaged gzip file', ['bin', 'import', 'FILE'], `\u001f\u008b${MARK}`],
+    ['apps that are not JSON', ['apps', 'apply', 'FILE'], `[{"id": "${MARK}" ${CARD}}]`],
     ['apps with an unknown member', ['apps', 'apply', 'FILE'], `[{"id": "x", "${MARK} ${CARD}": 1}]`],
     ['apps with a long member', ['apps', 'apply', 'FILE'], `[{"id": "x", "${MARK}_${'a'.repeat(40)}": 1}]`],
     ['backup verify', ['backup', 'verify', 'FILE'], `{"format": "${MARK}" ${CARD}`],
     ['restore', ['restore', 'FILE'], `{"format": "${MARK}" ${CARD}`],
   ])('%s', async (_what, args, content) => {
-    const file = write(content);
+    const file = writeInput(content);
     const { status, stdout, stderr } = await runCommand(
       args.map((arg) => arg.replace('FILE', file)),
       site.env,
@@ -84,5 +85,5 @@ test.each([
   [['admin-token', 'revoke', MARK]],
   [['audit', 'export', '--to', MARK]],
 ])('R120 a wrong command line is not repeated: %j', async (args) => {
-  expect(await refused(args)).not.toBe('');
+  expect(await expectRefused(args)).not.toBe('');
 });

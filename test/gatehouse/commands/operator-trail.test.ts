@@ -26,24 +26,24 @@ const ENTRIES = [
   { event: 'connected_app.changed', target: { kind: 'connected_app', id: 'two' } },
 ] as const;
 
-const trail = async () => {
+const readTrail = async () => {
   const entries = await Array.fromAsync(operatorTrail(store).export());
   return entries.map(({ event, target, outcome, actor }) => [event, target?.id, outcome, actor.kind]);
 };
 
 test('R88 writes the entry of each change before it is made', async () => {
-  let before: unknown;
+  let trailAtChange: unknown;
   const change = async () => {
-    before = await trail();
+    trailAtChange = await readTrail();
     return 'done';
   };
   expect(await auditedByOperator(store, ENTRIES, change)).toBe('done');
-  const written = [
+  const entries = [
     ['connected_app.created', 'one', undefined, 'operator'],
     ['connected_app.changed', 'two', undefined, 'operator'],
   ];
-  expect(before).toEqual(written);
-  expect(await trail()).toEqual(written);
+  expect(trailAtChange).toEqual(entries);
+  expect(await readTrail()).toEqual(entries);
 });
 
 test.each([
@@ -52,12 +52,10 @@ test.each([
   ['not_done: internal', new TypeError('a fault of ours')],
 ])('R88 a failed command writes a second entry for each change: %s', async (outcome, error) => {
   await expect(auditedByOperator(store, ENTRIES, () => Promise.reject(error))).rejects.toBe(error);
-  expect(
-    (await trail())
-      .slice(2)
-      .map(([, id, said]) => [id, said])
-      .toSorted(),
-  ).toEqual([
+
+  const secondEntries = (await readTrail()).slice(2);
+  const outcomes = secondEntries.map(([, id, outcomeOfEntry]) => [id, outcomeOfEntry]);
+  expect(outcomes.toSorted()).toEqual([
     ['one', outcome],
     ['two', outcome],
   ]);
@@ -71,7 +69,7 @@ test('R88 writes a second entry only for the app whose change was reverted', asy
       /hosts of two, but a user has connected in the meantime.* All other apps were applied/,
     ),
   });
-  expect((await trail()).map(([, id, outcome]) => [id, outcome])).toEqual([
+  expect((await readTrail()).map(([, id, outcome]) => [id, outcome])).toEqual([
     ['one', undefined],
     ['two', undefined],
     ['two', 'not_done: version_conflict'],

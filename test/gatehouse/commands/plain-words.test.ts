@@ -38,7 +38,7 @@ describe('a file that cannot be used', () => {
     expect(fileFault(error)).not.toContain(code);
   });
 
-  test('an error of another kind has no such words', () => {
+  test('has no words for an error that is not about a file', () => {
     expect(fileFault(new TypeError('no file'))).toBeUndefined();
     expect(fileFault(Object.assign(new Error('x'), { code: 'ECONNREFUSED' }))).toBeUndefined();
   });
@@ -48,7 +48,7 @@ describe('a file that cannot be used', () => {
     ['backup below a file', () => ['backup', join(file, 'x')], /one\.backup\/x: a part of its path is a file/],
     ['restore of a folder', () => ['restore', folder], /: it is a folder\. Enter the path of a file\./],
     ['backup verify of a folder', () => ['backup', 'verify', folder], /: it is a folder\. Enter the path of a file\./],
-    ['backup verify of nothing', () => ['backup', 'verify', join(folder, 'none')], /There is no file .*none\./],
+    ['backup verify of a missing file', () => ['backup', 'verify', join(folder, 'none')], /There is no file .*none\./],
     [
       'connections import of a folder',
       () => ['connections', 'import', folder],
@@ -79,9 +79,9 @@ describe('backup verify', () => {
   test('describes the backup, and opens no storage', async () => {
     const { status, stdout } = await verify(file);
     expect(status).toBe(0);
-    const found = JSON.parse(stdout);
-    expect(found).toMatchObject({ file, sealChecked: true, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) });
-    expect(found.items).toBeGreaterThan(3);
+    const description = JSON.parse(stdout);
+    expect(description).toMatchObject({ file, sealChecked: true, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    expect(description.items).toBeGreaterThan(3);
     expect(readdirSync(folder)).toEqual(['one.backup']);
     expect((await run(['backup', 'verify', file], withoutStorage())).stdout).toMatch(
       /is complete: \d+ items from .*\nIt is unaltered, and ENCRYPTION_KEYS has the keys to restore it\.\n$/,
@@ -101,22 +101,22 @@ describe('backup verify', () => {
   });
 
   test('refuses a file that is cut or altered', async () => {
-    const aside = join(folder, 'aside');
-    mkdirSync(aside);
-    const copy = join(aside, 'copy');
+    const ownFolder = join(folder, 'own');
+    mkdirSync(ownFolder);
+    const copy = join(ownFolder, 'copy');
     cpSync(file, copy);
     const text = readFileSync(copy, 'utf8');
     for (const changed of [text.slice(0, -20), text.replace('"version":1', '"version":2'), `${text}{}\n`]) {
       writeFileSync(copy, changed);
       for (const env of [withoutStorage(), {}]) expect((await verify(copy, env)).status).toBe(1);
     }
-    rmSync(aside, { recursive: true });
+    rmSync(ownFolder, { recursive: true });
   });
 
-  test('leaves the name verify to files that are named with their folder', async () => {
-    const aside = join(folder, 'verify');
-    expect((await run(['backup', aside, '--json'])).status).toBe(0);
-    expect(JSON.parse((await verify(aside)).stdout).file).toBe(aside);
-    rmSync(aside);
+  test('a backup file can be called verify if its folder is named, too', async () => {
+    const fileCalledVerify = join(folder, 'verify');
+    expect((await run(['backup', fileCalledVerify, '--json'])).status).toBe(0);
+    expect(JSON.parse((await verify(fileCalledVerify)).stdout).file).toBe(fileCalledVerify);
+    rmSync(fileCalledVerify);
   });
 });

@@ -6,12 +6,13 @@ const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, 
 const terminal = { ...nowhere, setExitStatus: () => undefined };
 
 test('--help shows the options and arguments that each command has', async () => {
-  const [listed, loaded] = [await createProgram(terminal, ['--help']), await createProgram(terminal)];
-  expect(listed.helpInformation()).toBe(loaded.helpInformation());
+  const withoutLoading = await createProgram(terminal, ['--help']);
+  const withAllCommands = await createProgram(terminal);
+  expect(withoutLoading.helpInformation()).toBe(withAllCommands.helpInformation());
 });
 
 test('loads only the command that the arguments name', async () => {
   const { commands } = await createProgram(terminal, ['help', 'keys']);
-  const loaded = commands.filter((command) => command.commands.length > 0 || command.options.length > 0);
-  expect(loaded.map((command) => command.name())).toEqual(['keys']);
+  const loadedCommands = commands.filter((command) => command.commands.length > 0 || command.options.length > 0);
+  expect(loadedCommands.map((command) => command.name())).toEqual(['keys']);
 });

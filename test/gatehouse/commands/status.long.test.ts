@@ -23,7 +23,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
       skipWithout(context, missing);
       await work();
     });
-  // No store has a part in these.
+  // These tests do not depend on the storage, so they run only on SQLite.
   const checkOnce: typeof check = kind === 'SQLite' ? check : () => undefined;
   const run = (args: string[], changes: Record<string, string> = {}) => runCommand(args, { ...site.env, ...changes });
   beforeAll(async () => {
@@ -72,9 +72,9 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   checkOnce('status says that something responds here, but not as this version does', async () => {
-    const other = createServer((_request, response) => response.end('ready\n')).listen(0, '127.0.0.1');
-    await once(other, 'listening');
-    const { port } = other.address() as AddressInfo;
+    const otherServer = createServer((_request, response) => response.end('ready\n')).listen(0, '127.0.0.1');
+    await once(otherServer, 'listening');
+    const { port } = otherServer.address() as AddressInfo;
     try {
       const { status, stdout } = await run(['status'], { MANAGEMENT_PORT: String(port) });
       expect([status, stdout]).toEqual([
@@ -84,11 +84,11 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
         ),
       ]);
     } finally {
-      other.close();
+      otherServer.close();
     }
   });
 
-  checkOnce('config check finds nothing wrong with what runs', async () => {
+  checkOnce('config check finds no fault in the settings of a running process', async () => {
     const { status, stdout } = await run(['config', 'check', '--json']);
     expect(status).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ ok: true, faults: [], apps: ['platform'] });
@@ -97,7 +97,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     );
   });
 
-  checkOnce('config check warns of names that nothing reads, and so does the log of a start', async () => {
+  checkOnce('config check warns of names that are no settings', async () => {
     const changes = { REDIS_URI: 'redis://:hidden-password@127.0.0.1', OTEL_PROPAGATORS: 'b3', HOSTNAME: 'web-1' };
     const { status, stdout } = await run(['config', 'check'], changes);
     expect(status).toBe(0);
@@ -117,9 +117,9 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   checkOnce('config check names every fault at once, and no secret', async () => {
-    const wrong = join(site.dataDirectory, '..', 'wrong-apps.json');
-    writeFileSync(wrong, '[{"id":"one"}]');
-    const changes = { CONNECTED_APPS_FILE: wrong, SESSION_SECRETS: 'too-short-secret', PORT: 'x' };
+    const faultyFile = join(site.dataDirectory, '..', 'wrong-apps.json');
+    writeFileSync(faultyFile, '[{"id":"one"}]');
+    const changes = { CONNECTED_APPS_FILE: faultyFile, SESSION_SECRETS: 'too-short-secret', PORT: 'x' };
     const { status, stdout, stderr } = await run(['config', 'check', '--json'], changes);
     expect(status).toBe(78);
     expect(stderr).toBe('');
@@ -162,25 +162,25 @@ test.each(['REDIS_URL', 'REDIS_CLUSTER'])('a malformed %s is named alone, with w
 
 test('status without a running process says so, with status 1', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-status-'));
-  const data = join(folder, 'data');
-  const site = await startSite({ env: { DATA_DIR: data } });
+  const dataDirectory = join(folder, 'data');
+  const site = await startSite({ env: { DATA_DIR: dataDirectory } });
   await site.close();
   const { status, stdout } = await runCommand(['status'], site.env);
   expect(stdout).toMatch(/\nthis machine +nothing responds.*\nprocesses +NONE RUNNING\n/);
   expect(status).toBe(1);
 
-  rmSync(data, { recursive: true });
+  rmSync(dataDirectory, { recursive: true });
   for (const args of [
     ['status'],
     ['admin-token', 'list'],
     ['admin-token', 'revoke', 'some-id'],
     ['sessions', 'end', '--all'],
   ]) {
-    const gone = await runCommand(args, site.env);
-    expect([args, gone.status, gone.stdout]).toEqual([args, 78, '']);
-    expect(gone.stderr).toContain(`There is no database in ${data}`);
-    expect(gone.stderr).toContain('or start Gatehouse once, which creates it');
-    expect(existsSync(data)).toBe(false);
+    const result = await runCommand(args, site.env);
+    expect([args, result.status, result.stdout]).toEqual([args, 78, '']);
+    expect(result.stderr).toContain(`There is no database in ${dataDirectory}`);
+    expect(result.stderr).toContain('or start Gatehouse once, which creates it');
+    expect(existsSync(dataDirectory)).toBe(false);
   }
   rmSync(folder, { recursive: true });
 });
