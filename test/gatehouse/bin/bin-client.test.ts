@@ -38,14 +38,14 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-function client(parts: Partial<BinClientParts> = {}) {
+function createClient(parts: Partial<BinClientParts> = {}) {
   const { fetch } = outbound;
   return createBinClient({ url: service.url, auth: 'bearer', fetch, store, clock: () => now, ...parts });
 }
 
 describe('the request', () => {
   test('has the BIN as the last segment of the path, the version, and no key if none is set', async () => {
-    await client({ url: `${service.url}/v1/` }).lookUp(NUMBER);
+    await createClient({ url: `${service.url}/v1/` }).lookUp(NUMBER);
     expect(service.hits).toMatchObject([{ method: 'GET', url: '/v1/45717360', headers: { 'accept-version': '3' } }]);
     expect(service.hits[0]?.headers).not.toHaveProperty('authorization');
   });
@@ -55,7 +55,7 @@ describe('the request', () => {
     ['basic', '/45717360', `Basic ${Buffer.from('k&y:').toString('base64')}`],
     ['query', '/45717360?apiKey=k%26y', undefined],
   ] as const)('sends the key as %s', async (auth, url, authorization) => {
-    await client({ auth, apiKey: 'k&y' }).lookUp(NUMBER);
+    await createClient({ auth, apiKey: 'k&y' }).lookUp(NUMBER);
     expect(service.hits[0]?.url).toBe(url);
     expect(service.hits[0]?.headers.authorization).toBe(authorization);
   });
@@ -64,7 +64,7 @@ describe('the request', () => {
 describe('the response', () => {
   test('a record', async () => {
     service.respondWith((response) => sendJson(response, { scheme: 'visa', country: { alpha2: 'DK' }, bank: null }));
-    expect(await client().lookUp(NUMBER)).toMatchObject({
+    expect(await createClient().lookUp(NUMBER)).toMatchObject({
       outcome: 'found',
       record: { scheme: 'visa', country: { alpha2: 'DK', numeric: '208' } },
       digitsMatched: 8,
@@ -76,18 +76,18 @@ describe('the response', () => {
     ['6', 6],
     ['9', 8],
     ['x', 8],
-  ])('digits matched as the service says (%s)', async (said, digitsMatched) => {
+  ])('has the digits matched that the service states, if they are possible (%s)', async (stated, digitsMatched) => {
     service.respondWith((response) => {
-      response.setHeader('Gatehouse-Digits-Matched', said);
+      response.setHeader('Gatehouse-Digits-Matched', stated);
       sendJson(response, { scheme: 'visa' });
     });
-    expect(await client().lookUp(NUMBER)).toMatchObject({ digitsMatched });
+    expect(await createClient().lookUp(NUMBER)).toMatchObject({ digitsMatched });
   });
 
   test('F20: 404 with an empty body, and a record without a fact, are "not found"', async () => {
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'not_found' });
+    expect(await createClient().lookUp(NUMBER)).toEqual({ outcome: 'not_found' });
     service.respondWith((response) => sendJson(response, { number: {}, country: {}, bank: {} }));
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'not_found' });
+    expect(await createClient().lookUp(NUMBER)).toEqual({ outcome: 'not_found' });
   });
 
   test.each([
@@ -95,15 +95,15 @@ describe('the response', () => {
     ['truncated JSON', '{"scheme":"vi'],
     ['an array', '[]'],
     ['null', 'null'],
-    ['nothing', ''],
+    ['an empty body', ''],
   ])('F20: %s instead of a record is "unavailable"', async (_name, body) => {
     service.respondWith((response) => response.end(body));
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
+    expect(await createClient().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
   });
 
   test('F20 reads at most 64 KB', async () => {
     service.respondWith((response) => sendJson(response, { scheme: 'visa', brand: 'x'.repeat(70_000) }));
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
+    expect(await createClient().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
   });
 
   test.each([
@@ -113,31 +113,31 @@ describe('the response', () => {
     [403, { reason: 'key_refused' }],
   ])('F20 status %i has its own result', async (status, rest) => {
     service.respondWith((response) => response.writeHead(status, status === 503 ? { 'retry-after': '7' } : {}).end());
-    const response = await client({ apiKey: 'secret-key', auth: 'query' }).lookUp(NUMBER);
+    const response = await createClient({ apiKey: 'secret-key', auth: 'query' }).lookUp(NUMBER);
     expect(response).toEqual({ outcome: 'unavailable', ...rest });
     expect(JSON.stringify(response)).not.toContain('secret-key');
   });
 
   test('R79 follows no redirect', async () => {
     service.respondWith((response) => response.writeHead(302, { location: `${service.url}/elsewhere` }).end());
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'status' });
+    expect(await createClient().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'status' });
     expect(service.hits).toHaveLength(1);
   });
 
   test('F20 reports a service that does not respond in time, and one that resets the connection', async () => {
     service.respondWith((response) => response.write('{'));
-    const took = startStopwatch();
-    const response = await client({ deadlineMilliseconds: 200 }).lookUp(NUMBER);
+    const elapsed = startStopwatch();
+    const response = await createClient({ deadlineMilliseconds: 200 }).lookUp(NUMBER);
     expect(response).toEqual({ outcome: 'unavailable', reason: 'timeout' });
-    expect(took()).toBeLessThan(2_000);
+    expect(elapsed()).toBeLessThan(2_000);
     service.respondWith((response) => response.destroy());
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect(await createClient().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'connection' });
     expect(service.hits).toHaveLength(2);
   });
 
   test('R79 does not call an address that the policy forbids', async () => {
     const strict = createOutbound({ policy: createAddressPolicy([]) });
-    expect(await client({ fetch: strict.fetch }).lookUp(NUMBER)).toEqual({
+    expect(await createClient({ fetch: strict.fetch }).lookUp(NUMBER)).toEqual({
       outcome: 'unavailable',
       reason: 'connection',
     });
@@ -153,16 +153,16 @@ describe('a service that cannot be reached', () => {
       fetches.push(args[0]);
       return outbound.fetch(...args);
     };
-    let back = 0;
-    const reserve = async () => ({ granted: true as const, release: async () => void back++ });
+    let releasedCount = 0;
+    const reserve = async () => ({ granted: true as const, release: async () => void releasedCount++ });
     // No server listens on port 1.
-    const closed = client({ url: 'http://127.0.0.1:1', fetch: watched });
-    expect(await closed.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
-    expect([fetches.length, back]).toEqual([2, 1]);
+    const clientOfClosedPort = createClient({ url: 'http://127.0.0.1:1', fetch: watched });
+    expect(await clientOfClosedPort.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect([fetches.length, releasedCount]).toEqual([2, 1]);
     service.respondWith((response) => response.destroy());
-    const reset = client({ fetch: watched });
-    expect(await reset.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
-    expect([fetches.length, back]).toEqual([3, 1]);
+    const clientOfResets = createClient({ fetch: watched });
+    expect(await clientOfResets.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect([fetches.length, releasedCount]).toEqual([3, 1]);
   });
 
   test('R87 releases the reservation of a call that is refused as busy', async () => {
@@ -173,7 +173,7 @@ describe('a service that cannot be reached', () => {
     let back = 0;
     const reserve = async () => ({ granted: true as const, release: async () => void back++ });
     service.respondWith(() => undefined);
-    const one = client({ fetch: full.fetch, deadlineMilliseconds: 500 });
+    const one = createClient({ fetch: full.fetch, deadlineMilliseconds: 500 });
     const results = await Promise.all([one.lookUp(NUMBER, reserve), one.lookUp(NUMBER, reserve)]);
     expect(results).toMatchObject([{ reason: 'timeout' }, { reason: 'connection' }]);
     expect([service.hits.length, back]).toEqual([1, 1]);
@@ -183,7 +183,7 @@ describe('a service that cannot be reached', () => {
   test('F20 pauses after several failures in a row, then sends one call', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'performance'] });
     service.respondWith((response) => response.writeHead(500).end());
-    const one = client({ breaker: { failures: 3, openMilliseconds: 300 } });
+    const one = createClient({ breaker: { failures: 3, openMilliseconds: 300 } });
     let reserved = 0;
     const reserve = async () => {
       reserved++;
@@ -205,7 +205,7 @@ describe('a service that cannot be reached', () => {
 
   test('F12 F20 the pause does not depend on the system clock', async () => {
     service.respondWith((response) => response.writeHead(500).end());
-    const one = client({ breaker: { failures: 1, openMilliseconds: 100 } });
+    const one = createClient({ breaker: { failures: 1, openMilliseconds: 100 } });
     const real = Date.now;
     await one.lookUp(NUMBER);
     try {
@@ -225,7 +225,7 @@ describe('a limit', () => {
 
   test('R87 sends no call in any process until Retry-After has passed', async () => {
     limitWith('120');
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: 120 });
+    expect(await createClient().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: 120 });
     service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
     now += 119_000;
     let reserved = 0;
@@ -233,11 +233,11 @@ describe('a limit', () => {
       reserved++;
       return { granted: true, release: async () => undefined } as const;
     };
-    expect(await client().lookUp(bin('400000'), reserve)).toEqual({ outcome: 'limited', retryAfterSeconds: 1 });
+    expect(await createClient().lookUp(bin('400000'), reserve)).toEqual({ outcome: 'limited', retryAfterSeconds: 1 });
     expect(service.hits).toHaveLength(1);
     expect(reserved).toBe(0);
     now += 1_000;
-    expect(await client().lookUp(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
+    expect(await createClient().lookUp(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
     expect(reserved).toBe(1);
   });
 
@@ -251,11 +251,11 @@ describe('a limit', () => {
     [undefined, 60],
   ])('Retry-After: %s', async (header, seconds) => {
     limitWith(header);
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: seconds });
+    expect(await createClient().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: seconds });
   });
 
   test('R87 sends nothing without a reservation', async () => {
-    const response = await client().lookUp(NUMBER, async () => ({
+    const response = await createClient().lookUp(NUMBER, async () => ({
       granted: false,
       secondsLeft: 9,
       spent: 'month' as const,

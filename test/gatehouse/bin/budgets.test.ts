@@ -19,20 +19,20 @@ afterAll(() => service.close());
 
 const siteWith = (quota: Record<string, string>) => startSite({ env: { BIN_SERVICE_URL: service.url, ...quota } });
 
-/** A signed-in browser that looks up BINs. */
-async function userOf(site: TestSite, login: string) {
+/** Signs in a user who looks up BINs. */
+async function signInUser(site: TestSite, login: string) {
   const { agent } = await signIn(site, login);
   const cookie = agent.cookies.header(site.url);
   const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
   return {
-    one: (bin: string) => sendRequest(`${site.url}/bin/${bin}`, { headers: { ...ACCEPT_JSON, cookie } }),
-    many: (bins: readonly string[]) =>
+    lookUp: (bin: string) => sendRequest(`${site.url}/bin/${bin}`, { headers: { ...ACCEPT_JSON, cookie } }),
+    lookUpMany: (bins: readonly string[]) =>
       sendRequest(`${site.url}/bin`, {
         method: 'POST',
         headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
         body: JSON.stringify({ bins }),
       }),
-    form: (bin: string) =>
+    submitForm: (bin: string) =>
       sendRequest(`${site.url}/bin`, {
         method: 'POST',
         headers: { ...ACCEPT_HTML, ...FORM_BODY, cookie },
@@ -51,13 +51,13 @@ describe('with the defaults', () => {
   afterAll(() => site.close());
 
   test('R93 after one user looks up 20,000 BINs, another user still gets a remote response', async () => {
-    const greedy = await userOf(site, 'user@example.test');
+    const heavyUser = await signInUser(site, 'user@example.test');
     for (let batch = 0; batch < 20; batch++) {
-      expect((await greedy.many(binsFrom(42_000_000 + batch * 1_000, 1_000))).status).toBe(200);
+      expect((await heavyUser.lookUpMany(binsFrom(42_000_000 + batch * 1_000, 1_000))).status).toBe(200);
     }
     expect(service.hits.length).toBe(100);
-    const other = await userOf(site, 'second@example.test');
-    const response = await other.one('43000000');
+    const otherUser = await signInUser(site, 'second@example.test');
+    const response = await otherUser.lookUp('43000000');
     expect([response.status, response.headers['gatehouse-source']]).toEqual([200, 'service']);
   });
 });
@@ -78,7 +78,7 @@ describe('with small budgets', () => {
     await site.close();
   });
 
-  const relayed = (token: string, bins: readonly string[]) =>
+  const lookUpByRelay = (token: string, bins: readonly string[]) =>
     sendRequest(`${site.url}/relay/bin`, {
       method: 'POST',
       headers: { ...bearer(token), ...JSON_BODY },
@@ -86,45 +86,51 @@ describe('with small budgets', () => {
     });
   const resultsOf = ({ body }: { body: string }): { source?: string; problem?: Record<string, unknown> }[] =>
     JSON.parse(body).results;
-  const remoteOf = (asked: { body: string }) => resultsOf(asked).filter(({ source }) => source === 'service').length;
+  const countRemote = (response: { body: string }) =>
+    resultsOf(response).filter(({ source }) => source === 'service').length;
 
   test('R93 a user has one daily budget for all sessions, pages and API calls', async () => {
-    const first = await userOf(site, 'user@example.test');
-    const second = await userOf(site, 'user@example.test');
-    const [one, two] = await Promise.all([first.many(binsFrom(44_000_000, 50)), second.many(binsFrom(45_000_000, 50))]);
-    expect(remoteOf(one) + remoteOf(two)).toBe(3);
+    const firstSession = await signInUser(site, 'user@example.test');
+    const secondSession = await signInUser(site, 'user@example.test');
+    const [firstResponse, secondResponse] = await Promise.all([
+      firstSession.lookUpMany(binsFrom(44_000_000, 50)),
+      secondSession.lookUpMany(binsFrom(45_000_000, 50)),
+    ]);
+    expect(countRemote(firstResponse) + countRemote(secondResponse)).toBe(3);
     const problem = { code: 'bin_quota_exhausted', detail: expect.stringContaining('for today (UTC)') };
-    const refusedOf = (asked: { body: string }) => resultsOf(asked).find((result) => result.problem)?.problem ?? {};
-    expect(refusedOf(one)).toMatchObject(problem);
-    expect(refusedOf(one).retryAfterSeconds).toBeLessThanOrEqual(24 * 3600);
+    const firstProblem = resultsOf(firstResponse).find((result) => result.problem)?.problem ?? {};
+    expect(firstProblem).toMatchObject(problem);
+    expect(firstProblem.retryAfterSeconds).toBeLessThanOrEqual(24 * 3600);
 
-    const single = await first.one('46000000');
+    const single = await firstSession.lookUp('46000000');
     expect([single.status, JSON.parse(single.body)]).toEqual([429, expect.objectContaining(problem)]);
     expect(Number(single.headers['retry-after'])).toBeLessThanOrEqual(24 * 3600);
-    const page = await second.form('46000000');
+    const page = await secondSession.submitForm('46000000');
     expect([page.status, page.body.includes('for today (UTC)')]).toEqual([429, true]);
     // BINs of the built-in data set are still found.
-    expect((await first.one('371449')).status).toBe(200);
+    expect((await firstSession.lookUp('371449')).status).toBe(200);
   });
 
   test('R93 a service uses only calls that are not reserved, and no more than the budget of its token', async () => {
-    const { token: small } = await admin.createRelayToken({ binCallsPerMonth: 2 });
-    const limited = await relayed(small, binsFrom(47_000_000, 10));
-    expect(remoteOf(limited)).toBe(2);
+    const { token: tokenWithBudget } = await admin.createRelayToken({ binCallsPerMonth: 2 });
+    const limited = await lookUpByRelay(tokenWithBudget, binsFrom(47_000_000, 10));
+    expect(countRemote(limited)).toBe(2);
     expect(resultsOf(limited).at(-1)?.problem).toMatchObject({ detail: expect.stringContaining('This relay token') });
 
-    const { token: batch } = await admin.createRelayToken();
-    const asked = await relayed(batch, binsFrom(48_000_000, 50));
-    // Three went to the user, two to the other token, and eight are kept.
-    expect(remoteOf(asked)).toBe(7);
-    expect(resultsOf(asked).at(-1)?.problem).toMatchObject({ detail: expect.stringContaining('reserved for users') });
-    const single = await sendRequest(`${site.url}/relay/bin/49000000`, { headers: bearer(batch) });
+    const { token: tokenWithoutBudget } = await admin.createRelayToken();
+    const response = await lookUpByRelay(tokenWithoutBudget, binsFrom(48_000_000, 50));
+    // Of 20 calls, the user has used 3 and the other token 2, and 8 are reserved for users.
+    expect(countRemote(response)).toBe(7);
+    expect(resultsOf(response).at(-1)?.problem).toMatchObject({
+      detail: expect.stringContaining('reserved for users'),
+    });
+    const single = await sendRequest(`${site.url}/relay/bin/49000000`, { headers: bearer(tokenWithoutBudget) });
     expect([single.status, JSON.parse(single.body).code]).toEqual([429, 'bin_quota_exhausted']);
 
-    const other = await userOf(site, 'second@example.test');
-    expect((await other.one('49000000')).headers['gatehouse-source']).toBe('service');
-    // Paid for by the user, it costs the service nothing.
-    const cached = await sendRequest(`${site.url}/relay/bin/49000000`, { headers: bearer(batch) });
+    const otherUser = await signInUser(site, 'second@example.test');
+    expect((await otherUser.lookUp('49000000')).headers['gatehouse-source']).toBe('service');
+    // A response that a user's call has cached costs the service nothing.
+    const cached = await sendRequest(`${site.url}/relay/bin/49000000`, { headers: bearer(tokenWithoutBudget) });
     expect(cached.headers['gatehouse-source']).toBe('cache');
   });
 
@@ -133,9 +139,9 @@ describe('with small budgets', () => {
     const { json } = await admin.call('GET', `/relay-tokens/${id}`);
     expect(json.binCallsPerMonth).toBe(2);
     const { name, scopes, apps, users, networks, expiresAt } = json;
-    const wanted = { name, scopes, apps, users, networks, expiresAt, version, binCallsPerMonth: null };
-    expect((await admin.call('PUT', `/relay-tokens/${id}`, wanted)).json.binCallsPerMonth).toBeNull();
-    expect((await admin.call('POST', '/relay-tokens', { ...wanted, binCallsPerMonth: -1 })).status).toBe(400);
+    const changedToken = { name, scopes, apps, users, networks, expiresAt, version, binCallsPerMonth: null };
+    expect((await admin.call('PUT', `/relay-tokens/${id}`, changedToken)).json.binCallsPerMonth).toBeNull();
+    expect((await admin.call('POST', '/relay-tokens', { ...changedToken, binCallsPerMonth: -1 })).status).toBe(400);
   });
 
   test('R93 an administrator enters, changes and clears the budget on the page of the token', async () => {
@@ -143,10 +149,10 @@ describe('with small budgets', () => {
     const { id } = await admin.createRelayToken({ binCallsPerMonth: 2_000 });
     const open = () => agent.get(`${site.url}/admin/relay-tokens/${id}`);
     const edit = () => agent.get(`${site.url}/admin/relay-tokens/${id}/edit`);
-    const submit = async (binCallsPerMonth: string) => agent.submit(await edit(), { binCallsPerMonth, days: '9' });
+    const saveBudget = async (binCallsPerMonth: string) => agent.submit(await edit(), { binCallsPerMonth, days: '9' });
     expect((await open()).body).toContain('2,000 a month');
-    expect((await submit('few')).body).toContain('Enter a whole number of calls from 0 to 999999999, or nothing.');
-    expect((await submit('30')).body).toContain('30 a month');
-    expect((await submit('')).body).toContain('All that are not reserved for users');
+    expect((await saveBudget('few')).body).toContain('Enter a whole number of calls from 0 to 999999999, or nothing.');
+    expect((await saveBudget('30')).body).toContain('30 a month');
+    expect((await saveBudget('')).body).toContain('All that are not reserved for users');
   });
 });

@@ -75,10 +75,10 @@ describe('rows', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(cell, cell), { minLength: 1, maxLength: 5 }), async (rows) => {
         const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;
-        const csv = rows.map(([one, other]) => `${quoted(one)},400000,${quoted(other)}\n`).join('');
-        const { written } = await enrich(`one,bin,other\n${csv}`);
-        const [, ...back]: string[][] = parse(written());
-        expect(back.map((cells) => [cells[0], cells[2]])).toEqual(rows);
+        const csv = rows.map(([first, last]) => `${quoted(first)},400000,${quoted(last)}\n`).join('');
+        const { written } = await enrich(`first,bin,last\n${csv}`);
+        const [, ...writtenRows]: string[][] = parse(written());
+        expect(writtenRows.map((cells) => [cells[0], cells[2]])).toEqual(rows);
       }),
       { numRuns: 50 },
     );
@@ -91,25 +91,25 @@ describe('rows', () => {
   });
 
   test('carry no text that a spreadsheet would run', async () => {
-    const evil: LookupResult = { ...FOUND, record: { brand: '=1+1', bank: { name: '@SUM(A1)' } } };
-    expect((await enrich('bin\n400000\n', 'bin', evil)).written()).toContain(",'=1+1,,,'@SUM(A1),");
+    const formulas: LookupResult = { ...FOUND, record: { brand: '=1+1', bank: { name: '@SUM(A1)' } } };
+    expect((await enrich('bin\n400000\n', 'bin', formulas)).written()).toContain(",'=1+1,,,'@SUM(A1),");
   });
 });
 
 describe('R85 R86: a column that holds card numbers', () => {
-  const pan = withCheckDigit('457173601234567');
-  const forms = [
-    pan,
-    `${pan.slice(0, 4)} ${pan.slice(4, 8)} ${pan.slice(8, 12)} ${pan.slice(12)}`,
-    `${pan.slice(0, 6)}-${pan.slice(6)}`,
+  const cardNumber = withCheckDigit('457173601234567');
+  const notations = [
+    cardNumber,
+    `${cardNumber.slice(0, 4)} ${cardNumber.slice(4, 8)} ${cardNumber.slice(8, 12)} ${cardNumber.slice(12)}`,
+    `${cardNumber.slice(0, 6)}-${cardNumber.slice(6)}`,
     '457173601',
     '4.571736E8 45717360',
-    [...pan].map((digit) => String.fromCharCode(0xff10 + Number(digit))).join(''),
-    [...pan].map((digit) => String.fromCharCode(0x0660 + Number(digit))).join(''),
+    [...cardNumber].map((digit) => String.fromCharCode(0xff10 + Number(digit))).join(''),
+    [...cardNumber].map((digit) => String.fromCharCode(0x0660 + Number(digit))).join(''),
   ];
 
-  test.each(forms.map((form, index) => [index, form] as const))(
-    'stops at form %i before its batch is looked up, and names only line and column',
+  test.each(notations.map((form, index) => [index, form] as const))(
+    'stops at notation %i before its batch is looked up, and names only line and column',
     async (_index, form) => {
       const rows = Array.from({ length: 1_500 }, (_, row) => `${400_000 + row},x`);
       rows.push(`${form},x`, '410000,x');
@@ -123,8 +123,8 @@ describe('R85 R86: a column that holds card numbers', () => {
     },
   );
 
-  test.each(forms.map((form, index) => [index, form] as const))(
-    'is refused in form %i without a header, and the digits are not repeated',
+  test.each(notations.map((form, index) => [index, form] as const))(
+    'is refused in notation %i without a header, and the digits are not repeated',
     async (_index, form) => {
       for (const column of [form, 'bin']) {
         const { report, written } = await enrich(`id,${form}\n1,400000\n`, column);
@@ -141,7 +141,7 @@ describe('files that cannot be enriched', () => {
     ['another column', 'a,b\n1,2\n', /No column is named "bin"/],
     ['two columns of that name', 'bin,BIN\n400000,400000\n', /Several columns/],
     ['facts of an earlier run', 'bin,bin_bank\n400000,x\n', /earlier enrichment/],
-    ['nothing in it', '', /empty/],
+    ['no content', '', /empty/],
     [
       'a row with more cells than columns',
       'a,bin\n1,400000,\n2,400000,x\n',

@@ -67,7 +67,7 @@ const ALICE: BinCaller = { kind: 'user', id: 'alice' };
 const BOB: BinCaller = { kind: 'user', id: 'bob' };
 const BATCH: BinCaller = { kind: 'relay_token', id: 'batch', callsPerMonth: null };
 
-/** Of a user, where a test names no other caller. */
+/** Creates a look-up whose calls are those of Alice, unless a test names another caller. */
 function lookupWith(parts: Partial<BinLookupParts & BinQuotaLimits> = {}) {
   const { monthlyQuota = 100, userReserve = 0, userDailyQuota = 1_000, ...rest } = parts;
   const lookup = createBinLookup({
@@ -133,22 +133,22 @@ describe('the order of sources', () => {
     expect(await lookup.lookUp(bin('990000'), ALICE)).toEqual({ problem: 'bin_not_found' });
   });
 
-  describe('where ranges divide a BIN', () => {
+  describe('if ranges divide a BIN', () => {
     const range = (start: string, end: string, facts: Partial<DatasetEntry>): DatasetEntry => {
       return { start, end, scheme: 'visa', country: 'DK', ...facts };
     };
-    const parted = (digits: string, one: Partial<DatasetEntry>, other: Partial<DatasetEntry>) => [
-      range(`${digits}000`, `${digits}499`, one),
-      range(`${digits}500`, `${digits}999`, other),
+    const halvesOf = (digits: string, lowerHalf: Partial<DatasetEntry>, upperHalf: Partial<DatasetEntry>) => [
+      range(`${digits}000`, `${digits}499`, lowerHalf),
+      range(`${digits}500`, `${digits}999`, upperHalf),
     ];
     const countries = [
       { type: 'debit', country: 'DK' },
       { type: 'debit', country: 'SE' },
     ] as const;
     const divided = datasetOf(
-      ...parted('41000012', ...countries),
-      ...parted('42000012', ...countries),
-      ...parted('43000012', { scheme: 'unionpay', country: 'CN' }, {}),
+      ...halvesOf('41000012', ...countries),
+      ...halvesOf('42000012', ...countries),
+      ...halvesOf('43000012', { scheme: 'unionpay', country: 'CN' }, {}),
       range('44000012345', '44000012345', { brand: 'one number' }),
     );
     const lookUp = (digits: string) => lookupWith({ imported: () => divided }).lookUp(bin(digits));
@@ -185,16 +185,20 @@ describe('the order of sources', () => {
 });
 
 describe('a service that states the source of its facts', () => {
-  const saying = (headers: Record<string, string>) =>
+  const respondWithHeaders = (headers: Record<string, string>) =>
     service.respondWith((response) => {
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       sendJson(response, { scheme: 'visa', brand: 'remote', country: { alpha2: 'DE' } });
     });
-  const matched = (digits: number, asOf: string) =>
-    saying({ 'gatehouse-source': 'dataset', 'gatehouse-digits-matched': String(digits), 'gatehouse-as-of': asOf });
+  const respondWithMatch = (digits: number, asOf: string) =>
+    respondWithHeaders({
+      'gatehouse-source': 'dataset',
+      'gatehouse-digits-matched': String(digits),
+      'gatehouse-as-of': asOf,
+    });
 
   test('has the date of its facts, also from the cache', async () => {
-    matched(8, '2017-07-16');
+    respondWithMatch(8, '2017-07-16');
     const lookup = lookupWith();
     const facts = { asOf: '2017-07-16', outdated: true, record: { brand: 'remote' } };
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ ...facts, source: 'service' });
@@ -203,18 +207,18 @@ describe('a service that states the source of its facts', () => {
   });
 
   test.each(['2017-13-40', '2017-02-31', 'yesterday', '2099-01-01', ''])('%s is no date of facts', async (asOf) => {
-    matched(8, asOf);
+    respondWithMatch(8, asOf);
     const result = await lookupWith().lookUp(bin('42000012'));
     expect(result).toMatchObject({ asOf: '2026-11-21' });
     expect(result).not.toHaveProperty('outdated');
   });
 
   test('a test card keeps its mark in the cache', async () => {
-    saying({ 'gatehouse-test-data': 'true' });
+    respondWithHeaders({ 'gatehouse-test-data': 'true' });
     const lookup = lookupWith();
     for (const source of ['service', 'cache'])
       expect(await lookup.lookUp(bin('424242'))).toMatchObject({ source, testData: true });
-    saying({ 'gatehouse-test-data': 'false' });
+    respondWithHeaders({ 'gatehouse-test-data': 'false' });
     for (const source of ['service', 'cache']) {
       const other = await lookup.lookUp(bin('42424242'));
       expect(other).toMatchObject({ source });
@@ -223,7 +227,11 @@ describe('a service that states the source of its facts', () => {
   });
 
   test('returns the same rules with and without the service', async () => {
-    saying({ 'gatehouse-source': 'rules', 'gatehouse-digits-matched': '1', 'gatehouse-as-of': '2026-06-30' });
+    respondWithHeaders({
+      'gatehouse-source': 'rules',
+      'gatehouse-digits-matched': '1',
+      'gatehouse-as-of': '2026-06-30',
+    });
     const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('42000012'))).toEqual(FROM_RULES);
     expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
@@ -234,13 +242,13 @@ describe('a service that states the source of its facts', () => {
 
   test('loses to local facts that match more digits, or as many with a newer date', async () => {
     const lookup = lookupWith({ imported: () => imported });
-    matched(6, '2025-12-31');
+    respondWithMatch(6, '2025-12-31');
     expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
     expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
-    matched(6, '2026-01-03');
+    respondWithMatch(6, '2026-01-03');
     expect(await lookup.lookUp(bin('40000013'))).toMatchObject({ source: 'service', asOf: '2026-01-03' });
     expect(await lookup.lookUp(bin('41000013'))).toMatchObject({ source: 'service' });
-    matched(7, '2017-07-16');
+    respondWithMatch(7, '2017-07-16');
     expect(await lookup.lookUp(bin('40000014'))).toMatchObject({ source: 'service', digitsMatched: 7 });
   });
 });
@@ -253,29 +261,32 @@ describe('failures of the service', () => {
     ['429', () => fail(429, { 'retry-after': '77' }), { problem: 'bin_quota_exhausted', retryAfterSeconds: 77 }],
     [
       'wrong JSON',
-      () => service.respondWith((r) => r.end('{')),
+      () => service.respondWith((response) => response.end('{')),
       { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
     ],
     [
       'a reset',
-      () => service.respondWith((r) => r.destroy()),
+      () => service.respondWith((response) => response.destroy()),
       { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
     ],
-  ])('F20 R87 reports %s, does not retry or cache it, and prefers local facts', async (_name, break_, problem) => {
-    break_();
-    const lookup = lookupWith({ imported: () => imported });
-    expect(await lookup.lookUp(bin('99000012'))).toEqual(problem);
-    expect(service.hits).toHaveLength(1);
-    const serviceProblem = { problem: problem.problem };
-    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...FROM_IMPORTED, serviceProblem });
-    expect(await lookup.lookUp(bin('41000012'))).toMatchObject({ ...FROM_BUILT_IN, serviceProblem });
-    // The rules of the network hide no spent budget: its caller is to wait or to ask for more.
-    const isSpent = problem.problem === 'bin_quota_exhausted';
-    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(isSpent ? problem : { ...FROM_RULES, serviceProblem });
-    service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
-    now += 100_000;
-    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
-  });
+  ])(
+    'F20 R87 reports %s, does not retry or cache it, and prefers local facts',
+    async (_name, breakService, problem) => {
+      breakService();
+      const lookup = lookupWith({ imported: () => imported });
+      expect(await lookup.lookUp(bin('99000012'))).toEqual(problem);
+      expect(service.hits).toHaveLength(1);
+      const serviceProblem = { problem: problem.problem };
+      expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...FROM_IMPORTED, serviceProblem });
+      expect(await lookup.lookUp(bin('41000012'))).toMatchObject({ ...FROM_BUILT_IN, serviceProblem });
+      // A spent budget is reported even if the rules have facts, so that the caller waits or requests a larger budget.
+      const isSpent = problem.problem === 'bin_quota_exhausted';
+      expect(await lookup.lookUp(bin('42000012'))).toMatchObject(isSpent ? problem : { ...FROM_RULES, serviceProblem });
+      service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
+      now += 100_000;
+      expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
+    },
+  );
 
   test('R87 a spent quota states when the month ends, and local and cached facts need no call', async () => {
     const lookup = lookupWith({ imported: () => imported, monthlyQuota: 1 });
@@ -348,7 +359,7 @@ describe('failures of the service', () => {
     expect(second).toMatchObject({ source: 'service' });
     expect(events).toContain('bin_user_quota_exhausted');
     expect(events).not.toContain('bin_quota_exhausted');
-    // What another caller paid for costs nothing.
+    // A response that another caller's call has cached costs nothing.
     expect(await lookup.lookUp(bin('42000001'))).toMatchObject({ source: 'cache' });
   });
 
@@ -391,18 +402,26 @@ describe('many at once', () => {
     });
 
     const startProcess = () => startChild('bin-lookup-process.ts', []);
-    const send = (to: Child, task: Omit<LookupTask, 'url'>) => to.send(JSON.stringify({ ...task, url: service.url }));
-    const outcomesOf = async (to: Child, task: Omit<LookupTask, 'url'>): Promise<string[]> => {
-      const before = to.lines.length;
-      send(to, task);
-      await until(() => to.lines.length > before);
-      return JSON.parse(to.lines[before] ?? '[]');
+    const sendTask = (process: Child, task: Omit<LookupTask, 'url'>) =>
+      process.send(JSON.stringify({ ...task, url: service.url }));
+    const outcomesOf = async (process: Child, task: Omit<LookupTask, 'url'>): Promise<string[]> => {
+      const linesBefore = process.lines.length;
+      sendTask(process, task);
+      await until(() => process.lines.length > linesBefore);
+      return JSON.parse(process.lines[linesBefore] ?? '[]');
     };
-    const both = async (storage: string, monthlyQuota: number, firsts: string[], variant?: LookupTask['variant']) => {
+    /** @param firstBins the first BIN of each process @returns the outcomes of both processes */
+    const runBoth = async (
+      storage: string,
+      monthlyQuota: number,
+      firstBins: string[],
+      variant?: LookupTask['variant'],
+    ) => {
       const task = { storage, monthlyQuota, ...(variant && { variant }) };
-      return (
-        await Promise.all(processes.map((to, at) => outcomesOf(to, { ...task, first: firsts[at] ?? '' })))
-      ).flat();
+      const outcomes = await Promise.all(
+        processes.map((process, index) => outcomesOf(process, { ...task, first: firstBins[index] ?? '' })),
+      );
+      return outcomes.flat();
     };
     const expectOneCall = (outcomes: string[]) => {
       expect(outcomes.filter((outcome) => outcome === 'service')).toHaveLength(1);
@@ -410,29 +429,29 @@ describe('many at once', () => {
       expect(service.hits).toHaveLength(1);
     };
 
-    test('R87: 1 left: 1 outbound call', async () => {
-      expectOneCall(await both(directory, 1, ['99000000', '99000100']));
+    test('R87: with 1 call left in the month: 1 outbound call', async () => {
+      expectOneCall(await runBoth(directory, 1, ['99000000', '99000100']));
     });
 
-    test('R87 R93: 1 left in the month, or to the user for today: 1 outbound call, with Redis', async (context) => {
+    test('R87 R93: on Redis, with 1 call left in the month or to the user: 1 outbound call', async (context) => {
       skipWithout(context, missingRedis);
       const redis = await startRedis();
       try {
-        expectOneCall(await both(redis.url, 1, ['99000000', '99000100']));
+        expectOneCall(await runBoth(redis.url, 1, ['99000000', '99000100']));
         service.hits.length = 0;
-        expectOneCall(await both(redis.url, 100, ['98000000', '98000100'], 'one left'));
+        expectOneCall(await runBoth(redis.url, 100, ['98000000', '98000100'], 'one left'));
       } finally {
         await redis.dispose();
       }
     });
 
-    test('R93: a user with 1 left for today: 1 outbound call', async () => {
-      expectOneCall(await both(directory, 100, ['99000000', '99000100'], 'one left'));
+    test('R93: with 1 call left to the user for today: 1 outbound call', async () => {
+      expectOneCall(await runBoth(directory, 100, ['99000000', '99000100'], 'one left'));
     });
 
-    test('R87 for one BIN: 1 outbound call, whose response all get', async () => {
+    test('R87: look-ups of the same BIN share the response of 1 outbound call', async () => {
       service.respondWith((response) => setTimeout(() => sendJson(response, { scheme: 'visa' }), 1_500));
-      const outcomes = await both(directory, 100, ['99000000', '99000000'], 'same');
+      const outcomes = await runBoth(directory, 100, ['99000000', '99000000'], 'same');
       expect(new Set(outcomes)).toEqual(new Set(['service', 'cache']));
       expect(service.hits).toHaveLength(1);
     });
@@ -441,39 +460,40 @@ describe('many at once', () => {
       service.respondWith(() => undefined);
       const task = { storage: directory, monthlyQuota: 1, first: '99000000' };
       const killed = startProcess();
-      send(killed, task);
+      sendTask(killed, task);
       await until(() => service.hits.length === 1);
       killed.kill('SIGKILL');
       service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
-      const outcomes = await Promise.all(processes.slice(0, 1).map((to) => outcomesOf(to, task)));
-      expect(outcomes).toEqual([Array(50).fill('bin_quota_exhausted')]);
+      const [process] = processes as [Child, Child];
+      expect(await outcomesOf(process, task)).toEqual(Array(50).fill('bin_quota_exhausted'));
       expect(service.hits).toHaveLength(1);
     });
   });
 
   test('a bulk look-up keeps the order, looks up duplicates once, and makes a few calls at a time', async () => {
-    let open = 0;
-    let most = 0;
+    let openCalls = 0;
+    let maxOpenCalls = 0;
     service.respondWith((response, hit) => {
-      most = Math.max(most, ++open);
+      openCalls += 1;
+      maxOpenCalls = Math.max(maxOpenCalls, openCalls);
       setTimeout(() => {
-        open--;
+        openCalls -= 1;
         if (hit.url.startsWith('/99')) response.writeHead(404).end();
         else sendJson(response, { scheme: 'visa', brand: hit.url });
       }, 10);
     });
     const digits = Array.from({ length: 40 }, (_, index) => String(42000000 + index));
-    const asked = ['99000001', ...digits, '400000', ...digits, '99000001'];
-    const responses = await lookupWith({ imported: () => imported }).lookUpMany(asked.map(bin));
-    expect(responses).toHaveLength(asked.length);
-    for (const [index, number] of asked.entries()) {
+    const requested = ['99000001', ...digits, '400000', ...digits, '99000001'];
+    const responses = await lookupWith({ imported: () => imported }).lookUpMany(requested.map(bin));
+    expect(responses).toHaveLength(requested.length);
+    for (const [index, number] of requested.entries()) {
       if (number === '99000001') expect(responses[index]).toEqual({ problem: 'bin_not_found' });
       else if (number === '400000') expect(responses[index]).toMatchObject(FROM_IMPORTED);
       else expect(responses[index]).toMatchObject({ source: 'service', record: { brand: `/${number}` } });
     }
     expect(service.hits).toHaveLength(41);
-    expect(most).toBeGreaterThan(1);
-    expect(most).toBeLessThanOrEqual(8);
+    expect(maxOpenCalls).toBeGreaterThan(1);
+    expect(maxOpenCalls).toBeLessThanOrEqual(8);
   });
 
   test('F20 a bulk look-up stops calling an unavailable service', async () => {
@@ -491,7 +511,7 @@ describe('many at once', () => {
   });
 });
 
-test('R85 R86: events, calls and the store hold no more digits than were checked', async () => {
+test('R85 R86: events contain no digits, and calls and the store no more than the BIN', async () => {
   const lookup = lookupWith({ imported: () => imported });
   await lookup.lookUpMany([bin('42000012'), bin('420000')]);
   expect(events.join(' ')).not.toMatch(/\d/);

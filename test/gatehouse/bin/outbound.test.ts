@@ -16,7 +16,7 @@ let service: ScriptedBinService;
 let site: TestSite;
 let headers: Record<string, string>;
 const recorder = recordOutbound();
-const sent = () => recorder.sentTo([Number(new URL(service.url).port)]);
+const readSentStreams = () => recorder.sentTo([Number(new URL(service.url).port)]);
 beforeAll(async () => {
   service = await startScriptedBinService();
   service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
@@ -31,15 +31,15 @@ afterAll(async () => {
   await service.close();
 });
 
-/** Card numbers as people and programs write them, and what lies near. */
+/** Card numbers, and shorter or longer numbers, as people and programs write them. */
 const digits = fc.array(fc.nat(9), { minLength: 5, maxLength: 18 }).map((list) => withCheckDigit(list.join('')));
-const typed = fc.tuple(digits, fc.constantFrom('', ' ', '-', '.', '+', '\t')).map(([number, separator]) => {
+const writtenNumber = fc.tuple(digits, fc.constantFrom('', ' ', '-', '.', '+', '\t')).map(([number, separator]) => {
   return separator === '' ? number : (number.match(/.{1,4}/g) ?? []).join(separator);
 });
 
-test('R86: by path, query, JSON, form and headers', async () => {
+test('R86: a number in the path, query, JSON, form or headers is sent with at most 8 digits', async () => {
   await fc.assert(
-    fc.asyncProperty(typed, async (text) => {
+    fc.asyncProperty(writtenNumber, async (text) => {
       const body = JSON.stringify({
         bins: [text, [text], Number(text.replace(/\D/g, '')), text.replace(/\D/g, '').slice(0, 8)],
       });
@@ -59,11 +59,11 @@ test('R86: by path, query, JSON, form and headers', async () => {
     }),
     { numRuns: 60 },
   );
-  const streams = sent();
-  // The recorder heard what did leave.
+  const streams = readSentStreams();
+  // The recorder has seen the requests,
   expect(streams).toMatch(/^GET \/\d{6,8} HTTP/m);
   expect(service.hits.length).toBeGreaterThan(30);
-  // So did the watch over the whole run.
+  // and so has the watch over the whole test run.
   expect(countBinRequests()).toBe(service.hits.length);
   expect(streams).not.toMatch(/\d{9}/);
   expect(service.hits.filter(({ url }) => !/^\/\d{6,8}$/.test(url))).toEqual([]);

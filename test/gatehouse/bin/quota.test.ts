@@ -31,17 +31,17 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** By default without a reserve, and with a user budget that is never spent. */
-function quotaWith(limits: Partial<BinQuotaLimits>, on = store) {
+/** Creates a quota, by default without a reserve and with a user budget that is never spent. */
+function quotaWith(limits: Partial<BinQuotaLimits>, quotaStore = store) {
   const quota = createBinQuota({
-    ...{ store: on, clock, monthlyQuota: 1_000, userReserve: 0, userDailyQuota: 1_000 },
+    ...{ store: quotaStore, clock, monthlyQuota: 1_000, userReserve: 0, userDailyQuota: 1_000 },
     ...limits,
   });
   return {
     status: quota.status,
     reserve: (caller = ALICE) => quota.reserve(caller),
     /** The number of concurrent calls that are granted. */
-    async granted(caller: BinCaller, calls: number): Promise<number> {
+    async countGranted(caller: BinCaller, calls: number): Promise<number> {
       const responses = await Promise.all(Array.from({ length: calls }, () => quota.reserve(caller)));
       return responses.filter(({ granted }) => granted).length;
     },
@@ -81,7 +81,7 @@ test('R87 setting the clock back into a month with calls left does not return ca
   for (let call = 0; call < 5; call++) expect((await quota.reserve()).granted).toBe(true);
   now -= 3_600_000;
   expect(await quota.reserve()).toMatchObject({ granted: false, secondsLeft: 31 * 24 * 3_600 + 10, spent: 'month' });
-  // What could not be had is taken from neither month.
+  // The refused call counts in neither month.
   expect(await store.counter(keys.binQuota('2026-11'))).toBe(1);
 });
 
@@ -122,48 +122,48 @@ test('R87 counts are stored for more than two periods', async () => {
 describe('R93', () => {
   test('a user has a separate budget for each day (UTC)', async () => {
     const quota = quotaWith({ userDailyQuota: 3 });
-    expect(await quota.granted(ALICE, 20)).toBe(3);
+    expect(await quota.countGranted(ALICE, 20)).toBe(3);
     expect(await quota.reserve(ALICE)).toEqual({ granted: false, secondsLeft: 10, spent: 'user' });
-    expect(await quota.granted(BOB, 20)).toBe(3);
+    expect(await quota.countGranted(BOB, 20)).toBe(3);
     expect((await quota.status()).used).toBe(6);
     now += 10_000;
-    expect(await quota.granted(ALICE, 20)).toBe(3);
+    expect(await quota.countGranted(ALICE, 20)).toBe(3);
   });
 
   test('setting the clock back past midnight does not renew the budget of a user', async () => {
     const quota = quotaWith({ userDailyQuota: 3 });
     now += 10_000;
-    expect(await quota.granted(ALICE, 20)).toBe(3);
+    expect(await quota.countGranted(ALICE, 20)).toBe(3);
     now -= 20_000;
     expect(await quota.reserve(ALICE)).toEqual({ granted: false, secondsLeft: DAY_MS / 1000 + 20, spent: 'user' });
     now += DAY_MS;
-    expect(await quota.granted(ALICE, 20)).toBe(0);
+    expect(await quota.countGranted(ALICE, 20)).toBe(0);
   });
 
   test('relay tokens and the operator do not use the reserve of users', async () => {
     const quota = quotaWith({ monthlyQuota: 10, userReserve: 4 });
-    expect(await quota.granted(tokenWith(null), 20)).toBe(6);
+    expect(await quota.countGranted(tokenWith(null), 20)).toBe(6);
     expect(await quota.reserve(tokenWith(null, 'other'))).toEqual({
       ...{ granted: false, secondsLeft: 10, spent: 'unreserved' },
     });
     expect(await quota.reserve({ kind: 'operator' })).toMatchObject({ granted: false, spent: 'unreserved' });
-    expect(await quota.granted(ALICE, 20)).toBe(4);
+    expect(await quota.countGranted(ALICE, 20)).toBe(4);
     expect(await quota.reserve(BOB)).toMatchObject({ granted: false, spent: 'month' });
   });
 
   test('a relay token with its own budget cannot exceed it', async () => {
     const quota = quotaWith({ monthlyQuota: 10, userReserve: 1 });
-    expect(await quota.granted(tokenWith(2), 20)).toBe(2);
+    expect(await quota.countGranted(tokenWith(2), 20)).toBe(2);
     expect(await quota.reserve(tokenWith(2))).toEqual({ granted: false, secondsLeft: 10, spent: 'relay_token' });
-    expect(await quota.granted(tokenWith(0, 'none'), 20)).toBe(0);
-    // More than there is gives what is not reserved.
-    expect(await quota.granted(tokenWith(1_000, 'large'), 20)).toBe(7);
+    expect(await quota.countGranted(tokenWith(0, 'none'), 20)).toBe(0);
+    // A budget larger than the quota allows all calls that are not reserved.
+    expect(await quota.countGranted(tokenWith(1_000, 'large'), 20)).toBe(7);
     now += 10_000;
-    expect(await quota.granted(tokenWith(2), 20)).toBe(2);
+    expect(await quota.countGranted(tokenWith(2), 20)).toBe(2);
   });
 
   test('a reserve larger than the quota leaves nothing to relay tokens', async () => {
-    expect(await quotaWith({ monthlyQuota: 1, userReserve: 5 }).granted(tokenWith(null), 2)).toBe(0);
+    expect(await quotaWith({ monthlyQuota: 1, userReserve: 5 }).countGranted(tokenWith(null), 2)).toBe(0);
   });
 
   test('a call that is refused by the monthly quota or never sent does not count for the user', async () => {

@@ -33,7 +33,7 @@ const postForm = (body: string) =>
     headers: { ...ACCEPT_HTML, ...FORM_BODY, cookie },
     body: `_csrf=${csrf}&${body}`,
   });
-const outbound = () => site.sandbox.requests.latest('bin-lookup-service').length;
+const countCalls = () => site.sandbox.requests.latest('bin-lookup-service').length;
 
 test('responds to a form with the page, whatever its Accept header is', async () => {
   const headers = { accept: '*/*', ...FORM_BODY, cookie };
@@ -52,8 +52,8 @@ test('marks refusals of Gatehouse with Proxy-Status, and no other responses', as
   for (const path of ['/bin/45717360', '/threads/current']) {
     const refused = await sendRequest(site.url + path, { headers: ACCEPT_JSON });
     expect([refused.status, refused.headers['proxy-status']]).toEqual([401, 'gatehouse; error=http_request_denied']);
-    const answered = await sendRequest(site.url + path, { headers: { ...ACCEPT_JSON, cookie } });
-    expect([answered.status, answered.headers['proxy-status']]).toEqual([200, undefined]);
+    const served = await sendRequest(site.url + path, { headers: { ...ACCEPT_JSON, cookie } });
+    expect([served.status, served.headers['proxy-status']]).toEqual([200, undefined]);
   }
 });
 
@@ -86,9 +86,9 @@ describe('GET /bin/{bin}', () => {
 
   test('returns the record from the cache the second time, without a call', async () => {
     await get('45717360');
-    const before = outbound();
+    const callsBefore = countCalls();
     const { headers } = await get('45717360');
-    expect([headers['gatehouse-source'], outbound()]).toEqual(['cache', before]);
+    expect([headers['gatehouse-source'], countCalls()]).toEqual(['cache', callsBefore]);
   });
 
   test.each([
@@ -113,21 +113,21 @@ describe('GET /bin/{bin}', () => {
     '45717x',
     '%2534571736',
   ])('R85 refuses %s with invalid_bin before any call, and does not repeat it', async (digits) => {
-    const before = outbound();
+    const callsBefore = countCalls();
     const { status, body, headers } = await get(digits);
     expect([status, JSON.parse(body).code]).toEqual([400, 'invalid_bin']);
-    expect(outbound()).toBe(before);
+    expect(countCalls()).toBe(callsBefore);
     const plain = decodeURIComponent(digits.replace('%25', '%'));
     if (plain.length > 3) expect(withoutRandomTexts(body + headers.location)).not.toContain(plain);
   });
 
-  test('distinguishes unknown, unavailable, limited and out of quota', async () => {
+  test('distinguishes an unknown BIN from an unavailable service', async () => {
     expect(JSON.parse((await get('000000')).body)).toMatchObject({ code: 'bin_not_found', status: 404 });
     site.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'error' });
     const down = await get('000001');
     expect([down.status, JSON.parse(down.body).code]).toEqual([503, 'bin_service_unavailable']);
     expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
-    // What the built-in data knows goes on.
+    // The built-in data set still serves its BINs.
     const known = await get('371449');
     expect(known.status).toBe(200);
   });
@@ -186,14 +186,16 @@ describe('POST /bin with JSON', () => {
   });
 
   test('accepts 1 to 1,000 BINs', async () => {
-    const before = outbound();
+    const callsBefore = countCalls();
     const many = Array.from({ length: 1_000 }, (_, index) => (index % 2 ? '45717360' : 'x'));
     const { status, body } = await post(many);
     expect(status).toBe(200);
     const { results } = JSON.parse(body);
-    expect(results.map((one: { bin?: string }) => one.bin)).toEqual(many.map((bin) => (bin === 'x' ? undefined : bin)));
-    // One BIN is one look-up.
-    expect(outbound() - before).toBeLessThanOrEqual(1);
+    expect(results.map((result: { bin?: string }) => result.bin)).toEqual(
+      many.map((bin) => (bin === 'x' ? undefined : bin)),
+    );
+    // All entries are the same BIN, which is looked up once.
+    expect(countCalls() - callsBefore).toBeLessThanOrEqual(1);
     for (const bins of [[...many, '45717360'], [], '45717360', undefined, { 0: '45717360' }]) {
       const refused = await post(bins);
       expect([refused.status, JSON.parse(refused.body).code]).toEqual([400, 'invalid_request']);
@@ -234,14 +236,14 @@ describe('POST /bin with the form of the page', () => {
     'bin[]=45717360',
     'bin=%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91%EF%BC%97%EF%BC%93',
   ])('R85 refuses "%s" next to the field, and does not show it on the page', async (form) => {
-    const before = outbound();
+    const callsBefore = countCalls();
     const { status, body } = await postForm(form);
     expect(status).toBe(400);
     expect(body).toContain('These are not the first digits of a card');
     expect(body).toContain('aria-invalid="true"');
     expect(body).not.toMatch(/name="bin"[^>]*value=|value=[^>]*name="bin"/);
     expect(withoutRandomTexts(body)).not.toContain('4571');
-    expect(outbound()).toBe(before);
+    expect(countCalls()).toBe(callsBefore);
   });
 
   test('says if no facts are known, or the service is unavailable', async () => {

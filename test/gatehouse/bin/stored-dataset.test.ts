@@ -107,7 +107,7 @@ test('stores equal facts once, and thousands of different facts', async () => {
 
 let directory: string;
 let stores: Store[] = [];
-let live: LiveDataset[] = [];
+let liveDatasets: LiveDataset[] = [];
 let now = Date.parse('2026-11-21T12:00:00Z');
 const clock = () => now;
 
@@ -115,14 +115,14 @@ beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'bin-stored-'));
 });
 afterEach(async () => {
-  await Promise.all(live.map((one) => one.close()));
+  await Promise.all(liveDatasets.map((dataset) => dataset.close()));
   await Promise.all(stores.map((store) => store.close()));
-  live = [];
+  liveDatasets = [];
   stores = [];
   rmSync(directory, { recursive: true });
 });
 
-/** As another process has it: a connection of its own. */
+/** Opens the store with a separate connection, like another process. */
 async function openStore(): Promise<Store> {
   const store = await createSqliteStore({ directory });
   stores.push(store);
@@ -134,34 +134,34 @@ async function goLive(store: Store, parts: { pollMilliseconds?: number; file?: D
     binDatasetLoaded: () => undefined,
     binDatasetFailed: ({ cause }: { cause: unknown }) => failed.push(cause),
   };
-  const one = await createLiveDataset({ file, stored: createStoredDatasets({ store, clock }), events, ...rest });
-  live.push(one);
-  return one;
+  const dataset = await createLiveDataset({ file, stored: createStoredDatasets({ store, clock }), events, ...rest });
+  liveDatasets.push(dataset);
+  return dataset;
 }
 
 test('every process uses an import within two seconds, and no look-up fails meanwhile', async () => {
-  const [one, other] = [await openStore(), await openStore()];
-  const stored = createStoredDatasets({ store: one, clock });
+  const [ownStore, otherStore] = [await openStore(), await openStore()];
+  const stored = createStoredDatasets({ store: ownStore, clock });
   await stored.save(datasetNamed('first'), REPORT);
-  const running = await goLive(other, { pollMilliseconds: 3_600_000 });
+  const running = await goLive(otherStore, { pollMilliseconds: 3_600_000 });
   expect(bankIn(running.current())).toBe('first');
-  const seen = new Set<string | undefined>();
-  const looking = setInterval(() => seen.add(bankIn(running.current())), 1);
+  const usedBanks = new Set<string | undefined>();
+  const lookUps = setInterval(() => usedBanks.add(bankIn(running.current())), 1);
   const version = await stored.save(datasetNamed('second', 30_000), REPORT);
   expect(version.parts).toBeGreaterThan(1);
   expect(await until(() => bankIn(running.current()) === 'second')).toBeLessThan(2_000);
-  clearInterval(looking);
-  expect([...seen].filter((bank) => bank !== 'first' && bank !== 'second')).toEqual([]);
+  clearInterval(lookUps);
+  expect([...usedBanks].filter((bank) => bank !== 'first' && bank !== 'second')).toEqual([]);
   expect(running.version()).toEqual({ ...version, report: REPORT });
   expect(running.current()).toMatchObject({ source: 'test', asOf: '2026-01-02', licence: 'none', size: 30_000 });
 });
 
 test('finds an import by polling if its message is lost', async () => {
-  const [one, other] = [await openStore(), await openStore()];
-  const deaf: Store = { ...other, subscribe: async () => async () => undefined };
-  const running = await goLive(deaf, { pollMilliseconds: 50 });
+  const [ownStore, otherStore] = [await openStore(), await openStore()];
+  const storeWithoutMessages: Store = { ...otherStore, subscribe: async () => async () => undefined };
+  const running = await goLive(storeWithoutMessages, { pollMilliseconds: 50 });
   expect(running.current()).toBeUndefined();
-  await createStoredDatasets({ store: one, clock }).save(datasetNamed('first'), REPORT);
+  await createStoredDatasets({ store: ownStore, clock }).save(datasetNamed('first'), REPORT);
   await until(() => bankIn(running.current()) === 'first');
 });
 
@@ -176,7 +176,7 @@ test('a rollback restores the previous data set, and a second one the later data
   const running = await goLive(await openStore());
   await stored.rollback(first.id);
   await until(() => bankIn(running.current()) === 'first');
-  // It is no longer the previous one.
+  // The first data set is now the current one.
   expect(await stored.rollback(first.id)).toBeUndefined();
   await stored.rollback(second.id);
   await until(() => bankIn(running.current()) === 'second');
@@ -193,7 +193,7 @@ test('a rollback after the first import restores the built-in data set, and a se
   await until(() => running.current() === undefined);
   expect([running.version(), running.report()]).toEqual([undefined, undefined]);
   expect((await goLive(store)).current()).toBeUndefined();
-  // It is no longer the previous one.
+  // The built-in data set is now the current one.
   expect(await stored.rollback(BUILT_IN_ID)).toBeUndefined();
   await stored.rollback(first.id);
   await until(() => bankIn(running.current()) === 'first');
@@ -207,35 +207,37 @@ test('a rollback after the first import restores the built-in data set, and a se
 test('stores two imports, and removes the remains of a killed import with a later one', async () => {
   const store = await openStore();
   const stored = createStoredDatasets({ store, clock });
-  const killed: Store = {
+  /** A store that fails as if the process were killed before its last write. */
+  const killedStore: Store = {
     ...store,
     write: (writes) =>
       writes.some((step) => 'put' in step && step.put === keys.binDataset)
         ? Promise.reject(new Error('killed'))
         : store.write(writes),
   };
-  await expect(createStoredDatasets({ store: killed, clock }).save(datasetNamed('lost'), REPORT)).rejects.toThrow(
+  await expect(createStoredDatasets({ store: killedStore, clock }).save(datasetNamed('lost'), REPORT)).rejects.toThrow(
     'killed',
   );
   expect(await stored.versions()).toBeUndefined();
   const ids: string[] = [];
   for (const name of ['first', 'second', 'third']) ids.push((await stored.save(datasetNamed(name), REPORT)).id);
-  // The killed one may still be under way: it is left alone for an hour.
+  // The killed import could still be running, so its parts are removed only after an hour.
   expect(await store.count(keys.binDatasetVersions)).toBe(3);
   now += 3_700_000;
   ids.push((await stored.save(datasetNamed('fourth'), REPORT)).id);
-  const kept = await store.page(keys.binDatasetVersions, { limit: 10 });
-  expect(kept.items.map(({ member }) => member).sort()).toEqual(ids.slice(2).sort());
+  const versions = await store.page(keys.binDatasetVersions, { limit: 10 });
+  expect(versions.items.map(({ member }) => member).sort()).toEqual(ids.slice(2).sort());
   for (const id of ids.slice(0, 2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeUndefined();
   for (const id of ids.slice(2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeDefined();
 });
 
 test('every process sees an upload, which changes nothing until it is imported once', async () => {
-  const [one, other] = [await openStore(), await openStore()];
-  const [here, there] = [one, other].map((store) => createStoredDatasets({ store, clock }));
-  if (!here || !there) throw new TypeError('unreachable');
+  const ownStore = await openStore();
+  const otherStore = await openStore();
+  const here = createStoredDatasets({ store: ownStore, clock });
+  const there = createStoredDatasets({ store: otherStore, clock });
   const first = await here.save(datasetNamed('first'), REPORT);
-  const running = await goLive(other);
+  const running = await goLive(otherStore);
   const { version } = await here.stage(await uploadOf(datasetNamed('second', 30_000), first.id));
   expect(await there.findStaged(version.id)).toMatchObject({ version: { id: version.id }, change: CHANGE });
   expect((await there.versions())?.current?.source).toBe('test');
@@ -271,7 +273,7 @@ test('does not import an upload that was compared with a data set that is no lon
   const first = await stored.save(datasetNamed('first'), REPORT);
   expect(await stored.importStaged(version.id)).toBeUndefined();
   expect(await stored.currentId()).toBe(first.id);
-  // It can still be discarded, or imported after a rollback to what it was compared with.
+  // After a rollback to the data set that it was compared with, it can be imported.
   await stored.rollback(BUILT_IN_ID);
   expect(await stored.importStaged(version.id)).toMatchObject({ id: version.id });
   expect(await stored.currentId()).toBe(version.id);
@@ -282,21 +284,24 @@ test.for(['replaced', 'discarded'])('an upload that is imported while it is bein
   const stored = createStoredDatasets({ store, clock });
   const { version } = await stored.stage(await uploadOf(datasetNamed('first')));
   const replace = async () => stored.stage(await uploadOf(datasetNamed('second')));
-  /** Another process acts at this moment, once. */
-  const withRace = (isMoment: (steps: readonly Write[]) => boolean, race: () => Promise<unknown>): Store => {
-    let isOver = false;
+  /** A store in which another process acts once, just before the first such write. */
+  const withRace = (isRacedWrite: (steps: readonly Write[]) => boolean, race: () => Promise<unknown>): Store => {
+    let hasRaced = false;
     return {
       ...store,
       async write(steps) {
-        if (isOver || !isMoment(steps)) return store.write(steps);
-        isOver = true;
+        if (hasRaced || !isRacedWrite(steps)) return store.write(steps);
+        hasRaced = true;
         await race();
         return store.write(steps);
       },
     };
   };
   const isOfUpload = (steps: readonly Write[]) =>
-    steps.some((step) => ('put' in step ? step.put : 'delete' in step ? step.delete : '') === keys.binDatasetUpload);
+    steps.some((step) => {
+      if ('put' in step) return step.put === keys.binDatasetUpload;
+      return 'delete' in step && step.delete === keys.binDatasetUpload;
+    });
   const importing = () => stored.importStaged(version.id);
   const late = createStoredDatasets({ store: withRace(isOfUpload, importing), clock });
   await (how === 'replaced' ? late.stage(await uploadOf(datasetNamed('second'))) : late.discardStaged(version.id));
@@ -314,15 +319,16 @@ test.for(['replaced', 'discarded'])('an upload that is imported while it is bein
 });
 
 test('concurrent imports all succeed, and one of them is current', async () => {
-  const [one, other] = [await openStore(), await openStore()];
+  const firstStore = await openStore();
+  const secondStore = await openStore();
   const versions = await Promise.all(
-    [one, other, one].map((store, index) =>
+    [firstStore, secondStore, firstStore].map((store, index) =>
       createStoredDatasets({ store, clock }).save(datasetNamed(`bank ${index}`), REPORT),
     ),
   );
-  const { current } = (await createStoredDatasets({ store: one, clock }).versions()) ?? {};
+  const { current } = (await createStoredDatasets({ store: firstStore, clock }).versions()) ?? {};
   expect(versions.map(({ id }) => id)).toContain(current?.id);
-  expect(bankIn((await goLive(one)).current())).toMatch(/^bank [012]$/);
+  expect(bankIn((await goLive(firstStore)).current())).toMatch(/^bank [012]$/);
 });
 
 test('reports a damaged data set once, and keeps using the one before', async () => {
@@ -331,7 +337,7 @@ test('reports a damaged data set once, and keeps using the one before', async ()
   await stored.save(datasetNamed('good'), REPORT);
   const failed: unknown[] = [];
   const running = await goLive(store, { failed, pollMilliseconds: 20 });
-  const breaking: Store = {
+  const damagingStore: Store = {
     ...store,
     write: (writes) =>
       store.write(
@@ -340,7 +346,7 @@ test('reports a damaged data set once, and keeps using the one before', async ()
         ),
       ),
   };
-  await createStoredDatasets({ store: breaking, clock }).save(datasetNamed('bad'), REPORT);
+  await createStoredDatasets({ store: damagingStore, clock }).save(datasetNamed('bad'), REPORT);
   await until(() => failed.length > 0);
   await new Promise((resolve) => setTimeout(resolve, 100));
   expect(failed).toHaveLength(1);

@@ -33,17 +33,21 @@ test('every report includes all earlier look-ups, even while a flush is writing 
 test('R119 look-ups and the health of the service survive failed writes', async () => {
   let isDown = true;
   const fail = () => Promise.reject(new AppError('storage_unavailable'));
-  const shaky: Store = {
+  const storeWithOutages: Store = {
     ...store,
-    increment: (...given) => (isDown ? fail() : store.increment(...given)),
-    write: (...given) => (isDown ? fail() : store.write(...given)),
+    increment: (...args) => (isDown ? fail() : store.increment(...args)),
+    write: (...args) => (isDown ? fail() : store.write(...args)),
   };
-  const lost: number[] = [];
-  const tally = createBinTally({ store: shaky, clock: Date.now, onLost: (counts) => void lost.push(counts) });
+  const lostCounts: number[] = [];
+  const tally = createBinTally({
+    store: storeWithOutages,
+    clock: Date.now,
+    onLost: (counts) => void lostCounts.push(counts),
+  });
   tally.lookedUp('service', 3);
   tally.cacheRead(true);
   tally.serviceResponded('timeout');
-  // What is not stored yet is reported, too.
+  // The report includes counts that are not stored yet.
   expect(await tally.report()).toMatchObject({ outcomes: { service: 3 }, cache: { hits: 1 } });
   tally.lookedUp('service', 2);
   isDown = false;
@@ -55,5 +59,5 @@ test('R119 look-ups and the health of the service survive failed writes', async 
   isDown = true;
   tally.lookedUp('dataset', 4);
   await tally.close();
-  expect(lost).toEqual([4]);
+  expect(lostCounts).toEqual([4]);
 });

@@ -10,7 +10,7 @@ const UPLOAD: Upload = {
   columns: { start: 'LOW', end: 'HIGH', country: 'ISO', bank: 'BANK' },
   ...{ maxBytes: 2 ** 26, shapeAdvice: '', inUse: undefined },
 };
-const never = new AbortController().signal;
+const noAbort = new AbortController().signal;
 
 const bytesOf = (rows: readonly string[]) => Buffer.from(['LOW,HIGH,ISO,BANK', ...rows].join('\n'));
 
@@ -18,8 +18,8 @@ async function* chunksOf(bytes: Buffer) {
   for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536);
 }
 
-/** Of this thread, whatever others do. */
-const workedMilliseconds = () => {
+/** The CPU time of this thread, without that of other threads and programs. */
+const usedCpuMilliseconds = () => {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
 };
@@ -30,33 +30,40 @@ test('checking 100,000 ranges of 11 digits does not block the main thread', asyn
     return `${start},${start + 1000},US,B${at}`;
   });
   const bytes = bytesOf(rows);
-  const begun = performance.now();
-  let received = 0;
-  async function* watched() {
+  const startedAt = performance.now();
+  let receivedAfter = 0;
+  async function* watchedChunks() {
     yield* chunksOf(bytes);
-    received = performance.now() - begun;
+    receivedAfter = performance.now() - startedAt;
   }
-  let [last, longest, isDone] = [workedMilliseconds(), 0, false];
-  const turn = () => {
-    longest = Math.max(longest, workedMilliseconds() - last);
-    last = workedMilliseconds();
-    if (!isDone) setImmediate(turn);
+
+  // Measures the longest turn of the event loop.
+  let cpuAtLastTurn = usedCpuMilliseconds();
+  let longestTurn = 0;
+  let isDone = false;
+  const measureTurn = () => {
+    longestTurn = Math.max(longestTurn, usedCpuMilliseconds() - cpuAtLastTurn);
+    cpuAtLastTurn = usedCpuMilliseconds();
+    if (!isDone) setImmediate(measureTurn);
   };
-  setImmediate(turn);
-  const checked = await checkUpload(watched(), UPLOAD, never);
+  setImmediate(measureTurn);
+
+  const checked = await checkUpload(watchedChunks(), UPLOAD, noAbort);
   isDone = true;
-  const whole = performance.now() - begun;
+  const totalMilliseconds = performance.now() - startedAt;
   if (checked.problem !== undefined) throw new Error(checked.problem);
   const { report, change, dataset } = checked;
   expect(report).toMatchObject({ taken: 100_000, skipped: 0 });
-  // The built-in data set describes some of them.
+
+  // The built-in data set has some of these BINs, which are therefore changed and not added.
   expect([change.added + change.changed, change.removed]).toEqual([200_000, 0]);
   const read = openDataset(await decodeDataset(dataset.bytes));
   expect(read.find(bin('40000000'))).toMatchObject({ digitsMatched: 7, record: { bank: { name: 'B0' } } });
-  // In this thread the check would be one turn, or a few.
-  expect(longest).toBeLessThan(whole / 40);
+
+  // If the check ran in this thread, it would be a few long turns.
+  expect(longestTurn).toBeLessThan(totalMilliseconds / 40);
   // The body is received at once, so that a limit on its time does not count the time of the check.
-  expect(received).toBeLessThan(whole / 2);
+  expect(receivedAfter).toBeLessThan(totalMilliseconds / 2);
 });
 
 test('compares an upload with the data set in use', async () => {
@@ -64,14 +71,14 @@ test('compares an upload with the data set in use', async () => {
   const checked = await checkUpload(
     chunksOf(bytesOf(['40000000,40000004,US,B', '40000005,40000006,SE,C'])),
     { ...UPLOAD, inUse },
-    never,
+    noAbort,
   );
   expect(checked).toMatchObject({ change: { added: 0, removed: 3, changed: 2 } });
 });
 
-test('a range divides BINs of 8, 7 and 6 digits, and rows that agree share what they agree on', async () => {
+test('rows that divide a BIN of 8, 7 or 6 digits give it the facts on which they agree', async () => {
   const rows = ['45000000000,45000000499,US,One', '45000000500,45000000999,US,Two', '45000001000,45000001499,US,Two'];
-  const checked = await checkUpload(chunksOf(bytesOf(rows)), UPLOAD, never);
+  const checked = await checkUpload(chunksOf(bytesOf(rows)), UPLOAD, noAbort);
   if (checked.problem !== undefined) throw new Error(checked.problem);
   const { find } = openDataset(await decodeDataset(checked.dataset.bytes));
   expect(find(bin('45000000'))).toMatchObject({ digitsMatched: 8, record: { country: { alpha2: 'US' } } });
@@ -86,7 +93,7 @@ test('a file that breaks off, or a sender that disconnects, ends the check', asy
     yield* chunksOf(bytesOf(['40000000,40000004,US,B']));
     throw new Error('The upload was aborted.');
   }
-  await expect(checkUpload(broken(), UPLOAD, never)).rejects.toThrow('The upload was aborted.');
+  await expect(checkUpload(broken(), UPLOAD, noAbort)).rejects.toThrow('The upload was aborted.');
   const left = new AbortController();
   const rows = Array.from({ length: 50_000 }, (_, at) => `${40_000_000 + at},${40_000_000 + at},US,B${at}`);
   async function* leaving() {
