@@ -28,19 +28,22 @@ const exchanged: AuditEntry = {
   userId: 'u2',
 };
 
-const eventsOf = (records: readonly AuditRecord[]) =>
-  Object.fromEntries(
-    Object.entries(Object.groupBy(records, ({ event }) => event)).map(([name, all]) => [name, all?.length]),
-  );
+/** Returns the number of entries of each event. */
+function countByEvent(records: readonly AuditRecord[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { event } of records) counts[event] = (counts[event] ?? 0) + 1;
+  return counts;
+}
 
 describe('R94 the trail', () => {
-  let place: TestStorage;
+  let emptyStorage: TestStorage;
   beforeAll(async () => {
-    place = await createTestStorage('SQLite');
+    emptyStorage = await createTestStorage('SQLite');
   });
-  afterAll(() => place?.dispose());
+  afterAll(() => emptyStorage?.dispose());
 
-  const everything = async (store: Store) => {
+  /** Returns every entry. Fails unless the export and the pages have the same. */
+  const readAll = async (store: Store) => {
     const trail = createAuditTrail({ store, clock: () => START });
     const exported = await Array.fromAsync(trail.export());
     const { items } = await trail.page({ limit: 500 });
@@ -49,71 +52,73 @@ describe('R94 the trail', () => {
   };
 
   test('too many everyday events evict only everyday events, and no change', async () => {
-    await place.withStore(async (store) => {
+    await emptyStorage.withStore(async (store) => {
       let now = START;
       const trail = createAuditTrail({ store, clock: () => now, days: 30, maxEntries: 60 });
-      for (let n = 0; n < 20; n += 1) await trail.append(change, START + n);
-      for (let n = 0; n < 150; n += 1) {
-        for (const entry of [refusal, signedIn, exchanged]) await trail.append(entry, START + 100 + n);
+      for (let number = 0; number < 20; number += 1) await trail.append(change, START + number);
+      for (let number = 0; number < 150; number += 1) {
+        for (const entry of [refusal, signedIn, exchanged]) await trail.append(entry, START + 100 + number);
       }
       expect(await trail.trim()).toBe(390);
-      expect(eventsOf(await everything(store))).toEqual({
+      expect(countByEvent(await readAll(store))).toEqual({
         ...{ 'connected_app.changed': 20, 'admin.refused': 20, 'sign_in.succeeded': 20, 'relay_token.exchanged': 20 },
       });
       expect((await trail.page({ limit: 500, filter: { who: 'u2' } })).items).toHaveLength(40);
       expect(await trail.trim()).toBe(0);
-      for (let n = 0; n < 70; n += 1) await trail.append(change, START + 1_000 + n);
+      for (let number = 0; number < 70; number += 1) await trail.append(change, START + 1_000 + number);
       expect(await trail.trim()).toBe(30);
-      expect(eventsOf(await everything(store))).toMatchObject({ 'connected_app.changed': 60, 'admin.refused': 20 });
+      expect(countByEvent(await readAll(store))).toMatchObject({ 'connected_app.changed': 60, 'admin.refused': 20 });
       now = START + 31 * DAY;
       expect(await trail.trim()).toBe(120);
-      expect(await everything(store)).toEqual([]);
+      expect(await readAll(store)).toEqual([]);
       expect((await trail.page({ limit: 9, filter: { event: 'admin.refused' } })).items).toEqual([]);
     });
-    // Nothing is left behind in any index.
-    expect((await place.items()).filter((item) => 'index' in item && item.index.startsWith('audit'))).toEqual([]);
+    // No index has an entry left.
+    expect((await emptyStorage.items()).filter((item) => 'index' in item && item.index.startsWith('audit'))).toEqual(
+      [],
+    );
   });
 });
 
 test('R94 too many everyday events are removed without reading the changes before them', async () => {
-  const place = await createTestStorage('SQLite');
-  await place.withStore(async (store) => {
-    let read = 0;
+  const emptyStorage = await createTestStorage('SQLite');
+  await emptyStorage.withStore(async (store) => {
+    let readCount = 0;
     const logEntries: Store['logEntries'] = (log, ids) => {
-      read += ids.length;
+      readCount += ids.length;
       return store.logEntries(log, ids);
     };
     const trail = createAuditTrail({ store: { ...store, logEntries }, clock: () => START, maxEntries: 200 });
-    for (let n = 0; n < 200; n += 1) await trail.append(change, START + n);
-    for (let n = 0; n < 203; n += 1) await trail.append(signedIn, START + 1_000 + n);
+    for (let number = 0; number < 200; number += 1) await trail.append(change, START + number);
+    for (let number = 0; number < 203; number += 1) await trail.append(signedIn, START + 1_000 + number);
     expect(await trail.trim()).toBe(3);
-    expect(read).toBe(3);
+    expect(readCount).toBe(3);
   });
-  await place.dispose();
+  await emptyStorage.dispose();
 });
 
 test.skipIf(missingRedis !== undefined)(
   'R86 on Redis no id of an entry is taken for a card number in the log',
   async () => {
-    const place = await createTestStorage('Redis');
-    await place.withStore(async (store) => {
+    const emptyStorage = await createTestStorage('Redis');
+    await emptyStorage.withStore(async (store) => {
       const records: AuditRecord[] = [];
       const trail = createAuditTrail({ store, clock: () => START, onStored: (record) => void records.push(record) });
-      for (let n = 0; n < 200; n += 1) await trail.append(signedIn);
+      for (let number = 0; number < 200; number += 1) await trail.append(signedIn);
       expect(records.filter((record) => containsCardNumber(JSON.stringify(record)))).toEqual([]);
-      // The same id everywhere, so that a collector knows what it has.
+      // Log lines, pages and exports have the same ids, so that a collector recognizes entries that it has.
       const { items } = await trail.page({ limit: 200 });
       expect(items.toReversed()).toEqual(records);
       expect(await Array.fromAsync(trail.export())).toEqual(records);
       expect(new Set(records.map(({ id }) => id)).size).toBe(200);
     });
-    await place.dispose();
+    await emptyStorage.dispose();
   },
 );
 
 test('R94 counts every action of an administrator as a change, except refusals and reading', async () => {
-  const place = await createTestStorage('SQLite');
-  await place.withStore(async (store) => {
+  const emptyStorage = await createTestStorage('SQLite');
+  await emptyStorage.withStore(async (store) => {
     const trail = createAuditTrail({ store, clock: () => START, maxEntries: 1 });
     const actor = { kind: 'admin_token', id: 'a1' } as const;
     await trail.append({ ...refusal, actor });
@@ -126,30 +131,30 @@ test('R94 counts every action of an administrator as a change, except refusals a
       'sign_in.succeeded',
     ]);
   });
-  await place.dispose();
+  await emptyStorage.dispose();
 });
 
 describe('R94 refusals', () => {
-  const notesOf = (kept: AuditEntry[], clock: () => number) =>
+  const createNotes = (stored: AuditEntry[], clock: () => number) =>
     createAuditNotes({
-      trail: { appendAll: async (entries) => void kept.push(...entries.map(({ entry }) => entry)) },
+      trail: { appendAll: async (entries) => void stored.push(...entries.map(({ entry }) => entry)) },
       clock,
       onLost: () => expect.unreachable(),
     });
 
   test('of one actor are stored as one entry a minute, and one with the count of the others', async () => {
-    const kept: AuditEntry[] = [];
+    const stored: AuditEntry[] = [];
     let now = START;
-    const notes = notesOf(kept, () => now);
-    for (let n = 0; n < 10_000; n += 1) {
-      now = START + n * 6;
-      notes.note({ ...refusal, requestId: `request-${n}` });
-      if (n % 100 === 0) notes.note({ ...refusal, actor: { kind: 'user', id: 'u3' } });
-      if (n % 1_000 === 0) notes.note(change);
+    const notes = createNotes(stored, () => now);
+    for (let number = 0; number < 10_000; number += 1) {
+      now = START + number * 6;
+      notes.note({ ...refusal, requestId: `request-${number}` });
+      if (number % 100 === 0) notes.note({ ...refusal, actor: { kind: 'user', id: 'u3' } });
+      if (number % 1_000 === 0) notes.note(change);
     }
     await notes.settle();
-    expect(kept.filter(({ event }) => event === 'connected_app.changed')).toHaveLength(10);
-    const refusals = kept.filter(({ event }) => event === 'admin.refused');
+    expect(stored.filter(({ event }) => event === 'connected_app.changed')).toHaveLength(10);
+    const refusals = stored.filter(({ event }) => event === 'admin.refused');
     expect(refusals.map(({ actor, requestId, facts }) => [actor.id, requestId, facts?.times])).toEqual([
       ['u2', 'request-0', undefined],
       ['u3', undefined, undefined],
@@ -159,16 +164,16 @@ describe('R94 refusals', () => {
   });
 
   test('of callers who are not signed in are also collapsed by kind', () => {
-    const kept: AuditEntry[] = [];
+    const stored: AuditEntry[] = [];
     const collapse = createCollapse(
       () => START,
-      (entry) => kept.push(entry),
+      (entry) => stored.push(entry),
     );
     const anonymous = { kind: 'anonymous' } as const;
-    for (let n = 0; n < 100; n += 1) collapse.note({ event: 'admin.refused', actor: anonymous });
-    for (let n = 0; n < 70; n += 1) collapse.note({ event: 'sign_in.failed', actor: anonymous });
+    for (let number = 0; number < 100; number += 1) collapse.note({ event: 'admin.refused', actor: anonymous });
+    for (let number = 0; number < 70; number += 1) collapse.note({ event: 'sign_in.failed', actor: anonymous });
     collapse.flush();
-    const counted = kept.filter(({ facts }) => facts?.times !== undefined);
+    const counted = stored.filter(({ facts }) => facts?.times !== undefined);
     expect(counted.map(({ event, facts }) => [event, facts?.times])).toEqual([
       ['admin.refused', 40],
       ['sign_in.failed', 10],
@@ -235,17 +240,17 @@ describe('R94 refusals', () => {
   });
 
   test('are collapsed by kind and by minute', async () => {
-    const kept: AuditEntry[] = [];
+    const stored: AuditEntry[] = [];
     let now = START;
-    const notes = notesOf(kept, () => now);
+    const notes = createNotes(stored, () => now);
     for (let minute = 0; minute < 3; minute += 1) {
       now = START + minute * 60_000;
-      for (let n = 0; n < 5; n += 1) {
+      for (let number = 0; number < 5; number += 1) {
         for (const entry of [refusal, exchanged, { ...exchanged, userId: 'u3' }]) notes.note(entry);
       }
     }
     await notes.settle();
-    const counts = Object.values(Object.groupBy(kept, ({ event, userId }) => `${event} ${userId}`));
+    const counts = Object.values(Object.groupBy(stored, ({ event, userId }) => `${event} ${userId}`));
     expect(counts.map((entries) => entries?.map(({ facts }) => facts?.times))).toEqual(
       Array(3).fill([undefined, 4, undefined, 4, undefined, 4]),
     );
@@ -291,22 +296,22 @@ describe('R94 over HTTP', () => {
     const admin = await createAdministrator(site, storage);
     const { agent } = await signIn(site, 'second@example.test');
     const cookie = agent.cookies.header(site.url);
-    for (let n = 0; n < 300; n += 1) {
+    for (let number = 0; number < 300; number += 1) {
       expect((await sendRequest(`${site.url}/admin/api/users`, { headers: { ...ACCEPT_JSON, cookie } })).status).toBe(
         403,
       );
     }
     await site.restart();
-    const found = async () =>
+    const readEntries = async () =>
       (await admin.call('GET', '/audit?event=admin.refused&limit=100')).json.items as AuditRecord[];
-    await until(async () => (await found()).length > 1);
-    const entries = await found();
+    await until(async () => (await readEntries()).length > 1);
+    const entries = await readEntries();
     expect(new Set(entries.map(({ actor }) => `${actor.kind} ${actor.name}`))).toEqual(
       new Set(['user second@example.test']),
     );
     // A new minute may begin between the calls.
     expect(entries.length).toBeLessThan(20);
-    const counted = entries.reduce((sum, { facts }) => sum + Number(facts?.times ?? 1), 0);
-    expect(counted).toBe(300);
+    const refusalCount = entries.reduce((sum, { facts }) => sum + Number(facts?.times ?? 1), 0);
+    expect(refusalCount).toBe(300);
   });
 });

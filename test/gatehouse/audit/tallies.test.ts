@@ -21,18 +21,19 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-const tallies = (over: Store = store) => createTallies({ store: over, clock: () => now });
+const newTallies = (talliesStore: Store = store) => createTallies({ store: talliesStore, clock: () => now });
 
 test('adds the counts of several processes', async () => {
-  const several = [tallies(), tallies(), tallies()];
-  for (const one of several) one.count('sign_in.succeeded');
+  const processes = [newTallies(), newTallies(), newTallies()];
+  for (const tallies of processes) tallies.count('sign_in.succeeded');
   now += 2_000;
-  for (const one of several) one.count('sign_in.failed');
-  await Promise.all(several.map((one) => one.close()));
-  const [before, here] = await tallies().read('hour', 2);
-  expect(before).toEqual({ at: '2026-03-01T10:00:00.000Z', counts: { 'sign_in.succeeded': 3 } });
-  expect(here).toEqual({ at: '2026-03-01T11:00:00.000Z', counts: { 'sign_in.failed': 3 } });
-  const days = await tallies().read('day', 30);
+  for (const tallies of processes) tallies.count('sign_in.failed');
+  await Promise.all(processes.map((tallies) => tallies.close()));
+
+  const [lastHour, thisHour] = await newTallies().read('hour', 2);
+  expect(lastHour).toEqual({ at: '2026-03-01T10:00:00.000Z', counts: { 'sign_in.succeeded': 3 } });
+  expect(thisHour).toEqual({ at: '2026-03-01T11:00:00.000Z', counts: { 'sign_in.failed': 3 } });
+  const days = await newTallies().read('day', 30);
   expect(days).toHaveLength(30);
   expect(days.at(-1)).toEqual({
     at: '2026-03-01T00:00:00.000Z',
@@ -50,19 +51,19 @@ test('counts in memory, and loses no count while the store is unavailable', asyn
       return down ? Promise.reject(new AppError('storage_unavailable')) : store.write(...given);
     },
   };
-  const one = tallies(shaky);
+  const one = newTallies(shaky);
   for (let n = 0; n < 1_000; n += 1) one.count('refresh.succeeded');
   expect(writes).toBe(0);
   expect((await one.read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
   await one.close();
   down = false;
   await one.close();
-  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
+  expect((await newTallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
 });
 
 test('a read includes counts that are being written, once', async () => {
   const slow = Promise.withResolvers<void>();
-  const one = tallies({
+  const one = newTallies({
     ...store,
     write: async (...given) => {
       await slow.promise;
@@ -89,10 +90,10 @@ test('R119 reports each count once as lost that cannot be stored before the proc
 test('R119 keeps counts whose writes conflict with another process', async () => {
   const contended: Store = { ...store, write: async () => undefined };
   let over: Store = contended;
-  const one = tallies({ ...store, write: (...given) => over.write(...given) });
+  const one = newTallies({ ...store, write: (...given) => over.write(...given) });
   one.count('refresh.succeeded');
   await one.close();
   over = store;
   await one.close();
-  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1 });
+  expect((await newTallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1 });
 });

@@ -17,8 +17,10 @@ import { missingRedis, type RedisServer, startRedis } from '../../support/redis-
 import { until } from '../../support/until.ts';
 import { type Administrator, createAdministrator } from '../relay/service.ts';
 
-const [OLD, NEW] = [1, 2].map(() => generateEncryptionKey(new Date())) as [string, string];
-const [oldKid, newKid] = [OLD, NEW].map((setting) => setting.split(':')[0] ?? '') as [string, string];
+const OLD_KEY = generateEncryptionKey(new Date());
+const NEW_KEY = generateEncryptionKey(new Date());
+const [oldKid = ''] = OLD_KEY.split(':');
+const [newKid = ''] = NEW_KEY.split(':');
 const openPage = useBrowser();
 /** Longer than any test, so that the lease ends only when it is released. */
 const LONG_MS = 3_600_000;
@@ -36,40 +38,42 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
   let redis: RedisServer | undefined;
   let site: TestSite;
   /** Acts as a process whose first key is still the old one. */
-  let before: SharedStorage;
+  let oldProcess: SharedStorage;
   let admin: Administrator;
   beforeAll(async () => {
     if (missing) return;
     redis = kind === 'Redis' ? await startRedis() : undefined;
-    site = await startSite({ env: { ENCRYPTION_KEYS: `${NEW},${OLD}`, ...(redis ? { REDIS_URL: redis.url } : {}) } });
-    before = await openSharedStorage({ ...site.env, ENCRYPTION_KEYS: `${OLD},${NEW}` });
-    admin = await createAdministrator(site, before);
+    site = await startSite({
+      env: { ENCRYPTION_KEYS: `${NEW_KEY},${OLD_KEY}`, ...(redis ? { REDIS_URL: redis.url } : {}) },
+    });
+    oldProcess = await openSharedStorage({ ...site.env, ENCRYPTION_KEYS: `${OLD_KEY},${NEW_KEY}` });
+    admin = await createAdministrator(site, oldProcess);
   });
   afterAll(async () => {
-    await before?.store.close();
+    await oldProcess?.store.close();
     await site?.close();
     await redis?.dispose();
   });
 
-  const overview = async () => (await admin.call('GET', '/keys')).json;
-  const rotation = async () => (await overview()).rotation as Rotation;
-  const kidOf = async (key: string) => before.sealer.kidOf((await before.store.get(key))?.value ?? '');
-  const addOld = async (key: string) => {
-    await before.store.write([{ put: key, value: await before.sealer.seal('x', key) }]);
+  const readKeys = async () => (await admin.call('GET', '/keys')).json;
+  const readRotation = async () => (await readKeys()).rotation as Rotation;
+  const kidOf = async (key: string) => oldProcess.sealer.kidOf((await oldProcess.store.get(key))?.value ?? '');
+  const writeWithOldKey = async (key: string) => {
+    await oldProcess.store.write([{ put: key, value: await oldProcess.sealer.seal('x', key) }]);
     return key;
   };
 
   test.skipIf(missing)(
-    'in the browser: its progress after a kill, the end, and the remaining manual steps',
+    'the page shows the progress of a rotation, which continues after its process was killed, and its end',
     async () => {
-      const key = await addOld(keys.grant('of-the-browser', 'app'));
+      const key = await writeWithOldKey(keys.grant('of-the-browser', 'app'));
       const page = await openPage();
       await page.goto(`${site.url}/sign-in`);
       await completeProviderSignIn(page, site, 'admin@example.test');
       // Another process holds the lease and has done 40 of 100 when it is killed.
-      const { store } = before;
+      const { store } = oldProcess;
       expect(await store.acquireLease(keys.keyRotationLease, 'killed', LONG_MS)).toBeDefined();
-      expect(await rotation()).toBeNull();
+      expect(await readRotation()).toBeNull();
       await page.goto(`${site.url}/admin/keys`);
       await page.getByText('2 records are still encrypted with an older key').waitFor();
       await page.getByRole('link', { name: `Encrypt again with ${newKid}…` }).click();
@@ -94,14 +98,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
   );
 
   test.skipIf(missing)('R48 started by the API: seals records of older keys again, with audit entries', async () => {
-    const key = await addOld(keys.grant('of-the-test', 'app'));
-    const total = sumOf((await countSealed(before.store, before.sealer)).get(oldKid));
+    const key = await writeWithOldKey(keys.grant('of-the-test', 'app'));
+    const total = sumOf((await countSealed(oldProcess.store, oldProcess.sealer)).get(oldKid));
     const started = await admin.call('POST', '/keys/rotate-encryption', {});
     expect(started).toMatchObject({ status: 202, json: { kid: newKid, finishedAt: null, failure: null } });
-    await until(async () => (await rotation()).finishedAt !== null);
-    expect(await rotation()).toMatchObject({ total, done: total, failure: null, unreadable: {} });
+    await until(async () => (await readRotation()).finishedAt !== null);
+    expect(await readRotation()).toMatchObject({ total, done: total, failure: null, unreadable: {} });
     expect(await kidOf(key)).toBe(newKid);
-    await until(async () => (await overview()).due === 0);
+    await until(async () => (await readKeys()).due === 0);
     const { json } = await admin.call('GET', '/audit?limit=2');
     expect((json.items as { event: string; facts: unknown; actor: unknown }[]).map(({ event }) => event)).toEqual([
       ...['key.rotated', 'key.rotation_started'],
@@ -114,24 +118,24 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
     const walk = () => {
       throw new TypeError('a fault of ours');
     };
-    // This rotation works under the lease that the test holds, so that the running process cannot finish it first. The
-    // lease of the test before may still be about to end.
-    let number: number | undefined;
+    // The test holds the lease for its rotation, so that the running process cannot finish it first. The rotation of
+    // the previous test may not have released the lease yet.
+    let fencingNumber: number | undefined;
     await until(async () => {
-      number = await store.acquireLease(keys.keyRotationLease, 'kept', LONG_MS);
-      return number !== undefined;
+      fencingNumber = await store.acquireLease(keys.keyRotationLease, 'kept', LONG_MS);
+      return fencingNumber !== undefined;
     });
-    const underIt = { ...store, walk, acquireLease: async () => number, releaseLease: async () => true };
+    const storeWithLease = { ...store, walk, acquireLease: async () => fencingNumber, releaseLease: async () => true };
     const logged: { cause: unknown }[] = [];
-    const failing = createKeyRotation({
-      storage: { store: underIt, sealer: createReplaceableSealer(sealer) },
+    const failingRotation = createKeyRotation({
+      storage: { store: storeWithLease, sealer: createReplaceableSealer(sealer) },
       audit: { trail: { append: async () => undefined } } as unknown as Pick<Audit, 'trail'>,
       events: { keyRotationFailed: (facts) => void logged.push(facts) },
       clock: Date.now,
     });
-    await failing.start({ by: { kind: 'system' } } as never);
-    await failing.close();
-    expect((await failing.progress())?.failure).toContain('keys rotate');
+    await failingRotation.start({ by: { kind: 'system' } } as never);
+    await failingRotation.close();
+    expect((await failingRotation.progress())?.failure).toContain('keys rotate');
     expect(logged).toEqual([{ cause: expect.objectContaining({ message: 'a fault of ours' }) }]);
     await store.releaseLease(keys.keyRotationLease, 'kept');
     await store.close();
@@ -139,14 +143,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
 
   test.skipIf(missing)('R88 the dates of signing keys: when each was made, and when the next one signs', async () => {
     await admin.call('POST', '/keys/rotate', {});
-    const signing = (await overview()).signing as { signs: boolean; createdAt: string; signsFrom: string }[];
+    const signing = (await readKeys()).signing as { signs: boolean; createdAt: string; signsFrom: string }[];
     expect(signing.map(({ signs }) => signs)).toEqual([true, false]);
     const [now, next] = signing.map(({ createdAt, signsFrom }) => Date.parse(signsFrom) - Date.parse(createdAt));
     expect([now, next]).toEqual([0, 86_400_000]);
   });
 
   test.skipIf(missing)('is refused while a process still seals with the old key', async () => {
-    await respondToKeyRollCall(before.store, before.sealer);
+    await respondToKeyRollCall(oldProcess.store, oldProcess.sealer);
     const { status, json } = await admin.call('POST', '/keys/rotate-encryption', {});
     expect([status, json.detail]).toEqual([409, expect.stringContaining('A running process seals with another key')]);
     const { agent } = await signIn(site, 'admin@example.test');
