@@ -45,8 +45,8 @@ const PAGES = [
   'GET /docs',
   'GET /account/delete',
 ];
-const nameOf = ({ method, pattern }: { method: string; pattern: string }) => `${method} ${pattern}`;
-const documented = () =>
+const callName = ({ method, pattern }: { method: string; pattern: string }) => `${method} ${pattern}`;
+const documentedCalls = () =>
   Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
   );
@@ -58,9 +58,9 @@ describe('the document', () => {
   });
 
   test('has every route except pages', () => {
-    const admin = ADMIN_ROUTES.filter(({ pattern }) => pattern.startsWith('/admin/api/')).map(nameOf);
-    const others = ROUTES.map(nameOf).filter((name) => !PAGES.includes(name));
-    expect([...documented()].sort()).toEqual([...admin, ...others].sort());
+    const admin = ADMIN_ROUTES.filter(({ pattern }) => pattern.startsWith('/admin/api/')).map(callName);
+    const others = ROUTES.map(callName).filter((name) => !PAGES.includes(name));
+    expect([...documentedCalls()].sort()).toEqual([...admin, ...others].sort());
   });
 
   test('names each call once, with its summary, credentials and problem response', () => {
@@ -75,13 +75,15 @@ describe('the document', () => {
   test('names the parameters of each call of the administration', () => {
     const list = ['after', 'limit', 'q'];
     const timeline = ['after', 'limit', 'kind'];
-    const found = Object.entries(document.paths).flatMap(([path, methods]) =>
-      Object.entries(methods).map(([method, { parameters = [] }]): [string, string[]] => [
-        `${method} ${path.replace('/admin/api', '')}`,
-        parameters.filter((one) => path.startsWith('/admin/') && one.in === 'query').map(({ name }) => name),
-      ]),
-    );
-    expect(Object.fromEntries(found.filter(([, names]) => names.length > 0))).toEqual({
+    const queryParameters: Record<string, string[]> = {};
+    for (const [path, methods] of Object.entries(document.paths)) {
+      if (!path.startsWith('/admin/')) continue;
+      for (const [method, { parameters = [] }] of Object.entries(methods)) {
+        const names = parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name);
+        if (names.length > 0) queryParameters[`${method} ${path.replace('/admin/api', '')}`] = names;
+      }
+    }
+    expect(queryParameters).toEqual({
       ...{ 'get /overview': ['range'], 'get /search': ['q'], 'get /users': list, 'get /revocations': list },
       ...{ 'get /connected-apps': list, 'get /connected-apps/{id}': ['scopes'], 'get /connect-links': list },
       ...{ 'delete /connected-apps/{id}': ['version'], 'get /relay-tokens': [...list, 'app', 'scope', 'state'] },
@@ -106,7 +108,8 @@ describe('the document', () => {
   );
 
   test('R88 every change of the administration needs a token, or a session with the CSRF token', () => {
-    for (const [path, methods] of Object.entries(document.paths).filter(([one]) => one.startsWith('/admin/'))) {
+    const ofAdministration = Object.entries(document.paths).filter(([path]) => path.startsWith('/admin/'));
+    for (const [path, methods] of ofAdministration) {
       for (const [method, { security }] of Object.entries(methods)) {
         const session = method === 'get' ? { session: [] } : { session: [], csrf: [] };
         expect(security, `${method} ${path}`).toEqual([{ adminToken: [] }, session]);
@@ -116,9 +119,12 @@ describe('the document', () => {
 
   test('R82 every call of a service needs a relay token with the scope of its route', () => {
     const calls = Object.entries(document.paths).filter(([path]) => path.startsWith('/relay/'));
-    const needed = calls.map(([path, methods]) => [path, Object.values(methods).map(({ security }) => security)]);
+    const securityOfPaths = calls.map(([path, methods]) => [
+      path,
+      Object.values(methods).map(({ security }) => security),
+    ]);
     const exchange = ['token:exchange'];
-    expect(Object.fromEntries(needed)).toMatchObject({
+    expect(Object.fromEntries(securityOfPaths)).toMatchObject({
       '/relay/threads/current': [[{ relayToken: ['threads:read'] }]],
       '/relay/connections': [[{ relayToken: ['connections:read'] }]],
       '/relay/connect-links': [[{ relayToken: ['connect_links:create'] }]],
@@ -126,15 +132,17 @@ describe('the document', () => {
       '/relay/bin': [[{ relayToken: ['bin:read'] }]],
       '/relay/token': [[{ relayToken: exchange }, { relayTokenAsPassword: exchange }]],
     });
-    for (const [path, securities] of needed) {
+    for (const [path, securities] of securityOfPaths) {
       for (const [first] of securities as [object][]) expect(first, String(path)).toHaveProperty('relayToken.0');
     }
   });
 
   test('names each error of an exchange, and what its parameters hold', () => {
     const { responses, requestBody } = document.paths['/relay/token']?.post ?? { responses: {} };
-    const own = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'];
-    for (const error of [...own, 'unsupported_grant_type', 'invalid_client', 'temporarily_unavailable']) {
+    for (const error of [
+      ...['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'],
+      ...['unsupported_grant_type', 'invalid_client', 'temporarily_unavailable'],
+    ]) {
       expect(JSON.stringify(responses)).toContain(`"${error}"`);
     }
     const { properties = {} } = requestBody?.content['application/x-www-form-urlencoded']?.schema ?? {};
@@ -143,7 +151,7 @@ describe('the document', () => {
     }
   });
 
-  test('R66 what a user reads needs a session, and what a user changes the CSRF token as well', () => {
+  test('R66 the reads of a user need a session, and the changes also the CSRF token', () => {
     const securities = (method: string) =>
       [
         '/threads/current',
@@ -154,8 +162,8 @@ describe('the document', () => {
         '/sign-out',
         '/account/delete',
       ].flatMap((path) => document.paths[path]?.[method]?.security ?? []);
-    expect(new Set(securities('get').map((one) => JSON.stringify(one)))).toEqual(new Set(['{"session":[]}']));
-    expect(new Set(securities('post').map((one) => JSON.stringify(one)))).toEqual(
+    expect(new Set(securities('get').map((security) => JSON.stringify(security)))).toEqual(new Set(['{"session":[]}']));
+    expect(new Set(securities('post').map((security) => JSON.stringify(security)))).toEqual(
       new Set(['{"session":[],"csrf":[]}']),
     );
   });
@@ -166,9 +174,9 @@ describe('the document', () => {
     expect(Object.keys(create?.properties ?? {})).toEqual(
       expect.arrayContaining(['callbackUrls', 'clientSecret', 'signIn']),
     );
-    const answer = JSON.stringify(document.paths['/admin/api/connected-apps/{id}']?.get?.responses);
-    expect(answer).toContain('hasClientSecret');
-    expect(answer).not.toContain('"clientSecret"');
+    const responses = JSON.stringify(document.paths['/admin/api/connected-apps/{id}']?.get?.responses);
+    expect(responses).toContain('hasClientSecret');
+    expect(responses).not.toContain('"clientSecret"');
   });
 });
 

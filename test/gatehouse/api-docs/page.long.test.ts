@@ -26,8 +26,15 @@ afterAll(async () => {
   await site.close();
 });
 
-const TEXT: Readonly<Record<string, string>> = { '&quot;': '"', '&#39;': "'", '&lt;': '<', '&gt;': '>', '&amp;': '&' };
-const unescaped = (html: string) => html.replace(/&(?:quot|#39|lt|gt|amp);/g, (entity) => TEXT[entity] ?? '');
+const CHARACTERS: Readonly<Record<string, string>> = {
+  '&quot;': '"',
+  '&#39;': "'",
+  '&lt;': '<',
+  '&gt;': '>',
+  '&amp;': '&',
+};
+const unescaped = (html: string) => html.replace(/&(?:quot|#39|lt|gt|amp);/g, (entity) => CHARACTERS[entity] ?? '');
+/** The HTML of the call with this operation id. */
 const callOf = (id: string) => {
   const start = body.indexOf(`<div id="${id}"`);
   expect(start, id).toBeGreaterThan(0);
@@ -50,12 +57,9 @@ describe('the curl lines', () => {
 
   test('work in a shell unchanged, if the variables are set', async (context) => {
     skipWithout(context, spawnSync('curl', ['--version']).error && 'curl');
-    const { token } = (
-      await admin.call('POST', '/admin-tokens', {
-        ...{ name: 'curl', scope: 'write' },
-        expiresAt: new Date(Date.now() + 86_400_000).toISOString(),
-      })
-    ).json as { token: string };
+    const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
+    const { json } = await admin.call('POST', '/admin-tokens', { name: 'curl', scope: 'write', expiresAt });
+    const { token } = json as { token: string };
     const statusOf = async (id: string, env: Record<string, string> = {}) => {
       const line = `${curlOf(id)} -s -o /dev/null -w '%{http_code}'`;
       const { stdout } = await promisify(execFile)('sh', ['-c', line], {
@@ -146,15 +150,16 @@ describe('in a browser', () => {
   test('the search filters the calls, and a link opens its call', async () => {
     const page = await openPage();
     await page.goto(`${site.url}/docs`);
-    const shown = () => page.locator('.docs-call:visible').count();
-    const all = await shown();
+    const countVisible = () => page.locator('.docs-call:visible').count();
+    const total = await countVisible();
     await page.getByRole('searchbox').fill('rotate relay');
-    expect(await shown()).toBe(1);
-    expect(await page.locator('[data-docs-count]').textContent()).toBe(`1 of ${all} calls`);
-    // Only a field has this word, so the search covers fields.
+    expect(await countVisible()).toBe(1);
+    expect(await page.locator('[data-docs-count]').textContent()).toBe(`1 of ${total} calls`);
+
+    // Only fields have this word, so the search covers fields.
     await page.getByRole('searchbox').fill('overlapSeconds');
-    expect(await shown()).toBeGreaterThan(0);
-    expect(await shown()).toBeLessThan(10);
+    expect(await countVisible()).toBeGreaterThan(0);
+    expect(await countVisible()).toBeLessThan(10);
     await page.goto(`${site.url}/docs#getAdminApiUsers`);
     await page.reload();
     await page.locator('#getAdminApiUsers').waitFor({ state: 'visible' });

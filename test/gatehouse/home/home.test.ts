@@ -1,4 +1,4 @@
-/** The home page whatever the platform does: it responds in time, names the problem, and shows the rest. */
+/** The home page during faults of the platform: it responds in time, names the problem, and shows everything else. */
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
@@ -20,14 +20,14 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-async function home(browser = agent): Promise<{ page: Page; seconds: number }> {
-  const took = startStopwatch();
-  const page = await browser.get(`${site.url}/`);
-  return { page, seconds: took() / 1000 };
+async function loadHome(userAgent = agent): Promise<{ page: Page; seconds: number }> {
+  const elapsed = startStopwatch();
+  const page = await userAgent.get(`${site.url}/`);
+  return { page, seconds: elapsed() / 1000 };
 }
 
-/** Expects everything on the page but the thread. */
-function expectUseful({ page, seconds }: Awaited<ReturnType<typeof home>>): void {
+/** Expects everything on the page except the thread. */
+function expectRestOfPage({ page, seconds }: Awaited<ReturnType<typeof loadHome>>): void {
   expect(page.status).toBe(200);
   expect(seconds).toBeLessThan(5);
   expect(page.body).toContain('Hello, <bdi>');
@@ -36,13 +36,13 @@ function expectUseful({ page, seconds }: Awaited<ReturnType<typeof home>>): void
   expect(page.body).toContain('/connections/platform');
 }
 
-const thread = (body: string | object, type = 'application/json') =>
+const respondWithThread = (body: string | object) =>
   site.sandbox.faults.set({
     listener: 'platform',
     kind: 'response',
     status: 200,
     body,
-    headers: { 'Content-Type': type },
+    headers: { 'Content-Type': 'application/json' },
   });
 
 /** Replaces the page's timeout of 4 s: it expires when `end` is called. */
@@ -63,21 +63,21 @@ function replaceTimeout(): { end(): void } {
 }
 
 describe('while the platform', () => {
-  const timeout = 'The platform took too long';
-  const failed = 'The platform did not respond properly';
+  const TIMEOUT = 'The platform took too long';
+  const BAD_RESPONSE = 'The platform did not respond properly';
   test.each<[string, FaultKind, string]>([
-    ['resets the connection', { kind: 'reset' }, failed],
-    ['responds with 500', { kind: 'error' }, failed],
-    ['truncates its response', { kind: 'truncated' }, failed],
-    ['resets the connection after the headers', { kind: 'reset', when: 'after_headers' }, failed],
-    ['sends 200 MB', { kind: 'huge' }, failed],
-    ['responds with 404', { kind: 'response', status: 404, body: {} }, failed],
-    ['sends its response slowly', { kind: 'drip', intervalMs: 200 }, timeout],
-    ['responds with 503', { kind: 'response', status: 503, body: 'x' }, failed],
+    ['resets the connection', { kind: 'reset' }, BAD_RESPONSE],
+    ['responds with 500', { kind: 'error' }, BAD_RESPONSE],
+    ['truncates its response', { kind: 'truncated' }, BAD_RESPONSE],
+    ['resets the connection after the headers', { kind: 'reset', when: 'after_headers' }, BAD_RESPONSE],
+    ['sends 200 MB', { kind: 'huge' }, BAD_RESPONSE],
+    ['responds with 404', { kind: 'response', status: 404, body: {} }, BAD_RESPONSE],
+    ['sends its response slowly', { kind: 'drip', intervalMs: 200 }, TIMEOUT],
+    ['responds with 503', { kind: 'response', status: 503, body: 'x' }, BAD_RESPONSE],
   ])('%s, the page responds within 5 s and names the problem', async (_name, fault, words) => {
     site.sandbox.faults.set({ listener: 'platform', ...fault });
-    const response = await home();
-    expectUseful(response);
+    const response = await loadHome();
+    expectRestOfPage(response);
     expect(response.page.body).toContain(words);
     expect(response.page.body).toContain(response.page.headers.get('x-request-id')?.slice(-8));
   });
@@ -89,12 +89,12 @@ describe('while the platform', () => {
     site.sandbox.faults.set({ listener: 'platform', ...fault });
     site.sandbox.requests.reset();
     const pageTimeout = replaceTimeout();
-    const loading = home();
+    const loading = loadHome();
     await until(() => site.sandbox.requests.count('GET /1/threads/current') === 1);
     pageTimeout.end();
     const response = await loading;
-    expectUseful(response);
-    expect(response.page.body).toContain(timeout);
+    expectRestOfPage(response);
+    expect(response.page.body).toContain(TIMEOUT);
     expect(response.page.body).toContain(response.page.headers.get('x-request-id')?.slice(-8));
   });
 
@@ -106,15 +106,15 @@ describe('while the platform', () => {
       body: {},
       headers: { 'Retry-After': '1500' },
     });
-    const response = await home();
-    expectUseful(response);
+    const response = await loadHome();
+    expectRestOfPage(response);
     expect(response.page.body).toContain('25 minutes');
   });
 
   test('works again, the page shows the thread', async () => {
     advanceClock(1500);
-    const response = await home();
-    expectUseful(response);
+    const response = await loadHome();
+    expectRestOfPage(response);
     expect(response.page.body).toContain('Spring launch');
   });
 });
@@ -123,16 +123,16 @@ describe('while the connection', () => {
   test('cannot be refreshed, the page names the provider, and the connection survives', async () => {
     advanceClock(61);
     site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'error' });
-    const response = await home();
-    expectUseful(response);
+    const response = await loadHome();
+    expectRestOfPage(response);
     expect(response.page.body).toContain('The sign-in provider does not respond');
     site.sandbox.faults.clear();
     advanceClock(40);
-    expect((await home()).page.body).toContain('Spring launch');
+    expect((await loadHome()).page.body).toContain('Spring launch');
   });
 
   test('has just ended, the page shows that first, with a button to reconnect', async () => {
-    const { agent: other } = await signIn(site, 'second@example.test');
+    const { agent: otherAgent } = await signIn(site, 'second@example.test');
     advanceClock(61);
     site.sandbox.faults.set({
       listener: 'identity-provider',
@@ -141,8 +141,8 @@ describe('while the connection', () => {
       status: 400,
       body: { error: 'invalid_grant' },
     });
-    const response = await home(other);
-    expectUseful(response);
+    const response = await loadHome(otherAgent);
+    expectRestOfPage(response);
     const { body, forms } = response.page;
     expect(body.indexOf('Connection that needs attention')).toBeGreaterThan(0);
     expect(body.indexOf('Connection that needs attention')).toBeLessThan(body.indexOf('Hello, <bdi>'));
@@ -151,11 +151,11 @@ describe('while the connection', () => {
   });
 
   test('does not exist, the page offers to connect', async () => {
-    const { agent: other } = await signIn(site, 'admin@example.test');
-    await disconnect(site, other);
+    const { agent: otherAgent } = await signIn(site, 'admin@example.test');
+    await disconnect(site, otherAgent);
     site.sandbox.requests.reset();
-    const response = await home(other);
-    expectUseful(response);
+    const response = await loadHome(otherAgent);
+    expectRestOfPage(response);
     expect(response.page.body).toContain('to read your current thread here');
     expect(site.sandbox.requests.latest('platform')).toEqual([]);
   });
@@ -183,35 +183,35 @@ describe('the thread on the page', () => {
       'as data',
     ],
   ])('%s', async (_name, body, title, words) => {
-    thread(body);
-    const response = await home();
-    expectUseful(response);
+    respondWithThread(body);
+    const response = await loadHome();
+    expectRestOfPage(response);
     expect(response.page.body).toContain(title);
     expect(response.page.body).toContain(words);
   });
 
   test('cannot run scripts, load resources or change styles', async () => {
-    thread({
+    respondWithThread({
       thread: { title: '<script>alert(1)</script>' },
       html: '<script>alert(2)</script><img src="https://evil.example/x.png" onerror="alert(3)"><p style="position:fixed" onclick="alert(4)">kept</p><a href="javascript:alert(5)">link</a><form action="https://evil.example/"><input name="password"></form>',
     });
-    const { page } = await home();
+    const { page } = await loadHome();
     expect(page.body).toContain('kept');
     expect(page.body).not.toMatch(/<script>alert|evil\.example|onerror|onclick|position:fixed|javascript:/i);
     expect(page.forms.some(({ names }) => names.includes('password'))).toBe(false);
   });
 
   test('of more than 100,000 characters is cut, with its tags closed and a note', async () => {
-    thread({ thread: { title: 'Long' }, html: `<p>${'ab '.repeat(40_000)}</p>` });
-    const { page } = await home();
+    respondWithThread({ thread: { title: 'Long' }, html: `<p>${'ab '.repeat(40_000)}</p>` });
+    const { page } = await loadHome();
     expect(page.body).toMatch(/ab a?b?<\/p><\/div>/);
     expect(page.body).toContain('The thread is longer than this page shows.');
     expect(page.body.length).toBeLessThan(110_000);
   });
 
   test('with too many open tags is shown as text', async () => {
-    thread({ thread: { title: 'Deep' }, html: `${'<b>'.repeat(1_000)}words` });
-    const { page } = await home();
+    respondWithThread({ thread: { title: 'Deep' }, html: `${'<b>'.repeat(1_000)}words` });
+    const { page } = await loadHome();
     expect(page.body).toContain('&lt;b&gt;words');
   });
 
@@ -219,15 +219,15 @@ describe('the thread on the page', () => {
     ['Q&A <1>', 'Q&amp;A &lt;1&gt;'],
     ['Spring launch', 'Spring launch'],
   ])('does not repeat its title %s', async (title, heading) => {
-    thread({ thread: { title }, html: `<h1>${heading}</h1><p>words</p>` });
-    const { page } = await home();
+    respondWithThread({ thread: { title }, html: `<h1>${heading}</h1><p>words</p>` });
+    const { page } = await loadHome();
     expect(page.body).toContain('dir="auto"><p>words</p></div>');
   });
 
   test('of more than half a megabyte is not shown', async () => {
-    thread({ thread: { title: 'Big' }, html: `<p>${'x'.repeat(600 * 1024)}</p>` });
-    const response = await home();
-    expectUseful(response);
+    respondWithThread({ thread: { title: 'Big' }, html: `<p>${'x'.repeat(600 * 1024)}</p>` });
+    const response = await loadHome();
+    expectRestOfPage(response);
     expect(response.page.body.length).toBeLessThan(100_000);
   });
 });
@@ -270,21 +270,21 @@ describe('problem pages', () => {
 });
 
 test('the page calls two slow platforms at the same time', async () => {
-  const several = await startSite({
+  const siteWithTwoApps = await startSite({
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')],
   });
   try {
-    const { agent: user } = await signIn(several, undefined, { path: '/sign-in?app=platform' });
-    await signIn(several, undefined, { agent: user, path: '/sign-in?app=second' });
-    several.sandbox.requests.reset();
-    several.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: new Promise(() => undefined) });
+    const { agent: userAgent } = await signIn(siteWithTwoApps, undefined, { path: '/sign-in?app=platform' });
+    await signIn(siteWithTwoApps, undefined, { agent: userAgent, path: '/sign-in?app=second' });
+    siteWithTwoApps.sandbox.requests.reset();
+    siteWithTwoApps.sandbox.faults.set({ listener: 'platform', kind: 'hold', until: new Promise(() => undefined) });
     const pageTimeout = replaceTimeout();
-    const getting = user.get(`${several.url}/`);
-    await until(() => several.sandbox.requests.count('GET /1/threads/current') === 2);
+    const loading = userAgent.get(`${siteWithTwoApps.url}/`);
+    await until(() => siteWithTwoApps.sandbox.requests.count('GET /1/threads/current') === 2);
     pageTimeout.end();
-    const page = await getting;
+    const page = await loading;
     expect(page.body.match(/The platform took too long/g)).toHaveLength(2);
   } finally {
-    await several.close();
+    await siteWithTwoApps.close();
   }
 });
