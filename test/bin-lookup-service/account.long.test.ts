@@ -30,8 +30,8 @@ afterAll(() => site?.close());
 
 const register = (login = 'user@example.test', agent?: UserAgent) =>
   signIn(site, login, { path: '/account/sign-in', ...(agent ? { agent } : {}) });
-/** Returns the URL of a callback for a browser with this cookie, without opening it. */
-async function pendingAs(login: string, secret: string | undefined): Promise<string> {
+/** Signs in at the provider. @returns the URL of the callback, not yet opened, for a browser with this cookie */
+async function callbackFor(login: string, secret: string | undefined): Promise<string> {
   const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
   agent.cookies.set(site.url, 'bin-lookup-service-tx', secret);
   return (await register(login, agent)).page.url;
@@ -42,9 +42,9 @@ const orderOn = (page: Page) => /Your order of the plan \w+: <code>([^<]+)</.exe
 const lookUp = (key: string) => fetch(`${site.url}/45717360`, { headers: { authorization: `Bearer ${key}` } });
 
 test('a user registers, gets a plan, looks up with a key and revokes it', async () => {
-  const front = await createUserAgent().get(`${site.url}/account`);
-  expect(front.body).toContain('Sign in with <bdi>Sandbox</bdi>');
-  expect(front.body).toContain('Plans for 50 or 5,000 requests a month');
+  const frontPage = await createUserAgent().get(`${site.url}/account`);
+  expect(frontPage.body).toContain('Sign in with <bdi>Sandbox</bdi>');
+  expect(frontPage.body).toContain('Plans for 50 or 5,000 requests a month');
   const { agent, page } = await register();
   expect(page.url).toBe(`${site.url}/account`);
   const id = accountOn(page);
@@ -71,15 +71,19 @@ test('a user registers, gets a plan, looks up with a key and revokes it', async 
   expect((await command(site.env, 'plan', 'confirm', id)).status).toBe(1);
 
   await expect.poll(async () => (await lookUp(key)).status).toBe(200);
-  const again = await agent.get(`${site.url}/account`);
-  expect(again.body).toMatch(/<strong>1<\/strong> of 50 requests/);
-  expect(again.body).toMatch(/<meter min="0" max="50" value="1"/);
+  const accountPage = await agent.get(`${site.url}/account`);
+  expect(accountPage.body).toMatch(/<strong>1<\/strong> of 50 requests/);
+  expect(accountPage.body).toMatch(/<meter min="0" max="50" value="1"/);
 
-  const bound = await agent.submit(again, { networks: '198.51.100.0/24' }, { button: 'Change addresses' });
-  expect(bound.body).toContain('Works from: 198.51.100.0/24');
+  const withAddresses = await agent.submit(
+    accountPage,
+    { networks: '198.51.100.0/24' },
+    { button: 'Change addresses' },
+  );
+  expect(withAddresses.body).toContain('Works from: 198.51.100.0/24');
   await expect.poll(async () => (await lookUp(key)).status).toBe(403);
 
-  const revoked = await agent.submit(bound, {}, { button: 'Revoke' });
+  const revoked = await agent.submit(withAddresses, {}, { button: 'Revoke' });
   expect(revoked.body).toContain('No keys yet');
   await expect.poll(async () => (await lookUp(key)).status).toBe(401);
 });
@@ -96,16 +100,16 @@ describe('a payment system', () => {
     const { agent, page } = await register('second@example.test');
     const account = accountOn(page);
     expect(page.body).toContain('600 a minute');
-    const choose = async (plan: string) =>
+    const orderPlan = async (plan: string) =>
       orderOn(await agent.submit(await agent.get(`${site.url}/account`), { plan }, { button: 'Choose' }));
-    const replaced = await choose('small');
-    const order = await choose('large');
-    for (const other of [
+    const replacedOrder = await orderPlan('small');
+    const order = await orderPlan('large');
+    for (const wrongOrder of [
       { plan: 'small', order },
-      { plan: 'large', order: replaced },
-      { plan: 'small', order: replaced },
+      { plan: 'large', order: replacedOrder },
+      { plan: 'small', order: replacedOrder },
     ])
-      expect((await confirm({ account, ...other })).status).toBe(409);
+      expect((await confirm({ account, ...wrongOrder })).status).toBe(409);
     for (let count = 0; count < 2; count += 1) {
       const confirmed = await confirm({ account, plan: 'large', order });
       expect([confirmed.status, await confirmed.json()]).toEqual([
@@ -121,7 +125,7 @@ describe('a payment system', () => {
     expect(body).toContain('of 5,000 requests');
     expect(body).toContain('mailto:large@example.test');
     expect(body).not.toContain('Your order of');
-    expect((await confirm({ account, plan: 'small', order: replaced })).status).toBe(409);
+    expect((await confirm({ account, plan: 'small', order: replacedOrder })).status).toBe(409);
     expect((await command(site.env, 'plan', 'requests')).out).not.toContain(account);
     expect((await command(site.env, 'plan', 'end', account)).status).toBe(0);
   });
@@ -129,22 +133,23 @@ describe('a payment system', () => {
   test('does not confirm a later order by repeating an earlier call', async () => {
     const { agent, page } = await register('second@example.test');
     const account = accountOn(page);
-    const first = orderOn(await agent.submit(page, { plan: 'small' }, { button: 'Choose' }));
-    expect((await confirm({ account, plan: 'small', order: first })).status).toBe(200);
+    const firstOrder = orderOn(await agent.submit(page, { plan: 'small' }, { button: 'Choose' }));
+    expect((await confirm({ account, plan: 'small', order: firstOrder })).status).toBe(200);
     const store = await openBinServiceStore(readBinServiceSettings(site.env));
     onTestFinished(() => store.close());
     const accounts = createAccounts({ store, clock: Date.now, randomBytes });
-    const later = await accounts.requestPlan(account, { name: 'small', monthlyRequests: 70 });
-    const repeat = async () => {
-      const before = await accounts.find(account);
-      const repeated = await confirm({ account, plan: 'small', order: first });
-      expect([repeated.status, await repeated.json()]).toEqual([200, expect.objectContaining({ order: first })]);
-      expect(await accounts.find(account)).toEqual(before);
-      return before;
+    const withLaterOrder = await accounts.requestPlan(account, { name: 'small', monthlyRequests: 70 });
+    /** Repeats the first call, which must change nothing. @returns the account */
+    const repeatFirstCall = async () => {
+      const accountBefore = await accounts.find(account);
+      const repeated = await confirm({ account, plan: 'small', order: firstOrder });
+      expect([repeated.status, await repeated.json()]).toEqual([200, expect.objectContaining({ order: firstOrder })]);
+      expect(await accounts.find(account)).toEqual(accountBefore);
+      return accountBefore;
     };
-    expect(await repeat()).toEqual(later);
-    expect((await confirm({ account, plan: 'small', order: later?.requested?.order })).status).toBe(200);
-    expect((await repeat())?.plan?.monthlyRequests).toBe(70);
+    expect(await repeatFirstCall()).toEqual(withLaterOrder);
+    expect((await confirm({ account, plan: 'small', order: withLaterOrder?.requested?.order })).status).toBe(200);
+    expect((await repeatFirstCall())?.plan?.monthlyRequests).toBe(70);
     expect((await command(site.env, 'plan', 'end', account)).status).toBe(0);
   });
 
@@ -154,15 +159,16 @@ describe('a payment system', () => {
     const accounts = createAccounts({ store, clock: Date.now, randomBytes });
     const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'orders twice' });
     await accounts.requestPlan(id, { name: 'small', monthlyRequests: 1 });
-    let later: Account | undefined;
+    let withLaterOrder: Account | undefined;
+    // The later order arrives between the read of the account and the write of the confirmation.
     const write: Store['write'] = async (writes, options) => {
       if (writes.some((entry) => 'remove' in entry))
-        later ??= await accounts.requestPlan(id, { name: 'large', monthlyRequests: 2 });
+        withLaterOrder ??= await accounts.requestPlan(id, { name: 'large', monthlyRequests: 2 });
       return store.write(writes, options);
     };
     await createAccounts({ store: { ...store, write }, clock: Date.now, randomBytes }).confirmPlan(id);
-    expect(later?.requested?.name).toBe('large');
-    expect((await accounts.requests()).filter((account) => account.id === id)).toEqual([later]);
+    expect(withLaterOrder?.requested?.name).toBe('large');
+    expect((await accounts.requests()).filter((account) => account.id === id)).toEqual([withLaterOrder]);
     await accounts.endPlan(id);
     expect((await accounts.requests()).filter((account) => account.id === id)).toEqual([]);
   });
@@ -216,11 +222,11 @@ describe('a payment system', () => {
   });
 
   test('cannot confirm without PAYMENT_TOKEN, and no plans are offered without registration', async () => {
-    const other = await startBinSite();
-    const response = await fetch(`${other.url}/account/confirmations`, { method: 'POST', body: '{}' });
+    const siteWithoutPayment = await startBinSite();
+    const response = await fetch(`${siteWithoutPayment.url}/account/confirmations`, { method: 'POST', body: '{}' });
     expect(response.status).toBe(404);
-    expect((await createUserAgent().get(`${other.url}/account`)).body).not.toContain('Plans for');
-    await other.close();
+    expect((await createUserAgent().get(`${siteWithoutPayment.url}/account`)).body).not.toContain('Plans for');
+    await siteWithoutPayment.close();
   });
 });
 
@@ -234,28 +240,34 @@ test('the sandbox confirms orders automatically, and says so', async () => {
     await sandbox.close();
     folder.remove();
   });
-  const early = fetch(`${sandbox.binServiceUrl}/424242`);
+  // This request waits until the service is open.
+  const earlyResponse = fetch(`${sandbox.binServiceUrl}/424242`);
   await binService.open(sandbox, { directory: folder.path, logLevel: 'error', logDestination: watchedLog([]) });
-  expect((await early).headers.get('gatehouse-test-data')).toBe('true');
+  expect((await earlyResponse).headers.get('gatehouse-test-data')).toBe('true');
   const { agent, page } = await signIn({ url: sandbox.binServiceUrl }, 'user@example.test', {
     path: '/account/sign-in',
   });
   expect(page.body).toContain('confirmed automatically after 5 seconds');
   const ordered = await agent.submit(page, { plan: 'starter' }, { button: 'Choose' });
   expect(ordered.body).toContain('This demo takes no payment and confirms it in 5 seconds: then reload this page.');
-  const later = () => agent.get(`${sandbox.binServiceUrl}/account`);
-  await until(async () => (await later()).body.includes('of 100,000 requests'));
+  await until(async () => {
+    const account = await agent.get(`${sandbox.binServiceUrl}/account`);
+    return account.body.includes('of 100,000 requests');
+  });
 });
 
 test('automatic confirmation of an order does not confirm a later one', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
-  const confirmed: unknown[] = [];
-  let orders = 0;
+  const confirmations: unknown[] = [];
+  let orderCount = 0;
   const { choosePlan } = accountRoutes({
     accounts: {
-      requestPlan: async (id: string, plan: object) => ({ id, requested: { ...plan, order: `o${++orders}` } }),
-      confirmPlan: async (...paid: unknown[]) => void confirmed.push(paid),
+      requestPlan: async (id: string, plan: object) => {
+        orderCount += 1;
+        return { id, requested: { ...plan, order: `o${orderCount}` } };
+      },
+      confirmPlan: async (...args: unknown[]) => void confirmations.push(args),
     },
     pages: { redirectAfter: (_req: unknown, _res: unknown, work: () => Promise<unknown>) => work() },
     plans: ['small', 'large'].map((name) => ({ name, monthlyRequests: 1 })),
@@ -268,9 +280,9 @@ test('automatic confirmation of an order does not confirm a later one', async ()
   vi.advanceTimersByTime(3_000);
   await choose('large');
   vi.advanceTimersByTime(3_000);
-  expect(confirmed).toEqual([['a1', { order: 'o1', plan: 'small' }]]);
+  expect(confirmations).toEqual([['a1', { order: 'o1', plan: 'small' }]]);
   vi.advanceTimersByTime(2_000);
-  expect(confirmed.slice(1)).toEqual([['a1', { order: 'o2', plan: 'large' }]]);
+  expect(confirmations.slice(1)).toEqual([['a1', { order: 'o2', plan: 'large' }]]);
 });
 
 describe('keys', () => {
@@ -344,10 +356,10 @@ describe('keys', () => {
     const { agent, page } = await register('second@example.test');
     const created = await agent.submit(page, { name: 'theirs', networks: '' });
     const action = created.forms.find(({ action }) => action.endsWith('/revoke'))?.action ?? '';
-    const { agent: other, page: otherPage } = await register('admin@example.test');
+    const { agent: otherAgent, page: otherPage } = await register('admin@example.test');
     const token = otherPage.forms[0]?.fields.find(([name]) => name === '_csrf')?.[1] ?? '';
     const body = new URLSearchParams({ _csrf: token });
-    expect((await other.request(site.url + action, { method: 'POST', body })).status).toBe(404);
+    expect((await otherAgent.request(site.url + action, { method: 'POST', body })).status).toBe(404);
   });
 });
 
@@ -398,17 +410,17 @@ describe('security', () => {
 
   test('a sign-in that started more than 600 s ago is refused, even if another started later', async () => {
     const agent = createUserAgent();
-    const begin = async () => {
-      const begun = await agent.get(`${site.url}/account/sign-in`, { follow: false });
-      return begun.headers.get('location') ?? '';
+    const startSignIn = async () => {
+      const redirect = await agent.get(`${site.url}/account/sign-in`, { follow: false });
+      return redirect.headers.get('location') ?? '';
     };
-    const early = await begin();
+    const expiredSignIn = await startSignIn();
     advanceClock(500);
-    const late = await begin();
+    const laterSignIn = await startSignIn();
     advanceClock(101);
-    const { page: refused } = await signIn({ url: early }, 'user@example.test', { agent, path: '' });
+    const { page: refused } = await signIn({ url: expiredSignIn }, 'user@example.test', { agent, path: '' });
     expect([refused.status, refused.body.includes('it has expired')]).toEqual([400, true]);
-    const { page } = await signIn({ url: late }, 'user@example.test', { agent, path: '' });
+    const { page } = await signIn({ url: laterSignIn }, 'user@example.test', { agent, path: '' });
     expect([page.status, page.url]).toEqual([200, `${site.url}/account`]);
   });
 
@@ -426,56 +438,58 @@ describe('security', () => {
     const agent = createUserAgent();
     const responses = [await register('user@example.test', agent), await register('user@example.test', agent)];
     expect(responses).toHaveLength(2);
-    const before = agent.cookies.header(site.url);
+    const oldCookie = agent.cookies.header(site.url);
     await register('user@example.test', agent);
-    const after = agent.cookies.header(site.url);
-    expect(after).not.toBe(before);
-    const old = await fetch(`${site.url}/account`, { headers: { cookie: before ?? '', accept: 'text/html' } });
-    expect(await old.text()).toContain('Sign in with');
+    const newCookie = agent.cookies.header(site.url);
+    expect(newCookie).not.toBe(oldCookie);
+    const withOldCookie = await fetch(`${site.url}/account`, {
+      headers: { cookie: oldCookie ?? '', accept: 'text/html' },
+    });
+    expect(await withOldCookie.text()).toContain('Sign in with');
     const start = await fetch(`${site.url}/account/sign-in`, { redirect: 'manual' });
     expect(start.headers.getSetCookie()[0]).toMatch(/; Path=\/; HttpOnly; SameSite=Lax$/);
   });
 
   test('R103 the cookie of pending sign-ins changes at sign-in and at sign-out', async () => {
     const agent = createUserAgent();
-    const secret = () => agent.cookies.get('bin-lookup-service-tx');
+    const pendingCookie = () => agent.cookies.get('bin-lookup-service-tx');
     await agent.get(`${site.url}/account/sign-in`, { follow: false });
-    const before = secret();
+    const cookieBefore = pendingCookie();
     const { page } = await register('user@example.test', agent);
-    const signedIn = secret();
-    expect(signedIn).toMatch(/^[A-Za-z0-9_-]{43}$/);
-    expect(signedIn).not.toBe(before);
-    const link = await pendingAs('second@example.test', signedIn);
+    const cookieAfterSignIn = pendingCookie();
+    expect(cookieAfterSignIn).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect(cookieAfterSignIn).not.toBe(cookieBefore);
+    const callbackUrl = await callbackFor('second@example.test', cookieAfterSignIn);
     await agent.submit(page, {}, { button: 'Sign out' });
     await agent.get(`${site.url}/account/sign-in`, { follow: false });
-    expect(secret()).not.toBe(signedIn);
-    expect((await agent.get(link)).status).toBe(400);
+    expect(pendingCookie()).not.toBe(cookieAfterSignIn);
+    expect((await agent.get(callbackUrl)).status).toBe(400);
     expect((await agent.get(`${site.url}/account`)).body).toContain('Sign in with');
   });
 
   test('R103 a sign-out without a session also clears the cookie of pending sign-ins', async () => {
     const agent = createUserAgent();
     await register('user@example.test', agent);
-    const link = await pendingAs('user@example.test', agent.cookies.get('bin-lookup-service-tx'));
+    const callbackUrl = await callbackFor('user@example.test', agent.cookies.get('bin-lookup-service-tx'));
     agent.cookies.set(site.url, 'bin-lookup-service', undefined);
     const signedOut = await agent.request(`${site.url}/account/sign-out`, { method: 'POST', follow: false });
     expect([signedOut.status, agent.cookies.get('bin-lookup-service-tx') ?? '']).toEqual([303, '']);
-    expect((await agent.get(link)).status).toBe(400);
+    expect((await agent.get(callbackUrl)).status).toBe(400);
   });
 
   test('R103 a callback of another account while signed in stores nothing, and asks to sign out', async () => {
-    const other = accountOn((await register('second@example.test')).page);
+    const otherAccount = accountOn((await register('second@example.test')).page);
     const { agent, page } = await register();
-    const link = await pendingAs('second@example.test', agent.cookies.get('bin-lookup-service-tx'));
+    const callbackUrl = await callbackFor('second@example.test', agent.cookies.get('bin-lookup-service-tx'));
     const cookies = agent.cookies.header(site.url);
     const store = await openBinServiceStore(readBinServiceSettings(site.env));
     onTestFinished(() => store.close());
-    const stored = await store.get(keys.planAccount(other));
+    const stored = await store.get(keys.planAccount(otherAccount));
     expect(stored).toBeDefined();
-    const refused = await agent.get(link);
+    const refused = await agent.get(callbackUrl);
     expect([refused.status, refused.body.includes('sign out, then sign in')]).toEqual([400, true]);
     expect(agent.cookies.header(site.url)).toBe(cookies);
-    expect(await store.get(keys.planAccount(other))).toEqual(stored);
+    expect(await store.get(keys.planAccount(otherAccount))).toEqual(stored);
     expect(accountOn(await agent.get(`${site.url}/account`))).toBe(accountOn(page));
   });
 
@@ -484,8 +498,10 @@ describe('security', () => {
     const cookie = agent.cookies.header(site.url);
     const signedOut = await agent.submit(page, {}, { button: 'Sign out' });
     expect(signedOut.body).toContain('Sign in with');
-    const old = await fetch(`${site.url}/account`, { headers: { cookie: cookie ?? '', accept: 'text/html' } });
-    expect(await old.text()).toContain('Sign in with');
+    const withOldCookie = await fetch(`${site.url}/account`, {
+      headers: { cookie: cookie ?? '', accept: 'text/html' },
+    });
+    expect(await withOldCookie.text()).toContain('Sign in with');
   });
 
   test('R66 every change requires the CSRF token of the session and the right origin', async () => {
@@ -525,41 +541,43 @@ describe('security', () => {
 });
 
 test('R91 an address may start 60 sign-ins a minute; an IPv6 network of 64 bits counts as one address', async () => {
-  const other = await startBinSiteWithAccounts({ TRUSTED_PROXIES: '127.0.0.1' });
-  onTestFinished(() => other.close());
+  const proxiedSite = await startBinSiteWithAccounts({ TRUSTED_PROXIES: '127.0.0.1' });
+  onTestFinished(() => proxiedSite.close());
   advanceToNextMinute();
-  const start = (address: string) =>
-    fetch(`${other.url}/account/sign-in`, { redirect: 'manual', headers: { 'x-forwarded-for': address } });
-  for (const [address, next] of [
+  const startSignIn = (address: string) =>
+    fetch(`${proxiedSite.url}/account/sign-in`, { redirect: 'manual', headers: { 'x-forwarded-for': address } });
+  for (const [address, addressOfSameCaller] of [
     ['192.0.2.1', '192.0.2.1'],
     ['2001:db8:1:2::1', '2001:db8:1:2:ffff::9'],
   ] as const) {
-    const responses = await Promise.all(Array.from({ length: 60 }, () => start(address)));
+    const responses = await Promise.all(Array.from({ length: 60 }, () => startSignIn(address)));
     expect(responses.every(({ status }) => status === 303)).toBe(true);
-    const refused = await start(next);
+    const refused = await startSignIn(addressOfSameCaller);
     expect([refused.status, refused.headers.getSetCookie()]).toEqual([429, []]);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
     expect(await refused.json()).toMatchObject({ status: 429, code: 'rate_limited' });
   }
-  for (const address of ['192.0.2.2', '2001:db8:1:3::1']) expect((await start(address)).status).toBe(303);
+  for (const address of ['192.0.2.2', '2001:db8:1:3::1']) expect((await startSignIn(address)).status).toBe(303);
 });
 
 test('expired sessions are removed from the list soon after a start', async () => {
   const folder = temporaryFolder();
   const env = await settingsFor({ DATA_DIR: folder.path });
-  const listed = async (store: Store) => (await store.page(keys.liveSessions, { limit: 9 })).items;
-  const before = await openBinServiceStore(readBinServiceSettings(env));
+  const readList = async (store: Store) => (await store.page(keys.liveSessions, { limit: 9 })).items;
+  const storeBeforeStart = await openBinServiceStore(readBinServiceSettings(env));
   // The record of this session no longer exists.
-  await before.write([{ index: keys.liveSessions, add: 'hash-of-an-expired-session', score: Date.now() - 3_600_000 }]);
-  expect(await listed(before)).toHaveLength(1);
-  await before.close();
+  await storeBeforeStart.write([
+    { index: keys.liveSessions, add: 'hash-of-an-expired-session', score: Date.now() - 3_600_000 },
+  ]);
+  expect(await readList(storeBeforeStart)).toHaveLength(1);
+  await storeBeforeStart.close();
 
   const service = await startBinSite(env);
-  const after = await openBinServiceStore(readBinServiceSettings(env));
+  const storeAfterStart = await openBinServiceStore(readBinServiceSettings(env));
   try {
-    await until(async () => (await listed(after)).length === 0);
+    await until(async () => (await readList(storeAfterStart)).length === 0);
   } finally {
-    await after.close();
+    await storeAfterStart.close();
     await service.close();
     folder.remove();
   }

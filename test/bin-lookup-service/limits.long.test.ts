@@ -10,7 +10,7 @@ import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
 import { freePort } from '../support/ports.ts';
 import { sendRaw } from '../support/raw-http.ts';
-import { sendRequest as send } from '../support/send-request.ts';
+import { sendRequest } from '../support/send-request.ts';
 import { advanceClock, advanceToNextMinute } from '../support/test-clock.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, startBinSite, statuses } from './site.ts';
@@ -20,10 +20,9 @@ const binlookup = createRequire(import.meta.url)('binlookup') as (
   options?: string | { key?: string; url?: string },
 ) => (bin: string) => Promise<Record<string, unknown>>;
 
-const PROXY = { 'x-forwarded-for': '' };
-const from = (address: string) => ({ ...PROXY, 'x-forwarded-for': address });
+const from = (address: string) => ({ 'x-forwarded-for': address });
 const SIGN_IN = { SIGN_IN_ISSUER: 'https://idp.example.com', SIGN_IN_CLIENT_ID: 'bins', SIGN_IN_CLIENT_SECRET: 'kept' };
-/** A trusted proxy sets the address of each request, so that one machine stands for many. */
+/** The requests come through a trusted proxy, so that a test can use many addresses. */
 const SETTINGS = { TRUSTED_PROXIES: '127.0.0.1', PLANS: 'small:40', BAN_REFUSALS: '20', BAN_SECONDS: '600' };
 
 let site: BinSite;
@@ -37,16 +36,14 @@ afterAll(async () => {
   await site?.close();
 });
 
-const ask = (headers: Record<string, string> = {}, path = '/45717360') => fetch(site.url + path, { headers });
+const lookUp = (headers: Record<string, string> = {}, path = '/45717360') => fetch(site.url + path, { headers });
 
 /** Creates an account with a plan and a key. */
-async function customer(networks: string[] = [], confirmed = true, monthlyRequests = 40) {
+async function createCustomer(networks: string[] = [], monthlyRequests = 40) {
   const accounts = createAccounts({ store, clock: Date.now, randomBytes });
   const { id } = await accounts.register({ issuer: 'https://idp.example', subject: randomBytes(8).toString('hex') });
-  if (confirmed) {
-    await accounts.requestPlan(id, { name: 'small', monthlyRequests });
-    await accounts.confirmPlan(id);
-  }
+  await accounts.requestPlan(id, { name: 'small', monthlyRequests });
+  await accounts.confirmPlan(id);
   const created = await accounts.createKey(id, { name: 'test', networks });
   const account = await accounts.find(id);
   return { accounts, id, key: created?.key ?? '', keyId: account?.keys[0]?.id ?? '' };
@@ -56,10 +53,12 @@ const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 
 describe('the free tier', () => {
   test('R87 after the 10,000th request of an address, returns 429 with Retry-After to that address only', async () => {
-    const { key } = await customer();
-    const counted = await statuses(`${site.url}/45717360`, 10_000, { headers: from('192.0.2.1'), connections: 32 });
-    expect(counted).toEqual({ 200: 10_000 });
-    const refused = await ask(from('192.0.2.1'));
+    const { key } = await createCustomer();
+    const statusCounts = await statuses(`${site.url}/45717360`, 10_000, {
+      ...{ headers: from('192.0.2.1'), connections: 32 },
+    });
+    expect(statusCounts).toEqual({ 200: 10_000 });
+    const refused = await lookUp(from('192.0.2.1'));
     expect(refused.status).toBe(429);
     const seconds = Number(refused.headers.get('retry-after'));
     const now = new Date();
@@ -72,34 +71,33 @@ describe('the free tier', () => {
     });
     expect(refused.headers.get('ratelimit')).toBe(`"free";r=0;t=${seconds}`);
 
-    expect((await ask(from('192.0.2.2'))).status).toBe(200);
-    expect((await ask({ ...from('192.0.2.1'), ...bearer(key) })).status).toBe(200);
+    expect((await lookUp(from('192.0.2.2'))).status).toBe(200);
+    expect((await lookUp({ ...from('192.0.2.1'), ...bearer(key) })).status).toBe(200);
   });
 
   test('R104 counts all spellings of an address together, and all invalid values together', async () => {
     const remainingFor = async (address: string) =>
-      Number(/r=(\d+)/.exec((await ask(from(address))).headers.get('ratelimit') ?? '')?.[1]);
+      Number(/r=(\d+)/.exec((await lookUp(from(address))).headers.get('ratelimit') ?? '')?.[1]);
     const spellings = ['192.0.2.40', '192.0.2.40:4711', '::ffff:192.0.2.40', '[::ffff:192.0.2.40]:80'];
-    expect(await Promise.all(spellings.map(remainingFor)).then((all) => all.sort())).toEqual([
-      9_996, 9_997, 9_998, 9_999,
-    ]);
-    const before = await remainingFor('junk');
-    expect(await remainingFor('_hidden')).toBe(before - 1);
+    const remaining = await Promise.all(spellings.map(remainingFor));
+    expect(remaining.sort()).toEqual([9_996, 9_997, 9_998, 9_999]);
+    const remainingBefore = await remainingFor('junk');
+    expect(await remainingFor('_hidden')).toBe(remainingBefore - 1);
   });
 
   test('R104 the address list of a key matches IPv4 addresses in their IPv6 form', async () => {
-    const { key } = await customer(['::ffff:203.0.113.5', '198.51.100.0/24']);
-    const statusFrom = async (address: string) => (await ask({ ...from(address), ...bearer(key) })).status;
+    const { key } = await createCustomer(['::ffff:203.0.113.5', '198.51.100.0/24']);
+    const statusFrom = async (address: string) => (await lookUp({ ...from(address), ...bearer(key) })).status;
     expect(await statusFrom('203.0.113.5:99')).toBe(200);
     expect(await statusFrom('198.51.100.7')).toBe(200);
     expect(await statusFrom('203.0.113.6')).toBe(403);
-    const ofProxy = await customer(['127.0.0.1']);
-    expect((await ask({ ...from('unknown'), ...bearer(ofProxy.key) })).status).toBe(403);
+    const withAddressOfProxy = await createCustomer(['127.0.0.1']);
+    expect((await lookUp({ ...from('unknown'), ...bearer(withAddressOfProxy.key) })).status).toBe(403);
   });
 
   test('reports the remaining requests, and counts look-ups with and without a result, but not invalid ones', async () => {
     const remainingFor = async (path: string) => {
-      const response = await ask(from('192.0.2.3'), path);
+      const response = await lookUp(from('192.0.2.3'), path);
       expect(response.headers.get('ratelimit-policy') ?? 'none').toMatch(
         /^("free";q=10000;w=\d+, "minute";q=12000;w=60|none)$/,
       );
@@ -114,7 +112,7 @@ describe('the free tier', () => {
 
   test('counts an IPv6 network of 64 bits as one caller', async () => {
     const remainingFor = async (address: string) =>
-      /r=(\d+)/.exec((await ask(from(address))).headers.get('ratelimit') ?? '')?.[1];
+      /r=(\d+)/.exec((await lookUp(from(address))).headers.get('ratelimit') ?? '')?.[1];
     expect(await remainingFor('2001:db8:1:2::1')).toBe('9999');
     expect(await remainingFor('2001:db8:1:2:ffff::9')).toBe('9998');
     expect(await remainingFor('2001:db8:1:3::1')).toBe('9999');
@@ -123,35 +121,35 @@ describe('the free tier', () => {
 
 describe('a key', () => {
   test('counts against the plan of its account, in every place that it may be sent', async () => {
-    const { key } = await customer();
+    const { key } = await createCustomer();
     const ways: [Record<string, string>, string][] = [
       [bearer(key), ''],
       [{ authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` }, ''],
       [{}, `?apiKey=${key}`],
     ];
     for (const [index, [headers, query]] of ways.entries()) {
-      const response = await ask({ ...from('192.0.2.10'), ...headers }, `/45717360${query}`);
+      const response = await lookUp({ ...from('192.0.2.10'), ...headers }, `/45717360${query}`);
       expect(response.status).toBe(200);
       expect(response.headers.get('ratelimit')).toMatch(new RegExp(`^"small";r=${39 - index};`));
     }
     const url = `${site.url}/45717360`;
     expect(await statuses(url, 60, { headers: bearer(key), connections: 4 })).toMatchObject({ 200: 37 });
-    expect((await ask({ ...from('192.0.2.11'), ...bearer(key) })).status).toBe(429);
-    expect((await ask(from('192.0.2.10'))).headers.get('ratelimit')).toMatch(/^"free";r=9999;/);
+    expect((await lookUp({ ...from('192.0.2.11'), ...bearer(key) })).status).toBe(429);
+    expect((await lookUp(from('192.0.2.10'))).headers.get('ratelimit')).toMatch(/^"free";r=9999;/);
   });
 
   test('works only from the addresses on its list', async () => {
-    const { key } = await customer(['198.51.100.0/24', '2001:db8::/32']);
-    expect((await ask({ ...from('198.51.100.7'), ...bearer(key) })).status).toBe(200);
-    expect((await ask({ ...from('2001:db8:9::1'), ...bearer(key) })).status).toBe(200);
-    const refused = await ask({ ...from('203.0.113.1'), ...bearer(key) });
+    const { key } = await createCustomer(['198.51.100.0/24', '2001:db8::/32']);
+    expect((await lookUp({ ...from('198.51.100.7'), ...bearer(key) })).status).toBe(200);
+    expect((await lookUp({ ...from('2001:db8:9::1'), ...bearer(key) })).status).toBe(200);
+    const refused = await lookUp({ ...from('203.0.113.1'), ...bearer(key) });
     expect(refused.status).toBe(403);
     expect(await refused.json()).toMatchObject({ code: 'not_allowed', detail: expect.stringContaining('address') });
   });
 
   test('R81 is refused without a plan, and within a second of its revocation', async () => {
-    const { accounts, id, key, keyId } = await customer([], true, 10_000);
-    const status = async () => (await ask({ ...from('192.0.2.20'), ...bearer(key) })).status;
+    const { accounts, id, key, keyId } = await createCustomer([], 10_000);
+    const status = async () => (await lookUp({ ...from('192.0.2.20'), ...bearer(key) })).status;
     expect(await status()).toBe(200);
     await accounts.endPlan(id);
     expect(await until(async () => (await status()) === 403)).toBeLessThan(1_000);
@@ -160,35 +158,35 @@ describe('a key', () => {
   });
 
   test('R84 that is malformed or unknown gets the same refusal, and repeated guesses lead to a ban', async () => {
-    const { key } = await customer();
-    const other = `gthb_${'A'.repeat(43)}0000000`;
-    const wrong = [key.slice(0, -1), `${key}x`, other, 'abc', '%E0%A4'];
+    const { key } = await createCustomer();
+    const unknownKey = `gthb_${'A'.repeat(43)}0000000`;
+    const guesses = [key.slice(0, -1), `${key}x`, unknownKey, 'abc', '%E0%A4'];
     const bodies = new Set<string>();
-    for (const guess of wrong) {
-      const response = await ask({ ...from('192.0.2.30'), ...bearer(guess) });
+    for (const guess of guesses) {
+      const response = await lookUp({ ...from('192.0.2.30'), ...bearer(guess) });
       expect(response.status).toBe(401);
       expect(response.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
       const { instance: _instance, ...body } = (await response.json()) as Record<string, unknown>;
       bodies.add(JSON.stringify(body));
     }
     expect(bodies.size).toBe(1);
-    for (let count = 0; count < 20; count += 1) await ask({ ...from('192.0.2.30'), ...bearer(other) });
-    expect((await ask({ ...from('192.0.2.30'), ...bearer(other) })).status).toBe(403);
-    expect((await ask(from('192.0.2.30'))).status).toBe(403);
-    expect((await ask({ ...from('192.0.2.30'), ...bearer(key) })).status).toBe(200);
+    for (let count = 0; count < 20; count += 1) await lookUp({ ...from('192.0.2.30'), ...bearer(unknownKey) });
+    expect((await lookUp({ ...from('192.0.2.30'), ...bearer(unknownKey) })).status).toBe(403);
+    expect((await lookUp(from('192.0.2.30'))).status).toBe(403);
+    expect((await lookUp({ ...from('192.0.2.30'), ...bearer(key) })).status).toBe(200);
   });
 
   test('sent in two places at once is refused', async () => {
-    const { key } = await customer();
-    const response = await ask(bearer(key), `/45717360?apiKey=${key}`);
+    const { key } = await createCustomer();
+    const response = await lookUp(bearer(key), `/45717360?apiKey=${key}`);
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ code: 'invalid_request' });
   });
 
   test('R50 R60 is in neither the store nor the log', async () => {
-    const { accounts, id, key } = await customer();
-    await ask({}, `/45717360?apiKey=${key}`);
-    await ask({}, `/x?apiKey=${key}`);
+    const { accounts, id, key } = await createCustomer();
+    await lookUp({}, `/45717360?apiKey=${key}`);
+    await lookUp({}, `/x?apiKey=${key}`);
     const stored = JSON.stringify(await accounts.find(id));
     expect(stored).not.toContain(key.slice(10, 40));
     expect(stored).toContain(keyHint(key));
@@ -198,8 +196,8 @@ describe('a key', () => {
 
 describe('the rate of a plan', () => {
   test('limits plans and the free tier, and requests over the rate do not count towards the month', async () => {
-    const other = await startBinSite({ ...SETTINGS, ...SIGN_IN, FREE_REQUESTS_PER_MINUTE: '5' });
-    const store = await openBinServiceStore(readBinServiceSettings(other.env));
+    const limitedSite = await startBinSite({ ...SETTINGS, ...SIGN_IN, FREE_REQUESTS_PER_MINUTE: '5' });
+    const store = await openBinServiceStore(readBinServiceSettings(limitedSite.env));
     advanceToNextMinute();
     try {
       const accounts = createAccounts({ store, clock: Date.now, randomBytes });
@@ -207,7 +205,7 @@ describe('the rate of a plan', () => {
       await accounts.requestPlan(id, { name: 'small', monthlyRequests: 1_000, requestsPerMinute: 9 });
       await accounts.confirmPlan(id);
       const { key = '' } = (await accounts.createKey(id, { name: 'test', networks: [] })) ?? {};
-      const url = `${other.url}/45717360`;
+      const url = `${limitedSite.url}/45717360`;
       expect(await statuses(url, 12, { headers: from('192.0.2.60') })).toEqual({ 200: 5, 429: 7 });
       expect(await statuses(url, 12, { headers: bearer(key) })).toEqual({ 200: 9, 429: 3 });
       for (const [headers, limit, offer] of [
@@ -223,7 +221,7 @@ describe('the rate of a plan', () => {
         expect(seconds).toBeLessThanOrEqual(60);
         expect(refused.headers.get('ratelimit-policy')).toBe(`"minute";q=${limit};w=60`);
         expect(refused.headers.get('ratelimit')).toBe(`"minute";r=0;t=${seconds}`);
-        const detail = expect.stringContaining(`${offer} the account page (${other.url}/account).`);
+        const detail = expect.stringContaining(`${offer} the account page (${limitedSite.url}/account).`);
         expect(await refused.json()).toMatchObject({ status: 429, code: 'rate_limited', detail });
       }
       advanceClock(60);
@@ -232,21 +230,24 @@ describe('the rate of a plan', () => {
       expect(next.headers.get('ratelimit')).toMatch(/^"small";r=990;/);
     } finally {
       await store.close();
-      await other.close();
+      await limitedSite.close();
     }
   });
 });
 
 describe('an address that continues to call over its limit', () => {
   test('is banned for a time; other addresses are not', async () => {
-    const small = await startBinSite({ ...SETTINGS, FREE_MONTHLY_REQUESTS: '3', BAN_REFUSALS: '10' });
-    const counted = await statuses(`${small.url}/45717360`, 30, { headers: from('192.0.2.40'), connections: 1 });
-    expect(counted).toMatchObject({ 200: 3, 429: 9, 403: 18 });
-    const banned = await fetch(`${small.url}/45717360`, { headers: from('192.0.2.40') });
+    const limitedSite = await startBinSite({ ...SETTINGS, FREE_MONTHLY_REQUESTS: '3', BAN_REFUSALS: '10' });
+    const statusCounts = await statuses(`${limitedSite.url}/45717360`, 30, {
+      headers: from('192.0.2.40'),
+      connections: 1,
+    });
+    expect(statusCounts).toMatchObject({ 200: 3, 429: 9, 403: 18 });
+    const banned = await fetch(`${limitedSite.url}/45717360`, { headers: from('192.0.2.40') });
     expect(Number(banned.headers.get('retry-after'))).toBeGreaterThan(500);
     expect(await banned.json()).toMatchObject({ code: 'not_allowed', detail: expect.stringContaining('banned') });
-    expect((await fetch(`${small.url}/45717360`, { headers: from('192.0.2.41') })).status).toBe(200);
-    await small.close();
+    expect((await fetch(`${limitedSite.url}/45717360`, { headers: from('192.0.2.41') })).status).toBe(200);
+    await limitedSite.close();
   });
 });
 
@@ -258,12 +259,12 @@ describe('the npm package binlookup, a public client', () => {
   });
 
   test('works unchanged with a key, which counts', async () => {
-    const { key, accounts, id } = await customer(['127.0.0.1'], true, 10_000);
+    const { key, accounts, id } = await createCustomer(['127.0.0.1'], 10_000);
     expect(await binlookup({ url: `${site.url}/`, key })('45717360')).toMatchObject(example);
     await accounts.endPlan(id);
-    const lookUp = binlookup({ url: `${site.url}/`, key });
+    const lookUpWithPackage = binlookup({ url: `${site.url}/`, key });
     const refused = () =>
-      lookUp('45717360').then(
+      lookUpWithPackage('45717360').then(
         () => false,
         () => true,
       );
@@ -274,7 +275,7 @@ describe('the npm package binlookup, a public client', () => {
 describe('other HTTP behaviour', () => {
   test('R68 every response has the security headers and a request id, and no cookie', async () => {
     for (const path of ['/45717360', '/999999', '/4', '/', '/1/2']) {
-      const { headers } = await ask({}, path);
+      const { headers } = await lookUp({}, path);
       expect(headers.get('x-content-type-options')).toBe('nosniff');
       expect(headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
       expect(headers.get('cache-control')).toBe('no-store');
@@ -289,7 +290,7 @@ describe('other HTTP behaviour', () => {
     const secure = await startBinSite({ PUBLIC_URL: 'https://bins.test' });
     const listener = `http://127.0.0.1:${secure.env.PORT}`;
     try {
-      const long = `/${'x'.repeat(9_000)}`;
+      const longPath = `/${'x'.repeat(9_000)}`;
       for (const path of [
         '/45717360',
         '/999999',
@@ -297,16 +298,16 @@ describe('other HTTP behaviour', () => {
         '/',
         '/account',
         `${sharedAssets().path}/bin-lookup-service.css`,
-        long,
+        longPath,
       ]) {
-        const { headers } = await send(listener + path, { headers: { host: 'bins.test' } });
+        const { headers } = await sendRequest(listener + path, { headers: { host: 'bins.test' } });
         expect(headers['strict-transport-security'], path).toBe('max-age=31536000');
         expect(headers['x-content-type-options'], path).toBe('nosniff');
         expect(headers['content-security-policy'], path).toContain("frame-ancestors 'none'");
         expect(headers['cross-origin-opener-policy'], path).toBe('same-origin');
       }
       for (const path of ['/healthz', '/readyz', '/metrics', '/nothing']) {
-        const { headers } = await send(secure.managementUrl + path);
+        const { headers } = await sendRequest(secure.managementUrl + path);
         expect(headers, path).toMatchObject({
           'strict-transport-security': 'max-age=31536000',
           'x-content-type-options': 'nosniff',
@@ -314,8 +315,11 @@ describe('other HTTP behaviour', () => {
           'cache-control': 'no-store',
         });
       }
-      const broken = await sendRaw(secure.managementUrl, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
-      expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
+      const malformed = await sendRaw(secure.managementUrl, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
+      expect([malformed.status, malformed.headers.get('strict-transport-security')]).toEqual([
+        400,
+        ['max-age=31536000'],
+      ]);
     } finally {
       await secure.close();
     }
@@ -323,14 +327,14 @@ describe('other HTTP behaviour', () => {
 
   test('everything is below the path of PUBLIC_URL', async () => {
     const port = String(await freePort());
-    const below = await startBinSite({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}/bins/v1` });
+    const siteBelowPath = await startBinSite({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}/bins/v1` });
     const status = async (path: string, headers = {}) =>
-      (await fetch(below.url.replace('/bins/v1', path), { headers })).status;
+      (await fetch(siteBelowPath.url.replace('/bins/v1', path), { headers })).status;
     expect(await status('/bins/v1/45717360')).toBe(200);
     expect(await status('/bins/v1/account', { accept: 'text/html' })).toBe(200);
     expect(await status(`/bins/v1${sharedAssets().path}/bin-lookup-service.css`)).toBe(200);
     for (const path of ['/45717360', '/account', '/bins/v145717360', '/bins']) expect(await status(path)).toBe(404);
-    await below.close();
+    await siteBelowPath.close();
   });
 
   test('health and metrics have a separate listener', async () => {
@@ -339,7 +343,7 @@ describe('other HTTP behaviour', () => {
     expect(await read('/readyz')).toBe('{"ready":true}\n');
     expect(await read('/metrics')).toMatch(/^gatehouse_ready 1$/m);
     expect(await read('/metrics')).toMatch(/gatehouse_bin_lookups_total\{source="dataset"\} \d+/);
-    expect((await ask({}, '/metrics')).status).toBe(400);
+    expect((await lookUp({}, '/metrics')).status).toBe(400);
   });
 
   test('HEAD gets the response to GET without the body', async () => {

@@ -27,14 +27,14 @@ const settings = (env: Record<string, string> = {}) => ({
 const requestsTo = (url: string) => (count: number) => statuses(`${url}/45717360`, count, { connections: 8 });
 
 /** Starts a separate process. */
-async function start() {
+async function startProcess() {
   const started = await startBinProcess(await settingsFor(settings()));
   running.push(started.program);
   return { ...started, send: requestsTo(started.url) };
 }
 
-/** Starts the service in this process with its own store and quotas, in place of a slower separate process. */
-async function open(env: Record<string, string> = {}) {
+/** Starts the service in this process with its own store and quotas, which is faster than a separate process. */
+async function startInThisProcess(env: Record<string, string> = {}) {
   const site = await startBinSite(settings(env));
   return { close: site.close, send: requestsTo(site.url) };
 }
@@ -45,22 +45,27 @@ async function stop(program: Program, signal: NodeJS.Signals): Promise<void> {
   await program.ended;
 }
 
-const granted = (counts: Record<number, number>[]) => counts.reduce((sum, count) => sum + (count[200] ?? 0), 0);
+/** The number of responses with status 200. */
+const countGranted = (statusCounts: Record<number, number>[]) =>
+  statusCounts.reduce((sum, counts) => sum + (counts[200] ?? 0), 0);
 
 describe('R87 two processes on one store', () => {
   test('together grant exactly the limit, even under uneven load', async () => {
-    const [one, other] = await Promise.all([start(), start()]);
-    expect(await Promise.all([one.send(1_300), other.send(500)])).toEqual([{ 200: 1_300 }, { 200: 500 }]);
-    expect(await other.send(300)).toEqual({ 200: 200, 429: 100 });
-    expect(await one.send(20)).toEqual({ 429: 20 });
+    const [first, second] = await Promise.all([startProcess(), startProcess()]);
+    expect(await Promise.all([first.send(1_300), second.send(500)])).toEqual([{ 200: 1_300 }, { 200: 500 }]);
+    expect(await second.send(300)).toEqual({ 200: 200, 429: 100 });
+    expect(await first.send(20)).toEqual({ 429: 20 });
   });
 
   test('together grant exactly the limit on Redis, where every key has the prefix of the service', async (context: TestContext) => {
     skipWithout(context, missingRedis);
     const redis = await startRedis();
-    const services = [await open({ REDIS_URL: redis.url }), await open({ REDIS_URL: redis.url })];
+    const services = [
+      await startInThisProcess({ REDIS_URL: redis.url }),
+      await startInThisProcess({ REDIS_URL: redis.url }),
+    ];
     try {
-      expect(granted(await Promise.all(services.map(({ send }) => send(1_500))))).toBe(LIMIT);
+      expect(countGranted(await Promise.all(services.map(({ send }) => send(1_500))))).toBe(LIMIT);
       const names = redis.sendCommand('KEYS', '*').split('\n');
       expect(names.every((name) => name === '' || name.startsWith('bin-lookup-service:'))).toBe(true);
     } finally {
@@ -72,22 +77,22 @@ describe('R87 two processes on one store', () => {
 
 describe('R87 a restart', () => {
   test('after a clean stop, loses no count and grants nothing twice', async () => {
-    const first = await open();
+    const first = await startInThisProcess();
     expect(await first.send(700)).toEqual({ 200: 700 });
     await first.close();
-    const second = await open();
+    const second = await startInThisProcess();
     expect(await second.send(1_400)).toEqual({ 200: 1_300, 429: 100 });
     await second.close();
   });
 
   test('after kill -9 under load, stays within the limit and loses at most the requests in flight', async () => {
-    const killed = await start();
-    const counting = killed.send(1_500);
-    // By then many requests are counted, and many are still to come.
-    const first = await killed.send(50);
+    const killed = await startProcess();
+    const unfinished = killed.send(1_500);
+    // When these have responses, many other requests are counted, and many are not yet sent.
+    const finished = await killed.send(50);
     await stop(killed.program, 'SIGKILL');
-    const last = await start();
-    const total = granted([first, await counting, await last.send(LIMIT + 50)]);
+    const last = await startProcess();
+    const total = countGranted([finished, await unfinished, await last.send(LIMIT + 50)]);
     expect(total).toBeLessThanOrEqual(LIMIT);
     // One request of each connection can be counted without a response.
     expect(total).toBeGreaterThanOrEqual(LIMIT - 16);
@@ -98,7 +103,7 @@ describe('R87 a restart', () => {
 
 describe('the text that a start prints', () => {
   test('names the settings that enable accounts, if they are disabled', async () => {
-    const { program, url } = await start();
+    const { program, url } = await startProcess();
     const text = program.stdout();
     for (const name of ['SIGN_IN_ISSUER', 'SIGN_IN_CLIENT_ID', 'SIGN_IN_CLIENT_SECRET', 'INTERNAL_HOSTS'])
       expect(text).toContain(name);

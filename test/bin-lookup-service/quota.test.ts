@@ -14,18 +14,20 @@ afterEach(() => {
 
 const quotaOn = (counters: Counters) => createQuota({ counters, clock });
 
-async function take(quota: Quota, times: number, limit: number, subject = 'a'): Promise<number> {
-  const results = await Promise.all(Array.from({ length: times }, () => quota.take(subject, limit)));
+/** Takes concurrently. @returns how many requests were granted */
+async function countGranted(quota: Quota, requests: number, limit: number, subject = 'a'): Promise<number> {
+  const results = await Promise.all(Array.from({ length: requests }, () => quota.take(subject, limit)));
   return results.filter(({ granted }) => granted).length;
 }
 
-function counting(counters: Counters): Counters & { writes: number } {
-  const counted = { ...counters, writes: 0 };
-  counted.increment = (...args) => {
-    counted.writes += 1;
+/** Returns the same counters, with the number of their writes. */
+function withWriteCount(counters: Counters): Counters & { writes: number } {
+  const watched = { ...counters, writes: 0 };
+  watched.increment = (...args) => {
+    watched.writes += 1;
     return counters.increment(...args);
   };
-  return counted;
+  return watched;
 }
 
 describe('R87 a month of requests', () => {
@@ -37,14 +39,14 @@ describe('R87 a month of requests', () => {
       expect([granted, remaining]).toEqual([true, 50 - count]);
     }
     expect(await quota.take('a', 50)).toMatchObject({ granted: false, remaining: 0 });
-    expect(await take(quota, 500, 200, 'b')).toBe(200);
-    expect(await take(quota, 10, 200, 'b')).toBe(0);
+    expect(await countGranted(quota, 500, 200, 'b')).toBe(200);
+    expect(await countGranted(quota, 10, 200, 'b')).toBe(0);
   });
 
   test('is counted separately for each subject', async () => {
     const quota = quotaOn(createMemoryCounters(clock));
-    expect(await take(quota, 20, 10)).toBe(10);
-    expect(await take(quota, 20, 10, 'b')).toBe(10);
+    expect(await countGranted(quota, 20, 10)).toBe(10);
+    expect(await countGranted(quota, 20, 10, 'b')).toBe(10);
   });
 
   test('is exact over several processes', async () => {
@@ -52,26 +54,26 @@ describe('R87 a month of requests', () => {
     const quotas = [quotaOn(counters), quotaOn(counters), quotaOn(counters)];
     let granted = 0;
     for (let round = 0; round < 40; round += 1) {
-      for (const quota of quotas) granted += await take(quota, 7, 1_000);
+      for (const quota of quotas) granted += await countGranted(quota, 7, 1_000);
     }
-    const last = quotas[0] as Quota;
-    for (let count = 0; count < 400; count += 1) granted += await take(last, 1, 1_000);
+    const [firstQuota] = quotas as [Quota];
+    for (let count = 0; count < 400; count += 1) granted += await countGranted(firstQuota, 1, 1_000);
     expect(granted).toBe(1_000);
-    expect(await last.used('a')).toBe(1_000);
+    expect(await firstQuota.used('a')).toBe(1_000);
   });
 
   test('needs one write for all requests that arrive during another write', async () => {
-    const counters = counting(createMemoryCounters(clock));
+    const counters = withWriteCount(createMemoryCounters(clock));
     const quota = quotaOn(counters);
-    expect(await take(quota, 2_000, 100_000)).toBe(2_000);
+    expect(await countGranted(quota, 2_000, 100_000)).toBe(2_000);
     expect(counters.writes).toBeLessThanOrEqual(2);
     expect(await quota.used('a')).toBe(2_000);
   });
 
   test('needs no writes for a caller who continues over the limit', async () => {
-    const counters = counting(createMemoryCounters(clock));
+    const counters = withWriteCount(createMemoryCounters(clock));
     const quota = quotaOn(counters);
-    expect(await take(quota, 20, 10)).toBe(10);
+    expect(await countGranted(quota, 20, 10)).toBe(10);
     const { writes } = counters;
     for (let count = 0; count < 100; count += 1) expect((await quota.take('a', 10)).granted).toBe(false);
     expect(counters.writes).toBe(writes);
@@ -85,24 +87,24 @@ describe('R87 a month of requests', () => {
 
   test('starts again in the next month, and grants nothing more when the clock is set back', async () => {
     const quota = quotaOn(createMemoryCounters(clock));
-    expect(await take(quota, 20, 10)).toBe(10);
+    expect(await countGranted(quota, 20, 10)).toBe(10);
     now = Date.UTC(2026, 11, 1);
-    expect(await take(quota, 5, 10)).toBe(5);
+    expect(await countGranted(quota, 5, 10)).toBe(5);
     now = NOVEMBER;
-    expect(await take(quota, 5, 10)).toBe(0);
+    expect(await countGranted(quota, 5, 10)).toBe(0);
     now = Date.UTC(2026, 11, 2);
-    expect(await take(quota, 20, 10)).toBe(5);
+    expect(await countGranted(quota, 20, 10)).toBe(5);
   });
 
   test('applies a larger plan at once', async () => {
     const quota = quotaOn(createMemoryCounters(clock));
-    expect(await take(quota, 12, 10)).toBe(10);
-    expect(await take(quota, 12, 15)).toBe(5);
+    expect(await countGranted(quota, 12, 10)).toBe(10);
+    expect(await countGranted(quota, 12, 15)).toBe(5);
   });
 
   test('rejects while the storage is unavailable', async () => {
-    const down = async () => Promise.reject(new AppError('storage_unavailable'));
-    const quota = quotaOn({ increment: down, counter: down });
+    const failWithoutStorage = async () => Promise.reject(new AppError('storage_unavailable'));
+    const quota = quotaOn({ increment: failWithoutStorage, counter: failWithoutStorage });
     await expect(async () => quota.take('a', 10)).rejects.toThrow(AppError);
   });
 });
@@ -110,22 +112,27 @@ describe('R87 a month of requests', () => {
 describe('bans', () => {
   test('start with the last refusal, apply in every process, and expire', async () => {
     const counters = createMemoryCounters(clock);
-    const [one, other] = [0, 1].map(() => createBans({ counters, refusals: 5, seconds: 60, clock }));
-    if (!one || !other) return;
-    for (let count = 1; count < 5; count += 1) expect(await one.countRefusal('a')).toBe(0);
-    expect(one.secondsLeft('a')).toBe(0);
-    expect(await one.countRefusal('a')).toBe(60);
-    expect(one.secondsLeft('a')).toBe(60);
-    expect(await other.countRefusal('a')).toBe(60);
-    expect(await other.countRefusal('b')).toBe(0);
+    const bansOfFirst = createBans({ counters, refusals: 5, seconds: 60, clock });
+    const bansOfSecond = createBans({ counters, refusals: 5, seconds: 60, clock });
+    for (let count = 1; count < 5; count += 1) expect(await bansOfFirst.countRefusal('a')).toBe(0);
+    expect(bansOfFirst.secondsLeft('a')).toBe(0);
+    expect(await bansOfFirst.countRefusal('a')).toBe(60);
+    expect(bansOfFirst.secondsLeft('a')).toBe(60);
+    expect(await bansOfSecond.countRefusal('a')).toBe(60);
+    expect(await bansOfSecond.countRefusal('b')).toBe(0);
     now += 61_000;
-    expect(one.secondsLeft('a')).toBe(0);
-    expect(await one.countRefusal('a')).toBe(0);
+    expect(bansOfFirst.secondsLeft('a')).toBe(0);
+    expect(await bansOfFirst.countRefusal('a')).toBe(0);
   });
 
   test('are not imposed while the storage is unavailable', async () => {
-    const down = async () => Promise.reject(new AppError('storage_unavailable'));
-    const bans = createBans({ counters: { increment: down, counter: down }, refusals: 1, seconds: 60, clock });
+    const failWithoutStorage = async () => Promise.reject(new AppError('storage_unavailable'));
+    const bans = createBans({
+      counters: { increment: failWithoutStorage, counter: failWithoutStorage },
+      refusals: 1,
+      seconds: 60,
+      clock,
+    });
     expect(await bans.countRefusal('a')).toBe(0);
   });
 });

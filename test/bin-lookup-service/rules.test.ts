@@ -39,8 +39,8 @@ describe('months', () => {
     const november = monthOf(Date.UTC(2026, 10, 21));
     const free = { name: 'free', monthlyRequests: 10_000 };
     expect(rateLimitPolicy(free, november)).toBe('"free";q=10000;w=2592000');
-    const rated = rateLimitPolicy({ ...free, requestsPerMinute: 60 }, november);
-    expect(rated).toBe('"free";q=10000;w=2592000, "minute";q=60;w=60');
+    const withMinuteLimit = rateLimitPolicy({ ...free, requestsPerMinute: 60 }, november);
+    expect(withMinuteLimit).toBe('"free";q=10000;w=2592000, "minute";q=60;w=60');
     expect(rateLimit('free', 9_999, 60)).toBe('"free";r=9999;t=60');
   });
 });
@@ -125,9 +125,9 @@ describe('keys', () => {
   test('are invalid after any one character changes', () => {
     const key = createApiKey(randomBytes(32));
     fc.assert(
-      fc.property(fc.nat(key.length - 1), fc.constantFrom(...'abcXYZ019_-'), (at, character) => {
-        const changed = key.slice(0, at) + character + key.slice(at + 1);
-        expect(isApiKey(changed)).toBe(changed === key);
+      fc.property(fc.nat(key.length - 1), fc.constantFrom(...'abcXYZ019_-'), (position, character) => {
+        const changedKey = key.slice(0, position) + character + key.slice(position + 1);
+        expect(isApiKey(changedKey)).toBe(changedKey === key);
       }),
     );
     expect(isApiKey('')).toBe(false);

@@ -8,16 +8,16 @@ import { AppError } from '../../src/shared/errors.ts';
 import { datasetOf } from '../support/bins.ts';
 
 let server: Server;
-let base: string;
+let serviceUrl: string;
 beforeAll(async () => {
   server = createServer(createBinService()).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  serviceUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
 afterAll(() => void server.close());
 
 test('returns the published example exactly', async () => {
-  const response = await fetch(`${base}/45717360`);
+  const response = await fetch(`${serviceUrl}/45717360`);
   expect(response.status).toBe(200);
   expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
   expect(response.headers.get('x-powered-by')).toBeNull();
@@ -42,7 +42,7 @@ test('returns the published example exactly', async () => {
 });
 
 test('falls back to a shorter prefix and reports its length', async () => {
-  const response = await fetch(`${base}/42765099`);
+  const response = await fetch(`${serviceUrl}/42765099`);
   expect(response.headers.get('gatehouse-digits-matched')).toBe('6');
   expect(await response.json()).toMatchObject({ bank: { name: 'Sberbank' } });
 });
@@ -52,7 +52,7 @@ test.each([
   ['42424242', 'visa', 16],
   ['555555', 'mastercard', 16],
 ])('%s falls back to the rules of its network, with that source in a header', async (digits, scheme, length) => {
-  const response = await fetch(`${base}/${digits}`);
+  const response = await fetch(`${serviceUrl}/${digits}`);
   expect(response.status).toBe(200);
   expect(await response.json()).toEqual({ scheme, number: { length, luhn: true } });
   expect(response.headers.get('gatehouse-source')).toBe('rules');
@@ -88,7 +88,7 @@ test('test data apply only to BINs that no data set has', async () => {
 });
 
 test('facts of 2017 are marked as outdated', async () => {
-  const { headers } = await fetch(`${base}/427650`);
+  const { headers } = await fetch(`${serviceUrl}/427650`);
   expect(headers.get('gatehouse-source')).toBe('dataset');
   expect(headers.get('gatehouse-as-of')).toBe('2017-07-16');
   expect(headers.get('gatehouse-outdated')).toBe('true');
@@ -108,7 +108,7 @@ test.each([
   ['POST', '/45717360', 405, 'method_not_allowed'],
   ['DELETE', '/4111111111111111', 405, 'method_not_allowed'],
 ])('R85: %s %s returns %i and a problem document that repeats no digits', async (method, path, status, code) => {
-  const response = await fetch(base + path, { method });
+  const response = await fetch(serviceUrl + path, { method });
   expect(response.status).toBe(status);
   expect(response.headers.get('content-type')).toMatch(/^application\/problem\+json/);
   expect(response.headers.get('allow')).toBe(status === 405 ? 'GET, HEAD' : null);
@@ -127,13 +127,13 @@ test('an internal error is logged, and its text is not in the response', async (
     },
   };
   const service = createBinService({ datasets: [() => broken], onFailure: (error) => failures.push(error) });
-  const failing = createServer(service).listen(0, '127.0.0.1');
-  await once(failing, 'listening');
-  const response = await fetch(`http://127.0.0.1:${(failing.address() as AddressInfo).port}/457173`);
+  const failingServer = createServer(service).listen(0, '127.0.0.1');
+  await once(failingServer, 'listening');
+  const response = await fetch(`http://127.0.0.1:${(failingServer.address() as AddressInfo).port}/457173`);
   expect(response.status).toBe(500);
   expect(await response.text()).not.toContain('inner text');
   expect(failures).toHaveLength(1);
-  failing.close();
+  failingServer.close();
 });
 
 test('R65 while the storage is unavailable, returns 503 with Retry-After and grants nothing', async () => {
@@ -149,7 +149,7 @@ test('R65 while the storage is unavailable, returns 503 with Retry-After and gra
 });
 
 test('without options it counts in memory', async () => {
-  const { headers } = await fetch(`${base}/45717360`);
+  const { headers } = await fetch(`${serviceUrl}/45717360`);
   expect(headers.get('ratelimit-policy')).toMatch(/^"free";q=10000;w=\d+$/);
   expect(headers.get('ratelimit')).toMatch(/^"free";r=99\d\d;t=\d+$/);
 });

@@ -148,7 +148,7 @@ test('responds with the data of BIN_DATASET_FILE, and logs the number of skipped
       type: 'debit',
       country: { alpha2: 'SE' },
     });
-    // The built-in set and the rules are still there.
+    // The built-in data set and the rules still apply.
     expect(await (await fetch(`${site.url}/45717360`)).json()).toMatchObject({ bank: { name: 'Jyske Bank' } });
     expect((await fetch(`${site.url}/411111`)).headers.get('gatehouse-source')).toBe('rules');
     const logLine = site.logs().find((line) => line.includes('BIN data set loaded'));
