@@ -27,7 +27,7 @@ const ENTRY_POINTS: Record<string, string[]> = {
   'bin-lookup-service.ts': ['bin-lookup-service', 'shared'],
 };
 
-/** The lines of the drawings, from top to bottom; a module may use those of lower lines, and itself. */
+/** The lines of the drawings, from top to bottom. A module may import modules of lower lines, and its own files. */
 const GATEHOUSE: string[][] = [
   ['ready-text.ts'],
   ['commands'],
@@ -39,7 +39,7 @@ const GATEHOUSE: string[][] = [
   ['routes.ts'],
   ['sign-in', 'home', 'threads/routes.ts', 'bin/routes.ts', 'grants/routes.ts', 'admin', 'api-docs'],
   ['relay'],
-  // Like the interfaces it may import pages; they import it.
+  // It may import pages, like the modules above, which import it.
   ['grants/connection-view.ts'],
   ['sign-in-record', 'threads'],
   ['users', 'webhooks', 'admin-tokens', 'key-rotation'],
@@ -61,14 +61,15 @@ const SHARED: string[][] = [
 const inFolder = (folder: string, lines: string[][]) => lines.map((line) => line.map((name) => `${folder}/${name}`));
 const LINES = [...inFolder('gatehouse', GATEHOUSE), ...inFolder('shared', SHARED)];
 
-/** A module, and those of its own line that it may import. */
+/** Exceptions: a module, and the modules of its own line that it may import. */
 const SAME_LINE: Record<string, string[]> = {
   'shared/http': ['shared/storage', 'shared/observability', 'shared/outbound'],
 };
 
-/** Only modules that speak HTTP may import these: rules know nothing of HTTP, sessions and pages. */
+/** Only modules that speak HTTP may import these. */
 const HTTP_ONLY = ['shared/http', 'shared/sessions', 'shared/pages'];
-const RULES = inFolder('gatehouse', [
+/** The modules that must not depend on HTTP, sessions or pages. */
+const WITHOUT_HTTP = inFolder('gatehouse', [
   ['sign-in-record', 'threads', 'users', 'webhooks', 'admin-tokens', 'key-rotation'],
   ['grants', 'connected-apps', 'bin', 'audit'],
 ]).flat();
@@ -76,14 +77,14 @@ const RULES = inFolder('gatehouse', [
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
 const source = (path: string) => readFileSync(join(src, path), 'utf8');
 
-/** Each is created by the file with its name: other modules create no part of it. */
-const ASSEMBLED = [
+/** Modules that the file with their name creates. No other module creates a part of them. */
+const SELF_ASSEMBLED = [
   ...['admin', 'admin-tokens', 'api-docs', 'audit', 'bin', 'connected-apps', 'grants', 'home', 'key-rotation', 'relay'],
   ...['sign-in', 'sign-in-record', 'threads', 'users', 'webhooks'],
 ].map((name) => `gatehouse/${name}`);
-ASSEMBLED.push('shared/sessions');
-/** These may create parts of a module, so that they load only what they need. */
-const CREATES_PARTS = ['gatehouse/commands', 'demo'];
+SELF_ASSEMBLED.push('shared/sessions');
+/** Exceptions: these modules may create a part of another module, so that they load only what they need. */
+const MAY_CREATE_PARTS = ['gatehouse/commands', 'demo'];
 
 interface Import {
   from: string;
@@ -119,14 +120,14 @@ describe('imports', () => {
   });
 
   test('of functions that create a module come from the file with its name', () => {
-    const deeper = imports.filter(({ from, to, names }) => {
+    const ofParts = imports.filter(({ from, to, names }) => {
       const folder = dirname(to);
-      if (!ASSEMBLED.includes(folder) || from.startsWith(`${folder}/`)) return false;
-      if (CREATES_PARTS.some((name) => from.startsWith(`${name}/`))) return false;
+      if (!SELF_ASSEMBLED.includes(folder) || from.startsWith(`${folder}/`)) return false;
+      if (MAY_CREATE_PARTS.some((name) => from.startsWith(`${name}/`))) return false;
       return to !== `${folder}/${basename(folder)}.ts` && names.some((name) => name.startsWith('create'));
     });
-    expect(deeper.map(({ from, to }) => `${from} -> ${to}`)).toEqual([]);
-    expect(ASSEMBLED.filter((folder) => !files.includes(`${folder}/${basename(folder)}.ts`))).toEqual([]);
+    expect(ofParts.map(({ from, to }) => `${from} -> ${to}`)).toEqual([]);
+    expect(SELF_ASSEMBLED.filter((folder) => !files.includes(`${folder}/${basename(folder)}.ts`))).toEqual([]);
   });
 
   test('have no cycle, including imports of types', () => {
@@ -134,18 +135,18 @@ describe('imports', () => {
   });
 
   test('of openid-client are in the provider client, and in files that only it imports', () => {
-    const direct = files.filter((path) => /from 'openid-client'/.test(source(path)));
-    expect(direct.sort()).toEqual([
+    const importers = files.filter((path) => /from 'openid-client'/.test(source(path)));
+    expect(importers.sort()).toEqual([
       'shared/provider/account-id.ts',
       'shared/provider/client-credentials.ts',
       'shared/provider/provider-client.ts',
       'shared/provider/provider-failures.ts',
       'shared/provider/token-request.ts',
     ]);
-    const users = imports.filter(
-      ({ from, to, names }) => names.length > 0 && direct.includes(to) && !direct.includes(from),
+    const importsOfImporters = imports.filter(
+      ({ from, to, names }) => names.length > 0 && importers.includes(to) && !importers.includes(from),
     );
-    expect(new Set(users.map(({ to }) => to))).toEqual(new Set(['shared/provider/provider-client.ts']));
+    expect(new Set(importsOfImporters.map(({ to }) => to))).toEqual(new Set(['shared/provider/provider-client.ts']));
   });
 
   test('have file extensions, and no index.ts re-exports a folder', () => {
@@ -186,8 +187,8 @@ describe('names', () => {
 
 describe('files', () => {
   test('start with a comment that says what they do', () => {
-    const without = files.filter((path) => !/^\/\*\*(\s*\*)? [A-Z]/.test(source(path)));
-    expect(without).toEqual([]);
+    const withoutComment = files.filter((path) => !/^\/\*\*(\s*\*)? [A-Z]/.test(source(path)));
+    expect(withoutComment).toEqual([]);
   });
 
   test('read the environment only where the process begins', () => {
@@ -202,8 +203,8 @@ describe('files', () => {
   });
 
   test('run no other program, and no text as code', () => {
-    const ways = /child_process|['"](node:)?vm['"]|\beval\(|\bFunction\(/;
-    expect(files.filter((path) => ways.test(source(path)))).toEqual([]);
+    const execution = /child_process|['"](node:)?vm['"]|\beval\(|\bFunction\(/;
+    expect(files.filter((path) => execution.test(source(path)))).toEqual([]);
   });
 });
 
@@ -211,7 +212,7 @@ function isForbidden({ from, to }: Import): boolean {
   const [program = '', target = ''] = [from.split('/')[0], to.split('/')[0]];
   if (program !== target) {
     const allowed = ENTRY_POINTS[program] ?? PROGRAMS[program] ?? [];
-    return !allowed.some((name) => to === name || to.startsWith(`${name}/`)) || isHttpInRule(from, to);
+    return !allowed.some((name) => to === name || to.startsWith(`${name}/`)) || importsHttp(from, to);
   }
   const [fromModule, toModule] = [moduleOf(from), moduleOf(to)];
   if (!LINES.flat().includes(fromModule) || fromModule === toModule) return false;
@@ -219,8 +220,8 @@ function isForbidden({ from, to }: Import): boolean {
   return lineOf(toModule) <= lineOf(fromModule);
 }
 
-function isHttpInRule(from: string, to: string): boolean {
-  return RULES.includes(moduleOf(from)) && HTTP_ONLY.includes(moduleOf(to));
+function importsHttp(from: string, to: string): boolean {
+  return WITHOUT_HTTP.includes(moduleOf(from)) && HTTP_ONLY.includes(moduleOf(to));
 }
 
 /** The folder of a file in its program, or the file itself if a drawing has it. */

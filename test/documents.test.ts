@@ -37,8 +37,8 @@ describe('the values in .env.example', () => {
   const shown = Object.fromEntries(
     [...read('.env.example').matchAll(/^#([A-Z][A-Z0-9_]*)=(.+)$/gm)].map(([, name = '', value = '']) => [name, value]),
   );
-  // Settings that others depend on, or that have no effect without others.
-  const needed = {
+  // Settings that other settings require.
+  const requiredByOthers = {
     PUBLIC_URL: 'https://gatehouse.example.com',
     SESSION_SECRETS: 'q8Zr1vT6yLw3Xn5Kd7Pm9Bc2Hf4Jg0Sa',
     ENCRYPTION_KEYS: 'k1:AAAA',
@@ -51,15 +51,17 @@ describe('the values in .env.example', () => {
   };
   const { cert, key } = selfSigned('localhost');
   const readFile = (path: string) => (path.endsWith('.key') ? key : /\.(crt|pem)$/.test(path) ? cert : '');
-  const load = (env: object) => loadConfig({ env: { ...needed, ...env }, readFile });
+  const load = (env: object) => loadConfig({ env: { ...requiredByOthers, ...env }, readFile });
   const defaults = load({});
 
   test.each(Object.keys(shown))('%s is valid, and is the default if there is one', (name) => {
     const { values, faults } = load({ [name]: shown[name] });
     expect(faults).toEqual([]);
-    const [defaultLeaves, leaves] = [leavesOf(defaults.values), leavesOf(values)];
-    const replaced = [...defaultLeaves].filter(([path, value]) => value !== undefined && leaves.get(path) !== value);
-    expect(replaced).toEqual([]);
+    const changedValues = leavesOf(values);
+    const changedDefaults = [...leavesOf(defaults.values)].filter(
+      ([path, value]) => value !== undefined && changedValues.get(path) !== value,
+    );
+    expect(changedDefaults).toEqual([]);
   });
 });
 
@@ -135,22 +137,23 @@ describe('npm scripts', () => {
 
 describe('commands', () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
-  const leaves = (command: Command, path: string[] = []): { path: string; usage: string; options: string[] }[] => [
-    // A command with arguments does something itself, even if it has subcommands.
-    ...(command.commands.length > 0 && command.registeredArguments.length === 0
-      ? []
-      : [
-          {
-            path: path.join(' '),
-            usage: [...path, ...command.registeredArguments.map(usageOf)].join(' '),
-            options: command.options.flatMap(({ long }) => long ?? []),
-          },
-        ]),
-    ...command.commands.flatMap((subcommand) => leaves(subcommand, [...path, subcommand.name()])),
-  ];
-  let commands: ReturnType<typeof leaves>;
+  interface RunnableCommand {
+    path: string;
+    usage: string;
+    options: string[];
+  }
+  const runnableCommands = (command: Command, path: string[] = []): RunnableCommand[] => {
+    const below = command.commands.flatMap((subcommand) => runnableCommands(subcommand, [...path, subcommand.name()]));
+    // A command with arguments can be run, even if it has subcommands.
+    const isGroup = command.commands.length > 0 && command.registeredArguments.length === 0;
+    if (isGroup) return below;
+    const usage = [...path, ...command.registeredArguments.map(usageOf)].join(' ');
+    const options = command.options.flatMap(({ long }) => long ?? []);
+    return [{ path: path.join(' '), usage, options }, ...below];
+  };
+  let commands: RunnableCommand[];
   beforeAll(async () => {
-    commands = leaves(await createProgram({ ...nowhere, setExitStatus: () => undefined }));
+    commands = runnableCommands(await createProgram({ ...nowhere, setExitStatus: () => undefined }));
   });
 
   test('docs/operating-reference.md explains each, in the order of --help', () => {
@@ -176,7 +179,7 @@ describe('commands', () => {
     );
     expect(calls.length).toBeGreaterThan(20);
     const invalid = calls.filter(({ call }) => {
-      // Prefer "backup verify" to "backup": the longer one comes later.
+      // "backup verify" matches two commands. The longer name comes later in the list.
       const command = commands.findLast(({ path }) => `${call} `.replace(/[.,;:'"] /g, ' ').startsWith(`${path} `));
       const options: string[] = call.match(/--[a-z-]+/g) ?? [];
       return !command || options.some((option) => !command.options.includes(option));
@@ -190,8 +193,8 @@ describe('releases', () => {
 
   test('the changelog has notes for the version of package.json; after a release the version is .dev and the notes Unreleased', () => {
     const headings = [...read('CHANGELOG.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
-    const [release, ...later] = version.split('.dev');
-    expect(headings[0] === 'Unreleased').toBe(later.length > 0);
+    const [release] = version.split('.dev');
+    expect(headings[0] === 'Unreleased').toBe(version.includes('.dev'));
     expect(headings.filter((heading) => heading !== 'Unreleased')[0]).toMatch(
       new RegExp(`^${RegExp.escape(release)}, \\d{4}-\\d\\d-\\d\\d$`),
     );
@@ -247,6 +250,7 @@ describe('links between documents', () => {
   });
 
   test('lead from README to every document', () => {
+    // The loop also visits the files that it adds.
     const reached = new Set(['README.md']);
     for (const file of reached) for (const { from, to } of links) if (from === file) reached.add(to);
     const paths = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((path) => `docs/${path}`);

@@ -17,7 +17,7 @@ function thrownBy(work: () => unknown): unknown {
   throw new Error('Nothing was thrown.');
 }
 
-const FOREIGN: [string, () => unknown][] = [
+const FOREIGN_ERRORS: [origin: string, createError: () => unknown][] = [
   ['JSON.parse', () => thrownBy(() => JSON.parse(`{"a": ${MARK}}`))],
   ['csv-parse', () => thrownBy(() => parse(`a\n${MARK}"b`))],
   ['zod', () => thrownBy(() => z.strictObject({}).parse({ [MARK]: 1 }))],
@@ -28,8 +28,8 @@ const FOREIGN: [string, () => unknown][] = [
   ['a text', () => MARK],
 ];
 
-test.each(FOREIGN)('R120 of %s: only the kind and the code', (_name, make) => {
-  const error = make();
+test.each(FOREIGN_ERRORS)('R120 of %s, the text has only the kind and the code', (_origin, createError) => {
+  const error = createError();
   expect(failureText(error)).toMatch(/^an unexpected /);
   expect(failureText(error)).not.toContain(MARK);
   const lines: string[] = [];
@@ -49,7 +49,7 @@ test('messages of Gatehouse are shown', () => {
   expect(failureText(new StartRefused(['One.', 'Two.']))).toBe('One.\nTwo.');
 });
 
-/** The files that read messages: to classify an error, or because Gatehouse wrote the message. */
+/** The files that read the message of an error, and why they may: it is by Gatehouse, or only classifies the error. */
 const READERS: Readonly<Record<string, string>> = {
   'src/shared/errors.ts': 'of Gatehouse, and to remove it from a stack',
   'src/shared/config/input-faults.ts': 'of schemas with messages of Gatehouse (`ADVICE`)',

@@ -34,13 +34,13 @@ const nameOf = (path: string) => path.slice(path.lastIndexOf('node_modules/') + 
 /** Licences for production. Each permits use, change and distribution, and requires only its notice. */
 const ALLOWED = new Set(['MIT', 'ISC', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD', 'Apache-2.0', 'BlueOak-1.0.0']);
 /** Licences of data, which require attribution: README.md has it. */
-const DATA: Readonly<Record<string, string>> = { 'banks-db': 'CC-BY-4.0', 'world-countries': 'ODbL-1.0' };
+const DATA_LICENCES: Readonly<Record<string, string>> = { 'banks-db': 'CC-BY-4.0', 'world-countries': 'ODbL-1.0' };
 
 /** Licences for development only: MPL-2.0 and Unlicense require nothing of code that is not distributed. */
 const ALLOWED_FOR_DEVELOPMENT = new Set([...ALLOWED, 'MPL-2.0', 'Unlicense']);
 
 /** Packages that may have install scripts. */
-const MAY_RUN: readonly string[] = [];
+const ALLOWED_INSTALL_SCRIPTS: readonly string[] = [];
 
 test.each(FOLDERS)(
   'R90 every package of the lockfile in %s has its hash, and none is from another registry',
@@ -79,7 +79,7 @@ describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
   test('are disabled, and the packages that have some are listed here', () => {
     expect(read(join(folder, '.npmrc'))).toMatch(/^ignore-scripts=true$/m);
     const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript).map(([path]) => nameOf(path));
-    expect(scripted).toEqual(MAY_RUN);
+    expect(scripted).toEqual(ALLOWED_INSTALL_SCRIPTS);
   });
 
   test('no installed package has one that the lockfile does not show', () => {
@@ -92,7 +92,7 @@ describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
       const { scripts = {} } = JSON.parse(read(path)) as { scripts?: Record<string, string> };
       return ['preinstall', 'install', 'postinstall'].some((name) => name in scripts);
     });
-    expect(scripted.map((path) => nameOf(path).replace('/package.json', ''))).toEqual(MAY_RUN);
+    expect(scripted.map((path) => nameOf(path).replace('/package.json', ''))).toEqual(ALLOWED_INSTALL_SCRIPTS);
     expect(locked.filter(([path]) => existsSync(join(root, folder, path, 'binding.gyp')))).toEqual([]);
   });
 });
@@ -100,32 +100,29 @@ describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
 describe('licences', () => {
   const shipped = entries.filter(([, { dev }]) => !dev);
   /** The packages without an allowed licence. With a choice of licences (SPDX `OR`), one allowed licence is enough. */
-  const others = (locked: typeof entries, allowed: ReadonlySet<string>) =>
-    locked
-      .map(([path, { license = '' }]) => ({ name: nameOf(path), license }))
-      .filter(
-        ({ license }) =>
-          !license
-            .replace(/^\((.*)\)$/, '$1')
-            .split(' OR ')
-            .some((choice) => allowed.has(choice)),
-      )
-      .map(({ name, license }) => `${name}: ${license}`);
+  const withoutAllowedLicence = (locked: typeof entries, allowed: ReadonlySet<string>) => {
+    const names: string[] = [];
+    for (const [path, { license = '' }] of locked) {
+      const choices = license.replace(/^\((.*)\)$/, '$1').split(' OR ');
+      if (!choices.some((choice) => allowed.has(choice))) names.push(`${nameOf(path)}: ${license}`);
+    }
+    return names;
+  };
 
   test('of production packages are allowed, or listed as data', () => {
     expect(shipped.length).toBeGreaterThan(50);
-    const code = shipped.filter(([path]) => !(nameOf(path) in DATA));
-    expect(others(code, ALLOWED)).toEqual([]);
+    const code = shipped.filter(([path]) => !(nameOf(path) in DATA_LICENCES));
+    expect(withoutAllowedLicence(code, ALLOWED)).toEqual([]);
   });
 
   test.each(FOLDERS)('of packages only for development, in %s, are allowed', (folder) => {
     const locked = folder === '.' ? entries.filter(([, { dev }]) => dev) : lockedIn(folder);
     expect(locked.length).toBeGreaterThan(50);
-    expect(others(locked, ALLOWED_FOR_DEVELOPMENT)).toEqual([]);
+    expect(withoutAllowedLicence(locked, ALLOWED_FOR_DEVELOPMENT)).toEqual([]);
   });
 
   test('of data are unchanged, and attributed', () => {
-    for (const [name, licence] of Object.entries(DATA)) {
+    for (const [name, licence] of Object.entries(DATA_LICENCES)) {
       const { license, licenses } = JSON.parse(read(`node_modules/${name}/package.json`));
       expect(license ?? licenses[0].type).toBe(licence);
       expect(read('README.md')).toContain(`[${name}](`);

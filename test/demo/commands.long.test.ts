@@ -62,11 +62,11 @@ test('the commands of each page work', async () => {
   const commands = new Set<string>();
   // Several rounds, because a page may show the next command only after the first one.
   for (let round = 0; round < 3; round += 1) {
-    const tried = new Set<string>();
+    const commandsOfRound = new Set<string>();
     for (const path of paths) {
       for (const command of await commandsOf(path)) {
-        if (tried.has(command)) continue;
-        tried.add(command);
+        if (commandsOfRound.has(command)) continue;
+        commandsOfRound.add(command);
         const { status, stderr } = await run(command);
         expect({ command, status }, stderr).toEqual({ command, status: 0 });
         const notice = `Uses the settings of the running demo (${join('data', `demo-${demo.env.SANDBOX_PORT}`)}`;
@@ -90,7 +90,7 @@ test.each(['--version', '--help', 'keys --help', 'keys generate'])(
 
 test('a command with its own settings does not use the demo', async () => {
   const directory = join(folder, 'real');
-  const { ENCRYPTION_KEYS } = { ENCRYPTION_KEYS: (await run('npm run -s gatehouse -- keys generate')).stdout.trim() };
+  const ENCRYPTION_KEYS = (await run('npm run -s gatehouse -- keys generate')).stdout.trim();
   const { status, stderr } = await run('npm run -s gatehouse -- keys status', { DATA_DIR: directory, ENCRYPTION_KEYS });
   expect(status, stderr).toBe(78);
   expect(stderr).toContain('set DATA_DIR to the folder that holds');

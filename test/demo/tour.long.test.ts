@@ -67,9 +67,9 @@ test('no call fails after a rotation of keys, and the script shows events after 
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
   await navigateBy(page, () => page.getByRole('button', { name: 'Rotate its keys' }).click());
-  const text = () => page.locator('#keys').innerText();
-  await expect.poll(text).toMatch(/signs with the new keys[\s\S]*GET \/relay\/threads\/current: 200/);
-  expect(await text()).toContain('GET /jwks');
+  const readSection = () => page.locator('#keys').innerText();
+  await expect.poll(readSection).toMatch(/signs with the new keys[\s\S]*GET \/relay\/threads\/current: 200/);
+  expect(await readSection()).toContain('GET /jwks');
 });
 
 test('after a revocation, the connection of the user needs reconnecting, and webhooks receive a message', async () => {

@@ -1,6 +1,7 @@
 /**
- * Signs in through a Gatehouse that runs as in production: `npm run image-test -- IMAGE`, in a container without rights on a read-only
- * root, or without IMAGE as `node src/server.ts`. Exits with 0 if the user's thread is read, and the stop is clean.
+ * Signs in through a Gatehouse that runs as in production. `npm run image-test -- IMAGE` starts a container of the image,
+ * without capabilities and with a read-only root; without IMAGE, it starts `node src/server.ts`. Exits with 0 if the
+ * user's thread is read and Gatehouse stops cleanly.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -53,7 +54,7 @@ try {
   rmSync(directory, { recursive: true, force: true });
 }
 
-/** Settings as an operator gives them to a container; files are readable for its user. */
+/** Writes the settings that a container gets, in files that its user can read. */
 function writeSettings(provider: Sandbox): Record<string, string> {
   const files = {
     'session-secrets': randomBytes(48).toString('base64'),
@@ -91,10 +92,11 @@ function start(settings: Record<string, string>): ChildProcess {
     };
     return spawn('node', ['src/server.ts'], { env, stdio: [...stdio] });
   }
-  // Its data is in the image's anonymous volume, which --rm removes. The sandbox is on the host's loopback.
-  const docker = ['run', '--rm', '--init=false', '--network', 'host', '--read-only', '--cap-drop', 'ALL'];
+  // The data is in the anonymous volume of the image, which --rm removes. The host network reaches the sandbox, which
+  // listens on loopback.
+  const run = ['run', '--rm', '--init=false', '--network', 'host', '--read-only', '--cap-drop', 'ALL'];
   const limits = ['--security-opt', 'no-new-privileges', '--user', '1000:1000', '--ulimit', 'core=0'];
-  const given = Object.entries(settings).flatMap(([name, value]) => ['--env', `${name}=${value}`]);
+  const environment = Object.entries(settings).flatMap(([name, value]) => ['--env', `${name}=${value}`]);
   const volume = ['--volume', `${directory}:${directory}:ro`];
-  return spawn('docker', [...docker, ...limits, ...given, ...volume, image], { stdio: [...stdio] });
+  return spawn('docker', [...run, ...limits, ...environment, ...volume, image], { stdio: [...stdio] });
 }
