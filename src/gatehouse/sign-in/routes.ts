@@ -25,6 +25,7 @@ import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
 import type { UserLifecycle } from '../users/users.ts';
 import { createBeginSession, newBrowserSecret } from './begin-session.ts';
 import type { SignInFlow } from './flow.ts';
+import { createRefusalLog, refusedReturn } from './refused-return.ts';
 import type { StartPurpose, StartRequest } from './start.ts';
 
 const returnTo = z
@@ -123,9 +124,11 @@ export function signInRoutes(parts: {
   limits: Pick<RateLimits, 'take'>;
   pages: Pages;
   events: Events;
+  clock: () => number;
   site: LocalSite & { href: string; home: string };
 }): SignInRoutes {
   const { apps, flow, links, lifecycle, browser, limits, pages, events, site } = parts;
+  const logRefusal = createRefusalLog(events.returnRefused, parts.clock);
 
   const startBudget: Budget = { take: ({ context }) => void limits.take('sign-in', context.address) };
 
@@ -144,8 +147,10 @@ export function signInRoutes(parts: {
     const storedSecrets = browser.readBrowserSecrets(req);
     const secrets = storedSecrets ?? { current: newBrowserSecret() };
     const returnTo = returnTarget(requested, { ...site, home }, start.app.returnUrls);
+    const refused = refusedReturn(requested, { ...site, home }, start.app.returnUrls);
+    if (refused) logRefusal({ ...refused, app: start.app.id, route: req.context.route, origin: originOf(req) });
     const info = { ...requestInfo(req), browserSecret: secrets.current };
-    const url = await flow.start({ ...start, returnTo, info, isNewBrowser: storedSecrets === undefined });
+    const url = await flow.start({ ...start, returnTo, refused, info, isNewBrowser: storedSecrets === undefined });
     browser.setBrowserSecrets(res, secrets);
     sendLocation(req, res, url, site.origin);
   };
@@ -154,7 +159,10 @@ export function signInRoutes(parts: {
     ({ everywhere }: { everywhere: boolean }): RequestHandler =>
     async (req, res) => {
       const { session } = req.context;
-      const returnPath = localPath(queryField(req, 'return_to'), site);
+      const requested = queryField(req, 'return_to');
+      const returnPath = localPath(requested, site);
+      const refused = refusedReturn(requested, site, undefined);
+      if (refused) logRefusal({ ...refused, route: req.context.route, origin: originOf(req) });
       const signInParameters = returnPath && new URLSearchParams({ prompt: 'select_account', return_to: returnPath });
       const signInUrl = signInParameters && `${site.href}/sign-in?${signInParameters}`;
       if (!session) {
@@ -184,6 +192,8 @@ export function signInRoutes(parts: {
       if (isChoiceOfApps(id)) {
         const returnTo = queryField(req, 'return_to');
         // The return path is checked once an app is chosen. A card number is dropped now, before the page repeats it.
+        const refused = returnTo && holdsCardNumber(returnTo) ? refusedReturn(returnTo, site, undefined) : undefined;
+        if (refused) logRefusal({ ...refused, route: req.context.route, origin: originOf(req) });
         const parameters = { ...(returnTo && !holdsCardNumber(returnTo) && { return_to: returnTo }), ...hints };
         if (wantsData(req)) {
           const query = new URLSearchParams(parameters);

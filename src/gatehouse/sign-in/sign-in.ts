@@ -85,6 +85,7 @@ export function createSignIn(parts: {
       limits,
       pages,
       events,
+      clock,
       site,
     }),
     sessionRoutes: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),

@@ -1,15 +1,17 @@
 /** Starts a sign-in or consent: stores the pending request and its record, and builds the authorization URL. */
 
 import type { ProviderHints } from '../../shared/http/provider-hints.ts';
-import { asciiForm, withAsciiForm } from '../../shared/provider/callback-url.ts';
+import { asciiForm } from '../../shared/provider/callback-url.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../../shared/provider/connected-app.ts';
 import { deriveNonceAndVerifier } from '../../shared/provider/nonce-and-verifier.ts';
 import type { SessionUser } from '../../shared/sessions/session.ts';
 import { STEP_UP_SECONDS } from '../../shared/sessions/step-up.ts';
 import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { type Fail, providerFailure } from './fail.ts';
+import { nearestUrl } from './nearest-url.ts';
 import type { FlowParts } from './parts.ts';
 import { fingerprintOf, type PendingRequest } from './pending-requests.ts';
+import { type RefusedReturn, refusedReturnText } from './refused-return.ts';
 
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
@@ -33,6 +35,8 @@ export type StartPurpose =
 export type StartRequest = StartPurpose & {
   app: ConnectedApp;
   returnTo: string;
+  /** The requested return address, if it is not allowed. */
+  refused?: RefusedReturn | undefined;
   info: RequestInfo & { browserSecret: string };
   /** True if the browser secret has just been created. */
   isNewBrowser: boolean;
@@ -47,7 +51,8 @@ export function createStart(parts: FlowParts, fail: Fail) {
 
   return async (request: StartRequest, log: AttemptLog): Promise<string> => {
     const { app, purpose, user, info } = request;
-    log.passed('started', app.id);
+    const { refused } = request;
+    log.passed('started', refused ? `${app.id}; ${refusedReturnText(refused)}` : app.id);
     const trial = request.purpose === 'connect' && request.trial ? true : undefined;
     log.learn({ purpose, user, trial });
     const linkPath = 'linkPath' in request ? request.linkPath : undefined;
@@ -122,26 +127,9 @@ async function promptOf(
  */
 export function describeRedirectUri(sent: string, callbackUrls: readonly string[]): string {
   if (callbackUrls.includes(sent)) return `${sent} is in the app’s list, character by character`;
-  const [nearest] = callbackUrls.toSorted(
-    (left, right) => commonPrefixLength(sent, right) - commonPrefixLength(sent, left),
-  );
-  if (nearest === undefined) return `${sent} is sent, and the app’s list is empty`;
+  if (callbackUrls.length === 0) return `${sent} is sent, and the app’s list is empty`;
   const sameUrl = callbackUrls.find((url) => asciiForm(url) === sent);
   if (sameUrl !== undefined)
     return `${sent} is not in the app’s list, which has it with another form of the host name: ${sameUrl}`;
-  return `${sent} is not in the app’s list; nearest is ${withAsciiForm(nearest)}: ${differenceOf(sent, nearest)}`;
-}
-
-function differenceOf(sent: string, registered: string): string {
-  const index = commonPrefixLength(sent, registered);
-  const [left, right] = [sent, registered].map((url) => [...url][index]);
-  const shown = (character: string | undefined) => (character === undefined ? 'its end' : `"${character}"`);
-  return `character ${index + 1} is ${shown(left)} where the registered one has ${shown(right)}`;
-}
-
-/** Returns the length in whole characters, not in UTF-16 units. */
-function commonPrefixLength(left: string, right: string): number {
-  const characters = [...right];
-  const difference = [...left].findIndex((character, index) => character !== characters[index]);
-  return difference === -1 ? [...left].length : difference;
+  return `${sent} is not in the app’s list; ${nearestUrl(sent, callbackUrls)}`;
 }

@@ -6,7 +6,7 @@ export interface LocalSite {
 }
 
 /** Limits what each started sign-in stores, which needs no session (R91). */
-const MAX_PATH_CHARACTERS = 512;
+export const MAX_PATH_LENGTH = 512;
 
 /**
  * Checks a path as browsers parse it. They drop tabs and line breaks, and treat a backslash as a slash (WHATWG URL
@@ -16,7 +16,7 @@ const MAX_PATH_CHARACTERS = 512;
  * @returns the local path, or undefined for a text that a browser could resolve to another host
  */
 export function localPath(requested: unknown, { origin }: LocalSite): string | undefined {
-  if (typeof requested !== 'string' || requested.length > MAX_PATH_CHARACTERS) return undefined;
+  if (typeof requested !== 'string' || requested.length > MAX_PATH_LENGTH) return undefined;
   if (!/^\/(?![/\\])/.test(requested)) return undefined;
   // A redirect must not repeat a card number (R86).
   if (holdsCardNumber(requested)) return undefined;
@@ -25,7 +25,7 @@ export function localPath(requested: unknown, { origin }: LocalSite): string | u
   if (!url || url.origin !== origin) return undefined;
   const path = url.pathname + url.search + url.hash;
   // Percent-encoding may have made the path longer.
-  if (path.length > MAX_PATH_CHARACTERS) return undefined;
+  if (path.length > MAX_PATH_LENGTH) return undefined;
   // `/.//host` is harmless with this origin, but becomes `//host` if another program resolves the path again.
   return /^\/(?!\/)/.test(path) && !/^\/(?:%2f|%5c)/i.test(path) ? path : undefined;
 }

@@ -23,6 +23,15 @@ export interface By {
 /** The events. Facts never contain a token, a secret, a URL with a query or digits. Ids are those of Gatehouse. */
 export interface Events {
   signInStarted(facts: { app: string; purpose: 'sign_in' | 'connect'; userId?: string | undefined }): void;
+  /** A requested return address is not allowed. A bounded number is emitted. `requested`: without query and secrets. */
+  returnRefused(facts: {
+    route: string;
+    app?: string | undefined;
+    requested: string;
+    reason: string;
+    used: string;
+    origin?: Origin | undefined;
+  }): void;
   signInEnded(facts: {
     app: string;
     outcome: SignInOutcome;
@@ -234,6 +243,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
   const trail = logger.child({}, { level: 'info' });
   return {
     signInStarted: line('info', 'sign-in started'),
+    returnRefused: line('warn', 'return address not allowed'),
     signInEnded(facts) {
       metrics.signIns.inc(facts.app, facts.outcome);
       line(facts.outcome === 'failed' ? 'warn' : 'info', 'sign-in ended')(facts);
