@@ -13,9 +13,11 @@ import { createBreaker } from './breaker.ts';
 import type { Reservation } from './quota.ts';
 import { recordFromResponse } from './response.ts';
 
-/** `response`: the response could not be read. `paused`: nothing was sent, since too many calls in a row failed. */
-export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'response' | 'key_refused' | 'paused';
-
+/**
+ * `response`: the response could not be read. `paused`: nothing was sent, since too many calls in a row failed. `busy`:
+ * nothing was sent, since too many calls of the caller's share run and wait (R89, R134).
+ */
+export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'response' | 'key_refused' | 'paused' | 'busy';
 /**
  * `asOf`: date of the facts, or of the response if the service states none (YYYY-MM-DD). `retryAfterSeconds` and
  * `secondsLeft` are whole seconds, at least 1.
@@ -38,8 +40,9 @@ export interface BinClient {
    * `reserve` is called right before sending. If no connection is made, the call is retried once. The reservation is
    * released if no connection is made again, or if the call was refused before it was sent. Rejects only if the store
    * fails.
+   * @param service id of the relay token that causes the call; undefined for a user
    */
-  lookUp(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult>;
+  lookUp(bin: Bin, reserve?: () => Promise<Reservation>, service?: string): Promise<RemoteResult>;
   /** The failure that `lookUp` would return without sending anything, if there is one. */
   refusal(): Promise<RemoteFailure | undefined>;
 }
@@ -81,27 +84,28 @@ export function createBinClient(parts: BinClientParts): BinClient {
   };
   const breaker = createBreaker<RemoteResult>({
     ...(parts.breaker ?? BREAKER),
-    isFailure: ({ outcome }) => outcome === 'unavailable',
+    // A caller who uses up a share must not pause the look-ups of the others.
+    isFailure: (result) => result.outcome === 'unavailable' && result.reason !== 'busy',
   });
-  const call = async (bin: Bin): Promise<RemoteResult> => {
+  const call = async (bin: Bin, service: string | undefined): Promise<RemoteResult> => {
     const { url, headers } = requestFor(base, { apiKey, auth: parts.auth }, bin);
     // Trace ids can look like further digits of the card number (R86).
     return readResponse(
-      await parts.fetch(url, { peer: 'bin_service', headers, untraced: true }, limits),
+      await parts.fetch(url, { peer: 'bin_service', headers, service, untraced: true }, limits),
       bin,
       parts.clock(),
     );
   };
-  const callReserved = async (bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult> => {
+  const callReserved: BinClient['lookUp'] = async (bin, reserve, service) => {
     const reservation = await reserve?.();
     if (reservation?.granted === false) {
       const { secondsLeft, spent } = reservation;
       return { outcome: 'not_reserved', secondsLeft, spent };
     }
     try {
-      return await call(bin).catch((error: unknown) => {
+      return await call(bin, service).catch((error: unknown) => {
         if (!isUnsent(error)) throw error;
-        return setTimeout(RETRY_MS).then(() => call(bin));
+        return setTimeout(RETRY_MS).then(() => call(bin, service));
       });
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
@@ -123,10 +127,10 @@ export function createBinClient(parts: BinClientParts): BinClient {
       apiKey = newKey;
     },
     refusal,
-    async lookUp(bin, reserve) {
+    async lookUp(bin, reserve, service) {
       const failure = await refusal();
       if (failure) return failure;
-      const response = await breaker.run(() => callReserved(bin, reserve), pausedFor);
+      const response = await breaker.run(() => callReserved(bin, reserve, service), pausedFor);
       if (response.outcome === 'limited') await pause.begin(response.retryAfterSeconds);
       return response;
     },
@@ -192,7 +196,7 @@ function dateOf(header: string | null, now: number): string {
 }
 
 function reasonOf(error: OutboundError): UnavailableReason {
-  if (error.reason === 'timeout') return 'timeout';
+  if (error.reason === 'timeout' || error.reason === 'busy') return error.reason;
   return error.reason === 'too_large' || error.reason === 'encoding' ? 'response' : 'connection';
 }
 

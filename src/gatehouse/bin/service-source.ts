@@ -58,7 +58,8 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
   const callsFor = (caller: BinCaller): ServiceCalls => ({
     refusal: client.refusal,
     async lookUp(bin) {
-      const result = await client.lookUp(bin, quota && (() => quota.reserve(caller)));
+      const service = caller.kind === 'relay_token' ? caller.id : undefined;
+      const result = await client.lookUp(bin, quota && (() => quota.reserve(caller)), service);
       events?.remoteResponded?.(result.outcome, result.outcome === 'unavailable' ? result.reason : undefined);
       return result;
     },

@@ -10,7 +10,7 @@ import type { LookupOutcome } from './lookup.ts';
 export interface ServiceHealth {
   lastResponseAt?: string;
   lastFailureAt?: string;
-  /** The last failure: `timeout`, `connection`, `status`, `response`, `key_refused`, `paused` or `limited`. */
+  /** The last failure: `timeout`, `connection`, `status`, `response`, `key_refused`, `paused`, `busy` or `limited`. */
   lastFailure?: string;
 }
 

@@ -21,7 +21,7 @@ export const LABEL_VALUES = {
     'bin_user_quota_exhausted',
     'bin_service_unavailable',
   ],
-  binServiceFailures: ['timeout', 'connection', 'status', 'response', 'key_refused', 'paused'],
+  binServiceFailures: ['timeout', 'connection', 'status', 'response', 'key_refused', 'paused', 'busy'],
   spans: ['sent', 'lost'],
   relayCalls: ['answered', 'failed', 'refused'],
   countsLost: ['relay_uses', 'overview', 'bin_lookups'],

@@ -14,6 +14,7 @@ import {
   type AnonymousCall,
   createUpstreamGate,
   type Reservation,
+  type Share,
   type UpstreamLimits,
   type UpstreamLoad,
 } from './upstream-gate.ts';
@@ -93,6 +94,8 @@ interface OutboundRequest {
   body?: string | undefined;
   /** Set if an anonymous request can cause the call; these calls share a part of the host's slots (R92). */
   anonymous?: AnonymousCall | undefined;
+  /** Id of the relay token that causes the call; the calls of services share a part of the host's slots (R134). */
+  service?: string | undefined;
   /** The call carries no trace context. */
   untraced?: boolean | undefined;
 }
@@ -163,11 +166,11 @@ export function createOutbound(parts: {
     return parsed;
   };
 
-  const send = ({ origin, path, method, body, anonymous, ...request }: OutboundRequest & Target): StreamedCall => {
+  const send = ({ origin, path, method, body, ...request }: OutboundRequest & Target): StreamedCall => {
     const headers = Object.entries({ ...request.headers, 'accept-encoding': 'identity' }).flat();
     assertSendable(headers);
     const options = { origin, path, method: (method ?? 'GET') as Dispatcher.HttpMethod, headers, body: body ?? null };
-    return openStream({ pools, reservation: gate.reserve(origin, anonymous && { anonymous }) }, options, {
+    return openStream({ pools, reservation: gate.reserve(origin, shareOf(request)) }, options, {
       ended: () => undefined,
     });
   };
@@ -202,7 +205,7 @@ export function createOutbound(parts: {
       try {
         assertSendable(headers);
         return openStream(
-          { pools, reservation: gate.reserve(origin, service === undefined ? undefined : { service }) },
+          { pools, reservation: gate.reserve(origin, shareOf({ service })) },
           { origin, path, method: 'GET', headers },
           {
             responded(status) {
@@ -265,6 +268,12 @@ export function createOutbound(parts: {
     load: gate.load,
     close: async () => void (await Promise.all([pools.keepAlive.destroy(), pools.singleUse.destroy()])),
   };
+}
+
+/** Returns the share that a call belongs to; undefined for a call that is made for a user. */
+function shareOf({ anonymous, service }: Pick<OutboundRequest, 'anonymous' | 'service'>): Share | undefined {
+  if (anonymous !== undefined) return { anonymous };
+  return service === undefined ? undefined : { service };
 }
 
 const failureCode = (error: unknown) => (error instanceof OutboundError ? error.reason : (codeOf(error) ?? 'stopped'));

@@ -15,6 +15,7 @@ import {
   startScriptedBinService,
 } from '../../support/scripted-bin-lookup-service.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
 
 const NUMBER = bin('45717360');
 let directory: string;
@@ -175,9 +176,30 @@ describe('a service that cannot be reached', () => {
     service.respondWith(() => undefined);
     const one = createClient({ fetch: full.fetch, deadlineMilliseconds: 500 });
     const results = await Promise.all([one.lookUp(NUMBER, reserve), one.lookUp(NUMBER, reserve)]);
-    expect(results).toMatchObject([{ reason: 'timeout' }, { reason: 'connection' }]);
+    expect(results).toMatchObject([{ reason: 'timeout' }, { reason: 'busy' }]);
     expect([service.hits.length, back]).toEqual([1, 1]);
     await full.close();
+  });
+
+  test('R134 a service that floods the BIN lookup service neither delays nor pauses the look-ups of a user', async () => {
+    const outbound = createOutbound({
+      policy: createAddressPolicy(['127.0.0.1']),
+      limits: { concurrency: 8, waiting: 8 },
+    });
+    const responses: Parameters<Parameters<typeof service.respondWith>[0]>[0][] = [];
+    service.respondWith((response) => void responses.push(response));
+    const binClient = createClient({ fetch: outbound.fetch });
+    const flood = Array.from({ length: 20 }, () => binClient.lookUp(NUMBER, undefined, 'flood'));
+    const busy = { outcome: 'unavailable', reason: 'busy' };
+    expect(await Promise.all(flood.slice(4))).toEqual(Array(16).fill(busy));
+    await until(() => responses.length === 2);
+    const ofUser = binClient.lookUp(NUMBER);
+    await until(() => responses.length === 3);
+    service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
+    for (const response of responses) sendJson(response, { scheme: 'visa' });
+    const results = await Promise.all([ofUser, ...flood.slice(0, 4)]);
+    expect(results.map(({ outcome }) => outcome)).toEqual(Array(5).fill('found'));
+    await outbound.close();
   });
 
   test('F20 pauses after several failures in a row, then sends one call', async () => {

@@ -66,6 +66,7 @@ const VALUES_BY_TYPE = {
     response: true,
     key_refused: true,
     paused: true,
+    busy: true,
   }),
   spans: allValuesOf<SpanOutcome>({ sent: true, lost: true }),
   relayCalls: allValuesOf<RelayOutcome>({ answered: true, failed: true, refused: true }),
