@@ -11,7 +11,7 @@ const LINES_OF_EACH = 12;
 export function alarmsIn(output: string): string[] {
   const lines = output.split('\n');
   return lines
-    .flatMap((line, at) => (ALARMING.test(line) ? [lines.slice(at, at + LINES_OF_EACH).join('\n')] : []))
+    .flatMap((line, index) => (ALARMING.test(line) ? [lines.slice(index, index + LINES_OF_EACH).join('\n')] : []))
     .filter((text) => !HARMLESS.test(text))
     .slice(0, MAX_ALARMS);
 }

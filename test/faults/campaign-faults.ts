@@ -23,7 +23,7 @@ export interface CampaignFault {
 }
 
 /** Responses of a failing provider, without refusals of valid tokens, which would rightly end the connection. */
-const PROVIDER_ANSWERS = [
+const PROVIDER_RESPONSES = [
   'status-500',
   'status-503',
   'status-429',
@@ -46,7 +46,7 @@ const PROVIDER_ANSWERS = [
   'gzip',
 ] as BrokenResponseName[];
 /** Excludes most 4xx responses and invalid bodies with 200, because Gatehouse relays both unchanged. */
-const PLATFORM_ANSWERS = [
+const PLATFORM_RESPONSES = [
   'status-500',
   'status-503',
   'status-429',
@@ -59,7 +59,7 @@ const PLATFORM_ANSWERS = [
   'many-headers',
   'redirect',
 ] as BrokenResponseName[];
-const BIN_ANSWERS = [
+const BIN_RESPONSES = [
   'status-500',
   'status-503',
   'status-429',
@@ -216,7 +216,7 @@ export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault
   return [
     {
       name: 'F10, F11, F13: an endpoint of the provider broken',
-      strike: (milliseconds) => breakFor(chance.pick(PROVIDER_ENDPOINTS), PROVIDER_ANSWERS, milliseconds),
+      strike: (milliseconds) => breakFor(chance.pick(PROVIDER_ENDPOINTS), PROVIDER_RESPONSES, milliseconds),
     },
     {
       name: 'F2, F10: the provider slow with its tokens',
@@ -236,12 +236,12 @@ export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault
     {
       name: 'F15: the platform broken',
       cuts: 'threads',
-      strike: (milliseconds) => breakFor('platform', PLATFORM_ANSWERS, milliseconds),
+      strike: (milliseconds) => breakFor('platform', PLATFORM_RESPONSES, milliseconds),
     },
     {
       name: 'F20: the BIN lookup service broken',
       async strike(milliseconds) {
-        const respond = BROKEN_RESPONSES[chance.pick(BIN_ANSWERS)];
+        const respond = BROKEN_RESPONSES[chance.pick(BIN_RESPONSES)];
         const trapUrl = `${provider.url}/trap`;
         binService.respondWith((res, { url }) =>
           respond(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }),

@@ -12,7 +12,7 @@ export interface Journal {
    */
   beginFault(fault: string, cuts?: Excused | undefined): () => void;
   /** Whether a fault may have cut a request of this kind that started at this time. */
-  isExcused(kind: string, since: number): boolean;
+  isExcused(kind: string, requestedAt: number): boolean;
   /** The number of requests of each kind by outcome. */
   tallies(): ReadonlyMap<string, Readonly<Record<Outcome, number>>>;
   total(outcome?: Outcome): number;
@@ -42,11 +42,12 @@ export function createJournal(): Journal {
       tallies.set(kind, tally);
     },
     addViolation(violation) {
+      if (violations.length >= MAX_VIOLATIONS) return;
       const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
-      const during = recentFaults().map(({ name, until }) =>
+      const faultNames = recentFaults().map(({ name, until }) =>
         until === Number.POSITIVE_INFINITY ? name : `just after ${name}`,
       );
-      if (violations.length < MAX_VIOLATIONS) violations.push(`${seconds} s: ${violation} (${during.join('; ')})`);
+      violations.push(`${seconds} s: ${violation} (${faultNames.join('; ')})`);
     },
     violations,
     beginFault(name, cuts) {
@@ -56,16 +57,17 @@ export function createJournal(): Journal {
         fault.until = performance.now();
       };
     },
-    isExcused: (kind, since) =>
-      faults.some(
-        ({ cuts, until }) =>
-          since <= until + AFTER_MILLISECONDS && (cuts === 'all' || (cuts && kind.endsWith('thread'))),
-      ),
+    isExcused: (kind, requestedAt) =>
+      faults.some(({ cuts, until }) => {
+        const wasCut = cuts === 'all' || (cuts === 'threads' && kind.endsWith('thread'));
+        return wasCut && requestedAt <= until + AFTER_MILLISECONDS;
+      }),
     tallies: () => tallies,
-    total: (outcome) =>
-      [...tallies.values()].reduce(
-        (sum, tally) => sum + (outcome ? tally[outcome] : tally.served + tally.refused + tally.cut),
-        0,
-      ),
+    total(outcome) {
+      let total = 0;
+      for (const tally of tallies.values())
+        total += outcome ? tally[outcome] : tally.served + tally.refused + tally.cut;
+      return total;
+    },
   };
 }

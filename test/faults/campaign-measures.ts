@@ -36,14 +36,16 @@ export async function measure(parts: { site: CampaignSite; journal: Journal; use
   const [longLived] = site.members;
   if (!longLived) throw new Error('There is no process.');
   const headers = { 'gatehouse-user': user, host: new URL(site.url).host };
-  const [threads, bareThreads]: [number[], number[]] = [[], []];
+  const latencies: number[] = [];
+  const bareLatencies: number[] = [];
   for (let pair = 0; pair < PAIRS; pair += 1) {
-    const begunAt = performance.now();
+    const startedAt = performance.now();
     const { status } = await relayThread(longLived, site.relayToken, headers);
-    const calledAt = performance.now();
-    if (status === 200) threads.push(calledAt - begunAt);
+    if (status === 200) latencies.push(performance.now() - startedAt);
+
+    const bareStartedAt = performance.now();
     await sendRequest(site.bareUrl);
-    bareThreads.push(performance.now() - calledAt);
+    bareLatencies.push(performance.now() - bareStartedAt);
   }
   const process = `/proc/${longLived.program.pid}`;
   const [, kilobytes] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`${process}/status`, 'utf8')) ?? [];
@@ -51,8 +53,8 @@ export async function measure(parts: { site: CampaignSite; journal: Journal; use
     memory: Number(kilobytes) * 1_024,
     descriptors: readdirSync(`${process}/fd`).length,
     stored: storedSoFar(site, journal),
-    latency: threads.length > PAIRS / 2 ? median(threads) : Number.NaN,
-    bareLatency: median(bareThreads),
+    latency: latencies.length > PAIRS / 2 ? median(latencies) : Number.NaN,
+    bareLatency: median(bareLatencies),
   };
 }
 

@@ -26,7 +26,7 @@ export interface CampaignSite {
   binService: ScriptedBinService;
   /** The first process runs for the whole campaign. */
   members: readonly Member[];
-  vault: SharedStorage;
+  storage: SharedStorage;
   redis: RedisServer | undefined;
   dataDirectory: string;
   userIdOf(name: string): string;
@@ -93,7 +93,7 @@ export async function startCampaignSite(options: {
   };
   const printed: (() => string)[] = [];
   const members: Member[] = [];
-  for (let at = 0; at < processes; at += 1) {
+  for (let count = 0; count < processes; count += 1) {
     const ports = { PORT: String(await freePort()), MANAGEMENT_PORT: String(await freePort()) };
     members.push(createMember({ ...env, ...ports }, printed));
   }
@@ -108,12 +108,12 @@ export async function startCampaignSite(options: {
       if (!expectedEnds.has(pid)) unexpectedEnds.push(`process ${members.indexOf(member)}: ${signal ?? status}`);
     });
   };
-  let vault: SharedStorage | undefined;
+  let storage: SharedStorage | undefined;
   let bare: Measured | undefined;
   const close = async () => {
     for (const member of members) if (member.isRunning()) expectedEnds.add(member.program.pid);
     await Promise.all(members.map((member) => member.kill()));
-    await vault?.store.close();
+    await storage?.store.close();
     await Promise.all([bare?.stop(), balancer.close(), provider.close(), binService.close(), redis?.dispose()]);
     rmSync(directory, { recursive: true, force: true });
   };
@@ -121,8 +121,8 @@ export async function startCampaignSite(options: {
     await Promise.all(members.map(start));
     balance(members);
     bare = await startProcess('test/bench/bare-proxy.ts', { env: { UPSTREAM_URL: provider.url } });
-    vault = await openSharedStorage(env);
-    const administrator = await createAdministrator({ url }, vault);
+    storage = await openSharedStorage(env);
+    const administrator = await createAdministrator({ url }, storage);
     const { token: relayToken } = await administrator.createRelayToken({ assertUser: true });
     const { id, token: revokedToken } = await administrator.createRelayToken({ assertUser: true });
     if ((await administrator.call('DELETE', `/relay-tokens/${id}`)).status >= 300) throw new Error('Not revoked.');
@@ -131,7 +131,7 @@ export async function startCampaignSite(options: {
       provider,
       binService,
       members,
-      vault,
+      storage,
       redis,
       relayToken,
       revokedToken,

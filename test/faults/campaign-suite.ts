@@ -4,7 +4,7 @@ import type { StoreKind } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { runCampaign } from './campaign.ts';
-import type { Stored } from './campaign-measures.ts';
+import type { Measures, Stored } from './campaign-measures.ts';
 import { createChance } from './chance.ts';
 import { createFaultReport, LONG } from './report.ts';
 
@@ -44,11 +44,11 @@ function defineTests(kind: StoreKind): void {
         ...(LONG
           ? {
               processes: 3,
-              people: 30,
+              users: 30,
               calmSeconds: Math.min(60, SECONDS / 4),
               faultMilliseconds: [300, MAX_FAULT_MILLISECONDS],
             }
-          : { processes: 2, people: 12, calmSeconds: 2, faultMilliseconds: [100, 700] }),
+          : { processes: 2, users: 12, calmSeconds: 2, faultMilliseconds: [100, 700] }),
       });
       const { journal, strikes, refreshes, losses, violations, before, halfway, after } = result;
       for (const [fault, count] of strikes) report.add(fault, count, 'occurred');
@@ -56,25 +56,28 @@ function defineTests(kind: StoreKind): void {
         report.add(`requests: ${kind}`, served + refused + cut, `${served} served, ${refused} refused, ${cut} cut`);
       report.add('memory of a process', 1, `${megabytes(before.memory)} before, ${megabytes(after.memory)} after`);
       report.add('its file descriptors', 1, `${before.descriptors} before, ${after.descriptors} after`);
-      const storage = [before.stored, halfway, after.stored].map(
+      const sizes = [before.stored, halfway, after.stored].map(
         ({ bytes, requests }) => `${megabytes(bytes)} after ${requests} requests`,
       );
-      report.add('storage, with the history of all requests', 1, storage.join(', then '));
-      const latency = [before, after].map(
-        ({ latency, bareLatency }) => `${latency.toFixed(1)} ms, bare proxy ${bareLatency.toFixed(1)} ms`,
-      );
-      report.add('median of a thread without faults, for one caller', 1, `before: ${latency.join('; after: ')}`);
+      report.add('storage, with the history of all requests', 1, sizes.join(', then '));
+      const latencyOf = ({ latency, bareLatency }: Measures) =>
+        `${latency.toFixed(1)} ms, bare proxy ${bareLatency.toFixed(1)} ms`;
+      const latencies = `before: ${latencyOf(before)}; after: ${latencyOf(after)}`;
+      report.add('median of a thread without faults, for one caller', 1, latencies);
+
       expect(violations).toEqual([]);
       expect(after.memory).toBeLessThan(MAX_MEMORY_FACTOR * before.memory);
       expect(after.descriptors).toBeLessThan(before.descriptors + EXTRA_DESCRIPTORS);
+
       if (LONG) {
-        const [first = Number.NaN, last] = [before, after].map(({ latency, bareLatency }) => latency / bareLatency);
-        expect(last).toBeLessThan(LATENCY_FACTOR * first);
+        const relativeLatency = ({ latency, bareLatency }: Measures) => latency / bareLatency;
+        expect(relativeLatency(after)).toBeLessThan(LATENCY_FACTOR * relativeLatency(before));
         expect(perRequest(halfway, after.stored)).toBeLessThan(STORAGE_FACTOR * perRequest(before.stored, halfway));
       }
       // A campaign without served requests would show nothing.
       expect([...journal.tallies()].filter(([, { served }]) => served === 0)).toEqual([]);
       expect(refreshes).toBeGreaterThan(0);
+
       const reconnects = `${losses} reconnections after a lost response`;
       return `${journal.total()} requests, ${refreshes} refreshes, ${reconnects}`;
     });

@@ -7,15 +7,15 @@ import { alarmsIn } from './alarms.ts';
 import { type CampaignFault, machineFaults, outsideFaults } from './campaign-faults.ts';
 import { createJournal, type Journal } from './campaign-journal.ts';
 import { type Measures, measure, type Stored, storedSoFar } from './campaign-measures.ts';
-import { createPeople, type People } from './campaign-people.ts';
 import { type CampaignSite, startCampaignSite } from './campaign-site.ts';
+import { type CampaignUsers, createCampaignUsers } from './campaign-users.ts';
 import type { Chance } from './chance.ts';
 
 export interface CampaignPlan {
   kind: StoreKind;
   chance: Chance;
   processes: number;
-  people: number;
+  users: number;
   /** Time without faults before the first and before the last measures. */
   calmSeconds: number;
   /** Time with faults. */
@@ -45,45 +45,46 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignResult> {
   const { kind, chance, processes } = plan;
   const journal = createJournal();
   const site = await startCampaignSite({ kind, processes, chance: chance.branch('balancer') });
-  const names = Array.from({ length: plan.people }, (_, n) => (n === 0 ? 'administrator' : `person-${n}`));
-  const people = createPeople({ site, chance: chance.branch('people'), journal, names });
+  const names = Array.from({ length: plan.users }, (_, n) => (n === 0 ? 'administrator' : `user-${n}`));
+  const users = createCampaignUsers({ site, chance: chance.branch('users'), journal, names });
   try {
-    const calm = async () => {
+    const measureWithoutFaults = async () => {
       await sleep(plan.calmSeconds * 1_000);
-      await people.stop();
-      const user = people.all.find(({ connection }) => connection === 'active')?.userId ?? '';
+      await users.stop();
+      const user = users.all.find(({ connection }) => connection === 'active')?.userId ?? '';
       await endPause(site, user);
       return measure({ site, journal, user });
     };
-    people.start();
-    const before = await calm();
-    people.start();
+    users.start();
+    const before = await measureWithoutFaults();
+    users.start();
     const strikes = new Map<string, number>();
-    const [machine, outside] = [chance.branch('machine'), chance.branch('outside')];
-    const halfOfTheFaults = async () => {
-      const during = { plan, journal, strikes, endsAt: performance.now() + plan.seconds * 500 };
+    const machineChance = chance.branch('machine');
+    const outsideChance = chance.branch('outside');
+    const causeHalfOfTheFaults = async () => {
+      const parts = { plan, journal, strikes, endsAt: performance.now() + plan.seconds * 500 };
       await Promise.all([
-        strikeAtRandom({ ...during, chance: machine, faults: machineFaults(site, machine) }),
-        strikeAtRandom({ ...during, chance: outside, faults: outsideFaults(site, outside) }),
+        strikeAtRandom({ ...parts, chance: machineChance, faults: machineFaults(site, machineChance) }),
+        strikeAtRandom({ ...parts, chance: outsideChance, faults: outsideFaults(site, outsideChance) }),
       ]);
     };
-    await halfOfTheFaults();
+    await causeHalfOfTheFaults();
     const halfway = storedSoFar(site, journal);
-    await halfOfTheFaults();
-    const after = await calm();
-    await recover(site, people, journal);
+    await causeHalfOfTheFaults();
+    const after = await measureWithoutFaults();
+    await recover(site, users, journal);
     return {
       violations: [...journal.violations, ...site.unexpectedEnds, ...alarmsIn(site.output())],
       journal,
       strikes,
       refreshes: site.provider.refreshes(),
-      losses: people.all.reduce((sum, { losses }) => sum + losses, 0),
+      losses: users.all.map(({ losses }) => losses).reduce((sum, losses) => sum + losses, 0),
       before,
       halfway,
       after,
     };
   } finally {
-    people.close();
+    users.close();
     await site.close();
   }
 }
@@ -99,10 +100,10 @@ async function strikeAtRandom(parts: {
   const { faults, chance, plan, journal, strikes, endsAt } = parts;
   const { faultMilliseconds } = plan;
   // Each fault occurs once in random order before any repeats, so even a short run has nearly all of them.
-  const due: CampaignFault[] = [];
+  const remaining: CampaignFault[] = [];
   while (performance.now() < endsAt) {
-    if (due.length === 0) due.push(...faults);
-    const [fault] = due.splice(chance.below(due.length), 1);
+    if (remaining.length === 0) remaining.push(...faults);
+    const [fault] = remaining.splice(chance.below(remaining.length), 1);
     if (!fault) throw new Error('There is no fault to draw.');
     const endFault = journal.beginFault(fault.name, fault.cuts);
     await fault.strike(chance.between(...faultMilliseconds));
@@ -113,26 +114,26 @@ async function strikeAtRandom(parts: {
 }
 
 /** After all faults, checks that every user is served again and has lost nothing. */
-async function recover(site: CampaignSite, people: People, journal: Journal): Promise<void> {
-  const { provider, members, vault } = site;
+async function recover(site: CampaignSite, users: CampaignUsers, journal: Journal): Promise<void> {
+  const { provider, members, storage } = site;
   const host = new URL(site.url).host;
-  for (const person of people.all) {
+  for (const user of users.all) {
     let missing = 'sign-in';
     const hasRecovered = async () => {
       // Gatehouse pauses for up to half a minute after a failure, even if the cause is gone. End the pause here.
-      await endPause(site, person.userId);
-      if (!(await people.settle(person))) return false;
-      const headers = { 'gatehouse-user': person.userId, host };
+      await endPause(site, user.userId);
+      if (!(await users.settle(user))) return false;
+      const headers = { 'gatehouse-user': user.userId, host };
       const responses = await Promise.all(members.map((member) => relayThread(member, site.relayToken, headers)));
       missing = `responses of all processes: ${responses.map(({ status, body }) => `${status} ${body}`).join(', ')}`;
-      if (!responses.every(({ status, body }) => status === 200 && JSON.parse(body).owner === person.userId))
+      if (!responses.every(({ status, body }) => status === 200 && JSON.parse(body).owner === user.userId))
         return false;
-      const grant = await vault.readGrant(person.userId);
+      const grant = await storage.readGrant(user.userId);
       missing = `valid token (${grant.failure?.cause})`;
       return !grant.failure && provider.accepts(grant.refreshToken);
     };
     await until(hasRecovered, RECOVERY_MILLISECONDS).catch(() =>
-      journal.addViolation(`at the end ${person.name} has no ${missing}`),
+      journal.addViolation(`at the end ${user.name} has no ${missing}`),
     );
   }
   for (const member of members) {
@@ -143,11 +144,11 @@ async function recover(site: CampaignSite, people: People, journal: Journal): Pr
     journal.addViolation(`a redirect was followed, or ${path} was requested`);
 }
 
-async function endPause({ vault }: CampaignSite, userId: string): Promise<void> {
-  const stored = await vault.grants.loadStored(userId, 'platform');
+async function endPause({ storage }: CampaignSite, userId: string): Promise<void> {
+  const stored = await storage.grants.loadStored(userId, 'platform');
   if (!stored || 'unreadable' in stored || !stored.grant.failure) return;
   // If another process writes it meanwhile, it has already refreshed.
-  await vault.grants.save(
+  await storage.grants.save(
     { ...stored.grant, failure: { ...stored.grant.failure, retryAt: Date.now() } },
     stored.version,
   );

@@ -17,7 +17,7 @@ import { startLoad } from './load.ts';
 import { createFaultReport, LONG } from './report.ts';
 import { rotateUnderLoad, SHORT_SECONDS } from './rotation.ts';
 
-const PEOPLE = LONG ? 600 : 250;
+const USER_COUNT = LONG ? 600 : 250;
 const STOPS = LONG ? 25 : 2;
 /** Lower in a short run, because other tests use the processors, too. */
 const RATE = LONG ? 100 : 40;
@@ -28,11 +28,11 @@ export function crowdSuite(kind: StoreKind): void {
   const report = createFaultReport();
   let crowd: Crowd;
   beforeAll(async () => {
-    if (!missing) crowd = await startCrowd({ kind, processes: 2, users: PEOPLE });
+    if (!missing) crowd = await startCrowd({ kind, processes: 2, users: USER_COUNT });
   });
   afterAll(async () => {
     await crowd?.close();
-    report.print(`Faults with ${PEOPLE} users on ${kind}`);
+    report.print(`Faults with ${USER_COUNT} users on ${kind}`);
   });
   const fault = (name: string, rounds: number, work: () => Promise<string | undefined>) =>
     test(name, async (context: TestContext) => {
@@ -41,61 +41,62 @@ export function crowdSuite(kind: StoreKind): void {
     });
 
   fault('R33: 200 access tokens expire at once: each user gets their own thread, with 1 refresh each', 1, async () => {
-    const people = crowd.users.slice(0, 200);
-    const before = crowd.provider.refreshes();
+    const users = crowd.users.slice(0, 200);
+    const refreshesBefore = crowd.provider.refreshes();
     let refused = 0;
-    const callTwice = async (member: Member, person: CrowdUser) => {
-      const responses = await Promise.all([crowd.thread(member, person), crowd.thread(member, person)]);
+    const callTwice = async (member: Member, user: CrowdUser) => {
+      const responses = await Promise.all([crowd.thread(member, user), crowd.thread(member, user)]);
       return responses.map(({ status, body }) => {
         const { owner, code } = JSON.parse(body);
-        return { member, person, status, owner, code };
+        return { member, user, status, owner, code };
       });
     };
-    const answers = await Promise.all(
-      people.flatMap((person) => crowd.members.map((member) => callTwice(member, person))),
-    );
-    for (const { member, person, status, owner, code } of answers.flat()) {
+    const pairs = await Promise.all(users.flatMap((user) => crowd.members.map((member) => callTwice(member, user))));
+    const responses = pairs.flat();
+    for (const { member, user, status, owner, code } of responses) {
       // A busy machine may refuse some of so many requests. They are served on retry.
       if (!LONG && status === 503) {
         refused += 1;
-        const again = await crowd.thread(member, person);
-        expect([again.status, JSON.parse(again.body).owner]).toEqual([200, person.userId]);
+        const retried = await crowd.thread(member, user);
+        expect([retried.status, JSON.parse(retried.body).owner]).toEqual([200, user.userId]);
       } else {
-        expect([status, code, owner]).toEqual([200, undefined, person.userId]);
+        expect([status, code, owner]).toEqual([200, undefined, user.userId]);
       }
     }
-    expect([crowd.provider.refreshes() - before, crowd.provider.refusals()]).toEqual([200, 0]);
-    return `${answers.flat().length} responses, ${refused} of them 503`;
+    expect([crowd.provider.refreshes() - refreshesBefore, crowd.provider.refusals()]).toEqual([200, 0]);
+
+    return `${responses.length} responses, ${refused} of them 503`;
   });
 
   fault(
     `F18: SIGTERM under load, ${STOPS} times: requests in flight complete, no refresh is lost, exit status 0`,
     STOPS,
     async () => {
-      await Promise.all(crowd.users.map((person) => retryWhileUnavailable(() => crowd.expire(person))));
+      await Promise.all(crowd.users.map((user) => retryWhileUnavailable(() => crowd.expire(user))));
       crowd.provider.lifetimeSeconds = SHORT_SECONDS;
       crowd.provider.delayMilliseconds = () => 200;
-      const refusals = crowd.provider.refusals();
-      const before = crowd.provider.refreshes();
-      let open = crowd.members;
-      const load = startLoad(crowd, { perSecond: 40, members: () => open });
+      const refusalsBefore = crowd.provider.refusals();
+      const refreshesBefore = crowd.provider.refreshes();
+      let balancedMembers = crowd.members;
+      const load = startLoad(crowd, { perSecond: 40, members: () => balancedMembers });
       for (let round = 0; round < STOPS; round += 1) {
         const stopped = crowd.member(round % 2);
         await sleep(700);
         // A balancer sends no new requests to a process that is about to stop.
-        open = crowd.members.filter((member) => member !== stopped);
+        balancedMembers = crowd.members.filter((member) => member !== stopped);
         stopped.signal('SIGTERM');
         expect((await stopped.program.ended).status).toBe(0);
         await stopped.start();
-        open = crowd.members;
+        balancedMembers = crowd.members;
       }
       const { requests, failures, statuses, misled } = await load.stop();
       crowd.provider.delayMilliseconds = () => 0;
       crowd.provider.lifetimeSeconds = 3_600;
       expect({ failures, misled, good: statuses[200] }).toEqual({ failures: [], misled: [], good: requests });
-      expect(crowd.provider.refusals()).toBe(refusals);
+      expect(crowd.provider.refusals()).toBe(refusalsBefore);
       await expectNewestTokens(crowd);
-      return `${requests} requests, ${crowd.provider.refreshes() - before} refreshes`;
+
+      return `${requests} requests, ${crowd.provider.refreshes() - refreshesBefore} refreshes`;
     },
   );
 
@@ -104,25 +105,24 @@ export function crowdSuite(kind: StoreKind): void {
     if (!first || !second || !third) throw new Error('There are no users.');
     const { store } = crowd.storage;
     const keyOf = ({ userId }: CrowdUser) => keys.grant(userId, 'platform');
-    const sealedOf = async (person: CrowdUser) => (await store.get(keyOf(person)))?.value ?? '';
-    const [firstValue, secondValue, thirdValue] = [
-      await sealedOf(first),
-      await sealedOf(second),
-      await sealedOf(third),
-    ];
+    const sealedOf = async (user: CrowdUser) => (await store.get(keyOf(user)))?.value ?? '';
+    const firstValue = await sealedOf(first);
+    const secondValue = await sealedOf(second);
+    const thirdValue = await sealedOf(third);
+    // Changes the tenth character from the end.
     const damaged = firstValue.replace(/.(?=.{9}$)/, (last) => (last === 'A' ? 'B' : 'A'));
     await store.write([{ put: keyOf(first), value: damaged }]);
     await store.write([{ put: keyOf(second), value: thirdValue }]);
     for (const member of crowd.members) {
-      for (const person of [first, second]) {
-        const { status, body } = await crowd.thread(member, person);
+      for (const user of [first, second]) {
+        const { status, body } = await crowd.thread(member, user);
         expect([status, JSON.parse(body).code]).toEqual([403, 'reconnect_needed']);
       }
       expect((await crowd.thread(member, third)).status).toBe(200);
     }
     await store.write([{ put: keyOf(first), value: firstValue }]);
     await store.write([{ put: keyOf(second), value: secondValue }]);
-    for (const person of [first, second]) expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
+    for (const user of [first, second]) expect((await crowd.thread(crowd.member(0), user)).status).toBe(200);
     return undefined;
   });
 
@@ -131,49 +131,51 @@ export function crowdSuite(kind: StoreKind): void {
       'F17: a database locked by another program: valid tokens work, a refresh waits or is refused',
       1,
       async () => {
-        const [fresh, due] = crowd.users.slice(-2);
-        if (!fresh || !due) throw new Error('There are no users.');
+        const [userWithValidToken, userWithExpiredToken] = crowd.users.slice(-2);
+        if (!userWithValidToken || !userWithExpiredToken) throw new Error('There are no users.');
         const member = crowd.member(0);
         // A token of the previous test lives five seconds, and would expire while the database is locked.
-        await crowd.expire(fresh);
-        expect((await crowd.thread(member, fresh)).status).toBe(200);
-        await crowd.expire(due);
+        await crowd.expire(userWithValidToken);
+        expect((await crowd.thread(member, userWithValidToken)).status).toBe(200);
+
+        await crowd.expire(userWithExpiredToken);
         const refreshes = crowd.provider.refreshes();
         const lock = new DatabaseSync(join(crowd.dataDirectory, DATABASE_FILE));
         try {
           lock.exec('BEGIN IMMEDIATE');
-          const refused = await crowd.thread(member, due);
+          const refused = await crowd.thread(member, userWithExpiredToken);
           expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'storage_unavailable']);
           expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
-          expect((await crowd.thread(member, fresh)).status).toBe(200);
+          expect((await crowd.thread(member, userWithValidToken)).status).toBe(200);
         } finally {
           lock.close();
         }
-        expect((await crowd.thread(member, due)).status).toBe(200);
+        expect((await crowd.thread(member, userWithExpiredToken)).status).toBe(200);
         expect(crowd.provider.refreshes()).toBe(refreshes + 1);
+
         return undefined;
       },
     );
 
     fault('F17: a damaged database is refused at the start, and not changed', 1, async () => {
-      const copy = mkdtempSync(join(tmpdir(), 'gatehouse-damaged-'));
+      const directory = mkdtempSync(join(tmpdir(), 'gatehouse-damaged-'));
       try {
-        const file = join(copy, DATABASE_FILE);
+        const file = join(directory, DATABASE_FILE);
         copyFileSync(join(crowd.dataDirectory, DATABASE_FILE), file);
         const bytes = readFileSync(file);
         bytes.fill(0x5a, 4_096 * 3, 4_096 * 40);
         writeFileSync(file, bytes);
-        expect(await refusalOf({ ...crowd.env, DATA_DIR: copy })).toMatch(/is damaged.*Restore a backup/);
+        expect(await refusalOf({ ...crowd.env, DATA_DIR: directory })).toMatch(/is damaged.*Restore a backup/);
         expect(readFileSync(file).equals(bytes)).toBe(true);
-        expect(readdirSync(copy).filter((name) => !/-(wal|shm)$/.test(name))).toEqual([DATABASE_FILE]);
+        expect(readdirSync(directory).filter((name) => !/-(wal|shm)$/.test(name))).toEqual([DATABASE_FILE]);
       } finally {
-        rmSync(copy, { recursive: true });
+        rmSync(directory, { recursive: true });
       }
       return undefined;
     });
   }
 
-  // This must be the last test, because the vault of the crowd then has the wrong keys.
+  // This must be the last test, because the storage of the crowd then has the wrong keys.
   fault(
     `R48: key rotation of ${GRANTS.toLocaleString('en-GB')} grants during ${RATE} refreshes a second, with a kill`,
     1,

@@ -1,6 +1,6 @@
 /** Generates hostile requests: headers, cookies, bodies, and bytes that are not HTTP. */
 import fc from 'fast-check';
-import { NAMES, nasty, pair, query, target } from './fuzz-targets.ts';
+import { hostileText, NAMES, pair, query, target, wellFormed } from './fuzz-targets.ts';
 
 /** Credentials with which requests pass authentication. */
 export interface Credentials {
@@ -32,30 +32,38 @@ const SCHEMES = ['Bearer', 'Basic', 'bearer', 'DPoP', 'Digest', ''];
 const TYPES = ['application/json', 'text/plain', 'multipart/form-data', 'application/json; charset=utf-7', 'nonsense'];
 
 const hostileHeader: fc.Arbitrary<Line> = fc.tuple(
-  fc.oneof({ weight: 8, arbitrary: fc.constantFrom(...HEADERS) }, nasty),
-  nasty,
+  fc.oneof({ weight: 8, arbitrary: fc.constantFrom(...HEADERS) }, hostileText),
+  hostileText,
 );
 const none = fc.constant<Line[]>([]);
-const line = (name: string, value: string): Line[] => [[name, value]];
+const headerLine = (name: string, value: string): Line[] => [[name, value]];
 
-const accepts = fc.constantFrom('text/html', 'application/json', '*/*').map((type) => line('accept', type));
+const accepts = fc.constantFrom('text/html', 'application/json', '*/*').map((type) => headerLine('accept', type));
 const cookies = ({ cookie }: Credentials): fc.Arbitrary<Line[]> =>
   fc.oneof(
-    { weight: 8, arbitrary: fc.constant(line('cookie', cookie)) },
+    { weight: 8, arbitrary: fc.constant(headerLine('cookie', cookie)) },
     { weight: 1, arbitrary: none },
-    { weight: 1, arbitrary: nasty.map((text) => line('cookie', `gatehouse=${text}; gatehouse-tx=${text}`)) },
-    { weight: 1, arbitrary: nasty.map((text) => [...line('cookie', cookie + text), ...line('cookie', cookie)]) },
+    {
+      weight: 1,
+      arbitrary: hostileText.map((text) => headerLine('cookie', `gatehouse=${text}; gatehouse-tx=${text}`)),
+    },
+    {
+      weight: 1,
+      arbitrary: hostileText.map((text) => [...headerLine('cookie', cookie + text), ...headerLine('cookie', cookie)]),
+    },
   );
 const authorization = ({ relayToken, adminToken }: Credentials): fc.Arbitrary<Line[]> =>
   fc.oneof(
     { weight: 6, arbitrary: none },
     {
       weight: 3,
-      arbitrary: fc.constantFrom(relayToken, adminToken).map((token) => line('authorization', `Bearer ${token}`)),
+      arbitrary: fc.constantFrom(relayToken, adminToken).map((token) => headerLine('authorization', `Bearer ${token}`)),
     },
     {
       weight: 1,
-      arbitrary: fc.tuple(fc.constantFrom(...SCHEMES), nasty).map((both) => line('authorization', both.join(' '))),
+      arbitrary: fc
+        .tuple(fc.constantFrom(...SCHEMES), hostileText)
+        .map(([scheme, text]) => headerLine('authorization', `${scheme} ${text}`)),
     },
   );
 
@@ -65,33 +73,38 @@ const json = fc.oneof(
 );
 const form = ({ csrfToken }: Credentials) =>
   fc.tuple(fc.array(pair, { maxLength: 6 }), fc.boolean()).map(([pairs, hasToken]) => {
-    const wellFormed = pairs.map((both) => both.map((text) => text.toWellFormed()));
-    return new URLSearchParams([...wellFormed, ...(hasToken ? [['_csrf', csrfToken]] : [])]).toString();
+    const parameters = new URLSearchParams(wellFormed(pairs));
+    if (hasToken) parameters.append('_csrf', csrfToken);
+    return parameters.toString();
   });
-const body = (of: Credentials): fc.Arbitrary<Body> =>
+const body = (credentials: Credentials): fc.Arbitrary<Body> =>
   fc.oneof(
     { weight: 6, arbitrary: fc.constant<Body>(['', '']) },
     { weight: 6, arbitrary: json.map((text): Body => ['application/json', text]) },
-    { weight: 6, arbitrary: form(of).map((text): Body => ['application/x-www-form-urlencoded', text]) },
-    { weight: 2, arbitrary: fc.tuple(fc.constantFrom(...TYPES), nasty) },
+    { weight: 6, arbitrary: form(credentials).map((text): Body => ['application/x-www-form-urlencoded', text]) },
+    { weight: 2, arbitrary: fc.tuple(fc.constantFrom(...TYPES), hostileText) },
     { weight: 1, arbitrary: fc.constant<Body>(['application/json', '['.repeat(50_000)]) },
   );
 
 /** Replaces the session in a request by the current one, which has the same length. */
-export function renewed({ bytes, isWhole }: HostileRequest, old: Credentials, current: Credentials): HostileRequest {
+export function withCurrentSession(
+  { bytes, isWhole }: HostileRequest,
+  old: Credentials,
+  current: Credentials,
+): HostileRequest {
   const text = bytes.toString('latin1');
   const withSession = text.replaceAll(old.cookie, current.cookie).replaceAll(old.csrfToken, current.csrfToken);
   return { bytes: Buffer.from(withSession, 'latin1'), isWhole };
 }
 
 /** Complete requests on any route, with arbitrary content. Some of them are valid. */
-export const wholeRequest = (of: Credentials): fc.Arbitrary<HostileRequest> =>
+export const wholeRequest = (credentials: Credentials): fc.Arbitrary<HostileRequest> =>
   fc
     .record({
       target,
       query,
-      body: body(of),
-      lines: fc.tuple(accepts, cookies(of), authorization(of)).map((groups) => groups.flat()),
+      body: body(credentials),
+      lines: fc.tuple(accepts, cookies(credentials), authorization(credentials)).map((groups) => groups.flat()),
       hasCsrf: fc.boolean(),
       extra: fc.oneof(
         { weight: 2, arbitrary: none },
@@ -101,33 +114,34 @@ export const wholeRequest = (of: Credentials): fc.Arbitrary<HostileRequest> =>
     .map(({ target: { method, path }, query: search, body: [type, content], lines: baseLines, hasCsrf, extra }) => {
       const length = String(Buffer.byteLength(content));
       const lines: Line[] = [
-        ...line('host', of.host),
-        ...line('connection', 'close'),
+        ...headerLine('host', credentials.host),
+        ...headerLine('connection', 'close'),
         ...baseLines,
-        ...(hasCsrf ? line('x-csrf-token', of.csrfToken) : []),
-        ...(type === '' ? [] : [...line('content-type', type), ...line('content-length', length)]),
+        ...(hasCsrf ? headerLine('x-csrf-token', credentials.csrfToken) : []),
+        ...(type === '' ? [] : [...headerLine('content-type', type), ...headerLine('content-length', length)]),
         ...extra,
       ];
       const head = [`${method} ${path}${search} HTTP/1.1`, ...lines.map(([name, value]) => `${name}: ${value}`)];
-      // After a header that changes the framing, the server may wait for more data.
-      const isWhole = extra.length === 0 && !/[\r\n]/.test(head.join('')) && content.length < MAX_UNREAD;
+      // After an additional header or a line break, the framing may be different, and the server may wait for more.
+      const isFramed = extra.length === 0 && !/[\r\n]/.test(head.join(''));
+      const isWhole = isFramed && content.length < MAX_UNREAD;
       return { bytes: Buffer.from(`${head.join('\r\n')}\r\n\r\n${content}`), isWhole };
     });
 
 /** Bytes that are not HTTP, and requests that are changed, truncated or sent twice. */
-export const rawBytes = (of: Credentials): fc.Arbitrary<HostileRequest> => {
-  const whole = wholeRequest(of).map(({ bytes }) => bytes);
+export const rawBytes = (credentials: Credentials): fc.Arbitrary<HostileRequest> => {
+  const whole = wholeRequest(credentials).map(({ bytes }) => bytes);
   const changes = fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 8 });
   return fc
     .oneof(
       fc.uint8Array({ minLength: 1, maxLength: 2_000 }).map((bytes) => Buffer.from(bytes)),
       fc.tuple(whole, changes).map(([bytes, replacements]) => {
         const changed = Buffer.from(bytes);
-        for (const [at, to] of replacements) changed[at % changed.length] = to;
+        for (const [position, octet] of replacements) changed[position % changed.length] = octet;
         return changed;
       }),
-      fc.tuple(whole, fc.nat()).map(([bytes, at]) => bytes.subarray(0, 1 + (at % bytes.length))),
-      fc.tuple(whole, whole).map((both) => Buffer.concat(both)),
+      fc.tuple(whole, fc.nat()).map(([bytes, end]) => bytes.subarray(0, 1 + (end % bytes.length))),
+      fc.tuple(whole, whole).map((requests) => Buffer.concat(requests)),
     )
     .map((bytes) => ({ bytes, isWhole: false }));
 };

@@ -62,8 +62,8 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
   const member = createMember(env, []);
   await member.start();
   const { program } = member;
-  const vault = await openSharedStorage(env);
-  const administrator = await createAdministrator({ url }, vault);
+  const storage = await openSharedStorage(env);
+  const administrator = await createAdministrator({ url }, storage);
   const { token: relayToken } = await administrator.createRelayToken({ assertUser: true, apps: [HOME_APP] });
   const adminToken = await administrator.call('POST', '/admin-tokens', {
     name: 'fuzz',
@@ -92,9 +92,9 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
       return { host, cookie, csrfToken, relayToken, adminToken: String(adminToken.json.token) };
     },
     async expire(appId) {
-      const stored = await vault.grants.loadStored(userIdOf(provider.issuer, PERSON.sub), appId);
+      const stored = await storage.grants.loadStored(userIdOf(provider.issuer, PERSON.sub), appId);
       if (!stored || 'unreadable' in stored) return;
-      await vault.grants.save({ ...stored.grant, expiresAt: Date.now() - 1_000 }, stored.version);
+      await storage.grants.save({ ...stored.grant, expiresAt: Date.now() - 1_000 }, stored.version);
     },
     alarms() {
       const ended = member.isRunning() ? [] : ['the process has ended'];
@@ -102,7 +102,7 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
     },
     async close() {
       await member.kill();
-      await vault.store.close();
+      await storage.store.close();
       await provider.close();
       rmSync(directory, { recursive: true, force: true });
     },

@@ -10,13 +10,13 @@ const WORDS = 'platform elsewhere enable true null NaN -1 1e309 toString constru
 const LONG_TEXTS = ['9'.repeat(400), 'a'.repeat(5_000)];
 const NUMBERS = ['45717360', '4571%2036', '457173600', '4571736000000000'];
 /** Most of these texts are valid anywhere in a request. Those of the last line end it or make it invalid. */
-export const nasty = fc.oneof(
+export const hostileText = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom(...MARKS, ...WORDS, ...LONG_TEXTS, ...NUMBERS) },
   { weight: 3, arbitrary: fc.string({ maxLength: 40 }) },
   { weight: 1, arbitrary: anyText(40) },
   { weight: 1, arbitrary: fc.constantFrom('\u0000', '\r\n', ' ', '\t', '\n') },
 );
-const encoded = nasty.map((text) => encodeURIComponent(text.toWellFormed()));
+const encoded = hostileText.map((text) => encodeURIComponent(text.toWellFormed()));
 
 export interface Target {
   method: string;
@@ -31,7 +31,9 @@ const onRoute: fc.Arbitrary<Target> = fc
   .record({
     route: fc.constantFrom(...EVERY_ROUTE),
     method: seldom(fc.constantFrom(...METHODS)),
-    values: fc.option(fc.array(fc.oneof({ weight: 8, arbitrary: encoded }, nasty), { minLength: 3, maxLength: 3 })),
+    values: fc.option(
+      fc.array(fc.oneof({ weight: 8, arbitrary: encoded }, hostileText), { minLength: 3, maxLength: 3 }),
+    ),
   })
   .map(({ route, method, values }) => {
     const remaining = [...(values ?? [])];
@@ -41,7 +43,10 @@ const onRoute: fc.Arbitrary<Target> = fc
 
 export const target: fc.Arbitrary<Target> = fc.oneof(
   { weight: 8, arbitrary: onRoute },
-  { weight: 1, arbitrary: fc.tuple(fc.constantFrom(...METHODS), nasty).map(([method, path]) => ({ method, path })) },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(fc.constantFrom(...METHODS), hostileText).map(([method, path]) => ({ method, path })),
+  },
   { weight: 1, arbitrary: encoded.map((text) => ({ method: 'GET', path: `/${text}` })) },
 );
 
@@ -51,18 +56,21 @@ export const NAMES =
   users scopes version issuer clientId clientSecret callbackUrls apiToken overlapSeconds expiresAt url kinds`.split(
     /\s+/,
   );
-export const pair = fc.tuple(fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...NAMES) }, nasty), nasty);
+export const pair = fc.tuple(fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...NAMES) }, hostileText), hostileText);
+
+export const wellFormed = (pairs: readonly [string, string][]): [string, string][] =>
+  pairs.map(([name, value]) => [name.toWellFormed(), value.toWellFormed()]);
 
 export const query = fc.oneof(
   { weight: 2, arbitrary: fc.constant('') },
   {
     weight: 3,
-    arbitrary: fc
-      .array(pair, { maxLength: 6 })
-      .map((pairs) => `?${new URLSearchParams(pairs.map((both) => both.map((text) => text.toWellFormed())))}`),
+    arbitrary: fc.array(pair, { maxLength: 6 }).map((pairs) => `?${new URLSearchParams(wellFormed(pairs))}`),
   },
   {
     weight: 1,
-    arbitrary: fc.array(pair, { maxLength: 120 }).map((pairs) => `?${pairs.map((both) => both.join('=')).join('&')}`),
+    arbitrary: fc
+      .array(pair, { maxLength: 120 })
+      .map((pairs) => `?${pairs.map(([name, value]) => `${name}=${value}`).join('&')}`),
   },
 );

@@ -5,8 +5,8 @@ import { csrfTokenOf } from '../gatehouse/sign-in/attempt.ts';
 import { REPLACEABLE_ENDPOINTS, type ReplaceableEndpoint } from '../support/hostile-modes.ts';
 import { ACCEPT_JSON, sendRequest } from '../support/send-request.ts';
 import { createChance } from './chance.ts';
-import { type HostileAnswer, hostileAnswer } from './fuzz-answers.ts';
-import { type Credentials, type HostileRequest, rawBytes, renewed, wholeRequest } from './fuzz-requests.ts';
+import { type Credentials, type HostileRequest, rawBytes, wholeRequest, withCurrentSession } from './fuzz-requests.ts';
+import { type HostileResponse, hostileResponse } from './fuzz-responses.ts';
 import { type FuzzSite, HOME_APP, provoke, startFuzzSite } from './fuzz-site.ts';
 import { createFaultReport, LONG } from './report.ts';
 
@@ -58,7 +58,7 @@ describe('R89 fuzzing', () => {
 });
 
 async function tryRequests(
-  generate: (of: Credentials) => fc.Arbitrary<HostileRequest>,
+  generate: (credentials: Credentials) => fc.Arbitrary<HostileRequest>,
   batches: number,
   expected: readonly number[],
 ): Promise<string> {
@@ -68,10 +68,12 @@ async function tryRequests(
   const batch = fc.array(generate(original), { minLength: BATCH_SIZE, maxLength: BATCH_SIZE });
   const work = fc.asyncProperty(batch, async (requests) => {
     const outcomes = await Promise.all(
-      requests.map((request) => provoke(site.url, renewed(request, original, current))),
+      requests.map((request) => provoke(site.url, withCurrentSession(request, original, current))),
     );
-    const wrong = outcomes.map(({ fault }, at) => fault && `${fault}: ${requests[at]?.bytes.toString('latin1')}`);
-    expect(wrong.filter((fault) => fault !== undefined)).toEqual([]);
+    const faults = outcomes.map(
+      ({ fault }, index) => fault && `${fault}: ${requests[index]?.bytes.toString('latin1')}`,
+    );
+    expect(faults.filter((fault) => fault !== undefined)).toEqual([]);
     for (const { status } of outcomes) statuses.set(status, (statuses.get(status) ?? 0) + 1);
     // One of the requests may have signed out.
     current = await site.credentials();
@@ -88,16 +90,16 @@ async function tryRequests(
 
 /** Uses another process with an app for each response, because only a new app reads the metadata again. */
 async function tryResponses(): Promise<string> {
-  const apps = Array.from({ length: RESPONSES }, (_, n) => `app-${n}`);
+  const apps = Array.from({ length: RESPONSES }, (_, number) => `app-${number}`);
   const fuzzSite = await startFuzzSite(apps);
   const calledEndpoints = new Set<string>();
   let harmless = 0;
   try {
-    const work = fc.asyncProperty(hostileAnswer, async (answer) => {
+    const work = fc.asyncProperty(hostileResponse, async (response) => {
       // The endpoints take turns, so that each is tested.
       const endpoint = REPLACEABLE_ENDPOINTS[apps.length % REPLACEABLE_ENDPOINTS.length] ?? 'token';
-      const statuses = await statusesWith(fuzzSite, apps.pop() ?? HOME_APP, endpoint, answer);
-      expect(statuses, `${endpoint}: ${answer.description}`).not.toContain(500);
+      const statuses = await statusesWith(fuzzSite, apps.pop() ?? HOME_APP, endpoint, response);
+      expect(statuses, `${endpoint}: ${response.description}`).not.toContain(500);
       if (statuses.every((status) => status === 200)) harmless += 1;
       if (fuzzSite.provider.hitsOf(endpoint).length > 0) calledEndpoints.add(endpoint);
       fuzzSite.provider.hits.length = 0;
@@ -116,20 +118,20 @@ async function statusesWith(
   fuzzSite: FuzzSite,
   app: string,
   endpoint: ReplaceableEndpoint,
-  { answer }: HostileAnswer,
+  { respond }: HostileResponse,
 ): Promise<number[]> {
   const { url, provider } = fuzzSite;
   const metadata = (original: object) => ({ ...original, jwks_uri: `${provider.issuer}/jwks?for=${app}` });
-  provider.setModes({ responses: { [endpoint]: answer }, metadata });
+  provider.setModes({ responses: { [endpoint]: respond }, metadata });
   const { agent, page } = await fuzzSite.signIn(app);
   const headers = { ...ACCEPT_JSON, cookie: agent.cookies.header(url) };
-  const thread = () => sendRequest(`${url}/threads/current?app=${app}`, { headers });
-  const fresh = await thread();
+  const requestThread = () => sendRequest(`${url}/threads/current?app=${app}`, { headers });
+  const threadWithValidToken = await requestThread();
   await fuzzSite.expire(app);
-  const refreshed = await thread();
-  const ended = await sendRequest(`${url}/connections/${app}/disconnect`, {
+  const threadAfterRefresh = await requestThread();
+  const disconnected = await sendRequest(`${url}/connections/${app}/disconnect`, {
     method: 'POST',
     headers: { ...headers, 'x-csrf-token': await csrfTokenOf(fuzzSite, agent) },
   });
-  return [page, fresh, refreshed, ended].map(({ status }) => status);
+  return [page, threadWithValidToken, threadAfterRefresh, disconnected].map(({ status }) => status);
 }

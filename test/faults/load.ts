@@ -28,9 +28,9 @@ export interface Load {
  */
 export function startLoad(
   crowd: Crowd,
-  options: { perSecond: number; people?: readonly CrowdUser[]; members?: () => readonly Member[] },
+  options: { perSecond: number; users?: readonly CrowdUser[]; members?: () => readonly Member[] },
 ): Load {
-  const { perSecond, people = crowd.users, members = () => crowd.members } = options;
+  const { perSecond, users = crowd.users, members = () => crowd.members } = options;
   const tally: LoadTally = {
     requests: 0,
     statuses: {},
@@ -42,9 +42,9 @@ export function startLoad(
   const pending = new Set<Promise<void>>();
   const startedAt = performance.now();
 
-  const callOnce = async (member: Member, person: CrowdUser): Promise<void> => {
+  const callOnce = async (member: Member, user: CrowdUser): Promise<void> => {
     const elapsed = startStopwatch();
-    const response = await crowd.thread(member, person).catch((error: Error) => ({ status: 0, body: error.message }));
+    const response = await crowd.thread(member, user).catch((error: Error) => ({ status: 0, body: error.message }));
     const milliseconds = elapsed();
     tally.slowestMilliseconds = Math.max(tally.slowestMilliseconds, milliseconds);
     if (response.status === 503)
@@ -52,20 +52,20 @@ export function startLoad(
     tally.statuses[response.status] = (tally.statuses[response.status] ?? 0) + 1;
     if (response.status !== 200) {
       if (tally.failures.length < 20) tally.failures.push(`${response.status} ${response.body.slice(0, 300)}`);
-    } else if ((JSON.parse(response.body) as { owner: string }).owner !== person.userId) {
-      tally.misled.push(person.name);
+    } else if ((JSON.parse(response.body) as { owner: string }).owner !== user.userId) {
+      tally.misled.push(user.name);
     }
   };
 
   const timer = setInterval(() => {
-    const due = ((performance.now() - startedAt) / 1000) * perSecond;
-    const open = members();
-    while (tally.requests < due && pending.size < perSecond && open.length > 0) {
-      const person = people[tally.requests % people.length];
-      const member = open[tally.requests % open.length];
+    const dueRequests = ((performance.now() - startedAt) / 1000) * perSecond;
+    const balancedMembers = members();
+    while (tally.requests < dueRequests && pending.size < perSecond && balancedMembers.length > 0) {
+      const user = users[tally.requests % users.length];
+      const member = balancedMembers[tally.requests % balancedMembers.length];
       tally.requests += 1;
-      if (!person || !member) return;
-      const request = callOnce(member, person);
+      if (!user || !member) return;
+      const request = callOnce(member, user);
       pending.add(request);
       void request.finally(() => pending.delete(request));
     }

@@ -16,7 +16,7 @@ import { alarmsIn } from './alarms.ts';
 import { startLoad } from './load.ts';
 import { createFaultReport, LONG } from './report.ts';
 
-const PEOPLE = 50;
+const USER_COUNT = 50;
 /** Descriptors in addition to those that are open. The idle connections use most of them. */
 const SPARE_DESCRIPTORS = 20;
 const IDLE_CONNECTIONS = 40;
@@ -49,7 +49,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   beforeAll(async () => {
     if (missingStore) return;
     const env = { NODE_OPTIONS: `--max-old-space-size=${HEAP_MEGABYTES}` };
-    crowd = await startCrowd({ kind, processes: 1, users: PEOPLE + 1, env });
+    crowd = await startCrowd({ kind, processes: 1, users: USER_COUNT + 1, env });
   });
   afterEach(async () => {
     if (missing) return;
@@ -66,10 +66,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
     await report.run(`F21: no free file descriptor on ${kind}, ${SECONDS} s`, 1, async () => {
       const { pid } = crowd.member(0).program;
       await limitOpenFiles(pid, readdirSync(`/proc/${pid}/fd`).length + SPARE_DESCRIPTORS);
-      const idle = Array.from({ length: IDLE_CONNECTIONS }, () => openIdle(crowd.member(0).url));
-      const load = startLoad(crowd, { perSecond: 40, people: signedInUsers() });
+      const idleSockets = Array.from({ length: IDLE_CONNECTIONS }, () => openIdleConnection(crowd.member(0).url));
+      const load = startLoad(crowd, { perSecond: 40, users: signedInUsers() });
       await sleep(SECONDS * 1_000);
-      for (const socket of idle) socket.destroy();
+      for (const socket of idleSockets) socket.destroy();
       await limitOpenFiles(pid, 'maximum');
       const { statuses, misled, requests } = await load.stop();
       expect(misled).toEqual([]);
@@ -78,6 +78,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       expect(statuses[200] ?? 0).toBeLessThan(requests);
       await expectServed(crowd, signedInUsers());
       expect([crowd.member(0).program.pid, alarmsIn(crowd.output())]).toEqual([pid, []]);
+
       return `of ${requests} requests ${statuses[200] ?? 0} served meanwhile`;
     });
   });
@@ -85,13 +86,15 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   test('F21: no free file descriptor for the first requests of pages and assets: 503 if one is needed, never 500', async (context: TestContext) => {
     skipWithout(context, missing);
     await report.run(`F21: pages with no free file descriptor on ${kind}`, PAGES.length, async () => {
-      const [{ pid }, { url }] = [crowd.member(0).program, crowd.member(0)];
+      const { url, program } = crowd.member(0);
+      const { pid } = program;
       const cookie = signedInUsers()[0]?.cookie ?? '';
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
       const statuses = new Map<string, number>();
       // Reuse a connection: a new one would be refused at once.
       expect((await sendRequest(`${url}/session`, { agent, headers: { ...ACCEPT_JSON, cookie } })).status).toBe(200);
-      await limitOpenFiles(pid, firstFree(pid));
+
+      await limitOpenFiles(pid, lowestFreeDescriptor(pid));
       for (const path of PAGES) {
         const { status } = await sendRequest(url + path, { agent, headers: { ...ACCEPT_HTML, cookie } });
         statuses.set(path, status);
@@ -103,24 +106,28 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       // Otherwise there were enough descriptors.
       expect([...statuses.values()]).toContain(503);
       expect(alarmsIn(crowd.output())).toEqual([]);
-      for (const path of PAGES)
-        expect([path, (await sendRequest(url + path, { headers: { ...ACCEPT_HTML, cookie } })).status]).toEqual([
-          path,
-          path === '/nowhere' ? 404 : path.startsWith('/admin') ? 403 : 200,
-        ]);
-      return `${[...statuses.values()].filter((status) => status === 503).length} responses with 503, the others unchanged`;
+
+      for (const path of PAGES) {
+        const { status } = await sendRequest(url + path, { headers: { ...ACCEPT_HTML, cookie } });
+        expect([path, status]).toEqual([path, usualStatusOf(path)]);
+      }
+      const refused = [...statuses.values()].filter((status) => status === 503);
+      return `${refused.length} responses with 503, the others unchanged`;
     });
   });
 
   test('F21: no free file descriptor for the first form: the form still takes effect', async (context: TestContext) => {
     skipWithout(context, missing);
     await report.run(`F21: a form with no free file descriptor on ${kind}`, 1, async () => {
-      const [{ pid }, { url }, person] = [crowd.member(0).program, crowd.member(0), crowd.users[0]];
-      const headers = { ...ACCEPT_JSON, cookie: person?.cookie ?? '' };
+      const { url, program } = crowd.member(0);
+      const { pid } = program;
+      const [user] = crowd.users;
+      const headers = { ...ACCEPT_JSON, cookie: user?.cookie ?? '' };
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
       expect((await sendRequest(`${url}/session`, { agent, headers })).status).toBe(200);
-      await limitOpenFiles(pid, firstFree(pid));
-      const body = new URLSearchParams({ _csrf: person?.csrfToken ?? '' }).toString();
+
+      await limitOpenFiles(pid, lowestFreeDescriptor(pid));
+      const body = new URLSearchParams({ _csrf: user?.csrfToken ?? '' }).toString();
       const response = await sendRequest(`${url}/sign-out`, {
         agent,
         method: 'POST',
@@ -131,6 +138,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       agent.destroy();
       expect([response.status, response.body]).toEqual([303, '']);
       expect((await sendRequest(`${url}/threads/current`, { headers })).status).toBe(401);
+
       return 'signed out';
     });
   });
@@ -140,19 +148,26 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
     await report.run(`F21: a heap of ${HEAP_MEGABYTES} MB on ${kind}, ${SECONDS} s`, 1, async () => {
       const member = crowd.member(0);
       const { pid } = member.program;
-      const load = startLoad(crowd, { perSecond: HEAVY_LOAD_PER_SECOND, people: signedInUsers() });
+      const load = startLoad(crowd, { perSecond: HEAVY_LOAD_PER_SECOND, users: signedInUsers() });
       await sleep(SECONDS * 1_000);
       const { statuses, misled, requests } = await load.stop();
       expect([misled, Object.keys(statuses).filter((status) => !['200', '503'].includes(status))]).toEqual([[], []]);
       await expectServed(crowd, signedInUsers());
       expect([member.isRunning(), member.program.pid, alarmsIn(crowd.output())]).toEqual([true, pid, []]);
+
       return `of ${requests} requests ${statuses[200] ?? 0} served`;
     });
   });
 });
 
+/** The status of this page for a user who is not an administrator. */
+function usualStatusOf(path: string): number {
+  if (path === '/nowhere') return 404;
+  return path.startsWith('/admin') ? 403 : 200;
+}
+
 /** Returns the lowest free descriptor number. As the limit, it leaves no free descriptor. */
-function firstFree(pid: number): number {
+function lowestFreeDescriptor(pid: number): number {
   const used = new Set(readdirSync(`/proc/${pid}/fd`).map(Number));
   let free = 0;
   while (used.has(free)) free += 1;
@@ -160,16 +175,16 @@ function firstFree(pid: number): number {
 }
 
 /** Opens an idle connection, which uses a file descriptor of the process. */
-function openIdle(url: string): Socket {
+function openIdleConnection(url: string): Socket {
   const { hostname, port } = new URL(url);
   return connect(Number(port), hostname).on('error', () => undefined);
 }
 
-async function expectServed(crowd: Crowd, people: readonly CrowdUser[]): Promise<void> {
-  for (const person of people) {
+async function expectServed(crowd: Crowd, users: readonly CrowdUser[]): Promise<void> {
+  for (const user of users) {
     await until(async () => {
-      const response = await crowd.thread(crowd.member(0), person).catch(() => undefined);
-      return response?.status === 200 && JSON.parse(response.body).owner === person.userId;
+      const response = await crowd.thread(crowd.member(0), user).catch(() => undefined);
+      return response?.status === 200 && JSON.parse(response.body).owner === user.userId;
     });
   }
 }

@@ -11,7 +11,7 @@ export interface KillTally {
   /** Users who had to reconnect although the newest token is stored. Must be empty. */
   misled: string[];
   refusals: number;
-  people: Losses[];
+  users: Losses[];
 }
 
 export interface Losses {
@@ -30,18 +30,15 @@ const MIN_PAUSE_MILLISECONDS = 200;
 const PAUSE_MILLISECONDS = 1_200;
 
 /** Returns undefined if a killed process sent no response. */
-const threadOf = (fleet: Fleet, member: Member, person: FleetUser) =>
-  fleet.thread(member, person).catch(() => undefined);
+const threadOf = (fleet: Fleet, member: Member, user: FleetUser) => fleet.thread(member, user).catch(() => undefined);
 
 export async function killAtRandom(fleet: Fleet, logins: readonly string[], rounds: number): Promise<KillTally> {
   const { tokenEndpoint, members } = fleet;
-  const before = {
-    issued: tokenEndpoint.issued.length,
-    refusals: tokenEndpoint.refusalCount(),
-    uses: tokenEndpoint.uses.length,
-  };
+  const refreshesBefore = tokenEndpoint.issued.length;
+  const refusalsBefore = tokenEndpoint.refusalCount();
+  const usesBefore = tokenEndpoint.uses.length;
   const losses = logins.map((login): Losses => ({ login, lost: 0, furtherTries: [] }));
-  const tally: KillTally = { kills: 0, refreshes: 0, misled: [], refusals: 0, people: losses };
+  const tally: KillTally = { kills: 0, refreshes: 0, misled: [], refusals: 0, users: losses };
   let isRunning = true;
   tokenEndpoint.lifetimeSeconds = 1;
   tokenEndpoint.delayMilliseconds = () => Math.random() * 300;
@@ -49,33 +46,33 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
   const signInAgain = async (login: string): Promise<FleetUser> => {
     // The browser uses only one address, whose process may have been killed.
     for (;;) {
-      const person = await fleet.signIn(login).catch(() => undefined);
-      if (person) return person;
+      const user = await fleet.signIn(login).catch(() => undefined);
+      if (user) return user;
       await sleep(100);
     }
   };
 
-  const useThreads = async (first: FleetUser) => {
-    let person = first;
+  const requestThreads = async (signedInUser: FleetUser) => {
+    let user = signedInUser;
     while (isRunning) {
       const running = members.filter((member) => member.isRunning());
       const member = running[Math.floor(Math.random() * running.length)];
-      const response = member && (await threadOf(fleet, member, person));
+      const response = member && (await threadOf(fleet, member, user));
       if (response?.status === 200 || !response) {
         // A refresh is due once a second. More requests would only slow down starting processes.
         await sleep(60);
       } else if (codeOf(response.body) === 'reconnect_needed') {
-        await recordLoss(fleet, person, tally);
-        person = await signInAgain(person.login);
+        await recordLoss(fleet, user, tally);
+        user = await signInAgain(user.login);
       } else {
         await sleep(50);
       }
     }
-    return person;
+    return user;
   };
 
-  const people = await Promise.all(logins.map((login) => fleet.signIn(login)));
-  const loops = people.map(useThreads);
+  const users = await Promise.all(logins.map((login) => fleet.signIn(login)));
+  const loops = users.map(requestThreads);
   const starts = new Map<Member, Promise<void>>();
   for (let round = 0; round < rounds; round += 1) {
     await sleep(MIN_PAUSE_MILLISECONDS + Math.random() * PAUSE_MILLISECONDS);
@@ -95,71 +92,71 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
   const signedIn = await Promise.all(loops);
   await tokenEndpoint.untilIdle();
   await expectAllServed(fleet, signedIn, tally);
-  tally.refreshes = tokenEndpoint.issued.length - before.issued;
-  tally.refusals = tokenEndpoint.refusalCount() - before.refusals;
+  tally.refreshes = tokenEndpoint.issued.length - refreshesBefore;
+  tally.refusals = tokenEndpoint.refusalCount() - refusalsBefore;
   for (const { login, userId } of signedIn)
-    lossesOf(tally, login).furtherTries = furtherTriesOf(userId, tokenEndpoint.uses.slice(before.uses));
+    lossesOf(tally, login).furtherTries = furtherTriesOf(userId, tokenEndpoint.uses.slice(usesBefore));
   tokenEndpoint.delayMilliseconds = () => 0;
   tokenEndpoint.lifetimeSeconds = 3_600;
   return tally;
 }
 
 /** Retries while a process has just started, or the store is too slow on a busy machine. */
-async function threadWithRetries(fleet: Fleet, member: Member, person: FleetUser) {
-  let response = await fleet.thread(member, person);
+async function threadWithRetries(fleet: Fleet, member: Member, user: FleetUser) {
+  let response = await fleet.thread(member, user);
   for (let tries = 0; response.status === 503 && tries < 20; tries += 1) {
     await sleep(250);
-    response = await fleet.thread(member, person);
+    response = await fleet.thread(member, user);
   }
   return response;
 }
 
 /** Expects that each process serves every user after their tokens have expired once more. */
-async function expectAllServed(fleet: Fleet, people: readonly FleetUser[], tally: KillTally): Promise<void> {
+async function expectAllServed(fleet: Fleet, users: readonly FleetUser[], tally: KillTally): Promise<void> {
   await sleep(1_100);
   fleet.tokenEndpoint.lifetimeSeconds = 3_600;
-  for (const person of people) {
+  for (const user of users) {
     for (const member of fleet.members) {
-      const response = await threadWithRetries(fleet, member, person);
+      const response = await threadWithRetries(fleet, member, user);
       if (codeOf(response.body) === 'reconnect_needed') {
-        await recordLoss(fleet, person, tally);
+        await recordLoss(fleet, user, tally);
         break;
       }
-      expect([person.login, response.status]).toEqual([person.login, 200]);
-      expect((await fleet.storage.readGrant(person.userId)).refreshToken).toBe(
-        fleet.tokenEndpoint.latestOf(person.userId)?.refreshToken,
+      expect([user.login, response.status]).toEqual([user.login, 200]);
+      expect((await fleet.storage.readGrant(user.userId)).refreshToken).toBe(
+        fleet.tokenEndpoint.latestOf(user.userId)?.refreshToken,
       );
     }
   }
 }
 
 /** Records that a user had to reconnect, which is right only if the provider's newest token is not stored. */
-async function recordLoss(fleet: Fleet, person: FleetUser, tally: KillTally): Promise<void> {
-  const { refreshToken, failure } = await fleet.storage.readGrant(person.userId);
-  if (
-    refreshToken !== fleet.tokenEndpoint.latestOf(person.userId)?.refreshToken &&
-    failure?.cause === 'response_lost'
-  ) {
-    lossesOf(tally, person.login).lost += 1;
+async function recordLoss(fleet: Fleet, user: FleetUser, tally: KillTally): Promise<void> {
+  const { refreshToken, failure } = await fleet.storage.readGrant(user.userId);
+  if (refreshToken !== fleet.tokenEndpoint.latestOf(user.userId)?.refreshToken && failure?.cause === 'response_lost') {
+    lossesOf(tally, user.login).lost += 1;
   } else {
-    tally.misled.push(`${person.login}: ${failure?.cause}`);
+    tally.misled.push(`${user.login}: ${failure?.cause}`);
   }
 }
 
-function lossesOf({ people }: KillTally, login: string): Losses {
-  const losses = people.find((candidate) => candidate.login === login);
+function lossesOf({ users }: KillTally, login: string): Losses {
+  const losses = users.find((candidate) => candidate.login === login);
   if (!losses) throw new Error(`${login} is not among these users.`);
   return losses;
 }
 
 function furtherTriesOf(userId: string, uses: readonly Use[]): number[] {
-  const byToken = Map.groupBy(
-    uses.filter((use) => use.userId === userId),
-    ({ refreshToken }) => refreshToken,
-  );
-  return [...byToken.values()]
-    .filter(({ length }) => length > 1)
-    .map(([, , ...others]) => 1 + others.filter(({ afterDisconnect: afterCut }) => !afterCut).length);
+  const usesOfUser = uses.filter((use) => use.userId === userId);
+  const usesByToken = Map.groupBy(usesOfUser, ({ refreshToken }) => refreshToken);
+  const tries: number[] = [];
+  for (const usesOfToken of usesByToken.values()) {
+    if (usesOfToken.length === 1) continue;
+    // The second use is a further try in any case. A later one is explained if a kill cut the use before it.
+    const unexplained = usesOfToken.slice(2).filter(({ afterDisconnect }) => !afterDisconnect);
+    tries.push(1 + unexplained.length);
+  }
+  return tries;
 }
 
 function codeOf(body: string): unknown {

@@ -25,7 +25,7 @@ import { startLoad } from './load.ts';
 import { createFaultReport, LONG } from './report.ts';
 import { watchStalls } from './stalls.ts';
 
-const PEOPLE = 100;
+const USER_COUNT = 100;
 const KILLS = LONG ? 10 : 1;
 /** Requests a second that each need a refresh. A short run may share a slow machine. */
 const RATE = LONG ? 100 : 40;
@@ -42,10 +42,10 @@ function fault(name: string, rounds: number, work: () => Promise<string | undefi
 }
 
 /** Returns the milliseconds until every process serves this user. */
-async function recoveryTime(crowd: Crowd, person: CrowdUser): Promise<number> {
+async function recoveryTime(crowd: Crowd, user: CrowdUser): Promise<number> {
   const elapsed = startStopwatch();
   for (const member of crowd.members) {
-    await until(async () => (await crowd.thread(member, person)).status === 200);
+    await until(async () => (await crowd.thread(member, user)).status === 200);
   }
   return elapsed();
 }
@@ -54,17 +54,19 @@ const watchStallsOf = (crowd: Crowd) =>
   watchStalls(() => Promise.all(crowd.members.map((member) => crowd.callManagement(member, '/healthz'))));
 
 /** Expects recovery within two seconds, plus the stalls of the machine. */
-async function expectRecovery(crowd: Crowd, person: CrowdUser): Promise<number> {
+async function expectRecovery(crowd: Crowd, user: CrowdUser): Promise<number> {
   const stalls = watchStallsOf(crowd);
-  const milliseconds = await recoveryTime(crowd, person);
+  const milliseconds = await recoveryTime(crowd, user);
   expect(milliseconds).toBeLessThan(2_000 + (await stalls.stop()));
   return milliseconds;
 }
 
-const health = async (crowd: Crowd, member: Member) => {
-  const [alive, ready] = await Promise.all(['/healthz', '/readyz'].map((path) => crowd.callManagement(member, path)));
-  return [alive?.status, ready?.status];
-};
+/** Returns the statuses of /healthz and /readyz. */
+async function healthStatuses(crowd: Crowd, member: Member): Promise<[number, number]> {
+  const alive = crowd.callManagement(member, '/healthz');
+  const ready = crowd.callManagement(member, '/readyz');
+  return [(await alive).status, (await ready).status];
+}
 
 /** Users who disconnected: with an acknowledgement, or without one, so that either state is right. */
 interface Disconnects {
@@ -74,28 +76,26 @@ interface Disconnects {
 
 /** Expects that every user who has not disconnected is served, with the newest token of the provider. */
 async function expectNothingLost(crowd: Crowd, { acknowledged, unknown }: Disconnects): Promise<void> {
-  for (const [n, person] of crowd.users.entries()) {
-    const response = await threadWithRetries(crowd, crowd.member(n % crowd.members.length), person);
+  for (const [n, user] of crowd.users.entries()) {
+    const response = await threadWithRetries(crowd, crowd.member(n % crowd.members.length), user);
     const { owner, code } = JSON.parse(response.body) as { owner?: string; code?: string };
-    if (unknown.has(person) && code === 'not_connected') continue;
-    expect([person.name, owner ?? code]).toEqual([
-      person.name,
-      acknowledged.has(person) ? 'not_connected' : person.userId,
-    ]);
-    if (acknowledged.has(person)) continue;
+    if (unknown.has(user) && code === 'not_connected') continue;
+    const hasDisconnected = acknowledged.has(user);
+    expect([user.name, owner ?? code]).toEqual([user.name, hasDisconnected ? 'not_connected' : user.userId]);
+    if (hasDisconnected) continue;
     // The test's own connection may recover a moment later.
-    const { refreshToken } = await retryWhileUnavailable(() => crowd.storage.readGrant(person.userId));
-    expect(refreshToken).toBe(crowd.provider.latestOf(person.userId)?.refreshToken);
+    const { refreshToken } = await retryWhileUnavailable(() => crowd.storage.readGrant(user.userId));
+    expect(refreshToken).toBe(crowd.provider.latestOf(user.userId)?.refreshToken);
   }
   expect(crowd.provider.refusals()).toBe(0);
 }
 
 /** Retries refusals, because a replica of a new master may confirm a write late. */
-async function threadWithRetries(crowd: Crowd, member: Member, person: CrowdUser): Promise<ReceivedResponse> {
-  let response = await crowd.thread(member, person);
-  for (let again = 0; again < 10 && response.status === 503; again += 1) {
+async function threadWithRetries(crowd: Crowd, member: Member, user: CrowdUser): Promise<ReceivedResponse> {
+  let response = await crowd.thread(member, user);
+  for (let retries = 0; retries < 10 && response.status === 503; retries += 1) {
     await sleep(300);
-    response = await crowd.thread(member, person);
+    response = await crowd.thread(member, user);
   }
   return response;
 }
@@ -106,14 +106,14 @@ async function loadDuring(crowd: Crowd, { acknowledged, unknown }: Disconnects, 
   const staying = crowd.users.slice(0, -10);
   crowd.provider.lifetimeSeconds = 1;
   crowd.provider.delayMilliseconds = () => Math.random() * 100;
-  const load = startLoad(crowd, { perSecond: RATE, people: staying });
+  const load = startLoad(crowd, { perSecond: RATE, users: staying });
   let mayDisconnect = true;
   const disconnects = (async () => {
-    for (const person of disconnecting) {
+    for (const user of disconnecting) {
       if (!mayDisconnect) return;
-      const response = await crowd.post(crowd.member(0), '/connections/platform/disconnect', person);
-      if (response.status === 200) acknowledged.add(person);
-      else if (!acknowledged.has(person)) unknown.add(person);
+      const response = await crowd.post(crowd.member(0), '/connections/platform/disconnect', user);
+      if (response.status === 200) acknowledged.add(user);
+      else if (!acknowledged.has(user)) unknown.add(user);
       await sleep(60);
     }
   })();
@@ -133,7 +133,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
   const disconnects: Disconnects = { acknowledged: new Set(), unknown: new Set() };
   beforeAll(async () => {
     if (missingRedis) return;
-    crowd = await startCrowd({ kind: 'Redis', processes: 2, users: PEOPLE });
+    crowd = await startCrowd({ kind: 'Redis', processes: 2, users: USER_COUNT });
     if (crowd.redis) redis = crowd.redis;
   });
   afterAll(() => crowd?.close());
@@ -149,7 +149,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
         const tally = await loadDuring(crowd, disconnects, async () => {
           await redis.kill();
           await sleep(300);
-          for (const member of crowd.members) expect(await health(crowd, member)).toEqual([200, 503]);
+          for (const member of crowd.members) expect(await healthStatuses(crowd, member)).toEqual([200, 503]);
           await redis.start();
           slowestReturn = Math.max(slowestReturn, await recoveryTime(crowd, crowd.users[0] as CrowdUser));
         });
@@ -162,6 +162,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
       const stall = await stalls.stop();
       expect(slowestReturn).toBeLessThan(2_000 + stall);
       expect(slowestRefusal).toBeLessThan(500 + stall);
+
       return `refused within ${Math.round(slowestRefusal)} ms, recovered within ${Math.round(slowestReturn)} ms`;
     },
   );
@@ -174,6 +175,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
       crowd.members.map((member) => crowd.thread(member, crowd.users[1] as CrowdUser)),
     );
     expect(responses.map(({ status }) => status)).toEqual(crowd.members.map(() => 200));
+
     return undefined;
   });
 
@@ -181,22 +183,26 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     'F25: frozen for almost the deadline at a token response, strict provider: no 503, no user must reconnect',
     1,
     async () => {
-      const [person] = crowd.users;
-      if (!person) throw new Error('There are no users.');
-      await expectRecovery(crowd, person);
+      const [user] = crowd.users;
+      if (!user) throw new Error('There are no users.');
+      await expectRecovery(crowd, user);
+
       const refusals = crowd.provider.refusals();
-      await crowd.expire(person);
+      await crowd.expire(user);
       crowd.provider.delayMilliseconds = () => {
         redis.signal('SIGSTOP');
         setTimeout(() => redis.signal('SIGCONT'), DEADLINE_MILLISECONDS - 200);
         return 0;
       };
-      const responses = crowd.members.map((member) => crowd.thread(member, person));
+      const responses = crowd.members.map((member) => crowd.thread(member, user));
       expect((await Promise.all(responses)).map(({ status }) => status)).toEqual([200, 200]);
+
       crowd.provider.delayMilliseconds = () => 0;
       expect(crowd.provider.refusals()).toBe(refusals);
-      const { refreshToken, failure } = await crowd.storage.readGrant(person.userId);
-      expect([refreshToken, failure]).toEqual([crowd.provider.latestOf(person.userId)?.refreshToken, undefined]);
+
+      const { refreshToken, failure } = await crowd.storage.readGrant(user.userId);
+      expect([refreshToken, failure]).toEqual([crowd.provider.latestOf(user.userId)?.refreshToken, undefined]);
+
       return undefined;
     },
   );
@@ -205,18 +211,18 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     'F6: frozen: only the first requests wait for the deadline, health and style sheets respond at once, recovery within 2 s',
     1,
     async () => {
-      const [person] = crowd.users;
-      if (!person) throw new Error('There are no users.');
+      const [user] = crowd.users;
+      if (!user) throw new Error('There are no users.');
       const stalls = watchStallsOf(crowd);
       const refusals: number[] = [];
       const otherTimes: number[] = [];
       redis.signal('SIGSTOP');
       try {
-        const first = await Promise.all(crowd.members.map((member) => crowd.thread(member, person)));
-        expect(first.map(({ status }) => status)).toEqual([503, 503]);
-        for (let again = 0; again < 3; again += 1) {
+        const firstResponses = await Promise.all(crowd.members.map((member) => crowd.thread(member, user)));
+        expect(firstResponses.map(({ status }) => status)).toEqual([503, 503]);
+        for (let round = 0; round < 3; round += 1) {
           const elapsed = startStopwatch();
-          const responses = await Promise.all(crowd.members.map((member) => crowd.thread(member, person)));
+          const responses = await Promise.all(crowd.members.map((member) => crowd.thread(member, user)));
           refusals.push(elapsed());
           expect(responses.map(({ status }) => status)).toEqual([503, 503]);
           const elapsedOthers = startStopwatch();
@@ -228,28 +234,33 @@ describe('F4 to F8: a Redis with an append-only file', () => {
         redis.signal('SIGCONT');
       }
       // A process that waits for Redis would be slow each time.
-      expect(LONG ? Math.max(...otherTimes) : Math.min(...otherTimes)).toBeLessThan(LONG ? 150 : 300);
+      if (LONG) expect(Math.max(...otherTimes)).toBeLessThan(150);
+      else expect(Math.min(...otherTimes)).toBeLessThan(300);
       expect(Math.max(...refusals)).toBeLessThan(100 + (await stalls.stop()));
-      const recovered = await expectRecovery(crowd, person);
+
+      const recovered = await expectRecovery(crowd, user);
       return `refused within ${Math.round(Math.max(...refusals))} ms, recovered within ${Math.round(recovered)} ms`;
     },
   );
 
   fault('F7: made a replica: valid tokens work, no refresh starts, not ready; works again as a master', 1, async () => {
-    const [fresh, due] = crowd.users;
-    if (!fresh || !due) throw new Error('There are no users.');
-    await expectRecovery(crowd, fresh);
-    await crowd.expire(due);
+    const [userWithValidToken, userWithExpiredToken] = crowd.users;
+    if (!userWithValidToken || !userWithExpiredToken) throw new Error('There are no users.');
+    await expectRecovery(crowd, userWithValidToken);
+
+    await crowd.expire(userWithExpiredToken);
     const refreshes = crowd.provider.refreshes();
     redis.sendCommand('REPLICAOF', '127.0.0.1', '1');
-    await until(async () => (await health(crowd, crowd.member(0)))[1] === 503);
-    await until(async () => (await crowd.thread(crowd.member(0), fresh)).status === 200);
-    const refused = await crowd.thread(crowd.member(0), due);
+    await until(async () => (await crowd.callManagement(crowd.member(0), '/readyz')).status === 503);
+    await until(async () => (await crowd.thread(crowd.member(0), userWithValidToken)).status === 200);
+    const refused = await crowd.thread(crowd.member(0), userWithExpiredToken);
     expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'storage_unavailable']);
     expect(crowd.provider.refreshes()).toBe(refreshes);
+
     redis.sendCommand('REPLICAOF', 'NO', 'ONE');
-    await expectRecovery(crowd, due);
+    await expectRecovery(crowd, userWithExpiredToken);
     expect(crowd.provider.refreshes()).toBe(refreshes + 1);
+
     return undefined;
   });
 
@@ -260,17 +271,21 @@ describe('F4 to F8: a Redis with an append-only file', () => {
       const [signedOut, staying] = crowd.users.slice(20, 22);
       if (!signedOut || !staying) throw new Error('There are no users.');
       await expectRecovery(crowd, staying);
+
       const pids = crowd.members.map(({ program }) => program.pid);
       expect((await crowd.post(crowd.member(0), '/sign-out', signedOut)).status).toBe(200);
+
       await redis.kill();
       for (const member of crowd.members) {
-        for (const person of [signedOut, staying]) expect((await crowd.thread(member, person)).status).toBe(503);
+        for (const user of [signedOut, staying]) expect((await crowd.thread(member, user)).status).toBe(503);
         for (const path of ['/sign-out', '/connections/platform/disconnect'])
           expect((await crowd.post(member, path, staying)).status).toBe(503);
       }
       expect(existsSync(crowd.dataDirectory)).toBe(false);
+
       await redis.start();
       await expectRecovery(crowd, staying);
+
       for (const member of crowd.members) {
         expect((await crowd.thread(member, signedOut)).status).toBe(401);
         const { status, body } = await crowd.thread(member, staying);
@@ -278,6 +293,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
       }
       expect(crowd.members.map(({ program }) => program.pid)).toEqual(pids);
       expect(existsSync(crowd.dataDirectory)).toBe(false);
+
       return undefined;
     },
   );
@@ -286,24 +302,26 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     'F5: restarted empty: all requests and a start are refused; after an allowed start, users sign in and connect again',
     1,
     async () => {
-      const [person] = crowd.users;
-      if (!person) throw new Error('There are no users.');
+      const [user] = crowd.users;
+      if (!user) throw new Error('There are no users.');
       await redis.kill();
       rmSync(join(redis.directory, 'appendonlydir'), { recursive: true });
       await redis.start(IN_MEMORY);
       for (const member of crowd.members) {
-        expect((await crowd.thread(member, person)).status).toBe(503);
-        expect(await health(crowd, member)).toEqual([200, 503]);
+        expect((await crowd.thread(member, user)).status).toBe(503);
+        expect(await healthStatuses(crowd, member)).toEqual([200, 503]);
       }
-      const [first] = crowd.members;
-      if (!first) throw new Error('There is no process.');
-      await first.kill();
-      expect(await refusalOf(first.env)).toMatch(/append-only/);
-      first.env.REDIS_DURABILITY = 'none';
-      await first.start();
-      await crowd.addUsers(PEOPLE, PEOPLE + 5);
-      const responses = await Promise.all(crowd.users.slice(-5).map((person) => crowd.thread(first, person)));
+      const [member] = crowd.members;
+      if (!member) throw new Error('There is no process.');
+      await member.kill();
+      expect(await refusalOf(member.env)).toMatch(/append-only/);
+
+      member.env.REDIS_DURABILITY = 'none';
+      await member.start();
+      await crowd.addUsers(USER_COUNT, USER_COUNT + 5);
+      const responses = await Promise.all(crowd.users.slice(-5).map((user) => crowd.thread(member, user)));
       expect(responses.map(({ status }) => status)).toEqual(Array(5).fill(200));
+
       return undefined;
     },
   );
@@ -319,22 +337,23 @@ describe('a Redis that fails over', () => {
     'by Sentinel, master killed under load: recovery within 2 s after the vote, no acknowledged loss',
     1,
     async () => {
-      const set = await startSentinelSet();
-      closers.push(() => set.dispose());
+      const sentinelSet = await startSentinelSet();
+      closers.push(() => sentinelSet.dispose());
       const otherRedis = {
-        REDIS_SENTINELS: set.addresses,
-        REDIS_SENTINEL_NAME: set.name,
+        REDIS_SENTINELS: sentinelSet.addresses,
+        REDIS_SENTINEL_NAME: sentinelSet.name,
         REDIS_DURABILITY: 'replicas',
       };
-      const crowd = await startCrowd({ kind: 'Redis', processes: 2, users: PEOPLE, otherRedis });
+      const crowd = await startCrowd({ kind: 'Redis', processes: 2, users: USER_COUNT, otherRedis });
       closers.push(() => crowd.close());
       let seconds = 0;
       const disconnects: Disconnects = { acknowledged: new Set(), unknown: new Set() };
       const tally = await loadDuring(crowd, disconnects, async () => {
-        const master = set.servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
+        const master = sentinelSet.servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
         await master?.kill();
         const sinceKilled = startStopwatch();
-        const masterOf = () => set.sentinels[0]?.sendCommand('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name) ?? '';
+        const masterOf = () =>
+          sentinelSet.sentinels[0]?.sendCommand('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', sentinelSet.name) ?? '';
         // Each check blocks this process, including the provider, for some milliseconds.
         while (masterOf().includes(String(master?.port))) await sleep(100);
         const sinceElected = startStopwatch();
@@ -346,6 +365,7 @@ describe('a Redis that fails over', () => {
       expect(Object.keys(tally.statuses).filter((status) => status !== '200' && status !== '503')).toEqual([]);
       expect(tally.misled).toEqual([]);
       await expectNothingLost(crowd, disconnects);
+
       return `served again after ${seconds.toFixed(1)} s`;
     },
   );
@@ -354,20 +374,20 @@ describe('a Redis that fails over', () => {
     const servers = await startCluster(6);
     closers.push(() => Promise.all(servers.map((server) => server.dispose())));
     const otherRedis = { REDIS_CLUSTER: servers.map(({ port }) => `127.0.0.1:${port}`).join(',') };
-    const crowd = await startCrowd({ kind: 'Redis', processes: 2, users: PEOPLE, otherRedis });
+    const crowd = await startCrowd({ kind: 'Redis', processes: 2, users: USER_COUNT, otherRedis });
     closers.push(() => crowd.close());
-    for (const person of crowd.users) expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
+    for (const user of crowd.users) expect((await crowd.thread(crowd.member(0), user)).status).toBe(200);
     // A cluster acknowledges writes before its replicas have them, so from here on users only read.
     await untilReplicated(servers);
     const load = startLoad(crowd, { perSecond: 50 });
     const victim = servers.find((server) => server.sendCommand('ROLE').startsWith('master'));
     await victim?.kill();
-    const killed = performance.now();
-    for (const person of crowd.users)
-      await until(async () => (await crowd.thread(crowd.member(1), person)).status === 200);
-    const seconds = (performance.now() - killed) / 1_000;
+    const killedAt = performance.now();
+    for (const user of crowd.users) await until(async () => (await crowd.thread(crowd.member(1), user)).status === 200);
+    const seconds = (performance.now() - killedAt) / 1_000;
     const { misled } = await load.stop();
     expect(misled).toEqual([]);
+
     // The test's own store may learn of the new master late.
     await until(() =>
       crowd.storage.store.ready().then(
@@ -375,8 +395,9 @@ describe('a Redis that fails over', () => {
         () => false,
       ),
     );
-    for (const person of crowd.users) await crowd.expire(person);
+    for (const user of crowd.users) await crowd.expire(user);
     await expectNothingLost(crowd, { acknowledged: new Set(), unknown: new Set() });
+
     return `all users are served again after ${seconds.toFixed(1)} s`;
   });
 });

@@ -4,19 +4,19 @@ import { CLIENT_SECRET, signIn, startSite, type TestSite } from '../support/gate
 import { type TokenEndpoint, watchTokenEndpoint } from '../support/token-endpoint.ts';
 
 let site: TestSite;
-let desk: TokenEndpoint;
-let first: string;
+let tokenEndpoint: TokenEndpoint;
+let firstToken: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { refreshTokens: { graceSeconds: 3_600 } } });
-  desk = watchTokenEndpoint(site.sandbox);
+  tokenEndpoint = watchTokenEndpoint(site.sandbox);
 });
 afterAll(() => {
-  desk.close();
+  tokenEndpoint.close();
   return site.close();
 });
 beforeEach(async () => {
   await signIn(site);
-  first = desk.issued.at(-1)?.refreshToken ?? '';
+  firstToken = tokenEndpoint.issued.at(-1)?.refreshToken ?? '';
 });
 
 async function refresh(refreshToken: string): Promise<{ refresh_token?: string; error?: string }> {
@@ -31,27 +31,27 @@ async function refresh(refreshToken: string): Promise<{ refresh_token?: string; 
 describe('refresh tokens', () => {
   test('rotating: a second use is refused and also ends the new token', async () => {
     site.sandbox.refreshTokens.policy = 'rotating';
-    const { refresh_token: second = '' } = await refresh(first);
-    expect(second).toMatch(/./);
-    expect(second).not.toBe(first);
-    expect(await refresh(first)).toMatchObject({ error: 'invalid_grant' });
-    expect(await refresh(second)).toMatchObject({ error: 'invalid_grant' });
+    const { refresh_token: secondToken = '' } = await refresh(firstToken);
+    expect(secondToken).toMatch(/./);
+    expect(secondToken).not.toBe(firstToken);
+    expect(await refresh(firstToken)).toMatchObject({ error: 'invalid_grant' });
+    expect(await refresh(secondToken)).toMatchObject({ error: 'invalid_grant' });
   });
 
   test('reusable: the token stays the same', async () => {
     site.sandbox.refreshTokens.policy = 'reusable';
-    expect(await refresh(first)).toMatchObject({ refresh_token: first });
-    expect(await refresh(first)).toMatchObject({ refresh_token: first });
+    expect(await refresh(firstToken)).toMatchObject({ refresh_token: firstToken });
+    expect(await refresh(firstToken)).toMatchObject({ refresh_token: firstToken });
   });
 
   test('grace: the token may be used again until the grace period after the first use ends', async () => {
     Object.assign(site.sandbox.refreshTokens, { policy: 'grace', graceSeconds: 3_600 });
-    const { refresh_token: second = '' } = await refresh(first);
-    const { refresh_token: third = '' } = await refresh(first);
-    expect(new Set([first, second, third, '']).size).toBe(4);
-    expect(await refresh(second)).toHaveProperty('refresh_token');
+    const { refresh_token: secondToken = '' } = await refresh(firstToken);
+    const { refresh_token: thirdToken = '' } = await refresh(firstToken);
+    expect(new Set([firstToken, secondToken, thirdToken, '']).size).toBe(4);
+    expect(await refresh(secondToken)).toHaveProperty('refresh_token');
 
     site.sandbox.refreshTokens.graceSeconds = 0;
-    expect(await refresh(first)).toMatchObject({ error: 'invalid_grant' });
+    expect(await refresh(firstToken)).toMatchObject({ error: 'invalid_grant' });
   });
 });

@@ -19,9 +19,11 @@ export function faultTable(promises: string, passed: readonly string[], failed: 
   const rows = [...promises.matchAll(/^\| (F\d+) \|[^|]*\| ([^|]*) \|/gm)].map(([, number, fault]) => {
     // A heading such as "F1 to F22" is not a test of each fault.
     const tries = (name: string) => new RegExp(`\\b${number}\\b`).test(name.replaceAll(/\bF\d+ to F\d+\b/g, ''));
-    const [held, broken] = [passed, failed].map((names) => names.filter(tries).length) as [number, number];
-    const result = broken > 0 ? `${broken} FAILED` : held > 0 ? 'held' : 'not tried';
-    return `| ${number} | ${fault} | ${held + broken} | ${result} |`;
+    const passedCount = passed.filter(tries).length;
+    const failedCount = failed.filter(tries).length;
+    let result = passedCount > 0 ? 'held' : 'not tried';
+    if (failedCount > 0) result = `${failedCount} FAILED`;
+    return `| ${number} | ${fault} | ${passedCount + failedCount} | ${result} |`;
   });
   return ['| | fault | tests | result |', '| --- | --- | ---: | --- |', ...rows].join('\n');
 }

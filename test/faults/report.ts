@@ -43,10 +43,10 @@ export function createFaultReport(): FaultReport {
 
 function linesOf(rows: readonly FaultRow[]): string[] {
   const cells = [['fault', 'rounds', 'seconds', 'result'], ...rows.map(cellsOf)];
-  const widths = [0, 1, 2, 3].map((at) => Math.max(...cells.map((row) => row[at]?.length ?? 0)));
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
   return cells.map((row) =>
     row
-      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
       .join('  ')
       .trimEnd(),
   );

@@ -46,17 +46,17 @@ export async function rotateUnderLoad(
   const oldKey = crowd.env.ENCRYPTION_KEYS ?? '';
   const newKey = generateEncryptionKey(new Date());
   const bothKeys = { ...crowd.env, ENCRYPTION_KEYS: `${newKey},${oldKey}` };
-  const [first, ...others] = crowd.members;
-  if (!first) throw new Error('There is no process.');
-  await restart(first, bothKeys.ENCRYPTION_KEYS);
+  const [firstMember, ...otherMembers] = crowd.members;
+  if (!firstMember) throw new Error('There is no process.');
+  await restart(firstMember, bothKeys.ENCRYPTION_KEYS);
   // The other processes still seal with the old key, and could not open records with the new key.
-  const early = await runCommand(['keys', 'rotate'], bothKeys);
-  expect([early.status, early.stdout]).toEqual([1, '']);
-  expect(early.stderr).toMatch(/running process(es)? seals? with another key/);
-  for (const member of others) await restart(member, bothKeys.ENCRYPTION_KEYS);
+  const earlyRotation = await runCommand(['keys', 'rotate'], bothKeys);
+  expect([earlyRotation.status, earlyRotation.stdout]).toEqual([1, '']);
+  expect(earlyRotation.stderr).toMatch(/running process(es)? seals? with another key/);
+  for (const member of otherMembers) await restart(member, bothKeys.ENCRYPTION_KEYS);
 
-  await Promise.all(crowd.users.map((person) => crowd.expire(person)));
-  const before = crowd.provider.refreshes();
+  await Promise.all(crowd.users.map((user) => crowd.expire(user)));
+  const refreshesBefore = crowd.provider.refreshes();
   crowd.provider.lifetimeSeconds = SHORT_SECONDS;
   const disk = crowd.redis && watchDisk(crowd.redis);
   const load = startLoad(crowd, { perSecond });
@@ -67,7 +67,7 @@ export async function rotateUnderLoad(
   const seconds = (performance.now() - startedAt) / 1000;
   await sleep(500);
   const { statuses, failures, misled, requests, slowestMilliseconds } = await load.stop();
-  const refreshes = crowd.provider.refreshes() - before;
+  const refreshes = crowd.provider.refreshes() - refreshesBefore;
   // A write that waits longer than the deadline is refused, whatever the cause.
   const stalls = disk?.stalls() ?? 0;
   const isForDisk = (failure: string) => stalls > 0 && /^503 .*"storage_unavailable"/.test(failure);
@@ -146,24 +146,24 @@ async function statusOf(env: Record<string, string>): Promise<StatusReport> {
 
 /** Expects that only the new key opens every grant, each with its newest refresh token. */
 async function expectReadable(crowd: Crowd, env: Record<string, string>): Promise<void> {
-  const vault: SharedStorage = await openSharedStorage(env);
+  const storage: SharedStorage = await openSharedStorage(env);
   let grants = 0;
   try {
-    for await (const page of vault.store.walk()) {
-      for (const { key } of page) {
+    for await (const records of storage.store.walk()) {
+      for (const { key } of records) {
         const [, userId] = /^grant:\{(.*)\}/.exec(key) ?? [];
         if (userId === undefined) continue;
         grants += 1;
-        const { refreshToken } = await vault.readGrant(userId);
+        const { refreshToken } = await storage.readGrant(userId);
         expect(refreshToken).toBe(crowd.provider.latestOf(userId)?.refreshToken);
       }
     }
   } finally {
-    await vault.store.close();
+    await storage.store.close();
   }
   expect(grants).toBeGreaterThan(0);
   const responses = await Promise.all(
-    crowd.users.slice(0, 50).flatMap((person) => crowd.members.map((member) => crowd.thread(member, person))),
+    crowd.users.slice(0, 50).flatMap((user) => crowd.members.map((member) => crowd.thread(member, user))),
   );
   expect(responses.filter(({ status }) => status !== 200)).toEqual([]);
 }

@@ -20,31 +20,32 @@ const PAUSE_MS = 100;
 const missing = missingCompiler();
 let disk: SlowFlush;
 let fleet: Fleet;
-let person: FleetUser;
+let user: FleetUser;
 
 beforeAll(async () => {
   if (missing !== undefined) return;
   disk = slowFlush();
   fleet = await startFleet({ kind: 'SQLite', processes: 1, env: disk.env });
-  person = await fleet.signIn(LOGINS[0] ?? '');
+  user = await fleet.signIn(LOGINS[0] ?? '');
 });
 afterAll(async () => {
   await fleet?.close();
   disk?.dispose();
 });
 
-const onDisk = (context: TestContext, setting: number | 'fail') => {
+const setFlushOrSkip = (context: TestContext, setting: number | 'fail') => {
   skipWithout(context, missing);
   disk.setFlush(setting);
   context.onTestFinished(() => disk.setFlush(0));
 };
 
-const managed = (path: string) => sendRequest(`http://127.0.0.1:${fleet.member(0).env.MANAGEMENT_PORT}${path}`, {});
+const callManagement = (path: string) =>
+  sendRequest(`http://127.0.0.1:${fleet.member(0).env.MANAGEMENT_PORT}${path}`, {});
 
 /** Repeats the work until this time. @returns the sorted durations in milliseconds */
-async function timesOf(work: () => Promise<{ status: number }>, until: number, pause = 0): Promise<number[]> {
+async function timesOf(work: () => Promise<{ status: number }>, endsAt: number, pause = 0): Promise<number[]> {
   const times: number[] = [];
-  while (performance.now() < until) {
+  while (performance.now() < endsAt) {
     const startedAt = performance.now();
     const { status } = await work();
     times.push(performance.now() - startedAt);
@@ -57,26 +58,26 @@ async function timesOf(work: () => Promise<{ status: number }>, until: number, p
 const median = (times: readonly number[]) => times[Math.floor(times.length / 2)] ?? Number.NaN;
 
 test('R124 flushes of two seconds do not delay reads or /healthz, and sign-ins succeed', async (context) => {
-  onDisk(context, FLUSH_MS);
-  const onMain = disk.countMainThreadFlushes();
-  const until = performance.now() + MEASURED_MS;
+  setFlushOrSkip(context, FLUSH_MS);
+  const mainThreadFlushesBefore = disk.countMainThreadFlushes();
+  const endsAt = performance.now() + MEASURED_MS;
   const member = fleet.member(0);
-  const signIns = async () => {
+  const signInOnce = async () => {
     const { page } = await signIn({ url: fleet.url }, LOGINS[1] ?? '');
     return page;
   };
-  const [health, signInTimes, ...threads] = await Promise.all([
-    timesOf(() => managed('/healthz'), until, 20),
-    timesOf(signIns, until),
-    ...Array.from({ length: READERS }, () => timesOf(() => fleet.thread(member, person), until, PAUSE_MS)),
+  const [healthTimes, signInTimes, ...threadTimes] = await Promise.all([
+    timesOf(() => callManagement('/healthz'), endsAt, 20),
+    timesOf(signInOnce, endsAt),
+    ...Array.from({ length: READERS }, () => timesOf(() => fleet.thread(member, user), endsAt, PAUSE_MS)),
   ]);
   // A sign-in waits twice. Each wait may start during a flush, and then includes the next one. Under other load,
   // concurrent writes can need two flushes, so the fastest sign-in counts.
   expect(signInTimes[0]).toBeLessThan(5 * FLUSH_MS);
-  expect(disk.countMainThreadFlushes()).toBe(onMain);
+  expect(disk.countMainThreadFlushes()).toBe(mainThreadFlushesBefore);
   // Other processes may delay single requests, so the median counts. On an idle machine the maximum is below 100 ms.
-  expect(median(health)).toBeLessThan(FLUSH_MS / 4);
-  expect(median(threads.flat().toSorted((a, b) => a - b))).toBeLessThan(FLUSH_MS / 2);
+  expect(median(healthTimes)).toBeLessThan(FLUSH_MS / 4);
+  expect(median(threadTimes.flat().toSorted((a, b) => a - b))).toBeLessThan(FLUSH_MS / 2);
 });
 
 test('R124 the log of many writes is copied into the file without flushes on the main thread', async (context) => {
@@ -86,11 +87,11 @@ test('R124 the log of many writes is copied into the file without flushes on the
   const child = startChild('store-worker.ts', [directory, 'grow'], { env: disk.env });
   await expect.poll(() => child.lines).toEqual(['ready']);
 
-  onDisk(context, 100);
-  const onMain = disk.countMainThreadFlushes();
+  setFlushOrSkip(context, 100);
+  const mainThreadFlushesBefore = disk.countMainThreadFlushes();
   child.send('start');
   await expect.poll(() => child.lines.at(1)).toBe('0');
-  expect(disk.countMainThreadFlushes()).toBe(onMain);
+  expect(disk.countMainThreadFlushes()).toBe(mainThreadFlushesBefore);
   expect(statSync(join(directory, `${DATABASE_FILE}-wal`)).size).toBeLessThan(16 * 1024 * 1024);
   expect(statSync(join(directory, DATABASE_FILE)).size).toBeGreaterThan(12 * 1024 * 1024);
 
@@ -106,8 +107,8 @@ test('R124 with flushes of four seconds, each write ends within 12 s and each pr
   const child = startChild('store-worker.ts', [directory, 'outlast'], { env: disk.env });
   await expect.poll(() => child.lines).toEqual(['ready']);
 
-  onDisk(context, 4_000);
-  const onMain = disk.countMainThreadFlushes();
+  setFlushOrSkip(context, 4_000);
+  const mainThreadFlushesBefore = disk.countMainThreadFlushes();
   child.send('start');
   await expect.poll(() => child.lines.length, { timeout: 60_000 }).toBe(2);
 
@@ -115,7 +116,7 @@ test('R124 with flushes of four seconds, each write ends within 12 s and each pr
   expect(writes).toBeLessThan(12_500);
   expect(probes).toBeLessThan(5_000);
   expect(Math.max(...checkpoints)).toBeGreaterThan(3.9);
-  expect(disk.countMainThreadFlushes()).toBe(onMain);
+  expect(disk.countMainThreadFlushes()).toBe(mainThreadFlushesBefore);
 
   disk.setFlush(0);
   child.send('stop');
@@ -123,40 +124,43 @@ test('R124 with flushes of four seconds, each write ends within 12 s and each pr
 });
 
 test('R124 flushes of at least half a second are logged and counted; after two seconds the process is not ready', async (context) => {
-  onDisk(context, 700);
+  setFlushOrSkip(context, 700);
   const statuses: number[] = [];
-  for (let times = 0; times < 3; times += 1) statuses.push((await managed('/readyz')).status);
+  for (let count = 0; count < 3; count += 1) statuses.push((await callManagement('/readyz')).status);
   expect(statuses).toEqual([200, 200, 200]);
   await expect
     .poll(() => fleet.output())
     .toMatch(/"storage":"[^"]*gatehouse\.sqlite","milliseconds":[0-9]{3,4}.*"msg":"disk is slow"/);
 
-  const { body } = await managed('/metrics');
-  const flushes = (series: string) =>
+  const { body } = await callManagement('/metrics');
+  const countFlushes = (series: string) =>
     Number(new RegExp(`${series.replaceAll(/[{}]/g, '\\$&')} (\\d+)`).exec(body)?.[1]);
   const name = 'gatehouse_storage_command_duration_seconds';
-  const slow = flushes(`${name}_count{command="flush"}`) - flushes(`${name}_bucket{le="0.5",command="flush"}`);
-  expect(slow).toBeGreaterThan(2);
+  const slowFlushes =
+    countFlushes(`${name}_count{command="flush"}`) - countFlushes(`${name}_bucket{le="0.5",command="flush"}`);
+  expect(slowFlushes).toBeGreaterThan(2);
 
   disk.setFlush(3_000);
   await expect
-    .poll(async () => (await managed('/readyz')).body)
+    .poll(async () => (await callManagement('/readyz')).body)
     .toMatch(
       /"ready":false,"reason":"disk","storage":".*","detail":"A write has waited more than 2000 ms for flushes of .*gatehouse\.sqlite-wal"/,
     );
 
   disk.setFlush(0);
-  await expect.poll(async () => (await managed('/readyz')).status).toBe(200);
+  await expect.poll(async () => (await callManagement('/readyz')).status).toBe(200);
 });
 
 test('R51 while flushes fail, nothing is acknowledged and reads continue; the process recovers with the disk', async (context) => {
-  onDisk(context, 'fail');
-  await expect.poll(async () => (await managed('/readyz')).body).toMatch(/"reason":"disk".*A flush of .* failed/);
-  expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+  setFlushOrSkip(context, 'fail');
+  await expect
+    .poll(async () => (await callManagement('/readyz')).body)
+    .toMatch(/"reason":"disk".*A flush of .* failed/);
+  expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
   await expect(fleet.signIn(LOGINS[1] ?? '')).rejects.toThrow();
 
   disk.setFlush(0);
-  await expect.poll(async () => (await managed('/readyz')).status).toBe(200);
+  await expect.poll(async () => (await callManagement('/readyz')).status).toBe(200);
 
   await fleet.signIn(LOGINS[1] ?? '');
 });

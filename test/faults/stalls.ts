@@ -17,9 +17,9 @@ export function watchStalls(call: () => Promise<unknown>): StallWatch {
   let slowest = 0;
   const loop = (async () => {
     while (isWatching) {
-      const since = performance.now();
+      const startedAt = performance.now();
       await call();
-      slowest = Math.max(slowest, performance.now() - since);
+      slowest = Math.max(slowest, performance.now() - startedAt);
       await sleep(PAUSE_MILLISECONDS);
     }
   })();

@@ -14,7 +14,7 @@ import type { Journal } from './campaign-journal.ts';
 import { bankOf, type CampaignSite, isAdministrator } from './campaign-site.ts';
 import type { Chance } from './chance.ts';
 
-export interface CampaignPerson {
+export interface CampaignUser {
   name: string;
   userId: string;
   /** `unknown`: a disconnect or a sign-in had no response. */
@@ -51,8 +51,8 @@ const ADMIN_PATHS = [
   '/keys',
 ];
 
-export interface People {
-  readonly all: readonly CampaignPerson[];
+export interface CampaignUsers {
+  readonly all: readonly CampaignUser[];
   /** Starts the actions of all users, until `stop`. */
   start(): void;
   stop(): Promise<void>;
@@ -60,23 +60,23 @@ export interface People {
    * After all faults, checks that this user has lost nothing. Signs in users who are signed out or disconnected.
    * @returns whether the user is signed in; a pause after the last fault may still prevent that
    */
-  settle(person: CampaignPerson): Promise<boolean>;
+  settle(user: CampaignUser): Promise<boolean>;
   close(): void;
 }
 
-export function createPeople(parts: {
+export function createCampaignUsers(parts: {
   site: CampaignSite;
   chance: Chance;
   journal: Journal;
   names: readonly string[];
-}): People {
+}): CampaignUsers {
   const { site, chance, journal } = parts;
   const { url } = site;
   const pauses = watchPauses();
   let isRunning = false;
   let loops: Promise<void>[] = [];
   const all = parts.names.map(
-    (name): CampaignPerson => ({
+    (name): CampaignUser => ({
       name,
       userId: site.userIdOf(name),
       connection: 'ended',
@@ -90,96 +90,107 @@ export function createPeople(parts: {
   async function call(
     kind: string,
     path: string,
-    question: RequestDetails,
+    request: RequestDetails,
     allowed: number[],
   ): Promise<ReceivedResponse | undefined> {
-    const since = performance.now();
+    const startedAt = performance.now();
     const timeout = sleep(MAX_WAIT_MILLISECONDS, undefined, { ref: false });
-    const response = await Promise.race([sendRequest(url + path, question).catch((error: Error) => error), timeout]);
+    const response = await Promise.race([sendRequest(url + path, request).catch((error: Error) => error), timeout]);
     if (response === undefined || response instanceof Error) {
       journal.count(kind, 'cut');
       if (!response) journal.addViolation(`${kind}: no response within ${MAX_WAIT_MILLISECONDS / 1_000} s`);
-      else if (!journal.isExcused(kind, since))
+      else if (!journal.isExcused(kind, startedAt))
         journal.addViolation(`${kind}: cut without a fault (${response.message})`);
       return undefined;
     }
     const isAllowed = allowed.includes(response.status);
     journal.count(kind, isAllowed ? 'served' : 'refused');
     if (!isAllowed && !TEMPORARY.includes(response.status)) {
-      const [elapsed, paused] = [performance.now() - since, pauses.longest(since)].map(Math.round);
+      const elapsed = Math.round(performance.now() - startedAt);
+      const paused = Math.round(pauses.longest(startedAt));
       const when = `after ${elapsed} ms (longest pause of the campaign itself: ${paused} ms)`;
       journal.addViolation(`${kind}: ${response.status} ${codeOf(response)} ${when}`);
     }
     return response;
   }
 
-  const headersOf = ({ session }: CampaignPerson) => ({ ...ACCEPT_JSON, cookie: session?.cookie ?? '' });
-  const post = (kind: string, path: string, person: CampaignPerson, allowed: number[]) =>
+  const headersOf = ({ session }: CampaignUser) => ({ ...ACCEPT_JSON, cookie: session?.cookie ?? '' });
+  const post = (kind: string, path: string, user: CampaignUser, allowed: number[]) =>
     call(
       kind,
       path,
       {
         method: 'POST',
-        headers: { ...headersOf(person), ...FORM_BODY },
-        body: new URLSearchParams({ _csrf: person.session?.csrfToken ?? '' }).toString(),
+        headers: { ...headersOf(user), ...FORM_BODY },
+        body: new URLSearchParams({ _csrf: user.session?.csrfToken ?? '' }).toString(),
       },
       allowed,
     );
 
   /** Signs in with a new browser. */
-  async function signIn(person: CampaignPerson): Promise<void> {
+  async function signIn(user: CampaignUser): Promise<void> {
     const cookies = createCookieJar();
-    const begun = await call('sign-in', '/sign-in', { headers: ACCEPT_HTML }, [303]);
-    const location = begun?.headers.location;
-    if (begun?.status !== 303 || location === undefined) return void (await sleep(chance.between(...SIGN_IN_PAUSE)));
-    cookies.store(url, begun.headers['set-cookie'] ?? []);
-    const callback = new URL(site.provider.authorize(location, person.name));
-    if (person.connection === 'ended') person.connection = 'unknown';
+    const startResponse = await call('sign-in', '/sign-in', { headers: ACCEPT_HTML }, [303]);
+    const location = startResponse?.headers.location;
+    if (startResponse?.status !== 303 || location === undefined) {
+      await sleep(chance.between(...SIGN_IN_PAUSE));
+      return;
+    }
+    cookies.store(url, startResponse.headers['set-cookie'] ?? []);
+    const callback = new URL(site.provider.authorize(location, user.name));
+    if (user.connection === 'ended') user.connection = 'unknown';
     const headers = { ...ACCEPT_HTML, cookie: cookies.header(url) };
     const response = await call('callback', callback.pathname + callback.search, { headers }, [303]);
-    if (response?.status !== 303) return void (await sleep(chance.between(...SIGN_IN_PAUSE)));
+    if (response?.status !== 303) {
+      await sleep(chance.between(...SIGN_IN_PAUSE));
+      return;
+    }
     cookies.store(url, response.headers['set-cookie'] ?? []);
-    person.session = { cookie: cookies.header(url), csrfToken: '' };
-    person.connection = 'active';
-    await checkSession(person);
+    user.session = { cookie: cookies.header(url), csrfToken: '' };
+    user.connection = 'active';
+    await checkSession(user);
   }
 
   /** Checks that the user is still signed in as themselves. */
-  async function checkSession(person: CampaignPerson): Promise<void> {
-    const response = await call('session', '/session', { headers: headersOf(person) }, [200]);
-    if (response?.status !== 200 || !person.session) return;
-    const { signedIn, user, csrfToken } = JSON.parse(response.body);
+  async function checkSession(user: CampaignUser): Promise<void> {
+    const response = await call('session', '/session', { headers: headersOf(user) }, [200]);
+    if (response?.status !== 200 || !user.session) return;
+    const { signedIn, user: account, csrfToken } = JSON.parse(response.body);
     if (!signedIn) {
-      journal.addViolation(`session: an acknowledged sign-in of ${person.name} is gone`);
-      person.session = undefined;
+      journal.addViolation(`session: an acknowledged sign-in of ${user.name} is gone`);
+      user.session = undefined;
     } else {
-      if (user.id !== person.userId) journal.addViolation(`session: ${person.name} is signed in as ${user.subject}`);
-      person.session.csrfToken = csrfToken;
+      if (account.id !== user.userId) journal.addViolation(`session: ${user.name} is signed in as ${account.subject}`);
+      user.session.csrfToken = csrfToken;
     }
   }
 
-  async function thread(person: CampaignPerson): Promise<void> {
-    const response = await call('thread', '/threads/current', { headers: headersOf(person) }, [200, 403]);
-    if (response) await checkThread(person, response);
+  async function requestThread(user: CampaignUser): Promise<void> {
+    const response = await call('thread', '/threads/current', { headers: headersOf(user) }, [200, 403]);
+    if (response) await checkThread(user, response);
   }
 
   /** F22: closes the connection before the response. A refresh that the request started continues. */
-  async function hangUp({ session }: CampaignPerson): Promise<void> {
+  async function hangUp({ session }: CampaignUser): Promise<void> {
     const head = ['GET /threads/current HTTP/1.1', `Host: ${new URL(url).host}`, `Cookie: ${session?.cookie}`];
     await sendRaw(url, `${head.join('\r\n')}\r\n\r\n`, chance.between(1, 30));
   }
 
-  async function checkThread(person: CampaignPerson, response: ReceivedResponse): Promise<void> {
+  async function checkThread(user: CampaignUser, response: ReceivedResponse): Promise<void> {
     if (response.status === 200) {
-      checkOwner('thread', person.userId, response);
-      if (person.connection === 'ended') journal.addViolation(`thread: ${person.name} had disconnected`);
+      checkOwner('thread', user.userId, response);
+      if (user.connection === 'ended') journal.addViolation(`thread: ${user.name} had disconnected`);
     }
     if (response.status !== 403) return;
     const code = codeOf(response);
-    if (code === 'reconnect_needed') await checkLoss(person);
-    else if (code !== 'not_connected') journal.addViolation(`thread: 403 ${code}`);
-    else if (person.connection === 'active') journal.addViolation(`thread: the connection of ${person.name} is gone`);
-    if (code === 'reconnect_needed') await signIn(person);
+    if (code === 'reconnect_needed') {
+      await checkLoss(user);
+      await signIn(user);
+    } else if (code !== 'not_connected') {
+      journal.addViolation(`thread: 403 ${code}`);
+    } else if (user.connection === 'active') {
+      journal.addViolation(`thread: the connection of ${user.name} is gone`);
+    }
   }
 
   function checkOwner(kind: string, userId: string, { body }: ReceivedResponse): void {
@@ -188,34 +199,34 @@ export function createPeople(parts: {
   }
 
   /** A user must reconnect only if the provider no longer accepts the stored refresh token. */
-  async function checkLoss(person: CampaignPerson): Promise<void> {
-    person.losses += 1;
+  async function checkLoss(user: CampaignUser): Promise<void> {
+    user.losses += 1;
     // The storage may be unavailable now.
-    const stored = await site.vault.grants.loadStored(person.userId, 'platform').catch(() => undefined);
+    const stored = await site.storage.grants.loadStored(user.userId, 'platform').catch(() => undefined);
     if (!stored || 'unreadable' in stored || stored.grant.failure?.kind !== 'reconnect_needed') return;
     if (site.provider.accepts(stored.grant.refreshToken))
-      journal.addViolation(`thread: ${person.name} has to reconnect (${stored.grant.failure.cause}) without need`);
+      journal.addViolation(`thread: ${user.name} has to reconnect (${stored.grant.failure.cause}) without need`);
   }
 
-  async function disconnect(person: CampaignPerson): Promise<void> {
-    const response = await post('disconnect', '/connections/platform/disconnect', person, [200]);
-    person.connection = response?.status === 200 ? 'ended' : 'unknown';
-    if (person.connection === 'ended') await thread(person);
+  async function disconnect(user: CampaignUser): Promise<void> {
+    const response = await post('disconnect', '/connections/platform/disconnect', user, [200]);
+    user.connection = response?.status === 200 ? 'ended' : 'unknown';
+    if (user.connection === 'ended') await requestThread(user);
   }
 
-  async function signOut(person: CampaignPerson): Promise<void> {
-    const { session } = person;
-    const response = await post('sign-out', '/sign-out', person, [200]);
-    person.session = undefined;
-    if (response?.status === 200 && session) person.endedSessions.push(session.cookie);
-    await signIn(person);
+  async function signOut(user: CampaignUser): Promise<void> {
+    const { session } = user;
+    const response = await post('sign-out', '/sign-out', user, [200]);
+    user.session = undefined;
+    if (response?.status === 200 && session) user.endedSessions.push(session.cookie);
+    await signIn(user);
   }
 
-  async function bin(person: CampaignPerson | undefined): Promise<void> {
+  async function lookUpBin(user: CampaignUser | undefined): Promise<void> {
     const digits = `4571${String(chance.below(10_000)).padStart(4, '0')}`;
-    const kind = person ? 'BIN' : 'relayed BIN';
-    const [path, headers] = person
-      ? [`/bin/${digits}`, headersOf(person)]
+    const kind = user ? 'BIN' : 'relayed BIN';
+    const [path, headers] = user
+      ? [`/bin/${digits}`, headersOf(user)]
       : [`/relay/bin/${digits}`, { ...ACCEPT_JSON, authorization: `Bearer ${site.relayToken}` }];
     const response = await call(kind, path, { headers }, [200, 404]);
     // Local sources are used if the service is unavailable.
@@ -226,8 +237,8 @@ export function createPeople(parts: {
   }
 
   /** A call of a back-end service, for a random user. */
-  async function service(): Promise<void> {
-    if (chance.fraction() < 0.3) return bin(undefined);
+  async function callAsService(): Promise<void> {
+    if (chance.fraction() < 0.3) return lookUpBin(undefined);
     const { userId, name, session, endedSessions } = chance.pick(all);
     const hasSignedIn = session !== undefined || endedSessions.length > 0;
     const headers = { ...ACCEPT_JSON, authorization: `Bearer ${site.relayToken}`, 'gatehouse-user': userId };
@@ -238,30 +249,32 @@ export function createPeople(parts: {
       journal.addViolation(`relayed thread: 403 ${codeOf(response)}`);
   }
 
-  async function act(person: CampaignPerson): Promise<void> {
-    if (!person.session?.csrfToken) return person.session ? checkSession(person) : signIn(person);
+  async function openPage(kind: string, path: string, user: CampaignUser): Promise<void> {
+    await call(kind, path, { headers: { ...headersOf(user), ...ACCEPT_HTML } }, [200]);
+  }
+
+  /** One random action of this user. */
+  async function act(user: CampaignUser): Promise<void> {
+    if (!user.session?.csrfToken) return user.session ? checkSession(user) : signIn(user);
     const choice = chance.fraction();
-    if (person.connection === 'unknown') return signIn(person);
+    if (user.connection === 'unknown') return signIn(user);
     // Call several times while disconnected.
-    if (person.connection === 'ended') return choice < 0.8 ? thread(person) : signIn(person);
-    if (isAdministrator(person.name) && choice < 0.6) {
+    if (user.connection === 'ended') return choice < 0.8 ? requestThread(user) : signIn(user);
+    if (isAdministrator(user.name) && choice < 0.6) {
       const path = `/admin${chance.pick(ADMIN_PATHS)}`;
-      return void (await call('admin page', path, { headers: { ...headersOf(person), ...ACCEPT_HTML } }, [200]));
+      return openPage('admin page', path, user);
     }
-    if (choice < 0.5) return thread(person);
-    if (choice < 0.57) return void (await Promise.all([thread(person), thread(person), checkSession(person)]));
-    if (choice < 0.6) return hangUp(person);
-    if (choice < 0.75) return bin(person);
-    if (choice < 0.83) return checkSession(person);
-    if (choice < 0.9)
-      return void (await call(
-        'page',
-        chance.pick(['/', '/connections']),
-        { headers: { ...headersOf(person), ...ACCEPT_HTML } },
-        [200],
-      ));
-    if (choice < 0.94) return signIn(person);
-    return choice < 0.97 ? disconnect(person) : signOut(person);
+    if (choice < 0.5) return requestThread(user);
+    if (choice < 0.57) {
+      await Promise.all([requestThread(user), requestThread(user), checkSession(user)]);
+      return;
+    }
+    if (choice < 0.6) return hangUp(user);
+    if (choice < 0.75) return lookUpBin(user);
+    if (choice < 0.83) return checkSession(user);
+    if (choice < 0.9) return openPage('page', chance.pick(['/', '/connections']), user);
+    if (choice < 0.94) return signIn(user);
+    return choice < 0.97 ? disconnect(user) : signOut(user);
   }
 
   async function repeat(work: () => Promise<void>): Promise<void> {
@@ -276,26 +289,26 @@ export function createPeople(parts: {
     all,
     start() {
       isRunning = true;
-      loops = [...all.map((person) => repeat(() => act(person))), repeat(service), repeat(service)];
+      loops = [...all.map((user) => repeat(() => act(user))), repeat(callAsService), repeat(callAsService)];
     },
     async stop() {
       isRunning = false;
       await Promise.all(loops);
     },
-    async settle(person) {
-      await checkSession(person);
-      if (person.session) await thread(person);
-      if (!person.session || person.connection !== 'active') await signIn(person);
-      if (!person.session) return false;
-      await thread(person);
-      for (const cookie of person.endedSessions) {
+    async settle(user) {
+      await checkSession(user);
+      if (user.session) await requestThread(user);
+      if (!user.session || user.connection !== 'active') await signIn(user);
+      if (!user.session) return false;
+      await requestThread(user);
+      for (const cookie of user.endedSessions) {
         const response = await call(
           'ended session',
           '/threads/current',
           { headers: { ...ACCEPT_JSON, cookie } },
           [401],
         );
-        if (response?.status === 200) journal.addViolation(`a session that ${person.name} had ended came back`);
+        if (response?.status === 200) journal.addViolation(`a session that ${user.name} had ended came back`);
       }
       return true;
     },
@@ -314,17 +327,18 @@ function codeOf({ body }: ReceivedResponse): string {
 /** Measures pauses of this process, which also runs the balancer and the provider. During a pause all requests wait. */
 function watchPauses() {
   const pauses: { until: number; milliseconds: number }[] = [];
-  let last = performance.now();
+  let lastBeatAt = performance.now();
   const beats = setInterval(() => {
-    const [now, before] = [performance.now(), last];
-    last = now;
-    if (now - before > NOTABLE_PAUSE_MILLISECONDS) pauses.push({ until: now, milliseconds: now - before });
+    const now = performance.now();
+    const milliseconds = now - lastBeatAt;
+    lastBeatAt = now;
+    if (milliseconds > NOTABLE_PAUSE_MILLISECONDS) pauses.push({ until: now, milliseconds });
   }, BEAT_MILLISECONDS);
   return {
     /** The longest pause since this time in milliseconds, including the current one. */
     longest: (since: number) =>
       Math.max(
-        performance.now() - last,
+        performance.now() - lastBeatAt,
         ...pauses.filter(({ until }) => until > since).map(({ milliseconds }) => milliseconds),
       ),
     stop: () => clearInterval(beats),

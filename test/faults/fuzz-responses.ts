@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { BROKEN_RESPONSES, type BrokenResponse, type BrokenResponseName } from '../support/broken-responses.ts';
 
-export interface HostileAnswer {
-  answer: BrokenResponse;
+export interface HostileResponse {
+  respond: BrokenResponse;
   /** For the message of a failure. */
   description: string;
 }
@@ -76,10 +76,10 @@ const HEADERS = [
   ['cache-control', 'max-age=1e99'],
 ] as [string, string][];
 
-function answerOf(status: number, headers: [string, string][], text: string | Buffer): HostileAnswer {
+function responseOf(status: number, headers: [string, string][], text: string | Buffer): HostileResponse {
   return {
     description: `${status} ${JSON.stringify(headers)} ${String(text).slice(0, 300)}`,
-    answer(res) {
+    respond(res) {
       for (const [name, content] of headers) res.setHeader(name, content);
       if (!res.hasHeader('content-type')) res.setHeader('content-type', 'application/json');
       // Node refuses some of them. Then the connection is closed instead.
@@ -93,20 +93,20 @@ function answerOf(status: number, headers: [string, string][], text: string | Bu
 }
 
 /** The normal response with some changed members. */
-function changedResponse(status: number, headers: [string, string][], changes: [string, unknown][]): HostileAnswer {
+function changedResponse(status: number, headers: [string, string][], changes: [string, unknown][]): HostileResponse {
   return {
     description: `${status} ${JSON.stringify(headers)} with ${JSON.stringify(changes).slice(0, 300)}`,
-    answer(res, context) {
+    respond(res, context) {
       const normal = context.body === '' ? {} : (JSON.parse(context.body) as Record<string, unknown>);
       const text = JSON.stringify({ ...normal, ...Object.fromEntries(changes) });
-      answerOf(status, headers, text).answer(res, context);
+      responseOf(status, headers, text).respond(res, context);
     },
   };
 }
 
 const head = [fc.constantFrom(...STATUSES), fc.array(fc.constantFrom(...HEADERS), { maxLength: 2 })] as const;
 
-export const hostileAnswer: fc.Arbitrary<HostileAnswer> = fc.oneof(
+export const hostileResponse: fc.Arbitrary<HostileResponse> = fc.oneof(
   {
     weight: 4,
     arbitrary: fc
@@ -115,18 +115,18 @@ export const hostileAnswer: fc.Arbitrary<HostileAnswer> = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.tuple(...head, fc.json()).map(([status, headers, text]) => answerOf(status, headers, text)),
+    arbitrary: fc.tuple(...head, fc.json()).map(([status, headers, text]) => responseOf(status, headers, text)),
   },
   {
     weight: 1,
     arbitrary: fc
       .tuple(...head, fc.uint8Array({ maxLength: 500 }))
-      .map(([status, headers, bytes]) => answerOf(status, headers, Buffer.from(bytes))),
+      .map(([status, headers, bytes]) => responseOf(status, headers, Buffer.from(bytes))),
   },
   {
     weight: 1,
     arbitrary: fc
       .constantFrom(...QUICK)
-      .map((name): HostileAnswer => ({ description: name, answer: BROKEN_RESPONSES[name] })),
+      .map((name): HostileResponse => ({ description: name, respond: BROKEN_RESPONSES[name] })),
   },
 );
