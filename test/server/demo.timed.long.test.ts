@@ -16,17 +16,17 @@ const AS_USER = { path: '/sign-in?app=platform' };
 
 describe('a demo in the shell of a real Gatehouse', () => {
   let demo: Demo;
-  let elsewhere: string;
+  let otherDirectory: string;
   let milliseconds: number;
   beforeAll(async () => {
-    elsewhere = mkdtempSync(join(tmpdir(), 'gatehouse-demo-test-'));
+    otherDirectory = mkdtempSync(join(tmpdir(), 'gatehouse-demo-test-'));
     demo = await startDemo({
       HOST: '192.0.2.1',
-      DATA_DIR: elsewhere,
+      DATA_DIR: otherDirectory,
       REDIS_URL: 'redis://127.0.0.1:1',
       REDIS_DURABILITY: 'none',
       BIN_SERVICE_URL: 'https://bins.example.com',
-      CONNECTED_APPS_FILE: join(elsewhere, 'missing.json'),
+      CONNECTED_APPS_FILE: join(otherDirectory, 'missing.json'),
       ADMIN_APP: 'nobody',
       ADMIN_ACR: 'mfa',
       HTTPS_PROXY: 'http://127.0.0.1:1',
@@ -39,15 +39,15 @@ describe('a demo in the shell of a real Gatehouse', () => {
   });
   afterAll(async () => {
     await endDemos();
-    rmSync(elsewhere, { recursive: true, force: true });
+    rmSync(otherDirectory, { recursive: true, force: true });
   });
   /** Returns the line of the terminal that contains the text. */
-  const said = (text: string) =>
+  const lineWith = (text: string) =>
     demo.program
       .stdout()
       .split('\n')
       .find((line) => line.includes(text)) ?? '';
-  const address = (text: string) => /http:\S+/.exec(said(text))?.[0].replace(/[,.]$/, '') ?? '';
+  const addressInLineWith = (text: string) => /http:\S+/.exec(lineWith(text))?.[0].replace(/[,.]$/, '') ?? '';
 
   test('is ready within 10 s, and prints a text that fits the terminal', () => {
     expect(milliseconds).toBeLessThan(READY_MILLISECONDS);
@@ -62,13 +62,13 @@ describe('a demo in the shell of a real Gatehouse', () => {
   });
 
   test('reads only its own settings, and none of the real Gatehouse', async () => {
-    expect(readdirSync(elsewhere)).toEqual([]);
+    expect(readdirSync(otherDirectory)).toEqual([]);
     const { agent } = await signIn(demo, 'user@example.test', AS_USER);
     expect((await getJson(agent, `${demo.url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
   });
 
   test('writes its log to the file that the terminal names, and not to the terminal', async () => {
-    const file = join(ROOT, said('Log  ').replace('Log', '').trim());
+    const file = join(ROOT, lineWith('Log  ').replace('Log', '').trim());
     expect(file).toBe(join(demo.directory, 'demo.log'));
 
     await getJson((await signIn(demo, 'user@example.test', AS_USER)).agent, `${demo.url}/threads/current?app=nobody`);
@@ -81,17 +81,18 @@ describe('a demo in the shell of a real Gatehouse', () => {
 
     test('shows the three uses, by the steps of the terminal and the tour', async () => {
       const guide = await openPage();
-      await guide.goto(address('/tour'));
-      const told = await guide.locator('main').innerText();
+      await guide.goto(addressInLineWith('/tour'));
+      const tourText = await guide.locator('main').innerText();
+      /** Runs the documented call of this path. */
       const curl = (path: string) => {
-        const commands = `${demo.program.stdout()}\n${told}`.match(/\bcurl [\s\S]*?'$(?!\n +-)/gm) ?? [];
-        const command = commands.find((one) => one.includes(path)) ?? '';
+        const commands = `${demo.program.stdout()}\n${tourText}`.match(/\bcurl [\s\S]*?'$(?!\n +-)/gm) ?? [];
+        const command = commands.find((text) => text.includes(path)) ?? '';
         return JSON.parse(
           execFileSync('sh', ['-c', command], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }),
         );
       };
       const user = await openPage();
-      await user.goto(address('Gatehouse is ready'));
+      await user.goto(addressInLineWith('Gatehouse is ready'));
       await navigateBy(user, () => user.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
       await completeProviderSignIn(user, demo);
       expect(await user.locator('body').innerText()).toContain('Spring launch');
@@ -103,17 +104,17 @@ describe('a demo in the shell of a real Gatehouse', () => {
       const administrator = await openPage({}, /Failed to load resource: the server responded with a status of 400/);
       const save = () => navigateBy(administrator, () => administrator.locator('button[value=save]').click());
       const link = (name: string) => guide.getByRole('link', { name, exact: true }).last().getAttribute('href');
-      await administrator.goto(address('/admin/connected-apps'));
+      await administrator.goto(addressInLineWith('/admin/connected-apps'));
       await completeProviderSignIn(administrator, demo, 'admin@example.test');
       expect(administrator.url()).toBe(await link('Collaboration platform'));
       expect(await administrator.locator('main').innerText()).toMatch(/Last check:\s+Passed/);
 
-      await administrator.getByLabel('Another callback URL').fill(/https:\/\/\*\S+/.exec(told)?.[0] ?? '');
+      await administrator.getByLabel('Another callback URL').fill(/https:\/\/\*\S+/.exec(tourText)?.[0] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toContain('(wildcard)');
 
       await administrator.getByLabel('Callback URL 2').fill('');
-      await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(told)?.[1] ?? '');
+      await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(tourText)?.[1] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toMatch(/\d+ connections lack platform_full_access/);
 
@@ -156,17 +157,19 @@ describe('a demo in the shell of a real Gatehouse', () => {
       await navigateBy(window, () => window.getByRole('button', { name: 'Sign in' }).click());
       await navigateBy(window, () => window.getByRole('button', { name: 'Deny' }).click());
       const reference = /\b[0-9a-f]{8}\b/.exec(await window.locator('main').innerText())?.[0] ?? '';
-      const [another = '', app = '', ...buttons] = (/There: (.*) Then enter/.exec(demo.program.stdout())?.[1] ?? '')
+      // The terminal names the links and buttons in their order: of the error page, of the chooser, and of the provider.
+      const [, steps = ''] = /There: (.*) Then enter/.exec(demo.program.stdout()) ?? [];
+      const [errorPageLink = '', app = '', ...buttons] = steps
         .replace(' sign in as admin@example.test,', '')
         .split(/[,.] ?/);
-      await navigateBy(window, () => window.getByRole('link', { name: another }).click());
+      await navigateBy(window, () => window.getByRole('link', { name: errorPageLink }).click());
       await navigateBy(window, () => window.getByRole('link', { name: `Sign in with ${app}` }).click());
       await window.locator('input[name=login]').fill('admin@example.test');
       await window.locator('input[name=password]').fill(PASSWORD);
       await navigateBy(window, () => window.getByRole('button', { name: 'Sign in' }).click());
       for (const name of buttons.filter(Boolean))
         await navigateBy(window, () => window.getByRole('button', { name }).click());
-      await window.goto(address('/admin/sign-ins'));
+      await window.goto(addressInLineWith('/admin/sign-ins'));
       const search = window.locator('main').getByRole('searchbox');
       await search.fill(reference);
       await navigateBy(window, () => search.press('Enter'));
@@ -176,17 +179,17 @@ describe('a demo in the shell of a real Gatehouse', () => {
 
   test('a second demo on the same ports says what to do, and does not affect the first', async () => {
     const { agent } = await signIn(demo, 'user@example.test', AS_USER);
-    const [second, third] = await Promise.all([
+    const [demoOnSandboxPort, demoOnPort] = await Promise.all([
       startDemo({ SANDBOX_PORT: demo.env.SANDBOX_PORT }),
       startDemo({ PORT: demo.env.PORT }),
     ]);
-    expect((await second.program.ended).status).not.toBe(0);
-    expect(second.program.stderr()).toMatch(/SANDBOX_PORT/);
-    expect((await third.program.ended).status).not.toBe(0);
-    expect(third.program.stderr()).toContain('PORT: another program listens on');
+    expect((await demoOnSandboxPort.program.ended).status).not.toBe(0);
+    expect(demoOnSandboxPort.program.stderr()).toMatch(/SANDBOX_PORT/);
+    expect((await demoOnPort.program.ended).status).not.toBe(0);
+    expect(demoOnPort.program.stderr()).toContain('PORT: another program listens on');
     expect((await getJson(agent, `${demo.url}/session`)).json.signedIn).toBe(true);
     expect(existsSync(demo.directory)).toBe(true);
-    expect(existsSync(third.directory)).toBe(false);
+    expect(existsSync(demoOnPort.directory)).toBe(false);
   });
 
   test('SIGTERM to npm ends every process with 0, and deletes the folder of the demo', async () => {
@@ -198,8 +201,8 @@ describe('a demo in the shell of a real Gatehouse', () => {
     expect(children.filter(isRunning)).toEqual([]);
     expect(existsSync(demo.directory)).toBe(false);
 
-    const around = dirname(demo.directory);
-    expect(existsSync(around) && readdirSync(around).length === 0).toBe(false);
+    const parentFolder = dirname(demo.directory);
+    expect(existsSync(parentFolder) && readdirSync(parentFolder).length === 0).toBe(false);
   });
 });
 

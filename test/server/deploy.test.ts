@@ -36,14 +36,14 @@ const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
 
 /** Returns the two parts of a document: for a machine that is set up step by step, and for containers. */
 const partsOf = (path: string) => read(path).split('\n## Containers\n') as [string, string?];
-const onMachine = ['docs/deploy.md', 'docs/backup.md', 'docs/keys.md', 'docs/upgrading.md'].map(
+const machineParts = ['docs/deploy.md', 'docs/backup.md', 'docs/keys.md', 'docs/upgrading.md'].map(
   (path) => partsOf(path)[0],
 );
-const inContainers = ['docs/deploy.md', 'docs/backup.md'].map((path) => partsOf(path)[1] ?? '');
+const containerParts = ['docs/deploy.md', 'docs/backup.md'].map((path) => partsOf(path)[1] ?? '');
 
 describe('the programs that the documents call', () => {
   /** The programs of the shell, coreutils, util-linux, findutils, passwd, apt and systemd, which every Debian has. */
-  const BARE = [
+  const DEBIAN_PROGRAMS = [
     '.',
     ':',
     'break',
@@ -91,33 +91,36 @@ describe('the programs that the documents call', () => {
     openssl: ['openssl'],
     'redis-server': [],
   };
-  const installed = onMachine.flatMap((part) =>
+  const installed = machineParts.flatMap((part) =>
     [...part.matchAll(/^apt-get install -y --no-install-recommends (.+)$/gm)].flatMap(([, names = '']) =>
       names.split(' '),
     ),
   );
   const ownScripts = [...text.matchAll(/^cat > (\/usr\/local\/sbin\/(\S+)) /gm)];
-  const steps = (part: string) => stepsOf(part).flatMap(programsOf);
+  const programsIn = (part: string) => stepsOf(part).flatMap(programsOf);
 
   test('come with the packages of the documents, or with a minimal Debian', () => {
     expect(installed.filter((name) => !(name in PACKAGES))).toEqual([]);
 
-    const brought = [
-      ...BARE,
+    const available = [
+      ...DEBIAN_PROGRAMS,
       ...installed.flatMap((name) => PACKAGES[name] ?? []),
       ...ownScripts.map(([, , name]) => name),
       // Part of the archive of nodejs.org.
       'npm',
     ];
-    const called = [...onMachine.flatMap(steps), ...ownScripts.flatMap(([, path = '']) => programsOf(written(path)))];
+    const called = [
+      ...machineParts.flatMap(programsIn),
+      ...ownScripts.flatMap(([, path = '']) => programsOf(written(path))),
+    ];
     expect(called).toEqual(expect.arrayContaining(['curl', 'nginx', 'openssl', 'runuser', 'as-gatehouse']));
-    expect(called.filter((name) => !brought.includes(name))).toEqual([]);
+    expect(called.filter((name) => !available.includes(name))).toEqual([]);
   });
 
   test('for containers are those of Docker and of a minimal Debian, and openssl', () => {
-    const called = inContainers.flatMap(steps);
+    const called = containerParts.flatMap(programsIn);
     expect(called).toContain('docker');
-    expect(called.filter((name) => ![...BARE, 'docker', 'openssl'].includes(name))).toEqual([]);
+    expect(called.filter((name) => ![...DEBIAN_PROGRAMS, 'docker', 'openssl'].includes(name))).toEqual([]);
     expect(partsOf('docs/deploy.md')[1]).toContain('You need `openssl`');
   });
 
@@ -132,22 +135,25 @@ describe('the programs that the documents call', () => {
 
 describe('step 1', () => {
   const [node = '', program = ''] = stepsOf(sectionOf(text, '## 1. Packages, Node and the program'));
-  /** Serves the newest Node 26 like nodejs.org: hashes of several archives, and the archive for each machine. */
+  /**
+   * A stand-in for curl that serves the newest Node 26 like nodejs.org: hashes of several archives, and the archive for
+   * each machine. The URL is its last argument.
+   */
   const curl = (hash: string) => `
-    for last; do :; done
-    case "$last" in
+    for url; do :; done
+    case "$url" in
       */SHASUMS256.txt)
         for kind in linux-arm64.tar.gz linux-x64.tar.gz linux-x64.tar.xz; do
           echo "${hash}  node-v26.99.1-$kind"
         done > SHASUMS256.txt ;;
       *) mkdir -p node-v26.99.1/bin && echo 'echo v26.99.1' > node-v26.99.1/bin/node && chmod 755 node-v26.99.1/bin/node &&
-         tar -czf "$(basename "$last")" node-v26.99.1 ;;
+         tar -czf "$(basename "$url")" node-v26.99.1 ;;
     esac`;
   const install = (machine: string, sha256sum: string) => {
     const folder = emptyFolder();
     mkdirSync(join(folder, 'local'));
-    const stands = { 'apt-get': '', curl: curl('0'.repeat(64)), uname: `echo ${machine}`, sha256sum };
-    const { status, called } = runSteps(node.replace('/usr/local', `${folder}/local`), { folder, stands });
+    const standIns = { 'apt-get': '', curl: curl('0'.repeat(64)), uname: `echo ${machine}`, sha256sum };
+    const { status, called } = runSteps(node.replace('/usr/local', `${folder}/local`), { folder, standIns });
     return { status, called, node: join(folder, 'local', 'bin', 'node') };
   };
 
@@ -184,48 +190,46 @@ describe('step 1', () => {
 describe('step 3', () => {
   const [settingsSteps = '', commandSteps = ''] = stepsOf(sectionOf(text, '## 3. Settings'));
   /** Runs the steps with a folder in place of the root of the machine. */
-  const follow = (steps: string, folder: string, stands: Record<string, string>) => {
+  const follow = (steps: string, folder: string, standIns: Record<string, string>) => {
     const moved = steps
       .replaceAll(/\/(etc|opt)\/gatehouse\b/g, `${folder}/$1`)
       .replaceAll('/usr/local/sbin/', `${folder}/bin/`)
       .replaceAll('/usr/local/bin', `${folder}/local/bin`)
       .replaceAll('/usr/sbin', `${folder}/usr/sbin`)
       .replaceAll(/-o root -g (?:gatehouse|root) /g, '');
-    return runSteps(moved, { folder, stands });
+    return runSteps(moved, { folder, standIns });
   };
   const followSettings = () => {
     const folder = emptyFolder();
     mkdirSync(join(folder, 'opt'));
     const key = generateEncryptionKey(new Date());
     const secret = randomBytes(48).toString('base64');
-    const done = follow(settingsSteps, folder, { npm: `echo '${key}'`, openssl: `echo '${secret}'` });
-    expect([done.status, done.errors]).toEqual([0, '']);
+    const result = follow(settingsSteps, folder, { npm: `echo '${key}'`, openssl: `echo '${secret}'` });
+    expect([result.status, result.errors]).toEqual([0, '']);
     return { folder, env: join(folder, 'etc', 'env') };
   };
   const SECRET_FILES = ['etc/session-secrets', 'etc/encryption-keys'];
   /** Returns the variables that a shell reads from the file, with those that the unit adds. */
   const serviceEnv = (folder: string, env: string) => {
     const unit = written('/etc/systemd/system/gatehouse@.service');
-    const credentials = new Map(
-      [...unit.matchAll(/^LoadCredential=(\S+?):\/etc\/gatehouse\/(\S+)$/gm)].map(([, name = '', file = '']) => [
-        name,
-        file,
-      ]),
-    );
+    const credentials = new Map<string, string>();
+    for (const [, name = '', file = ''] of unit.matchAll(/^LoadCredential=(\S+?):\/etc\/gatehouse\/(\S+)$/gm))
+      credentials.set(name, file);
     expect([...credentials.values()].map((file) => `etc/${file}`)).toEqual(SECRET_FILES);
-    const added = [...unit.matchAll(/^Environment=(.+)$/gm)].flatMap(([, line = '']) => line.split(' '));
-    const values = added.map((one): [string, string] => {
-      const [name = '', value = ''] = one.split('=');
+    const unitSettings = [...unit.matchAll(/^Environment=(.+)$/gm)].flatMap(([, line = '']) => line.split(' '));
+    const values = unitSettings.map((setting): [string, string] => {
+      const [name = '', value = ''] = setting.split('=');
+      // systemd replaces %d by the folder of the credentials, and %i by the port in the name of the unit.
       const path = value.replace(/^%d\/(.+)$/, (_all, credential: string) =>
         join(folder, 'etc', credentials.get(credential) ?? ''),
       );
       return [name, path.replaceAll('%i', '3000')];
     });
-    return { ...sourced(folder, env), ...Object.fromEntries(values) };
+    return { ...readByShell(folder, env), ...Object.fromEntries(values) };
   };
   /** Returns the variables that a shell reads from the file. */
-  const sourced = (folder: string, env: string) => {
-    runSteps(`set -a; . ${env}; env > sourced`, { folder, stands: {} });
+  const readByShell = (folder: string, env: string) => {
+    runSteps(`set -a; . ${env}; env > sourced`, { folder, standIns: {} });
     const lines = readFileSync(join(folder, 'sourced'), 'utf8').matchAll(/^(\w+)=(.*)$/gm);
     return Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value]));
   };
@@ -239,10 +243,10 @@ describe('step 3', () => {
     // The mode is set before the text is written.
     expect(settingsSteps).not.toMatch(/chmod|chown/);
 
-    const owned = settingsSteps
+    const groupsAndModes = settingsSteps
       .match(/^install .*$/gm)
       ?.map((line) => / -o root -g (\w+) -m (\d+) /.exec(line)?.slice(1));
-    expect(owned).toEqual([
+    expect(groupsAndModes).toEqual([
       ['gatehouse', '750'],
       ...Array(3).fill(['gatehouse', '640']),
       ...SECRET_FILES.map(() => ['root', '600']),
@@ -280,19 +284,19 @@ describe('step 3', () => {
   test('writes values that a shell reads unchanged, and names the characters for which that is true', () => {
     const { folder, env } = followSettings();
     const lines = readFileSync(env, 'utf8').trimEnd().split('\n');
-    const read = sourced(folder, env);
-    expect(lines.filter((line) => read[line.split('=')[0] ?? ''] !== line.replace(/^\w+=/, ''))).toEqual([]);
+    const values = readByShell(folder, env);
+    expect(lines.filter((line) => values[line.split('=')[0] ?? ''] !== line.replace(/^\w+=/, ''))).toEqual([]);
 
     const [, named = ''] = /letters, digits and\s+`([^`]+)` as they\s+stand/.exec(text) ?? [];
     const characters = named.split(' ');
     expect(characters.length).toBeGreaterThan(5);
 
-    const value = characters.map((one) => `${one}a1${one}`).join('');
-    // Without them a shell leaves nothing as it stands; nothing is to be learnt from "$" and its like.
+    const value = characters.map((character) => `${character}a1${character}`).join('');
+    // The document must not name a character that a shell interprets.
     expect(value).not.toMatch(/[\s$`"'\\;&|<>()*?[\]#~!{}^]/);
 
     writeFileSync(env, `X=${value}\nY='a $b; "c" & \\d #e'\n`);
-    expect(sourced(folder, env)).toMatchObject({ X: value, Y: 'a $b; "c" & \\d #e' });
+    expect(readByShell(folder, env)).toMatchObject({ X: value, Y: 'a $b; "c" & \\d #e' });
   });
 
   test('creates a command that runs others with the user, the settings and the folder of the service', () => {
@@ -320,27 +324,28 @@ describe('step 3', () => {
     const { folder } = followSettings();
     expect(follow(commandSteps, folder, { runuser: '', npm: '' }).status).toBe(0);
 
-    // Where Debian and nodejs.org have them. The PATH of cron has neither folder.
-    for (const [path, body] of [
-      ['usr/sbin/runuser', 'shift 3; exec "$@"'],
-      ['local/bin/npm', 'echo "npm $*, asks $MANAGEMENT_PORT"'],
-    ] as const) {
+    // Debian and nodejs.org install them there. The PATH of cron has neither folder.
+    const scripts = {
+      'usr/sbin/runuser': 'shift 3; exec "$@"',
+      'local/bin/npm': 'echo "npm $*, port $MANAGEMENT_PORT"',
+    };
+    for (const [path, body] of Object.entries(scripts)) {
       mkdirSync(join(folder, path, '..'), { recursive: true });
       writeFileSync(join(folder, path), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
     }
-    const run = (env: NodeJS.ProcessEnv) => {
-      const fromCron = { env: { PATH: '/usr/bin:/bin', ...env }, encoding: 'utf8' } as const;
-      return spawnSync('sh', ['-c', `${join(folder, 'bin', 'as-gatehouse')} npm run x`], fromCron);
+    const runFromCron = (env: NodeJS.ProcessEnv) => {
+      const options = { env: { PATH: '/usr/bin:/bin', ...env }, encoding: 'utf8' } as const;
+      return spawnSync('sh', ['-c', `${join(folder, 'bin', 'as-gatehouse')} npm run x`], options);
     };
-    expect(run({})).toMatchObject({ status: 0, stderr: '', stdout: 'npm run x, asks 13000\n' });
-    expect(run({ MANAGEMENT_PORT: '13001' }).stdout).toBe('npm run x, asks 13001\n');
+    expect(runFromCron({})).toMatchObject({ status: 0, stderr: '', stdout: 'npm run x, port 13000\n' });
+    expect(runFromCron({ MANAGEMENT_PORT: '13001' }).stdout).toBe('npm run x, port 13001\n');
     expect(read('docs/backup.md')).toContain("\nenv -i PATH=/usr/bin:/bin sh -c '/usr/local/sbin/as-gatehouse npm ");
   });
 });
 
 describe('the commands for the service that step 3 sets up', () => {
   test('run as the user of the service and with the settings of the service', () => {
-    const calls = onMachine.flatMap((part) => [
+    const calls = machineParts.flatMap((part) => [
       ...part.matchAll(/(as-gatehouse (?:\$\w+ )?)?npm run (?:-s )?gatehouse -- ([a-z][a-z -]*)/g),
     ]);
     expect(calls.length).toBeGreaterThan(10);
@@ -348,7 +353,7 @@ describe('the commands for the service that step 3 sets up', () => {
     const bare = calls.filter(([, runner]) => runner === undefined).map(([, , command = '']) => command.trim());
     // The command reads no setting and opens no storage.
     expect(bare).toEqual(['keys generate']);
-    expect(onMachine.join('')).toContain('[deploy.md](deploy.md#3-settings)');
+    expect(machineParts.join('')).toContain('[deploy.md](deploy.md#3-settings)');
   });
 
   test('write backups that only root and the service can read', () => {
@@ -369,7 +374,7 @@ describe('the commands for the service that step 3 sets up', () => {
 
     const steps = command.replaceAll('\\%', '%').replace('/usr/local/sbin/', '');
     const run = (backup: string) =>
-      runSteps(steps, { folder: emptyFolder(), stands: { 'as-gatehouse': backup, find: '' } });
+      runSteps(steps, { folder: emptyFolder(), standIns: { 'as-gatehouse': backup, find: '' } });
     expect(run('exit 1').called).toEqual([
       expect.stringMatching(/ -- backup \/var\/backups\/gatehouse\/\d{4}-\d\d-\d\dT\d{6}\.backup$/),
     ]);
@@ -394,38 +399,39 @@ describe('the unit', () => {
     const analyze = (...args: string[]) => spawnSync('systemd-analyze', [...args, path], { encoding: 'utf8' });
     const verified = analyze('verify');
     expect([verified.status, verified.stdout + verified.stderr]).toEqual([0, '']);
-    // Ten times the figure that it prints.
+    // The threshold is ten times the exposure that the command prints.
     expect(analyze('security', '--offline=true', '--threshold=25').status).toBe(0);
-    // Node could not compile JavaScript with it.
+    // With this setting, Node could not compile JavaScript.
     expect(unit).not.toMatch(/^MemoryDenyWriteExecute=/m);
   });
 
   test('R90 allows the longest possible stop, as every container does', () => {
-    /** In seconds, as the source states it. */
-    const stated = (path: string, name: string) =>
+    /** Returns the seconds of a constant in a source file, which has milliseconds. */
+    const secondsIn = (path: string, name: string) =>
       Number(new RegExp(`\\b${name}(?::| =) ([\\d_]+)\\b`).exec(read(path))?.[1]?.replaceAll('_', '')) / 1000;
-    const providerCall = stated('src/shared/provider/provider-client.ts', 'deadlineMilliseconds');
-    const worst = [
-      stated('src/shared/http/listeners.ts', 'LAST_REQUEST_MS'),
+    const providerCall = secondsIn('src/shared/provider/provider-client.ts', 'deadlineMilliseconds');
+    const longestSteps = [
+      secondsIn('src/shared/http/listeners.ts', 'LAST_REQUEST_MS'),
       Number(/^#SHUTDOWN_DELAY_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
       Number(/^#SHUTDOWN_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
-      // A refresh that a last request began: it waits for another process, asks what it needs, and a second time with a
-      // nonce.
-      stated('src/gatehouse/grants/refresh.ts', 'maxMs'),
+      // A refresh that the last request started: it waits for another process, and calls the provider, a second time
+      // with a nonce.
+      secondsIn('src/gatehouse/grants/refresh.ts', 'maxMs'),
       // Metadata and keys.
-      2 * stated('src/shared/provider/provider-read.ts', 'deadlineMilliseconds'),
+      2 * secondsIn('src/shared/provider/provider-read.ts', 'deadlineMilliseconds'),
       2 * providerCall,
-      stated('src/gatehouse/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
+      secondsIn('src/gatehouse/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
       // The events of the refresh, and the rest of `close` in src/gatehouse/gatehouse.ts.
-      stated('src/gatehouse/webhooks/delivery.ts', 'deadlineMilliseconds'),
+      secondsIn('src/gatehouse/webhooks/delivery.ts', 'deadlineMilliseconds'),
       // The announcements of webhooks, and the audit trail.
-      2 * stated('src/shared/storage/write-queue.ts', 'CLOSE_MS'),
-      stated('src/shared/observability/tracing.ts', 'MAX_CLOSE_MS'),
-    ].reduce((sum, seconds) => sum + seconds);
-    expect(worst).toBeGreaterThan(100);
-    expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(worst);
-    expect(Number(/^ {4}stop_grace_period: (\d+)s$/m.exec(read('compose.yaml'))?.[1])).toBeGreaterThan(worst);
-    expect(Number(/ --stop-timeout (\d+) /.exec(text)?.[1])).toBeGreaterThan(worst);
+      2 * secondsIn('src/shared/storage/write-queue.ts', 'CLOSE_MS'),
+      secondsIn('src/shared/observability/tracing.ts', 'MAX_CLOSE_MS'),
+    ];
+    const longestStop = longestSteps.reduce((sum, seconds) => sum + seconds);
+    expect(longestStop).toBeGreaterThan(100);
+    expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(longestStop);
+    expect(Number(/^ {4}stop_grace_period: (\d+)s$/m.exec(read('compose.yaml'))?.[1])).toBeGreaterThan(longestStop);
+    expect(Number(/ --stop-timeout (\d+) /.exec(text)?.[1])).toBeGreaterThan(longestStop);
   });
 
   test('R44 writes no core file, like every other way to run Gatehouse', () => {
@@ -437,7 +443,7 @@ describe('the unit', () => {
   test('is restarted one process after the other, and the restart stops if a process does not become ready', () => {
     const [loop = ''] = stepsOf(sectionOf(text, '## Later'));
     const run = (curl: string) =>
-      runSteps(loop, { folder: emptyFolder(), stands: { systemctl: '', curl, sleep: '' } }).called;
+      runSteps(loop, { folder: emptyFolder(), standIns: { systemctl: '', curl, sleep: '' } }).called;
     const restarted = (port: number) => [
       `systemctl restart gatehouse@${port}`,
       expect.stringContaining(`:1${port}/readyz`),
@@ -449,10 +455,7 @@ describe('the unit', () => {
 
 describe('the nginx of step 5', () => {
   const { key, cert } = selfSigned(HOST);
-  /**
-   * Follows it on a machine whose root is a folder: the settings of nginx with the folder's paths, and where the
-   * certificate lies.
-   */
+  /** Runs the steps with a folder in place of the root of the machine. Returns the resulting settings of nginx. */
   const follow = () => {
     const folder = emptyFolder();
     for (const path of ['etc/ssl', 'etc/nginx/conf.d', 'etc/nginx/sites-enabled']) {
@@ -466,21 +469,21 @@ describe('the nginx of step 5', () => {
       .replaceAll('/etc/', `${folder}/etc/`)
       .replace(/^(CERTIFICATE=).*$/m, `$1${folder}/given.pem`)
       .replace(/^(KEY=).*$/m, `$1${folder}/given.key`);
-    const run = (nginx: string) => runSteps(moved, { folder, stands: { nginx, systemctl: '' } });
-    const done = run('');
-    expect([done.status, done.errors]).toEqual([0, '']);
-    return { run, done, folder, settings: readFileSync(join(folder, 'etc/nginx/conf.d/gatehouse.conf'), 'utf8') };
+    const run = (nginx: string) => runSteps(moved, { folder, standIns: { nginx, systemctl: '' } });
+    const result = run('');
+    expect([result.status, result.errors]).toEqual([0, '']);
+    return { run, result, folder, settings: readFileSync(join(folder, 'etc/nginx/conf.d/gatehouse.conf'), 'utf8') };
   };
 
   test('finds certificate and key where the steps put them, readable only by root', () => {
-    const { run, done, folder, settings } = follow();
-    const named = [...settings.matchAll(/^ *ssl_certificate(?:_key)? (\S+);$/gm)].map(([, path = '']) => path);
-    expect(named.map((path) => readFileSync(path, 'utf8'))).toEqual([cert, key]);
-    expect(named.map(modeOf)).toEqual(['600', '600']);
+    const { run, result, folder, settings } = follow();
+    const paths = [...settings.matchAll(/^ *ssl_certificate(?:_key)? (\S+);$/gm)].map(([, path = '']) => path);
+    expect(paths.map((path) => readFileSync(path, 'utf8'))).toEqual([cert, key]);
+    expect(paths.map(modeOf)).toEqual(['600', '600']);
     expect(modeOf(join(folder, 'etc/ssl/gatehouse'))).toBe('700');
-    expect(done.called).toEqual(['nginx -t', 'systemctl reload nginx']);
+    expect(result.called).toEqual(['nginx -t', 'systemctl reload nginx']);
     expect(run('exit 1').called.slice(2)).toEqual(['nginx -t']);
-    // The default page of Debian.
+    // The default page of Debian is no longer enabled.
     expect(readdirSync(join(folder, 'etc/nginx/sites-enabled'))).toEqual(['other']);
   });
 
@@ -518,19 +521,19 @@ describe('the nginx of step 5', () => {
         .replace('listen [::]:443', `listen [::1]:${port}`)
         .replace('listen [::]:80;', `listen [::1]:${plainPort};`)
         .replace('listen 80;', `listen 127.0.0.1:${plainPort};`);
-      const asked = (path: string, host = '127.0.0.1') => askOverTls({ host, port, path, cert });
-      const nginx = await startNginx(settings, async () => (await asked('/sign-in')).status > 0);
-      return { nginx, port, plainPort, asked };
+      const get = (path: string, host = '127.0.0.1') => getOverTls({ host, port, path, cert });
+      const nginx = await startNginx(settings, async () => (await get('/sign-in')).status > 0);
+      return { nginx, port, plainPort, get };
     };
 
     test('speaks HTTP/2, compresses only styles and scripts, and redirects port 80 to https', async (context) => {
       skipWithout(context, missingNginx);
       const { nginx, port, plainPort } = await start();
-      const ask2 = (path: string) =>
+      const getOverHttp2 = (path: string) =>
         sendRequestOverHttp2({ port, host: HOST, cert }, path, { 'accept-encoding': 'gzip', accept: 'text/html' });
       try {
         for (const path of [`${sharedAssets().path}/pico.css`, `${sharedAssets().path}/gatehouse.css`]) {
-          const { status, headers, body } = await ask2(path);
+          const { status, headers, body } = await getOverHttp2(path);
           expect([status, headers['content-encoding'], headers.vary]).toEqual([
             200,
             'gzip',
@@ -538,7 +541,7 @@ describe('the nginx of step 5', () => {
           ]);
           expect(gunzipSync(body).length).toBeGreaterThan(3 * body.length);
         }
-        const page = await ask2('/');
+        const page = await getOverHttp2('/');
         expect([page.status, page.headers['content-encoding']]).toEqual([200, undefined]);
         expect(page.body.toString()).toContain('<html');
 
@@ -553,18 +556,18 @@ describe('the nginx of step 5', () => {
 
     test('speaks TLS, skips a dead process, and sets cookies only for https', async (context) => {
       skipWithout(context, missingNginx);
-      const { nginx, asked } = await start();
+      const { nginx, get } = await start();
       try {
-        expect((await asked('/sign-in', '::1')).status).toBe(303);
+        expect((await get('/sign-in', '::1')).status).toBe(303);
 
-        const started = await asked('/sign-in');
-        expect(started.status).toBe(303);
-        expect(started.headers.location).toContain(site.sandbox.issuer);
-        expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
-        expect(started.headers['strict-transport-security']).toMatch(/max-age=\d{7,}/);
+        const signInResponse = await get('/sign-in');
+        expect(signInResponse.status).toBe(303);
+        expect(signInResponse.headers.location).toContain(site.sandbox.issuer);
+        expect(signInResponse.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
+        expect(signInResponse.headers['strict-transport-security']).toMatch(/max-age=\d{7,}/);
 
         // nginx calls both servers in turn, and skips the dead one.
-        const responses = await Promise.all(Array.from({ length: 8 }, () => asked('/threads/current')));
+        const responses = await Promise.all(Array.from({ length: 8 }, () => get('/threads/current')));
         expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));
       } finally {
         await nginx.stop();
@@ -573,14 +576,14 @@ describe('the nginx of step 5', () => {
   });
 });
 
-interface Asking {
+interface TlsRequest {
   host: string;
   port: number;
   path: string;
   cert: string;
 }
 
-function askOverTls({ cert, path, ...address }: Asking): Promise<ReceivedResponse> {
+function getOverTls({ cert, path, ...address }: TlsRequest): Promise<ReceivedResponse> {
   return new Promise((resolve, reject) => {
     const target = { ...address, path, servername: HOST, ca: cert, agent: false };
     const outgoing = request({ ...target, headers: { host: HOST, accept: 'application/json' } }, (response) => {

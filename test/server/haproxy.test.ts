@@ -16,7 +16,7 @@ import { selfSigned } from '../support/self-signed.ts';
 import { sendRequest } from '../support/send-request.ts';
 import { type Http2Response, sendRequestOverHttp2 } from '../support/send-request-http2.ts';
 import { until } from '../support/until.ts';
-import { CARD, REQUESTS, SECRETS } from './logged-requests.ts';
+import { CARD_NUMBERS, REQUESTS, SECRETS } from './logged-requests.ts';
 import { emptyFolder, runSteps, stepsOf } from './shown-steps.ts';
 
 const HOST = 'gatehouse.example.com';
@@ -33,7 +33,7 @@ function follow(haproxy = '') {
     .replaceAll('/etc/', `${folder}/etc/`)
     .replace(/^(CERTIFICATE=).*$/m, `$1${folder}/given.pem`)
     .replace(/^(KEY=).*$/m, `$1${folder}/given.key`);
-  const result = runSteps(moved, { folder, stands: { 'apt-get': '', haproxy, systemctl: '' } });
+  const result = runSteps(moved, { folder, standIns: { 'apt-get': '', haproxy, systemctl: '' } });
   return { ...result, folder, settings: readFileSync(join(folder, 'etc/haproxy/haproxy.cfg'), 'utf8') };
 }
 
@@ -49,13 +49,13 @@ function onThisMachine(settings: string, { port, plainPort }: { port: number; pl
 test('R73 HAProxy sends Gatehouse the address of the client, and ignores what the client sends', async (context) => {
   skipWithout(context, missingHaproxy);
   const receivedHeaders: IncomingHttpHeaders[] = [];
-  const process = createServer((req, res) => {
+  const upstream = createServer((req, res) => {
     receivedHeaders.push(req.headers);
     res.end();
   });
-  await new Promise<void>((resolve) => process.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void process.close());
-  const { port: upstreamPort } = process.address() as AddressInfo;
+  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void upstream.close());
+  const { port: upstreamPort } = upstream.address() as AddressInfo;
   const [port, plainPort] = [await freePort(), await freePort()];
   const settings = onThisMachine(follow().settings, { port, plainPort }).replaceAll(
     /127\.0\.0\.1:300\d check port \d+/g,
@@ -114,10 +114,10 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
   });
 
   test('speaks TLS and HTTP/2, skips a dead process, and sets cookies only for https', async () => {
-    const started = await get('/sign-in');
-    expect(started.status).toBe(303);
-    expect(started.headers.location).toContain(site.sandbox.issuer);
-    expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
+    const signInResponse = await get('/sign-in');
+    expect(signInResponse.status).toBe(303);
+    expect(signInResponse.headers.location).toContain(site.sandbox.issuer);
+    expect(signInResponse.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
 
     const responses = await Promise.all(Array.from({ length: 8 }, () => get('/threads/current')));
     expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));
@@ -149,9 +149,9 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
     for (const [target, logged] of REQUESTS) {
       if (!target.startsWith('http:')) responses.push([await get(target, headers), logged]);
     }
-    const log = () => haproxy?.log() ?? '';
+    const readLog = () => haproxy?.log() ?? '';
     const lineOf = ({ headers: responseHeaders }: Http2Response) =>
-      log()
+      readLog()
         .split('\n')
         .find((line) => line.endsWith(` ${responseHeaders['x-request-id']}`));
     await until(() => responses.every(([response]) => lineOf(response) !== undefined));
@@ -160,11 +160,12 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
       expect(response.headers['x-request-id']).toMatch(/^[\w-]{20,}$/);
     }
     expect(
-      log()
+      readLog()
         .replaceAll(/[0-9a-f-]{36}/g, '')
         .match(/\d{9}|[４５７]|%/),
     ).toBeNull();
 
-    for (const secret of [...SECRETS, ...CARD, encodeURIComponent(CARD[1] ?? '')]) expect(log()).not.toContain(secret);
+    for (const secret of [...SECRETS, ...CARD_NUMBERS, encodeURIComponent(CARD_NUMBERS[1] ?? '')])
+      expect(readLog()).not.toContain(secret);
   });
 });

@@ -1,6 +1,7 @@
 /** Requests with secrets, for tests of the logs of proxies. */
 
-export const CARD = [
+/** One card number, written in several ways. */
+export const CARD_NUMBERS = [
   '4571736012345678',
   '4571 7360 1234 5678',
   '4571-7360-1234-5678',
@@ -10,7 +11,7 @@ export const SECRETS = ['the-code', 'the-state', 'gthr_the-token', 'the-other-to
 
 /** Request targets, each with its form in the log. */
 export const REQUESTS: [target: string, logged: string][] = [
-  ...CARD.flatMap((number): [string, string][] => [
+  ...CARD_NUMBERS.flatMap((number): [string, string][] => [
     [`/bin/${encodeURIComponent(number)}`, '/bin/...'],
     [`/relay/bin/${encodeURIComponent(number)}`, '/relay/bin/...'],
     [`/${encodeURIComponent(number)}`, '/...'],

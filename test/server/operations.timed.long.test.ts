@@ -50,7 +50,7 @@ let haproxy: Haproxy;
 let prometheus: Prometheus | undefined;
 let users: FleetUser[];
 let relayToken: string;
-let vault: SharedStorage | undefined;
+let storageWithNewKeys: SharedStorage | undefined;
 const certificates = [selfSigned(NAME), selfSigned(NAME, undefined, 'renewed')] as const;
 
 beforeAll(async () => {
@@ -92,7 +92,7 @@ beforeAll(async () => {
     );
 });
 afterAll(async () => {
-  await vault?.store.close();
+  await storageWithNewKeys?.store.close();
   await prometheus?.close();
   await haproxy?.stop();
   await fleet?.close();
@@ -106,7 +106,7 @@ const untilSeen = (index: number, ...states: string[]) =>
   until(async () => states.includes(await haproxy.statusOf('https', index)));
 
 /** Runs a command, which reads its settings from the environment. */
-async function command(...args: string[]): Promise<void> {
+async function runOperatorCommand(...args: string[]): Promise<void> {
   const { status, stderr } = await runCommandProcess(args, { ...fleet.member(0).env });
   expect([args.join(' '), status, stderr.includes('cannot be done')]).toEqual([args.join(' '), 0, false]);
 }
@@ -114,9 +114,9 @@ async function command(...args: string[]): Promise<void> {
 interface Call {
   method: string;
   path: string;
-  headers?: (person: FleetUser) => Record<string, string>;
+  headers?: (user: FleetUser) => Record<string, string>;
   body?: string;
-  isExpected?: (response: ReceivedResponse, person: FleetUser) => boolean;
+  isExpected?: (response: ReceivedResponse, user: FleetUser) => boolean;
 }
 
 const CALLS: readonly Call[] = [
@@ -147,18 +147,20 @@ function startLoad() {
   const failures: { at: number; description: string; status: number }[] = [];
   let served = 0;
   let isStopped = false;
-  const callOnce = async (person: FleetUser, { method, path, headers, body, isExpected }: Call): Promise<void> => {
-    const question: RequestDetails = {
+  const callOnce = async (user: FleetUser, { method, path, headers, body, isExpected }: Call): Promise<void> => {
+    const request: RequestDetails = {
       method,
-      headers: { ...ACCEPT_JSON, host: new URL(fleet.url).host, cookie: person.cookie, ...headers?.(person) },
+      headers: { ...ACCEPT_JSON, host: new URL(fleet.url).host, cookie: user.cookie, ...headers?.(user) },
       tls: { ca: certificates.map(({ cert }) => cert), servername: NAME },
       ...(body !== undefined && { body }),
     };
-    const response = await sendRequest(haproxy.urls.https + path, question).catch(({ message }: Error) => message);
-    if (typeof response !== 'string' && response.status === 200 && (isExpected?.(response, person) ?? true))
+    const response = await sendRequest(haproxy.urls.https + path, request).catch(({ message }: Error) => message);
+    const hasStatus200 = typeof response !== 'string' && response.status === 200;
+    if (hasStatus200 && (isExpected?.(response, user) ?? true)) {
       served += 1;
-    else {
-      const [status, text] = typeof response === 'string' ? [0, response] : [response.status, response.body];
+    } else {
+      const status = typeof response === 'string' ? 0 : response.status;
+      const text = typeof response === 'string' ? response : response.body;
       failures.push({
         at: performance.now(),
         description: `${method} ${path}: ${status} ${text.slice(0, 200)}`,
@@ -166,15 +168,15 @@ function startLoad() {
       });
     }
   };
-  const callers = users.map(async (person) => {
+  const callers = users.map(async (user) => {
     for (let turn = 0; !isStopped; turn += 1) {
       const call = CALLS[turn % CALLS.length];
-      if (call) await callOnce(person, call);
+      if (call) await callOnce(user, call);
       await sleep(PAUSE_MILLISECONDS);
     }
   });
   return {
-    /** The failures since the last call of this function. */
+    /** The failures startedAt the last call of this function. */
     takeFailures: () => failures.splice(0),
     served: () => served,
     async stop(): Promise<void> {
@@ -204,12 +206,13 @@ async function reload(keys: string): Promise<void> {
 }
 
 async function rotateKeys(): Promise<void> {
-  const [current, next] = [fleet.env.ENCRYPTION_KEYS ?? '', generateEncryptionKey(new Date())];
+  const current = fleet.env.ENCRYPTION_KEYS ?? '';
+  const next = generateEncryptionKey(new Date());
   await reload(`${current},${next}`);
   await reload(`${next},${current}`);
-  await command('keys', 'rotate');
+  await runOperatorCommand('keys', 'rotate');
   await reload(next);
-  vault = await openSharedStorage({ ...fleet.env, ENCRYPTION_KEYS: next });
+  storageWithNewKeys = await openSharedStorage({ ...fleet.env, ENCRYPTION_KEYS: next });
 }
 
 async function changeCertificate(): Promise<void> {
@@ -225,17 +228,17 @@ async function changeCertificate(): Promise<void> {
 const isMaster = (server: Pick<RedisServer, 'sendCommand'>) =>
   server.sendCommand('INFO', 'replication').includes('role:master');
 
-/** Kills the master: calls are refused for a while, until another server takes over. */
-async function failOver(load: ReturnType<typeof startLoad>): Promise<void> {
+/** Kills the master, and expects that calls are refused only until another server has taken over. */
+async function expectShortFailover(load: ReturnType<typeof startLoad>): Promise<void> {
   const master = sentinels.servers.find(isMaster);
-  const since = performance.now();
+  const startedAt = performance.now();
   await master?.kill();
   await until(() => sentinels.servers.some((server) => server !== master && isMaster(server)));
-  const served = load.served();
-  await until(() => load.served() > served + 2 * CALLS.length * users.length);
+  const servedBefore = load.served();
+  await until(() => load.served() > servedBefore + 2 * CALLS.length * users.length);
   await master?.start();
   await sleep(STEP_MILLISECONDS);
-  const failures = load.takeFailures().map(({ at, ...rest }) => ({ ...rest, after: at - since }));
+  const failures = load.takeFailures().map(({ at, ...rest }) => ({ ...rest, after: at - startedAt }));
   const isRefusal = ({ status, after }: (typeof failures)[number]) =>
     status === 503 && after < MAX_FAILOVER_MILLISECONDS;
   expect(failures.filter((failure) => !isRefusal(failure))).toEqual([]);
@@ -246,16 +249,17 @@ test('a restart, new keys, a backup and a new certificate lose no request; a fai
 }, async (context) => {
   skipWithout(context, missing);
   const load = startLoad();
-  const steps = [restart, rotateKeys, () => command('backup', join(directory, 'backup')), changeCertificate];
+  const steps = [restart, rotateKeys, () => runOperatorCommand('backup', join(directory, 'backup')), changeCertificate];
   try {
     for (const step of steps) {
-      const [since, served] = [performance.now(), load.served()];
+      const startedAt = performance.now();
+      const servedBefore = load.served();
       await step();
-      await sleep(Math.max(0, STEP_MILLISECONDS - (performance.now() - since)));
+      await sleep(Math.max(0, STEP_MILLISECONDS - (performance.now() - startedAt)));
       expect([step.name, load.takeFailures()]).toEqual([step.name, []]);
-      expect(load.served()).toBeGreaterThan(served + 10);
+      expect(load.served()).toBeGreaterThan(servedBefore + 10);
     }
-    await failOver(load);
+    await expectShortFailover(load);
   } finally {
     await load.stop();
   }
@@ -263,7 +267,7 @@ test('a restart, new keys, a backup and a new certificate lose no request; a fai
   expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
 
   for (const { userId } of users) {
-    const { refreshToken } = (await vault?.readGrant(userId)) ?? {};
+    const { refreshToken } = (await storageWithNewKeys?.readGrant(userId)) ?? {};
     expect(refreshToken).toBe(fleet.tokenEndpoint.latestOf(userId)?.refreshToken);
   }
   if (prometheus) await expectAlerts(prometheus);

@@ -7,29 +7,29 @@ import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../support/send-request.ts';
-import { CARD, REQUESTS, SECRETS } from './logged-requests.ts';
+import { CARD_NUMBERS, REQUESTS, SECRETS } from './logged-requests.ts';
 import { writtenTo } from './shown-steps.ts';
 
 const CSV = { 'content-type': 'text/csv' };
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
-/** The settings in each document. */
 describe.each([
   ['docs/deploy.md', writtenTo(read('docs/deploy.md'), '/etc/nginx/conf.d/gatehouse.conf')],
   ['compose.yaml', (read('compose.yaml').split(/^ {4}content: \|\n/m)[1] ?? '').replaceAll('$$', '$')],
-])('the nginx of %s', (_name, shown) => {
+])('the nginx of %s', (_name, documented) => {
   let site: TestSite;
   beforeAll(async () => {
-    const [port, shownPort] = [await freePort(), await freePort()];
-    const env = { PORT: String(port), PUBLIC_URL: `http://127.0.0.1:${shownPort}`, TRUSTED_PROXIES: '127.0.0.1' };
+    const port = await freePort();
+    const publicPort = await freePort();
+    const env = { PORT: String(port), PUBLIC_URL: `http://127.0.0.1:${publicPort}`, TRUSTED_PROXIES: '127.0.0.1' };
     site = await startSite({ env });
   });
   afterAll(() => site?.close());
 
   /** The documented settings with other addresses and without TLS, for a running process and a dead one. */
   const settings = (deadPort: number, plainPort: number) =>
-    shown
+    documented
       .replace(/^ *(resolver|server_name|ssl_\w+) .*$/gm, '')
       .replace(
         /( *server )(127\.0\.0\.1:3000|gatehouse:3000 resolve)( max_fails=0;)/,
@@ -48,12 +48,11 @@ describe.each([
     );
     try {
       const statuses = [];
+      const body = 'x'.repeat(1_100_000);
       for (const path of ['/admin/bin/import', '/auth/admin/bin/import', '/auth/admin/api/bin/uploads', '/sign-in']) {
-        const body = 'x'.repeat(1_100_000);
-        statuses.push(
-          (await sendRequest(`${site.url}${path}`, { method: 'POST', headers: { ...ACCEPT_JSON, ...CSV }, body }))
-            .status,
-        );
+        const headers = { ...ACCEPT_JSON, ...CSV };
+        const { status } = await sendRequest(`${site.url}${path}`, { method: 'POST', headers, body });
+        statuses.push(status);
       }
       expect(statuses.map((status) => status === 413)).toEqual([false, false, false, true]);
     } finally {
@@ -68,9 +67,9 @@ describe.each([
       accept: 'application/json',
       referer: `${site.url}/?code=the-code`,
     };
-    const plain = await freePort();
+    const plainPort = await freePort();
     const nginx = await startNginx(
-      settings(await freePort(), plain),
+      settings(await freePort(), plainPort),
       async () => (await sendRequest(site.url)).status > 0,
     );
     const responses: [ReceivedResponse, string][] = [];
@@ -79,8 +78,10 @@ describe.each([
       for (let count = 0; count < 4; count += 1)
         responses.push([await sendRequest(site.url, { target, headers }), logged]);
     }
-    if (shown.includes('listen 80;')) {
-      const redirected = await sendRequest(`http://127.0.0.1:${plain}/bin/4571736012345678?code=the-code`, { headers });
+    if (documented.includes('listen 80;')) {
+      const redirected = await sendRequest(`http://127.0.0.1:${plainPort}/bin/4571736012345678?code=the-code`, {
+        headers,
+      });
       expect([redirected.status, redirected.headers.location]).toEqual([308, expect.stringMatching(/^https:/)]);
     }
     await site.close();
@@ -92,7 +93,8 @@ describe.each([
     // Ids are random, and may hold any digits.
     expect(log.replaceAll(/[0-9a-f-]{36}/g, '').match(/\d{9}|[４５７]|%/)).toBeNull();
 
-    for (const secret of [...SECRETS, ...CARD, encodeURIComponent(CARD[1] ?? '')]) expect(log).not.toContain(secret);
+    for (const secret of [...SECRETS, ...CARD_NUMBERS, encodeURIComponent(CARD_NUMBERS[1] ?? '')])
+      expect(log).not.toContain(secret);
     const lines = log.split('\n');
     for (const [{ headers: responseHeaders, status }, logged] of responses) {
       const id = responseHeaders['x-request-id'];

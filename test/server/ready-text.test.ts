@@ -32,8 +32,8 @@ test('the text names the addresses, the storage and the number of apps', () => {
     `Gatehouse is ready at ${PUBLIC_URL}`,
     `It listens on 127.0.0.1:3000, for health and metrics on 127.0.0.1:3009. Version: ${VERSION}. Storage: SQLite in ${resolve('data')}. 1 connected app.`,
   ]);
-  const elsewhere = { HOST: '::', PORT: '8080', REDIS_URL: 'redis://:a-password@127.0.0.1' };
-  expect(linesFor([{ signIn }, { id: 'other' }], elsewhere)[1]).toBe(
+  const otherSettings = { HOST: '::', PORT: '8080', REDIS_URL: 'redis://:a-password@127.0.0.1' };
+  expect(linesFor([{ signIn }, { id: 'other' }], otherSettings)[1]).toBe(
     `It listens on [::]:8080, for health and metrics on 127.0.0.1:3009. Version: ${VERSION}. Storage: Redis at 127.0.0.1:6379. 2 connected apps.`,
   );
 });

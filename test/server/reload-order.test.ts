@@ -11,8 +11,8 @@ import { createReplaceableSealer } from '../../src/shared/storage/sealed.ts';
 import { createStorageSealer } from '../../src/shared/storage/storage.ts';
 import { createTestStorage } from '../support/test-storage.ts';
 
-const old = generateEncryptionKey(new Date());
-const ring = (...texts: string[]) => {
+const oldKey = generateEncryptionKey(new Date());
+const keysIn = (...texts: string[]) => {
   const parsed = parseEncryptionKeys(texts.join());
   if (!('keys' in parsed)) throw new Error('No keys.');
   return parsed.keys;
@@ -20,35 +20,35 @@ const ring = (...texts: string[]) => {
 const settingsOf = (...texts: string[]) =>
   ({
     secrets: new Map([['ENCRYPTION_KEYS', texts.join()]]),
-    encryptionKeys: ring(...texts),
+    encryptionKeys: keysIn(...texts),
     fromFile: [],
   }) as unknown as ReadSettings;
 
 test('F19: the next start does not require the key that the failed reload would have added', async () => {
-  const place = await createTestStorage('SQLite');
-  await place.withStore(async (store) => {
-    const sealer = createReplaceableSealer(createStorageSealer(ring(old)));
+  const storage = await createTestStorage('SQLite');
+  await storage.withStore(async (store) => {
+    const sealer = createReplaceableSealer(createStorageSealer(keysIn(oldKey)));
     await checkKeyRing(store, sealer);
     const append = vi.fn().mockRejectedValueOnce(new AppError('storage_unavailable')).mockResolvedValue(undefined);
     const events = { settingsReloaded: vi.fn(), reloadRefused: vi.fn() };
-    const use = vi.fn();
+    const useSettings = vi.fn();
     const reload = createReload({
-      initial: settingsOf(old),
+      initial: settingsOf(oldKey),
       storage: { store, sealer },
       audit: { trail: { append } },
       events,
-      use,
+      use: useSettings,
     } as unknown as Parameters<typeof createReload>[0]);
-    const added = `added:${randomBytes(32).toString('base64url')}`;
+    const addedKey = `added:${randomBytes(32).toString('base64url')}`;
 
-    await reload(() => settingsOf(added, old));
-    expect([events.reloadRefused.mock.calls.length, use.mock.calls.length]).toEqual([1, 0]);
+    await reload(() => settingsOf(addedKey, oldKey));
+    expect([events.reloadRefused.mock.calls.length, useSettings.mock.calls.length]).toEqual([1, 0]);
     expect(await keysInUse(store)).toEqual([sealer.sealingKid]);
     expect(await store.get(keys.keyCheckOf('added'))).toBeUndefined();
-    await checkKeyRing(store, createStorageSealer(ring(old)));
+    await checkKeyRing(store, createStorageSealer(keysIn(oldKey)));
 
-    await reload(() => settingsOf(added, old));
+    await reload(() => settingsOf(addedKey, oldKey));
     expect([sealer.sealingKid, await keysInUse(store)]).toEqual(['added', expect.arrayContaining(['added'])]);
   });
-  await place.dispose();
+  await storage.dispose();
 });

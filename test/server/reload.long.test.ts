@@ -26,7 +26,7 @@ import { runCommand } from '../support/terminal.ts';
 import { until } from '../support/until.ts';
 
 const [UMA = '', OTHER = ''] = LOGINS;
-const secret = () => randomBytes(48).toString('base64');
+const newSecret = () => randomBytes(48).toString('base64');
 
 const linesOf = ({ program }: Member) =>
   program
@@ -36,14 +36,14 @@ const linesOf = ({ program }: Member) =>
     .slice(0, -1)
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line));
-const results = (member: Member) => linesOf(member).filter(({ msg }) => /^settings (not )?reloaded/.test(msg));
+const reloadLines = (member: Member) => linesOf(member).filter(({ msg }) => /^settings (not )?reloaded/.test(msg));
 
 /** Sends SIGHUP to a process, and returns the log line of the result. */
 async function reload(member: Member) {
-  const before = results(member).length;
+  const countBefore = reloadLines(member).length;
   member.signal('SIGHUP');
-  await until(() => results(member).length > before);
-  return results(member).at(-1);
+  await until(() => reloadLines(member).length > countBefore);
+  return reloadLines(member).at(-1);
 }
 
 describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
@@ -59,13 +59,13 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
   const app = (id: 'platform' | 'second', changes: Record<string, unknown> = {}) =>
     sandboxApp(fleet, id, { clientSecret: { file: files.client }, ...changes });
   const writeApps = (...apps: Record<string, unknown>[]) => write('apps', JSON.stringify(apps));
-  const auditOf = async (event: string) =>
-    (await runCommand(['audit', 'export'], settings())).stdout
-      .split('\n')
-      .filter((line) => line.includes(event))
-      .map((line) => JSON.parse(line));
+  const auditEntriesOf = async (event: string) => {
+    const { stdout } = await runCommand(['audit', 'export'], settings());
+    const lines = stdout.split('\n').filter((line) => line.includes(event));
+    return lines.map((line) => JSON.parse(line));
+  };
   const settings = () => fleet.member(0).env;
-  const check = (name: string, work: () => Promise<void>) =>
+  const testReload = (name: string, work: () => Promise<void>) =>
     test(name, async (context: TestContext) => {
       skipWithout(context, missing);
       await work();
@@ -80,15 +80,15 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     // The processes are started below, once the files are written that their settings name.
     fleet = await startFleet({ kind, processes: 0 });
     const folder = dirname(fleet.dataDirectory);
-    const at = (name: string) => join(folder, name);
+    const pathOf = (name: string) => join(folder, name);
     files = {
       apps: fleet.env.CONNECTED_APPS_FILE ?? '',
-      sessions: at('sessions'),
-      keys: at('keys'),
-      client: at('client'),
-      redis: at('redis'),
-      bins: at('bins'),
-      traces: at('traces'),
+      sessions: pathOf('sessions'),
+      keys: pathOf('keys'),
+      client: pathOf('client'),
+      redis: pathOf('redis'),
+      bins: pathOf('bins'),
+      traces: pathOf('traces'),
     };
     write('sessions', fleet.env.SESSION_SECRETS ?? '');
     write('keys', fleet.env.ENCRYPTION_KEYS ?? '');
@@ -96,24 +96,24 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     write('bins', 'first-key');
     write('traces', 'authorization=first-token');
     writeApps(app('platform'));
-    const outside = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
-    const inFiles: Record<string, string> = {
+    const receiverUrl = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+    const fileSettings: Record<string, string> = {
       SESSION_SECRETS: '',
       SESSION_SECRETS_FILE: files.sessions,
       ENCRYPTION_KEYS: '',
       ENCRYPTION_KEYS_FILE: files.keys,
-      BIN_SERVICE_URL: `${outside}/bins`,
+      BIN_SERVICE_URL: `${receiverUrl}/bins`,
       BIN_SERVICE_API_KEY_FILE: files.bins,
-      OTEL_EXPORTER_OTLP_ENDPOINT: outside,
+      OTEL_EXPORTER_OTLP_ENDPOINT: receiverUrl,
       OTEL_EXPORTER_OTLP_HEADERS_FILE: files.traces,
     };
     if (fleet.redis) {
       write('redis', fleet.redis.url);
-      Object.assign(inFiles, { REDIS_URL: '', REDIS_URL_FILE: files.redis });
+      Object.assign(fileSettings, { REDIS_URL: '', REDIS_URL_FILE: files.redis });
     }
     for (const PORT of [new URL(fleet.url).port, String(await freePort())]) {
-      const own = { PORT, MANAGEMENT_PORT: String(await freePort()) };
-      (fleet.members as Member[]).push(createMember({ ...fleet.env, ...inFiles, ...own }, printed));
+      const ports = { PORT, MANAGEMENT_PORT: String(await freePort()) };
+      (fleet.members as Member[]).push(createMember({ ...fleet.env, ...fileSettings, ...ports }, printed));
     }
     await Promise.all(fleet.members.map((member) => member.start()));
   });
@@ -122,40 +122,41 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     receiver?.close();
   });
 
-  check('of unchanged files changes nothing, and the audit trail gets no entry', async () => {
+  testReload('of unchanged files changes nothing, and the audit trail gets no entry', async () => {
     expect(await reload(fleet.member(0))).toMatchObject({ level: 30, msg: 'settings reloaded' });
-    expect(await auditOf('settings.reloaded')).toEqual([]);
+    expect(await auditEntriesOf('settings.reloaded')).toEqual([]);
   });
 
-  check('uses the new apps file in the process that got it, and names what changed', async () => {
+  testReload('uses the new apps file in the process that got it, and names what changed', async () => {
     writeApps(app('platform', { name: 'Renamed' }), app('second', { signIn: undefined }));
     expect(await reload(fleet.member(0))).toMatchObject({ appsAdded: ['second'], appsChanged: ['platform'] });
-    const person = await fleet.signIn(UMA);
-    const names = async (member: Member) =>
-      JSON.parse((await fleet.get(member, '/connections', person)).body).connections.map(
-        ({ name }: { name: string }) => name,
-      );
-    expect(await names(fleet.member(0))).toContain('Renamed');
-    expect(await names(fleet.member(1))).not.toContain('Renamed');
+    const user = await fleet.signIn(UMA);
+    const namesShownBy = async (member: Member) => {
+      const { body } = await fleet.get(member, '/connections', user);
+      const { connections } = JSON.parse(body) as { connections: { name: string }[] };
+      return connections.map(({ name }) => name);
+    };
+    expect(await namesShownBy(fleet.member(0))).toContain('Renamed');
+    expect(await namesShownBy(fleet.member(1))).not.toContain('Renamed');
     expect(await reload(fleet.member(1))).toMatchObject({ appsAdded: ['second'], appsChanged: ['platform'] });
-    expect(await names(fleet.member(1))).toContain('Renamed');
+    expect(await namesShownBy(fleet.member(1))).toContain('Renamed');
 
-    const entries = await auditOf('settings.reloaded');
+    const entries = await auditEntriesOf('settings.reloaded');
     expect(entries).toHaveLength(2);
     const pids = fleet.members.map(({ program }) => program.pid);
-    for (const [at, { actor, facts }] of entries.entries()) {
+    for (const [index, { actor, facts }] of entries.entries()) {
       expect(actor).toEqual({ kind: 'operator' });
       expect(facts).toMatchObject({ appsAdded: ['second'], appsChanged: ['platform'] });
-      expect(facts.process).toContain(String(pids[at]));
+      expect(facts.process).toContain(String(pids[index]));
     }
 
     writeApps(app('platform'));
     for (const member of fleet.members)
       expect(await reload(member)).toMatchObject({ appsRemoved: ['second'], appsChanged: ['platform'] });
-    expect(await names(fleet.member(0))).not.toContain('Renamed');
+    expect(await namesShownBy(fleet.member(0))).not.toContain('Renamed');
   });
 
-  check('uses a client secret from its file at the next call', async () => {
+  testReload('uses a client secret from its file at the next call', async () => {
     write('client', 'not-the-secret-that-the-provider-knows');
     expect(await reload(fleet.member(0))).toMatchObject({ appsChanged: ['platform'] });
     await expect(fleet.signIn(OTHER)).rejects.toThrow();
@@ -164,18 +165,19 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     await fleet.signIn(OTHER);
   });
 
-  check('with one fault changes nothing, and reports all faults', async () => {
-    const [sessions, apps] = [read('sessions'), read('apps')];
-    const person = await fleet.signIn(UMA);
-    const entries = await auditOf('settings.reloaded');
-    write('sessions', secret());
+  testReload('with one fault changes nothing, and reports all faults', async () => {
+    const sessions = read('sessions');
+    const apps = read('apps');
+    const user = await fleet.signIn(UMA);
+    const entries = await auditEntriesOf('settings.reloaded');
+    write('sessions', newSecret());
     writeApps(app('platform', { name: 'Renamed', issuer: 'no URL' }), app('second', { colour: 'red' }));
     const line = await reload(fleet.member(0));
     expect(line).toMatchObject({ level: 50, msg: 'settings not reloaded: nothing has changed' });
     expect(line.faults).toHaveLength(2);
     expect(line.faults.join()).toMatch(/\(platform\), \/issuer: .*\(second\), .*"colour"/);
-    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
-    expect((await fleet.get(fleet.member(0), '/connections', person)).body).not.toContain('Renamed');
+    expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
+    expect((await fleet.get(fleet.member(0), '/connections', user)).body).not.toContain('Renamed');
     // A fault in another file also refuses the reload.
     write('apps', apps);
     write('sessions', 'short');
@@ -185,41 +187,43 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     expect((await reload(fleet.member(0))).faults.join()).toMatch(/is not valid JSON/);
     write('apps', apps);
     expect(await reload(fleet.member(0))).toMatchObject({ level: 30 });
-    expect(await auditOf('settings.reloaded')).toEqual(entries);
+    expect(await auditEntriesOf('settings.reloaded')).toEqual(entries);
   });
 
-  check('rotates the session secrets, and sessions live as long as their secret is listed', async () => {
+  testReload('rotates the session secrets, and sessions live as long as their secret is listed', async () => {
     const old = read('sessions');
     const member = fleet.member(0);
-    const before = await fleet.signIn(UMA);
-    const next = secret();
+    const earlierUser = await fleet.signIn(UMA);
+    const next = newSecret();
     write('sessions', `${next},${old}`);
     expect(await reload(member)).toMatchObject({ settings: ['SESSION_SECRETS'] });
-    const after = await fleet.signIn(OTHER);
-    expect((await fleet.thread(member, before)).status).toBe(200);
-    expect((await fleet.thread(member, after)).status).toBe(200);
+    const laterUser = await fleet.signIn(OTHER);
+    expect((await fleet.thread(member, earlierUser)).status).toBe(200);
+    expect((await fleet.thread(member, laterUser)).status).toBe(200);
     // The other process has not read the new file yet.
-    expect((await fleet.thread(fleet.member(1), after)).status).toBe(401);
+    expect((await fleet.thread(fleet.member(1), laterUser)).status).toBe(401);
     await reload(fleet.member(1));
-    expect((await fleet.thread(fleet.member(1), after)).status).toBe(200);
+    expect((await fleet.thread(fleet.member(1), laterUser)).status).toBe(200);
     write('sessions', next);
     await reload(member);
-    expect((await fleet.thread(member, before)).status).toBe(401);
-    expect((await fleet.thread(member, after)).status).toBe(200);
+    expect((await fleet.thread(member, earlierUser)).status).toBe(401);
+    expect((await fleet.thread(member, laterUser)).status).toBe(200);
     await reload(fleet.member(1));
     expect(printed.map((text) => text()).join('\n')).not.toContain(next);
   });
 
-  check('rotates the encryption keys without a restart, and refuses to drop one in use', async () => {
+  testReload('rotates the encryption keys without a restart, and refuses to drop one in use', async () => {
     const old = read('keys');
     const next = generateEncryptionKey(new Date());
     const kidOf = (key: string) => key.split(':')[0] ?? '';
-    const person = await fleet.signIn(UMA);
+    const user = await fleet.signIn(UMA);
     const reloadAll = async () => {
       for (const member of fleet.members) expect(await reload(member)).toMatchObject({ settings: ['ENCRYPTION_KEYS'] });
     };
-    const processes = async () =>
-      JSON.parse((await runCommand(['keys', 'status', '--json'], settings())).stdout).processes;
+    const listProcesses = async () => {
+      const { stdout } = await runCommand(['keys', 'status', '--json'], settings());
+      return JSON.parse(stdout).processes;
+    };
 
     write('keys', next);
     const refused = await reload(fleet.member(0));
@@ -229,7 +233,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     await reloadAll();
     write('keys', `${next},${old}`);
     await reloadAll();
-    expect(await processes()).toEqual([
+    expect(await listProcesses()).toEqual([
       expect.objectContaining({ seals: kidOf(next), opens: [kidOf(next), kidOf(old)] }),
       expect.objectContaining({ seals: kidOf(next), opens: [kidOf(next), kidOf(old)] }),
     ]);
@@ -237,23 +241,27 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     expect(JSON.parse(rotated.stdout)).toMatchObject({ key: kidOf(next), droppable: [kidOf(old)] });
     write('keys', next);
     await reloadAll();
-    expect((await processes()).map(({ opens }: { opens: string[] }) => opens)).toEqual([[kidOf(next)], [kidOf(next)]]);
-    for (const member of fleet.members) expect((await fleet.thread(member, person)).status).toBe(200);
+    expect((await listProcesses()).map(({ opens }: { opens: string[] }) => opens)).toEqual([
+      [kidOf(next)],
+      [kidOf(next)],
+    ]);
+    for (const member of fleet.members) expect((await fleet.thread(member, user)).status).toBe(200);
   });
 
-  check('uses an app that another process sealed with a key that this one got only now', async () => {
-    const [member, sealing] = [fleet.member(0), fleet.member(1)];
+  testReload('uses an app that another process sealed with a key that this one got only now', async () => {
+    const member = fleet.member(0);
+    const sealingMember = fleet.member(1);
     const old = read('keys');
     write('keys', `${generateEncryptionKey(new Date())},${old}`);
-    await reload(sealing);
-    const vault = await openSharedStorage({ ...fleet.env, ENCRYPTION_KEYS: old });
-    const admin = await createAdministrator({ url: sealing.url }, vault);
-    await vault.store.close();
+    await reload(sealingMember);
+    const storage = await openSharedStorage({ ...fleet.env, ENCRYPTION_KEYS: old });
+    const admin = await createAdministrator({ url: sealingMember.url }, storage);
+    await storage.store.close();
     const registered = { ...sandboxApp(fleet, 'second'), clientSecret: CLIENT_SECRET };
     expect((await admin.call('POST', '/connected-apps', registered)).status).toBe(201);
     const headers = { host: new URL(fleet.url).host };
     const statusAt = async ({ url }: Member) => (await sendRequest(`${url}/sign-in?app=second`, { headers })).status;
-    expect(await until(async () => (await statusAt(sealing)) === 303)).toBeLessThan(3_000);
+    expect(await until(async () => (await statusAt(sealingMember)) === 303)).toBeLessThan(3_000);
     await sleep(1_000);
     expect(await statusAt(member)).toBe(404);
     expect(await reload(member)).toMatchObject({ settings: ['ENCRYPTION_KEYS'] });
@@ -262,39 +270,40 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     await until(async () => (await statusAt(member)) === 404);
   });
 
-  check('uses new keys of the BIN lookup service and the collector at their next calls', async () => {
+  testReload('uses new keys of the BIN lookup service and the collector at their next calls', async () => {
     const member = fleet.member(0);
-    const person = await fleet.signIn(UMA);
-    const sentTo = (path: string) => received.filter((one) => one.path.startsWith(path)).at(-1)?.authorization;
-    await fleet.get(member, '/bin/999999', person);
-    expect(sentTo('/bins')).toBe('Bearer first-key');
+    const user = await fleet.signIn(UMA);
+    /** Returns the last key that was sent to this path. */
+    const keySentTo = (path: string) => received.filter((call) => call.path.startsWith(path)).at(-1)?.authorization;
+    await fleet.get(member, '/bin/999999', user);
+    expect(keySentTo('/bins')).toBe('Bearer first-key');
     // Spans that a busy machine sends too late are lost: each request makes new ones.
     const untilTraced = (token: string) =>
       until(async () => {
-        await fleet.get(member, '/session', person);
-        return sentTo('/v1/traces') === token;
+        await fleet.get(member, '/session', user);
+        return keySentTo('/v1/traces') === token;
       });
     await untilTraced('first-token');
     write('bins', 'second-key');
     write('traces', 'authorization=second-token');
     const settings = ['BIN_SERVICE_API_KEY', 'OTEL_EXPORTER_OTLP_HEADERS'];
     expect(await reload(member)).toMatchObject({ settings });
-    await fleet.get(member, '/bin/999998', person);
-    expect(sentTo('/bins')).toBe('Bearer second-key');
+    await fleet.get(member, '/bin/999998', user);
+    expect(keySentTo('/bins')).toBe('Bearer second-key');
     await untilTraced('second-token');
   });
 
-  check('disturbs no request in flight', async () => {
-    const person = await fleet.signIn(UMA);
+  testReload('disturbs no request in flight', async () => {
+    const user = await fleet.signIn(UMA);
     const member = fleet.member(0);
     const statuses: number[] = [];
     let isDone = false;
     const callers = Array.from({ length: 8 }, async () => {
-      while (!isDone) statuses.push((await fleet.thread(member, person)).status);
+      while (!isDone) statuses.push((await fleet.thread(member, user)).status);
     });
     for (let round = 0; round < 10; round += 1) {
       writeApps(app('platform', { name: `Round ${round}` }));
-      write('sessions', `${read('sessions').split(',')[0]},${secret()}`);
+      write('sessions', `${read('sessions').split(',')[0]},${newSecret()}`);
       expect(await reload(member)).toMatchObject({ appsChanged: ['platform'], settings: ['SESSION_SECRETS'] });
     }
     isDone = true;
@@ -304,7 +313,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
   });
 
   if (kind === 'Redis') {
-    check('names a setting of the storage that waits for a restart, each time', async () => {
+    testReload('names a setting of the storage that waits for a restart, each time', async () => {
       write('redis', `${fleet.redis?.url}/0`);
       const waiting = { level: 40, restartNeeded: ['REDIS_URL'] };
       expect(await reload(fleet.member(0))).toMatchObject(waiting);

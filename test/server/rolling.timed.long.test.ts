@@ -27,7 +27,7 @@ function proxySettings(port: number, members: readonly Member[]): string {
 describe('R90 a rolling replacement of two replicas on Redis, behind the nginx of compose.yaml', () => {
   let fleet: Fleet;
   let nginx: Nginx;
-  let people: FleetUser[];
+  let users: FleetUser[];
   let proxy: string;
   beforeAll(async () => {
     if (missing) return;
@@ -38,26 +38,26 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     proxy = `http://127.0.0.1:${port}`;
     nginx = await startNginx(
       proxySettings(port, fleet.members),
-      async () => (await through('/session')).status === 200,
+      async () => (await sendThroughProxy('/session')).status === 200,
     );
     // Short, so that tokens are refreshed throughout the test.
     fleet.tokenEndpoint.lifetimeSeconds = 2;
-    people = [];
-    for (const login of LOGINS) people.push(await fleet.signIn(login));
+    users = [];
+    for (const login of LOGINS) users.push(await fleet.signIn(login));
   });
   afterAll(async () => {
     await nginx?.stop();
     await fleet?.close();
   });
 
-  const through = (path: string, person?: FleetUser, body?: object) =>
+  const sendThroughProxy = (path: string, user?: FleetUser, body?: object) =>
     sendRequest(proxy + path, {
       method: body ? 'POST' : 'GET',
       headers: {
         accept: 'application/json',
         host: new URL(fleet.url).host,
-        ...(person && { cookie: person.cookie }),
-        ...(person && body && { ...JSON_BODY, 'x-csrf-token': person.csrfToken }),
+        ...(user && { cookie: user.cookie }),
+        ...(user && body && { ...JSON_BODY, 'x-csrf-token': user.csrfToken }),
       },
       ...(body && { body: JSON.stringify(body) }),
     });
@@ -72,9 +72,9 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
   test('a 503 response does not make nginx skip the replica', async (context) => {
     skipWithout(context, missing);
     for (let count = 0; count < 5; count += 1) {
-      const refused = await through('/bin/999999', people[0]);
+      const refused = await sendThroughProxy('/bin/999999', users[0]);
       expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'bin_service_unavailable']);
-      expect((await through('/session')).status).toBe(200);
+      expect((await sendThroughProxy('/session')).status).toBe(200);
     }
   });
 
@@ -82,22 +82,24 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     skipWithout(context, missing);
     let isOver = false;
     const responses: Record<string, number> = {};
-    const caller = async (person: FleetUser) => {
+    const caller = async (user: FleetUser) => {
       for (let turn = 0; !isOver; turn += 1) {
         const kind = ['GET /threads/current', 'POST /bin', 'GET /session'][turn % 3] ?? '';
         const path = kind.split(' ')[1] ?? '';
         const body = kind.startsWith('POST') ? { bins: ['45717360'] } : undefined;
-        const response = await through(path, person, body).catch((error: Error) => ({
+        const response = await sendThroughProxy(path, user, body).catch((error: Error) => ({
           status: 0,
           body: error.message,
         }));
-        const fits = path === '/session' ? response.body.includes(person.userId) : response.status === 200;
-        const outcome = fits ? `${kind} well` : `${kind} ${response.status} ${response.body.slice(0, 200)}`;
+        const isExpected = path === '/session' ? response.body.includes(user.userId) : response.status === 200;
+        const outcome = isExpected
+          ? `${kind} as expected`
+          : `${kind} ${response.status} ${response.body.slice(0, 200)}`;
         responses[outcome] = (responses[outcome] ?? 0) + 1;
         await sleep(5);
       }
     };
-    const callers = [...people, ...people, ...people].map(caller);
+    const callers = [...users, ...users, ...users].map(caller);
     await sleep(500);
     for (const member of [...fleet.members, ...fleet.members]) {
       member.signal('SIGTERM');
@@ -110,14 +112,14 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     await Promise.all(callers);
     await fleet.tokenEndpoint.untilIdle();
 
-    const kinds = ['GET /session well', 'GET /threads/current well', 'POST /bin well'];
+    const kinds = ['GET /session as expected', 'GET /threads/current as expected', 'POST /bin as expected'];
     expect(Object.keys(responses).toSorted()).toEqual(kinds);
 
     for (const kind of kinds) expect(responses[kind]).toBeGreaterThan(50);
-    expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(2 * people.length);
+    expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(2 * users.length);
     expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
 
-    for (const { userId } of people) {
+    for (const { userId } of users) {
       const { refreshToken } = await fleet.storage.readGrant(userId);
       expect(refreshToken).toBe(fleet.tokenEndpoint.latestOf(userId)?.refreshToken);
     }

@@ -41,7 +41,7 @@ export function programsOf(steps: string): string[] {
     return '';
   });
   const substituted = [...texts, commands].flatMap((text) =>
-    [...text.matchAll(SUBSTITUTION)].map(([, one = '']) => one),
+    [...text.matchAll(SUBSTITUTION)].map(([, command = '']) => command),
   );
   const plain = commands
     .replaceAll('\\\n', ' ')
@@ -71,17 +71,17 @@ export function emptyFolder(): string {
 
 /**
  * Runs the steps in this folder like the shell of root on Debian (umask 022).
- * @param stands names of programs with the shell script in place of each. Every call is recorded, and a script may add
+ * @param standIns names of programs with the shell script in place of each. Every call is recorded, and a script may add
  *   lines to "$CALLED"
  */
 export function runSteps(
   steps: string,
-  { folder, stands }: { folder: string; stands: Readonly<Record<string, string>> },
+  { folder, standIns }: { folder: string; standIns: Readonly<Record<string, string>> },
 ): { status: number | null; called: string[]; errors: string } {
   const bin = join(folder, 'bin');
   const CALLED = join(folder, 'called');
   mkdirSync(bin, { recursive: true });
-  for (const [name, body] of Object.entries(stands)) {
+  for (const [name, body] of Object.entries(standIns)) {
     writeFileSync(join(bin, name), `#!/bin/sh\necho "${name} $*" >> "$CALLED"\n${body}\n`, { mode: 0o755 });
   }
   const env = { PATH: `${bin}:${process.env.PATH}`, CALLED };

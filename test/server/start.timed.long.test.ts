@@ -24,7 +24,7 @@ const NODE = ['node', 'src/server.ts'];
 let directory: string;
 let env: Record<string, string>;
 let programs: Program[];
-const makePlace = async () => {
+const prepareSettings = async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-start-'));
   const port = await freePort();
   env = {
@@ -38,10 +38,10 @@ const makePlace = async () => {
   };
   programs = [];
 };
-const clearPlace = async () => {
+const endPrograms = async () => {
   for (const program of programs) {
-    const left = isRunning(program.pid) ? [...program.children(), program.pid] : [];
-    for (const pid of left) if (isRunning(pid)) program.signal('SIGKILL', pid);
+    const pids = isRunning(program.pid) ? [...program.children(), program.pid] : [];
+    for (const pid of pids) if (isRunning(pid)) program.signal('SIGKILL', pid);
     await program.ended;
   }
   rmSync(directory, { recursive: true, force: true });
@@ -59,14 +59,14 @@ const linesOf = (stdout: string) =>
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('> '))
     .map((line) => JSON.parse(line) as Record<string, unknown>);
-const ready = (program: Program) => program.printed('Gatehouse is ready at');
+const untilReady = (program: Program) => program.printed('Gatehouse is ready at');
 /** Creates the database of an earlier start. */
 const startAndStop = async () => (await startGatehouse(env, { write: () => undefined })).close();
-const manage = (path: string) => sendRequest(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
+const callManagement = (path: string) => sendRequest(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
 
 describe('invalid settings', () => {
-  beforeEach(makePlace);
-  afterEach(clearPlace);
+  beforeEach(prepareSettings);
+  afterEach(endPrograms);
 
   test('npm start reports all faults at once on standard error, ends with 78, and opens nothing', async () => {
     const appsFile = join(directory, 'apps.json');
@@ -85,7 +85,7 @@ describe('invalid settings', () => {
     });
     expect((await program.ended).status).toBe(78);
 
-    const told = program.stderr();
+    const errors = program.stderr();
     for (const name of [
       'PUBLIC_URL',
       'PORT',
@@ -95,29 +95,29 @@ describe('invalid settings', () => {
       'BIN_DATASET_FILE',
       'LOG_LEVEL',
     ]) {
-      expect(told).toContain(name);
+      expect(errors).toContain(name);
     }
-    expect(told).not.toMatch(/\n\s+at |node:internal/);
+    expect(errors).not.toMatch(/\n\s+at |node:internal/);
     expect(program.stdout()).not.toContain('ready');
     expect(existsSync(join(directory, 'data'))).toBe(false);
-    await expect(manage('/healthz')).rejects.toThrow(/ECONNREFUSED/);
+    await expect(callManagement('/healthz')).rejects.toThrow(/ECONNREFUSED/);
   });
 
   describe('the files and apps that settings name are checked despite other faults, and each fault is reported once', () => {
-    const told = async (changes: Record<string, string>) => {
+    const faultySettings = async (changes: Record<string, string>) => {
       const fault: unknown = await startGatehouse(
         { ...env, SESSION_SECRETS: 'short', ...changes },
         { write: () => undefined },
       ).catch((error: unknown) => error);
-      if (!(fault instanceof StartRefused)) throw new Error('It was not refused.');
+      if (!(fault instanceof StartRefused)) throw new Error('The start was not refused.');
       expect(fault.faults).toHaveLength(new Set(fault.faults).size);
-      return fault.faults.map((one) => one.split(/[ :,]/)[0]);
+      return fault.faults.map((text) => text.split(/[ :,]/)[0]);
     };
 
     test('ENCRYPTION_KEYS_FILE', async () => {
       writeFileSync(join(directory, 'keys'), 'no key\n');
       const changes = { ENCRYPTION_KEYS: '', ENCRYPTION_KEYS_FILE: join(directory, 'keys') };
-      expect(await told(changes)).toEqual(['SESSION_SECRETS', 'ENCRYPTION_KEYS']);
+      expect(await faultySettings(changes)).toEqual(['SESSION_SECRETS', 'ENCRYPTION_KEYS']);
     });
 
     test.each<Record<string, string>>([
@@ -132,15 +132,15 @@ describe('invalid settings', () => {
       { BIN_SERVICE_URL: 'https://10.0.0.1' },
       { BIN_SERVICE_URL: 'bins' },
     ])('%o', async (changes) => {
-      expect(await told(changes)).toEqual(['SESSION_SECRETS', ...Object.keys(changes)]);
+      expect(await faultySettings(changes)).toEqual(['SESSION_SECRETS', ...Object.keys(changes)]);
     });
 
     test('an app with faults is not reported again as ADMIN_APP', async () => {
       const file = join(directory, 'apps.json');
       writeFileSync(file, JSON.stringify([{ id: 'platform' }]));
-      expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'platform' })).not.toContain('ADMIN_APP');
-      expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'nope' })).toContain('ADMIN_APP');
-      expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_ACR: 'mfa' })).not.toContain('ADMIN_ACR');
+      expect(await faultySettings({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'platform' })).not.toContain('ADMIN_APP');
+      expect(await faultySettings({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'nope' })).toContain('ADMIN_APP');
+      expect(await faultySettings({ CONNECTED_APPS_FILE: file, ADMIN_ACR: 'mfa' })).not.toContain('ADMIN_ACR');
     });
 
     test('ADMIN_ACR with two apps for sign-ins needs ADMIN_APP', async () => {
@@ -157,24 +157,24 @@ describe('invalid settings', () => {
       });
       writeFileSync(file, JSON.stringify([app('one'), app('two')]));
       const settings = { CONNECTED_APPS_FILE: file, ADMIN_ACR: 'mfa' };
-      expect(await told(settings)).toContain('ADMIN_ACR');
-      expect(await told({ ...settings, ADMIN_APP: 'two' })).toEqual(['SESSION_SECRETS']);
+      expect(await faultySettings(settings)).toContain('ADMIN_ACR');
+      expect(await faultySettings({ ...settings, ADMIN_APP: 'two' })).toEqual(['SESSION_SECRETS']);
     });
   });
 
-  /** Refusals are values of the start, which ends as 78: the other tests here see that. */
+  /** Starts in this process, and returns the faults. Other tests check that `npm start` then ends with 78. */
   const refusal = async (changes: Record<string, string> = {}, settings = env): Promise<string> => {
     const fault: unknown = await startGatehouse({ ...settings, ...changes }, { write: () => undefined }).catch(
       (error: unknown) => error,
     );
-    if (!(fault instanceof StartRefused)) throw new Error('It was not refused.');
-    return fault.faults.map((one) => `- ${one}\n`).join('');
+    if (!(fault instanceof StartRefused)) throw new Error('The start was not refused.');
+    return fault.faults.map((text) => `- ${text}\n`).join('');
   };
 
   test('without any setting, the start is refused', async () => {
-    const told = await refusal({}, {});
+    const faults = await refusal({}, {});
     for (const name of ['PUBLIC_URL', 'SESSION_SECRETS', 'ENCRYPTION_KEYS'])
-      expect(told).toContain(`${name} is required`);
+      expect(faults).toContain(`${name} is required`);
   });
 
   test.each(['SESSION_SECRETS', 'ENCRYPTION_KEYS'])('with an empty list in %s, nothing is opened', async (name) => {
@@ -197,22 +197,22 @@ describe('invalid settings', () => {
     ['below a file', () => join(directory, 'file', 'data')],
     ['where no folder can be made', () => '/proc/nope/data'],
     ['where no file can be made', () => '/proc'],
-  ])('DATA_DIR %s: refused with advice, at once', async (_what, place) => {
+  ])('DATA_DIR %s: refused with advice, at once', async (_what, path) => {
     writeFileSync(join(directory, 'file'), '');
-    const took = startStopwatch();
-    const told = await refusal({ DATA_DIR: place() });
-    expect(took()).toBeLessThan(30_000);
-    expect(told).toMatch(/- DATA_DIR names .*Set DATA_DIR to a folder/);
-    expect(told).not.toMatch(/\bE[A-Z]{4,}\b/);
+    const elapsed = startStopwatch();
+    const faults = await refusal({ DATA_DIR: path() });
+    expect(elapsed()).toBeLessThan(30_000);
+    expect(faults).toMatch(/- DATA_DIR names .*Set DATA_DIR to a folder/);
+    expect(faults).not.toMatch(/\bE[A-Z]{4,}\b/);
   });
 
   test.each(['PORT', 'MANAGEMENT_PORT'])(
     '%s is taken: it says which and by which setting to choose another',
     async (name) => {
-      const taken: Server = createServer();
-      await new Promise<void>((resolve) => taken.listen(Number(env[name]), '127.0.0.1', resolve));
-      const told = await refusal().finally(() => taken.close());
-      expect(told).toContain(
+      const otherServer: Server = createServer();
+      await new Promise<void>((resolve) => otherServer.listen(Number(env[name]), '127.0.0.1', resolve));
+      const faults = await refusal().finally(() => otherServer.close());
+      expect(faults).toContain(
         `- ${name}: another program listens on 127.0.0.1:${env[name]} already. Choose another with ${name}.`,
       );
       expect(existsSync(join(directory, 'data'))).toBe(false);
@@ -221,10 +221,10 @@ describe('invalid settings', () => {
 
   test('R49 with keys that do not fit the data, the start ends with 78, says what is wrong, and leaves the data untouched', async () => {
     await startAndStop();
-    const wrong = start(NODE, { ENCRYPTION_KEYS: generateEncryptionKey(new Date(0)) });
-    expect((await wrong.ended).status).toBe(78);
-    expect(wrong.stderr()).toMatch(/Gatehouse cannot start:\n.*ENCRYPTION_KEYS/s);
-    expect(wrong.stderr()).not.toMatch(/\n\s+at /);
+    const programWithOtherKey = start(NODE, { ENCRYPTION_KEYS: generateEncryptionKey(new Date(0)) });
+    expect((await programWithOtherKey.ended).status).toBe(78);
+    expect(programWithOtherKey.stderr()).toMatch(/Gatehouse cannot start:\n.*ENCRYPTION_KEYS/s);
+    expect(programWithOtherKey.stderr()).not.toMatch(/\n\s+at /);
 
     await startAndStop();
   });
@@ -240,8 +240,8 @@ describe('invalid settings', () => {
 });
 
 describe('valid settings', () => {
-  beforeEach(makePlace);
-  afterEach(clearPlace);
+  beforeEach(prepareSettings);
+  afterEach(endPrograms);
 
   test('a start that fails after the storage was opened closes it, and leaves no timer', async () => {
     const write = () => {
@@ -265,8 +265,8 @@ describe('valid settings', () => {
 
   test('Gatehouse is ready, and responds on the management port', async () => {
     const program = start(NPM_START);
-    await ready(program);
-    // Standard output is no terminal here, so it has lines of JSON alone.
+    await untilReady(program);
+    // Standard output is not a terminal here, so it contains only JSON lines.
     const printed = linesOf(program.stdout());
     expect(printed.at(-1)).toMatchObject({
       msg: `Gatehouse is ready at ${env.PUBLIC_URL}`,
@@ -274,20 +274,20 @@ describe('valid settings', () => {
       management: `127.0.0.1:${env.MANAGEMENT_PORT}`,
       storage: `SQLite in ${env.DATA_DIR}`,
     });
-    expect((await manage('/healthz')).body).toBe('alive\n');
-    expect(JSON.parse((await manage('/readyz')).body)).toEqual({ ready: true });
+    expect((await callManagement('/healthz')).body).toBe('alive\n');
+    expect(JSON.parse((await callManagement('/readyz')).body)).toEqual({ ready: true });
 
     await sendRequest(`${env.PUBLIC_URL}/session`);
-    const metrics = await manage('/metrics');
+    const metrics = await callManagement('/metrics');
     expect(metrics.headers['content-type']).toContain('text/plain');
     expect(metrics.body).toContain(
       'gatehouse_http_request_duration_seconds_count{route="/session",method="GET",status="2xx"} 1',
     );
 
-    const took = /duration_seconds_sum\{route="\/session",method="GET",status="2xx"\} (\S+)/.exec(metrics.body);
-    expect(Number(took?.[1])).toBeGreaterThan(0);
-    expect(Number(took?.[1])).toBeLessThan(10);
-    expect((await manage('/nothing')).status).toBe(404);
+    const duration = /duration_seconds_sum\{route="\/session",method="GET",status="2xx"\} (\S+)/.exec(metrics.body);
+    expect(Number(duration?.[1])).toBeGreaterThan(0);
+    expect(Number(duration?.[1])).toBeLessThan(10);
+    expect((await callManagement('/nothing')).status).toBe(404);
     expect((await sendRequest(`http://127.0.0.1:${env.MANAGEMENT_PORT}/healthz`, { method: 'POST' })).status).toBe(405);
 
     for (const path of ['/healthz', '/readyz', '/metrics'])
@@ -301,10 +301,10 @@ describe('valid settings', () => {
     expect(isRunning(child)).toBe(false);
     expect(program.stderr()).not.toMatch(/Warning|Error/);
 
-    const last = linesOf(program.stdout()).at(-1);
-    expect(last).toMatchObject({ level: 30, msg: 'Gatehouse has stopped', signal: 'SIGTERM' });
-    expect(last?.seconds).toBeGreaterThanOrEqual(0);
-    expect(last?.seconds).toBeLessThan(60);
+    const lastLine = linesOf(program.stdout()).at(-1);
+    expect(lastLine).toMatchObject({ level: 30, msg: 'Gatehouse has stopped', signal: 'SIGTERM' });
+    expect(lastLine?.seconds).toBeGreaterThanOrEqual(0);
+    expect(lastLine?.seconds).toBeLessThan(60);
   });
 
   // Process 1 of a container ignores signals without a handler, and would be killed after the grace period.
@@ -312,7 +312,7 @@ describe('valid settings', () => {
     const { program, unlock } = await startBeforeLockedStorage();
     try {
       const starting = { status: 503, body: '{"ready":false,"reason":"starting"}\n' };
-      await expect.poll(() => manage('/readyz').catch(() => ({ status: 0 }))).toMatchObject(starting);
+      await expect.poll(() => callManagement('/readyz').catch(() => ({ status: 0 }))).toMatchObject(starting);
 
       program.signal('SIGTERM');
       await new Promise((resolve) => setTimeout(resolve, 200));
@@ -328,60 +328,64 @@ describe('valid settings', () => {
 /** Locks the database from another process, so that a start waits until the lock is released. */
 async function startBeforeLockedStorage(): Promise<{ program: Program; unlock: () => void }> {
   await startAndStop();
-  const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
-  other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
-  return { program: start(NODE), unlock: () => other.isOpen && other.close() };
+  const lock = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
+  lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+  return { program: start(NODE), unlock: () => lock.isOpen && lock.close() };
 }
 
 describe('a process that starts before its storage is open', () => {
-  let started: Awaited<ReturnType<typeof startBeforeLockedStorage>>;
+  let waitingStart: Awaited<ReturnType<typeof startBeforeLockedStorage>>;
   beforeAll(async () => {
-    await makePlace();
-    started = await startBeforeLockedStorage();
+    await prepareSettings();
+    waitingStart = await startBeforeLockedStorage();
   });
   afterAll(async () => {
-    started.unlock();
-    await clearPlace();
+    waitingStart.unlock();
+    await endPrograms();
   });
 
   describe('R90 before the storage is open', () => {
     beforeEach(() =>
       expect
-        .poll(() => manage('/readyz').catch(() => ({ status: 0 })))
+        .poll(() => callManagement('/readyz').catch(() => ({ status: 0 })))
         .toMatchObject({ status: 503, headers: { 'retry-after': '1' } }),
     );
 
     test('a request that has waited too long for the storage gets 503 with Retry-After', async () => {
-      const since = performance.now();
+      const startedAt = performance.now();
       expect(await sendRequest(`${env.PUBLIC_URL}/session`)).toMatchObject({
         status: 503,
         headers: { 'retry-after': '1' },
       });
-      expect(performance.now() - since).toBeGreaterThan(2_000);
+      expect(performance.now() - startedAt).toBeGreaterThan(2_000);
     });
 
     test('the management port responds with 503 at once; requests to the other port wait, and are served', async () => {
       const url = env.PUBLIC_URL ?? '';
-      const given = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"bins":["45717360"]}' };
-      const early = Promise.all([sendRequest(`${url}/session`), sendRequest(`${url}/bin`, given)]);
+      const binRequest = {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{"bins":["45717360"]}',
+      };
+      const earlyResponses = Promise.all([sendRequest(`${url}/session`), sendRequest(`${url}/bin`, binRequest)]);
       await new Promise((resolve) => setTimeout(resolve, 200));
-      started.unlock();
-      expect((await early).map(({ status }) => status)).toEqual([200, 401]);
-      expect((await manage('/readyz')).status).toBe(200);
+      waitingStart.unlock();
+      expect((await earlyResponses).map(({ status }) => status)).toEqual([200, 401]);
+      expect((await callManagement('/readyz')).status).toBe(200);
     });
   });
 
   describe('once the process is ready', () => {
     beforeAll(async () => {
-      started.unlock();
-      await ready(started.program);
+      waitingStart.unlock();
+      await untilReady(waitingStart.program);
     });
 
     test('R90 readiness is false while the store cannot be written, and true again afterwards', async () => {
       const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
       try {
         other.exec('BEGIN IMMEDIATE');
-        const unready = await manage('/readyz');
+        const unready = await callManagement('/readyz');
         expect(unready.status).toBe(503);
         expect(JSON.parse(unready.body)).toEqual({
           ready: false,
@@ -389,10 +393,10 @@ describe('a process that starts before its storage is open', () => {
           storage: `SQLite in ${join(directory, 'data')}`,
           detail: 'The write did not get the lock of the database before the deadline',
         });
-        expect((await manage('/healthz')).status).toBe(200);
+        expect((await callManagement('/healthz')).status).toBe(200);
 
         other.exec('ROLLBACK');
-        expect((await manage('/readyz')).status).toBe(200);
+        expect((await callManagement('/readyz')).status).toBe(200);
       } finally {
         other.close();
       }
@@ -400,21 +404,18 @@ describe('a process that starts before its storage is open', () => {
 
     // SIGTERM ends most of the programs here.
     test('SIGINT ends the process with 0', async () => {
-      started.program.signal('SIGINT');
-      expect(await started.program.ended).toEqual({ status: 0, signal: null });
+      waitingStart.program.signal('SIGINT');
+      expect(await waitingStart.program.ended).toEqual({ status: 0, signal: null });
     });
   });
 });
 
 describe('R90 the end, with a request in flight', () => {
-  beforeEach(makePlace);
-  afterEach(clearPlace);
+  beforeEach(prepareSettings);
+  afterEach(endPrograms);
 
   test('readiness fails first, the request succeeds, a repeated signal counts once, and idle connections delay nothing', async () => {
-    let release = () => {};
-    const until = new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const url = env.PUBLIC_URL ?? '';
     const sandbox = await startSandbox({
       clients: [
@@ -431,26 +432,28 @@ describe('R90 the end, with a request in flight', () => {
       const appsFile = join(directory, 'apps.json');
       writeFileSync(appsFile, JSON.stringify([sandboxApp({ url, sandbox }, 'platform')]));
       const program = start(NODE, { CONNECTED_APPS_FILE: appsFile, TEST_CLIENT_SECRET: CLIENT_SECRET });
-      await ready(program);
+      await untilReady(program);
       const { agent } = await signIn({ url });
-      sandbox.faults.set({ listener: 'platform', kind: 'hold', until });
-      const slow = agent.get(`${url}/threads/current`, { headers: { accept: 'application/json' } });
+      sandbox.faults.set({ listener: 'platform', kind: 'hold', until: released });
+      const heldRequest = agent.get(`${url}/threads/current`, { headers: { accept: 'application/json' } });
       while (sandbox.requests.count('GET /1/threads/current', 'platform') < 2)
         await new Promise((resolve) => setTimeout(resolve, 10));
 
       program.signal('SIGTERM');
       program.signal('SIGTERM');
-      await expect.poll(async () => (await manage('/readyz')).body).toBe('{"ready":false,"reason":"draining"}\n');
-      expect((await manage('/metrics')).body).toMatch(/^gatehouse_ready 0$/m);
-      expect((await manage('/healthz')).status).toBe(200);
-      await expect.poll(() => sendRequest(`${url}/session`).then(() => 'answered', String)).toMatch(/ECONNREFUSED/);
+      await expect
+        .poll(async () => (await callManagement('/readyz')).body)
+        .toBe('{"ready":false,"reason":"draining"}\n');
+      expect((await callManagement('/metrics')).body).toMatch(/^gatehouse_ready 0$/m);
+      expect((await callManagement('/healthz')).status).toBe(200);
+      await expect.poll(() => sendRequest(`${url}/session`).then(() => 'a response', String)).toMatch(/ECONNREFUSED/);
 
       release();
-      const took = startStopwatch();
-      expect((await slow).status).toBe(200);
+      const elapsed = startStopwatch();
+      expect((await heldRequest).status).toBe(200);
       expect(await program.ended).toEqual({ status: 0, signal: null });
       // Far less than the grace period, and than the time for which idle connections are kept.
-      expect(took()).toBeLessThan(5_000);
+      expect(elapsed()).toBeLessThan(5_000);
     } finally {
       release();
       await sandbox.close();
@@ -459,7 +462,7 @@ describe('R90 the end, with a request in flight', () => {
 
   test('a second signal after more than a second forces the end', async () => {
     const program = start(NODE);
-    await ready(program);
+    await untilReady(program);
     const { connect } = await import('node:net');
     // A request that never ends keeps the server from closing.
     const socket = connect(Number(env.PORT), '127.0.0.1', () =>
@@ -468,7 +471,7 @@ describe('R90 the end, with a request in flight', () => {
     socket.on('error', () => undefined);
     await new Promise((resolve) => socket.once('data', resolve));
     program.signal('SIGTERM');
-    await expect.poll(async () => (await manage('/readyz')).status).toBe(503);
+    await expect.poll(async () => (await callManagement('/readyz')).status).toBe(503);
 
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     expect(isRunning(program.pid)).toBe(true);
