@@ -8,10 +8,10 @@ import { createSessionRecords } from '../../src/shared/sessions/session-record.t
 import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
 import type { SharedStorage } from '../support/fleet.ts';
 import { listRequests } from './admin-requests.ts';
-import { type Effort, say } from './effort.ts';
-import { type Finding, tellFindings } from './findings.ts';
+import { type Effort, print } from './effort.ts';
+import { type Finding, formatFindings } from './findings.ts';
 import { type Keep, prepareLargeSite, STORAGES } from './large-site.ts';
-import { ISSUER, LIFETIMES, personOf } from './large-storage.ts';
+import { ISSUER, LIFETIMES, userOf } from './large-storage.ts';
 import { median } from './load.ts';
 import { startGatehouseProcess } from './process.ts';
 import { type Storage, withAll } from './site.ts';
@@ -21,7 +21,7 @@ const MAX_MILLISECONDS = 100;
 const SETTLED_MILLISECONDS = 60_000;
 
 /** The milliseconds of each run of one request. */
-interface Timed {
+interface TimedRequest {
   path: string;
   times: number[];
 }
@@ -29,11 +29,11 @@ interface Timed {
 export async function benchAdmin({ users, runs }: Effort): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const storage of STORAGES) {
-    const timed = await withAll((keep) => timeStorage(keep, { storage, users, runs }));
-    findings.push(...slowest(timed).map((request) => findingOf(request, `${storage}: `)));
+    const timedRequests = await withAll((keep) => timeStorage(keep, { storage, users, runs }));
+    findings.push(...slowest(timedRequests).map((request) => findingOf(request, `${storage}: `)));
   }
-  say(
-    tellFindings(
+  print(
+    formatFindings(
       `The slowest request of each page and call of the administration, with ${users.toLocaleString('en-GB')} users, medians of ${runs} runs`,
       findings,
     ),
@@ -44,10 +44,10 @@ export async function benchAdmin({ users, runs }: Effort): Promise<Finding[]> {
 async function timeStorage(
   keep: Keep,
   { storage, users, runs }: { storage: Storage; users: number; runs: number },
-): Promise<Timed[]> {
+): Promise<TimedRequest[]> {
   let cookie = '';
-  const write = async (vault: SharedStorage, env: Record<string, string>) => {
-    cookie = await seatAdministrator(vault, env.SESSION_SECRETS ?? '');
+  const write = async (sharedStorage: SharedStorage, env: Record<string, string>) => {
+    cookie = await createAdministratorSession(sharedStorage, env.SESSION_SECRETS ?? '');
   };
   const { url, env } = await prepareLargeSite({ keep, storage, users, write });
   keep(await startGatehouseProcess(env));
@@ -56,26 +56,26 @@ async function timeStorage(
 }
 
 /** Returns the slowest request of each list, page and search. */
-function slowest(timed: readonly Timed[]): Timed[] {
-  const groups = Map.groupBy(timed, ({ path }) => path.replace(/\?.*/, ''));
+function slowest(timedRequests: readonly TimedRequest[]): TimedRequest[] {
+  const groups = Map.groupBy(timedRequests, ({ path }) => path.replace(/\?.*/, ''));
   return [...groups.values()]
-    .map((each) => each.toSorted((a, b) => median(b.times) - median(a.times))[0])
-    .filter((slowest) => slowest !== undefined);
+    .map((requests) => requests.toSorted((a, b) => median(b.times) - median(a.times))[0])
+    .filter((request) => request !== undefined);
 }
 
-function findingOf({ path, times }: Timed, prefix: string): Finding {
+function findingOf({ path, times }: TimedRequest, prefix: string): Finding {
   // Positions and times differ from run to run.
   const what = prefix + path.replaceAll(/(?<=[?&](?:after|from|to)=)[^&]+/g, '…');
   return { what, measured: median(times), unit: 'ms', target: { most: MAX_MILLISECONDS } };
 }
 
 /** Writes the session of an administrator. Returns the `Cookie` header. */
-export async function seatAdministrator({ store, sealer }: SharedStorage, secret: string): Promise<string> {
+export async function createAdministratorSession({ store, sealer }: SharedStorage, secret: string): Promise<string> {
   const clock = Date.now;
   const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });
   const sealedJson = createSealedJson(sealer);
   const records = createSessionRecords({ store, sealedJson, lists, lifetimes: LIFETIMES, clock });
-  const user = { ...personOf(0), issuer: ISSUER, admin: true };
+  const user = { ...userOf(0), issuer: ISSUER, admin: true };
   const sessionId = randomBytes(24).toString('base64url');
   const data = { cookie: new Cookie(), user, csrfToken: randomBytes(32).toString('base64url'), app: 'platform' };
   await records.write(sessionId, data as unknown as SessionData);
@@ -87,19 +87,19 @@ export async function timeRequests(
   url: string,
   cookie: string,
   { paths, runs }: { paths: readonly string[]; runs: number },
-): Promise<Timed[]> {
-  const timed: Timed[] = [];
+): Promise<TimedRequest[]> {
+  const timedRequests: TimedRequest[] = [];
   for (const path of paths) {
     const headers = { cookie, accept: path.includes('/api/') ? 'application/json' : 'text/html' };
     const times: number[] = [];
     for (let run = 0; run < runs; run += 1) {
-      const since = performance.now();
+      const startedAt = performance.now();
       const response = await fetch(url + path, { headers });
       await response.arrayBuffer();
-      times.push(performance.now() - since);
+      times.push(performance.now() - startedAt);
       if (response.status !== 200) throw new Error(`${path} returned ${response.status}.`);
     }
-    timed.push({ path, times });
+    timedRequests.push({ path, times });
   }
-  return timed;
+  return timedRequests;
 }

@@ -9,7 +9,7 @@ import { IN_MEMORY, startRedis } from '../support/redis-server.ts';
 import { until } from '../support/until.ts';
 import type { Peer } from './peers.ts';
 import { measured } from './process.ts';
-import { CLIENT_ID, type Place, SCOPES } from './site.ts';
+import { type Address, CLIENT_ID, SCOPES } from './site.ts';
 
 const APACHE = '/usr/sbin/apache2';
 const MODULES = '/usr/lib/apache2/modules';
@@ -35,9 +35,9 @@ export type ApachePeer = (typeof APACHE_PEERS)[number];
 /** One process with threads for all connections of the benchmark, which shares its memory and connections. */
 export async function startApache(
   name: ApachePeer,
-  parts: { place: Place; issuer: string; platformUrl: string },
+  parts: { address: Address; issuer: string; platformUrl: string },
 ): Promise<Peer> {
-  const { url, port } = parts.place;
+  const { url, port } = parts.address;
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-apache-'));
   const redis = name.endsWith('Redis') ? await startRedis(IN_MEMORY) : undefined;
   const session = join(directory, 'session.json');

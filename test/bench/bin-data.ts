@@ -3,12 +3,12 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { writeRows } from './bin-rows.ts';
-import { questionOf } from './connection.ts';
-import { type Effort, say } from './effort.ts';
-import { type Finding, tellFindings } from './findings.ts';
+import { prepareRequest } from './connection.ts';
+import { type Effort, print } from './effort.ts';
+import { type Finding, formatFindings } from './findings.ts';
 import { load, median } from './load.ts';
 import { startGatehouseProcess } from './process.ts';
-import { prepareGatehouse, reservePlace, type Site, signIn, startIdentityProvider, withAll } from './site.ts';
+import { prepareGatehouse, reserveAddress, type Site, signIn, startIdentityProvider, withAll } from './site.ts';
 
 const run = promisify(execFile);
 const here = import.meta.dirname;
@@ -18,9 +18,9 @@ const STARTS = 3;
 
 export function benchBinData(effort: Effort): Promise<Finding[]> {
   return withAll(async (keep) => {
-    const place = await reservePlace();
-    const { issuer } = keep(await startIdentityProvider([place]));
-    const site = keep(await prepareGatehouse({ place, storage: 'embedded', issuer, platformUrl: place.url }));
+    const address = await reserveAddress();
+    const { issuer } = keep(await startIdentityProvider([address]));
+    const site = keep(await prepareGatehouse({ address, storage: 'embedded', issuer, platformUrl: address.url }));
     const directory = site.env.DATA_DIR ?? '';
     const file = join(directory, '..', 'rows.csv');
     const first = await writeRows(file, ROWS);
@@ -40,16 +40,16 @@ export function benchBinData(effort: Effort): Promise<Finding[]> {
       { what: 'bulk, over HTTP', measured: http.perSecond, unit: '/s', target: { least: 100_000 } },
       { what: 'bulk, over HTTP, for each second of CPU time', measured: http.perCpuSecond, unit: '/s' },
     ];
-    say(tellFindings(`BIN data, ${ROWS.toLocaleString('en-GB')} generated rows, embedded storage`, findings));
+    print(formatFindings(`BIN data, ${ROWS.toLocaleString('en-GB')} generated rows, embedded storage`, findings));
     return findings;
   });
 }
 
 async function importRows(file: string, env: Record<string, string>): Promise<number> {
-  const started = performance.now();
+  const startedAt = performance.now();
   const cli = join(here, '../../src/cli.ts');
   await run(process.execPath, [cli, 'bin', 'import', file], { env: { ...process.env, ...env } });
-  return (performance.now() - started) / 1_000;
+  return (performance.now() - startedAt) / 1_000;
 }
 
 async function secondsToStart(env: Record<string, string>): Promise<number> {
@@ -69,17 +69,17 @@ async function postBulk(
     const { cookie, session } = await signIn(url);
     const bins = Array.from({ length: BULK }, (_, index) => String((first + index * 373) * 100));
     const headers = { accept: 'application/json', 'content-type': 'application/json', cookie };
-    const question = questionOf(`${url}/bin`, {
+    const request = prepareRequest(`${url}/bin`, {
       method: 'POST',
       headers: { ...headers, 'x-csrf-token': String(session.csrfToken) },
       send: JSON.stringify({ bins }),
     });
-    const ask = (forSeconds: number) => load(() => question, { connections: 4, seconds: forSeconds });
-    await ask(1);
-    const before = gatehouse.cpuSeconds();
-    const loaded = await ask(seconds);
+    const sendFor = (forSeconds: number) => load(() => request, { connections: 4, seconds: forSeconds });
+    await sendFor(1);
+    const cpuSecondsBefore = gatehouse.cpuSeconds();
+    const loaded = await sendFor(seconds);
     const lookUps = loaded.requests * BULK;
-    return { perSecond: lookUps / loaded.seconds, perCpuSecond: lookUps / (gatehouse.cpuSeconds() - before) };
+    return { perSecond: lookUps / loaded.seconds, perCpuSecond: lookUps / (gatehouse.cpuSeconds() - cpuSecondsBefore) };
   } finally {
     await gatehouse.stop();
   }

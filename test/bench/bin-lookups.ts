@@ -4,24 +4,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
-import { questionOf } from './connection.ts';
+import { prepareRequest } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';
-import { type Effort, say } from './effort.ts';
-import { type Finding, tellFindings } from './findings.ts';
+import { type Effort, print } from './effort.ts';
+import { type Finding, formatFindings } from './findings.ts';
 import { type Measured, startProcess } from './process.ts';
-import { reservePlace, type Storage, signIn, startGatehouse, startIdentityProvider, withAll } from './site.ts';
+import { reserveAddress, type Storage, signIn, startGatehouse, startIdentityProvider, withAll } from './site.ts';
 import { table } from './table.ts';
 
 const BIN = '45717360';
 const CONNECTIONS = 32;
-const EVERYTHING = 999_999_999;
+const UNLIMITED = 999_999_999;
 const SERVICE = 'BIN lookup service, GET /{bin}, counted';
 
 export function benchBinLookUps(effort: Effort): Promise<Finding[]> {
   return withAll(async (keep) => {
     const storages: Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
-    const places = await Promise.all(storages.map(reservePlace));
-    const { issuer } = keep(await startIdentityProvider(places));
+    const addresses = await Promise.all(storages.map(reserveAddress));
+    const { issuer } = keep(await startIdentityProvider(addresses));
     const service = keep(await startService());
     const record = await bodyOf(service.url, {});
     const contestants: Contestant[] = [];
@@ -34,25 +34,25 @@ export function benchBinLookUps(effort: Effort): Promise<Finding[]> {
       contestants.push(await contestant(name, `http://127.0.0.1:${bare.firstLine}/${BIN}`, {}, bare));
     }
     contestants.push(await contestant(SERVICE, service.url, {}, service.process));
-    for (const [n, storage] of storages.entries()) {
-      const place = places[n];
-      if (!place) continue;
+    for (const [index, storage] of storages.entries()) {
+      const address = addresses[index];
+      if (!address) continue;
       // The platform is not called here.
-      const site = keep(await startGatehouse({ place, storage, issuer, platformUrl: place.url }));
+      const site = keep(await startGatehouse({ address, storage, issuer, platformUrl: address.url }));
       const { cookie } = await signIn(site.url);
       contestants.push(await contestant(`/bin/{bin}, ${storage}`, `${site.url}/bin/${BIN}`, { cookie }, site.process));
     }
-    const before = await service.left();
+    const quotaBefore = await service.readQuota();
     const rows = await contest(contestants, CONNECTIONS, effort);
-    say(table(`BIN look-ups, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
-    if ((await service.left()) >= before - 1) throw new Error('The BIN lookup service has counted nothing.');
+    print(table(`BIN look-ups, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
+    if ((await service.readQuota()) >= quotaBefore - 1) throw new Error('The BIN lookup service has counted nothing.');
     const findings: Finding[] = rows.slice(2).map(({ name, ratio }) => ({
       what: name,
       measured: ratio,
       unit: '',
       target: name === SERVICE ? { least: 0.75, goal: 0.9 } : { least: 0.6 },
     }));
-    say(tellFindings('In relation to bare Express 5 of the same run', findings));
+    print(formatFindings('In relation to bare Express 5 of the same run', findings));
     return findings;
   });
 }
@@ -61,7 +61,7 @@ interface Service {
   process: Measured;
   url: string;
   /** Remaining look-ups of the quota, as the service reports them. This uses one. */
-  left(): Promise<number>;
+  readQuota(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -75,15 +75,15 @@ async function startService(): Promise<Service> {
       PORT: String(port),
       MANAGEMENT_PORT: String(await freePort()),
       DATA_DIR: directory,
-      FREE_MONTHLY_REQUESTS: String(EVERYTHING),
-      FREE_REQUESTS_PER_MINUTE: String(EVERYTHING),
+      FREE_MONTHLY_REQUESTS: String(UNLIMITED),
+      FREE_REQUESTS_PER_MINUTE: String(UNLIMITED),
     },
   });
   const url = `http://127.0.0.1:${port}/${BIN}`;
   return {
     process,
     url,
-    async left() {
+    async readQuota() {
       const response = await fetch(url);
       await response.text();
       return Number(/r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1]);
@@ -99,12 +99,12 @@ async function startService(): Promise<Service> {
 async function contestant(
   name: string,
   url: string,
-  given: Record<string, string>,
+  requestHeaders: Record<string, string>,
   process: Measured,
 ): Promise<Contestant> {
-  const headers = { accept: 'application/json', ...given };
-  const question = questionOf(url, { headers, body: await bodyOf(url, headers) });
-  return { name, questions: () => question, processes: [process] };
+  const headers = { accept: 'application/json', ...requestHeaders };
+  const request = prepareRequest(url, { headers, body: await bodyOf(url, headers) });
+  return { name, nextRequest: () => request, processes: [process] };
 }
 
 async function bodyOf(url: string, headers: Record<string, string>): Promise<Buffer> {

@@ -25,18 +25,18 @@ text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f232
 
 /** @param rows of two concurrencies; the reference comes first */
 export function chart(rows: readonly Summary[]): string {
-  const [few = 0, many = 0] = [...new Set(rows.map(({ connections }) => connections))];
+  const [fewConnections = 0, manyConnections = 0] = [...new Set(rows.map(({ connections }) => connections))];
   const names = [...new Set(rows.map(({ name }) => name))];
-  const most = Math.max(...rows.map(({ ratio }) => ratio));
-  const x = (ratio: number) => LABELS + (ratio / most) * BARS;
+  const maxRatio = Math.max(...rows.map(({ ratio }) => ratio));
+  const x = (ratio: number) => LABELS + (ratio / maxRatio) * BARS;
   const height = TOP + names.length * ROW + 12;
   const bars = names.map((name, n) => {
     const y = TOP + n * ROW;
     const kind = name.startsWith('/') ? 'ours' : 'other';
-    const own = rows.filter((row) => row.name === name);
-    const drawn = own.map((row, at) => {
-      const classes = row.connections === many ? `${kind} many` : kind;
-      const top = y + at * (BAR + 2);
+    const rowsOfName = rows.filter((row) => row.name === name);
+    const drawn = rowsOfName.map((row, index) => {
+      const classes = row.connections === manyConnections ? `${kind} many` : kind;
+      const top = y + index * (BAR + 2);
       const label = `${row.ratio.toFixed(2)}  (${Math.round(row.requestsPerSecond).toLocaleString('en-GB')}/s)`;
       return `<rect class="${classes}" x="${LABELS}" y="${top}" width="${(x(row.ratio) - LABELS).toFixed(1)}" height="${BAR}" rx="2"/>
 <text class="note" x="${(x(row.ratio) + 6).toFixed(1)}" y="${top + BAR - 3}">${label}</text>`;
@@ -45,11 +45,11 @@ export function chart(rows: readonly Summary[]): string {
   });
   const title = 'An authenticated, proxied GET of 1 KB: requests per second';
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="title">
-<title id="title">${title}, in relation to a bare Node proxy without sessions: ${spoken(rows, few)}</title>
+<title id="title">${title}, in relation to a bare Node proxy without sessions: ${spoken(rows, fewConnections)}</title>
 <style>${STYLE}
 </style>
 <text class="title" x="10" y="24">${title}</text>
-<text class="note" x="10" y="46">In relation to a bare Node proxy without sessions, same run, same machine. Upper bar: ${few} connections; lower: ${many}.</text>
+<text class="note" x="10" y="46">In relation to a bare Node proxy without sessions, same run, same machine. Upper bar: ${fewConnections} connections; lower: ${manyConnections}.</text>
 <line class="line" x1="${LABELS}" y1="${TOP - 8}" x2="${LABELS}" y2="${height - 12}"/>
 ${bars.join('\n')}
 </svg>

@@ -2,7 +2,7 @@
 import { connect, type Socket } from 'node:net';
 
 /** A request and its expected response. It is created once and sent many times. */
-export interface Question {
+export interface PreparedRequest {
   host: string;
   port: number;
   /** The bytes of the request. */
@@ -11,21 +11,21 @@ export interface Question {
   body: Buffer | undefined;
 }
 
-export interface Answer {
+export interface ReceivedResponse {
   status: number;
   body: Buffer;
 }
 
 export interface Connection {
   /** Sends one request at a time. `done` gets undefined if the connection closed before the response was complete. */
-  ask(question: Question, done: (answer: Answer | undefined) => void): void;
+  send(request: PreparedRequest, done: (response: ReceivedResponse | undefined) => void): void;
   close(): void;
 }
 
-export function questionOf(
+export function prepareRequest(
   url: string,
   parts: { method?: string; headers?: Record<string, string>; send?: string; body?: Buffer | undefined } = {},
-): Question {
+): PreparedRequest {
   const { hostname, port, pathname, search } = new URL(url);
   const { method = 'GET', headers = {}, send = '' } = parts;
   const length = send === '' ? {} : { 'content-length': String(Buffer.byteLength(send)) };
@@ -36,27 +36,27 @@ export function questionOf(
   return { host: hostname, port: Number(port), bytes: Buffer.from(text), body: parts.body };
 }
 
-export function isGood({ body }: Question, answer: Answer | undefined): boolean {
-  return answer?.status === 200 && (body === undefined || body.equals(answer.body));
+export function isExpected({ body }: PreparedRequest, response: ReceivedResponse | undefined): boolean {
+  return response?.status === 200 && (body === undefined || body.equals(response.body));
 }
 
 export function openConnection(): Connection {
   let socket: Socket | undefined;
-  let held: Buffer | undefined;
-  let waiting: ((answer: Answer | undefined) => void) | undefined;
+  let received: Buffer | undefined;
+  let pending: ((response: ReceivedResponse | undefined) => void) | undefined;
 
-  const finish = (answer: Answer | undefined) => {
-    const done = waiting;
-    waiting = undefined;
-    held = undefined;
-    done?.(answer);
+  const finish = (response: ReceivedResponse | undefined) => {
+    const done = pending;
+    pending = undefined;
+    received = undefined;
+    done?.(response);
   };
-  const open = ({ host, port }: Question): Socket => {
+  const open = ({ host, port }: PreparedRequest): Socket => {
     const opened = connect({ host, port, noDelay: true });
     opened.on('data', (chunk: Buffer) => {
-      held = held ? Buffer.concat([held, chunk]) : chunk;
-      const answer = answerIn(held);
-      if (answer) finish(answer);
+      received = received ? Buffer.concat([received, chunk]) : chunk;
+      const response = completeResponseIn(received);
+      if (response) finish(response);
     });
     opened.on('error', () => undefined);
     opened.on('close', () => {
@@ -68,42 +68,49 @@ export function openConnection(): Connection {
   };
 
   return {
-    ask(question, done) {
-      waiting = done;
-      socket ??= open(question);
-      socket.write(question.bytes);
+    send(request, done) {
+      pending = done;
+      socket ??= open(request);
+      socket.write(request.bytes);
     },
     close() {
-      const open = socket;
+      const openSocket = socket;
       socket = undefined;
-      open?.destroy();
+      openSocket?.destroy();
     },
   };
 }
 
 /** Returns the response if it is complete. */
-function answerIn(bytes: Buffer): Answer | undefined {
+function completeResponseIn(bytes: Buffer): ReceivedResponse | undefined {
   const end = bytes.indexOf('\r\n\r\n');
   if (end < 0) return undefined;
   const head = bytes.toString('latin1', 0, end);
   const [, length] = /\r\ncontent-length: *(\d+)/i.exec(head) ?? [];
-  const from = end + 4;
-  const body = length === undefined ? chunksFrom(bytes, from) : bytes.subarray(from, from + Number(length));
-  if (!body || (length !== undefined && body.length < Number(length))) return undefined;
-  return { status: Number(head.slice(9, 12)), body };
+  const status = Number(head.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length));
+  const start = end + '\r\n\r\n'.length;
+  if (length === undefined) {
+    const body = decodeChunks(bytes, start);
+    return body && { status, body };
+  }
+  const body = bytes.subarray(start, start + Number(length));
+  return body.length < Number(length) ? undefined : { status, body };
 }
 
 /** Decodes a chunked body. Returns undefined until the last chunk has arrived. */
-function chunksFrom(bytes: Buffer, start: number): Buffer | undefined {
+function decodeChunks(bytes: Buffer, start: number): Buffer | undefined {
   const chunks: Buffer[] = [];
-  for (let at = start; ; ) {
-    const line = bytes.indexOf('\r\n', at);
-    if (line < 0) return undefined;
-    const size = Number.parseInt(bytes.toString('latin1', at, line), 16);
-    const from = line + 2;
-    at = from + size + 2;
-    if (!(at <= bytes.length)) return undefined;
+  let position = start;
+  for (;;) {
+    const endOfSize = bytes.indexOf('\r\n', position);
+    if (endOfSize < 0) return undefined;
+    const size = Number.parseInt(bytes.toString('latin1', position, endOfSize), 16);
+    const chunkStart = endOfSize + 2;
+    const nextPosition = chunkStart + size + 2;
+    // Also true for a size that is not a number.
+    if (!(nextPosition <= bytes.length)) return undefined;
     if (size === 0) return Buffer.concat(chunks);
-    chunks.push(bytes.subarray(from, from + size));
+    chunks.push(bytes.subarray(chunkStart, chunkStart + size));
+    position = nextPosition;
   }
 }

@@ -1,12 +1,12 @@
 /** Runs each contestant under the same load, in turn and in rounds, so that other work affects all of them equally. */
 import type { Effort } from './effort.ts';
-import { load, type Questions } from './load.ts';
+import { load, type NextRequest } from './load.ts';
 import type { Measured } from './process.ts';
 import { type Figures, type Summary, summary } from './table.ts';
 
 export interface Contestant {
   name: string;
-  questions: Questions;
+  nextRequest: NextRequest;
   /** The processes of the server, whose CPU time and memory are added. */
   processes: readonly Measured[];
   /** Factor of the number of connections. Default 1. */
@@ -26,24 +26,24 @@ export async function contest<T extends Contestant>(
   for (let round = 0; round < runs; round++) {
     for (const contestant of contestants) rounds.get(contestant)?.push(await measure(contestant, connections, seconds));
   }
-  const [first] = contestants;
-  const limit = (first && rounds.get(first)) ?? [];
+  const [reference] = contestants;
+  const roundsOfReference = (reference && rounds.get(reference)) ?? [];
   return contestants.map((contestant) =>
-    summary({ name: contestant.name, connections }, rounds.get(contestant) ?? [], limit),
+    summary({ name: contestant.name, connections }, rounds.get(contestant) ?? [], roundsOfReference),
   );
 }
 
 async function measure(
-  { name, questions, processes, share = 1 }: Contestant,
+  { name, nextRequest, processes, share = 1 }: Contestant,
   connections: number,
   seconds: number,
 ): Promise<Figures> {
   const total = (read: (process: Measured) => number) => processes.reduce((sum, process) => sum + read(process), 0);
-  const before = total((process) => process.cpuSeconds());
-  const loaded = await load(questions, { connections: connections * share, seconds }).catch((error: Error) => {
+  const cpuSecondsBefore = total((process) => process.cpuSeconds());
+  const loaded = await load(nextRequest, { connections: connections * share, seconds }).catch((error: Error) => {
     throw new Error(`${name}: ${error.message}`);
   });
-  const cpuSeconds = total((process) => process.cpuSeconds()) - before;
+  const cpuSeconds = total((process) => process.cpuSeconds()) - cpuSecondsBefore;
   return {
     requestsPerSecond: loaded.requests / loaded.seconds,
     p50: loaded.p50,

@@ -10,4 +10,4 @@ export interface Effort {
 }
 
 /** Prints progress, because the benchmark takes minutes. */
-export const say = (text: string): void => void process.stdout.write(text);
+export const print = (text: string): void => void process.stdout.write(text);

@@ -14,7 +14,7 @@ export function isMissed({ measured, target }: Finding): boolean {
   return !('least' in target ? measured >= target.least : measured <= target.most);
 }
 
-export function tellFindings(title: string, findings: readonly Finding[]): string {
+export function formatFindings(title: string, findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ what }) => what.length));
   const lines = findings.map((finding) => {
     const { what, measured, unit } = finding;
@@ -27,9 +27,9 @@ export function tellFindings(title: string, findings: readonly Finding[]): strin
 function verdictOf(finding: Finding): string {
   const { target, unit } = finding;
   if (!target) return '';
-  const say = (number: number) => `${number.toLocaleString('en-GB')} ${unit}`.trim();
+  const print = (number: number) => `${number.toLocaleString('en-GB')} ${unit}`.trim();
   const verdict = isMissed(finding) ? '  MISSED' : '';
-  if ('most' in target) return `  target at most ${say(target.most)}${verdict}`;
-  const goal = target.goal === undefined ? '' : `, goal ${say(target.goal)}`;
-  return `  target at least ${say(target.least)}${goal}${verdict}`;
+  if ('most' in target) return `  target at most ${print(target.most)}${verdict}`;
+  const goal = target.goal === undefined ? '' : `, goal ${print(target.goal)}`;
+  return `  target at least ${print(target.least)}${goal}${verdict}`;
 }

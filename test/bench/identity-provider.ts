@@ -3,10 +3,10 @@ import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { readSeed } from '../../src/sandbox/seed.ts';
 
-const { CLIENT_ID = '', CLIENT_SECRET = '', CALLBACK_URLS = '', PEOPLE = '0' } = process.env;
-const users = Array.from({ length: Number(PEOPLE) }, (_, n) => ({
-  login: `person-${n}@example.test`,
-  name: `Person ${n}`,
+const { CLIENT_ID = '', CLIENT_SECRET = '', CALLBACK_URLS = '', USERS_OF_PROVIDER = '0' } = process.env;
+const users = Array.from({ length: Number(USERS_OF_PROVIDER) }, (_, n) => ({
+  login: `user-${n}@example.test`,
+  name: `GeneratedUser ${n}`,
 }));
 const { seed, faults } = readSeed(JSON.stringify({ users }));
 if (!seed) throw new Error(faults.join(' '));

@@ -2,10 +2,10 @@
 import { appOfFile } from '../support/apps.ts';
 import { openSharedStorage, type SharedStorage } from '../support/fleet.ts';
 import { missingRedis } from '../support/redis-server.ts';
-import { say } from './effort.ts';
+import { print } from './effort.ts';
 import { fillLargeStorage, ISSUER, LIFETIMES } from './large-storage.ts';
 import { startGatehouseProcess } from './process.ts';
-import { prepareGatehouse, reservePlace, type Storage, type withAll } from './site.ts';
+import { prepareGatehouse, reserveAddress, type Storage, type withAll } from './site.ts';
 
 export const STORAGES: readonly Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
 const LASTING_SESSIONS = {
@@ -24,22 +24,22 @@ export async function prepareLargeSite(parts: {
   keep: Keep;
   storage: Storage;
   users: number;
-  write?: (vault: SharedStorage, env: Record<string, string>) => Promise<void>;
+  write?: (sharedStorage: SharedStorage, env: Record<string, string>) => Promise<void>;
 }) {
   const { keep, storage, users, write } = parts;
-  const place = await reservePlace();
+  const address = await reserveAddress();
   const site = keep(
-    await prepareGatehouse({ place, storage, issuer: ISSUER, platformUrl: 'https://api.bench.example' }),
+    await prepareGatehouse({ address, storage, issuer: ISSUER, platformUrl: 'https://api.bench.example' }),
   );
   const env: Record<string, string> = { ...site.env, ...LASTING_SESSIONS };
   // The first start creates the records of an empty storage.
   await (await startGatehouseProcess(env)).stop();
-  const vault = await openSharedStorage(env);
+  const sharedStorage = await openSharedStorage(env);
   const app = appOfFile(env);
   const apps = [app, { ...app, id: 'calendar' }] as const;
-  await fillLargeStorage({ ...vault, users, apps, advance: (done) => say(`\r${storage}: ${done} users`) });
-  await write?.(vault, env);
-  await vault.store.close();
-  say('\n');
+  await fillLargeStorage({ ...sharedStorage, users, apps, advance: (done) => print(`\r${storage}: ${done} users`) });
+  await write?.(sharedStorage, env);
+  await sharedStorage.store.close();
+  print('\n');
   return { url: site.url, redis: site.redis, env };
 }

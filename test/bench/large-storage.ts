@@ -31,20 +31,20 @@ export const LIFETIMES = { idleSeconds: 30 * 86_400, maxSeconds: 30 * 86_400 };
 
 const BATCH = 5_000;
 const AT_ONCE = 100;
-/** One of this many users. */
+/** One of this many users has it. */
 const EVERY = { session: 10, secondApp: 10, auditEntry: 5, failed: 50, isUnverified: 97 };
 /** The maximum of the sign-in record. */
 const MAX_SIGN_INS = 50_000;
 const SERVICES = 500;
 
-const FIRST = (
+const FIRST_NAMES = (
   'Ada Adam Agnes Ahmed Aisha Akira Alan Alice Amir Ana Andrea Anja Anna Anne Anton Aya Ben Bianca Boris Bruno Carla Carlos ' +
   'Chen Clara Claire Daniel Daria David Diego Dina Edda Elena Eli Elif Emil Emma Erik Eva Fatima Felix Finn Franz Freya Gita ' +
   'Grace Greta Hana Hans Hugo Ida Ines Ingrid Ivan Jana Jens Jonas Jose Julia Kai Karl Kenji Klara Lars Laura Lea Leo Lina ' +
   'Linus Lisa Luca Lucia Luis Mai Marco Maria Marie Mark Marta Max Mei Mia Mila Milan Mina Mohammed Nadia Nina Nora Noor Olga ' +
   'Omar Oscar Paul Petra Pia Priya Rosa Ruth Sami Sara Selma Sven Tara Theo Tim Tom Uma Vera Viktor Wei Yara Yuki Zoe'
 ).split(' ');
-const LAST = (
+const LAST_NAMES = (
   'Abe Ahmadi Andersen Bauer Becker Berg Bianchi Borg Brown Castro Chen Cohen Costa Cruz Dahl Davis Diaz Dubois Eriksson Evans ' +
   'Farah Fischer Fontana Fuchs Garcia Gomez Gupta Haas Haddad Hansen Hill Hoffmann Horvat Ito Ivanov Jansen Jensen Johansson Jones ' +
   'Kaya Keller Khan Kim Klein Koch Kovac Kumar Lang Larsen Lee Lehmann Lopez Maier Martin Meyer Miller Mori Moreau Muller Nagy ' +
@@ -52,16 +52,17 @@ const LAST = (
   'Singh Smith Suzuki Svensson Tanaka Taylor Thomas Torres Tran Vargas Vogel Wagner Wang Weber Weiss White Wilson Wolf Yang Yilmaz'
 ).split(' ');
 
-export interface Person {
+export interface GeneratedUser {
   id: string;
   subject: string;
   name: string;
   email: string;
 }
 
-/** Returns the same person for the same number. */
-export function personOf(n: number): Person {
-  const [first, last] = [FIRST[n % FIRST.length] ?? '', LAST[Math.floor(n / FIRST.length) % LAST.length] ?? ''];
+/** Returns the same user for the same number. */
+export function userOf(n: number): GeneratedUser {
+  const first = FIRST_NAMES[n % FIRST_NAMES.length] ?? '';
+  const last = LAST_NAMES[Math.floor(n / FIRST_NAMES.length) % LAST_NAMES.length] ?? '';
   const subject = `idp|${1_000_000 + n}`;
   const email = `${first}.${last}.${n}@example.test`.toLowerCase();
   return { id: userIdOf(ISSUER, subject), subject, name: `${first} ${last}`, email };
@@ -112,7 +113,7 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
   const trail = createAuditTrail({ store, clock });
 
   const user = async (n: number, [app, secondApp]: readonly [ConnectedApp, ConnectedApp]) => {
-    const { id, subject, name, email } = personOf(n);
+    const { id, subject, name, email } = userOf(n);
     await users.noteSignIn({ id, issuer: ISSUER, subject, name, email });
     await grants.save(grantOf(n, app, clock()), 0);
     if (n % EVERY.secondApp === 0) await grants.save(grantOf(n, secondApp, clock()), 0);
@@ -139,12 +140,14 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
   };
 
   const signIn = async (n: number, app: string) => {
-    const { id, name, email } = personOf(n);
+    const { id, name, email } = userOf(n);
     const state = `state-${n}`;
     const reference = n.toString(16).padStart(8, '0');
-    const [startedAt, address] = [clock(), addressOf(n)];
-    const begun = { reference, state, app, purpose: 'sign_in', startedAt, address, steps: [], facts: {} } as const;
-    await store.write(signIns.beginWrites({ ...begun, steps: [] }));
+    const startedAt = clock();
+    const address = addressOf(n);
+    await store.write(
+      signIns.beginWrites({ reference, state, app, purpose: 'sign_in', startedAt, address, steps: [], facts: {} }),
+    );
     const isFailed = n % EVERY.failed === 0;
     await signIns.add(state, {
       reference,
@@ -179,15 +182,18 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
 }
 
 function grantOf(n: number, app: ConnectedApp, now: number): Grant {
-  const { id, subject, name, email } = personOf(n);
-  const failure = { since: now, failures: 1, retryAt: now };
-  const broken: RefreshFailure = {
-    ...failure,
+  const { id, subject, name, email } = userOf(n);
+  const commonFields = { since: now, failures: 1, retryAt: now };
+  const mustReconnect: RefreshFailure = {
+    ...commonFields,
     kind: 'reconnect_needed',
     cause: 'grant_refused',
     reason: 'invalid_grant',
   };
-  const unverified: RefreshFailure = { ...failure, kind: 'unverified', cause: 'unclear_refusal' };
+  const unverified: RefreshFailure = { ...commonFields, kind: 'unverified', cause: 'unclear_refusal' };
+  let failure: RefreshFailure | undefined;
+  if (n % EVERY.isUnverified === 0) failure = unverified;
+  if (n % EVERY.failed === 0) failure = mustReconnect;
   return {
     id: newConnectionId(),
     userId: id,
@@ -201,7 +207,7 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
     expiresAt: now + HOUR_MS,
     connectedAt: now,
     consentedAt: now,
-    failure: n % EVERY.failed === 0 ? broken : n % EVERY.isUnverified === 0 ? unverified : undefined,
+    failure,
     refresh: undefined,
   };
 }
@@ -242,8 +248,10 @@ function createDraft(target: Store): { store: Store; take(): CopyItem[] } {
   return {
     store: store as Store,
     take() {
-      const items: CopyItem[] = [...[...records].map(([record, kept]) => ({ record, ...kept })), ...members.values()];
-      [records, members] = [new Map(), new Map()];
+      const recordItems = [...records].map(([record, content]): CopyItem => ({ record, ...content }));
+      const items: CopyItem[] = [...recordItems, ...members.values()];
+      records = new Map();
+      members = new Map();
       return items.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
     },
   };

@@ -1,5 +1,5 @@
 /** Generates load: connections that send requests without pauses, or all at once. */
-import { type Connection, isGood, openConnection, type Question } from './connection.ts';
+import { type Connection, isExpected, openConnection, type PreparedRequest } from './connection.ts';
 
 export interface Loaded {
   requests: number;
@@ -10,38 +10,42 @@ export interface Loaded {
 }
 
 /** Returns the next request of a connection, which always goes to the same server. */
-export type Questions = (connection: number) => Question;
+export type NextRequest = (connection: number) => PreparedRequest;
 
 /** Returns the requests of a list in turn, repeatedly. */
-export function inTurn(questions: readonly Question[]): Questions {
-  let at = 0;
+export function inTurn(requests: readonly PreparedRequest[]): NextRequest {
+  let next = 0;
   return () => {
-    const question = questions[at % questions.length];
-    at += 1;
-    if (!question) throw new Error('There is no question.');
-    return question;
+    const request = requests[next % requests.length];
+    next += 1;
+    if (!request) throw new Error('There is no request.');
+    return request;
   };
 }
 
 /** @throws Error if a response is not exactly the expected one */
-export async function load(next: Questions, options: { connections: number; seconds: number }): Promise<Loaded> {
+export async function load(
+  nextRequest: NextRequest,
+  options: { connections: number; seconds: number },
+): Promise<Loaded> {
   const latencies: number[] = [];
   const startedAt = performance.now();
-  const until = startedAt + options.seconds * 1000;
+  const endsAt = startedAt + options.seconds * 1000;
   const faults: string[] = [];
   const sendAll = (connection: Connection, number: number) =>
     new Promise<void>((resolve) => {
-      const step = () => {
+      const sendNext = () => {
         const sentAt = performance.now();
-        if (sentAt >= until || faults.length > 0) return resolve();
-        const question = next(number);
-        connection.ask(question, (response) => {
+        if (sentAt >= endsAt || faults.length > 0) return resolve();
+        const request = nextRequest(number);
+        connection.send(request, (response) => {
           latencies.push(performance.now() - sentAt);
-          if (!isGood(question, response)) faults.push(response ? `${response.status} ${response.body}` : 'broken off');
-          step();
+          if (!isExpected(request, response))
+            faults.push(response ? `${response.status} ${response.body}` : 'no complete response');
+          sendNext();
         });
       };
-      step();
+      sendNext();
     });
   const connections = Array.from({ length: options.connections }, openConnection);
   await Promise.all(connections.map(sendAll));
@@ -53,26 +57,26 @@ export async function load(next: Questions, options: { connections: number; seco
 
 /** Sends all requests at once, each on its own open connection. */
 export async function burst(
-  questions: readonly Question[],
-  warmUp: (question: Question) => Question,
+  requests: readonly PreparedRequest[],
+  warmUp: (request: PreparedRequest) => PreparedRequest,
 ): Promise<{ failed: number; milliseconds: number[] }> {
-  const connections = questions.map(openConnection);
-  const sendEach = (change: (question: Question) => Question) =>
+  const connections = requests.map(openConnection);
+  const sendEach = (change: (request: PreparedRequest) => PreparedRequest) =>
     Promise.all(
-      questions.map(async (original, at) => {
-        const question = change(original);
+      requests.map(async (original, index) => {
+        const request = change(original);
         const sentAt = performance.now();
-        const good = await new Promise<boolean>((resolve) =>
-          connections[at]?.ask(question, (response) => resolve(isGood(question, response))),
+        const isGood = await new Promise<boolean>((resolve) =>
+          connections[index]?.send(request, (response) => resolve(isExpected(request, response))),
         );
-        return { good, milliseconds: performance.now() - sentAt };
+        return { isGood, milliseconds: performance.now() - sentAt };
       }),
     );
   await sendEach(warmUp);
-  const responses = await sendEach((question) => question);
+  const responses = await sendEach((request) => request);
   for (const connection of connections) connection.close();
   return {
-    failed: responses.filter(({ good }) => !good).length,
+    failed: responses.filter((response) => !response.isGood).length,
     milliseconds: responses.map(({ milliseconds }) => milliseconds),
   };
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { CLIENT_SECRET } from '../support/gatehouse.ts';
 import { IN_MEMORY, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { type Measured, startProcess } from './process.ts';
-import { CLIENT_ID, type Place, SCOPES } from './site.ts';
+import { type Address, CLIENT_ID, SCOPES } from './site.ts';
 
 const here = import.meta.dirname;
 export const INSTALL_COMMAND = 'npm ci --prefix test/bench';
@@ -38,9 +38,9 @@ export interface Peer {
 /** Starts a peer with its own Redis without persistence, as is usual for sessions. */
 export async function startPeer(
   name: PeerName,
-  parts: { place: Place; issuer: string; platformUrl: string },
+  parts: { address: Address; issuer: string; platformUrl: string },
 ): Promise<Peer> {
-  const { url, port } = parts.place;
+  const { url, port } = parts.address;
   const redis = await startRedis(IN_MEMORY);
   const process = await startProcess(`test/bench/peers/${PEERS[name]}.ts`, {
     ready: 'ready',

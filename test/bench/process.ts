@@ -28,22 +28,22 @@ export async function startProcess(
   return measured(program, { name: file, readyMilliseconds });
 }
 
-/** @param of `withChildren`: whether to include its current children */
+/** @param options `withChildren`: whether to include its current children */
 export function measured(
   program: Program,
-  of: { name: string; readyMilliseconds: number; withChildren?: boolean },
+  options: { name: string; readyMilliseconds: number; withChildren?: boolean },
 ): Measured {
-  const pids = [program.pid, ...(of.withChildren ? program.children() : [])];
+  const pids = [program.pid, ...(options.withChildren ? program.children() : [])];
   const total = (read: (pid: number) => number) => pids.reduce((sum, pid) => sum + read(pid), 0);
   return {
     firstLine: program.stdout().split('\n')[0] ?? '',
-    readyMilliseconds: of.readyMilliseconds,
+    readyMilliseconds: options.readyMilliseconds,
     cpuSeconds: () => total(cpuSecondsOf),
     memory: () => total(memoryOf),
     get ended() {
       return program.ended.then(({ status }) => {
         if (status === 0) return program.stdout();
-        throw new Error(`${of.name} ended with ${status}: ${program.stderr()}`);
+        throw new Error(`${options.name} ended with ${status}: ${program.stderr()}`);
       });
     },
     async stop() {

@@ -5,7 +5,7 @@ import { benchAdmin } from './admin-lists.ts';
 import { apacheIsInstalled, INSTALL_APACHE } from './apache.ts';
 import { benchBinData } from './bin-data.ts';
 import { benchBinLookUps } from './bin-lookups.ts';
-import { type Effort, say } from './effort.ts';
+import { type Effort, print } from './effort.ts';
 import { type Finding, isMissed } from './findings.ts';
 import { benchHangUps } from './hang-ups.ts';
 import { INSTALL_COMMAND, installPeers, peersAreInstalled } from './peers.ts';
@@ -49,7 +49,7 @@ const missing = [
   apacheIsInstalled() ? [] : [`Apache with mod_auth_openidc is left out. To install it on Debian: ${INSTALL_APACHE}`],
   missingRedis === undefined ? [] : ['There is no redis-server on PATH: what needs one, the peers too, is left out.'],
 ].flat();
-say(missing.map((line) => `${line}\n`).join(''));
+print(missing.map((line) => `${line}\n`).join(''));
 
 const outcomes = new Map<string, Finding[]>();
 const failed: string[] = [];
@@ -59,7 +59,7 @@ for (const [name, { run }] of Object.entries(PARTS)) {
     outcomes.set(name, await run({ seconds, runs, users }));
   } catch (error) {
     failed.push(name);
-    say(`\n${name} could not be measured: ${error instanceof Error ? error.message : String(error)}\n`);
+    print(`\n${name} could not be measured: ${error instanceof Error ? error.message : String(error)}\n`);
   }
 }
 
@@ -67,11 +67,12 @@ const missed = [...outcomes].flatMap(([name, findings]) =>
   findings.filter(isMissed).map(({ what }) => `${name}: ${what}`),
 );
 if (missed.length > 0)
-  say(
+  print(
     `\nBelow their targets, if the machine had nothing else to do:\n${missed.map((target) => `  ${target}\n`).join('')}`,
   );
-say(`\n${[...missing, ...failed.map((name) => `Not measured: ${name}.`)].map((line) => `${line}\n`).join('')}`);
-process.exit(failed.length > 0 || (check && missed.length + missing.length > 0) ? 1 : 0);
+print(`\n${[...missing, ...failed.map((name) => `Not measured: ${name}.`)].map((line) => `${line}\n`).join('')}`);
+const isIncomplete = missed.length > 0 || missing.length > 0;
+process.exit(failed.length > 0 || (check && isIncomplete) ? 1 : 0);
 
 function positive(text: string): number {
   const number = Number(text);

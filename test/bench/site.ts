@@ -11,16 +11,16 @@ import { type Measured, startGatehouseProcess, startProcess } from './process.ts
 
 export const CLIENT_ID = 'bench';
 /** Accounts at the identity provider in addition to the built-in ones. */
-const PEOPLE = 1_000;
+const USERS_OF_PROVIDER = 1_000;
 export const SCOPES = ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'];
 
 /** The port on which a server of a benchmark will listen. */
-export interface Place {
+export interface Address {
   url: string;
   port: number;
 }
 
-export async function reservePlace(): Promise<Place> {
+export async function reserveAddress(): Promise<Address> {
   const port = await freePort();
   return { port, url: `http://127.0.0.1:${port}` };
 }
@@ -48,9 +48,14 @@ export interface IdentityProvider {
 }
 
 /** Starts the identity provider with one app for all these callback URLs. */
-export async function startIdentityProvider(places: readonly Place[]): Promise<IdentityProvider> {
-  const callbacks = places.flatMap(({ url }) => [`${url}/oauth/callback/platform`, `${url}/callback`]);
-  const env = { CLIENT_ID, CLIENT_SECRET, CALLBACK_URLS: callbacks.join(' '), PEOPLE: String(PEOPLE) };
+export async function startIdentityProvider(addresses: readonly Address[]): Promise<IdentityProvider> {
+  const callbacks = addresses.flatMap(({ url }) => [`${url}/oauth/callback/platform`, `${url}/callback`]);
+  const env = {
+    CLIENT_ID,
+    CLIENT_SECRET,
+    CALLBACK_URLS: callbacks.join(' '),
+    USERS_OF_PROVIDER: String(USERS_OF_PROVIDER),
+  };
   const provider = await startProcess('test/bench/identity-provider.ts', { env });
   return { issuer: provider.firstLine, stop: provider.stop };
 }
@@ -67,12 +72,12 @@ export interface Site {
 
 /** Returns settings with an empty storage. Only its Redis runs yet. */
 export async function prepareGatehouse(parts: {
-  place: Place;
+  address: Address;
   storage: Storage;
   issuer: string;
   platformUrl: string;
 }): Promise<Omit<Site, 'process'>> {
-  const { url, port } = parts.place;
+  const { url, port } = parts.address;
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-bench-'));
   const redis = parts.storage === 'Redis' ? await startRedis(APPEND_ONLY_EACH_SECOND) : undefined;
   const appsFile = join(directory, 'connected-apps.json');
@@ -139,7 +144,7 @@ let signedIn = 0;
  * Signs in a new browser through all forms. Uses another account each time, so that no user has hundreds of sessions.
  */
 export async function signIn(url: string, path = '/sign-in?return_to=/session'): Promise<SignedIn> {
-  const login = `person-${signedIn % PEOPLE}@example.test`;
+  const login = `user-${signedIn % USERS_OF_PROVIDER}@example.test`;
   signedIn += 1;
   const { agent, page } = await signInSite({ url }, login, { path });
   const session = page.status === 200 && page.url === `${url}/session` ? JSON.parse(page.body) : {};

@@ -1,6 +1,6 @@
 /** Counts the Redis commands of each request, as reported by Redis, over requests sent one after the other. */
 import type { RedisServer } from '../support/redis-server.ts';
-import { isGood, openConnection, type Question } from './connection.ts';
+import { isExpected, openConnection, type PreparedRequest } from './connection.ts';
 
 export interface StorageCost {
   /** Per request, like the other members. */
@@ -12,39 +12,39 @@ export interface StorageCost {
 }
 
 const REQUESTS = 1_000;
-/** Commands of this measurement. */
-const OWN = /^cmdstat_(info|hello|client|command|ping|select)/;
+/** Commands that this measurement and connections send, which are not counted. */
+const IGNORED_COMMANDS = /^cmdstat_(info|hello|client|command|ping|select)/;
 
-export async function storageCost(redis: RedisServer, question: Question): Promise<StorageCost> {
+export async function storageCost(redis: RedisServer, request: PreparedRequest): Promise<StorageCost> {
   const connection = openConnection();
-  const ask = (times: number) =>
+  const sendRepeatedly = (times: number) =>
     new Promise<void>((resolve, reject) => {
-      let left = times;
-      const step = () => {
-        if (left === 0) return resolve();
-        left -= 1;
-        connection.ask(question, (response) =>
-          isGood(question, response) ? step() : reject(new Error('Unexpected response')),
+      let remaining = times;
+      const sendNext = () => {
+        if (remaining === 0) return resolve();
+        remaining -= 1;
+        connection.send(request, (response) =>
+          isExpected(request, response) ? sendNext() : reject(new Error('Unexpected response')),
         );
       };
-      step();
+      sendNext();
     });
   // The first request may extend the session.
-  await ask(10);
-  const before = counted(redis);
-  await ask(REQUESTS);
-  const after = counted(redis);
+  await sendRepeatedly(10);
+  const before = countCommands(redis);
+  await sendRepeatedly(REQUESTS);
+  const after = countCommands(redis);
   connection.close();
-  const each = (key: keyof StorageCost) => (after[key] - before[key]) / REQUESTS;
-  return { commands: each('commands'), roundTrips: each('roundTrips'), writes: each('writes') };
+  const perRequest = (key: keyof StorageCost) => (after[key] - before[key]) / REQUESTS;
+  return { commands: perRequest('commands'), roundTrips: perRequest('roundTrips'), writes: perRequest('writes') };
 }
 
-/** Total counts since the start of Redis. */
-export function counted(redis: RedisServer): StorageCost {
+/** Total counts startedAt the start of Redis. */
+export function countCommands(redis: RedisServer): StorageCost {
   const lines = redis.sendCommand('INFO', 'everything').split(/\r?\n/);
   const field = (name: string) => Number(lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1));
   const commands = lines
-    .filter((line) => line.startsWith('cmdstat_') && !OWN.test(line))
+    .filter((line) => line.startsWith('cmdstat_') && !IGNORED_COMMANDS.test(line))
     .reduce((sum, line) => sum + Number(/calls=(\d+)/.exec(line)?.[1]), 0);
   return { commands, roundTrips: field('total_reads_processed'), writes: field('rdb_changes_since_last_save') };
 }

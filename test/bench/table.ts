@@ -29,22 +29,23 @@ export interface Summary extends Figures {
 }
 
 export function summary(of: { name: string; connections: number }, rounds: Figures[], first: Figures[]): Summary {
-  const middle = (key: keyof Figures) => median(rounds.map((round) => round[key]));
-  const against = (ratio: (own: Figures, limit: Figures) => number) =>
-    rounds.flatMap((own, at) => (first[at] ? [ratio(own, first[at])] : []));
-  const ratios = against((own, limit) => own.requestsPerSecond / limit.requestsPerSecond);
+  const medianOf = (key: keyof Figures) => median(rounds.map((round) => round[key]));
+  /** Compares each round with the same round of the first contestant. */
+  const compareRounds = (ratio: (own: Figures, reference: Figures) => number) =>
+    rounds.flatMap((own, round) => (first[round] ? [ratio(own, first[round])] : []));
+  const ratios = compareRounds((own, reference) => own.requestsPerSecond / reference.requestsPerSecond);
   return {
     ...of,
-    requestsPerSecond: middle('requestsPerSecond'),
-    p50: middle('p50'),
-    p99: middle('p99'),
-    cpuPer1000: middle('cpuPer1000'),
-    memory: middle('memory'),
+    requestsPerSecond: medianOf('requestsPerSecond'),
+    p50: medianOf('p50'),
+    p99: medianOf('p99'),
+    cpuPer1000: medianOf('cpuPer1000'),
+    memory: medianOf('memory'),
     ratio: median(ratios),
     least: Math.min(...ratios),
     most: Math.max(...ratios),
-    p99Ratio: median(against((own, limit) => own.p99 / limit.p99)),
-    cpuRatio: median(against((own, limit) => limit.cpuPer1000 / own.cpuPer1000)),
+    p99Ratio: median(compareRounds((own, reference) => own.p99 / reference.p99)),
+    cpuRatio: median(compareRounds((own, reference) => reference.cpuPer1000 / own.cpuPer1000)),
   };
 }
 
@@ -63,9 +64,14 @@ export function table(title: string, rows: readonly Summary[]): string {
     (row.memory / 1e6).toFixed(0),
     row.commands === undefined ? '' : row.commands.toFixed(1),
   ]);
-  const widths = HEAD.map((name, at) => Math.max(name.length, ...lines.map((line) => line[at]?.length ?? 0)));
+  const widths = HEAD.map((name, column) => Math.max(name.length, ...lines.map((line) => line[column]?.length ?? 0)));
   const text = [HEAD, ...lines].map((line) =>
-    line.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  '),
+    line
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        return column === 0 ? cell.padEnd(width) : cell.padStart(width);
+      })
+      .join('  '),
   );
   return `\n${title}\n${text.map((line) => line.trimEnd()).join('\n')}\n`;
 }

@@ -6,17 +6,16 @@ import { openSharedStorage } from '../support/fleet.ts';
 import { missingRedis, type RedisServer } from '../support/redis-server.ts';
 import { APACHE_PEERS, apacheIsInstalled, startApache } from './apache.ts';
 import { chart } from './chart.ts';
-import { isGood, openConnection, type Question, questionOf } from './connection.ts';
+import { isExpected, openConnection, type PreparedRequest, prepareRequest } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';
-import { type Effort, say } from './effort.ts';
-import { type Finding, tellFindings } from './findings.ts';
+import { type Effort, print } from './effort.ts';
+import { type Finding, formatFindings } from './findings.ts';
 import { LIBRARY_PEER, PEERS, type Peer, type PeerName, peersAreInstalled, startPeer } from './peers.ts';
 import { startProcess } from './process.ts';
 import {
-  type IdentityProvider,
-  type Place,
+  type Address,
   type Platform,
-  reservePlace,
+  reserveAddress,
   type Site,
   type Storage,
   signIn,
@@ -42,7 +41,7 @@ const TARGETS: Record<string, number> = {
 
 interface Runner extends Contestant {
   redis?: RedisServer | undefined;
-  question: Question;
+  request: PreparedRequest;
 }
 
 export function benchThreads(effort: Effort): Promise<Finding[]> {
@@ -51,83 +50,87 @@ export function benchThreads(effort: Effort): Promise<Finding[]> {
     const storages: Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
     const peers = peersAreInstalled() && missingRedis === undefined ? (Object.keys(PEERS) as PeerName[]) : [];
     const apaches = apacheIsInstalled() && missingRedis === undefined ? APACHE_PEERS : [];
-    const places = await Promise.all([...storages, ...peers, ...apaches].map(reservePlace));
-    const provider = keep(await startIdentityProvider(places));
-    const next = () => placeFrom(places);
-    const runners = [await bare(platform, keep)];
+    const addresses = await Promise.all([...storages, ...peers, ...apaches].map(reserveAddress));
+    const provider = keep(await startIdentityProvider(addresses));
+    const nextParts = () => ({
+      issuer: provider.issuer,
+      platformUrl: platform.url,
+      address: takeAddress(addresses),
+    });
+    const runners = [await startBareProxy(platform, keep)];
     for (const storage of storages) {
-      const site = keep(await startGatehouse({ ...at(platform, provider), place: next(), storage }));
-      runners.push(...(await gatehouse(site, storage)));
+      const site = keep(await startGatehouse({ ...nextParts(), storage }));
+      runners.push(...(await runnersOf(site, storage)));
     }
-    const enter = async (peer: Peer, path?: string) => {
+    const addPeer = async (peer: Peer, path?: string) => {
       const { cookie } = await signIn(peer.url, path);
-      runners.push(await runner(peer.name, `${peer.url}/threads/current`, { cookie }, peer));
+      runners.push(await createRunner(peer.name, `${peer.url}/threads/current`, { cookie }, peer));
     };
-    const nextParts = () => ({ ...at(platform, provider), place: next() });
-    for (const name of peers) await enter(keep(await startPeer(name, nextParts())));
-    for (const name of apaches) await enter(keep(await startApache(name, nextParts())), '/session');
-    assertOwnOwners(runners);
+    for (const name of peers) await addPeer(keep(await startPeer(name, nextParts())));
+    for (const name of apaches) await addPeer(keep(await startApache(name, nextParts())), '/session');
+    assertDifferentOwners(runners);
     return measure(runners, effort);
   });
 }
 
-const at = (platform: Platform, { issuer }: IdentityProvider) => ({ issuer, platformUrl: platform.url });
-
-function placeFrom(places: Place[]): Place {
-  const place = places.shift();
-  if (!place) throw new Error('There are more servers than places.');
-  return place;
+function takeAddress(addresses: Address[]): Address {
+  const address = addresses.shift();
+  if (!address) throw new Error('There are more servers than addresses.');
+  return address;
 }
 
-async function bare(platform: Platform, keep: <S extends { stop(): Promise<void> }>(process: S) => S): Promise<Runner> {
+async function startBareProxy(
+  platform: Platform,
+  keep: <S extends { stop(): Promise<void> }>(process: S) => S,
+): Promise<Runner> {
   const env = { UPSTREAM_URL: platform.url, ACCESS_TOKEN: 'bare' };
   const process = keep(await startProcess('test/bench/bare-proxy.ts', { env }));
-  const bareRunner = await runner(BARE, `http://127.0.0.1:${process.firstLine}/`, {}, { process });
-  if (!bareRunner.question.body?.equals(threadOf('bare')))
+  const bareRunner = await createRunner(BARE, `http://127.0.0.1:${process.firstLine}/`, {}, { process });
+  if (!bareRunner.request.body?.equals(threadOf('bare')))
     throw new Error('The thread does not name the owner of its token.');
   return bareRunner;
 }
 
-async function gatehouse(site: Site, storage: Storage): Promise<Runner[]> {
+async function runnersOf(site: Site, storage: Storage): Promise<Runner[]> {
   const { cookie, session } = await signIn(site.url);
   const user = String((session.user as { id: string }).id);
-  const vault = await openSharedStorage(site.env);
-  const administrator = await createAdministrator(site, vault);
+  const sharedStorage = await openSharedStorage(site.env);
+  const administrator = await createAdministrator(site, sharedStorage);
   const { token } = await administrator.createRelayToken({ assertUser: true });
-  await vault.store.close();
+  await sharedStorage.store.close();
   const service = { authorization: `Bearer ${token}`, 'gatehouse-user': user };
   return [
-    await runner(`/threads/current, ${storage}`, `${site.url}/threads/current`, { cookie }, site),
-    await runner(`/relay/threads/current, ${storage}`, `${site.url}/relay/threads/current`, service, site),
+    await createRunner(`/threads/current, ${storage}`, `${site.url}/threads/current`, { cookie }, site),
+    await createRunner(`/relay/threads/current, ${storage}`, `${site.url}/relay/threads/current`, service, site),
   ];
 }
 
 /** Every response must equal the first one, which names the owner of the thread. */
-async function runner(
+async function createRunner(
   name: string,
   url: string,
   headers: Record<string, string>,
   { process, redis }: Pick<Site, 'process'> & { redis?: RedisServer | undefined },
 ): Promise<Runner> {
-  const firstQuestion = questionOf(url, { headers: { accept: 'application/json', ...headers } });
+  const firstRequest = prepareRequest(url, { headers: { accept: 'application/json', ...headers } });
   const connection = openConnection();
   const body = await new Promise<Buffer>((resolve, reject) =>
-    connection.ask(firstQuestion, (response) =>
-      response && isGood(firstQuestion, response)
+    connection.send(firstRequest, (response) =>
+      response && isExpected(firstRequest, response)
         ? resolve(Buffer.from(response.body))
         : reject(new Error(`${name} returns ${response?.status} ${response?.body}`)),
     ),
   );
   connection.close();
-  const question = { ...firstQuestion, body };
-  return { name, question, questions: () => question, processes: [process], redis };
+  const request = { ...firstRequest, body };
+  return { name, request, nextRequest: () => request, processes: [process], redis };
 }
 
 /** Checks that each server returns the thread of its own user. The two routes of Gatehouse share one. */
-function assertOwnOwners(runners: readonly Runner[]): void {
+function assertDifferentOwners(runners: readonly Runner[]): void {
   const owners = new Map<string, string>();
-  for (const { name, question, processes } of runners) {
-    const { owner } = JSON.parse(String(question.body)).thread;
+  for (const { name, request, processes } of runners) {
+    const { owner } = JSON.parse(String(request.body)).thread;
     const server = String(runners.findIndex((other) => other.processes[0] === processes[0]));
     if ((owners.get(owner) ?? server) !== server) throw new Error(`${name} returns the thread of another user.`);
     owners.set(owner, server);
@@ -136,29 +139,31 @@ function assertOwnOwners(runners: readonly Runner[]): void {
 
 async function measure(runners: readonly Runner[], effort: Effort): Promise<Finding[]> {
   const costs = new Map<string, StorageCost>();
-  for (const { name, redis, question } of runners) if (redis) costs.set(name, await storageCost(redis, question));
+  for (const { name, redis, request } of runners) if (redis) costs.set(name, await storageCost(redis, request));
   const all: Summary[] = [];
   for (const connections of CONCURRENCIES) {
     const rows = (await contest(runners, connections, effort)).map((row) => ({
       ...row,
       commands: costs.get(row.name)?.commands,
     }));
-    say(table(`GET /threads/current, 1 KB, ${connections} connections, medians of ${effort.runs} runs in turn`, rows));
+    print(
+      table(`GET /threads/current, 1 KB, ${connections} connections, medians of ${effort.runs} runs in turn`, rows),
+    );
     all.push(...rows);
   }
   const findings = [...judge(all), ...judgeStorage(costs)];
-  say(tellFindings('In relation to the bare proxy of the same run', findings));
+  print(formatFindings('In relation to the bare proxy of the same run', findings));
   if (Object.keys(PEERS).every((peer) => all.some(({ name }) => name === peer))) writeFileSync(PICTURE, chart(all));
-  else say('\ndocs/bench.svg is left as it was, since not all could be measured.\n');
+  else print('\ndocs/bench.svg is left as it was, startedAt not all could be measured.\n');
   return findings;
 }
 
 function judge(rows: readonly Summary[]): Finding[] {
-  const of = (name: string, connections: number) =>
+  const rowOf = (name: string, connections: number) =>
     rows.find((row) => row.name === name && row.connections === connections);
   const ratios = Object.entries(TARGETS).flatMap(([name, least]) =>
     CONCURRENCIES.flatMap((connections): Finding[] => {
-      const row = of(name, connections);
+      const row = rowOf(name, connections);
       if (!row) return [];
       return [
         { what: `${name}, at ${connections}`, measured: row.ratio, unit: '', target: { least } },
@@ -166,8 +171,8 @@ function judge(rows: readonly Summary[]): Finding[] {
       ];
     }),
   );
-  const [ours, library] = ['/threads/current, Redis', LIBRARY_PEER].map((name) => of(name, 32));
-  const against: Finding[] =
+  const [ours, library] = ['/threads/current, Redis', LIBRARY_PEER].map((name) => rowOf(name, 32));
+  const comparison: Finding[] =
     ours && library
       ? [
           {
@@ -183,23 +188,28 @@ function judge(rows: readonly Summary[]): Finding[] {
           },
         ]
       : [];
-  return [...ratios, ...against];
+  return [...ratios, ...comparison];
 }
 
 /** The cost of background work per request. */
-const CHORES = 0.1;
+const BACKGROUND_COST = 0.1;
 
 function judgeStorage(costs: ReadonlyMap<string, StorageCost>): Finding[] {
   return [...costs].flatMap(([name, { roundTrips, writes }]): Finding[] => {
-    const judged = name === '/threads/current, Redis';
+    const hasTargets = name === '/threads/current, Redis';
     return [
       {
         what: `${name}: round trips to Redis`,
         measured: roundTrips,
         unit: '',
-        ...(judged ? { target: { most: 1 + CHORES } } : {}),
+        ...(hasTargets ? { target: { most: 1 + BACKGROUND_COST } } : {}),
       },
-      { what: `${name}: writes`, measured: writes, unit: '', ...(judged ? { target: { most: CHORES } } : {}) },
+      {
+        what: `${name}: writes`,
+        measured: writes,
+        unit: '',
+        ...(hasTargets ? { target: { most: BACKGROUND_COST } } : {}),
+      },
     ];
   });
 }

@@ -24,7 +24,7 @@ if (import.meta.main) await serve();
 async function serve(): Promise<void> {
   const headers = { 'content-type': 'application/json', 'content-length': String(BYTES) };
   const threads = new Map<string, Buffer>();
-  let drips = false;
+  let isDripping = false;
   const server = createServer((request, response) => {
     request.resume();
     const [, token] = /^Bearer (.+)$/.exec(request.headers.authorization ?? '') ?? [];
@@ -35,11 +35,12 @@ async function serve(): Promise<void> {
       if (threads.size < 10_000) threads.set(token, thread);
     }
     response.writeHead(200, headers);
-    if (drips) response.write(thread.subarray(0, 500));
+    if (isDripping) response.write(thread.subarray(0, 500));
     else response.end(thread);
   });
   const control = createServer((request, response) => {
-    drips = request.url === '/drip' || (drips && request.url !== '/whole');
+    if (request.url === '/drip') isDripping = true;
+    if (request.url === '/whole') isDripping = false;
     server.getConnections((_error, open) => response.end(String(open)));
   });
   server.keepAliveTimeout = 60_000;

@@ -3,15 +3,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
-import { type Question, questionOf } from './connection.ts';
+import { type PreparedRequest, prepareRequest } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';
-import { type Effort, say } from './effort.ts';
-import { type Finding, tellFindings } from './findings.ts';
+import { type Effort, print } from './effort.ts';
+import { type Finding, formatFindings } from './findings.ts';
 import { inTurn, load } from './load.ts';
-import { seatPeople } from './people.ts';
 import { startGatehouseProcess } from './process.ts';
+import { createSignedInUsers } from './signed-in-users.ts';
 import {
-  reservePlace,
+  reserveAddress,
   type Site,
   signIn,
   startGatehouse,
@@ -19,7 +19,7 @@ import {
   startPlatform,
   withAll,
 } from './site.ts';
-import { counted } from './storage-cost.ts';
+import { countCommands } from './storage-cost.ts';
 import { type Summary, table } from './table.ts';
 
 const USERS = [1, 1_000, 100_000];
@@ -28,7 +28,8 @@ const CONNECTIONS = 32;
 const MANY = 10_000;
 
 /** The use of a session is stored every three minutes, that of a connection every five. Others write nothing. */
-const [SESSION_NOTE_SECONDS, NOTED_MILLISECONDS] = [180, 301_000];
+const SESSION_NOTE_SECONDS = 180;
+const NOTED_MILLISECONDS = 301_000;
 const WRITES_OF_NOTES = 2;
 /** The contest must end within three minutes after the first visits, which take half of this time. */
 const LONGEST_RUN_SECONDS = 1;
@@ -36,7 +37,7 @@ const LONGEST_RUN_SECONDS = 1;
 interface Crowd extends Contestant {
   site: Site;
   /** One request of each user. */
-  each: readonly Question[];
+  each: readonly PreparedRequest[];
   /** Bytes per user in Redis. */
   storageEach: number;
   /** Number of requests of the contest so far. */
@@ -52,15 +53,15 @@ interface Visit {
 }
 
 export async function benchUsers(effort: Effort): Promise<Finding[]> {
-  if (missingRedis !== undefined) return notMeasured(missingRedis);
+  if (missingRedis !== undefined) return skipPart(missingRedis);
   return withAll(async (keep) => {
     const platform = keep(await startPlatform());
     const crowds: Crowd[] = [];
     for (const users of USERS) {
-      const parts = { place: await reservePlace(), storage: 'Redis' as const, platformUrl: platform.url };
+      const parts = { address: await reserveAddress(), storage: 'Redis' as const, platformUrl: platform.url };
       // There are no sign-ins here, so the provider is never called.
       crowds.push(
-        await seatCrowd(users, keep(await startGatehouse({ ...parts, issuer: 'https://idp.bench.example' }))),
+        await createCrowd(users, keep(await startGatehouse({ ...parts, issuer: 'https://idp.bench.example' }))),
       );
     }
     // Each user's first request stores the use, and no request of the contest, if that ends within three minutes.
@@ -70,27 +71,34 @@ export async function benchUsers(effort: Effort): Promise<Finding[]> {
       await load(inTurn(crowd.each.slice(0, 1)), { connections: CONNECTIONS, seconds: effort.seconds });
       visits.push(await visit(crowd));
     }
-    const [most, first] = [crowds.at(-1), visits.at(-1)];
-    if (!most || !first) throw new Error('There is no crowd.');
-    const written = writesOf(most.site);
+    const largestCrowd = crowds.at(-1);
+    const firstVisit = visits.at(-1);
+    if (!largestCrowd || !firstVisit) throw new Error('There is no crowd.');
+    const writesBefore = writesOf(largestCrowd.site);
     const rows = await contest(crowds, CONNECTIONS, {
       ...effort,
       seconds: Math.min(effort.seconds, LONGEST_RUN_SECONDS),
     });
-    const noted = (writesOf(most.site) - written) / WRITES_OF_NOTES / most.requests();
-    say(table(`GET /threads/current, Redis, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
+    const noted = (writesOf(largestCrowd.site) - writesBefore) / WRITES_OF_NOTES / largestCrowd.requests();
+    print(
+      table(`GET /threads/current, Redis, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows),
+    );
     await sleep(NOTED_MILLISECONDS);
-    const findings = judgeUsers(most, rows, { first, noted, later: await visit(most) });
-    say(tellFindings('In relation to one user of the same run', findings));
+    const findings = judgeUsers(largestCrowd, rows, {
+      first: firstVisit,
+      noted,
+      later: await visit(largestCrowd),
+    });
+    print(formatFindings('In relation to one user of the same run', findings));
     return findings;
   });
 }
 
-async function seatCrowd(users: number, site: Site): Promise<Crowd> {
-  const used = () => Number(/^used_memory:(\d+)/m.exec(site.redis?.sendCommand('INFO', 'memory') ?? '')?.[1]);
-  const before = used();
-  const each = await seatPeople(site, users);
-  const storageEach = (used() - before) / users;
+async function createCrowd(users: number, site: Site): Promise<Crowd> {
+  const usedBytes = () => Number(/^used_memory:(\d+)/m.exec(site.redis?.sendCommand('INFO', 'memory') ?? '')?.[1]);
+  const bytesBefore = usedBytes();
+  const each = await createSignedInUsers(site, users);
+  const storageEach = (usedBytes() - bytesBefore) / users;
   const next = inTurn(each);
   let requests = 0;
   return {
@@ -99,7 +107,7 @@ async function seatCrowd(users: number, site: Site): Promise<Crowd> {
     storageEach,
     processes: [site.process],
     name: `${users.toLocaleString('en-GB')} ${users === 1 ? 'user' : 'users'}, each in turn`,
-    questions(connection) {
+    nextRequest(connection) {
       requests += 1;
       return next(connection);
     },
@@ -107,15 +115,17 @@ async function seatCrowd(users: number, site: Site): Promise<Crowd> {
   };
 }
 
-const writesOf = ({ redis }: Site): number => (redis ? counted(redis).writes : Number.NaN);
+const writesOf = ({ redis }: Site): number => (redis ? countCommands(redis).writes : Number.NaN);
 
 /** Sends one request for each user. */
 async function visit({ each, site: { process } }: Crowd): Promise<Visit> {
   const next = inTurn(each);
-  const [cpuBefore, memoryBefore] = [process.cpuSeconds(), process.memory()];
+  const cpuBefore = process.cpuSeconds();
+  const memoryBefore = process.memory();
   let requests = 0;
   while (requests < each.length) requests += (await load(next, { connections: CONNECTIONS, seconds: 0.5 })).requests;
-  const [cpu, memory] = [process.cpuSeconds() - cpuBefore, process.memory() - memoryBefore];
+  const cpu = process.cpuSeconds() - cpuBefore;
+  const memory = process.memory() - memoryBefore;
   return { cpuPer1000: (cpu / requests) * 1000, memoryEach: memory / each.length };
 }
 
@@ -168,33 +178,34 @@ function judgeUsers(
 }
 
 export async function benchProcesses(effort: Effort): Promise<Finding[]> {
-  if (missingRedis !== undefined) return notMeasured(missingRedis);
+  if (missingRedis !== undefined) return skipPart(missingRedis);
   return withAll(async (keep) => {
     const platform = keep(await startPlatform());
-    const place = await reservePlace();
-    const { issuer } = keep(await startIdentityProvider([place]));
-    const site = keep(await startGatehouse({ place, storage: 'Redis', issuer, platformUrl: platform.url }));
+    const address = await reserveAddress();
+    const { issuer } = keep(await startIdentityProvider([address]));
+    const site = keep(await startGatehouse({ address, storage: 'Redis', issuer, platformUrl: platform.url }));
     const port = await freePort();
     const ports = { PORT: String(port), MANAGEMENT_PORT: String(await freePort()) };
     const second = keep(await startGatehouseProcess({ ...site.env, ...ports }));
     const { cookie } = await signIn(site.url);
     const headers = { host: new URL(site.url).host, accept: 'application/json', cookie };
     const body = Buffer.from(await (await fetch(`${site.url}/threads/current`, { headers })).arrayBuffer());
-    const [first, other] = [site.url, `http://127.0.0.1:${port}`].map((url) =>
-      questionOf(`${url}/threads/current`, { headers, body }),
-    );
-    if (!first || !other) throw new Error('Two processes have two addresses.');
+    const requestTo = (url: string) => prepareRequest(`${url}/threads/current`, { headers, body });
+    const toFirst = requestTo(site.url);
+    const toSecond = requestTo(`http://127.0.0.1:${port}`);
     const contestants: Contestant[] = [
-      { name: '1 process', questions: () => first, processes: [site.process] },
+      { name: '1 process', nextRequest: () => toFirst, processes: [site.process] },
       {
         name: '2 processes, as many connections to each',
-        questions: (connection) => (connection % 2 === 0 ? first : other),
+        nextRequest: (connection) => (connection % 2 === 0 ? toFirst : toSecond),
         processes: [site.process, second],
         share: 2,
       },
     ];
     const rows = await contest(contestants, CONNECTIONS, effort);
-    say(table(`Processes on one Redis, ${CONNECTIONS} connections each, medians of ${effort.runs} runs in turn`, rows));
+    print(
+      table(`Processes on one Redis, ${CONNECTIONS} connections each, medians of ${effort.runs} runs in turn`, rows),
+    );
     const findings: Finding[] = [
       {
         what: '2 processes against 1: CPU time for a request',
@@ -203,12 +214,12 @@ export async function benchProcesses(effort: Effort): Promise<Finding[]> {
         target: { most: 1.1 },
       },
     ];
-    say(tellFindings('In relation to one process of the same run', findings));
+    print(formatFindings('In relation to one process of the same run', findings));
     return findings;
   });
 }
 
-function notMeasured(why: string): Finding[] {
-  say(`\nNot measured: ${why}\n`);
+function skipPart(why: string): Finding[] {
+  print(`\nNot measured: ${why}\n`);
   return [];
 }

@@ -13,18 +13,21 @@ import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
 import { appOfFile } from '../support/apps.ts';
 import { openSharedStorage } from '../support/fleet.ts';
-import { type Question, questionOf } from './connection.ts';
+import { type PreparedRequest, prepareRequest } from './connection.ts';
 import type { Site } from './site.ts';
 import { threadOf } from './upstream.ts';
 
 const ISSUER = 'https://idp.bench.example';
 const LIFETIMES = { idleSeconds: 1_800, maxSeconds: 28_800 };
-const AT_ONCE = 200;
+const USERS_AT_ONCE = 200;
 /** As long as the self-contained tokens of many providers. */
 const TOKEN_CHARACTERS = 800;
 
 /** Returns a request of each user for their own thread, which names its owner. */
-export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count: number): Promise<Question[]> {
+export async function createSignedInUsers(
+  { url, env }: Pick<Site, 'url' | 'env'>,
+  count: number,
+): Promise<PreparedRequest[]> {
   const { store, sealer, grants } = await openSharedStorage(env);
   const app = appOfFile(env);
   const clock = Date.now;
@@ -36,9 +39,9 @@ export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count:
     lifetimes: LIFETIMES,
     clock,
   });
-  const address = `${url}/threads/current`;
-  const seat = async (n: number): Promise<Question> => {
-    const subject = `person-${n}`;
+  const threadUrl = `${url}/threads/current`;
+  const createSignedInUser = async (n: number): Promise<PreparedRequest> => {
+    const subject = `user-${n}`;
     const userId = userIdOf(ISSUER, subject);
     const grant = grantOf(userId, app, subject);
     await retryWhileUnavailable(() => grants.save(grant, 0));
@@ -47,16 +50,19 @@ export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count:
     const data = { cookie: new Cookie(), user, csrfToken: randomBytes(32).toString('base64url'), app: 'platform' };
     await retryWhileUnavailable(() => records.write(sessionId, data as unknown as SessionData));
     const cookie = `gatehouse=${encodeURIComponent(`s:${sign(sessionId, env.SESSION_SECRETS ?? '')}`)}`;
-    return questionOf(address, { headers: { accept: 'application/json', cookie }, body: threadOf(grant.accessToken) });
+    return prepareRequest(threadUrl, {
+      headers: { accept: 'application/json', cookie },
+      body: threadOf(grant.accessToken),
+    });
   };
   try {
-    const questions: Question[] = [];
-    while (questions.length < count) {
-      const from = questions.length;
-      const size = Math.min(AT_ONCE, count - from);
-      questions.push(...(await Promise.all(Array.from({ length: size }, (_, n) => seat(from + n)))));
+    const requests: PreparedRequest[] = [];
+    while (requests.length < count) {
+      const from = requests.length;
+      const size = Math.min(USERS_AT_ONCE, count - from);
+      requests.push(...(await Promise.all(Array.from({ length: size }, (_, n) => createSignedInUser(from + n)))));
     }
-    return questions;
+    return requests;
   } finally {
     await store.close();
   }
