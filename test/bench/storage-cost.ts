@@ -39,7 +39,7 @@ export async function storageCost(redis: RedisServer, request: PreparedRequest):
   return { commands: perRequest('commands'), roundTrips: perRequest('roundTrips'), writes: perRequest('writes') };
 }
 
-/** Total counts startedAt the start of Redis. */
+/** Total counts since the start of Redis. */
 export function countCommands(redis: RedisServer): StorageCost {
   const lines = redis.sendCommand('INFO', 'everything').split(/\r?\n/);
   const field = (name: string) => Number(lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1));

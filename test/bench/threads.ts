@@ -154,7 +154,7 @@ async function measure(runners: readonly Runner[], effort: Effort): Promise<Find
   const findings = [...judge(all), ...judgeStorage(costs)];
   print(formatFindings('In relation to the bare proxy of the same run', findings));
   if (Object.keys(PEERS).every((peer) => all.some(({ name }) => name === peer))) writeFileSync(PICTURE, chart(all));
-  else print('\ndocs/bench.svg is left as it was, startedAt not all could be measured.\n');
+  else print('\ndocs/bench.svg is left as it was, because not everything could be measured.\n');
   return findings;
 }
 

@@ -176,7 +176,7 @@ function startLoad() {
     }
   });
   return {
-    /** The failures startedAt the last call of this function. */
+    /** The failures since the last call of this function. */
     takeFailures: () => failures.splice(0),
     served: () => served,
     async stop(): Promise<void> {
