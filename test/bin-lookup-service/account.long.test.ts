@@ -306,22 +306,24 @@ describe('keys', () => {
     const created = await agent.submit(page, { name: 'single', networks: '' });
     expect(new URL(created.url).pathname).toBe('/account');
     expect(keyOn(created)).toMatch(/^gthb_/);
-    const again = await agent.get(created.url);
-    expect([keyOn(again), again.body.match(/>single</g)?.length]).toEqual(['', 1]);
+    const reloaded = await agent.get(created.url);
+    expect([keyOn(reloaded), reloaded.body.match(/>single</g)?.length]).toEqual(['', 1]);
   });
 
   test('with faults are refused next to the field, and the input stays', async () => {
     const { agent, page } = await register('second@example.test');
-    const wrong = await agent.submit(page, { name: 'mine', networks: '10.0.0.0/8\n<b>' });
-    expect(wrong.status).toBe(400);
-    expect(wrong.body).toContain('“&lt;b&gt;” is not an address');
-    expect(wrong.body).toContain('value="mine"');
-    expect(wrong.body).toMatch(/aria-invalid="true"[^>]*>10\.0\.0\.0\/8/);
+    const withFaultyAddress = await agent.submit(page, { name: 'mine', networks: '10.0.0.0/8\n<b>' });
+    expect(withFaultyAddress.status).toBe(400);
+    expect(withFaultyAddress.body).toContain('“&lt;b&gt;” is not an address');
+    expect(withFaultyAddress.body).toContain('value="mine"');
+    expect(withFaultyAddress.body).toMatch(/aria-invalid="true"[^>]*>10\.0\.0\.0\/8/);
     const unnamed = await agent.submit(page, { name: ' ', networks: '' });
     expect(unnamed.body).toContain('Enter a name of 1 to 60 characters.');
-    for (const { body } of [wrong, unnamed]) expect(body).toMatch(/<title>Error: Your account/);
-    expect(wrong.body).toMatch(/<li><a href="#networks">Entry 2: “&lt;b&gt;”/);
-    expect(wrong.body.match(/<(?:input|textarea)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="networks"')]);
+    for (const { body } of [withFaultyAddress, unnamed]) expect(body).toMatch(/<title>Error: Your account/);
+    expect(withFaultyAddress.body).toMatch(/<li><a href="#networks">Entry 2: “&lt;b&gt;”/);
+    expect(withFaultyAddress.body.match(/<(?:input|textarea)[^>]* autofocus/g)).toEqual([
+      expect.stringContaining('id="networks"'),
+    ]);
     expect(unnamed.body.match(/<(?:input|textarea)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="name"')]);
   });
 

@@ -181,10 +181,10 @@ describe('R94 refusals', () => {
   });
 
   test('R137 of one address are collapsed before those of another', () => {
-    const kept: AuditEntry[] = [];
+    const stored: AuditEntry[] = [];
     const collapse = createCollapse(
       () => START,
-      (entry) => kept.push(entry),
+      (entry) => stored.push(entry),
     );
     const target = { kind: 'connected_app', id: 'platform' };
     const refuse = (address: string) =>
@@ -194,9 +194,9 @@ describe('R94 refusals', () => {
     refuse('192.0.2.1');
     for (let host = 0; host < 100; host += 1) refuse(`198.51.100.${host}`);
     collapse.flush();
-    expect(kept.filter(({ facts }) => facts?.times === undefined)).toHaveLength(60);
-    expect(kept.filter(({ address }) => address === '192.0.2.1')).toHaveLength(1);
-    expect(kept.filter(({ facts }) => facts?.times !== undefined)).toEqual([
+    expect(stored.filter(({ facts }) => facts?.times === undefined)).toHaveLength(60);
+    expect(stored.filter(({ address }) => address === '192.0.2.1')).toHaveLength(1);
+    expect(stored.filter(({ facts }) => facts?.times !== undefined)).toEqual([
       {
         event: 'sign_in.failed',
         actor: { kind: 'anonymous' },
@@ -209,10 +209,10 @@ describe('R94 refusals', () => {
   });
 
   test('R137 the entries of a relay token about many users, and of a provider that ends no session, are collapsed', () => {
-    const kept: AuditEntry[] = [];
+    const stored: AuditEntry[] = [];
     const collapse = createCollapse(
       () => START,
-      (entry) => kept.push(entry),
+      (entry) => stored.push(entry),
     );
     const ended: AuditEntry = { event: 'session.ended_by_provider', actor: { kind: 'provider', id: 'platform' } };
     const used: AuditEntry = { ...exchanged, event: 'relay.used', outcome: 'answered' };
@@ -227,7 +227,7 @@ describe('R94 refusals', () => {
     const other = { kind: 'relay_token', id: 't2' } as const;
     collapse.note({ ...exchanged, actor: other });
     collapse.flush();
-    const summaries = kept.filter(({ facts }) => facts?.times !== undefined);
+    const summaries = stored.filter(({ facts }) => facts?.times !== undefined);
     const { actor, target } = exchanged;
     expect(summaries).toEqual([
       { event: 'relay_token.exchanged', actor, target, facts: { times: 940 } },
@@ -235,8 +235,8 @@ describe('R94 refusals', () => {
       { ...ended, facts: { times: 940 } },
       { event: 'connect_link.created', actor, facts: { app: 'platform', times: 940 } },
     ]);
-    expect(kept).toHaveLength(4 * 60 + 100 + 1 + summaries.length);
-    expect(kept.filter((entry) => entry.actor === other)).toHaveLength(1);
+    expect(stored).toHaveLength(4 * 60 + 100 + 1 + summaries.length);
+    expect(stored.filter((entry) => entry.actor === other)).toHaveLength(1);
   });
 
   test('are collapsed by kind and by minute', async () => {

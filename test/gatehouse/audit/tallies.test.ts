@@ -43,57 +43,61 @@ test('adds the counts of several processes', async () => {
 
 test('counts in memory, and loses no count while the store is unavailable', async () => {
   let writes = 0;
-  let down = true;
-  const shaky: Store = {
+  let isDown = true;
+  const storeWithOutage: Store = {
     ...store,
-    write: (...given) => {
+    write: (...args) => {
       writes += 1;
-      return down ? Promise.reject(new AppError('storage_unavailable')) : store.write(...given);
+      return isDown ? Promise.reject(new AppError('storage_unavailable')) : store.write(...args);
     },
   };
-  const one = newTallies(shaky);
-  for (let n = 0; n < 1_000; n += 1) one.count('refresh.succeeded');
+  const tallies = newTallies(storeWithOutage);
+  for (let n = 0; n < 1_000; n += 1) tallies.count('refresh.succeeded');
   expect(writes).toBe(0);
-  expect((await one.read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
-  await one.close();
-  down = false;
-  await one.close();
+  expect((await tallies.read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
+  await tallies.close();
+  isDown = false;
+  await tallies.close();
   expect((await newTallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
 });
 
 test('a read includes counts that are being written, once', async () => {
-  const slow = Promise.withResolvers<void>();
-  const one = newTallies({
+  const writeAllowed = Promise.withResolvers<void>();
+  const tallies = newTallies({
     ...store,
-    write: async (...given) => {
-      await slow.promise;
-      return store.write(...given);
+    write: async (...args) => {
+      await writeAllowed.promise;
+      return store.write(...args);
     },
   });
-  one.count('relay.answered');
-  const closed = one.close();
-  const read = one.read('hour', 1);
-  slow.resolve();
+  tallies.count('relay.answered');
+  const closed = tallies.close();
+  const read = tallies.read('hour', 1);
+  writeAllowed.resolve();
   expect((await read)[0]?.counts).toEqual({ 'relay.answered': 1 });
   await closed;
 });
 
 test('R119 reports each count once as lost that cannot be stored before the process stops', async () => {
-  const lost: number[] = [];
-  const down: Store = { ...store, write: () => Promise.reject(new AppError('storage_unavailable')) };
-  const one = createTallies({ store: down, clock: () => now, onLost: (counts) => void lost.push(counts) });
-  for (let n = 0; n < 7; n += 1) one.count('refresh.succeeded');
-  await one.close();
-  expect(lost).toEqual([7]);
+  const lostCounts: number[] = [];
+  const unavailableStore: Store = { ...store, write: () => Promise.reject(new AppError('storage_unavailable')) };
+  const tallies = createTallies({
+    store: unavailableStore,
+    clock: () => now,
+    onLost: (counts) => void lostCounts.push(counts),
+  });
+  for (let n = 0; n < 7; n += 1) tallies.count('refresh.succeeded');
+  await tallies.close();
+  expect(lostCounts).toEqual([7]);
 });
 
 test('R119 keeps counts whose writes conflict with another process', async () => {
-  const contended: Store = { ...store, write: async () => undefined };
-  let over: Store = contended;
-  const one = newTallies({ ...store, write: (...given) => over.write(...given) });
-  one.count('refresh.succeeded');
-  await one.close();
-  over = store;
-  await one.close();
+  const conflictingStore: Store = { ...store, write: async () => undefined };
+  let usedStore: Store = conflictingStore;
+  const tallies = newTallies({ ...store, write: (...args) => usedStore.write(...args) });
+  tallies.count('refresh.succeeded');
+  await tallies.close();
+  usedStore = store;
+  await tallies.close();
   expect((await newTallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1 });
 });

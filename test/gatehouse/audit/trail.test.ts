@@ -27,7 +27,7 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-const trailOf = (parts: Partial<AuditTrailParts> = {}) => createAuditTrail({ store, clock: () => now, ...parts });
+const createTrail = (parts: Partial<AuditTrailParts> = {}) => createAuditTrail({ store, clock: () => now, ...parts });
 
 const entry = (changes: Partial<AuditEntry> = {}): AuditEntry => ({
   event: 'sign_in.succeeded',
@@ -36,7 +36,7 @@ const entry = (changes: Partial<AuditEntry> = {}): AuditEntry => ({
   ...changes,
 });
 
-const all = async (entries: AsyncIterable<{ id: string }>) => {
+const readIds = async (entries: AsyncIterable<{ id: string }>) => {
   const ids: string[] = [];
   for await (const { id } of entries) ids.push(id);
   return ids;
@@ -44,7 +44,7 @@ const all = async (entries: AsyncIterable<{ id: string }>) => {
 
 describe('finding', () => {
   test('R88 an entry has actor, event, target, address, time and request', async () => {
-    const trail = trailOf();
+    const trail = createTrail();
     await trail.append(entry({ address: '10.0.0.1', requestId: 'request-1', outcome: 'signed_in', facts: { n: 1 } }));
     const { items } = await trail.page({ limit: 5 });
     expect(items).toEqual([
@@ -63,19 +63,19 @@ describe('finding', () => {
   });
 
   test('pages list each entry once, newest first, even while entries are added', async () => {
-    const trail = trailOf();
+    const trail = createTrail();
     for (let n = 0; n < 7; n += 1) await trail.append(entry({ facts: { n } }), START + Math.floor(n / 2));
-    const first = await trail.page({ limit: 3 });
+    const firstPage = await trail.page({ limit: 3 });
     await trail.append(entry({ facts: { n: 7 } }), START + 9);
-    const second = await trail.page({ limit: 3, after: first.next });
-    const third = await trail.page({ limit: 3, after: second.next });
-    const seen = [first, second, third].flatMap(({ items }) => items.map(({ facts }) => facts?.n));
-    expect(seen).toEqual([6, 5, 4, 3, 2, 1, 0]);
-    expect(third.next).toBeUndefined();
+    const secondPage = await trail.page({ limit: 3, after: firstPage.next });
+    const thirdPage = await trail.page({ limit: 3, after: secondPage.next });
+    const numbers = [firstPage, secondPage, thirdPage].flatMap(({ items }) => items.map(({ facts }) => facts?.n));
+    expect(numbers).toEqual([6, 5, 4, 3, 2, 1, 0]);
+    expect(thirdPage.next).toBeUndefined();
   });
 
   test('filters by event, actor, target, time, text, and several of them', async () => {
-    const trail = trailOf();
+    const trail = createTrail();
     await trail.append(entry(), START);
     await trail.append(entry({ event: 'user.disabled', target: { kind: 'user', id: 'u1', name: 'Ada' } }), START + DAY);
     await trail.append(
@@ -83,41 +83,41 @@ describe('finding', () => {
       START + 2 * DAY,
     );
     await trail.append(entry({ actor: { kind: 'user', id: 'u2' }, facts: { why: 'A Needle' } }), START + 3 * DAY);
-    const found = async (filter: AuditFilter) =>
+    const daysOfMatches = async (filter: AuditFilter) =>
       (await trail.page({ limit: 9, filter })).items.map(({ at }) => (Date.parse(at) - START) / DAY);
-    expect(await found({ event: 'user.disabled' })).toEqual([1]);
-    expect(await found({ who: 'ada@EXAMPLE.test' })).toEqual([1, 0]);
-    expect(await found({ whom: 'u1' })).toEqual([2, 1]);
-    expect(await found({ from: START + DAY, to: START + 2 * DAY })).toEqual([2, 1]);
-    expect(await found({ text: 'needle' })).toEqual([3]);
-    expect(await found({ whom: 'platform', event: 'sign_in.succeeded', text: 'ada' })).toEqual([0]);
-    expect(await found({ who: 'nobody' })).toEqual([]);
+    expect(await daysOfMatches({ event: 'user.disabled' })).toEqual([1]);
+    expect(await daysOfMatches({ who: 'ada@EXAMPLE.test' })).toEqual([1, 0]);
+    expect(await daysOfMatches({ whom: 'u1' })).toEqual([2, 1]);
+    expect(await daysOfMatches({ from: START + DAY, to: START + 2 * DAY })).toEqual([2, 1]);
+    expect(await daysOfMatches({ text: 'needle' })).toEqual([3]);
+    expect(await daysOfMatches({ whom: 'platform', event: 'sign_in.succeeded', text: 'ada' })).toEqual([0]);
+    expect(await daysOfMatches({ who: 'nobody' })).toEqual([]);
   });
 
   test('refuses an invalid cursor', async () => {
-    await trailOf().append(entry());
-    await expect(trailOf().page({ limit: 2, after: 'x' })).rejects.toMatchObject({ code: 'invalid_request' });
+    await createTrail().append(entry());
+    await expect(createTrail().page({ limit: 2, after: 'x' })).rejects.toMatchObject({ code: 'invalid_request' });
   });
 });
 
 describe('keeping', () => {
   test('R88 removes control characters, escapes and direction marks, and cuts long texts', async () => {
-    const trail = trailOf();
-    const nasty = 'a\r\nb\u001b[31m\u202ec\u2028';
+    const trail = createTrail();
+    const hostileText = 'a\r\nb\u001b[31m\u202ec\u2028';
     await trail.append(
       entry({
-        actor: { kind: 'user', id: nasty, name: nasty },
-        facts: { nasty, list: [nasty], long: 'x'.repeat(9_000) },
+        actor: { kind: 'user', id: hostileText, name: hostileText },
+        facts: { hostileText, list: [hostileText], long: 'x'.repeat(9_000) },
       }),
     );
-    const [kept] = (await trail.page({ limit: 1 })).items;
+    const [storedEntry] = (await trail.page({ limit: 1 })).items;
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must be gone
-    expect(JSON.stringify(kept)).not.toMatch(/\\[rn]|\\u001b|[\u0000-\u001f\u202e\u2028]/);
-    expect(String(kept?.facts?.long)).toHaveLength(500);
+    expect(JSON.stringify(storedEntry)).not.toMatch(/\\[rn]|\\u001b|[\u0000-\u001f\u202e\u2028]/);
+    expect(String(storedEntry?.facts?.long)).toHaveLength(500);
   });
 
   test('R85 R86 removes card numbers from any text', async () => {
-    const trail = trailOf();
+    const trail = createTrail();
     await trail.append(
       entry({ actor: { kind: 'user', name: '4111 1111 1111 1111' }, facts: { x: '4111111111111111' } }),
     );
@@ -125,58 +125,58 @@ describe('keeping', () => {
   });
 
   test('exports all entries, oldest first, in the form that log shippers get', async () => {
-    const told: string[] = [];
-    const trail = trailOf({ onStored: ({ id }) => told.push(id) });
+    const shippedIds: string[] = [];
+    const trail = createTrail({ onStored: ({ id }) => shippedIds.push(id) });
     for (let n = 0; n < 600; n += 1) void trail.append(entry(), START + n);
     await trail.append(entry({ event: 'user.deleted' }), START + 600);
-    const ids = await all(trail.export());
+    const ids = await readIds(trail.export());
     expect(ids).toHaveLength(601);
-    expect([...told].sort((a, b) => Number(a) - Number(b))).toEqual(ids);
-    expect(await all(trail.export({ event: 'user.deleted' }))).toHaveLength(1);
-    expect(await all(trail.export({ from: START + 600 }))).toHaveLength(1);
+    expect([...shippedIds].sort((a, b) => Number(a) - Number(b))).toEqual(ids);
+    expect(await readIds(trail.export({ event: 'user.deleted' }))).toHaveLength(1);
+    expect(await readIds(trail.export({ from: START + 600 }))).toHaveLength(1);
   });
 
   test('removes expired entries from the log and its indexes, even many with the same time', async () => {
-    const trail = trailOf({ days: 10 });
+    const trail = createTrail({ days: 10 });
     for (let n = 0; n < 120; n += 1) void trail.append(entry(), START);
     await trail.append(entry({ facts: { young: true } }), START + 5 * DAY);
     now = START + 11 * DAY;
     expect(await trail.trim()).toBe(120);
     expect((await trail.page({ limit: 200, filter: { who: 'u1' } })).items).toHaveLength(1);
-    expect(await all(trail.export())).toHaveLength(1);
+    expect(await readIds(trail.export())).toHaveLength(1);
     now = START + 16 * DAY;
     expect(await trail.trim()).toBe(1);
     expect((await trail.page({ limit: 9 })).items).toEqual([]);
   });
 
   test('removes the oldest entries beyond the maximum', async () => {
-    const trail = trailOf({ maxEntries: 30 });
+    const trail = createTrail({ maxEntries: 30 });
     for (let n = 0; n < 100; n += 1) await trail.append(entry({ facts: { n } }), START + n);
     expect(await trail.trim()).toBe(70);
-    const left = await trail.page({ limit: 200 });
-    expect([left.items.at(0)?.facts?.n, left.items.at(-1)?.facts?.n]).toEqual([99, 70]);
+    const remaining = await trail.page({ limit: 200 });
+    expect([remaining.items.at(0)?.facts?.n, remaining.items.at(-1)?.facts?.n]).toEqual([99, 70]);
   });
 });
 
 describe('notes', () => {
   test('entries are stored after a storage outage, with the time of their event', async () => {
-    let down = true;
-    const trail = trailOf();
-    const shaky = {
+    let isDown = true;
+    const trail = createTrail();
+    const trailWithOutage = {
       appendAll: (entries: Parameters<typeof trail.appendAll>[0]) =>
-        down ? Promise.reject(new AppError('storage_unavailable')) : trail.appendAll(entries),
+        isDown ? Promise.reject(new AppError('storage_unavailable')) : trail.appendAll(entries),
     };
-    const notes = createAuditNotes({ trail: shaky, clock: () => now, onLost: () => expect.unreachable() });
+    const notes = createAuditNotes({ trail: trailWithOutage, clock: () => now, onLost: () => expect.unreachable() });
     notes.note(entry());
     now += 60_000;
-    down = false;
+    isDown = false;
     await expect.poll(async () => (await trail.page({ limit: 2 })).items).toHaveLength(1);
     await notes.settle();
     expect((await trail.page({ limit: 2 })).items[0]?.at).toBe('2026-01-01T00:00:00.000Z');
   });
 
   test('R54 callers who are not signed in cause a limited number of entries a minute', async () => {
-    const trail = trailOf();
+    const trail = createTrail();
     const notes = createAuditNotes({ trail, clock: () => now, onLost: () => expect.unreachable() });
     const failed = entry({ event: 'sign_in.failed', actor: { kind: 'anonymous' } });
     for (let n = 0; n < 500; n += 1) notes.note(failed);

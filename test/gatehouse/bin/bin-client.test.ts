@@ -167,18 +167,18 @@ describe('a service that cannot be reached', () => {
   });
 
   test('R87 releases the reservation of a call that is refused as busy', async () => {
-    const full = createOutbound({
+    const busyOutbound = createOutbound({
       policy: createAddressPolicy(['127.0.0.1']),
       limits: { concurrency: 1, waiting: 0 },
     });
-    let back = 0;
-    const reserve = async () => ({ granted: true as const, release: async () => void back++ });
+    let releasedCount = 0;
+    const reserve = async () => ({ granted: true as const, release: async () => void releasedCount++ });
     service.respondWith(() => undefined);
-    const one = createClient({ fetch: full.fetch, deadlineMilliseconds: 500 });
-    const results = await Promise.all([one.lookUp(NUMBER, reserve), one.lookUp(NUMBER, reserve)]);
+    const client = createClient({ fetch: busyOutbound.fetch, deadlineMilliseconds: 500 });
+    const results = await Promise.all([client.lookUp(NUMBER, reserve), client.lookUp(NUMBER, reserve)]);
     expect(results).toMatchObject([{ reason: 'timeout' }, { reason: 'busy' }]);
-    expect([service.hits.length, back]).toEqual([1, 1]);
-    await full.close();
+    expect([service.hits.length, releasedCount]).toEqual([1, 1]);
+    await busyOutbound.close();
   });
 
   test('R134 a service that floods the BIN lookup service neither delays nor pauses the look-ups of a user', async () => {
@@ -205,37 +205,38 @@ describe('a service that cannot be reached', () => {
   test('F20 pauses after several failures in a row, then sends one call', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'performance'] });
     service.respondWith((response) => response.writeHead(500).end());
-    const one = createClient({ breaker: { failures: 3, openMilliseconds: 300 } });
-    let reserved = 0;
+    const client = createClient({ breaker: { failures: 3, openMilliseconds: 300 } });
+    let reservedCount = 0;
     const reserve = async () => {
-      reserved++;
+      reservedCount++;
       return { granted: true as const, release: async () => undefined };
     };
-    for (let call = 0; call < 10; call++) await one.lookUp(NUMBER, reserve);
-    expect([service.hits.length, reserved]).toEqual([3, 3]);
+    for (let call = 0; call < 10; call++) await client.lookUp(NUMBER, reserve);
+    expect([service.hits.length, reservedCount]).toEqual([3, 3]);
     const paused = { outcome: 'unavailable', reason: 'paused', retryAfterSeconds: 1 };
-    expect(await one.lookUp(NUMBER, reserve)).toEqual(paused);
-    expect(await one.refusal()).toEqual(paused);
+    expect(await client.lookUp(NUMBER, reserve)).toEqual(paused);
+    expect(await client.refusal()).toEqual(paused);
     vi.advanceTimersByTime(350);
-    expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ reason: 'status' });
-    expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ reason: 'paused' });
+    expect(await client.lookUp(NUMBER, reserve)).toMatchObject({ reason: 'status' });
+    expect(await client.lookUp(NUMBER, reserve)).toMatchObject({ reason: 'paused' });
     service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
     vi.advanceTimersByTime(350);
-    for (let call = 0; call < 3; call++) expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
-    expect([service.hits.length, reserved]).toEqual([7, 7]);
+    for (let call = 0; call < 3; call++)
+      expect(await client.lookUp(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
+    expect([service.hits.length, reservedCount]).toEqual([7, 7]);
   });
 
   test('F12 F20 the pause does not depend on the system clock', async () => {
     service.respondWith((response) => response.writeHead(500).end());
-    const one = createClient({ breaker: { failures: 1, openMilliseconds: 100 } });
-    const real = Date.now;
-    await one.lookUp(NUMBER);
+    const client = createClient({ breaker: { failures: 1, openMilliseconds: 100 } });
+    const realNow = Date.now;
+    await client.lookUp(NUMBER);
     try {
-      Date.now = () => real() - 3_600_000;
+      Date.now = () => realNow() - 3_600_000;
       await setTimeout(150);
-      expect(await one.lookUp(NUMBER)).toMatchObject({ reason: 'status' });
+      expect(await client.lookUp(NUMBER)).toMatchObject({ reason: 'status' });
     } finally {
-      Date.now = real;
+      Date.now = realNow;
     }
   });
 });

@@ -39,10 +39,10 @@ const bankOf = async (digits: string) => {
   const { json, headers } = await getJson(agent, `${site.url}/bin/${digits}`);
   return [(json.bank as { name?: string } | undefined)?.name, headers.get('gatehouse-source')];
 };
-const outbound = () => site.sandbox.requests.latest('bin-lookup-service').length;
-const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
+const countCalls = () => site.sandbox.requests.latest('bin-lookup-service').length;
+const readBinData = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
 
-async function advice() {
+async function readAdvice() {
   const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
   return {
     isExample: body.includes(BUILT_IN_ABOUT) && body.includes(REAL_USE),
@@ -52,14 +52,14 @@ async function advice() {
 }
 
 test('administrators see the built-in data set before anything is imported', async () => {
-  expect(await seen()).toMatchObject({
+  expect(await readBinData()).toMatchObject({
     dataset: { origin: 'built_in', licence: 'CC BY 4.0', badRows: null, faults: [], importedAt: null },
     previous: null,
     quota: { used: 0, limit: 10_000, userReserve: 1_000, userDailyQuota: 100 },
     service: { status: 'not_called' },
     cache: { hitRate: null },
   });
-  expect(await advice()).toEqual({ isExample: true, isOld: false, hasCommand: true });
+  expect(await readAdvice()).toEqual({ isExample: true, isOld: false, hasCommand: true });
 });
 
 describe('bin import', () => {
@@ -71,8 +71,8 @@ describe('bin import', () => {
       ),
     );
     const bad = join(site.dataDirectory, '..', 'bad.csv');
-    const said = ['--source', 'A source', '--date', '2024-02-03', '--licence', 'A licence', '--bad-rows', bad];
-    const { status, out, err } = await gatehouse('import', file, ...said);
+    const options = ['--source', 'A source', '--date', '2024-02-03', '--licence', 'A licence', '--bad-rows', bad];
+    const { status, out, err } = await gatehouse('import', file, ...options);
     expect([status, err]).toEqual([0, '']);
     expect(out).toContain('Imported 1 row of the shape bin-list-data. Now in use: A source, as of 2024-02-03, 1 row (');
     expect(out).toContain('Skipped 2 bad rows:');
@@ -94,7 +94,7 @@ describe('bin import', () => {
   });
 
   test('shows administrators source, date, licence, rows, bad rows and coverage', async () => {
-    expect(await seen()).toMatchObject({
+    expect(await readBinData()).toMatchObject({
       dataset: {
         ...{ origin: 'import', source: 'A source', asOf: '2024-02-03', licence: 'A licence', rows: 1, badRows: 2 },
         faults: [
@@ -111,7 +111,7 @@ describe('bin import', () => {
     for (const text of ['A source', '3 February 2024', 'A licence', 'Line 3:', 'Denmark', '<meter', '<svg', 'banks-db'])
       expect(body).toContain(text);
     expect(body).not.toMatch(/style="|<script(?! src)/);
-    expect(await advice()).toEqual({ isExample: false, isOld: true, hasCommand: true });
+    expect(await readAdvice()).toEqual({ isExample: false, isOld: true, hasCommand: true });
   });
 
   test('gives the reason for an unusable file, and keeps the current data set', async () => {
@@ -130,10 +130,10 @@ describe('bin import', () => {
     const licence = 'The file states no licence: see where you obtained it.';
     expect(JSON.parse(out)).toMatchObject({ source: 'two.csv', licence, rows: 1, badRows: 0, faults: [] });
     await until(async () => (await bankOf('999900'))[0] === 'SECOND BANK');
-    expect(await advice()).toEqual({ isExample: false, isOld: false, hasCommand: false });
+    expect(await readAdvice()).toEqual({ isExample: false, isOld: false, hasCommand: false });
     await site.restart();
     expect(await bankOf('999900')).toEqual(['SECOND BANK', 'dataset']);
-    expect(await seen()).toMatchObject({ previous: { source: 'A source' } });
+    expect(await readBinData()).toMatchObject({ previous: { source: 'A source' } });
     expect((await gatehouse('rollback')).out).toContain('Now in use: A source, as of 2024-02-03');
     await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK');
     const { json } = await getJson(agent, `${site.url}/admin/api/audit?limit=100`);
@@ -154,7 +154,7 @@ describe('bin import', () => {
     try {
       await site.restart();
       expect((await bankOf('999900'))[0]).toBe('BANK OF THE FILE');
-      expect(await seen()).toMatchObject({
+      expect(await readBinData()).toMatchObject({
         dataset: {
           ...{ origin: 'file', source: 'file.csv', rows: 1, badRows: 1, importedAt: null },
           faults: [{ line: 3, reason: 'not_6_to_11_digits' }],
@@ -166,8 +166,8 @@ describe('bin import', () => {
       expect(body).toContain('Line 3: the range does not begin');
       expect(body).toContain('takes precedence over imports');
       expect(body).not.toContain('Import another one');
-      const told = site.logs().filter((line) => line.includes('BIN data set loaded'));
-      expect(JSON.parse(told.at(-1) ?? '{}')).toMatchObject({ source: 'file.csv', rows: 1, badRows: 1 });
+      const loadedLines = site.logs().filter((line) => line.includes('BIN data set loaded'));
+      expect(JSON.parse(loadedLines.at(-1) ?? '{}')).toMatchObject({ source: 'file.csv', rows: 1, badRows: 1 });
       const { out } = await gatehouse('import', write('late.csv', `${HEADER}\n999900,VISA,DEBIT,,LATE BANK,,,SE,,\n`));
       expect(out).toContain('Imported 1 row of the shape bin-list-data. Stored: late.csv, as of ');
       expect(out).toContain('BIN_DATASET_FILE is set and takes precedence');
@@ -183,7 +183,7 @@ describe('bin import', () => {
 
 describe('bin enrich', () => {
   test('writes the file again with the facts of each row, by data set and service', async () => {
-    const before = outbound();
+    const callsBefore = countCalls();
     const input = write('in.csv', 'id,card\n1,999900\n2,45717360\n3,45717360\n4,nonsense\n');
     const target = join(site.dataDirectory, '..', 'out.csv');
     const { status, out } = await gatehouse('enrich', input, '--column', 'card', '--out', target, '--json');
@@ -193,23 +193,23 @@ describe('bin enrich', () => {
     expect(lines[1]).toMatch(/^1,999900,visa,debit,,,DK,FIRST BANK,dataset,2024-02-03,6,$/);
     expect(lines[2]).toMatch(/^2,45717360,visa,debit,Visa\/Dankort,false,DK,Jyske Bank,service,/);
     expect(lines[4]).toBe('4,nonsense,,,,,,,,,,invalid_bin');
-    expect(outbound() - before).toBe(1);
+    expect(countCalls() - callsBefore).toBe(1);
     const piped = await gatehouse('enrich', input, '--column', 'card');
     expect(piped.out.replaceAll('cache', 'service')).toBe(lines.join('\n'));
     expect(piped.err).toContain('Enriched 4 rows');
   });
 
   test('R85 R86 refuses card numbers before any call, and leaves no file', async () => {
-    const before = outbound();
-    const pan = withCheckDigit('457173601234567');
-    const input = write('cards.csv', `id,card\n1,42000001\n2,${pan}\n`);
+    const callsBefore = countCalls();
+    const cardNumber = withCheckDigit('457173601234567');
+    const input = write('cards.csv', `id,card\n1,42000001\n2,${cardNumber}\n`);
     const target = join(site.dataDirectory, '..', 'refused.csv');
     const { status, out, err } = await gatehouse('enrich', input, '--column', 'card', '--out', target);
     expect([status, out]).toEqual([1, '']);
     expect(err).toContain('Line 3, column "card": the value has more than 8 digits');
-    expect(err).not.toContain(pan.slice(0, 4));
+    expect(err).not.toContain(cardNumber.slice(0, 4));
     expect(readdirSync(dirname(target)).filter((name) => name.startsWith('refused.csv'))).toEqual([]);
-    expect(outbound()).toBe(before);
+    expect(countCalls()).toBe(callsBefore);
   });
 
   test('accepts a gzipped file, and gives the fault of an unreadable one', async () => {
@@ -233,13 +233,13 @@ describe('bin enrich', () => {
 
   test('its look-ups appear in the counts of the server', async () => {
     await getJson(agent, `${site.url}/bin/45717360`);
-    expect(await seen()).toMatchObject({
+    expect(await readBinData()).toMatchObject({
       quota: { used: expect.any(Number) },
       service: { status: 'working', lastResponseAt: expect.stringMatching(/^\d{4}-/) },
       lookups: { outcomes: { service: expect.any(Number), dataset: expect.any(Number) } },
       cache: { hitRate: expect.any(Number) },
     });
-    const { lookups, cache } = (await seen()) as {
+    const { lookups, cache } = (await readBinData()) as {
       lookups: { outcomes: Record<string, number> };
       cache: { hits: number };
     };
@@ -257,7 +257,7 @@ describe('bin enrich', () => {
     const { body: page } = await agent.submit(await agent.get(`${site.url}/bin`), { bin: '42000099' });
     expect(page).toContain('The BIN lookup service could not be called.');
     site.sandbox.faults.clear();
-    expect((await seen()).service).toMatchObject({ status: 'failing', lastFailure: 'status' });
+    expect((await readBinData()).service).toMatchObject({ status: 'failing', lastFailure: 'status' });
     const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
     expect(body).toContain('it responded with an error');
   });

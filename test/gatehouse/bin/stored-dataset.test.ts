@@ -73,20 +73,22 @@ test('the stored form is complete, and refused if its format is unknown or it is
   expect(await decodeDataset(packed)).toEqual(dataset.packed);
   await expect(decodeDataset(packed.subarray(0, packed.length / 2))).rejects.toThrow();
   await expect(decodeDataset(Buffer.from('no data set'))).rejects.toThrow();
-  const other = gunzipSync(packed).toString('latin1').replace('"format":1', '"format":2');
-  await expect(decodeDataset(gzipSync(Buffer.from(other, 'latin1')))).rejects.toThrow('the unknown format 2');
+  const withUnknownFormat = gunzipSync(packed).toString('latin1').replace('"format":1', '"format":2');
+  await expect(decodeDataset(gzipSync(Buffer.from(withUnknownFormat, 'latin1')))).rejects.toThrow(
+    'the unknown format 2',
+  );
 });
 
 test('a data set of a newer program has further columns, which are ignored; one of an older program lacks some', async () => {
   const entry = { start: '400000', end: '400009', country: 'DK', scheme: 'visa', number: { length: 16 } };
   const { packed } = datasetOf({ ...entry, prepaid: true, bank: { name: 'B' } });
   const { columns, cells, texts } = packed.facts;
-  const find = ({ facts }: { facts: PackedFacts }) => openDataset({ ...packed, facts }).find(NUMBER)?.record;
-  const newer = { columns: columns + 2, cells: Uint32Array.of(...cells, 1, 2), texts };
-  const whole = find(packed);
-  expect(find(await recoded({ ...packed, facts: newer }))).toEqual(whole);
-  const { number: _number, prepaid: _prepaid, ...others } = whole ?? {};
-  expect(find({ facts: { columns: 8, cells: cells.slice(0, 8), texts } })).toEqual(others);
+  const findRecord = ({ facts }: { facts: PackedFacts }) => openDataset({ ...packed, facts }).find(NUMBER)?.record;
+  const factsOfNewerProgram = { columns: columns + 2, cells: Uint32Array.of(...cells, 1, 2), texts };
+  const wholeRecord = findRecord(packed);
+  expect(findRecord(await recoded({ ...packed, facts: factsOfNewerProgram }))).toEqual(wholeRecord);
+  const { number: _number, prepaid: _prepaid, ...withoutNewColumns } = wholeRecord ?? {};
+  expect(findRecord({ facts: { columns: 8, cells: cells.slice(0, 8), texts } })).toEqual(withoutNewColumns);
 });
 
 test('stores equal facts once, and thousands of different facts', async () => {
@@ -95,14 +97,14 @@ test('stores equal facts once, and thousands of different facts', async () => {
   const dataset = datasetOf(
     ...starts.map((start, index) => ({ start, end: start, country: 'SE', bank: bankOf(index) })),
   );
-  const read = openDataset(await recoded(dataset.packed));
-  for (const [index, start] of starts.entries()) expect(read.find(bin(start))?.record.bank).toEqual(bankOf(index));
-  const again = datasetOf(
+  const decoded = openDataset(await recoded(dataset.packed));
+  for (const [index, start] of starts.entries()) expect(decoded.find(bin(start))?.record.bank).toEqual(bankOf(index));
+  const datasetWithEqualFacts = datasetOf(
     ...[...starts, ...starts].map((start, index) => {
       return { start, end: start, country: 'SE', bank: bankOf(index % starts.length) };
     }),
   );
-  expect(again.packed.facts.cells).toEqual(dataset.packed.facts.cells);
+  expect(datasetWithEqualFacts.packed.facts.cells).toEqual(dataset.packed.facts.cells);
 });
 
 let directory: string;

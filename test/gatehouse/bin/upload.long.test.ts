@@ -89,17 +89,17 @@ test('rows that divide a BIN of 8, 7 or 6 digits give it the facts on which they
 });
 
 test('a file that breaks off, or a sender that disconnects, ends the check', async () => {
-  async function* broken() {
+  async function* abortedUpload() {
     yield* chunksOf(bytesOf(['40000000,40000004,US,B']));
     throw new Error('The upload was aborted.');
   }
-  await expect(checkUpload(broken(), UPLOAD, noAbort)).rejects.toThrow('The upload was aborted.');
-  const left = new AbortController();
+  await expect(checkUpload(abortedUpload(), UPLOAD, noAbort)).rejects.toThrow('The upload was aborted.');
+  const abort = new AbortController();
   const rows = Array.from({ length: 50_000 }, (_, at) => `${40_000_000 + at},${40_000_000 + at},US,B${at}`);
-  async function* leaving() {
+  async function* disconnectingSender() {
     yield* chunksOf(bytesOf(rows));
-    left.abort();
+    abort.abort();
   }
-  const checked = checkUpload(leaving(), UPLOAD, left.signal);
+  const checked = checkUpload(disconnectingSender(), UPLOAD, abort.signal);
   await expect(checked).rejects.toThrow('The check of the upload was stopped.');
 });

@@ -69,35 +69,37 @@ test('admin-token list shows every token without its secret', async () => {
 test('R88 audit export includes the whole day of --to', async () => {
   await createAdminToken(site);
   const today = new Date().toISOString().slice(0, 10);
-  const exported = async (...limits: string[]) =>
+  const exportLines = async (...limits: string[]) =>
     (await run('audit', 'export', ...limits)).stdout.split('\n').filter((line) => line.includes('admin_token.created'));
-  const since = await exported('--from', today);
-  expect(since.length).toBeGreaterThan(0);
-  expect(await exported('--to', today)).toEqual(since);
-  expect(await exported('--from', today, '--to', today)).toEqual(since);
-  const wrong = await run('audit', 'export', '--to', '2026-02-31');
-  expect([wrong.status, wrong.stdout]).toEqual([1, '']);
-  expect(wrong.stderr).toContain('Use a date such as 2026-11-21');
+  const linesSinceToday = await exportLines('--from', today);
+  expect(linesSinceToday.length).toBeGreaterThan(0);
+  expect(await exportLines('--to', today)).toEqual(linesSinceToday);
+  expect(await exportLines('--from', today, '--to', today)).toEqual(linesSinceToday);
+  const invalid = await run('audit', 'export', '--to', '2026-02-31');
+  expect([invalid.status, invalid.stdout]).toEqual([1, '']);
+  expect(invalid.stderr).toContain('Use a date such as 2026-11-21');
 });
 
 test('admin-token revoke takes effect immediately, and is audited', async () => {
   const token = await createAdminToken(site);
   expect(await statusFor(token)).toBe(200);
   const listed: { id: string }[] = await runJson('admin-token', 'list');
-  const { id = '' } = listed.find((one) => token.includes(one.id)) ?? {};
+  const { id = '' } = listed.find((listedToken) => token.includes(listedToken.id)) ?? {};
   expect(await runJson('admin-token', 'revoke', id)).toEqual({ id, name: 'of a test' });
   expect(await statusFor(token)).toBe(401);
   expect(await readLastEntry('admin_token.revoked')).toMatchObject({
     actor: { kind: 'operator' },
     target: { kind: 'admin_token', id, name: 'of a test' },
   });
-  const again = await run('admin-token', 'revoke', id);
-  expect(again).toMatchObject({ status: 1, stdout: '' });
-  expect(again.stderr).toMatch(/^This cannot be done: There is no admin token with this id\. .* admin-token list\n$/);
-  // By mistake an operator may give the token itself.
-  const other = await createAdminToken(site);
-  expect((await run('admin-token', 'revoke', other)).stderr).not.toContain(other.slice(17));
-  expect(await statusFor(other)).toBe(200);
+  const secondRevocation = await run('admin-token', 'revoke', id);
+  expect(secondRevocation).toMatchObject({ status: 1, stdout: '' });
+  expect(secondRevocation.stderr).toMatch(
+    /^This cannot be done: There is no admin token with this id\. .* admin-token list\n$/,
+  );
+  // An operator may enter the token instead of its id by mistake.
+  const otherToken = await createAdminToken(site);
+  expect((await run('admin-token', 'revoke', otherToken)).stderr).not.toContain(otherToken.slice(17));
+  expect(await statusFor(otherToken)).toBe(200);
 });
 
 test('sessions end --all signs every user out, who can then sign in again', async () => {

@@ -137,23 +137,23 @@ test('the second of two simultaneous rollbacks is refused', async () => {
 });
 
 test('an upload is neither shown nor imported once the data in use has changed', async () => {
-  const one = await upload(fileOf(rowOf('40001234', 'One')), 'date=2026-11-01&source=one.csv');
-  await admin.call('POST', `/bin/uploads/${one.json.id}/import`, {});
-  const late = await upload(fileOf(rowOf('40001234', 'Late')), 'date=2026-11-02&source=late.csv');
-  const page = `${site.url}/admin/bin/uploads/${late.json.id}`;
-  const shown = await agent.get(page);
-  expect(shown.body).toContain('one.csv');
+  const firstUpload = await upload(fileOf(rowOf('40001234', 'One')), 'date=2026-11-01&source=one.csv');
+  await admin.call('POST', `/bin/uploads/${firstUpload.json.id}/import`, {});
+  const laterUpload = await upload(fileOf(rowOf('40001234', 'Late')), 'date=2026-11-02&source=late.csv');
+  const reviewUrl = `${site.url}/admin/bin/uploads/${laterUpload.json.id}`;
+  const reviewPage = await agent.get(reviewUrl);
+  expect(reviewPage.body).toContain('one.csv');
   await admin.call('POST', '/bin/rollback', {});
   const { dataset } = await readBinData();
   for (const method of ['GET', 'POST']) {
-    const path = `/bin/uploads/${late.json.id}${method === 'POST' ? '/import' : ''}`;
+    const path = `/bin/uploads/${laterUpload.json.id}${method === 'POST' ? '/import' : ''}`;
     expect(await admin.call(method, path)).toMatchObject({ status: 409, json: { code: 'version_conflict' } });
   }
-  expect((await agent.get(page)).status).toBe(409);
-  const refused = await agent.submit(shown, {}, { button: 'Import 1 row' });
+  expect((await agent.get(reviewUrl)).status).toBe(409);
+  const refused = await agent.submit(reviewPage, {}, { button: 'Import 1 row' });
   expect([refused.status, refused.body.includes('Upload the file again.')]).toEqual([409, true]);
   expect((await readBinData()).dataset).toEqual(dataset);
-  expect((await admin.call('DELETE', `/bin/uploads/${late.json.id}`)).status).toBe(204);
+  expect((await admin.call('DELETE', `/bin/uploads/${laterUpload.json.id}`)).status).toBe(204);
 });
 
 /** By the form of the page, with the fields given. */

@@ -255,10 +255,10 @@ describe('a new administrator', () => {
     expect(page.body).toContain('Add it here and at the provider');
     expect(page.body).toContain(NEW_CALLBACK_URL);
     expect((await open('connected-apps')).body).toContain('Callback URL missing');
-    const before = site.sandbox.requests.counts();
+    const requestsBefore = site.sandbox.requests.counts();
     const { page: refused } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     expect(refused.body).toContain('The callback URL of this app is not in its registration');
-    expect(site.sandbox.requests.counts()).toEqual(before);
+    expect(site.sandbox.requests.counts()).toEqual(requestsBefore);
     await submitForm(await open('connected-apps/second'), 'save', { callbackUrl: `${site.url}/oauth/callback/second` });
     const same = await submitForm(await open('connected-apps/second'), 'save', {});
     expect(same.body).toContain('Saved.');
@@ -328,9 +328,9 @@ describe('a form that is refused', () => {
   });
 
   test('keeps the entered values and the metadata, and asks for the secret again', async () => {
-    const before = await read({ id: 'board' });
+    const secondStep = await read({ id: 'board' });
     const typed = { clientSecret: CLIENT_SECRET, clientId: '', moreScopes: 'one two', apiBaseUrl: 'nowhere' };
-    const page = await submitForm(before, 'save', typed, [['scope', 'platform_read_only']]);
+    const page = await submitForm(secondStep, 'save', typed, [['scope', 'platform_read_only']]);
     expect(page.body).toMatch(/value="platform_read_only" checked/);
     expect(page.body).toContain('The provider responded with this metadata:');
     expect(page.body).toContain('Enter it again: secrets are not sent back.');
@@ -528,9 +528,9 @@ describe('R88 hostile text', () => {
 
 test('only administrators see the link to the page', async () => {
   expect((await agent.get(`${site.url}/connections`)).body).toContain('>Administration</a>');
-  const other = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
-  expect((await other.agent.get(`${site.url}/connections`)).body).not.toContain('Administration');
-  expect((await getJson(other.agent, `${site.url}/session`)).json).toMatchObject({ user: { admin: false } });
+  const user = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+  expect((await user.agent.get(`${site.url}/connections`)).body).not.toContain('Administration');
+  expect((await getJson(user.agent, `${site.url}/session`)).json).toMatchObject({ user: { admin: false } });
 });
 
 async function withStorage(

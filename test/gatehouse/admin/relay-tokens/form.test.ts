@@ -86,8 +86,8 @@ test('the form shows the values of a token', () => {
     ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32', days: '', version: '3' },
     ...{ assertUser: 'yes', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '0' },
   });
-  const other = valuesOfToken({ ...TOKEN, users: 'all', binCallsPerMonth: null }, []);
-  expect(other).toMatchObject({ users: 'all', binCallsPerMonth: '' });
+  const valuesForAllUsers = valuesOfToken({ ...TOKEN, users: 'all', binCallsPerMonth: null }, []);
+  expect(valuesForAllUsers).toMatchObject({ users: 'all', binCallsPerMonth: '' });
 });
 
 describe('the first call of a new token', () => {
