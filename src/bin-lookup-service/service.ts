@@ -13,7 +13,7 @@ import { AppError } from '../shared/errors.ts';
 import { type ClientAddress, clientAddress } from '../shared/http/client-address.ts';
 import { PROBLEM_TYPE } from '../shared/http/problem-document.ts';
 import type { RateLimits } from '../shared/http/rate-limit.ts';
-import { flatDataHeaders, securityHeaders } from '../shared/http/security-headers.ts';
+import { securityHeaders } from '../shared/http/security-headers.ts';
 import type { Accounts } from './accounts.ts';
 import { type Admission, createAdmissions } from './admission.ts';
 import { type Bans, createBans } from './bans.ts';
@@ -74,7 +74,7 @@ interface LookupResponse {
 export function createBinService(parts: BinServiceParts = {}): RequestListener {
   const { datasets = [builtInDataset], onFailure, basePath = '', pages } = parts;
   const { admit } = createAdmissions(admissionParts(parts));
-  const fixedHeaders = flatDataHeaders(securityHeaders(parts.publicHref ?? 'http://localhost'));
+  const fixedHeaders = [...securityHeaders(parts.publicHref ?? 'http://localhost')].flat();
 
   const send = (req: IncomingMessage, res: ServerResponse, response: LookupResponse) => {
     const { status, id, outcome, headers, body } = response;

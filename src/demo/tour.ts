@@ -61,7 +61,7 @@ const MAX_LINES = 9;
 const MAX_STORED = 200;
 /** Gatehouse does not refresh an access token that is younger than two seconds. */
 const JUST_REFRESHED_MS = 3_000;
-const SCRIPT_POLICY = "script-src 'self'; connect-src 'self'";
+const CONNECT_POLICY = "connect-src 'self'";
 
 export function createTour() {
   const pages = createPages();
@@ -126,7 +126,7 @@ export function createTour() {
   };
 
   const show = (template: string) => async (_req: Request, res: Response) => {
-    const policy = `${pages.headers['Content-Security-Policy']}; ${SCRIPT_POLICY}`;
+    const policy = `${pages.headers['Content-Security-Policy']}; ${CONNECT_POLICY}`;
     // Under `no-referrer`, forms are sent with `Origin: null`.
     const tourHeaders = { 'Content-Security-Policy': policy, 'Referrer-Policy': 'same-origin' };
     res.set({ ...pages.headers, ...tourHeaders }).send(pages.render(template, await viewOf()));

@@ -4,7 +4,7 @@ import { basename, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Eta } from 'eta';
 import type { RequestHandler, Response } from 'express';
-import { createAssets } from '../shared/pages/assets.ts';
+import { createAssets, SHARED_ASSETS } from '../shared/pages/assets.ts';
 import { SHARED_VIEWS } from '../shared/pages/views.ts';
 
 export interface Pages {
@@ -20,7 +20,7 @@ export interface Pages {
 
 const HEADERS = {
   'Content-Security-Policy':
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'",
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
@@ -37,7 +37,7 @@ export function createPages(): Pages {
   };
 
   const ownFiles = ['sandbox.css', 'icon.svg', 'tour.js'].map((name) => join(views, 'sandbox', name));
-  const files = [...ownFiles, pico];
+  const files = [...ownFiles, pico, join(SHARED_ASSETS, 'back.js')];
   const assets = createAssets(new Map(files.map((file) => [`/${basename(file)}`, readFileSync(file)])));
   const render = (name: string, data: Record<string, unknown>) =>
     eta.render(`/sandbox/${name}`, { ...data, assets: assets.path });

@@ -1,7 +1,7 @@
-/** Starts the Chromium of the journey tests. It comes in an npm package and needs only system libraries. */
-import { mkdirSync, rmSync, statSync } from 'node:fs';
+/** Starts the Chromium of the journey tests. It comes in an npm package and needs only system libraries, but has no back/forward cache. */
+import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packed from '@sparticuz/chromium';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
@@ -35,6 +35,21 @@ export async function launchBrowser(): Promise<LaunchedBrowser> {
       missing: `libraries of Chromium (${cause.trim()}; on Debian libnss3)`,
     };
   }
+}
+
+/**
+ * Returns an installed Chromium or Chrome with the back/forward cache that users have. The Chromium of the package has
+ * none, and Playwright switches that of others off.
+ */
+export async function launchBrowserWithBackCache(): Promise<LaunchedBrowser> {
+  const paths = (process.env.PATH ?? '').split(delimiter);
+  const executablePath = ['chromium', 'google-chrome']
+    .flatMap((name) => paths.map((path) => join(path, name)))
+    .find((path) => existsSync(path));
+  if (executablePath === undefined) return { missing: 'chromium' };
+  const ignoreDefaultArgs = ['--disable-back-forward-cache', '--headless'];
+  const args = [...ARGUMENTS, '--headless=new'];
+  return { browser: await chromium.launch({ executablePath, args, ignoreDefaultArgs }) };
 }
 
 /** One process unpacks while the others wait, because the package would use a file that is only partly written. */
@@ -97,12 +112,12 @@ type ContextOptions = Parameters<typeof openContext> extends [unknown, ...infer 
  * Starts one browser for the tests of a file. Profiles close at the end of their test, which fails if they had errors.
  * @returns a function that opens a page in a new profile
  */
-export function useBrowser(): (...options: ContextOptions) => Promise<Page> {
+export function useBrowser(launch = launchBrowser): (...options: ContextOptions) => Promise<Page> {
   let launching: Promise<LaunchedBrowser>;
   let opened: WatchedContext[] = [];
   beforeAll(() => {
     // Do not wait: the site can start meanwhile.
-    launching = launchBrowser();
+    launching = launch();
   });
   beforeEach(async (context) => skipWithout(context, (await launching).missing));
   afterEach(async () => {

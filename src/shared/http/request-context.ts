@@ -8,7 +8,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { containsCardNumber } from '../observability/card-numbers.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { ClientAddress } from './client-address.ts';
-import { flatDataHeaders } from './security-headers.ts';
 
 export interface RequestContext {
   /** `X-Request-Id` of the response. */
@@ -76,7 +75,7 @@ export function requestContext(parts: {
     return isWellFormed && isTrusted(req.socket.remoteAddress ?? '') ? sentId : randomUUID();
   };
 
-  const dataHeaders = flatDataHeaders(headers);
+  const dataHeaders = [...headers].flat();
 
   const start = (req: IncomingMessage, res: ServerResponse, route: string): RequestContext => {
     const id = idOf(req);

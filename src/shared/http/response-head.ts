@@ -1,8 +1,7 @@
 /** Sends data responses, on Express and on the fast path. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { DATA_POLICY } from './security-headers.ts';
 
-/** Sends the head, with a content security policy under which browsers run nothing in the response. */
+/** Sends the head. */
 export function sendHead(
   req: IncomingMessage,
   res: ServerResponse,
@@ -12,7 +11,6 @@ export function sendHead(
   const { unsentHeaders, addedHeaders, id } = req.context;
   if (!unsentHeaders) {
     for (const name in headers) res.setHeader(name, headers[name] ?? '');
-    res.setHeader('Content-Security-Policy', DATA_POLICY);
     res.writeHead(status);
     return;
   }

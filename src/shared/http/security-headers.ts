@@ -3,10 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 
 /**
- * The policy has no `form-action`: Chromium also applies it to redirects after a form, and would block those to the
+ * The policy of pages. It has no `form-action`: Chromium also applies it to redirects after a form, and would block those to the
  * provider.
  */
-const PAGE_POLICY = [
+export const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
@@ -18,18 +18,21 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The policy of data responses: nothing in them runs or loads. */
-export const DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox";
+/**
+ * The policy of all other responses: nothing in them runs or loads. Because of `sandbox`, Chromium also does not keep
+ * them for Back, from where a page of a session that has ended would return (R106).
+ */
+const DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 /**
- * Returns the headers. The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null`
+ * Returns the headers, with the policy for data: a page is sent with `PAGE_POLICY`. The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null`
  * with forms.
  * @param publicHref `PUBLIC_URL`
  */
 export function securityHeaders(publicHref: string): ReadonlyMap<string, string> {
   const headers = new Map([
     ['Cache-Control', 'no-store'],
-    ['Content-Security-Policy', PAGE_POLICY],
+    ['Content-Security-Policy', DATA_POLICY],
   ]);
   const setHeaders = helmet({
     contentSecurityPolicy: false,
@@ -64,9 +67,4 @@ function transportSecurity(publicHref: string): { maxAge: number; includeSubDoma
   const { protocol, port } = new URL(publicHref);
   if (protocol !== 'https:') return false;
   return { maxAge: port === '' ? YEAR_SECONDS : SHORT_SECONDS, includeSubDomains: false };
-}
-
-/** Returns the headers for data responses; names and values alternate, as `writeHead` accepts them. */
-export function flatDataHeaders(headers: ReadonlyMap<string, string>): readonly string[] {
-  return [...new Map(headers).set('Content-Security-Policy', DATA_POLICY)].flat();
 }

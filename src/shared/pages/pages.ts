@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Request, Response } from 'express';
 import type { Config } from '../config/config.ts';
+import { PAGE_POLICY } from '../http/security-headers.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
@@ -79,7 +80,7 @@ export function createPageSender(parts: {
     },
     flashOf: flashes.take,
     send(res, name, data) {
-      res.type('html').send(views.render(name, data));
+      res.set('Content-Security-Policy', PAGE_POLICY).type('html').send(views.render(name, data));
     },
   };
 }

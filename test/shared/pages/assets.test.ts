@@ -35,7 +35,7 @@ describe('the files of pages', () => {
   test.each([
     ['/gatehouse.css', 'text/css; charset=utf-8', /@import url\("pico\.css"\)/],
     ['/icons/gate.svg', 'image/svg+xml', /^<svg/],
-    ['/copy.js', 'text/javascript; charset=utf-8', /data-copy/],
+    ['/back.js', 'text/javascript; charset=utf-8', /pageshow/],
     ['/pico.css', 'text/css; charset=utf-8', /Pico CSS/],
     ['/flags/dk.svg', 'image/svg+xml', /^<svg|^<\?xml/],
   ])('%s is kept for a year at the address with its version', async (path, type, content) => {

@@ -24,7 +24,8 @@ test('R106 a flash is sealed in the store and ends after 60 s', async () => {
     const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
     const sealer = createSealer('keys' in parsed ? parsed.keys : [], Object.keys(SEALED_KINDS));
     const flashes = createFlashes({ store, sealedJson: createSealedJson(sealer) });
-    const reqOf = (url: string) => ({ url, context: { session: { ref: 'session' } } }) as unknown as Request;
+    const reqOf = (url: string) =>
+      ({ url, headers: {}, context: { session: { ref: 'session' } } }) as unknown as Request;
     const save = async () =>
       reqOf(await flashes.save(reqOf('/'), '/admin?q=x', { newSecret: { name: 'n', text: 'the secret' } }));
     const [early, late] = [await save(), await save()];
