@@ -7,10 +7,10 @@ import { testCards } from '../shared/bin/test-cards.ts';
 import { isInNetworks } from '../shared/config/networks.ts';
 import { clientAddress } from '../shared/http/client-address.ts';
 import { refusalReporter } from '../shared/http/problem.ts';
-import type { OnRefused } from '../shared/http/problem-document.ts';
 import { createRateLimits, limitsOf } from '../shared/http/rate-limit.ts';
+import type { OnRefused } from '../shared/http/refusal.ts';
 import { requestContext } from '../shared/http/request-context.ts';
-import { flatDataHeaders, securityHeaders } from '../shared/http/security-headers.ts';
+import { securityHeaders } from '../shared/http/security-headers.ts';
 import { createEvents } from '../shared/observability/events.ts';
 import { createHealth, type Health } from '../shared/observability/health.ts';
 import { createLogger, type LogDestination } from '../shared/observability/logger.ts';
@@ -153,7 +153,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
   return {
     listener,
     onRefused: refusalReporter(events),
-    health: createHealth({ storage, metrics, headers: flatDataHeaders(headers) }),
+    health: createHealth({ storage, metrics, headers: [...headers].flat() }),
     async close() {
       await storage.close();
       await scheduledTasks.close();

@@ -8,10 +8,11 @@ import type { ConfigSource } from '../shared/config/setting.ts';
 import { StartRefused } from '../shared/errors.ts';
 import { createEventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from '../shared/http/limits.ts';
 import { AT_ONCE, bindPorts, closeServer } from '../shared/http/listeners.ts';
-import type { OnRefused } from '../shared/http/problem-document.ts';
 import { refuseUnreadable } from '../shared/http/protocol.ts';
+import { createRefuse, type OnRefused } from '../shared/http/refusal.ts';
 import type { LogDestination } from '../shared/observability/logger.ts';
 import { trustAuthorities } from '../shared/outbound/authorities.ts';
+import { createRefusalPage } from '../shared/pages/refusal-page.ts';
 import { identifyStore } from '../shared/storage/identified-store.ts';
 import { agreeOnSchema } from '../shared/storage/schema-version.ts';
 import { openStore, redisAddressFaults } from '../shared/storage/storage.ts';
@@ -30,14 +31,16 @@ export interface RunningBinService {
 /** @throws StartRefused with all faults, or the error of opening the storage */
 export async function startBinService(env: Environment, logDestination: LogDestination): Promise<RunningBinService> {
   const { settings, datasetFile } = await readSettings(env);
-  const [main, management] = await bindPorts(settings);
+  const page = createRefusalPage(settings);
+  const [main, management] = await bindPorts(settings, page);
   try {
     let opened: BinServiceAssembly | undefined;
     const onRefused: OnRefused = (...refusal) => opened?.onRefused(...refusal);
-    for (const { server } of [main, management]) refuseUnreadable(server, settings.publicUrl.href, onRefused);
+    const refuse = createRefuse({ publicHref: settings.publicUrl.href, page, onRefused });
+    for (const { server } of [main, management]) refuseUnreadable(server, refuse);
     const service = await openBinService({ settings, datasetFile, logDestination });
     opened = service;
-    const limits = { limits: LISTENER_LIMITS, publicHref: settings.publicUrl.href, onRefused };
+    const limits = { limits: LISTENER_LIMITS, refuse };
     management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(service.health.listener));
     const busy = createEventLoopMonitor();
     main.open(enforceRequestLimits({ ...limits, isBusy: busy.isBusy })(service.listener));

@@ -2,9 +2,9 @@
 import type { RequestListener } from 'node:http';
 import type { DatasetFile } from '../shared/bin/dataset-file.ts';
 import { refusalReporter } from '../shared/http/problem.ts';
-import type { OnRefused } from '../shared/http/problem-document.ts';
 import { createRateLimits, limitsOf } from '../shared/http/rate-limit.ts';
-import { flatDataHeaders, securityHeaders } from '../shared/http/security-headers.ts';
+import type { OnRefused } from '../shared/http/refusal.ts';
+import { securityHeaders } from '../shared/http/security-headers.ts';
 import type { Health } from '../shared/observability/health.ts';
 import type { LogDestination } from '../shared/observability/logger.ts';
 import { createObservability } from '../shared/observability/observability.ts';
@@ -163,7 +163,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     onRefused: refusalReporter(events),
     health: observability.healthOf({
       storage: storageWatch,
-      headers: flatDataHeaders(securityHeaders(publicUrl.href)),
+      headers: [...securityHeaders(publicUrl.href)].flat(),
     }),
     apps: connectedApps.apps.list,
     reload,

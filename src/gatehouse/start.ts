@@ -9,11 +9,12 @@ import {
   LISTENER_LIMITS,
 } from '../shared/http/limits.ts';
 import { AT_ONCE, bindPorts, closeServer } from '../shared/http/listeners.ts';
-import type { OnRefused } from '../shared/http/problem-document.ts';
 import { refuseUnreadable } from '../shared/http/protocol.ts';
+import { createRefuse, type OnRefused } from '../shared/http/refusal.ts';
 import type { LogDestination } from '../shared/observability/logger.ts';
 import { once } from '../shared/once.ts';
 import { trustAuthorities } from '../shared/outbound/authorities.ts';
+import { createRefusalPage } from '../shared/pages/refusal-page.ts';
 import { createGatehouse, type Gatehouse } from './gatehouse.ts';
 import { readSettings, readSettingsAndDataset } from './read-settings.ts';
 
@@ -46,15 +47,17 @@ export async function startGatehouse(
   const parts = await readSettingsAndDataset(source);
   const { config } = parts;
   trustAuthorities(config.authorities);
+  const page = createRefusalPage(config);
   // Ports come first: a process that cannot bind them must not touch the storage.
-  const [main, management] = await bindPorts(config);
+  const [main, management] = await bindPorts(config, page);
   try {
     let openGatehouse: Gatehouse | undefined;
     const onRefused: OnRefused = (...refusal) => openGatehouse?.onRefused(...refusal);
-    for (const { server } of [main, management]) refuseUnreadable(server, config.publicUrl.href, onRefused);
+    const refuse = createRefuse({ publicHref: config.publicUrl.href, page, onRefused });
+    for (const { server } of [main, management]) refuseUnreadable(server, refuse);
     const gatehouse = await createGatehouse({ ...parts, tourUrl, logDestination });
     openGatehouse = gatehouse;
-    const limits = { limits: LISTENER_LIMITS, publicHref: config.publicUrl.href, onRefused };
+    const limits = { limits: LISTENER_LIMITS, refuse };
     management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(gatehouse.health.listener));
     const monitor = createMonitor();
     const withLimits = enforceRequestLimits({ ...limits, isBusy: monitor.isBusy });

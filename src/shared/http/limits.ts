@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { ProblemCode } from '../errors.ts';
-import { bareProblem, type OnRefused } from './problem-document.ts';
+import type { Refuse } from './refusal.ts';
 
 export interface ListenerLimits {
   /** Size of the request line and all headers together; a larger head gets 431. */
@@ -47,7 +47,8 @@ export const LISTENER_LIMITS: ListenerLimits = {
 /** Creates a server that closes connections beyond these limits before any handler runs. */
 export function createLimitedServer(limits: ListenerLimits, listener: RequestListener): Server {
   const options = {
-    maxHeaderSize: limits.headBytes,
+    // `enforceRequestLimits` refuses a head that is up to twice too large, since it knows whose request it is.
+    maxHeaderSize: limits.headBytes * 2,
     headersTimeout: limits.headMilliseconds,
     requestTimeout: limits.requestMilliseconds,
     connectionsCheckingInterval: limits.checkMilliseconds,
@@ -113,24 +114,25 @@ export function createEventLoopMonitor({
 
 /**
  * Returns a function that wraps a listener with the limits.
- * @param parts `isBusy`: whether to refuse new requests with 503; `onRefused`: called for each refusal
+ * @param parts `isBusy`: whether to refuse new requests with 503
  */
 export function enforceRequestLimits(parts: {
-  limits: Pick<ListenerLimits, 'headers' | 'targetBytes' | 'parameters'>;
+  limits: Pick<ListenerLimits, 'headBytes' | 'headers' | 'targetBytes' | 'parameters'>;
   isBusy: () => boolean;
-  onRefused?: OnRefused;
-  publicHref: string;
+  refuse: Refuse;
 }): (listener: RequestListener) => RequestListener {
-  const { limits, isBusy, publicHref } = parts;
-  const refuse = (res: ServerResponse, code: ProblemCode, status: number, headers: Record<string, string>) => {
-    const problem = bareProblem(publicHref, code, status);
-    parts.onRefused?.(code, { id: problem.id, status, method: res.req?.method });
-    res.writeHead(status, { ...headers, ...problem.headers });
-    res.end(problem.body);
+  const { limits, isBusy } = parts;
+  const refuse = (res: ServerResponse, code: ProblemCode, status: number, addedHeaders: Record<string, string>) => {
+    const { method, headers } = res.req;
+    const { accept, cookie } = headers;
+    const response = parts.refuse({ code, status, method, accept, cookie });
+    res.writeHead(status, { ...addedHeaders, ...response.headers });
+    res.end(response.body);
   };
   return (listener) => (req, res) => {
     if (isBusy()) return refuse(res, 'overloaded', 503, { 'Retry-After': '2' });
-    if (req.rawHeaders.length > limits.headers * 2) return refuse(res, 'too_large', 431, {});
+    if (req.rawHeaders.length > limits.headers * 2 || headBytesOf(req) > limits.headBytes)
+      return refuse(res, 'too_large', 431, {});
     const target = req.url ?? '';
     if (target.length > limits.targetBytes) return refuse(res, 'too_large', 413, {});
     if (hasMoreParameters(target, limits.parameters)) return refuse(res, 'invalid_request', 400, {});
@@ -138,6 +140,13 @@ export function enforceRequestLimits(parts: {
     if (hasUnmetExpectation(req)) return refuse(res, 'invalid_request', 417, {});
     return listener(req, res);
   };
+}
+
+/** Returns the size of the request line and the headers, as Node counts it. */
+function headBytesOf({ method = '', url = '', rawHeaders }: IncomingMessage): number {
+  let bytes = method.length + url.length;
+  for (const text of rawHeaders) bytes += text.length;
+  return bytes;
 }
 
 /** Returns true for an unknown expectation, by the pattern of Node's own check (RFC 9110 section 10.1.1). */

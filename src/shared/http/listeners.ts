@@ -7,7 +7,8 @@ import { codeOf, StartRefused } from '../errors.ts';
 import { readinessBody, readinessType } from '../observability/health.ts';
 import { capIdleConnections } from './idle-connections.ts';
 import { createLimitedServer, LISTENER_LIMITS } from './limits.ts';
-import { flatDataHeaders, securityHeaders } from './security-headers.ts';
+import { namesHtml, type RefusalPage } from './refusal.ts';
+import { securityHeaders } from './security-headers.ts';
 
 /** A listening server. Until `open`, the main port holds requests for up to 3 s, then sends
  * 503; the management port sends 503. */
@@ -16,14 +17,25 @@ export interface BoundServer {
   open(listener: RequestListener): void;
 }
 
-/** Binds both ports or none. @throws StartRefused with the faults of both ports */
-export async function bindPorts({
-  listen,
-  management,
-  publicUrl,
-  trustedProxies,
-}: Pick<Config, 'listen' | 'management' | 'publicUrl' | 'trustedProxies'>): Promise<[BoundServer, BoundServer]> {
-  const refuse = refuseWhileStarting(publicUrl.href, 'text/plain; charset=utf-8', 'starting\n');
+/**
+ * Binds both ports or none.
+ * @param page the page for a browser that comes while the program starts
+ * @throws StartRefused with the faults of both ports
+ */
+export async function bindPorts(
+  {
+    listen,
+    management,
+    publicUrl,
+    trustedProxies,
+  }: Pick<Config, 'listen' | 'management' | 'publicUrl' | 'trustedProxies'>,
+  page: RefusalPage,
+): Promise<[BoundServer, BoundServer]> {
+  const refuseProgram = refuseWhileStarting(publicUrl.href, 'text/plain; charset=utf-8', 'starting\n');
+  const html = page.draw({ code: 'starting', status: 503 });
+  const refuseBrowser = refuseWhileStarting(publicUrl.href, 'text/html; charset=utf-8', html, page.policy);
+  const refuse: RequestListener = (req, res) =>
+    (namesHtml(req.headers.accept) ? refuseBrowser : refuseProgram)(req, res);
   const reportStarting = refuseWhileStarting(publicUrl.href, readinessType, readinessBody({ reason: 'starting' }));
   const [mainResult, managementResult] = await Promise.allSettled([
     bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue(refuse)),
@@ -104,11 +116,13 @@ function createStartupQueue(refuse: RequestListener): StartupQueue {
   };
 }
 
-function refuseWhileStarting(publicHref: string, type: string, body: string): RequestListener {
-  const refusalHeaders = ['Retry-After', '1', 'Content-Type', type, 'Connection', 'close'];
-  const headers = [...flatDataHeaders(securityHeaders(publicHref)), ...refusalHeaders];
+function refuseWhileStarting(publicHref: string, type: string, body: string, policy?: string): RequestListener {
+  const headers = new Map(securityHeaders(publicHref));
+  if (policy !== undefined) headers.set('Content-Security-Policy', policy);
+  headers.set('Retry-After', '1').set('Content-Type', type).set('Connection', 'close');
+  const flatHeaders = [...headers].flat();
   return (_req, res) => {
-    res.writeHead(503, headers);
+    res.writeHead(503, flatHeaders);
     res.end(body);
   };
 }

@@ -1,14 +1,9 @@
-/** The problem document (RFC 9457), and a complete response for requests refused before Express sees them. */
-import { randomUUID } from 'node:crypto';
+/** The problem document (RFC 9457). */
 import { z } from 'zod';
 import { faultSchema } from '../config/input-faults.ts';
 import { PROBLEMS, type ProblemCode } from '../errors.ts';
-import { securityHeaders } from './security-headers.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
-
-/** R68 requires the last three directives on refusals, too. DATA_POLICY lacks two of them because of `sandbox`. */
-const REFUSAL_POLICY = "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
 export const problemSchema = z.object({
   type: z.url(),
@@ -58,32 +53,4 @@ export function problemDocument(
     connectUrl,
     errors,
   } satisfies z.output<typeof problemSchema>);
-}
-
-/**
- * Called for a request that is refused before it reaches the app.
- * @param refusal `id`: the `X-Request-Id` of the response. `method`: undefined if it could not be read
- */
-export type OnRefused = (
-  code: ProblemCode,
-  refusal: { id: string; status: number; method?: string | undefined },
-) => void;
-
-/** Creates a refusal that closes the connection, because the rest of the stream may be unparseable. */
-export function bareProblem(
-  publicHref: string,
-  code: ProblemCode,
-  status: number,
-): { id: string; headers: Record<string, string>; body: string } {
-  const id = randomUUID();
-  const body = problemDocument(publicHref, { code, status, id });
-  const headers = {
-    ...Object.fromEntries(securityHeaders(publicHref)),
-    Connection: 'close',
-    'Content-Type': `${PROBLEM_TYPE}; charset=utf-8`,
-    'Content-Length': String(Buffer.byteLength(body)),
-    'Content-Security-Policy': REFUSAL_POLICY,
-    'X-Request-Id': id,
-  };
-  return { id, headers, body };
 }

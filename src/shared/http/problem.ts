@@ -2,7 +2,8 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { AppError } from '../errors.ts';
 import type { Events } from '../observability/events.ts';
-import { instanceOf, type OnRefused, PROBLEM_TYPE, problemDocument } from './problem-document.ts';
+import { instanceOf, PROBLEM_TYPE, problemDocument } from './problem-document.ts';
+import type { OnRefused } from './refusal.ts';
 
 export const notFound: RequestHandler = (_req, _res, next) => {
   next(new AppError('not_found', { detail: 'Check the address: there is nothing here.' }));

@@ -3,7 +3,7 @@ import type { Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { RequestHandler } from 'express';
 import { AppError, type ProblemCode } from '../errors.ts';
-import { bareProblem, type OnRefused } from './problem-document.ts';
+import type { Refuse, RefusedRequest } from './refusal.ts';
 
 /** Some clients offer HTTP/2 without TLS (RFC 9113 section 3.1) and continue in HTTP/1.1 if the offer is ignored. */
 const IGNORED_UPGRADE = /^h2c?$/i;
@@ -22,21 +22,23 @@ function refusal(detail: string): AppError {
 }
 
 /** Responds to parser errors and CONNECT, for which Node emits no request. The connection ends with the response. */
-export function refuseUnreadable(server: Server, publicHref: string, onRefused: OnRefused = () => undefined): void {
-  const refuse = (socket: Duplex, code: ProblemCode, status: string, method?: string, extraLines: string[] = []) => {
-    const problem = bareProblem(publicHref, code, Number(status.slice(0, 3)));
-    onRefused(code, { id: problem.id, status: Number(status.slice(0, 3)), method });
-    const lines = Object.entries(problem.headers).map(([name, value]) => `${name}: ${value}`);
-    socket.end([`HTTP/1.1 ${status}`, ...extraLines, ...lines, '', problem.body].join('\r\n'));
+export function refuseUnreadable(server: Server, refuse: Refuse): void {
+  const end = (socket: Duplex, status: string, refused: Omit<RefusedRequest, 'status'>, extraLines: string[] = []) => {
+    const { headers, body } = refuse({ ...refused, status: Number(status.slice(0, 3)) });
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+    socket.end([`HTTP/1.1 ${status}`, ...extraLines, ...lines, '', body].join('\r\n'));
   };
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+  server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Duplex) => {
     // No response is possible to a disconnected peer, or in the middle of another response.
     if (error.code === 'ECONNRESET' || !socket.writable || hasSentHead(socket)) return socket.destroy();
     const [code, status] = PARSER_REFUSALS[error.code ?? ''] ?? (['invalid_request', '400 Bad Request'] as const);
-    return refuse(socket, code, status);
+    // The bytes that arrived last. What a browser accepts is among them, unless its head came in several parts.
+    const received = error.rawPacket?.toString('latin1') ?? '';
+    return end(socket, status, { code, accept: headerIn(received, 'accept'), cookie: headerIn(received, 'cookie') });
   });
   server.on('connect', (_req, socket: Duplex) => {
-    refuse(socket, 'method_not_allowed', '405 Method Not Allowed', 'CONNECT', ['Allow: GET, HEAD, POST']);
+    const refused = { code: 'method_not_allowed', method: 'CONNECT' } as const;
+    end(socket, '405 Method Not Allowed', refused, ['Allow: GET, HEAD, POST']);
   });
 }
 
@@ -45,6 +47,10 @@ const PARSER_REFUSALS: Readonly<Record<string, readonly [ProblemCode, string]>> 
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['too_large', '413 Content Too Large'],
   ERR_HTTP_REQUEST_TIMEOUT: ['invalid_request', '408 Request Timeout'],
 };
+
+function headerIn(head: string, name: string): string | undefined {
+  return new RegExp(`^${name}:[ \\t]*([^\\r\\n]*)`, 'im').exec(head)?.[1];
+}
 
 /** Makes the same check as Node's own handler for `clientError`. */
 function hasSentHead(socket: Duplex): boolean {

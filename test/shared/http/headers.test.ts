@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
 import { AT_ONCE, bindPorts, closeServer } from '../../../src/shared/http/listeners.ts';
 import { sharedAssets } from '../../../src/shared/pages/assets.ts';
+import { createRefusalPage } from '../../../src/shared/pages/refusal-page.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { freePort } from '../../support/ports.ts';
 import { sendRaw } from '../../support/raw-http.ts';
@@ -176,12 +177,15 @@ describe('R68 on every status', () => {
     const { publicUrl } = parsePublicUrl('https://gatehouse.test');
     if (!publicUrl) throw new TypeError('The URL is valid.');
     const addressOf = (port: number) => ({ host: '127.0.0.1', port });
-    const bound = await bindPorts({
-      listen: addressOf(port),
-      management: addressOf(managementPort),
-      publicUrl,
-      trustedProxies: [],
-    });
+    const bound = await bindPorts(
+      {
+        listen: addressOf(port),
+        management: addressOf(managementPort),
+        publicUrl,
+        trustedProxies: [],
+      },
+      createRefusalPage({ publicUrl, pages: { operatorName: 'Us', supportContact: undefined } }),
+    );
     try {
       const { status, headers } = await sendRequest(`http://127.0.0.1:${managementPort}/readyz`);
       expect(status).toBe(503);

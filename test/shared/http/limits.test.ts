@@ -1,4 +1,5 @@
 /** R89: the limits of a peer, and refusals under overload. */
+
 import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -11,11 +12,14 @@ import {
   LISTENER_LIMITS,
 } from '../../../src/shared/http/limits.ts';
 import { refuseUnreadable } from '../../../src/shared/http/protocol.ts';
+import { createRefuse } from '../../../src/shared/http/refusal.ts';
 import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
+
+const NO_PAGE = { policy: '', draw: () => expect.fail('No browser sends these requests.') };
 
 describe('R89 Gatehouse as shipped', () => {
   let site: TestGatehouse;
@@ -76,7 +80,7 @@ describe('R89 Gatehouse as shipped', () => {
       'content-type': 'application/problem+json; charset=utf-8',
       'content-length': String(body.length),
       'cache-control': 'no-store',
-      'content-security-policy': "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
       'cross-origin-opener-policy': 'same-origin',
       'cross-origin-resource-policy': 'same-origin',
       'referrer-policy': 'same-origin',
@@ -149,7 +153,7 @@ describe('R89 a listener with small limits', () => {
 
   async function listen(overrides: Partial<typeof limits>, listener: RequestListener): Promise<string> {
     server = createLimitedServer({ ...limits, ...overrides }, listener);
-    refuseUnreadable(server, 'http://127.0.0.1');
+    refuseUnreadable(server, createRefuse({ publicHref: 'http://127.0.0.1', page: NO_PAGE }));
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -206,7 +210,7 @@ describe('R89 a listener with small limits', () => {
     const guard = enforceRequestLimits({
       limits: LISTENER_LIMITS,
       isBusy: () => isBusy,
-      publicHref: 'http://127.0.0.1',
+      refuse: createRefuse({ publicHref: 'http://127.0.0.1', page: NO_PAGE }),
     });
     const url = await listen({}, guard(drain));
     const refused = await sendRequest(url);
@@ -219,10 +223,10 @@ describe('R89 a listener with small limits', () => {
 });
 
 describe('R89 the exact limits', () => {
-  const limits = { headers: 4, targetBytes: 20, parameters: 3 };
+  const limits = { headBytes: 40, headers: 4, targetBytes: 20, parameters: 3 };
 
   /** @returns the status, codes and Retry-After of the refusal, or undefined if the request is accepted */
-  function refusal(url: string | undefined, headers = 2, isBusy = false) {
+  function refusal(url: string | undefined, headers = 2, isBusy = false, headerBytes = 1) {
     const refused: string[] = [];
     let response: { status: number; headers: Record<string, string> } | undefined;
     const res = {
@@ -232,16 +236,17 @@ describe('R89 the exact limits', () => {
     const listener = enforceRequestLimits({
       limits,
       isBusy: () => isBusy,
-      publicHref: 'http://127.0.0.1',
-      onRefused: (code) => void refused.push(code),
+      refuse: createRefuse({
+        publicHref: 'http://127.0.0.1',
+        page: NO_PAGE,
+        onRefused: (code) => void refused.push(code),
+      }),
     })(() => {
       isAccepted = true;
     });
-    const rawHeaders = Array.from({ length: headers * 2 }, () => 'x');
-    listener(
-      { url, rawHeaders, headers: { host: 'gatehouse.test' } } as IncomingMessage,
-      { ...res, end() {} } as unknown as ServerResponse,
-    );
+    const rawHeaders = Array.from({ length: headers * 2 }, () => 'x'.repeat(headerBytes));
+    const req = { url, rawHeaders, headers: { host: 'gatehouse.test' } } as IncomingMessage;
+    listener(req, { ...res, req, end() {} } as unknown as ServerResponse);
     expect(isAccepted).toBe(response === undefined);
     return response && [response.status, ...refused, response.headers['Retry-After']];
   }
@@ -259,6 +264,12 @@ describe('R89 the exact limits', () => {
     [undefined, 2, undefined],
   ])('%s with %i headers: %j', (url, headers, refused) => {
     expect(refusal(url, headers)).toEqual(refused);
+  });
+
+  test('the request line and all headers count together', () => {
+    expect(refusal('/ab', 2, false, 9)).toBeUndefined();
+    expect(refusal('/abcd', 2, false, 9)).toEqual([431, 'too_large', undefined]);
+    expect(refusal('/', 2, false, 10)).toEqual([431, 'too_large', undefined]);
   });
 
   test('overload is checked first, and gets Retry-After', () => {

@@ -5,6 +5,7 @@ import type { Server } from 'node:http';
 import type { Request, Response } from 'express';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { plainHttp, refuseUnreadable } from '../../../src/shared/http/protocol.ts';
+import { createRefuse } from '../../../src/shared/http/refusal.ts';
 import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
@@ -270,7 +271,8 @@ describe('R78 bytes that never become a request', () => {
   /** @returns the bytes written to the connection, or undefined if it is closed without a response */
   function responseTo(event: 'clientError' | 'connect', payload: object, socketState: object = {}): string | undefined {
     const server = new EventEmitter();
-    refuseUnreadable(server as unknown as Server, 'https://gatehouse.test/gate');
+    const page = { policy: 'POLICY', draw: () => 'PAGE' };
+    refuseUnreadable(server as unknown as Server, createRefuse({ publicHref: 'https://gatehouse.test/gate', page }));
     const socket = { writable: true, end: vi.fn<(text: string) => void>(), destroy: vi.fn(), ...socketState };
     server.emit(event, payload, socket);
     expect(socket.end.mock.calls.length + socket.destroy.mock.calls.length).toBe(1);
@@ -286,7 +288,7 @@ describe('R78 bytes that never become a request', () => {
   };
   const expectedHeaders = (length: number) => [
     'Cache-Control: no-store',
-    "Content-Security-Policy: default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'; sandbox",
     'Cross-Origin-Opener-Policy: same-origin',
     'Cross-Origin-Resource-Policy: same-origin',
     'Referrer-Policy: same-origin',
@@ -310,6 +312,19 @@ describe('R78 bytes that never become a request', () => {
     expect(line).toBe(`HTTP/1.1 ${status}`);
     expect(headers).toEqual(expectedHeaders(length));
     expect(problem).toEqual({ type: type(code), title, status: Number(status.slice(0, 3)), code });
+  });
+
+  test.each([
+    ['a navigation', 'GET /\u0000 HTTP/1.1\r\nHost: x\r\nACCEPT:  text/html,*/*;q=0.8\r\n\r\n', true],
+    ['a program', 'GET /\u0000 HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n', false],
+    ['a program that would take a page', 'GET / HTTP/9\r\nAccept: application/json, text/html;q=0.1\r\n\r\n', false],
+    ['a head whose beginning came before', 'x: y\r\nCookie: a=b\r\n\r\n', false],
+    ['the words in another header', 'GET / HTTP/9\r\nX-Accept: text/html\r\n\r\n', false],
+  ])('a browser gets a page: %s', (_what, bytes, isPage) => {
+    const text = responseTo('clientError', { code: 'HPE_INVALID_METHOD', rawPacket: Buffer.from(bytes) }) ?? '';
+    expect(text.endsWith('\r\n\r\nPAGE')).toBe(isPage);
+    expect(text.includes('Content-Security-Policy: POLICY\r\n')).toBe(isPage);
+    expect(text.includes('Content-Type: text/html; charset=utf-8\r\nContent-Length: 4\r\n')).toBe(isPage);
   });
 
   test('a CONNECT gets the allowed methods', () => {
