@@ -94,7 +94,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
   const sessions = createSessionStore({ store, sealedJson, lifetimes: settings.session, clock });
   const browsers = createBrowsers({
     records: sessions.records,
-    secure: publicUrl.secure,
+    publicUrl,
     randomToken,
     signInUrl,
   });

@@ -3,8 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
 import type { CookieOptions, RequestHandler, Response } from 'express';
 import type { SessionData } from 'express-session';
+import type { PublicUrl } from '../shared/config/rules.ts';
 import { AppError } from '../shared/errors.ts';
 import { describeBrowser } from '../shared/http/describe-browser.ts';
+import { cookieName } from '../shared/sessions/cookie-name.ts';
 import type { Session } from '../shared/sessions/session.ts';
 import type { SessionRecords } from '../shared/sessions/session-record.ts';
 import type { Account } from './accounts.ts';
@@ -26,36 +28,35 @@ export interface Browsers {
 }
 
 const TOKEN_FORM = /^[A-Za-z0-9_-]{43}$/;
-const SESSION_COOKIE = 'bin-lookup-service';
-const SECRET_COOKIE = 'bin-lookup-service-tx';
 
 /** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: starts a sign-in */
 export function createBrowsers(parts: {
   records: SessionRecords;
-  secure: boolean;
+  publicUrl: Pick<PublicUrl, 'href' | 'secure'>;
   randomToken: () => string;
   signInUrl: string;
 }): Browsers {
-  const { records, secure, randomToken, signInUrl } = parts;
-  const prefix = secure ? '__Host-' : '';
-  const options: CookieOptions = { httpOnly: true, sameSite: 'lax', path: '/', secure };
+  const { records, publicUrl, randomToken, signInUrl } = parts;
+  const sessionCookie = cookieName('bin-lookup-service', publicUrl.href);
+  const secretCookie = cookieName('bin-lookup-service-tx', publicUrl.href);
+  const options: CookieOptions = { httpOnly: true, sameSite: 'lax', path: '/', secure: publicUrl.secure };
   const read = (req: IncomingMessage, name: string): string | undefined => {
-    const value = req.headers.cookie && parseCookies(req.headers.cookie)[`${prefix}${name}`];
+    const value = req.headers.cookie && parseCookies(req.headers.cookie)[name];
     return value && TOKEN_FORM.test(value) ? value : undefined;
   };
 
   const load = async (req: IncomingMessage): Promise<Session | undefined> => {
-    const id = read(req, SESSION_COOKIE);
+    const id = read(req, sessionCookie);
     req.context.session = id === undefined ? undefined : await records.read(id, { extend: true });
     return req.context.session;
   };
 
   const endSession = async (req: IncomingMessage) => {
-    const id = read(req, SESSION_COOKIE);
+    const id = read(req, sessionCookie);
     if (id !== undefined) await records.end(id);
   };
 
-  const setSecret = (res: Response, secret: string) => void res.cookie(`${prefix}${SECRET_COOKIE}`, secret, options);
+  const setSecret = (res: Response, secret: string) => void res.cookie(secretCookie, secret, options);
 
   return {
     loadSession: (req, _res, next) => load(req).then(() => next(), next),
@@ -64,7 +65,7 @@ export function createBrowsers(parts: {
         const action = { label: 'Sign in', url: signInUrl };
         next(session ? undefined : new AppError('sign_in_required', { detail: 'Sign in and try again.', action }));
       }, next),
-    secretOf: (req) => read(req, SECRET_COOKIE),
+    secretOf: (req) => read(req, secretCookie),
     setSecret,
 
     async begin(req, res, account) {
@@ -79,13 +80,13 @@ export function createBrowsers(parts: {
       await endSession(req);
       // This program reads none of the other fields of express-session.
       await records.write(sessionId, data as unknown as SessionData);
-      res.cookie(`${prefix}${SESSION_COOKIE}`, sessionId, options);
+      res.cookie(sessionCookie, sessionId, options);
       setSecret(res, randomToken());
     },
 
     async end(req, res) {
       await endSession(req);
-      res.clearCookie(`${prefix}${SESSION_COOKIE}`, options).clearCookie(`${prefix}${SECRET_COOKIE}`, options);
+      res.clearCookie(sessionCookie, options).clearCookie(secretCookie, options);
     },
   };
 }

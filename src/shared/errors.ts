@@ -71,6 +71,8 @@ export interface AppErrorOptions {
     | undefined;
   /** The faults of the input, each with its pointer. They become `errors`. */
   faults?: readonly InputFault[] | undefined;
+  /** The reference of an earlier response with this failure, which is shown again. */
+  reference?: string | undefined;
   /** The outgoing call that failed, for the log. */
   call?: FailedCall | undefined;
   /** Extra response headers, such as `WWW-Authenticate`, `Allow` or `Proxy-Status`. */
@@ -89,6 +91,7 @@ export class AppError extends Error {
   readonly words: PageWords;
   readonly action: AppErrorOptions['action'];
   readonly faults: readonly InputFault[] | undefined;
+  readonly reference: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   call: FailedCall | undefined;
 
@@ -105,6 +108,7 @@ export class AppError extends Error {
     this.words = options.words ?? {};
     this.action = options.action;
     this.faults = options.faults;
+    this.reference = options.reference;
     this.headers = options.headers ?? {};
     this.call = options.call;
   }

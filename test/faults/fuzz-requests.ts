@@ -39,14 +39,16 @@ const none = fc.constant<Line[]>([]);
 const headerLine = (name: string, value: string): Line[] => [[name, value]];
 
 const accepts = fc.constantFrom('text/html', 'application/json', '*/*').map((type) => headerLine('accept', type));
+/** Has this text as the session and as a secret of the browser. @param cookie with a valid session */
+const forgedCookies = (cookie: string, text: string) => {
+  const [name = ''] = cookie.split('=');
+  return `${name}=${text}; ${name.replace('gatehouse', 'gatehouse-tx-abcdef')}=${text}`;
+};
 const cookies = ({ cookie }: Credentials): fc.Arbitrary<Line[]> =>
   fc.oneof(
     { weight: 8, arbitrary: fc.constant(headerLine('cookie', cookie)) },
     { weight: 1, arbitrary: none },
-    {
-      weight: 1,
-      arbitrary: hostileText.map((text) => headerLine('cookie', `gatehouse=${text}; gatehouse-tx=${text}`)),
-    },
+    { weight: 1, arbitrary: hostileText.map((text) => headerLine('cookie', forgedCookies(cookie, text))) },
     {
       weight: 1,
       arbitrary: hostileText.map((text) => [...headerLine('cookie', cookie + text), ...headerLine('cookie', cookie)]),

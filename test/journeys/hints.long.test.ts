@@ -1,5 +1,7 @@
 /** Users can choose their account: with the hints that a service adds to a link, and with "Use another account". */
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sessionCookieName } from '../../src/shared/sessions/browser-sessions.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
 import { bearer, createAdministrator } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
@@ -56,7 +58,7 @@ test('"Use another account" makes the provider ask, even if another user is sign
   const words = () => page.locator('main').innerText();
   expect(await words()).toContain('Signed in as user@example.test');
   // Without Gatehouse's session, the provider's session still belongs to the same user.
-  await page.context().clearCookies({ name: 'gatehouse' });
+  await page.context().clearCookies({ name: sessionCookieName(site.url) });
   await page.goto(`${site.url}/`);
   await navigateBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
   expect(await words()).toContain('You are signed in as Uma Okafor');

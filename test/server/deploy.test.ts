@@ -563,7 +563,7 @@ describe('the nginx of step 5', () => {
         const signInResponse = await get('/sign-in');
         expect(signInResponse.status).toBe(303);
         expect(signInResponse.headers.location).toContain(site.sandbox.issuer);
-        expect(signInResponse.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
+        expect(signInResponse.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx-[\w-]{6}=[^;]+;.*; Secure/);
         expect(signInResponse.headers['strict-transport-security']).toMatch(/max-age=\d{7,}/);
 
         // nginx calls both servers in turn, and skips the dead one.

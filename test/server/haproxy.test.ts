@@ -117,7 +117,7 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
     const signInResponse = await get('/sign-in');
     expect(signInResponse.status).toBe(303);
     expect(signInResponse.headers.location).toContain(site.sandbox.issuer);
-    expect(signInResponse.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
+    expect(signInResponse.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx-[\w-]{6}=[^;]+;.*; Secure/);
 
     const responses = await Promise.all(Array.from({ length: 8 }, () => get('/threads/current')));
     expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));

@@ -2,14 +2,17 @@
 import type { Request, RequestHandler } from 'express';
 import { AppError, PROBLEMS, type ProblemCode } from '../../shared/errors.ts';
 import { wantsPage } from '../../shared/http/accept.ts';
+import { queryField } from '../../shared/http/body.ts';
 import { report } from '../../shared/http/problem.ts';
 import type { Events } from '../../shared/observability/events.ts';
+import type { Notice } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { ProblemReferences } from '../../shared/pages/problem-references.ts';
 import { problemText } from '../../shared/pages/problem-texts.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import { connectionViews } from '../grants/connection-view.ts';
 import type { Grants } from '../grants/grants.ts';
+import { GONE_FAILURES, SIGN_IN_FAILURES } from '../sign-in-record/failures.ts';
 import type { Threads } from '../threads/threads.ts';
 import { createThreadPanels } from './thread-panel.ts';
 
@@ -39,12 +42,13 @@ export function createHome(parts: {
   return {
     async home(req, res) {
       const { session } = req.context;
+      const notice = noticeOf(queryField(req, 'ended'));
       if (!session) {
         const signInApps = apps.signInApps().map(({ id, name }) => {
           const url = `${publicHref}/sign-in?app=${id}`;
           return { id, name, url, otherUrl: `${url}&prompt=select_account` };
         });
-        return pages.send(res, 'home/signed-out', { page: pages.frame(req, 'Sign in'), signInApps });
+        return pages.send(res, 'home/signed-out', { page: pages.frame(req, 'Sign in'), signInApps, notice });
       }
       const userId = session.user.id;
       const threads = await Promise.all(
@@ -57,6 +61,7 @@ export function createHome(parts: {
         connections: views,
         threads,
         bin: {},
+        notice,
       });
     },
 
@@ -71,6 +76,12 @@ export function createHome(parts: {
       pages.send(res, 'errors/problem', { page: pages.frame(req, problemText(code).title), code });
     },
   };
+}
+
+/** Returns the notice after a callback whose request is gone. @param ended the failure */
+function noticeOf(ended: string | undefined): Notice | undefined {
+  const failure = GONE_FAILURES.find((name) => name === ended);
+  return failure && { tone: 'warning', text: SIGN_IN_FAILURES[failure].detail };
 }
 
 function isProblemCode(code: string): code is ProblemCode {

@@ -3,7 +3,7 @@ import type { Events, Origin } from '../../shared/observability/events.ts';
 import { hashOf } from '../../shared/storage/keys.ts';
 import type { Write } from '../../shared/storage/store.ts';
 import { cutText } from '../../shared/text.ts';
-import type { SignInPurpose } from './attempt.ts';
+import type { SignInPurpose, SignInRecord } from './attempt.ts';
 import { detailOf, factsOf, unprovenEmail } from './failure-facts.ts';
 import { failureOf, SIGN_IN_FAILURES } from './failures.ts';
 import { attemptIdOf, type RecordReading, type RecordStore } from './record-store.ts';
@@ -16,10 +16,8 @@ export interface RequestInfo {
   origin?: Origin | undefined;
   /** Name of the browser and the system, for display. */
   browser?: string | undefined;
-  /** From the cookie: pending requests are stored under it, and nonces and PKCE verifiers are derived from it. */
-  browserSecret?: string | undefined;
-  /** The browser's secret before its last sign-in. */
-  earlierBrowserSecret?: string | undefined;
+  /** From the cookies, oldest first; of a start, the one under which its pending request is stored. */
+  browserSecrets?: readonly string[] | undefined;
 }
 
 export interface AttemptFacts {
@@ -66,12 +64,15 @@ export interface AttemptRecorder {
   /** Runs a request of a sign-in, and records its failure before it rejects. @param app id of the app, or `unknown` */
   record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T>;
 
-  /** Returns true if another browser started the attempt of this state. */
-  isOtherBrowser(request: RequestInfo, state: string): Promise<boolean>;
+  /** Finds an attempt by its id. */
+  find(attempt: string): Promise<SignInRecord | undefined>;
+
+  /** Finds the attempt that began with this state. */
+  findByState(state: string): Promise<SignInRecord | undefined>;
 }
 
 interface RecorderParts {
-  records: Pick<RecordStore, 'beginWrites' | 'add' | 'prefetch' | 'byState'>;
+  records: Pick<RecordStore, 'beginWrites' | 'add' | 'prefetch' | 'find' | 'byState'>;
   events: Pick<Events, 'signInEnded'>;
   clock: () => number;
 }
@@ -88,18 +89,21 @@ export function createAttemptRecorder(parts: RecorderParts): AttemptRecorder {
       }
     },
 
-    async isOtherBrowser({ browser, browserSecret, earlierBrowserSecret }, state) {
-      const record = await parts.records.byState(state).catch(() => undefined);
-      if (!record) return false;
-      const secrets = [browserSecret, earlierBrowserSecret].filter((secret) => secret !== undefined);
-      if (secrets.length === 0 || record.browserHash === undefined) return browser !== record.browser;
-      return !secrets.some((secret) => hashOf(secret) === record.browserHash);
-    },
+    find: (attempt) => parts.records.find(attempt),
+
+    findByState: (state) => parts.records.byState(state).catch(() => undefined),
   };
 }
 
+/** Returns true if another browser started the attempt. */
+export function isOtherBrowser(record: SignInRecord, { browser, browserSecrets = [] }: RequestInfo): boolean {
+  if (browserSecrets.length === 0 || record.browserHash === undefined) return browser !== record.browser;
+  return !browserSecrets.some((secret) => hashOf(secret) === record.browserHash);
+}
+
 function openLog({ records, events, clock }: RecorderParts, app: string, request: RequestInfo): AttemptLog {
-  const { reference, origin, browser, browserSecret } = request;
+  const { reference, origin, browser, browserSecrets } = request;
+  const browserSecret = browserSecrets?.at(-1);
   const source = { browser, browserHash: browserSecret && hashOf(browserSecret), address: origin?.address };
   const steps: Step[] = [];
   let facts: AttemptFacts = {};

@@ -52,23 +52,17 @@ export function withRequest(record: SignInRecord, { steps, reference, facts, ...
     ...record,
     ...defined,
     ...userAfter(record, rest),
+    // The attempt may succeed after another browser has opened its callback in vain.
+    failure: rest.outcome === undefined ? record.failure : rest.failure,
     // These describe the start.
     address: record.address ?? rest.address,
     browser: record.browser ?? rest.browser,
     browserHash: record.browserHash ?? rest.browserHash,
-    ...endingAfter(record, rest),
     startedAt: record.startedAt,
     steps: [...record.steps, ...steps].slice(0, MAX_STEPS),
     references: [...new Set([...record.references, reference])].slice(0, MAX_REFERENCES),
     facts: { ...record.facts, ...facts },
   };
-}
-
-/** A success replaces an earlier failure, and stays if the callback is opened again. */
-function endingAfter({ outcome, failure }: SignInRecord, changes: Partial<SignInRecord>): Partial<SignInRecord> {
-  const hasSucceeded = outcome === 'signed_in' || outcome === 'connected';
-  if (hasSucceeded || changes.outcome === undefined) return { outcome, failure };
-  return { outcome: changes.outcome, failure: changes.failure };
 }
 
 /** A verified user is never overwritten by an unproven e-mail address, but replaces one. */

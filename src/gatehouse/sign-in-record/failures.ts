@@ -105,17 +105,18 @@ const FAILURES = {
     code: 'invalid_request',
     whose: 'yours',
     failedAt: 'state',
-    detail: 'More than 10 minutes passed between starting to sign in and coming back.',
+    detail:
+      'More than 10 minutes passed before you came back from the provider, so nothing was done. Please start again.',
     words: (_facts, minutes) => `The state expired: the user came back after ${minutes}, and 10 are allowed.`,
     advice: 'The user can sign in again. If it happens often, find out what takes users so long at the provider.',
   },
-  state_used: {
+  no_longer_pending: {
     code: 'invalid_request',
-    whose: 'nobody',
+    whose: 'yours',
     failedAt: 'state',
-    detail: 'This sign-in has already been used. That happens after going back in the browser.',
-    words: 'The callback was used before.',
-    advice: 'That happens after going back in the browser. There is nothing to do.',
+    detail: 'You started more than 10 sign-ins in this browser, so this one, the oldest, ended. Please start again.',
+    words: 'The pending request was dropped: the browser had started more than 10 others, or the storage lost it.',
+    advice: 'The user can sign in again. If it happens often, find out what opens so many sign-ins in one browser.',
   },
   cookie_missing: {
     code: 'invalid_request',
@@ -533,6 +534,11 @@ const FAILURES = {
 } satisfies Record<string, Failure>;
 
 export type SignInFailure = keyof typeof FAILURES;
+
+/** Failures of a callback whose request is gone. They lead to the start page, which shows `detail`. */
+export const GONE_FAILURES = ['state_expired', 'no_longer_pending'] as const satisfies readonly SignInFailure[];
+export type GoneFailure = (typeof GONE_FAILURES)[number];
+
 export const SIGN_IN_FAILURES: Readonly<Record<SignInFailure, Failure>> = FAILURES;
 
 /** Returns the entry of a failure, with the variant that its facts match. */

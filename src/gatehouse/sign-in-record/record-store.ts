@@ -62,7 +62,8 @@ export interface RecordStore {
   /**
    * Adds to the attempt that began with this state, or stores a new one. Never rejects.
    * Without a pending request, an address can store a limited number of new attempts per minute (R95).
-   * @param attempt the attempt of the pending request; if undefined, the attempt is looked up by its state
+   * @param attempt the attempt of the pending request that this request has taken; if undefined, the attempt is looked up
+   *   by its state, and one that has ended stays as it is
    * @returns the id of the attempt, or undefined if nothing was stored
    */
   add(state: string | undefined, changes: SignInChanges, attempt?: PendingAttempt): Promise<string | undefined>;
@@ -113,10 +114,12 @@ export function createRecordStore(parts: {
     id: string,
     changes: SignInChanges,
     aliases: string[],
-    reading: RecordReading | undefined,
+    attempt: PendingAttempt | undefined,
   ): Promise<boolean> => {
-    let stored = await load(id, reading);
+    let stored = await load(id, attempt?.reading);
     while (stored) {
+      // A callback that comes after the end of its attempt changes nothing of it (R10).
+      if (!attempt && stored.record.endedAt !== undefined) return true;
       const next = withRequest(stored.record, changes);
       // A callback that is opened many times stores no more references than the record has (R54).
       const newAliases = next.references.includes(changes.reference) ? aliases : [];
@@ -160,8 +163,7 @@ export function createRecordStore(parts: {
       try {
         const existingId = attempt?.id ?? (state === undefined ? undefined : await idOf(hashOf(state)));
         const aliases = [aliasOf(changes.reference)];
-        if (existingId !== undefined && (await extend(existingId, changes, aliases, attempt?.reading)))
-          return existingId;
+        if (existingId !== undefined && (await extend(existingId, changes, aliases, attempt))) return existingId;
         const hasPendingRequest = attempt !== undefined;
         if (!hasPendingRequest && !isWithinLimit(state === undefined ? 'bare' : 'stale', changes.address))
           return undefined;

@@ -1,13 +1,18 @@
 /** Begins the session of a sign-in, and gives the browser a new secret for its pending requests. */
-import { randomBytes } from 'node:crypto';
 import type { Request, Response } from 'express';
-import type { BeginningSession, BrowserSessions, NewSession } from '../../shared/sessions/browser-sessions.ts';
+import {
+  type BeginningSession,
+  type BrowserSecret,
+  type BrowserSessions,
+  type NewSession,
+  newBrowserSecret,
+} from '../../shared/sessions/browser-sessions.ts';
 
 /**
  * Begins a session under a new id, so that an earlier id opens nothing (R17).
  * @param browserSecret of the browser, under which the pending request was stored
  */
-export type BeginSession = (session: NewSession, browserSecret: string) => Promise<BeginningSession>;
+export type BeginSession = (session: NewSession, browserSecret: BrowserSecret) => Promise<BeginningSession>;
 
 export function createBeginSession(browser: BrowserSessions, req: Request, res: Response): BeginSession {
   return async (session, browserSecret) => {
@@ -17,13 +22,12 @@ export function createBeginSession(browser: BrowserSessions, req: Request, res: 
       drop,
       async save() {
         await save();
-        const { current } = browser.readBrowserSecrets(req) ?? {};
-        // If they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
-        if (browserSecret === current)
-          browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: browserSecret });
+        // Another tab has signed this user in meanwhile, and the browser has a newer secret.
+        if (browserSecret.isEarlier) return;
+        const presentSecrets = browser.readBrowserSecrets(req).filter(({ isEarlier }) => !isEarlier);
+        const earlierSecrets = presentSecrets.map((secret) => ({ ...secret, isEarlier: true }));
+        browser.setBrowserSecrets(req, res, [...earlierSecrets, newBrowserSecret()]);
       },
     };
   };
 }
-
-export const newBrowserSecret = () => randomBytes(24).toString('base64url');

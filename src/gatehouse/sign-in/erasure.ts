@@ -51,7 +51,7 @@ export function erasureRoutes(parts: {
       const entry = { event: 'user.deletion_started', actor: by, target, ...origin } as const;
       await auditChange(audit, entry, () => lifecycle.beginErasure(user.id));
       const disconnectResults = await lifecycle.erase(user.id, { by, origin });
-      sessions.browser.clearCookies(res);
+      sessions.browser.clearCookies(req, res);
       if (!wantsPage(req)) {
         const disconnected = disconnectResults.map((result) => ({ app: result.app, ...disconnectedJson(result) }));
         res.json({ deleted: true, connections: disconnected } satisfies z.output<typeof erasedSchema>);

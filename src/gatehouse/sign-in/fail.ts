@@ -23,6 +23,8 @@ interface FailureContext {
   facts?: SignInFacts;
   /** Another user is signed in: the page offers to sign out. */
   signOutFirst?: boolean;
+  /** The reference of the page that is shown again. */
+  reference?: string | undefined;
 }
 
 const USE_ANOTHER_ACCOUNT = 'Use another account';
@@ -61,14 +63,15 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
   };
 
   return (failure, context = {}) => {
-    const { cause, facts = {}, signOutFirst } = context;
+    const { cause, facts = {}, signOutFirst, reference } = context;
     const { detail, retryAfterSeconds } = causeFacts(cause);
     const app = context.appId === undefined ? undefined : apps.find(context.appId);
     return new SignInError(failure, {
       cause,
       facts,
       action: actionAfter(failure, context),
-      logDetail: detail === undefined ? failure : `${failure}: ${detail}`,
+      reference,
+      logDetail: [failure, detail, reference && 'shown again'].filter((part) => part !== undefined).join(': '),
       retryAfterSeconds,
       call: app && cause instanceof ProviderError ? { app: app.id, host: providerHostOf(app) } : undefined,
       // With the callback's `no-referrer`, the form would be sent with `Origin: null`. `strict-origin`
@@ -76,6 +79,12 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
       headers: signOutFirst ? { 'Referrer-Policy': 'strict-origin' } : undefined,
     });
   };
+}
+
+/** Returns the members of a pending request that every failure after the callback needs. */
+export function failureContextOf(pendingRequest: PendingRequest) {
+  const { appId, purpose, returnTo } = pendingRequest;
+  return { appId, purpose, returnTo, linkPath: purpose === 'connect' ? pendingRequest.linkPath : undefined };
 }
 
 /** Returns the sign-in failure for an error of the provider client. */

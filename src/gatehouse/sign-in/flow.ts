@@ -3,21 +3,25 @@
 import { type ConnectedApp, callbackUrlOf } from '../../shared/provider/connected-app.ts';
 import { deriveNonceAndVerifier } from '../../shared/provider/nonce-and-verifier.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
+import type { BrowserSecret } from '../../shared/sessions/browser-sessions.ts';
 import type { IssuedIdToken } from '../../shared/sessions/session.ts';
 import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import { createFail, providerFailure } from './fail.ts';
+import { createFail, failureContextOf, providerFailure } from './fail.ts';
 import { claimsWithUserinfo, sessionUser } from './identity.ts';
+import { createLateCallbacks, type LateEnd } from './late-callbacks.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
-import { fingerprintOf, PENDING_REQUEST_SECONDS, type PendingRequest } from './pending-requests.ts';
+import { fingerprintOf, type PendingRequest } from './pending-requests.ts';
 import { type Authorization, createAuthorizationSaver } from './save-authorization.ts';
 import { createStart, type StartRequest } from './start.ts';
 
 interface TakenRequest {
   pendingRequest: PendingRequest;
   /** The browser secret under which the request was stored. */
-  browserSecret: string;
+  browserSecret: BrowserSecret;
+  /** Its callback came before. */
+  isSpent: boolean;
 }
 
 /** Each of these parameters may appear in a callback only once (R14). */
@@ -30,20 +34,18 @@ export interface SignInFlow {
    */
   start(request: StartRequest): Promise<string>;
 
-  /**
-   * @returns the URL for the browser, or undefined if a signed-in user opens a callback that is no longer pending (R10)
-   * @throws SignInError
-   */
-  finish(request: CallbackRequest): Promise<string | undefined>;
+  /** @returns the URL for the browser, or the request to start again @throws SignInError */
+  finish(request: CallbackRequest): Promise<Exclude<LateEnd, { unrecorded: SignInError }>>;
 
   /** Returns the provider's end-session URL, if it has one. @param idToken the ID token that the session began with */
   endSessionUrl(appId: string, idToken: IssuedIdToken | undefined): Promise<string | undefined>;
 }
 
 export function createSignInFlow(parts: FlowParts): SignInFlow {
-  const { apps, provider, connections, recorder, pendingRequests, states, admin, clock, publicHref, recordUrl } = parts;
+  const { apps, provider, connections, recorder, pendingRequests, states, admin, publicHref, recordUrl } = parts;
   const fail = createFail({ apps, publicHref });
   const startAttempt = createStart(parts, fail);
+  const late = createLateCallbacks(parts, fail);
 
   const stateOf = ({ searchParams }: URL): string => {
     const isRepeated = CALLBACK_PARAMETERS.some((name) => searchParams.getAll(name).length > 1);
@@ -53,35 +55,36 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     return state;
   };
 
-  const takePending = async (
-    { appId, userId, info }: CallbackRequest,
+  /**
+   * Finds the request of this state. A secret from before the last sign-in takes one only with a session: without a
+   * session it proves nothing (R103).
+   */
+  const takeRequest = async (
+    { user, browserSecrets }: CallbackRequest,
     state: string,
-    startedAt: number,
   ): Promise<TakenRequest | undefined> => {
-    const { browserSecret, earlierBrowserSecret } = info;
-    // The secret from before the last sign-in is accepted only with a session: without one it proves nothing (R103).
-    const secrets = userId === undefined ? [browserSecret] : [browserSecret, earlierBrowserSecret];
-    for (const secret of secrets.filter((value) => value !== undefined)) {
-      const pendingRequest = await pendingRequests.take(secret, state);
-      if (pendingRequest) return { pendingRequest, browserSecret: secret };
+    for (const browserSecret of browserSecrets.toReversed()) {
+      const { secret, isEarlier } = browserSecret;
+      if (isEarlier && user === undefined) {
+        const pendingRequest = await pendingRequests.findSpent(secret, state);
+        if (pendingRequest) return { pendingRequest, browserSecret, isSpent: true };
+      } else {
+        const taken = await pendingRequests.take(secret, state);
+        if (taken) return { ...taken, browserSecret };
+      }
     }
-    // A signed-in user who reloads a callback, or goes back to it, is sent to the start page without an error (R10).
-    if (userId !== undefined) return undefined;
-    if (clock() - startedAt > PENDING_REQUEST_SECONDS * 1000) throw fail('state_expired', { appId });
-    const otherBrowser = await recorder.isOtherBrowser(info, state);
-    if (otherBrowser || browserSecret === undefined) throw fail('cookie_missing', { appId, facts: { otherBrowser } });
-    throw fail('state_used', { appId });
+    return undefined;
   };
 
   /** Returns the app, if neither its registration nor the user has changed since the start. @throws SignInError */
-  const startedApp = (pendingRequest: PendingRequest, { appId, userId }: CallbackRequest): ConnectedApp => {
+  const startedApp = (pendingRequest: PendingRequest, { appId, user }: CallbackRequest): ConnectedApp => {
     const context = failureContextOf(pendingRequest);
     if (pendingRequest.appId !== appId) throw fail('other_app', context);
     const app = apps.find(appId);
     if (!app || fingerprintOf(app) !== pendingRequest.appFingerprint) throw fail('registration_changed', context);
     if (app.disabled) throw fail('disabled_app', context);
-    if (pendingRequest.purpose === 'connect' && pendingRequest.userId !== userId) {
-      throw fail('other_user', { ...context, signOutFirst: userId !== undefined });
+    if (pendingRequest.purpose === 'connect' && pendingRequest.userId !== user?.id) {
+      throw fail('other_user', { ...context, signOutFirst: user !== undefined });
     }
     return app;
   };
@@ -105,7 +108,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     try {
       const response = await provider.exchangeCode(app, callback, {
         scopes,
-        ...deriveNonceAndVerifier(browserSecret, state),
+        ...deriveNonceAndVerifier(browserSecret.secret, state),
       });
       log.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
       // The record names the user from here on, even if the userinfo request fails.
@@ -121,19 +124,22 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   };
 
   /** Takes the pending request of this state, and saves what the provider authorized. */
-  const handleCallback = async (request: CallbackRequest, log: AttemptLog): Promise<string | undefined> => {
+  const handleCallback = async (request: CallbackRequest, log: AttemptLog): Promise<LateEnd> => {
     log.passed('came_back');
     const state = stateOf(request.callback);
     const startedAt = states.createdAt(state);
     if (startedAt === undefined) throw fail('state_invented');
     log.learn({ state });
-    const takenRequest = await takePending(request, state, startedAt);
-    if (!takenRequest) return undefined;
-    const { pendingRequest } = takenRequest;
+    const takenRequest = await takeRequest(request, state);
+    if (!takenRequest) return late.withoutRequest(request, { state, startedAt }, log);
+    const { pendingRequest, isSpent } = takenRequest;
+    if (isSpent) return late.repeated(pendingRequest, request);
     log.learn({ id: pendingRequest.attempt, purpose: pendingRequest.purpose });
     const returnTo = exchangeAndSave(request, takenRequest, state, log);
     const isTrial = pendingRequest.purpose === 'connect' && pendingRequest.trial;
-    return isTrial ? returnTo.catch((error) => trialFailed(error, pendingRequest.attempt, log)) : returnTo;
+    return {
+      url: await (isTrial ? returnTo.catch((error) => trialFailed(error, pendingRequest.attempt, log)) : returnTo),
+    };
   };
 
   /** @returns the URL for the browser, once everything is stored */
@@ -174,10 +180,12 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
         return isTrial ? url.catch((error) => trialFailed(error, log.newId, log)) : url;
       }),
 
-    finish(request) {
+    async finish(request) {
       // The path can hold any text, so the record names an app only if it exists.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
-      return recorder.record(appId, request.info, (log) => handleCallback(request, log));
+      const result = await recorder.record(appId, request.info, (log) => handleCallback(request, log));
+      if ('unrecorded' in result) throw result.unrecorded;
+      return result;
     },
 
     async endSessionUrl(appId, idToken) {
@@ -188,10 +196,4 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
       return provider.endSessionUrl(app, { idToken: isForApp ? idToken.token : undefined, returnTo: `${publicHref}/` });
     },
   };
-}
-
-/** Returns the members of a pending request that every failure after the callback needs. */
-function failureContextOf(pendingRequest: PendingRequest) {
-  const { appId, purpose, returnTo } = pendingRequest;
-  return { appId, purpose, returnTo, linkPath: purpose === 'connect' ? pendingRequest.linkPath : undefined };
 }

@@ -1,6 +1,8 @@
 /** The dependencies of the sign-in flow, and the request of a callback. */
 import type { Events } from '../../shared/observability/events.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
+import type { BrowserSecret } from '../../shared/sessions/browser-sessions.ts';
+import type { SessionUser } from '../../shared/sessions/session.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { Connections } from '../grants/connections.ts';
 import type { AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log.ts';
@@ -22,6 +24,8 @@ export interface FlowParts {
   events: Pick<Events, 'signInStarted'>;
   clock: () => number;
   publicHref: string;
+  /** Local path of the start page. */
+  home: string;
   /** The URL where administrators see the record of an attempt. */
   recordUrl: (attempt: string) => string;
 }
@@ -31,10 +35,11 @@ export interface CallbackRequest {
   appId: string;
   /** The callback URL with all its parameters. */
   callback: URL;
-  /** Id of the signed-in user. */
-  userId: string | undefined;
+  /** The signed-in user. */
+  user: SessionUser | undefined;
   /** Id of the app that the session began with. */
   signInApp: string | undefined;
+  browserSecrets: readonly BrowserSecret[];
   info: RequestInfo;
   beginSession: BeginSession;
 }

@@ -1,4 +1,5 @@
-/** Stores pending authorization requests by browser and state: at most 10 per browser, for 10 minutes, taken once. */
+/** Stores pending authorization requests by browser secret and state: at most 10 each, for 10 minutes, taken once. */
+import type { ProviderHints } from '../../shared/http/provider-hints.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
@@ -15,6 +16,10 @@ export type PendingRequest = {
   returnTo: string;
   /** The sign-in must be the stronger one that the administration requires. */
   stepUp?: boolean | undefined;
+  /** The `prompt` of the link or form. */
+  prompt?: ProviderHints['prompt'];
+  /** It took the place of one whose callback came again, and is not started over itself. */
+  isStartedOver?: boolean | undefined;
   /** Id of the attempt in the sign-in record. */
   attempt: string;
   /** Milliseconds since the epoch. */
@@ -37,19 +42,25 @@ export type PendingRequest = {
 /** A user has this long to come back from the provider. */
 export const PENDING_REQUEST_SECONDS = 600;
 const MAX_PENDING = 10;
+const MAX_SPENT = 10;
 
-/** A pending request as it is stored. `sealed` has the paths that contain the secret of a connect link. */
-type StoredRequest = PendingRequest & { sealed?: string };
-type PendingByState = Record<string, StoredRequest>;
+/**
+ * A pending request as it is stored. `sealed` has the paths that contain the secret of a connect link. `spentAt` is set
+ * once its callback has come, in milliseconds since the epoch.
+ */
+type StoredRequest = PendingRequest & { sealed?: string; spentAt?: number };
+type RequestsByState = Record<string, StoredRequest>;
 
+/** Spent requests have a limit of their own, so they displace no pending one. */
 interface Loaded {
-  pending: PendingByState;
+  pending: RequestsByState;
+  spent: RequestsByState;
   version: number;
 }
 
 export interface PendingRequests {
   /**
-   * Stores a pending request; the browser's oldest ones beyond the limit are dropped (R6).
+   * Stores a pending request; the oldest ones of the secret beyond the limit are dropped (R6).
    * @param options `isNewBrowser`: the browser secret was created just now, so nothing is stored under it. `record`:
    *   the writes of the sign-in record, made in the same write
    */
@@ -60,14 +71,20 @@ export interface PendingRequests {
     options?: { isNewBrowser?: boolean; record?: readonly Write[] },
   ): Promise<void>;
 
-  /** Removes and returns the pending request. If several callers take it at once, one receives it (R9). */
-  take(browserSecret: string, state: string): Promise<PendingRequest | undefined>;
+  /**
+   * Marks the pending request as spent, and returns it. If several callers take it at once, one receives it (R9): to the
+   * others it `isSpent`. A spent one is stored for ten minutes, unless ten newer ones are.
+   */
+  take(browserSecret: string, state: string): Promise<{ pendingRequest: PendingRequest; isSpent: boolean } | undefined>;
+
+  /** Returns a request that was taken. */
+  findSpent(browserSecret: string, state: string): Promise<PendingRequest | undefined>;
 }
 
 /**
- * One record holds all pending requests of a browser, which bounds their number. It contains no secret: PKCE verifier
- * and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of
- * a connect link are sealed.
+ * One record holds all pending requests of a browser secret, which bounds their number. It contains no secret: PKCE
+ * verifier and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the
+ * secret of a connect link are sealed.
  * @param parts `home`: the return path if a sealed one cannot be opened
  */
 export function createPendingRequests(parts: {
@@ -87,35 +104,36 @@ export function createPendingRequests(parts: {
     return returnTo === undefined ? rest : { ...rest, returnTo: home };
   };
 
-  const open = async ({ sealed, ...pendingRequest }: StoredRequest, key: string): Promise<PendingRequest> =>
-    sealed === undefined ? pendingRequest : { ...pendingRequest, ...(await sealedJson.open<object>(sealed, key)) };
+  const open = async ({ sealed, spentAt, ...request }: StoredRequest, key: string): Promise<PendingRequest> =>
+    sealed === undefined ? request : { ...request, ...(await sealedJson.open<object>(sealed, key)) };
 
   const load = async (key: string): Promise<Loaded> => {
     const record = await store.get(key);
-    if (!record) return { pending: {}, version: 0 };
-    const all = JSON.parse(record.value) as PendingByState;
+    if (!record) return { pending: {}, spent: {}, version: 0 };
     const horizon = clock() - PENDING_REQUEST_SECONDS * 1000;
-    const unexpiredEntries = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
-    return { pending: Object.fromEntries(unexpiredEntries), version: record.version };
+    const requests = Object.entries(JSON.parse(record.value) as RequestsByState);
+    const unexpired = requests.filter(([, request]) => timeOf(request) > horizon);
+    return {
+      pending: Object.fromEntries(unexpired.filter(([, { spentAt }]) => spentAt === undefined)),
+      spent: Object.fromEntries(unexpired.filter(([, { spentAt }]) => spentAt !== undefined)),
+      version: record.version,
+    };
   };
 
-  const writeOf = (key: string, pending: PendingByState, ifVersion: number): Write =>
-    Object.keys(pending).length === 0
-      ? { delete: key, ifVersion }
-      : { put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: PENDING_REQUEST_SECONDS };
+  const writeOf = (key: string, { pending, spent, version }: Loaded): Write => {
+    const value = JSON.stringify({ ...spent, ...pending });
+    return { put: key, value, ifVersion: version, lifetimeSeconds: PENDING_REQUEST_SECONDS };
+  };
 
   return {
     async put(browserSecret, state, pendingRequest, { isNewBrowser = false, record = [] } = {}) {
       const key = keys.pendingRequests(browserSecret);
       const stored = await seal(pendingRequest, key);
-      const add = async ({ pending, version }: Loaded, otherWrites: readonly Write[]) => {
-        const newestEntries = Object.entries(pending)
-          .sort(([, left], [, right]) => right.startedAt - left.startedAt)
-          .slice(0, MAX_PENDING - 1);
-        const next = { ...Object.fromEntries(newestEntries), [nameOf(state)]: stored };
-        return (await store.write([writeOf(key, next, version), ...otherWrites])) !== undefined;
+      const add = async (loaded: Loaded, otherWrites: readonly Write[]) => {
+        const pending = { ...newest(loaded.pending, MAX_PENDING - 1), [nameOf(state)]: stored };
+        return (await store.write([writeOf(key, { ...loaded, pending }), ...otherWrites])) !== undefined;
       };
-      if (await add(isNewBrowser ? { pending: {}, version: 0 } : await load(key), record)) return;
+      if (await add(isNewBrowser ? { pending: {}, spent: {}, version: 0 } : await load(key), record)) return;
       let isAdded = false;
       while (!isAdded) isAdded = await add(await load(key), []);
       // The record gets its own write: if a record with the same reference exists, this attempt has none.
@@ -124,15 +142,34 @@ export function createPendingRequests(parts: {
 
     async take(browserSecret, state) {
       const key = keys.pendingRequests(browserSecret);
+      const name = nameOf(state);
       for (;;) {
-        const { pending, version } = await load(key);
-        const { [nameOf(state)]: pendingRequest, ...rest } = pending;
-        if (!pendingRequest) return undefined;
-        // A caller that loses the race reads again and finds nothing.
-        if (await store.write([writeOf(key, rest, version)])) return open(pendingRequest, key);
+        const { pending, spent, version } = await load(key);
+        const { [name]: request, ...otherPending } = pending;
+        if (!request) {
+          const spentRequest = spent[name];
+          return spentRequest && { pendingRequest: await open(spentRequest, key), isSpent: true };
+        }
+        const nextSpent = { ...newest(spent, MAX_SPENT - 1), [name]: { ...request, spentAt: clock() } };
+        // A caller that loses the race reads again, and finds a spent request.
+        if (await store.write([writeOf(key, { pending: otherPending, spent: nextSpent, version })]))
+          return { pendingRequest: await open(request, key), isSpent: false };
       }
     },
+
+    async findSpent(browserSecret, state) {
+      const key = keys.pendingRequests(browserSecret);
+      const request = (await load(key)).spent[nameOf(state)];
+      return request && open(request, key);
+    },
   };
+}
+
+const timeOf = ({ startedAt, spentAt = startedAt }: StoredRequest) => spentAt;
+
+function newest(requests: RequestsByState, count: number): RequestsByState {
+  const newestFirst = Object.entries(requests).sort(([, left], [, right]) => timeOf(right) - timeOf(left));
+  return Object.fromEntries(newestFirst.slice(0, count));
 }
 
 /** Short, because requests without a session store this name (R91), and long enough for a browser's 10 requests. */

@@ -16,6 +16,7 @@ import type { Events } from '../../shared/observability/events.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { originOf } from '../../shared/sessions/actor.ts';
+import { newBrowserSecret } from '../../shared/sessions/browser-sessions.ts';
 import { isFromOtherSite } from '../../shared/sessions/csrf.ts';
 import { sessionOf } from '../../shared/sessions/guards.ts';
 import type { Sessions } from '../../shared/sessions/sessions.ts';
@@ -23,10 +24,10 @@ import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectLinks } from '../grants/connect-links.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
 import type { UserLifecycle } from '../users/users.ts';
-import { createBeginSession, newBrowserSecret } from './begin-session.ts';
+import { createBeginSession } from './begin-session.ts';
 import type { SignInFlow } from './flow.ts';
 import { createRefusalLog, refusedReturn } from './refused-return.ts';
-import type { StartPurpose, StartRequest } from './start.ts';
+import type { StartInput } from './start.ts';
 
 const returnTo = z
   .string()
@@ -135,24 +136,27 @@ export function signInRoutes(parts: {
   const isChoiceOfApps = (appId: string | undefined) => appId === undefined && apps.signInApps().length > 1;
 
   /** Starts an attempt, and sets the cookie whose secret the browser's pending requests are stored under. */
-  const redirectToProvider = async (
-    req: Request,
-    res: Response,
-    {
-      home,
-      requested = formField(req.body, 'return_to') ?? queryField(req, 'return_to'),
-      ...start
-    }: StartPurpose & Pick<StartRequest, 'app' | 'scopes' | 'hints'> & { home: string; requested?: string | undefined },
-  ) => {
+  const redirectToProvider = async (req: Request, res: Response, start: StartInput) => {
     const storedSecrets = browser.readBrowserSecrets(req);
-    const secrets = storedSecrets ?? { current: newBrowserSecret() };
-    const returnTo = returnTarget(requested, { ...site, home }, start.app.returnUrls);
-    const refused = refusedReturn(requested, { ...site, home }, start.app.returnUrls);
-    if (refused) logRefusal({ ...refused, app: start.app.id, route: req.context.route, origin: originOf(req) });
-    const info = { ...requestInfo(req), browserSecret: secrets.current };
-    const url = await flow.start({ ...start, returnTo, refused, info, isNewBrowser: storedSecrets === undefined });
-    browser.setBrowserSecrets(res, secrets);
+    const storedSecret = storedSecrets.findLast(({ isEarlier }) => !isEarlier);
+    const browserSecret = storedSecret ?? newBrowserSecret();
+    const { secret } = browserSecret;
+    const info = requestInfo(req, [secret]);
+    const url = await flow.start({ ...start, info, browserSecret: secret, isNewBrowser: storedSecret === undefined });
+    browser.setBrowserSecrets(req, res, storedSecret ? storedSecrets : [...storedSecrets, browserSecret]);
     sendLocation(req, res, url, site.origin);
+  };
+
+  /** Where the browser goes at the end. @param home for a request that names no allowed return address */
+  const returnOf = (
+    req: Request,
+    app: ConnectedApp,
+    home: string,
+    requested = formField(req.body, 'return_to') ?? queryField(req, 'return_to'),
+  ) => {
+    const refused = refusedReturn(requested, { ...site, home }, app.returnUrls);
+    if (refused) logRefusal({ ...refused, app: app.id, route: req.context.route, origin: originOf(req) });
+    return { returnTo: returnTarget(requested, { ...site, home }, app.returnUrls), refused };
   };
 
   const signOut =
@@ -167,7 +171,7 @@ export function signInRoutes(parts: {
       const signInUrl = signInParameters && `${site.href}/sign-in?${signInParameters}`;
       if (!session) {
         // The session has expired, but a pending request could still sign in. Other sites cannot clear the cookies.
-        if (!isFromOtherSite(req, site.origin)) browser.clearCookies(res);
+        if (!isFromOtherSite(req, site.origin)) browser.clearCookies(req, res);
         return sendLocation(req, res, signInUrl ?? site.home, site.origin);
       }
       const idToken = await browser.readIdToken(req);
@@ -209,23 +213,18 @@ export function signInRoutes(parts: {
       if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
       const stepUp = queryField(req, 'step_up') !== undefined;
       const { user } = req.context.session ?? {};
-      await redirectToProvider(req, res, { purpose: 'sign_in', user, app, home: site.home, stepUp, hints });
+      const returning = returnOf(req, app, site.home);
+      await redirectToProvider(req, res, { purpose: 'sign_in', user, app, ...returning, stepUp, hints });
     }),
 
     connect: described<RequestHandler>(CONNECT, async (req, res) => {
       const app = apps.find(String(req.params.app));
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
       const { user } = sessionOf(req);
-      const home = `${site.home}connections/${app.id}`;
+      const returning = returnOf(req, app, `${site.home}connections/${app.id}`);
       const hints = readHints((name) => req.body[name]);
-      await redirectToProvider(req, res, {
-        purpose: 'connect',
-        user,
-        app,
-        home,
-        scopes: chosenScopes(app, req.body),
-        hints,
-      });
+      const scopes = chosenScopes(app, req.body);
+      await redirectToProvider(req, res, { purpose: 'connect', user, app, ...returning, scopes, hints });
     }),
 
     connectByLink: described<RequestHandler>(CONNECT_BY_LINK, async (req, res) => {
@@ -237,33 +236,46 @@ export function signInRoutes(parts: {
           detail: 'The app has changed since this link was created. Ask for a new link.',
         });
       const home = `${site.home}connections/${app.id}`;
-      const requested = returnUrl ?? home;
+      const returning = returnOf(req, app, home, returnUrl ?? home);
       const link = { link: id, linkPath: req.baseUrl + req.path };
       const hints = readHints((name) => req.body[name]);
-      await redirectToProvider(req, res, { purpose: 'connect', user, ...link, app, home, requested, scopes, hints });
+      await redirectToProvider(req, res, { purpose: 'connect', user, ...link, app, ...returning, scopes, hints });
     }),
 
     async tryApp(req, res) {
       const app = apps.find(String(req.params.id));
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
       const { user } = sessionOf(req);
-      await redirectToProvider(req, res, { purpose: 'connect', trial: true, user, app, home: site.home, hints: {} });
+      await redirectToProvider(req, res, {
+        purpose: 'connect',
+        trial: true,
+        user,
+        app,
+        returnTo: site.home,
+        hints: {},
+      });
     },
 
     callback: described<RequestHandler>(CALLBACK, async (req, res) => {
       // The URL holds a code, so it is never sent as a referrer (R16).
       res.set('Referrer-Policy', 'no-referrer');
       const callback = new URL(req.originalUrl, site.origin);
-      const secrets = browser.readBrowserSecrets(req);
-      const returnTo = await flow.finish({
+      const browserSecrets = browser.readBrowserSecrets(req);
+      const end = await flow.finish({
         appId: String(req.params.app),
         callback,
-        userId: req.context.session?.user.id,
+        user: req.context.session?.user,
         signInApp: req.context.session?.app,
-        info: { ...requestInfo(req), browserSecret: secrets?.current, earlierBrowserSecret: secrets?.earlier },
+        browserSecrets,
+        info: requestInfo(
+          req,
+          browserSecrets.map(({ secret }) => secret),
+        ),
         beginSession: createBeginSession(browser, req, res),
       });
-      return returnTo === undefined ? res.redirect(303, site.home) : seeOther(res, returnTo);
+      if ('url' in end) return seeOther(res, end.url);
+      startBudget.take(req, res);
+      await redirectToProvider(req, res, end.startOver);
     }),
 
     signOut: described<RequestHandler>(SIGN_OUT, signOut({ everywhere: false })),
@@ -279,9 +291,9 @@ export function signInRoutes(parts: {
   };
 }
 
-function requestInfo(req: Request): RequestInfo {
+function requestInfo(req: Request, browserSecrets: readonly string[]): RequestInfo {
   const { reference } = req.context;
-  return { reference, browser: describeBrowser(req.headers['user-agent']), origin: originOf(req) };
+  return { reference, browser: describeBrowser(req.headers['user-agent']), origin: originOf(req), browserSecrets };
 }
 
 /** Only registered scopes can be requested (R4). `openid` always is, if it is registered. */

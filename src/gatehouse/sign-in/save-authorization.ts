@@ -3,7 +3,7 @@
 import { AppError } from '../../shared/errors.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Claims, TokenResponse } from '../../shared/provider/token-response.ts';
-import type { NewSession } from '../../shared/sessions/browser-sessions.ts';
+import type { BrowserSecret, NewSession } from '../../shared/sessions/browser-sessions.ts';
 import type { SessionUser } from '../../shared/sessions/session.ts';
 import { isRecent } from '../../shared/sessions/step-up.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
@@ -21,7 +21,7 @@ export interface Authorization {
   app: ConnectedApp;
   pendingRequest: PendingRequest;
   /** The browser secret under which the pending request was stored. */
-  browserSecret: string;
+  browserSecret: BrowserSecret;
   scopes: readonly string[];
   response: TokenResponse;
   /** Undefined without an ID token. */
@@ -165,7 +165,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       if (!claims) throw fail('token_response_refused', { appId });
       const user = sessionUser(app, claims, admin);
       log.learn({ user });
-      if (request.userId !== undefined && request.userId !== user.id) {
+      if (request.user !== undefined && request.user.id !== user.id) {
         await connections.discard(user.id, app, response);
         throw fail('other_user_signed_in', { appId, signOutFirst: true });
       }

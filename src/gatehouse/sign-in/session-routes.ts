@@ -130,7 +130,7 @@ export function sessionRoutes(parts: {
       }
       events.signedOut({ userId: user.id, everywhere: false, session: id, origin: originOf(req) });
       const isCurrent = id === ref;
-      if (isCurrent) sessions.browser.clearCookies(res);
+      if (isCurrent) sessions.browser.clearCookies(req, res);
       if (!wantsPage(req)) {
         res.json({ id, ended: true } satisfies z.output<typeof endedSchema>);
         return;

@@ -73,6 +73,7 @@ export function createSignIn(parts: {
     events,
     clock,
     publicHref: href,
+    home: site.home,
     recordUrl: (attempt) => `${href}/admin/sign-ins/${attempt}`,
   });
   return {

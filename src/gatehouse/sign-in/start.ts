@@ -32,17 +32,25 @@ export type StartPurpose =
       trial?: boolean;
     };
 
-export type StartRequest = StartPurpose & {
+/** What is to be started. */
+export type StartInput = StartPurpose & {
   app: ConnectedApp;
   returnTo: string;
   /** The requested return address, if it is not allowed. */
   refused?: RefusedReturn | undefined;
-  info: RequestInfo & { browserSecret: string };
-  /** True if the browser secret has just been created. */
-  isNewBrowser: boolean;
   /** Registered scopes of the app; undefined for all of them. */
   scopes?: readonly string[] | undefined;
   hints: ProviderHints;
+  /** It takes the place of a request whose callback came again. */
+  isStartedOver?: boolean | undefined;
+};
+
+export type StartRequest = StartInput & {
+  info: RequestInfo;
+  /** The secret under which the pending request is stored. */
+  browserSecret: string;
+  /** True if the browser secret has just been created. */
+  isNewBrowser: boolean;
 };
 
 /** Returns a function that starts an attempt. It resolves with the authorization URL, or rejects with a SignInError. */
@@ -50,7 +58,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
   const { provider, connections, pendingRequests, states, admin, events, clock, publicHref, recordUrl } = parts;
 
   return async (request: StartRequest, log: AttemptLog): Promise<string> => {
-    const { app, purpose, user, info } = request;
+    const { app, purpose, user, browserSecret } = request;
     const { refused } = request;
     log.passed('started', refused ? `${app.id}; ${refusedReturnText(refused)}` : app.id);
     const trial = request.purpose === 'connect' && request.trial ? true : undefined;
@@ -72,6 +80,8 @@ export function createStart(parts: FlowParts, fail: Fail) {
       scopes: request.scopes,
       returnTo: trial ? recordUrl(log.newId) : request.returnTo,
       stepUp: stepUp || undefined,
+      prompt: request.hints.prompt,
+      isStartedOver: request.isStartedOver,
       attempt: log.newId,
       startedAt: clock(),
     };
@@ -91,14 +101,14 @@ export function createStart(parts: FlowParts, fail: Fail) {
         prompt: await promptOf(app, prompt, needsConsent),
         hints,
         ...(stepUp ? { acrValues: admin.acr, maxAgeSeconds: STEP_UP_SECONDS } : {}),
-        ...deriveNonceAndVerifier(info.browserSecret, state),
+        ...deriveNonceAndVerifier(browserSecret, state),
       })
       .catch((cause: unknown) => {
         throw fail(providerFailure(cause), { ...context, cause });
       });
     log.passed('sent', redirectDetail);
     const record = log.beginWrites({ state, startedAt: pendingRequest.startedAt, redirectUri });
-    await pendingRequests.put(info.browserSecret, state, pendingRequest, {
+    await pendingRequests.put(browserSecret, state, pendingRequest, {
       isNewBrowser: request.isNewBrowser,
       record,
     });

@@ -85,6 +85,7 @@ export function createProblemReferences(parts: {
 
   return {
     async record(req, error) {
+      if (error.reference !== undefined) return error.reference;
       return (await recordFailure(req, error).catch(() => false)) ? req.context.reference : undefined;
     },
     async find(reference) {

@@ -11,6 +11,7 @@ import type { PublicUrl } from '../config/rules.ts';
 import { describeBrowser } from '../http/describe-browser.ts';
 import { rememberedOfEach } from '../remembered.ts';
 import { hashOf } from '../storage/keys.ts';
+import { cookieName } from './cookie-name.ts';
 import { destroy, drop, expressSession, regenerate, save } from './express-session.ts';
 import type { IssuedIdToken, Session } from './session.ts';
 import type { SessionListing, SessionRecords } from './session-record.ts';
@@ -30,20 +31,35 @@ export interface BeginningSession {
   drop(): void;
 }
 
-/** Random values that only this browser's cookie holds. */
-export interface BrowserSecrets {
-  current: string;
-  /** The secret before the last sign-in, so authorization requests that other tabs began with it can finish (R64). */
-  earlier?: string | undefined;
+/**
+ * A random value that only a cookie of this browser holds. A browser has several of them if it sent its first requests
+ * at the same moment, such as those of restored tabs: one cookie for all would keep the last secret alone (R64).
+ */
+export interface BrowserSecret {
+  /** Part of the cookie's name. */
+  id: string;
+  secret: string;
+  /** From before the last sign-in. Requests that other tabs began with it can still finish (R64). */
+  isEarlier: boolean;
 }
 
 /** Share of the heap. */
 const COOKIES_SHARE = 1 / 32;
+/** Marks a secret from before the last sign-in in its cookie. */
+const EARLIER = 'earlier';
 /** Longer Cookie headers are not cached, so that one entry stays small. */
 const MAX_CACHED_CHARACTERS = 1_024;
 
-/** @param secure whether Gatehouse is reached by HTTPS */
-export const sessionCookieName = (secure: boolean) => (secure ? '__Host-gatehouse' : 'gatehouse');
+/** Ten tabs that start at once have one each, and each may get another one when it signs in. */
+const MAX_BROWSER_SECRETS = 20;
+
+export const newBrowserSecret = (): BrowserSecret => ({
+  id: randomBytes(4).toString('base64url'),
+  secret: randomBytes(24).toString('base64url'),
+  isEarlier: false,
+});
+
+export const sessionCookieName = (publicHref: string) => cookieName('gatehouse', publicHref);
 
 export interface BrowserSessions {
   /** express-session, for the routes that begin and end sessions. */
@@ -70,25 +86,28 @@ export interface BrowserSessions {
   /** The ID token that began the session, as `id_token_hint` for sign-out at the provider. Behind `middleware`. */
   readIdToken(req: Request): Promise<IssuedIdToken | undefined>;
 
-  /** The secrets under which the browser's pending authorization requests are stored; from a separate signed cookie. */
-  readBrowserSecrets(req: IncomingMessage): BrowserSecrets | undefined;
+  /** The secrets under which the browser's pending authorization requests are stored, oldest first; each is signed. */
+  readBrowserSecrets(req: IncomingMessage): readonly BrowserSecret[];
 
-  setBrowserSecrets(res: Response, secrets: BrowserSecrets): void;
+  /** Replaces those of the request. Only the newest 20 stay. */
+  setBrowserSecrets(req: IncomingMessage, res: Response, secrets: readonly BrowserSecret[]): void;
 
   /** At sign-out, this keeps pending callbacks from finishing (R103). */
-  clearCookies(res: Response): void;
+  clearCookies(req: IncomingMessage, res: Response): void;
 }
 
 export function createBrowserSessions(parts: {
   records: Pick<SessionRecords, 'read' | 'readHashed' | 'cached' | 'listing' | 'write' | 'end' | 'readIdToken'>;
   secrets: readonly string[];
-  publicUrl: Pick<PublicUrl, 'secure'>;
+  publicUrl: Pick<PublicUrl, 'href' | 'secure'>;
 }): BrowserSessions {
   const { records, publicUrl } = parts;
   let { secrets } = parts;
-  const { secure } = publicUrl;
-  const name = sessionCookieName(secure);
-  const browserCookieName = `${name}-tx`;
+  const { href, secure } = publicUrl;
+  const name = sessionCookieName(href);
+  const nameOfSecret = (id: string) => cookieName(`gatehouse-tx-${id}`, href);
+  const [beforeId = '', afterId = ''] = nameOfSecret('/').split('/').map(RegExp.escape);
+  const secretName = new RegExp(`^${beforeId}([\\w-]{6})${afterId}$`);
   const cookie = { httpOnly: true, sameSite: 'lax', path: '/', secure } as const;
   const express = expressSession({ records, name, secrets, cookie });
 
@@ -107,8 +126,32 @@ export function createBrowserSessions(parts: {
     return hash;
   };
 
-  const clearCookies = (res: Response): void => {
-    res.clearCookie(name, cookie).clearCookie(browserCookieName, cookie);
+  const secretIdsIn = (cookies: object) => Object.keys(cookies).flatMap((found) => secretName.exec(found)?.[1] ?? []);
+
+  /** Browsers send older cookies first (RFC 6265, section 5.4). */
+  const readBrowserSecrets = ({ headers }: IncomingMessage): BrowserSecret[] => {
+    const cookies = parseCookies(headers.cookie ?? '');
+    return secretIdsIn(cookies).flatMap((id) => {
+      const [secret, mark] = unsigned(cookies[nameOfSecret(id)], secrets)?.split('.') ?? [];
+      return secret === undefined ? [] : [{ id, secret, isEarlier: mark === EARLIER }];
+    });
+  };
+
+  const setBrowserSecrets: BrowserSessions['setBrowserSecrets'] = (req, res, newSecrets) => {
+    const sent = new Map(readBrowserSecrets(req).map((secret) => [secret.id, secret]));
+    const stored = newSecrets.slice(-MAX_BROWSER_SECRETS);
+    const storedIds = stored.map(({ id }) => id);
+    for (const id of secretIdsIn(parseCookies(req.headers.cookie ?? '')))
+      if (!storedIds.includes(id)) res.clearCookie(nameOfSecret(id), cookie);
+    for (const { id, secret, isEarlier } of stored) {
+      if (sent.get(id)?.isEarlier === isEarlier) continue;
+      res.cookie(nameOfSecret(id), sign(isEarlier ? `${secret}.${EARLIER}` : secret, secrets[0] ?? ''), cookie);
+    }
+  };
+
+  const clearCookies: BrowserSessions['clearCookies'] = (req, res) => {
+    res.clearCookie(name, cookie);
+    setBrowserSecrets(req, res, []);
   };
 
   return {
@@ -154,21 +197,14 @@ export function createBrowserSessions(parts: {
 
     async end(req, res) {
       await destroy(req);
-      clearCookies(res);
+      clearCookies(req, res);
     },
 
     readIdToken: (req) => records.readIdToken(req.sessionID),
 
-    readBrowserSecrets({ headers }) {
-      const value = headers.cookie === undefined ? undefined : parseCookies(headers.cookie)[browserCookieName];
-      const [current, earlier] = unsigned(value, secrets)?.split('.') ?? [];
-      return current === undefined ? undefined : { current, earlier };
-    },
+    readBrowserSecrets,
 
-    setBrowserSecrets(res, { current, earlier }) {
-      const text = earlier === undefined ? current : `${current}.${earlier}`;
-      res.cookie(browserCookieName, sign(text, secrets[0] ?? ''), cookie);
-    },
+    setBrowserSecrets,
 
     clearCookies,
   };

@@ -22,7 +22,7 @@
  * | `problem:{REFERENCE}` | the failure behind the reference on an error page: time, code, route, user id, class of the cause | 30 days |
  * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
  * | `submission:{HASH}` | the result of a submitted form, by session, form and values; empty while the request runs | 60 s |
- * | `pending-requests:{sign-ins}:BROWSER_HASH` | the browser's pending authorization requests, at most 10; paths with the secret of a connect link are sealed | 600 s |
+ * | `pending-requests:{sign-ins}:BROWSER_HASH` | the pending authorization requests of one secret of a browser, at most 10, and its last 10 whose callback has come; paths with the secret of a connect link are sealed | 600 s |
  * | `grant:{USER}:APP` | one grant (sealed whole): tokens, journal of its refresh, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to five minutes | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last renewal |
@@ -128,14 +128,14 @@ export interface SchemaVersion {
  * rises if programs of the previous version cannot read that form. A new field raises neither, because older programs
  * preserve it.
  */
-export const SCHEMA: SchemaVersion = { version: 6, oldestReader: 6 };
+export const SCHEMA: SchemaVersion = { version: 7, oldestReader: 7 };
 
 /**
  * The `version` of the oldest storage that this program can read. Until 1.0.0, each change of a stored form raises it
  * and both numbers of `SCHEMA`. From 1.0.0 on it stays, because a storage of a later release still has records that
  * 1.0.0 wrote.
  */
-export const OLDEST_READABLE = 6;
+export const OLDEST_READABLE = 7;
 
 /** Returns the kind of a key: the word before the first colon or brace. */
 export function kindOf(key: string): string {

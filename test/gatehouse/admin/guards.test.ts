@@ -1,6 +1,8 @@
 /** R88 and R82: every route of the administration requires an administrator, and accepts tokens only in the header. */
+
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { ADMIN_TOKEN_PREFIX } from '../../../src/gatehouse/admin-tokens/admin-tokens.ts';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ADMIN_ROUTES, type ListedRoute } from '../../support/routes.ts';
@@ -175,7 +177,9 @@ describe('R82 an admin token is accepted only in the header', () => {
     const responses = await Promise.all([
       sendRequest(`${list()}?access_token=${readToken}`),
       sendRequest(`${list()}?authorization=Bearer%20${readToken}`),
-      sendRequest(list(), { headers: { cookie: `authorization=${readToken}; gatehouse=${readToken}` } }),
+      sendRequest(list(), {
+        headers: { cookie: `authorization=${readToken}; ${sessionCookieName(site.url)}=${readToken}` },
+      }),
       sendRequest(list(), { method: 'POST', headers: JSON_BODY, body: JSON.stringify({ access_token: writeToken }) }),
     ]);
     expect(responses.map(({ status }) => status)).toEqual([401, 401, 401, 401]);

@@ -1,8 +1,10 @@
 /** R80 to R84 at one process: the lifetime of relay tokens, the calls that they authorize, and their subjects. */
+
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRelayUses } from '../../../src/gatehouse/relay/uses.ts';
 import { createUserStore } from '../../../src/gatehouse/users/user-store.ts';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -355,14 +357,16 @@ describe('the place of the token in a request', () => {
       ...[planted.replace('_', '%5F'), planted.replace('_', '%5f'), `%%e9${planted.replace('gthr', '%67%74h%72')}`].map(
         (x) => sendRequest(`${site.url}/relay/bin/45717360?x=${x}`, { headers: bearer(planted) }),
       ),
-      sendRequest(`${site.url}/relay/bin/45717360`, { headers: { ...ACCEPT_JSON, cookie: `gatehouse=${planted}` } }),
+      sendRequest(`${site.url}/relay/bin/45717360`, {
+        headers: { ...ACCEPT_JSON, cookie: `${sessionCookieName(site.url)}=${planted}` },
+      }),
       sendRequest(`${site.url}/relay/bin`, {
         method: 'POST',
         headers: { ...ACCEPT_JSON, ...FORM_BODY },
         body: `access_token=${planted}`,
       }),
       sendRequest(`${thread}&access_token=${planted}`, { headers: subject }),
-      sendRequest(thread, { headers: { ...subject, cookie: `gatehouse=${planted}` } }),
+      sendRequest(thread, { headers: { ...subject, cookie: `${sessionCookieName(site.url)}=${planted}` } }),
       sendRequest(`${site.url}/relay/token`, {
         method: 'POST',
         headers: { ...ACCEPT_JSON, ...FORM_BODY },

@@ -5,6 +5,7 @@ import {
   type AttemptFacts,
   type AttemptLog,
   createAttemptRecorder,
+  isOtherBrowser,
   type RequestInfo,
 } from '../../../src/gatehouse/sign-in-record/attempt-log.ts';
 import type { SignInFacts, SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
@@ -26,7 +27,7 @@ const NOW = 1_800_000_000_000;
 const ADA = { id: 'u1', name: 'Ada', email: 'ada@example.test' } as SessionUser;
 const REQUEST: RequestInfo = {
   reference: 'REF1',
-  browserSecret: 'b1',
+  browserSecrets: ['b1'],
   browser: 'Firefox',
   origin: { address: '192.0.2.7' },
 };
@@ -378,7 +379,7 @@ describe('the outcome', () => {
   });
 
   test('of a failure is recorded with the browser and the address of the callback', async () => {
-    expect(await failedWith(refusal('state_used'))).toMatchObject({
+    expect(await failedWith(refusal('state_expired'))).toMatchObject({
       ...{ browser: 'Firefox', browserHash: hashOf('b1'), address: '192.0.2.7', facts: {} },
     });
     const cause = providerError('refused', 'token_refused', { oauthError: 'invalid_grant' });
@@ -390,7 +391,7 @@ describe('the outcome', () => {
     ['access_denied', 'refused'],
     ['not_permitted', 'refused'],
     ['step_up_refused', 'failed'],
-    ['state_used', 'failed'],
+    ['state_expired', 'failed'],
   ] as const)('of %s is %s, in the record and in the event', async (failure, outcome) => {
     expect(await failedWith(refusal(failure))).toMatchObject({ outcome, failure, endedAt: NOW, purpose: 'sign_in' });
     expect(ended).toMatchObject([
@@ -429,11 +430,15 @@ describe('the outcome', () => {
   ])(
     'R54 purpose %s, state %s and browser secret %s: unsolicited %s; an unsolicited request leaves no record',
     async (purpose, state, browserSecret, isUnsolicited) => {
-      const run = recorder.record('unknown', { ...REQUEST, browserSecret }, async (log) => {
-        if (purpose) log.learn({ purpose });
-        if (state) log.learn({ state });
-        throw refusal('state_missing');
-      });
+      const run = recorder.record(
+        'unknown',
+        { ...REQUEST, browserSecrets: browserSecret ? [browserSecret] : [] },
+        async (log) => {
+          if (purpose) log.learn({ purpose });
+          if (state) log.learn({ state });
+          throw refusal('state_missing');
+        },
+      );
       await expect(run).rejects.toThrow(SignInError);
       expect(ended).toMatchObject([{ outcome: 'failed' }]);
       expect(ended[0]?.unsolicited).toBe(isUnsolicited ? true : undefined);
@@ -444,22 +449,21 @@ describe('the outcome', () => {
 });
 
 describe('a callback in another browser', () => {
-  const isOther = (request: Partial<RequestInfo>) => recorder.isOtherBrowser({ reference: 'R', ...request }, 's1');
-
-  test('is recognised by the browser secret or, without one, by the name of the browser', async () => {
-    stored = { browserHash: hashOf('b1'), browser: 'Firefox' };
-    expect(await isOther({ browserSecret: 'b1', browser: 'Chrome' })).toBe(false);
-    expect(await isOther({ browserSecret: 'b2', browser: 'Firefox' })).toBe(true);
-    expect(await isOther({ browserSecret: 'b2', earlierBrowserSecret: 'b1', browser: 'Chrome' })).toBe(false);
-    expect(await isOther({ browser: 'Firefox' })).toBe(false);
-    expect(await isOther({ browser: 'Chrome' })).toBe(true);
-    stored = { browser: 'Firefox' };
-    expect(await isOther({ browserSecret: 'b2', browser: 'Firefox' })).toBe(false);
+  test('is recognised by the browser secrets or, without one, by the name of the browser', () => {
+    const isOther = (attempt: object, request: Partial<RequestInfo>) =>
+      isOtherBrowser(attempt as SignInRecord, { reference: 'R', ...request });
+    const attempt = { browserHash: hashOf('b1'), browser: 'Firefox' };
+    expect(isOther(attempt, { browserSecrets: ['b1'], browser: 'Chrome' })).toBe(false);
+    expect(isOther(attempt, { browserSecrets: ['b2'], browser: 'Firefox' })).toBe(true);
+    expect(isOther(attempt, { browserSecrets: ['b1', 'b2'], browser: 'Chrome' })).toBe(false);
+    expect(isOther(attempt, { browserSecrets: [], browser: 'Firefox' })).toBe(false);
+    expect(isOther(attempt, { browser: 'Chrome' })).toBe(true);
+    expect(isOther({ browser: 'Firefox' }, { browserSecrets: ['b2'], browser: 'Firefox' })).toBe(false);
   });
 
-  test('is not reported if the record of the start is missing or unavailable', async () => {
-    expect(await isOther({ browserSecret: 'b2', browser: 'Chrome' })).toBe(false);
+  test('is not looked for if the record of the start is missing or unavailable', async () => {
+    expect(await recorder.findByState('s1')).toBeUndefined();
     stored = Promise.reject(new Error('the storage is away'));
-    expect(await isOther({ browserSecret: 'b2', browser: 'Chrome' })).toBe(false);
+    expect(await recorder.findByState('s1')).toBeUndefined();
   });
 });

@@ -88,7 +88,7 @@ describe('a cause', () => {
       'parameter_doubled',
       'state_missing',
       'state_invented',
-      'state_used',
+      'no_longer_pending',
       'registration_changed',
     ] as const;
     for (const failure of [...plain, 'disabled_app', 'other_user', 'step_up_refused', 'state_expired'] as const) {

@@ -60,13 +60,13 @@ test('R54 R6 limits the starts of one address per minute, and the number of all 
 });
 
 test('R95 during a flood from one address, records failures of other addresses and of genuine requests', async () => {
-  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_used' } as const;
+  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_expired' } as const;
   const bare = (n: number, address: string) => records.add(undefined, { ...failed, reference: `bare-${n}`, address });
   const flood = await Promise.all(Array.from({ length: 1_000 }, (_one, n) => bare(n, `2001:db8::${n.toString(16)}`)));
   expect(flood.filter((id) => id !== undefined)).toHaveLength(300);
   expect(await bare(5_000, '2001:db8:0:1::1')).toBe('bare-5000');
   await records.add('state-1', { ...failed, reference: 'genuine1', address: '2001:db8::1' });
-  expect(await records.find('GENUINE1')).toMatchObject({ failure: 'state_used' });
+  expect(await records.find('GENUINE1')).toMatchObject({ failure: 'state_expired' });
   now += 60_000;
   expect(await bare(6_000, '2001:db8::1')).toBe('bare-6000');
 });
@@ -123,7 +123,7 @@ test('R54 a callback that is opened many times stores at most 10 references', as
 });
 
 test('creates a record for a callback without a recorded start, and adds later requests with the same state', async () => {
-  const changes = { steps: [], reference: 'PAGE0001', app: 'platform', purpose: 'connect', endedAt: now } as const;
+  const changes = { steps: [], reference: 'PAGE0001', app: 'platform', purpose: 'connect' } as const;
   await records.add('state-1', changes);
   expect(await records.byState('state-1')).toMatchObject({ id: 'page0001', purpose: 'connect', startedAt: now });
   await records.add('state-1', { steps: [], reference: 'page0002' });
@@ -131,6 +131,18 @@ test('creates a record for a callback without a recorded start, and adds later r
   // Without a state, it can only be found by its reference.
   await records.add(undefined, { steps: [], reference: 'page0003' });
   expect(await records.find('page0003')).toMatchObject({ app: 'unknown', purpose: 'unknown', facts: {} });
+});
+
+test('R10 an attempt that has ended stays as it is, unless its own callback ends it', async () => {
+  await begin(1);
+  const refused = { endedAt: now, failure: 'access_denied', outcome: 'refused', steps: [] } as const;
+  await records.add('state-1', { ...refused, reference: 'x1' });
+  const ended = await records.find('r0000001');
+  expect(await records.add('state-1', { ...refused, failure: 'cookie_missing', reference: 'x2' })).toBe('r0000001');
+  expect([await records.find('r0000001'), await records.find('x2')]).toEqual([ended, undefined]);
+  const success = { endedAt: now, failure: undefined, outcome: 'signed_in', steps: [], reference: 'x3' } as const;
+  await records.add('state-1', success, { id: 'r0000001' });
+  expect(await records.find('r0000001')).toMatchObject({ outcome: 'signed_in', references: ['r0000001', 'x1', 'x3'] });
 });
 
 test('an attempt is open until it ends, and among the failed ones only if it failed', async () => {
@@ -141,9 +153,16 @@ test('an attempt is open until it ends, and among the failed ones only if it fai
   await begin(2);
   expect([await open(), await idsOf({ failedOnly: true })]).toEqual([2, []]);
   expect(await idsOf({ openOnly: true })).toEqual(['r0000002', 'r0000001']);
-  await records.add('state-1', { endedAt: now, failure: 'state_used', outcome: 'failed', steps: [], reference: 'x1' });
+  await records.add('state-1', {
+    endedAt: now,
+    failure: 'state_expired',
+    outcome: 'failed',
+    steps: [],
+    reference: 'x1',
+  });
   expect([await open(), await idsOf({ failedOnly: true })]).toEqual([1, ['r0000001']]);
-  await records.add('state-1', { endedAt: now, failure: undefined, outcome: 'signed_in', steps: [], reference: 'x2' });
+  const success = { endedAt: now, failure: undefined, outcome: 'signed_in', steps: [] } as const;
+  await records.add('state-1', { ...success, reference: 'x2' }, { id: 'r0000001' });
   await records.add('state-2', { endedAt: now, outcome: 'signed_in', steps: [], reference: 'x3' });
   expect([await open(), await idsOf({ openOnly: true }), await idsOf({})]).toEqual([0, [], ['r0000002', 'r0000001']]);
 });
@@ -213,7 +232,7 @@ test('R54 the limit of an address counts all starts within the same minute', asy
 
 test('R95 callbacks with a genuine state have their own limit, apart from starts', async () => {
   await Promise.all(Array.from({ length: 301 }, (_one, n) => begin(n)));
-  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_used' } as const;
+  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_expired' } as const;
   expect(await records.add(undefined, { ...failed, reference: 'bare0001' })).toBeUndefined();
   expect(await records.add('state-old', { ...failed, reference: 'stale001' })).toBe('stale001');
 });
@@ -231,7 +250,7 @@ test('finds an attempt by id or reference, trimmed and without regard to case, a
 });
 
 test('pages through all, failed and open attempts, and those of one e-mail address', async () => {
-  const failed = { email: 'ada@example.test', failure: 'state_used', outcome: 'failed', steps: [] } as const;
+  const failed = { email: 'ada@example.test', failure: 'state_expired', outcome: 'failed', steps: [] } as const;
   for (let n = 0; n < 4; n += 1) {
     now += 1_000;
     await begin(n);

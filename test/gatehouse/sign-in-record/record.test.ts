@@ -52,16 +52,20 @@ describe('the cause of a failure', () => {
     expect([resultOf(record, 'started'), resultOf(record, 'came_back')]).toEqual(['passed', 'passed']);
     expectStoppedAt(record, 'cookie');
     const other = (await begin(site)).agent;
-    const withOther = await read(referenceOn(await other.get((await callbackFor(location)).href)));
+    const second = await callbackFor((await begin(site)).location);
+    const withOther = await read(referenceOn(await other.get(second.href)));
     expect(withOther.cause).toMatchObject({ name: 'other_browser' });
+    // The page that is opened again has the reference of the first.
+    expect(await read(referenceOn(await other.get(second.href)))).toEqual(withOther);
   });
 
   test('an expired state: says after how many minutes', async () => {
     const { agent, location } = await begin(site);
     advanceClock(11 * 60);
-    const page = await agent.get((await callbackFor(location)).href);
+    await agent.get((await callbackFor(location)).href);
     advanceClock(-11 * 60);
-    const { cause } = await read(referenceOn(page));
+    const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins?limit=1`);
+    const [{ cause } = {} as SignIn] = json.items as SignIn[];
     expect(cause).toMatchObject({ name: 'state_expired' });
     expect(cause?.words).toContain('after 11 minutes');
   });
@@ -240,8 +244,11 @@ describe('records', () => {
     const { agent, location } = await begin(site);
     const callback = (await callbackFor(location)).href;
     await agent.get(callback);
-    const page = await createUserAgent().get(callback);
-    expect(await read(referenceOn(page))).toMatchObject({ outcome: 'signed_in', cause: null });
+    const newest = async () => (await getJson(admin, `${site.url}/admin/api/sign-ins?limit=1`)).json.items as SignIn[];
+    const [before] = await newest();
+    expect(before).toMatchObject({ outcome: 'signed_in', cause: null });
+    expect((await createUserAgent().get(callback)).status).toBe(400);
+    expect(await newest()).toEqual([before]);
   });
 
   test('has no cause for an attempt that succeeds after another browser opened its callback', async () => {

@@ -1,7 +1,9 @@
 /** R103: a callback never replaces another user's session, and a pending request does not survive a sign-out. */
+
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
 import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
@@ -15,6 +17,7 @@ import {
   expectNamedCause,
   type HostileSite,
   isSignedIn,
+  secretCookiesOf,
   startHostileSite,
 } from './attempt.ts';
 
@@ -31,7 +34,9 @@ beforeAll(async () => {
 afterEach(() => site.provider.reset());
 afterAll(() => site.close());
 
-const cookieOf = (agent: UserAgent) => agent.cookies.get('gatehouse-tx') ?? '';
+/** The values of the cookies with the browser's secrets, by name. */
+const cookiesOf = (agent: UserAgent) =>
+  Object.fromEntries(secretCookiesOf(agent).map(({ name, value }) => [name, value]));
 async function pendingAs(person: object, agent: UserAgent, path = START): Promise<string> {
   site.provider.signInAs(person as typeof ANN);
   return (await callbackFor((await begin(site, { agent, path })).location)).href;
@@ -50,10 +55,10 @@ const post = async (agent: UserAgent, path: string) =>
     follow: false,
   });
 
-/** The callback of an attacker, who started a sign-in with the cookie of the victim's browser. */
-async function linkWith(cookie: string): Promise<string> {
+/** The callback of an attacker, who started a sign-in with the cookies of the victim's browser. */
+async function linkWith(cookies: Record<string, string>): Promise<string> {
   const attacker = createUserAgent();
-  attacker.cookies.set(site.url, 'gatehouse-tx', cookie);
+  for (const [name, value] of Object.entries(cookies)) attacker.cookies.set(site.url, name, value);
   return pendingAs(MALLORY, attacker);
 }
 
@@ -61,12 +66,12 @@ describe('R103 the cookie of pending requests', () => {
   test('changes at sign-in and is deleted at sign-out, so a callback of the old one signs nobody in', async () => {
     const agent = createUserAgent();
     await begin(site, { agent, path: START });
-    const before = cookieOf(agent);
+    const before = cookiesOf(agent);
     const link = await linkWith(before);
     await signInAs(ANN, agent);
-    expect(cookieOf(agent).split('.')[0]).not.toBe(before.split('.')[0]);
+    for (const value of Object.values(before)) expect(Object.values(cookiesOf(agent))).not.toContain(value);
     await post(agent, '/sign-out');
-    expect(cookieOf(agent)).toBe('');
+    expect(cookiesOf(agent)).toEqual({});
     expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
     await begin(site, { agent, path: START });
     expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
@@ -83,10 +88,10 @@ describe('R103 the cookie of pending requests', () => {
     async (_whose, headers, expected) => {
       const agent = await signInAs(ANN);
       const link = await pendingAs(ANN, agent);
-      agent.cookies.set(site.url, 'gatehouse', undefined);
-      const before = cookieOf(agent);
+      agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
+      const before = cookiesOf(agent);
       const signedOut = await agent.request(`${site.url}/sign-out`, { method: 'POST', headers, follow: false });
-      expect([signedOut.status, cookieOf(agent)]).toEqual([303, expected === 'kept' ? before : '']);
+      expect([signedOut.status, cookiesOf(agent)]).toEqual([303, expected === 'kept' ? before : {}]);
       if (expected === 'kept') return;
       expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
       expect(await isSignedIn(site, agent)).toBe(false);
@@ -96,9 +101,9 @@ describe('R103 the cookie of pending requests', () => {
   test('from before the sign-in is useless without a session', async () => {
     const agent = createUserAgent();
     await begin(site, { agent, path: START });
-    const link = await linkWith(cookieOf(agent));
+    const link = await linkWith(cookiesOf(agent));
     await signInAs(ANN, agent);
-    agent.cookies.set(site.url, 'gatehouse', undefined);
+    agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
     expect((await agent.get(link)).status).toBe(400);
     expect(await isSignedIn(site, agent)).toBe(false);
   });
@@ -174,7 +179,7 @@ describe('R103 the callback of a user who is not the signed-in one', () => {
     const agent = await signInAs(MALLORY as typeof ANN);
     const location = (await post(agent, '/connections/second')).headers.get('location') ?? '';
     const callback = (await callbackFor(location)).href;
-    agent.cookies.set(site.url, 'gatehouse', undefined);
+    agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
     await signInAs(ANN, agent);
     site.provider.reset();
     const page = await agent.get(callback);

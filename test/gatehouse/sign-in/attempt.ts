@@ -92,3 +92,7 @@ export function textOf(html: string): string {
     .replaceAll('&amp;', '&')
     .replaceAll(/\s+/g, ' ');
 }
+
+/** The cookies with the browser's secrets, under which its pending requests are stored. */
+export const secretCookiesOf = (agent: UserAgent) =>
+  agent.cookies.all().filter(({ name }) => name.startsWith('gatehouse-tx-'));

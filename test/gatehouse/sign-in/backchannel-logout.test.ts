@@ -1,6 +1,8 @@
 /** R58: a provider ends sessions here with a valid logout token, and with nothing else. */
+
 import { exportSPKI, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { signWith } from '../../support/hostile-modes.ts';
@@ -274,7 +276,7 @@ describe('R58 which sessions end', () => {
     const { page, signedIn, agent } = await attempt(site, { path: '/sign-in?app=elsewhere' });
     expect([before, signedIn, page.status]).toEqual(['200', false, 401]);
     expect(page.body).toContain('Your provider signed you out while you were signing in here.');
-    expect(agent.cookies.get('gatehouse')).toBeUndefined();
+    expect(agent.cookies.get(sessionCookieName(site.url))).toBeUndefined();
   });
 
   test('logs and audits the number of sessions, but never the token', async () => {

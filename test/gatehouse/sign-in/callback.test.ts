@@ -1,8 +1,10 @@
 /** Callbacks by hostile browsers and hostile pages, over real HTTP against the shipped app. */
+
 import { request } from 'node:http';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { startHostileProvider } from '../../support/hostile-provider.ts';
@@ -14,6 +16,7 @@ import {
   expectNamedCause,
   type HostileSite,
   isSignedIn,
+  secretCookiesOf,
   startHostileSite,
   textOf,
 } from './attempt.ts';
@@ -76,7 +79,7 @@ describe('R7, R8: a callback without a pending request of the browser', () => {
 
   test('R7 is refused with a forged browser cookie', async () => {
     const { agent, callback } = await pending();
-    const value = agent.cookies.get('gatehouse-tx') ?? '';
+    const [{ name, value } = { name: '', value: '' }] = secretCookiesOf(agent);
     for (const forged of [
       value.slice(0, -1),
       value.split('.')[0] ?? '',
@@ -87,7 +90,7 @@ describe('R7, R8: a callback without a pending request of the browser', () => {
       'x'.repeat(4000),
     ]) {
       const other = createUserAgent();
-      other.cookies.set(site.url, 'gatehouse-tx', forged);
+      other.cookies.set(site.url, name, forged);
       expect((await other.get(callback.href)).status).toBe(400);
     }
     expect(site.provider.hitsOf('token')).toEqual([]);
@@ -173,19 +176,21 @@ describe('R9, R10: a callback is used once', () => {
     const { agent, callback } = await pending();
     const pages = await Promise.all(Array.from({ length: 20 }, () => agent.get(callback.href, { follow: false })));
     expect(site.provider.hitsOf('token')).toHaveLength(1);
-    const statuses = pages.map(({ status }) => status);
-    expect(statuses.filter((status) => status === 303)).toHaveLength(1);
-    expect(statuses.filter((status) => status === 400)).toHaveLength(19);
+    expect(pages.map(({ status }) => status)).toEqual(Array(20).fill(303));
+    const locations = pages.map(({ headers }) => headers.get('location'));
+    expect(locations.filter((location) => location === '/')).toHaveLength(1);
+    expect(locations.filter((location) => location?.startsWith(site.provider.issuer))).toHaveLength(19);
   });
 
-  test('R10 a used callback leads a signed-in user home, and others to an error page', async () => {
+  test('R10 a used callback leads a signed-in user on, and others to the provider again', async () => {
     const { agent, callback } = await pending();
     await agent.get(callback.href);
     const second = await agent.get(callback.href, { follow: false });
     expect([second.status, second.headers.get('location')]).toEqual([303, '/']);
     expect(await isSignedIn(site, agent)).toBe(true);
-    agent.cookies.set(site.url, 'gatehouse', undefined);
-    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
+    agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
+    const third = await agent.get(callback.href, { follow: false });
+    expect(third.headers.get('location')).toMatch(`${site.provider.issuer}/authorize`);
     expect(site.provider.hitsOf('token')).toHaveLength(1);
   });
 
@@ -203,7 +208,9 @@ describe('R9, R10: a callback is used once', () => {
     expect(await isSignedIn(slow, inTime.agent)).toBe(true);
     site.provider.reset();
     vi.setSystemTime(Date.now() + 2_000);
-    expectNamedCause(await tooLate.agent.get(tooLate.callback.href), SIGN_IN_FAILURES.state_expired.detail);
+    const page = await tooLate.agent.get(tooLate.callback.href);
+    expect([page.status, page.url]).toEqual([200, `${slow.url}/?ended=state_expired`]);
+    expect(textOf(page.body)).toContain(SIGN_IN_FAILURES.state_expired.detail);
     expect(await isSignedIn(slow, tooLate.agent)).toBe(false);
     expect(site.provider.hitsOf('token')).toEqual([]);
     vi.useRealTimers();
@@ -248,7 +255,7 @@ describe('R11: only the user who starts a connection can complete it', () => {
   test('a second user signs in with the same browser: the callback is refused', async () => {
     const agent = await signedInAs(ANN);
     const callback = await callbackFor(await startConnecting(agent));
-    agent.cookies.set(site.url, 'gatehouse', undefined);
+    agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
     site.provider.signInAs(BOB);
     expect((await attempt(site, { agent, path: START })).signedIn).toBe(true);
     site.provider.reset();
@@ -260,7 +267,7 @@ describe('R11: only the user who starts a connection can complete it', () => {
   test('the user signs out: the callback is refused', async () => {
     const agent = await signedInAs(ANN);
     const callback = await callbackFor(await startConnecting(agent));
-    agent.cookies.set(site.url, 'gatehouse', undefined);
+    agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
     site.provider.reset();
     expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.other_user.detail);
     expect(site.provider.hitsOf('token')).toEqual([]);
@@ -289,7 +296,7 @@ describe('R12: a response is accepted only for the app that sent the request', (
     const { agent, callback } = await pending();
     const crossed = callback.href.replace('/callback/elsewhere', '/callback/second');
     expectNamedCause(await agent.get(crossed), SIGN_IN_FAILURES.other_app.detail);
-    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
+    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.other_app.detail);
     expect(site.provider.hitsOf('token')).toEqual([]);
   });
 
@@ -345,7 +352,7 @@ describe('R15, R16: the response to a callback', () => {
       expect(page.url).toBe(url.href);
       expect(page.body).not.toMatch(/alert\(/);
     }
-    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
+    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.provider_refused.detail);
   });
 
   test('R15 an error uses up its state, and a forged state uses up nothing', async () => {
@@ -360,7 +367,7 @@ describe('R15, R16: the response to a callback', () => {
     expectNamedCause(denied, SIGN_IN_FAILURES.access_denied.detail);
     const { title = 'none', advice = 'none' } = SIGN_IN_FAILURES.access_denied.page ?? {};
     for (const words of [title, advice, 'Nobody’s fault.']) expect(textOf(denied.body)).toContain(words);
-    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
+    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.access_denied.detail);
   });
 
   test('R15 an error with the iss of another issuer is refused like any response', async () => {
@@ -374,7 +381,7 @@ describe('R15, R16: the response to a callback', () => {
     const { agent, callback } = await pending();
     const good = await agent.get(callback.href, { follow: false });
     expect([good.status, good.headers.get('location')]).toEqual([303, '/']);
-    agent.cookies.set(site.url, 'gatehouse', undefined);
+    agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
     const bad = await agent.get(callback.href, { follow: false });
     for (const page of [good, bad]) {
       expect(page.headers.get('cache-control')).toContain('no-store');
@@ -392,16 +399,16 @@ describe('R15, R16: the response to a callback', () => {
 describe('R17: a new session at sign-in', () => {
   test('replaces an earlier session and a fixed session id', async () => {
     const agent = await signedInAs(ANN);
-    const before = agent.cookies.get('gatehouse');
+    const before = agent.cookies.get(sessionCookieName(site.url));
     expect((await attempt(site, { agent, path: START })).signedIn).toBe(true);
-    expect(agent.cookies.get('gatehouse')).not.toBe(before);
+    expect(agent.cookies.get(sessionCookieName(site.url))).not.toBe(before);
     const holder = createUserAgent();
-    holder.cookies.set(site.url, 'gatehouse', before);
+    holder.cookies.set(site.url, sessionCookieName(site.url), before);
     expect(await isSignedIn(site, holder)).toBe(false);
     const fixed = createUserAgent();
-    fixed.cookies.set(site.url, 'gatehouse', 's%3Afixed.abc');
+    fixed.cookies.set(site.url, sessionCookieName(site.url), 's%3Afixed.abc');
     await attempt(site, { agent: fixed, path: START });
-    expect(fixed.cookies.get('gatehouse')).not.toContain('fixed');
+    expect(fixed.cookies.get(sessionCookieName(site.url))).not.toContain('fixed');
   });
 });
 
@@ -430,7 +437,7 @@ describe('property: any order of any requests', () => {
             own.push((await callbackFor(await startConnecting(agent))).href);
           const opened = step.do === 'open own' ? own.at(-1) : step.do === 'open other' ? foreign.at(-1) : undefined;
           if (opened) expect((await agent.get(opened)).status).not.toBe(500);
-          if (step.do === 'forget session') agent.cookies.set(site.url, 'gatehouse', undefined);
+          if (step.do === 'forget session') agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
         }
         for (const [n, agent] of browsers.entries()) {
           const { json } = await getJson(agent, `${site.url}/session`);

@@ -41,7 +41,7 @@ describe('the next action on the page', () => {
 
   test.each<[SignInFailure, About, object]>([
     ['state_missing', undefined, startPage],
-    ['state_used', { appId: 'deleted' }, startPage],
+    ['state_expired', { appId: 'deleted' }, startPage],
     ['code_refused', ofApp, signInAgain],
     ['code_refused', { ...ofApp, purpose: 'sign_in' }, signInAgain],
     ['step_up_refused', ofApp, stepUpAgain],
@@ -90,7 +90,7 @@ test('has the code and the words of its failure, and the facts for the record', 
   const error = fail('not_permitted', { appId: 'platform', facts });
   expect(error).toMatchObject({ name: 'SignInError', failure: 'not_permitted', code, detail, whose, facts });
   expect(fail('access_denied').words).toEqual(SIGN_IN_FAILURES.access_denied.page);
-  expect(fail('state_used').facts).toEqual({});
+  expect(fail('state_expired').facts).toEqual({});
 });
 
 test('only a page with the sign-out form has a referrer policy, which sends the origin', () => {

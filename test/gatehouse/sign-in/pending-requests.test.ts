@@ -43,7 +43,11 @@ const put = async (n: number, browser = 'b1') => {
   await pendingRequests.put(browser, `state-${n}`, pendingRequest(n));
   now += 1_000;
 };
-const take = (n: number, browser = 'b1') => pendingRequests.take(browser, `state-${n}`);
+/** Returns the request if it was pending. */
+const take = async (n: number, browser = 'b1') => {
+  const taken = await pendingRequests.take(browser, `state-${n}`);
+  return taken?.isSpent === false ? taken.pendingRequest : undefined;
+};
 
 test('R6 stores the newest ten of a browser, and counts each browser separately', async () => {
   await put(0, 'b2');
@@ -129,7 +133,25 @@ test('R9 is taken once, even by simultaneous callers, and only by its browser', 
   const taken = await Promise.all(Array.from({ length: 20 }, () => take(1)));
   expect(taken.filter((request) => request !== undefined)).toHaveLength(1);
   expect(await take(2)).toBeDefined();
-  expect(await store.get(keys.pendingRequests('b1'))).toBeUndefined();
+});
+
+test('R10 a spent request is known for ten minutes, and displaces no pending one', async () => {
+  await put(0);
+  for (let n = 1; n <= 12; n += 1) {
+    await put(n);
+    expect(await take(n)).toMatchObject({ returnTo: `/${n}` });
+  }
+  const spent = (n: number) => pendingRequests.findSpent('b1', `state-${n}`);
+  expect([await spent(0), await spent(2)]).toEqual([undefined, undefined]);
+  for (let n = 3; n <= 12; n += 1) {
+    expect(await spent(n)).toMatchObject({ returnTo: `/${n}` });
+    expect(await pendingRequests.take('b1', `state-${n}`)).toMatchObject({ isSpent: true });
+  }
+  expect(await take(0)).toMatchObject({ returnTo: '/0' });
+  now += 599_999;
+  expect(await spent(0)).toMatchObject({ returnTo: '/0' });
+  now += 1;
+  expect(await spent(0)).toBeUndefined();
 });
 
 test('R44 seals the paths of connect links, and falls back to the start page if their key is lost', async () => {

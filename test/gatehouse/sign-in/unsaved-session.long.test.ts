@@ -1,6 +1,8 @@
 /** Sign-ins whose session or connection cannot be saved: the record names the cause, with both storages. */
+
 import { expect, onTestFinished, test } from 'vitest';
 import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createRedisStore } from '../../../src/shared/storage/redis/store.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
@@ -69,7 +71,7 @@ test.for(['SQLite', 'Redis'] as const)(
     });
     const agent = createUserAgent();
     const { page, signedIn } = await attempt(site, { agent });
-    expect([page.status, signedIn, agent.cookies.get('gatehouse')]).toEqual([401, false, undefined]);
+    expect([page.status, signedIn, agent.cookies.get(sessionCookieName(site.url))]).toEqual([401, false, undefined]);
     expect(page.body).toContain('Your provider signed you out while you were signing in here.');
     expectFailedAt(await recordOn(page), 'session', 'ended_by_provider');
     expect(before).toBeDefined();
@@ -94,7 +96,7 @@ test.for([
   redis?.sendCommand('ACL', 'SETUSER', 'default', 'resetkeys', '%R~*', ...allBut(refused));
   const page = await agent.get(callback.href);
   redis?.sendCommand('ACL', 'SETUSER', 'default', 'resetkeys', '~*');
-  expect([page.status, agent.cookies.get('gatehouse')]).toEqual([503, undefined]);
+  expect([page.status, agent.cookies.get(sessionCookieName(site.url))]).toEqual([503, undefined]);
   expectFailedAt(await recordOn(page), step, cause);
   expect(before).toBeDefined();
   expect((await grant())?.version === before?.version).toBe(!isNew);

@@ -1,5 +1,7 @@
 /** Session and grant are read together: one round trip to the store, and never the thread of another user. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { hashOf, keys } from '../../../src/shared/storage/keys.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -17,7 +19,7 @@ afterAll(() => site.close());
 const thread = (agent: UserAgent, at = site) => getJson(agent, `${at.url}/threads/current`);
 
 function sessionKeyOf(agent: UserAgent): string {
-  const cookie = decodeURIComponent(agent.cookies.get('gatehouse') ?? '');
+  const cookie = decodeURIComponent(agent.cookies.get(sessionCookieName(site.url)) ?? '');
   return keys.session(hashOf(cookie.slice('s:'.length, cookie.lastIndexOf('.'))));
 }
 

@@ -1,5 +1,7 @@
 /** R117: nothing is stored for a deleted user or app, however the requests overlap. `ROUNDS` sets how often. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import type { BrokenResponse } from '../../support/broken-responses.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
@@ -64,7 +66,7 @@ test(`R117 a user who is deleted during the callback of a connection keeps none,
     const callback = await pendingConnection(agent, csrfToken);
     site.provider.reset();
     const other = createUserAgent();
-    other.cookies.set(site.url, 'gatehouse', agent.cookies.get('gatehouse') ?? '');
+    other.cookies.set(site.url, sessionCookieName(site.url), agent.cookies.get(sessionCookieName(site.url)) ?? '');
     const [deletion] = await Promise.all([
       after(round).then(() => post(other, '/account/delete', csrfToken)),
       after(round * 2).then(() => agent.get(callback)),
@@ -120,7 +122,7 @@ test.each<[string, (agent: UserAgent, csrfToken: string, userId: string) => Prom
       void released.then(() => res.writeHead(200, { 'content-type': 'application/json' }).end(body));
     site.provider.setModes({ responses: { token } });
     const other = createUserAgent();
-    other.cookies.set(site.url, 'gatehouse', agent.cookies.get('gatehouse') ?? '');
+    other.cookies.set(site.url, sessionCookieName(site.url), agent.cookies.get(sessionCookieName(site.url)) ?? '');
     const connecting = agent.get(callback);
     await until(() => issued() === 1);
     await end(other, csrfToken, userId);

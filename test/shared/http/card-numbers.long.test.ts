@@ -178,7 +178,9 @@ function* attemptsAt({ method, path, pattern }: ListedRoute, turn: number): Gene
       yield { place: `header ${name}`, path, request, ways: waysOf(digits, turn + at) };
     }
   }
-  for (const sent of [`gatehouse=${CARD}`, `gatehouse-tx=${CARD}`, `${CARD}=${CARD}; ${cookie}`]) {
+  const [session = ''] = cookie.split('=');
+  const secret = session.replace('gatehouse', 'gatehouse-tx-abcdef');
+  for (const sent of [`${session}=${CARD}`, `${secret}=${CARD}`, `${CARD}=${CARD}; ${cookie}`]) {
     yield { place: 'cookie', path, request: { headers: { ...change, cookie: sent } }, ways: SENDING_WAYS };
   }
   yield { place: 'accept', path, request: { headers: { ...base, accept: `text/${CARD}` } }, ways: SENDING_WAYS };

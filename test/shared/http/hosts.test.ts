@@ -115,7 +115,7 @@ describe('R73 behind a trusted proxy', () => {
   test('only PUBLIC_URL decides on Secure and on links, not the scheme that the proxy sends', async () => {
     for (const proto of ['http', 'https']) {
       const start = await get('/sign-in', { 'x-forwarded-host': 'gatehouse.test', 'x-forwarded-proto': proto });
-      expect(start.headers['set-cookie']?.[0]).toMatch(/^__Host-gatehouse-tx=.*; Secure/);
+      expect(start.headers['set-cookie']?.[0]).toMatch(/^__Host-gatehouse-tx-[\w-]{6}=.*; Secure/);
       expect(new URL(start.headers.location ?? '').searchParams.get('redirect_uri')).toBe(
         'https://gatehouse.test/oauth/callback/platform',
       );

@@ -2,10 +2,10 @@
 import { sign } from 'cookie-signature';
 import express, { type Request, type Response } from 'express';
 import type { SessionData } from 'express-session';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
 import {
-  type BrowserSecrets,
+  type BrowserSecret,
   type BrowserSessions,
   createBrowserSessions,
 } from '../../../src/shared/sessions/browser-sessions.ts';
@@ -232,31 +232,58 @@ describe('the session cookie', () => {
   });
 });
 
-/** The cookie that holds these secrets. */
-function secretCookieOf(browserSessions: BrowserSessions, pair: BrowserSecrets) {
-  const cookie = vi.fn();
-  browserSessions.setBrowserSecrets({ cookie } as unknown as Response, pair);
-  const [name, value, options] = cookie.mock.calls[0] as [string, string, object];
-  return { name, value, options };
+/** The calls that set or clear cookies for these secrets, after a request with this Cookie header. */
+function secretCookiesAfter(browserSessions: BrowserSessions, secrets: readonly BrowserSecret[], header?: string) {
+  const set = new Map<string, string>();
+  const cleared: string[] = [];
+  const options: object[] = [];
+  const res = {
+    cookie(name: string, value: string, cookieOptions: object) {
+      set.set(name, value);
+      options.push(cookieOptions);
+    },
+    clearCookie: (name: string) => void cleared.push(name),
+  };
+  browserSessions.setBrowserSecrets(requestWith(header), res as unknown as Response, secrets);
+  return { set, cleared, options };
 }
+const headerOf = (cookies: Iterable<[string, string]>) =>
+  [...cookies].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('; ');
+const secretNo = (n: number, isEarlier = false): BrowserSecret => ({
+  ...{ id: `secre${n}`, secret: `browser-${n}`, isEarlier },
+});
 
 describe('the browser’s secrets', () => {
-  test('are read only from a cookie that is signed for them', () => {
-    const { name, value, options } = secretCookieOf(sessions, { current: 'browser-1' });
-    expect([name, options]).toEqual(['gatehouse-tx', { httpOnly: true, sameSite: 'lax', path: '/', secure: false }]);
+  test('are read only from cookies that are signed for them', () => {
+    const secrets = [secretNo(1, true), secretNo(2)];
+    const { set, options } = secretCookiesAfter(sessions, secrets);
+    expect([...set.keys()]).toEqual(['gatehouse-tx-secre1', 'gatehouse-tx-secre2']);
+    expect(options[0]).toEqual({ httpOnly: true, sameSite: 'lax', path: '/', secure: false });
 
     const read = (browserSessions: BrowserSessions, header?: string) =>
       browserSessions.readBrowserSecrets(requestWith(header));
-    expect(read(sessions, `a=b; ${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
-
+    expect(read(sessions, `a=b; ${headerOf(set)}`)).toEqual(secrets);
     const rotated = sessionsAt('http://127.0.0.1', ['a fresh secret of this test', ...SECRETS]);
-    expect(read(rotated, `${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
+    expect(read(rotated, headerOf(set))).toEqual(secrets);
+    expect(read(sessionsAt('http://127.0.0.1', ['a fresh secret']), headerOf(set))).toEqual([]);
+    expect(read(sessionsAt('http://127.0.0.1:3000'), headerOf(set))).toEqual([]);
+    expect(read(sessions, `gatehouse=${set.get('gatehouse-tx-secre2')}`)).toEqual([]);
+    expect(read(sessions)).toEqual([]);
+  });
 
-    const pair = { current: 'browser-2', earlier: 'browser-1' };
-    expect(read(sessions, `${name}=${encodeURIComponent(secretCookieOf(sessions, pair).value)}`)).toEqual(pair);
-    expect(read(sessionsAt('http://127.0.0.1', ['a fresh secret']), `${name}=${value}`)).toBeUndefined();
-    expect(read(sessions, `gatehouse=${value}`)).toBeUndefined();
-    expect(read(sessions)).toBeUndefined();
+  test('R64 stay in their cookies until they change; only the newest 20 stay', () => {
+    const { set } = secretCookiesAfter(sessions, [secretNo(1), secretNo(2)]);
+    const unchanged = secretCookiesAfter(sessions, [secretNo(1), secretNo(2)], headerOf(set));
+    expect([unchanged.set.size, unchanged.cleared]).toEqual([0, []]);
+    const changed = secretCookiesAfter(sessions, [secretNo(2, true), secretNo(3)], headerOf(set));
+    expect([[...changed.set.keys()], changed.cleared]).toEqual([
+      ['gatehouse-tx-secre2', 'gatehouse-tx-secre3'],
+      ['gatehouse-tx-secre1'],
+    ]);
+    const many = Array.from({ length: 22 }, (_one, n) => ({ ...secretNo(n), id: `id-${100 + n}` }));
+    expect([...secretCookiesAfter(sessions, many).set.keys()]).toEqual(
+      many.slice(2).map(({ id }) => `gatehouse-tx-${id}`),
+    );
   });
 });
 
@@ -266,5 +293,6 @@ test('with an https PUBLIC_URL the cookies are Secure and have the prefix __Host
   expect(line).toMatch(/^__Host-gatehouse=s%3A[^;]+; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
 
   const options = { httpOnly: true, sameSite: 'lax', path: '/', secure: true };
-  expect(secretCookieOf(sessions, { current: 'b' })).toMatchObject({ name: '__Host-gatehouse-tx', options });
+  const secretCookies = secretCookiesAfter(sessions, [secretNo(1)]);
+  expect([[...secretCookies.set.keys()], secretCookies.options]).toEqual([['__Host-gatehouse-tx-secre1'], [options]]);
 });

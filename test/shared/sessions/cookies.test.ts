@@ -1,10 +1,12 @@
 /** Cookies and sessions in a browser, including hostile cookies. */
+
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { sign } from 'cookie-signature';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -39,6 +41,10 @@ async function cookieLines(origin: string, cookie: string, headers: Record<strin
   return lines;
 }
 
+/** The names of the cookies; the random part of those with the browser's secrets differs. */
+const namesIn = (lines: readonly string[]) =>
+  new Set(lines.map((line) => line.split('=')[0]?.replace(/^(__Host-)?gatehouse-tx-[\w-]{6}(\.\d+)?$/, 'the secret')));
+
 describe('R53 cookies', () => {
   test('on plain-http loopback: HttpOnly, Lax, whole site, no Domain, no Max-Age, small', async () => {
     const lines = await cookieLines(site.url, agent.cookies.header(site.url));
@@ -48,7 +54,7 @@ describe('R53 cookies', () => {
         .filter(({ name }) => name.startsWith('gatehouse'))
         .map(({ line }) => line),
     );
-    expect(new Set(lines.map((line) => line.split('=')[0]))).toEqual(new Set(['gatehouse', 'gatehouse-tx']));
+    expect(namesIn(lines)).toEqual(new Set([sessionCookieName(site.url), 'the secret']));
     for (const line of lines) {
       expect(line).toMatch(/; Path=\//);
       expect(line).toMatch(/; HttpOnly/);
@@ -86,9 +92,7 @@ describe('R53 cookies', () => {
       });
 
       const lines = [tx, session, ...(await cookieLines(listener, cookie, host))];
-      expect(new Set(lines.map((line) => line.split('=')[0]))).toEqual(
-        new Set(['__Host-gatehouse', '__Host-gatehouse-tx']),
-      );
+      expect(namesIn(lines)).toEqual(new Set(['__Host-gatehouse', 'the secret']));
 
       for (const line of lines) {
         expect(line).toMatch(/; Path=\/(;|$)/);
@@ -171,26 +175,32 @@ test('R54 10,000 anonymous requests leave no cookie and nothing in the store', a
 });
 
 describe('R59 bad cookies are anonymous, cheap and never a 500', () => {
-  const NAME = 'gatehouse';
-  const sessionCookie = () => agent.cookies.get(NAME) ?? '';
+  const name = () => sessionCookieName(site.url);
+  const sessionCookie = () => agent.cookies.get(name()) ?? '';
   const BAD_COOKIES: [string, () => string][] = [
-    ['a lone percent', () => `${NAME}=%; %=%; ${NAME}-tx=%`],
+    ['a lone percent', () => `${name()}=%; %=%; ${name()}-tx=%`],
     ['separators only', () => '=;;;=;,;=='],
     ['200 names', () => Array.from({ length: 200 }, (_, index) => `n${index}=v`).join('; ')],
-    ['15 KB', () => `${NAME}=s%3A${'x'.repeat(15_000)}.${'y'.repeat(43)}`],
-    ['a forged signature', () => `${NAME}=${sessionCookie().slice(0, -4)}AAAA`],
+    ['15 KB', () => `${name()}=s%3A${'x'.repeat(15_000)}.${'y'.repeat(43)}`],
+    ['a forged signature', () => `${name()}=${sessionCookie().slice(0, -4)}AAAA`],
     [
       'a signature of another secret',
-      () => `${NAME}=${encodeURIComponent(`s:${sign('guessed', 'another secret of 32 characters')}`)}`,
+      () => `${name()}=${encodeURIComponent(`s:${sign('guessed', 'another secret of 32 characters')}`)}`,
     ],
-    ['no signature', () => `${NAME}=s%3Aabcdef`],
-    ['an empty id', () => `${NAME}=s%3A.abc`],
-    ['prototype names', () => `__proto__=1; constructor=2; hasOwnProperty=3; ${NAME}=toString`],
-    ['a chunk counter', () => `${NAME}.0=a; ${NAME}.99999999=b; ${NAME}-chunks=99999999`],
-    ['a forged cookie before the valid one', () => `${NAME}=s%3Aforged.${'y'.repeat(43)}; ${NAME}=${sessionCookie()}`],
-    ['bytes above ASCII', () => `${NAME}=\u00ff\u00fe`],
-    ['the other cookie in its place', () => `${NAME}=s%3A${agent.cookies.get('gatehouse-tx')}`],
-    ['quotes', () => `${NAME}="s%3A`],
+    ['no signature', () => `${name()}=s%3Aabcdef`],
+    ['an empty id', () => `${name()}=s%3A.abc`],
+    ['prototype names', () => `__proto__=1; constructor=2; hasOwnProperty=3; ${name()}=toString`],
+    ['a chunk counter', () => `${name()}.0=a; ${name()}.99999999=b; ${name()}-chunks=99999999`],
+    [
+      'a forged cookie before the valid one',
+      () => `${name()}=s%3Aforged.${'y'.repeat(43)}; ${name()}=${sessionCookie()}`,
+    ],
+    ['bytes above ASCII', () => `${name()}=\u00ff\u00fe`],
+    [
+      'the other cookie in its place',
+      () => `${name()}=s%3A${agent.cookies.all().find((cookie) => cookie.name.includes('-tx-'))?.value}`,
+    ],
+    ['quotes', () => `${name()}="s%3A`],
   ];
 
   test.each(BAD_COOKIES)('%s', async (_name, cookie) => {
@@ -225,7 +235,7 @@ describe('R60 the session id', () => {
     const ids = new Set<string>();
     for (let count = 0; count < 3; count += 1) {
       const session = await signIn(site, 'second@example.test', { agent });
-      ids.add(session.agent.cookies.get('gatehouse') ?? '');
+      ids.add(session.agent.cookies.get(sessionCookieName(site.url)) ?? '');
     }
     expect(ids.size).toBe(3);
 
@@ -234,7 +244,7 @@ describe('R60 the session id', () => {
       expect(id.length).toBeGreaterThanOrEqual(22);
       expect(site.logs().join('')).not.toContain(id);
     }
-    const [id = ''] = decodeURIComponent(agent.cookies.get('gatehouse') ?? '')
+    const [id = ''] = decodeURIComponent(agent.cookies.get(sessionCookieName(site.url)) ?? '')
       .replace(/^s:/, '')
       .split('.');
     for (const { path } of ROUTES.filter(({ method }) => method === 'GET')) {
@@ -242,8 +252,8 @@ describe('R60 the session id', () => {
       expect(`${page.headers.get('location')} ${page.body}`, path).not.toContain(id);
     }
     // It is not accepted in the URL.
-    const cookie = agent.cookies.get('gatehouse') ?? '';
-    for (const query of [`gatehouse=${cookie}`, `sid=${cookie}`]) {
+    const cookie = agent.cookies.get(sessionCookieName(site.url)) ?? '';
+    for (const query of [`${sessionCookieName(site.url)}=${cookie}`, `sid=${cookie}`]) {
       expect(JSON.parse((await sendRequest(`${site.url}/session?${query}`)).body)).toMatchObject({
         code: 'invalid_request',
       });
@@ -254,7 +264,7 @@ describe('R60 the session id', () => {
 test('R63 the redirect of a sign-in has the session cookie', async () => {
   const newAgent = createUserAgent();
   const { agent: signedIn } = await signIn(site, 'user@example.test', { agent: newAgent });
-  const line = signedIn.cookies.all().find(({ name }) => name === 'gatehouse')?.line;
+  const line = signedIn.cookies.all().find(({ name }) => name === sessionCookieName(site.url))?.line;
   expect(line).toContain('HttpOnly');
 
   const streamed = await signedIn.get(`${site.url}/threads/current`);

@@ -7,6 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { SessionData } from 'express-session';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { describeBrowser } from '../../../src/shared/http/describe-browser.ts';
+import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { createSessionLists, MAX_SESSIONS } from '../../../src/shared/sessions/session-lists.ts';
 import { createSessionRecords, type SessionRecords } from '../../../src/shared/sessions/session-record.ts';
 import { createUserSessions, type UserSessions } from '../../../src/shared/sessions/user-sessions.ts';
@@ -106,7 +107,7 @@ describe('R56 a user’s list of sessions', () => {
   test('R60 has no session ids', async () => {
     const mine = await signInBrowser();
     const other = await signInBrowser();
-    const [id = ''] = decodeURIComponent(mine.agent.cookies.get('gatehouse') ?? '')
+    const [id = ''] = decodeURIComponent(mine.agent.cookies.get(sessionCookieName(site.url)) ?? '')
       .replace(/^s:/, '')
       .split('.');
     expect(id.length).toBeGreaterThan(20);
@@ -196,7 +197,7 @@ describe('R56 a user ends a session', () => {
     const id = (await listOf(mine))[0]?.id ?? '';
     const response = await post(mine, `/sessions/${id}/end`);
     expect([response.status, response.headers.location]).toEqual([303, '/']);
-    expect(response.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect(response.headers['set-cookie']?.[0]).toMatch(/^gatehouse\.\d+=; Path=\/; Expires=Thu, 01 Jan 1970/);
     expect(await isSignedIn(mine)).toBe(false);
   });
 
@@ -241,7 +242,7 @@ describe('R57 sign-out everywhere', () => {
     const target = new URL(response.headers.location ?? '');
     expect(target.origin).toBe(site.sandbox.issuer);
     expect(target.searchParams.get('id_token_hint')).toMatch(/^ey/);
-    expect(response.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect(response.headers['set-cookie']?.[0]).toMatch(/^gatehouse\.\d+=; Path=\/; Expires=Thu, 01 Jan 1970/);
     expect(await Promise.all([mine, other, third, theirs].map(isSignedIn))).toEqual([false, false, false, true]);
     expect(site.logs().filter((line) => line.includes('"everywhere":true')).length).toBeGreaterThan(0);
   });

@@ -57,7 +57,7 @@ export function exampleCalls(publicHref: string, call: ExampleCall): Examples {
 }
 
 function assertionCommand(publicHref: string) {
-  const cookie = sessionCookieName(publicHref.startsWith('https:'));
+  const cookie = sessionCookieName(publicHref);
   const options = `-o /dev/null -w '%header{gatehouse-user-assertion}' -b "${cookie}=$SESSION"`;
   const call = `curl -sS ${options} ${shellQuoted(`${publicHref}/session/verify`)}`;
   // `read -s` is not in POSIX: dash, the `sh` of Debian, refuses it.

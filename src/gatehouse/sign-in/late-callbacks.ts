@@ -1,0 +1,99 @@
+/** Ends callbacks that complete nothing: one that comes again, and one whose request is no longer pending (R10). */
+import type { SessionUser } from '../../shared/sessions/session.ts';
+import type { SignInRecord } from '../sign-in-record/attempt.ts';
+import { type AttemptLog, isOtherBrowser } from '../sign-in-record/attempt-log.ts';
+import type { GoneFailure } from '../sign-in-record/failures.ts';
+import type { SignInError } from '../sign-in-record/sign-in-error.ts';
+import { type Fail, failureContextOf } from './fail.ts';
+import type { CallbackRequest, FlowParts } from './parts.ts';
+import { fingerprintOf, PENDING_REQUEST_SECONDS, type PendingRequest } from './pending-requests.ts';
+import type { StartInput } from './start.ts';
+
+/** `unrecorded`: an error page that changes nothing in the record of the attempt. */
+export type LateEnd = { url: string } | { startOver: StartInput } | { unrecorded: SignInError };
+
+export function createLateCallbacks(parts: FlowParts, fail: Fail) {
+  const { apps, recorder, clock, home } = parts;
+
+  const startPage = (failure: GoneFailure) => ({ url: `${home}?ended=${failure}` });
+
+  /** Returns the page on which the attempt ended, if it ended on one that explains a failure. */
+  const endPage = (
+    { failure, facts, references }: SignInRecord,
+    user: SessionUser | undefined,
+    context: Parameters<Fail>[1],
+  ): LateEnd | undefined => {
+    if (failure === 'state_expired' || failure === 'no_longer_pending') return startPage(failure);
+    // An internal error may not happen again. The attempt itself may not have ended when another browser came.
+    if (failure === undefined || failure === 'internal' || failure === 'cookie_missing') return undefined;
+    const signOutFirst = user !== undefined && (failure === 'other_user' || failure === 'other_user_signed_in');
+    return { unrecorded: fail(failure, { ...context, facts, signOutFirst, reference: references.at(-1) }) };
+  };
+
+  const consentPath = ({ appId, returnTo }: PendingRequest) =>
+    `${home}connections/${appId}?${new URLSearchParams({ return_to: returnTo })}`;
+
+  /** Starts the request again as it was. At the provider, the user is usually still signed in and notices nothing. */
+  const startOver = (pendingRequest: PendingRequest, user: SessionUser | undefined): LateEnd => {
+    const { appId, appFingerprint, scopes, returnTo, prompt, isStartedOver } = pendingRequest;
+    const registeredApp = apps.find(appId);
+    const app = registeredApp && fingerprintOf(registeredApp) === appFingerprint ? registeredApp : undefined;
+    const again = { scopes, returnTo, hints: { ...(prompt && { prompt }) }, isStartedOver: true } as const;
+    if (pendingRequest.purpose === 'sign_in') {
+      const { stepUp = false } = pendingRequest;
+      if (!app || isStartedOver) return startPage('no_longer_pending');
+      return { startOver: { purpose: 'sign_in', user, stepUp, app, ...again } };
+    }
+    const { userId, link, linkPath, trial } = pendingRequest;
+    // On the page of the connection or of the link, the user consents again.
+    if (!app || isStartedOver || user?.id !== userId) return { url: linkPath ?? consentPath(pendingRequest) };
+    const ofLink = link === undefined || linkPath === undefined ? {} : { link, linkPath };
+    return { startOver: { purpose: 'connect', user, ...ofLink, ...(trial && { trial }), app, ...again } };
+  };
+
+  return {
+    /**
+     * Ends a callback that came before, such as one that is reloaded. Nothing waits for a call that is still under way.
+     */
+    async repeated(pendingRequest: PendingRequest, { user }: CallbackRequest): Promise<LateEnd> {
+      const { purpose, returnTo, attempt } = pendingRequest;
+      const record = await recorder.find(attempt);
+      const isTrial = purpose === 'connect' && pendingRequest.trial;
+      if (isTrial && record?.endedAt !== undefined) return { url: returnTo };
+      const page = record && endPage(record, user, failureContextOf(pendingRequest));
+      if (page) return page;
+      const isDone = purpose === 'sign_in' ? user !== undefined : record?.outcome === 'connected';
+      return isDone ? { url: returnTo } : startOver(pendingRequest, user);
+    },
+
+    /** Ends a callback whose request is too old, was dropped, or belongs to another browser. @throws SignInError */
+    async withoutRequest(
+      { appId, user, browserSecrets, info }: CallbackRequest,
+      { state, startedAt }: { state: string; startedAt: number },
+      log: AttemptLog,
+    ): Promise<LateEnd> {
+      const record = await recorder.findByState(state);
+      // Without a session, a secret from before the last sign-in proves nothing (R103).
+      const validSecrets = browserSecrets.filter(({ isEarlier }) => !isEarlier || user !== undefined);
+      const secrets = validSecrets.map(({ secret }) => secret);
+      const otherBrowser = record !== undefined && isOtherBrowser(record, { ...info, browserSecrets: secrets });
+      const isSameBrowser = secrets.length > 0 && !otherBrowser;
+      if (isSameBrowser && record?.endedAt !== undefined) {
+        const { app, purpose } = record;
+        const context = { appId: app, ...(purpose !== 'unknown' && { purpose }) };
+        return endPage(record, user, context) ?? { url: home };
+      }
+      const isExpired = clock() - startedAt > PENDING_REQUEST_SECONDS * 1000;
+      if (!isExpired && !isSameBrowser) {
+        if (user !== undefined) return { url: home };
+        const reference = record?.failure === 'cookie_missing' ? record.references.at(-1) : undefined;
+        const error = fail('cookie_missing', { appId, facts: { otherBrowser }, reference });
+        if (record?.endedAt !== undefined) return { unrecorded: error };
+        throw error;
+      }
+      const failure = isExpired ? 'state_expired' : 'no_longer_pending';
+      await log.failed(fail(failure, { appId }));
+      return startPage(failure);
+    },
+  };
+}
