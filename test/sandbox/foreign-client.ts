@@ -93,3 +93,8 @@ export async function openConsole({ sandbox }: { sandbox: Sandbox }) {
 }
 
 export type ForeignClient = Awaited<ReturnType<typeof startForeignClient>>;
+
+/** The names of the script files of a page. Each page has `back.js` only, and works without it. */
+export function scriptsOf({ body }: Pick<Page, 'body'>): string[] {
+  return [...body.matchAll(/<script\b[^>]*>/g)].map(([tag]) => /src="\/assets\/[a-p]+\/([^"]+)"/.exec(tag)?.[1] ?? tag);
+}
