@@ -10,7 +10,7 @@ import {
 } from '../../../src/shared/provider/connected-app.ts';
 
 const SECRET = 'canary_secret-8d2f';
-const GOOD = {
+const VALID_ENTRY = {
   id: 'platform',
   name: 'Collaboration platform',
   issuer: 'https://idp.example.com',
@@ -25,56 +25,62 @@ function parse(entries: unknown, files: Record<string, string> = {}) {
   const text = typeof entries === 'string' ? entries : JSON.stringify(entries);
   return parseConnectedApps(text, {
     env: { PLATFORM_CLIENT_SECRET: SECRET, EMPTY: ' ' },
-    readFile: (path) => files[path] ?? missing(path),
+    readFile: (path) => files[path] ?? throwNotFound(path),
   });
 }
 
-function missing(path: string): string {
+function throwNotFound(path: string): string {
   throw new Error(`ENOENT ${path}`);
 }
 
-function faultsUnder(internalHosts: string[], changes: Record<string, unknown>): string[] {
-  const source = { env: { PLATFORM_CLIENT_SECRET: SECRET }, readFile: missing };
-  return parseConnectedApps(JSON.stringify([{ ...GOOD, ...changes }]), source, createAddressPolicy(internalHosts))
-    .faults;
+/** The faults of the valid entry with these changes. */
+function faultsWithInternalHosts(internalHosts: string[], changes: Record<string, unknown>): string[] {
+  const source = { env: { PLATFORM_CLIENT_SECRET: SECRET }, readFile: throwNotFound };
+  return parseConnectedApps(
+    JSON.stringify([{ ...VALID_ENTRY, ...changes }]),
+    source,
+    createAddressPolicy(internalHosts),
+  ).faults;
 }
 
-const faultsOf = (changes: Record<string, unknown>) => parse([{ ...GOOD, ...changes }]).faults;
-const places = (faults: string[]) => faults.map((fault) => /, (\/[^:]*|whole entry):/.exec(fault)?.[1]);
+const faultsOf = (changes: Record<string, unknown>) => parse([{ ...VALID_ENTRY, ...changes }]).faults;
+/** The pointer to the faulty field in each fault, such as `/scopes/1`. */
+const pointersOf = (faults: string[]) => faults.map((fault) => /, (\/[^:]*|whole entry):/.exec(fault)?.[1]);
 
-test('warns of example values from the documents', () => {
+test('warns of example values from the documentation', () => {
   const warningsOf = (changes: object, secret = SECRET) =>
     placeholderWarnings(
-      parseConnectedApps(JSON.stringify([{ ...GOOD, issuer: 'https://idp.test', ...changes }]), {
+      parseConnectedApps(JSON.stringify([{ ...VALID_ENTRY, issuer: 'https://idp.test', ...changes }]), {
         env: { PLATFORM_CLIENT_SECRET: secret },
-        readFile: missing,
+        readFile: throwNotFound,
       }).apps,
     );
   expect(warningsOf({ apiBaseUrl: 'https://platform.test', clientId: 'the client' })).toEqual([]);
-  const changes = {
+
+  const exampleValues = {
     issuer: 'https://example.my.example.com',
     clientId: 'the client ID',
     apiBaseUrl: 'https://example.com/v1',
   };
-  expect(warningsOf(changes, 'the-secret-that-the-provider-gave')).toEqual([
+  expect(warningsOf(exampleValues, 'the-secret-that-the-provider-gave')).toEqual([
     'the app "platform" still has example values from the documentation in issuer, clientId, clientSecret, apiBaseUrl.',
   ]);
 });
 
-test('reads the valid entries of a file, and names the faulty one', () => {
-  const { apps, faults, faultyIds } = parse([GOOD, { ...GOOD, id: 'second', issuer: 'no address' }, 7]);
+test('reads the valid entries of a file, and lists the ids of the faulty ones', () => {
+  const { apps, faults, faultyIds } = parse([VALID_ENTRY, { ...VALID_ENTRY, id: 'second', issuer: 'no address' }, 7]);
   expect(apps.map(({ id }) => id)).toEqual(['platform']);
   expect(faults.length).toBeGreaterThanOrEqual(2);
   expect(faultyIds).toEqual(['second', undefined]);
 });
 
 describe('a valid entry', () => {
-  test('is read with its secret and its defaults, and frozen', () => {
-    const { apps, faults } = parse([GOOD]);
+  test('becomes a frozen app with its secret and the default settings', () => {
+    const { apps, faults } = parse([VALID_ENTRY]);
     expect(faults).toEqual([]);
     expect(apps).toEqual([
       {
-        ...GOOD,
+        ...VALID_ENTRY,
         clientSecret: SECRET,
         tokenEndpointAuthMethod: 'client_secret_basic',
         threadPath: '/1/threads/current',
@@ -89,18 +95,18 @@ describe('a valid entry', () => {
   });
 
   test('can read its secret from a file that ends with a line break', () => {
-    const { apps, faults } = parse([{ ...GOOD, clientSecret: { file: '/run/s' } }], { '/run/s': `${SECRET}\n` });
+    const { apps, faults } = parse([{ ...VALID_ENTRY, clientSecret: { file: '/run/s' } }], { '/run/s': `${SECRET}\n` });
     expect([faults, apps[0]?.clientSecret]).toEqual([[], SECRET]);
   });
 
   test('may have return URLs', () => {
     const returnUrls = ['https://app.example.com/welcome', 'https://app.example.com/settings?tab=access'];
-    const { apps, faults } = parse([{ ...GOOD, returnUrls }]);
+    const { apps, faults } = parse([{ ...VALID_ENTRY, returnUrls }]);
     expect([faults, apps[0]?.returnUrls]).toEqual([[], returnUrls]);
   });
 
   test('of a public client has no secret', () => {
-    const { clientSecret: _, ...rest } = GOOD;
+    const { clientSecret: _, ...rest } = VALID_ENTRY;
     expect(parse([{ ...rest, tokenEndpointAuthMethod: 'none' }]).faults).toEqual([]);
   });
 
@@ -122,24 +128,27 @@ describe('an issuer template', () => {
     expect(faultsOf({ ...TEMPLATE, issuer: 'https://idp.example.com/{tenantid}' })).toEqual([]);
   });
 
-  const naming = (claim: string, ...values: string[]) => ({ signIn: { allow: { claim, values } } });
+  const signInByClaim = (claim: string, ...values: string[]) => ({ signIn: { allow: { claim, values } } });
   test.each<[string, Record<string, unknown>, string[]]>([
     ['used only for connections', { signIn: undefined }, ['/signIn']],
     ['for everyone', { signIn: { allow: 'everyone' } }, ['/signIn']],
-    ['for members of groups', naming('groups', 'staff'), ['/signIn']],
-    ['that asks for no ID token', { scopes: ['profile'] }, ['/scopes']],
+    ['for members of groups', signInByClaim('groups', 'staff'), ['/signIn']],
+    ['that requests no ID token', { scopes: ['profile'] }, ['/scopes']],
     [
-      'of a tenant in the form of a path',
-      naming('tid', 'a', 'b/../c', '{tenantid}'),
+      'whose tenant IDs contain a slash or a brace',
+      signInByClaim('tid', 'a', 'b/../c', '{tenantid}'),
       ['/signIn/allow/values/1', '/signIn/allow/values/2'],
     ],
-    ['of a tenant that is too long', naming('tid', 'a'.repeat(65)), ['/signIn/allow/values/0']],
-    ['without a place of its metadata', { discoveryUrl: undefined }, ['/discoveryUrl']],
-    ['in a wrong rule, which is reported once', { signIn: { allow: 'nobody' } }, ['/signIn/allow']],
-  ])('is refused in an app %s', (_words, changes, where) => {
+    ['whose tenant ID is too long', signInByClaim('tid', 'a'.repeat(65)), ['/signIn/allow/values/0']],
+    ['without a discovery URL', { discoveryUrl: undefined }, ['/discoveryUrl']],
+    ['with a faulty sign-in rule, which is reported once', { signIn: { allow: 'nobody' } }, ['/signIn/allow']],
+  ])('is refused in an app %s', (_description, changes, expectedPointers) => {
     const faults = faultsOf({ ...TEMPLATE, ...changes });
-    expect(places(faults)).toEqual(where);
-    if (where[0] === '/signIn') expect(faults[0]).toContain('{"allow": {"claim": "tid", "values": ["TENANT ID"]}}');
+
+    expect(pointersOf(faults)).toEqual(expectedPointers);
+    if (expectedPointers[0] === '/signIn') {
+      expect(faults[0]).toContain('{"allow": {"claim": "tid", "values": ["TENANT ID"]}}');
+    }
   });
 });
 
@@ -153,34 +162,47 @@ describe('faults', () => {
     ['issuer with user name', { issuer: 'https://a@idp.example.com' }, ['/issuer']],
     ['issuer with fragment', { issuer: 'https://idp.example.com#a' }, ['/issuer']],
     ...[
-      ...['https://{tenantid}/v2.0', 'https://{tenantid}.example.com', 'https://idp.example.com/t-{tenantid}/v2.0'],
-      ...['https://idp.example.com/{tenant}/v2.0', 'https://idp.example.com/{tenantid}/{tenantid}'],
-      ...['https://idp.example.com/{tenantid}x', 'https://idp.example.com/{TenantID}', 'https://idp.example.com/{'],
+      'https://{tenantid}/v2.0',
+      'https://{tenantid}.example.com',
+      'https://idp.example.com/t-{tenantid}/v2.0',
+      'https://idp.example.com/{tenant}/v2.0',
+      'https://idp.example.com/{tenantid}/{tenantid}',
+      'https://idp.example.com/{tenantid}x',
+      'https://idp.example.com/{TenantID}',
+      'https://idp.example.com/{',
     ].map((issuer): [string, Record<string, unknown>, string[]] => [`issuer ${issuer}`, { issuer }, ['/issuer']]),
-    ['discoveryUrl', { discoveryUrl: 'file:///etc' }, ['/discoveryUrl']],
-    ['auth method, no secret', { tokenEndpointAuthMethod: 'x', clientSecret: undefined }, ['/tokenEndpointAuthMethod']],
-    ['auth method', { tokenEndpointAuthMethod: 'client_secret_jwt' }, ['/tokenEndpointAuthMethod']],
+    ['discoveryUrl of a file', { discoveryUrl: 'file:///etc' }, ['/discoveryUrl']],
+    [
+      'unknown authentication method without a secret',
+      { tokenEndpointAuthMethod: 'x', clientSecret: undefined },
+      ['/tokenEndpointAuthMethod'],
+    ],
+    [
+      'unsupported authentication method',
+      { tokenEndpointAuthMethod: 'client_secret_jwt' },
+      ['/tokenEndpointAuthMethod'],
+    ],
     ['scope with a space', { scopes: ['openid', 'a b'] }, ['/scopes/1']],
     ['scope with a quote', { scopes: ['openid', 'a"b'] }, ['/scopes/1']],
     ['no callback URLs', { callbackUrls: [] }, ['/callbackUrls']],
     [
-      'callback URL',
+      'callback URL with a wildcard, and one without TLS',
       { callbackUrls: ['https://*.example.com', 'http://a.example.com'] },
       ['/callbackUrls/0', '/callbackUrls/1'],
     ],
     [
-      'callback URL with dots between its slashes',
+      'callback URL with dots as a path segment',
       { callbackUrls: ['https://a.example.com/b/../c', 'https://a.example.com/%2e'] },
       ['/callbackUrls/0', '/callbackUrls/1'],
     ],
-    ['return URL', { returnUrls: ['https://a.example.com/#a'] }, ['/returnUrls/0']],
+    ['return URL with a fragment', { returnUrls: ['https://a.example.com/#a'] }, ['/returnUrls/0']],
     ['protocol parameter', { parameters: { audience: 'a', Redirect_URI: 'b' } }, ['/parameters/Redirect_URI']],
     [
       'protocol parameter of the token request',
       { tokenParameters: { refresh_token: 'a' } },
       ['/tokenParameters/refresh_token'],
     ],
-    ['path of nested tokens', { tokenPath: 'a..b' }, ['/tokenPath']],
+    ['path of nested tokens with an empty segment', { tokenPath: 'a..b' }, ['/tokenPath']],
     ['unknown field', { client_secret: 'x' }, ['whole entry']],
     ['unknown endpoint', { endpoints: { tokens: 'https://a.example.com' } }, ['/endpoints']],
     [
@@ -194,30 +216,30 @@ describe('faults', () => {
       ['/endpoints/authorization', '/endpoints/jwks'],
     ],
     [
-      'sign-in by hand without keys',
+      'sign-in with endpoints set by hand, without keys',
       { endpoints: { token: 'https://a.example.com', authorization: 'https://a.example.com' } },
       ['/endpoints/jwks'],
     ],
     ['sign-in without openid', { scopes: ['profile'] }, ['/scopes']],
-    ['sign-in for nobody', { signIn: {} }, ['/signIn/allow']],
+    ['sign-in without a rule', { signIn: {} }, ['/signIn/allow']],
     ['sign-in without values', { signIn: { allow: { claim: 'groups', values: [] } } }, ['/signIn/allow/values']],
     [
-      'hosts of calls without an API base URL',
+      'API hosts without an API base URL',
       { apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } },
       ['/apiBaseUrl'],
     ],
     [
-      'hosts of calls, none of them',
+      'API hosts as an empty list',
       { apiBaseUrl: 'https://api.example.com', apiBaseUrlFrom: { member: 'instance_url', hosts: [] } },
       ['/apiBaseUrlFrom/hosts'],
     ],
     [
-      'hosts of calls, not named',
+      'API hosts left out',
       { apiBaseUrl: 'https://api.example.com', apiBaseUrlFrom: { member: 'instance_url' } },
       ['/apiBaseUrlFrom/hosts'],
     ],
     [
-      'hosts of calls in another member, everywhere',
+      'any API host, in a member that must not name it',
       { apiBaseUrl: 'https://api.example.com', apiBaseUrlFrom: { member: 'access_token', hosts: ['*'] } },
       ['/apiBaseUrlFrom/member', '/apiBaseUrlFrom/hosts/0'],
     ],
@@ -230,21 +252,27 @@ describe('faults', () => {
     [
       'account without a URL',
       {
-        ...{ signIn: undefined, account: { field: 'id' } },
+        signIn: undefined,
+        account: { field: 'id' },
         endpoints: { authorization: 'https://a.example.com/a', token: 'https://a.example.com/t' },
       },
       ['/account/url'],
     ],
-    ['lifetime', { accessTokenLifetimeSeconds: 0 }, ['/accessTokenLifetimeSeconds']],
-    ['api base with query', { apiBaseUrl: 'https://a.example.com?x' }, ['/apiBaseUrl']],
+    ['lifetime of 0 s', { accessTokenLifetimeSeconds: 0 }, ['/accessTokenLifetimeSeconds']],
+    ['API base URL with a query', { apiBaseUrl: 'https://a.example.com?x' }, ['/apiBaseUrl']],
     ['secret in the file', { clientSecret: SECRET }, ['/clientSecret']],
     ['secret missing', { clientSecret: undefined }, ['/clientSecret']],
-    ['secret elsewhere missing', { clientSecret: { env: 'NOT_SET' } }, ['/clientSecret', '/clientSecret']],
-    ['secret elsewhere empty', { clientSecret: { env: 'EMPTY' } }, ['/clientSecret', '/clientSecret']],
-    ['secret file missing', { clientSecret: { file: '/nowhere' } }, ['/clientSecret', '/clientSecret']],
-  ])('%s', (_what, changes, expected) => {
-    const { faults } = parse([{ ...GOOD, ...changes }]);
-    expect(new Set(places(faults))).toEqual(new Set(expected));
+    ['secret in a variable that is not set', { clientSecret: { env: 'NOT_SET' } }, ['/clientSecret', '/clientSecret']],
+    ['secret in an empty variable', { clientSecret: { env: 'EMPTY' } }, ['/clientSecret', '/clientSecret']],
+    [
+      'secret in a file that does not exist',
+      { clientSecret: { file: '/nowhere' } },
+      ['/clientSecret', '/clientSecret'],
+    ],
+  ])('%s', (_description, changes, expectedPointers) => {
+    const faults = faultsOf(changes);
+
+    expect(new Set(pointersOf(faults))).toEqual(new Set(expectedPointers));
     for (const fault of faults) expect(fault).toMatch(/: \S.{8,}\.$/);
     expect(faults.join()).not.toContain(SECRET);
   });
@@ -261,25 +289,27 @@ describe('faults', () => {
     [{ file: '/run/strange' }, '/run/strange cannot be read.'],
     [{ file: SECRET }, 'the file that it names: there is no such file or folder.'],
   ])('name the location of a client secret that cannot be read, and why: %o', (clientSecret, expected) => {
-    const codes: Record<string, string> = { '/run/denied': 'EACCES', '/run/strange': 'ESTRANGE' };
+    const errorCodes: Record<string, string> = { '/run/denied': 'EACCES', '/run/strange': 'ESTRANGE' };
     const readFile = (path: string) => {
       if (path === '/run/empty') return ' \n';
       if (path === '/run/lines') return `${SECRET}\nas-gatehouse npm run\n`;
-      throw Object.assign(new Error(path), { code: codes[path] ?? 'ENOENT' });
+      throw Object.assign(new Error(path), { code: errorCodes[path] ?? 'ENOENT' });
     };
-    const { faults } = parseConnectedApps(JSON.stringify([{ ...GOOD, clientSecret }]), {
+
+    const { faults } = parseConnectedApps(JSON.stringify([{ ...VALID_ENTRY, clientSecret }]), {
       env: { EMPTY: ' ', LINES: `${SECRET}\r\n${SECRET}` },
       readFile,
     });
+
     expect(faults[0]).toContain(`app 1 (platform), /clientSecret: ${expected}`);
   });
 
-  test('of all apps are reported at once, including secrets and ids', () => {
+  test('of all apps are reported together, including those of secrets and ids', () => {
     const { faults } = parse([
-      { ...GOOD, id: '!', clientSecret: { env: 'NOT_SET' }, scopes: ['profile'], callbackUrls: ['*', '#'] },
-      { ...GOOD, issuer: 'x' },
-      GOOD,
-      { ...GOOD, name: '' },
+      { ...VALID_ENTRY, id: '!', clientSecret: { env: 'NOT_SET' }, scopes: ['profile'], callbackUrls: ['*', '#'] },
+      { ...VALID_ENTRY, issuer: 'x' },
+      VALID_ENTRY,
+      { ...VALID_ENTRY, name: '' },
     ]);
     const text = faults.join('\n');
     for (const part of [
@@ -329,10 +359,10 @@ describe('faults', () => {
       fc.jsonValue() as fc.Arbitrary<unknown>,
       fc.constant({ allow: SECRET }),
     );
-    const changes = fc.dictionary(fc.constantFrom(...Object.keys(GOOD), 'endpoints', 'parameters', 'refresh'), value);
+    const field = fc.constantFrom(...Object.keys(VALID_ENTRY), 'endpoints', 'parameters', 'refresh');
     fc.assert(
-      fc.property(changes, (changed) => {
-        for (const fault of parse([{ ...GOOD, ...changed }]).faults) expect(fault).not.toContain('canary');
+      fc.property(fc.dictionary(field, value), (changes) => {
+        for (const fault of faultsOf(changes)) expect(fault).not.toContain('canary');
       }),
       { numRuns: 500 },
     );
@@ -340,20 +370,20 @@ describe('faults', () => {
 });
 
 test.each([{}, { allow: 'all' }, { allow: { claim: 'groups', values: 'staff' } }])(
-  'a faulty rule for who may sign in gets advice: %o',
+  'the fault of a sign-in rule shows valid rules: %o',
   (signIn) => {
     expect(faultsOf({ signIn }).join()).toContain('/signIn/allow: Enter "everyone", or {"claim": ');
   },
 );
 
-test('lists the ids of apps with faults, or undefined without an id', () => {
-  expect(
-    parse([
-      { ...GOOD, name: '' },
-      { ...GOOD, id: '!' },
-      { ...GOOD, id: 'good' },
-    ]).faultyIds,
-  ).toEqual(['platform', undefined]);
+test('lists the ids of apps with faults, or undefined if the id itself is faulty', () => {
+  const { faultyIds } = parse([
+    { ...VALID_ENTRY, name: '' },
+    { ...VALID_ENTRY, id: '!' },
+    { ...VALID_ENTRY, id: 'good' },
+  ]);
+
+  expect(faultyIds).toEqual(['platform', undefined]);
 });
 
 describe('R79: a URL that must not be called is a fault at the start', () => {
@@ -367,15 +397,19 @@ describe('R79: a URL that must not be called is a fault at the start', () => {
     [{ apiBaseUrl: 'https://169.254.169.254' }, '/apiBaseUrl', 'may never be called'],
     [{ endpoints: PRIVATE_ENDPOINTS }, '/endpoints/revocation', PRIVATE],
     [{ account: { field: 'id', url: 'https://10.0.0.8/me' } }, '/account/url', PRIVATE],
-  ])('%o', (changes, place, advice) => {
-    expect(faultsUnder([], changes)).toEqual([expect.stringContaining(`app 1 (platform), ${place}: `)]);
-    expect(faultsUnder([], changes)[0]).toContain(advice);
+  ])('%o', (changes, pointer, advice) => {
+    const faults = faultsWithInternalHosts([], changes);
+
+    expect(faults).toEqual([expect.stringContaining(`app 1 (platform), ${pointer}: `)]);
+    expect(faults[0]).toContain(advice);
   });
 
-  test('allows hosts in INTERNAL_HOSTS, and reports a malformed URL once', () => {
+  test('but hosts in INTERNAL_HOSTS are allowed, and a malformed URL is reported once', () => {
     const issuer = 'http://localhost:3001';
-    expect(faultsUnder(['localhost', '127.0.0.1'], { issuer, apiBaseUrl: 'http://127.0.0.1:3002' })).toEqual([]);
-    expect(faultsUnder([], { issuer: 'idp.example.com' })).toHaveLength(1);
+    expect(
+      faultsWithInternalHosts(['localhost', '127.0.0.1'], { issuer, apiBaseUrl: 'http://127.0.0.1:3002' }),
+    ).toEqual([]);
+    expect(faultsWithInternalHosts([], { issuer: 'idp.example.com' })).toHaveLength(1);
   });
 });
 
@@ -391,23 +425,22 @@ describe('R3: a parameter of the protocol cannot be set, in any case', () => {
   });
 
   test('resource and audience can be set', () => {
-    const both = { resource: 'https://api.example.com', audience: 'api' };
-    expect(faultsOf({ parameters: both, tokenParameters: both })).toEqual([]);
+    const parameters = { resource: 'https://api.example.com', audience: 'api' };
+    expect(faultsOf({ parameters, tokenParameters: parameters })).toEqual([]);
   });
 
   test('resource cannot be set if the app declares resources', () => {
-    const both = { resource: 'https://api.example.com', audience: 'api' };
-    const faults = faultsOf({ resources: ['https://api.example.com'], parameters: both, tokenParameters: both });
-    expect(faults.map((fault) => /(\w+)\/resource: remove it: .* are sent/.exec(fault)?.[1])).toEqual([
-      'parameters',
-      'tokenParameters',
-    ]);
+    const parameters = { resource: 'https://api.example.com', audience: 'api' };
+    const faults = faultsOf({ resources: ['https://api.example.com'], parameters, tokenParameters: parameters });
+
+    const refusedFields = faults.map((fault) => /(\w+)\/resource: remove it: .* are sent/.exec(fault)?.[1]);
+    expect(refusedFields).toEqual(['parameters', 'tokenParameters']);
   });
 });
 
 describe('RFC 8707: a resource is an absolute URI without fragment', () => {
   test.each([['https://api.example.com/'], ['urn:example:reports'], ['https://api.example.com/v1?tenant=7']])(
-    '%s',
+    'accepts %s',
     (resource) => {
       expect(faultsOf({ resources: [resource] })).toEqual([]);
     },
@@ -415,20 +448,20 @@ describe('RFC 8707: a resource is an absolute URI without fragment', () => {
 
   test.each([
     ['a fragment', ['https://api.example.com/#part']],
-    ['a path alone', ['/v1']],
-    ['a host alone', ['api.example.com']],
+    ['only a path', ['/v1']],
+    ['only a host', ['api.example.com']],
     ['a space', ['https://api.example.com/a b']],
-    ['none', []],
-    ['eleven', Array.from({ length: 11 }, (_, n) => `https://api.example.com/${n}`)],
-    ['one of 501 characters', [`urn:${'x'.repeat(497)}`]],
-  ])('not %s', (_what, resources) => {
+    ['an empty list', []],
+    ['eleven resources', Array.from({ length: 11 }, (_, n) => `https://api.example.com/${n}`)],
+    ['a resource of 501 characters', [`urn:${'x'.repeat(497)}`]],
+  ])('refuses %s', (_description, resources) => {
     expect(faultsOf({ resources })).toHaveLength(1);
   });
 });
 
 describe('a registration', () => {
-  const [app] = parse([GOOD]).apps;
-  if (!app) throw new Error('The good entry was refused.');
+  const [app] = parse([VALID_ENTRY]).apps;
+  if (!app) throw new Error('The valid entry was refused.');
 
   test('R5 has a redirect URI with the id of the app', () => {
     expect(callbackUrlOf('platform', 'https://g.example.com/base')).toBe(
@@ -436,7 +469,7 @@ describe('a registration', () => {
     );
   });
 
-  test('is usable only if it has exactly that URL', () => {
+  test('is usable only if its callback URL is exactly that URL', () => {
     expect(isUsable(app, 'https://gatehouse.example.com')).toBe(true);
     for (const publicUrl of [
       'https://GATEHOUSE.example.com',

@@ -7,53 +7,64 @@ import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts
 
 const appOf = (id: string, changes: object = {}) =>
   ({
-    ...{ id, name: `App ${id}`, issuer: `https://${id}.test`, clientId: 'c1', clientSecret: 's1' },
-    ...{ tokenEndpointAuthMethod: 'client_secret_basic', scopes: ['openid'], signIn: { allow: 'everyone' } },
+    id,
+    name: `App ${id}`,
+    issuer: `https://${id}.test`,
+    clientId: 'c1',
+    clientSecret: 's1',
+    tokenEndpointAuthMethod: 'client_secret_basic',
+    scopes: ['openid'],
+    signIn: { allow: 'everyone' },
     ...changes,
   }) as unknown as ConnectedApp;
 
-/** @param there the registered apps. @param more `inFile`: ids of `CONNECTED_APPS_FILE` */
+const toRegistered = (app: ConnectedApp) => ({ app, version: 7 }) as RegisteredApp;
+
+/** @param options `inFile` and `unreadable` are ids: of apps in `CONNECTED_APPS_FILE`, and of apps whose key is lost */
 function plan(
-  wanted: ConnectedApp[],
-  there: ConnectedApp[] = [],
-  more: { inFile?: string[]; unreadable?: string[]; connections?: number } = {},
+  wantedApps: ConnectedApp[],
+  registeredApps: ConnectedApp[] = [],
+  options: { inFile?: string[]; unreadable?: string[]; connections?: number } = {},
 ) {
-  const { inFile = [], unreadable = [], connections = 0 } = more;
-  const registered = (app: ConnectedApp | undefined) => app && ({ app, version: 7 } as RegisteredApp);
+  const { inFile = [], unreadable = [], connections = 0 } = options;
   return planApps(
     {
       registry: {
-        find: async (id) => registered(there.find((app) => app.id === id)),
+        async find(id) {
+          const found = registeredApps.find((app) => app.id === id);
+          return found && toRegistered(found);
+        },
         isFromFile: (id) => inFile.includes(id),
         isUnreadable: async (id) => unreadable.includes(id),
       },
-      apps: there,
+      apps: registeredApps,
       examine: async (url): Promise<AddressRule | undefined> =>
         url.includes('10.0.0.1') ? 'private_address' : undefined,
       countSetAside: async () => connections,
     },
-    wanted,
+    wantedApps,
   );
 }
-const actions = async (...given: Parameters<typeof plan>) =>
-  (await plan(...given)).apps.map(({ app, action, changed }) => [app.id, action, changed]);
 
 describe('a plan', () => {
-  test('creates what is new, changes what differs, and leaves the rest', async () => {
-    const there = [appOf('same'), appOf('named'), appOf('keyed'), appOf('unmentioned')];
-    const wanted = [
+  test('creates new apps, changes those that differ, and leaves those that are the same', async () => {
+    const registeredApps = [appOf('same'), appOf('named'), appOf('keyed'), appOf('unmentioned')];
+    const wantedApps = [
       appOf('new'),
       appOf('same'),
       appOf('named', { name: 'Renamed' }),
       appOf('keyed', { clientSecret: 's2' }),
     ];
-    expect(await actions(wanted, there)).toEqual([
+
+    const { apps, faults } = await plan(wantedApps, registeredApps);
+
+    expect(apps.map(({ app, action, changed }) => [app.id, action, changed])).toEqual([
       ['new', 'create', []],
       ['same', 'leave', []],
       ['named', 'change', ['name']],
       ['keyed', 'change', ['clientSecret']],
     ]);
-    expect((await plan(wanted, there)).faults).toEqual([]);
+    expect(faults).toEqual([]);
   });
 
   test('drops a secret that the method does not use', async () => {
@@ -81,50 +92,59 @@ describe('a plan', () => {
   });
 
   test('refuses a change of the provider while users are connected', async () => {
-    const moved = appOf('a', { issuer: 'https://other.test' });
-    expect((await plan([moved], [appOf('a')], { connections: 1 })).faults).toEqual([
+    const appOfOtherProvider = appOf('a', { issuer: 'https://other.test' });
+    expect((await plan([appOfOtherProvider], [appOf('a')], { connections: 1 })).faults).toEqual([
       'a, /issuer: One user is connected with the current registration: disconnect all users first, or register another app.',
     ]);
-    expect((await plan([moved], [appOf('a')])).faults).toEqual([]);
-    expect((await plan([moved], [], { connections: 1 })).faults).toEqual([
+    expect((await plan([appOfOtherProvider], [appOf('a')])).faults).toEqual([]);
+    expect((await plan([appOfOtherProvider], [], { connections: 1 })).faults).toEqual([
       'a, /id: One user is connected with an earlier app of this id: end these connections first, or register the app with the same issuer, client ID and hosts as before.',
     ]);
   });
 
   test('R19 compares apps of one issuer as they will be after the change', async () => {
     const issuer = 'https://idp.test';
-    const elsewhere = { issuer, discoveryUrl: 'https://idp.test/other' };
-    const there = [appOf('a', { issuer }), appOf('c', { issuer })];
-    expect((await plan([appOf('b', elsewhere)], there)).faults).toEqual([
+    const otherDiscovery = { issuer, discoveryUrl: 'https://idp.test/other' };
+    const registeredApps = [appOf('a', { issuer }), appOf('c', { issuer })];
+    expect((await plan([appOf('b', otherDiscovery)], registeredApps)).faults).toEqual([
       'b, /issuer: Users already sign in with this issuer through "a": set the same discoveryUrl and endpoints.jwks as there.',
     ]);
-    const all = ['a', 'b', 'c'].map((id) => appOf(id, elsewhere));
-    expect((await plan(all, there)).faults).toEqual([]);
-    // An app of CONNECTED_APPS_FILE stays as it is.
-    expect((await plan(all, there, { inFile: ['a'] })).faults).toHaveLength(3);
+
+    const allWithOtherDiscovery = ['a', 'b', 'c'].map((id) => appOf(id, otherDiscovery));
+    expect((await plan(allWithOtherDiscovery, registeredApps)).faults).toEqual([]);
+    // An app of CONNECTED_APPS_FILE is not changed, so the others would still differ from it.
+    expect((await plan(allWithOtherDiscovery, registeredApps, { inFile: ['a'] })).faults).toHaveLength(3);
   });
 });
 
 test('creates and changes the apps in one write, and preserves unchanged secrets', async () => {
-  const before = (app: ConnectedApp) => ({ app, version: 7 }) as RegisteredApp;
-  const planned = (action: PlannedApp['action'], app: ConnectedApp, there?: ConnectedApp): PlannedApp => ({
-    ...{ app, action, changed: [], before: there && before(there) },
+  const plannedApp = (action: PlannedApp['action'], app: ConnectedApp, registeredApp?: ConnectedApp): PlannedApp => ({
+    app,
+    action,
+    changed: [],
+    before: registeredApp && toRegistered(registeredApp),
   });
-  type Wanted = Parameters<Parameters<typeof applyApps>[0]['registry']['putAll']>[0];
-  const written: Wanted[] = [];
+  type AppWrites = Parameters<Parameters<typeof applyApps>[0]['registry']['putAll']>[0];
+  const calls: AppWrites[] = [];
   const registry = {
-    putAll: async (wanted: Wanted) => written.push(wanted) > 0,
-    ...{ find: async () => undefined, replace: async () => undefined },
+    async putAll(writes: AppWrites) {
+      calls.push(writes);
+      return true;
+    },
+    find: async () => undefined,
+    replace: async () => undefined,
   };
   const apps = [
-    planned('create', appOf('new')),
-    planned('leave', appOf('same'), appOf('same')),
-    planned('change', appOf('named', { name: 'Renamed' }), appOf('named')),
-    planned('change', appOf('keyed', { clientSecret: 's2' }), appOf('keyed')),
-    planned('change', appOf('open', { tokenEndpointAuthMethod: 'none', clientSecret: undefined }), appOf('open')),
+    plannedApp('create', appOf('new')),
+    plannedApp('leave', appOf('same'), appOf('same')),
+    plannedApp('change', appOf('named', { name: 'Renamed' }), appOf('named')),
+    plannedApp('change', appOf('keyed', { clientSecret: 's2' }), appOf('keyed')),
+    plannedApp('change', appOf('open', { tokenEndpointAuthMethod: 'none', clientSecret: undefined }), appOf('open')),
   ];
+
   expect(await applyApps({ registry, countSetAside: async () => 0 }, apps)).toEqual([]);
-  expect(written).toEqual([
+
+  expect(calls).toEqual([
     [
       expect.objectContaining({
         registration: expect.objectContaining({ id: 'new' }),
@@ -136,5 +156,5 @@ test('creates and changes the apps in one write, and preserves unchanged secrets
       expect.objectContaining({ registration: expect.objectContaining({ id: 'open' }), secret: undefined }),
     ],
   ]);
-  for (const { registration } of written.flat()) expect(registration).not.toHaveProperty('clientSecret');
+  for (const { registration } of calls.flat()) expect(registration).not.toHaveProperty('clientSecret');
 });

@@ -13,8 +13,14 @@ import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts
 
 const appOf = (changes: object = {}) =>
   ({
-    ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', clientId: 'c1', clientSecret: 's1' },
-    ...{ tokenEndpointAuthMethod: 'client_secret_basic', scopes: ['openid'], signIn: { allow: 'everyone' } },
+    id: 'platform',
+    name: 'Platform',
+    issuer: 'https://idp.test',
+    clientId: 'c1',
+    clientSecret: 's1',
+    tokenEndpointAuthMethod: 'client_secret_basic',
+    scopes: ['openid'],
+    signIn: { allow: 'everyone' },
     ...changes,
   }) as unknown as ConnectedApp;
 
@@ -50,33 +56,37 @@ describe('a client secret', () => {
     ],
     ['another host of the API', { apiBaseUrl: 'https://a.test' }, false],
     ['an endpoint at another host', { endpoints: { token: 'https://a.test/token' } }, true],
-  ])('must be entered again with %s: %s', (_words, changes, isAsked) => {
+  ])('must be entered again with %s: %s', (_description, changes, isRequired) => {
     const faults = secretFaults(appOf(changes), undefined, appOf());
     const detail =
       'The provider has changed: enter the client secret again, since the stored one is sent only to the earlier provider.';
-    expect(faults).toEqual(isAsked ? [{ pointer: '#/clientSecret', rule: 'give_again', detail }] : []);
+    expect(faults).toEqual(isRequired ? [{ pointer: '#/clientSecret', rule: 'give_again', detail }] : []);
     expect(secretFaults(appOf(changes), 'entered', appOf())).toEqual([]);
   });
 
-  test('that is not stored is missing, whatever changed', () => {
+  test('is reported as missing if none is stored', () => {
     const [fault] = secretFaults(appOf(), undefined, appOf({ clientSecret: undefined }));
     expect(fault?.rule).toBe('missing');
   });
 });
 
 test('a change names the fields that differ, and the secret if a new one is entered', () => {
-  const before = appOf({ parameters: { audience: 'a' } });
-  expect(changedFields(before, appOf({ parameters: { audience: 'a' } }), undefined)).toEqual([]);
-  const after = appOf({ name: 'Renamed', parameters: { audience: 'b' } });
-  expect(changedFields(before, after, undefined)).toEqual(['name', 'parameters']);
-  expect(changedFields(before, after, 's2')).toEqual(['name', 'parameters', 'clientSecret']);
+  const storedApp = appOf({ parameters: { audience: 'a' } });
+  expect(changedFields(storedApp, appOf({ parameters: { audience: 'a' } }), undefined)).toEqual([]);
+
+  const changedApp = appOf({ name: 'Renamed', parameters: { audience: 'b' } });
+  expect(changedFields(storedApp, changedApp, undefined)).toEqual(['name', 'parameters']);
+  expect(changedFields(storedApp, changedApp, 's2')).toEqual(['name', 'parameters', 'clientSecret']);
+
+  // A field of a newer version is not on the form, so it is preserved.
   expect(changedFields(appOf({ ofNewerVersion: 1 }), appOf(), undefined)).toEqual([]);
 });
 
 describe('a registration with connected users', () => {
-  const HOSTS = (...hosts: string[]) => ({ member: 'api', hosts });
-  const faultsOf = (before: object | undefined, after: object, count = 2) =>
-    movedFaults(before && appOf(before), appOf(after), async ({ id }) => (id === 'platform' ? count : 0));
+  const apiHosts = (...hosts: string[]) => ({ member: 'api', hosts });
+  /** @param stored the changes of the stored app, or undefined if there is none */
+  const faultsOf = (stored: object | undefined, wanted: object, connectionCount = 2) =>
+    movedFaults(stored && appOf(stored), appOf(wanted), async ({ id }) => (id === 'platform' ? connectionCount : 0));
   const DETAIL =
     '2 users are connected with the current registration: disconnect all users first, or register another app.';
 
@@ -85,7 +95,7 @@ describe('a registration with connected users', () => {
     ['the name', {}, { name: 'Renamed' }, []],
     ['the issuer', {}, { issuer: 'https://idp.test/' }, ['#/issuer']],
     ['the client ID', {}, { clientId: 'c2' }, ['#/clientId']],
-    ['both', {}, { issuer: 'https://a.test', clientId: 'c2' }, ['#/issuer', '#/clientId']],
+    ['the issuer and the client ID', {}, { issuer: 'https://a.test', clientId: 'c2' }, ['#/issuer', '#/clientId']],
     ['the issuer and its endpoints', {}, { issuer: 'https://a.test', discoveryUrl: 'https://b.test/x' }, ['#/issuer']],
     ['an endpoint at the same host', {}, { endpoints: { revocation: 'https://idp.test/revoke' } }, []],
     [
@@ -105,16 +115,16 @@ describe('a registration with connected users', () => {
     ],
     [
       'the hosts of the API',
-      { apiBaseUrlFrom: HOSTS('.a.test') },
-      { apiBaseUrlFrom: HOSTS('.a.test', '.test') },
+      { apiBaseUrlFrom: apiHosts('.a.test') },
+      { apiBaseUrlFrom: apiHosts('.a.test', '.test') },
       ['#/apiBaseUrlFrom/hosts/1'],
     ],
-    ['the API to one host fewer', { apiBaseUrl: 'https://api.test' }, {}, []],
-  ])('a change of %s', async (_words, before, after, pointers) => {
-    expect(await faultsOf(before, after)).toEqual(
+    ['the API, which is removed', { apiBaseUrl: 'https://api.test' }, {}, []],
+  ])('a change of %s', async (_description, stored, wanted, pointers) => {
+    expect(await faultsOf(stored, wanted)).toEqual(
       pointers.map((pointer) => ({ pointer, rule: 'has_connections', detail: DETAIL })),
     );
-    expect(await faultsOf(before, after, 0)).toEqual([]);
+    expect(await faultsOf(stored, wanted, 0)).toEqual([]);
   });
 
   test('of an earlier app refuses a new app with its id', async () => {
@@ -142,29 +152,35 @@ describe('R19 apps that share the users of an issuer', () => {
     ['read the same metadata', {}, {}, false],
     ['name the address of the metadata that follows from the issuer', { discoveryUrl: STANDARD }, {}, false],
     ['read other metadata', { discoveryUrl: 'https://idp.test/x' }, {}, true],
-    ['have keys of their own', { endpoints: { jwks: 'https://idp.test/jwks' } }, {}, true],
+    ['set a key set by hand', { endpoints: { jwks: 'https://idp.test/jwks' } }, {}, true],
     ['are set by hand', { endpoints: BY_HAND }, {}, true],
     ['are set by hand in the same way', { endpoints: BY_HAND }, { endpoints: BY_HAND }, false],
-    ['differ in other endpoints alone', { endpoints: { revocation: 'https://a.test/r' } }, {}, false],
-    ['of which one signs nobody in', { discoveryUrl: 'https://idp.test/x', signIn: undefined }, {}, false],
-    ['of which the other signs nobody in', { discoveryUrl: 'https://idp.test/x' }, { signIn: undefined }, false],
+    ['differ only in other endpoints', { endpoints: { revocation: 'https://a.test/r' } }, {}, false],
+    [
+      'of which the changed one is not for sign-in',
+      { discoveryUrl: 'https://idp.test/x', signIn: undefined },
+      {},
+      false,
+    ],
+    ['of which the other one is not for sign-in', { discoveryUrl: 'https://idp.test/x' }, { signIn: undefined }, false],
     ['have another issuer', { discoveryUrl: 'https://idp.test/x' }, { issuer: 'https://b.test' }, false],
-  ])('%s', (_words, app, other, isRefused) => {
+  ])('%s', (_description, app, other, isRefused) => {
     const detail =
       'Users already sign in with this issuer through "other": set the same discoveryUrl and endpoints.jwks as there.';
     expect(faultsOf(app, other)).toEqual(isRefused ? [{ pointer: '#/issuer', rule: 'issuer_taken', detail }] : []);
   });
 
-  test('with issuer templates share the tenants that both name', () => {
-    const template = (tenants: string[], changes: object = {}) => ({
+  test('with issuer templates are compared only if both name the same tenant', () => {
+    const templateOf = (tenants: string[], changes: object = {}) => ({
       issuer: 'https://idp.test/{tenantid}',
       discoveryUrl: 'https://idp.test/metadata',
       signIn: { allow: { claim: 'tid', values: tenants } },
       ...changes,
     });
-    const elsewhere = { discoveryUrl: 'https://idp.test/other' };
-    expect(faultsOf(template(['ink', 'book']), template(['book'], elsewhere))).toHaveLength(1);
-    expect(faultsOf(template(['ink']), template(['book'], elsewhere))).toEqual([]);
-    expect(faultsOf(template(['ink']), { issuer: 'https://idp.test/ink' })).toHaveLength(1);
+    const otherMetadata = { discoveryUrl: 'https://idp.test/other' };
+
+    expect(faultsOf(templateOf(['ink', 'book']), templateOf(['book'], otherMetadata))).toHaveLength(1);
+    expect(faultsOf(templateOf(['ink']), templateOf(['book'], otherMetadata))).toEqual([]);
+    expect(faultsOf(templateOf(['ink']), { issuer: 'https://idp.test/ink' })).toHaveLength(1);
   });
 });

@@ -1,4 +1,4 @@
-/** The doctor's findings from the provider's metadata. A missing member is not a problem. */
+/** The doctor's findings from the provider's metadata. A missing member is no problem: the result is "cannot tell". */
 import { describe, expect, test } from 'vitest';
 import { checkMetadata } from '../../../src/gatehouse/connected-apps/check-metadata.ts';
 import { CHECKS, type CheckName } from '../../../src/gatehouse/connected-apps/finding.ts';
@@ -10,7 +10,13 @@ const appOf = (changes: object = {}) =>
 const findingOf = (check: CheckName, metadata: object, app = appOf()) =>
   checkMetadata(app, metadata as ProviderMetadata).find((finding) => finding.check === check);
 
-const TABLE: [CheckName, object, 'fine' | 'problem' | 'cannot_tell', RegExp, object?][] = [
+const CASES: [
+  check: CheckName,
+  metadata: object,
+  result: 'fine' | 'problem' | 'cannot_tell',
+  detail: RegExp,
+  appChanges?: object,
+][] = [
   ['algorithms', {}, 'cannot_tell', /does not say/],
   ['algorithms', { id_token_signing_alg_values_supported: ['none', 'HS256'] }, 'problem', /no signature with a public/],
   ['algorithms', { id_token_signing_alg_values_supported: ['RS256', 'none'] }, 'fine', /RS256/],
@@ -54,8 +60,8 @@ const TABLE: [CheckName, object, 'fine' | 'problem' | 'cannot_tell', RegExp, obj
   ['backchannel_logout', {}, 'fine', /not used for sign-in/, { signIn: undefined }],
 ];
 
-test.each(TABLE)('%s of %j is %s: %s', (check, metadata, result, detail, app) => {
-  const finding = findingOf(check, metadata, appOf(app));
+test.each(CASES)('%s of %j is %s: %s', (check, metadata, result, detail, appChanges) => {
+  const finding = findingOf(check, metadata, appOf(appChanges));
   expect(finding?.result).toBe(result);
   expect(finding?.detail).toMatch(detail);
   expect(finding?.detail).toMatch(/^\p{Lu}.{10,}\.$/u);
@@ -63,8 +69,9 @@ test.each(TABLE)('%s of %j is %s: %s', (check, metadata, result, detail, app) =>
 
 describe('findings', () => {
   test('have advice for each problem, and the field that causes it', () => {
-    const faults = TABLE.filter(([, , result]) => result === 'problem');
-    for (const [check, metadata] of faults) expect(findingOf(check, metadata)?.advice).toMatch(/^\p{Lu}.{20,}\.$/u);
+    for (const [check, metadata, result] of CASES) {
+      if (result === 'problem') expect(findingOf(check, metadata)?.advice).toMatch(/^\p{Lu}.{20,}\.$/u);
+    }
     expect(findingOf('scopes', { scopes_supported: [] })?.pointer).toBe('#/scopes');
     expect(findingOf('end_session', {})).toMatchObject({
       advice: expect.stringMatching(/endpoints\.endSession/),
@@ -73,10 +80,10 @@ describe('findings', () => {
   });
 
   test('are one for each check; an app without OpenID Connect has none for ID tokens', () => {
-    const names = (app: ConnectedApp) => checkMetadata(app, {} as ProviderMetadata).map(({ check }) => check);
-    const rest = ['pkce', 'iss', 'scopes', 'end_session', 'backchannel_logout'];
-    expect(names(appOf())).toEqual(['algorithms', ...rest]);
-    expect(names(appOf({ scopes: ['profile'] }))).toEqual(rest);
-    for (const name of names(appOf())) expect(CHECKS).toHaveProperty(name);
+    const checksOf = (app: ConnectedApp) => checkMetadata(app, {} as ProviderMetadata).map(({ check }) => check);
+    const checksOfEachApp = ['pkce', 'iss', 'scopes', 'end_session', 'backchannel_logout'];
+    expect(checksOf(appOf())).toEqual(['algorithms', ...checksOfEachApp]);
+    expect(checksOf(appOf({ scopes: ['profile'] }))).toEqual(checksOfEachApp);
+    for (const name of checksOf(appOf())) expect(CHECKS).toHaveProperty(name);
   });
 });

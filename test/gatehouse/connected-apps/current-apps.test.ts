@@ -2,15 +2,16 @@ import { describe, expect, test } from 'vitest';
 import { parseConnectedApps } from '../../../src/gatehouse/connected-apps/app-file.ts';
 import { createCurrentApps, threadUrlOf } from '../../../src/gatehouse/connected-apps/current-apps.ts';
 
-function storeOf(...changes: Record<string, unknown>[]) {
-  const entries = changes.map((changed) => ({
+/** The apps in use that have these settings. */
+function appsWith(...settings: Record<string, unknown>[]) {
+  const entries = settings.map((setting) => ({
     name: 'App',
     issuer: 'https://idp.example.com',
     clientId: 'c',
     tokenEndpointAuthMethod: 'none',
     scopes: ['openid'],
     callbackUrls: ['https://gatehouse.example.com/cb'],
-    ...changed,
+    ...setting,
   }));
   const { apps, faults } = parseConnectedApps(JSON.stringify(entries), { env: {}, readFile: () => '' });
   expect(faults).toEqual([]);
@@ -23,69 +24,87 @@ const ids = (apps: readonly { id: string }[]) => apps.map(({ id }) => id);
 
 test.each(['', '/', '//', '/api', '/api/', '/api//'])(
   'the thread URL is below the API base URL that ends with %j',
-  (end) => {
-    const host = 'https://platform.example.com';
-    const app = storeOf({ id: 'a', apiBaseUrl: host + end }).threadApp('a');
-    const base = end.startsWith('/api') ? '/api' : '';
-    expect(threadUrlOf(app)).toBe(`${host}${base}/1/threads/current`);
+  (ending) => {
+    const origin = 'https://platform.example.com';
+    const app = appsWith({ id: 'a', apiBaseUrl: `${origin}${ending}` }).threadApp('a');
+    const basePath = ending.startsWith('/api') ? '/api' : '';
+    expect(threadUrlOf(app)).toBe(`${origin}${basePath}/1/threads/current`);
   },
 );
 
 describe('the app of a route', () => {
   test('can serve threads, sign users in, both or neither', () => {
-    const store = storeOf(
+    const apps = appsWith(
       { id: 'a', ...THREADS },
       { id: 'b', ...SIGN_IN },
       { id: 'c', ...THREADS, ...SIGN_IN },
       { id: 'd' },
     );
-    expect(ids(store.list())).toEqual(['a', 'b', 'c', 'd']);
-    expect(ids(store.threadApps())).toEqual(['a', 'c']);
-    expect(ids(store.signInApps())).toEqual(['b', 'c']);
-    expect([store.find('d')?.id, store.find('e'), store.find('__proto__')]).toEqual(['d', undefined, undefined]);
+    expect(ids(apps.list())).toEqual(['a', 'b', 'c', 'd']);
+    expect(ids(apps.threadApps())).toEqual(['a', 'c']);
+    expect(ids(apps.signInApps())).toEqual(['b', 'c']);
+    expect(apps.find('d')?.id).toBe('d');
+    expect(apps.find('e')).toBeUndefined();
+    expect(apps.find('__proto__')).toBeUndefined();
   });
 
-  test('apps for every user come first', () => {
-    const some = { signIn: { allow: { claim: 'groups', values: ['staff'] } } };
-    expect(ids(storeOf({ id: 'a', ...some }, { id: 'b' }, { id: 'c', ...SIGN_IN }).signInApps())).toEqual(['c', 'a']);
+  test('for sign-in comes first if every user may sign in with it', () => {
+    const SIGN_IN_OF_STAFF = { signIn: { allow: { claim: 'groups', values: ['staff'] } } };
+    const apps = appsWith({ id: 'a', ...SIGN_IN_OF_STAFF }, { id: 'b' }, { id: 'c', ...SIGN_IN });
+    expect(ids(apps.signInApps())).toEqual(['c', 'a']);
   });
 
-  test('without an id is the app that the user signed in with', () => {
-    const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS, ...SIGN_IN }, { id: 'c', ...SIGN_IN });
-    expect([several.threadApp(undefined, 'b').id, several.threadApp('a', 'b').id]).toEqual(['b', 'a']);
-    expect(several.usualThreadApp('c')).toBeUndefined();
-    const apps = storeOf({ id: 'a', ...THREADS }, { id: 'c', ...SIGN_IN });
-    expect(apps.threadApp(undefined, 'c').id).toBe('a');
-  });
-
-  test('without an id and a sign-in must be the only one', () => {
-    expect(storeOf({ id: 'a', ...THREADS }, { id: 'b' }).threadApp(undefined).id).toBe('a');
-    const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS });
-    expect(several.threadApp('b').id).toBe('b');
-    expect(() => several.threadApp(undefined)).toThrow(expect.objectContaining({ code: 'invalid_request' }));
-    expect(() => storeOf({ id: 'a' }).threadApp(undefined)).toThrow(
-      expect.objectContaining({ code: 'invalid_request' }),
+  test('without an id is the app that the user signed in with, or the only one', () => {
+    const twoThreadApps = appsWith(
+      { id: 'a', ...THREADS },
+      { id: 'b', ...THREADS, ...SIGN_IN },
+      { id: 'c', ...SIGN_IN },
     );
+    expect(twoThreadApps.threadApp(undefined, 'b').id).toBe('b');
+    expect(twoThreadApps.threadApp('a', 'b').id).toBe('a');
+    expect(twoThreadApps.usualThreadApp('c')).toBeUndefined();
+
+    const oneThreadApp = appsWith({ id: 'a', ...THREADS }, { id: 'c', ...SIGN_IN });
+    expect(oneThreadApp.threadApp(undefined, 'c').id).toBe('a');
+  });
+
+  test('must be named if no user is signed in, unless it is the only one', () => {
+    const invalidRequest = expect.objectContaining({ code: 'invalid_request' });
+
+    const oneThreadApp = appsWith({ id: 'a', ...THREADS }, { id: 'b' });
+    expect(oneThreadApp.threadApp(undefined).id).toBe('a');
+
+    const twoThreadApps = appsWith({ id: 'a', ...THREADS }, { id: 'b', ...THREADS });
+    expect(twoThreadApps.threadApp('b').id).toBe('b');
+    expect(() => twoThreadApps.threadApp(undefined)).toThrow(invalidRequest);
+
+    const noThreadApp = appsWith({ id: 'a' });
+    expect(() => noThreadApp.threadApp(undefined)).toThrow(invalidRequest);
   });
 
   test('is not found if the named app serves no threads', () => {
+    const apps = appsWith({ id: 'a', ...THREADS }, { id: 'b' });
     for (const id of ['b', 'nobody', '']) {
-      const store = storeOf({ id: 'a', ...THREADS }, { id: 'b' });
-      expect(() => store.threadApp(id)).toThrow(expect.objectContaining({ code: 'not_found' }));
+      expect(() => apps.threadApp(id)).toThrow(expect.objectContaining({ code: 'not_found' }));
     }
   });
 });
 
 describe('a change by an administrator', () => {
   test('applies to the next call; a disabled app can be found but not used', () => {
-    const store = storeOf({ id: 'a', ...THREADS, ...SIGN_IN });
-    const [app] = store.list();
+    const apps = appsWith({ id: 'a', ...THREADS, ...SIGN_IN });
+    const [app] = apps.list();
     if (!app) throw new Error('There is no app.');
-    store.replace([{ ...app, disabled: true }]);
-    expect([ids(store.signInApps()), ids(store.threadApps()), store.find('a')?.disabled]).toEqual([[], [], true]);
-    expect(() => store.threadApp('a')).toThrow('An administrator has disabled this connected app.');
-    expect(() => store.threadApp(undefined)).toThrow('No connected app serves threads.');
-    store.replace([]);
-    expect([store.list(), store.find('a')]).toEqual([[], undefined]);
+
+    apps.replace([{ ...app, disabled: true }]);
+    expect(apps.signInApps()).toEqual([]);
+    expect(apps.threadApps()).toEqual([]);
+    expect(apps.find('a')?.disabled).toBe(true);
+    expect(() => apps.threadApp('a')).toThrow('An administrator has disabled this connected app.');
+    expect(() => apps.threadApp(undefined)).toThrow('No connected app serves threads.');
+
+    apps.replace([]);
+    expect(apps.list()).toEqual([]);
+    expect(apps.find('a')).toBeUndefined();
   });
 });

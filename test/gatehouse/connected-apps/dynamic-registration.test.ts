@@ -16,22 +16,23 @@ const REQUESTED: RequestedClient = {
   backchannelLogoutUrl: 'https://gatehouse.test/oauth/backchannel-logout/reports',
   jwksUrl: 'https://gatehouse.test/.well-known/jwks.json',
 };
-const MANAGED = {
+const MANAGEMENT_MEMBERS = {
   registration_client_uri: 'https://provider.test/register/c1',
   registration_access_token: 'rat-1',
 };
 
-interface Sent {
+interface SentRequest {
   url: string;
   method: string;
   headers: Record<string, string>;
   body: Record<string, unknown> | undefined;
 }
 
-let sent: Sent[];
+let sent: SentRequest[];
 let responses: (Response | Error)[];
 beforeEach(() => {
-  [sent, responses] = [[], []];
+  sent = [];
+  responses = [];
 });
 
 const outbound = {
@@ -47,15 +48,15 @@ const outbound = {
 } as unknown as Outbound;
 const { register, withdraw } = createDynamicRegistration({ outbound });
 
-/** @param body the body of the provider's response */
-const registered = (body: unknown, status = 201, requested = REQUESTED) => {
+/** Registers a client at a provider that responds with this body. */
+const registerWithResponse = (body: unknown, status = 201, requested = REQUESTED) => {
   responses.push(Response.json(body, { status }));
   return register(ENDPOINT, requested, undefined);
 };
 
 describe('the request', () => {
   test('describes the app as RFC 7591 and OpenID Connect name it', async () => {
-    await registered({});
+    await registerWithResponse({});
     expect(sent).toEqual([
       {
         url: ENDPOINT,
@@ -82,14 +83,14 @@ describe('the request', () => {
   });
 
   test('has our key set only for private_key_jwt', async () => {
-    await registered({}, 201, { ...REQUESTED, tokenEndpointAuthMethod: 'private_key_jwt' });
+    await registerWithResponse({}, 201, { ...REQUESTED, tokenEndpointAuthMethod: 'private_key_jwt' });
     expect(sent[0]?.body).toMatchObject({ jwks_uri: REQUESTED.jwksUrl });
   });
 });
 
 describe('a registered client', () => {
   test.each([200, 201])('is read from a response with status %i', async (status) => {
-    expect(await registered({ client_id: 'c1', client_secret: 's1' }, status)).toEqual({
+    expect(await registerWithResponse({ client_id: 'c1', client_secret: 's1' }, status)).toEqual({
       client: {
         clientId: 'c1',
         clientSecret: 's1',
@@ -101,7 +102,7 @@ describe('a registered client', () => {
   });
 
   test('uses the authentication method that the provider chose', async () => {
-    const { client } = await registered({ client_id: 'c1', token_endpoint_auth_method: 'none' });
+    const { client } = await registerWithResponse({ client_id: 'c1', token_endpoint_auth_method: 'none' });
     expect(client).toMatchObject({ tokenEndpointAuthMethod: 'none', clientSecret: undefined });
   });
 
@@ -115,7 +116,7 @@ describe('a registered client', () => {
     [1.5, undefined],
     ['1900000000', undefined],
   ])('with client_secret_expires_at %j: the secret expires at %s', async (client_secret_expires_at, expiresAt) => {
-    const { client } = await registered({ client_id: 'c1', client_secret: 's1', client_secret_expires_at });
+    const { client } = await registerWithResponse({ client_id: 'c1', client_secret: 's1', client_secret_expires_at });
     expect(client?.clientSecretExpiresAt).toBe(expiresAt);
   });
 
@@ -126,31 +127,36 @@ describe('a registered client', () => {
     ['not at another host', { registration_client_uri: 'https://elsewhere.test/register/c1' }, undefined],
     ['not at another port', { registration_client_uri: 'https://provider.test:8443/register/c1' }, undefined],
     [
-      'not without TLS where the endpoint has it',
+      'not without TLS if the registration endpoint has it',
       { registration_client_uri: 'http://provider.test/register/c1' },
       undefined,
     ],
-  ])('R79 can be deleted %s', async (_words, changes, management) => {
-    const { client } = await registered({ client_id: 'c1', client_secret: 's1', ...MANAGED, ...changes });
+  ])('R79 can be deleted %s', async (_description, changes, management) => {
+    const { client } = await registerWithResponse({
+      client_id: 'c1',
+      client_secret: 's1',
+      ...MANAGEMENT_MEMBERS,
+      ...changes,
+    });
     expect(client?.management).toEqual(management);
     expect(sent).toHaveLength(1);
   });
 });
 
 describe('a response that is not a registration', () => {
-  const UNNAMED = 'The provider requires an initial access token, or does not accept this one.';
-  const STATEMENT = 'The provider requires a software statement: register the app there by hand.';
+  const TOKEN_NEEDED = 'The provider requires an initial access token, or does not accept this one.';
+  const STATEMENT_NEEDED = 'The provider requires a software statement: register the app there by hand.';
   test.each<[number, unknown, string]>([
-    [401, {}, UNNAMED],
-    [403, { error: 'invalid_redirect_uri' }, UNNAMED],
+    [401, {}, TOKEN_NEEDED],
+    [403, { error: 'invalid_redirect_uri' }, TOKEN_NEEDED],
     [400, { error: 'invalid_redirect_uri' }, 'The provider does not accept the callback URLs.'],
     [
       400,
       { error: 'invalid_client_metadata' },
       'The provider does not accept part of the registration, such as the scopes or the authentication method.',
     ],
-    [400, { error: 'invalid_software_statement' }, STATEMENT],
-    [400, { error: 'unapproved_software_statement' }, STATEMENT],
+    [400, { error: 'invalid_software_statement' }, STATEMENT_NEEDED],
+    [400, { error: 'unapproved_software_statement' }, STATEMENT_NEEDED],
     [
       400,
       { error: 'other', error_description: 'not repeated' },
@@ -179,7 +185,7 @@ describe('a response that is not a registration', () => {
       'The response of the provider is not a client registration.',
     ],
   ])('status %i, %j', async (status, body, fault) => {
-    expect(await registered(body, status)).toEqual({ fault });
+    expect(await registerWithResponse(body, status)).toEqual({ fault });
     expect(sent).toHaveLength(1);
   });
 
@@ -190,10 +196,12 @@ describe('a response that is not a registration', () => {
   });
 
   test('RFC 7592: a client that cannot be used is deleted at once', async () => {
-    expect((await registered({ client_id: 'c1', ...MANAGED })).fault).toContain('no client secret');
+    expect((await registerWithResponse({ client_id: 'c1', ...MANAGEMENT_MEMBERS })).fault).toContain(
+      'no client secret',
+    );
     expect(sent.slice(1)).toEqual([
       {
-        url: MANAGED.registration_client_uri,
+        url: MANAGEMENT_MEMBERS.registration_client_uri,
         method: 'DELETE',
         headers: { accept: 'application/json', authorization: 'Bearer rat-1' },
         body: undefined,
@@ -202,23 +210,23 @@ describe('a response that is not a registration', () => {
   });
 
   test('RFC 7592: nothing is deleted if the provider refused to register', async () => {
-    expect((await registered({ ...MANAGED }, 400)).fault).toContain('refused');
+    expect((await registerWithResponse({ ...MANAGEMENT_MEMBERS }, 400)).fault).toContain('refused');
     expect(sent).toHaveLength(1);
   });
 });
 
 describe('a provider that cannot be called', () => {
   const failure = new OutboundError('timeout', 'provider.test:443 did not respond in time', 'Check the firewall.');
-  const words = 'The provider cannot be called: provider.test:443 did not respond in time. Check the firewall.';
+  const FAULT = 'The provider cannot be called: provider.test:443 did not respond in time. Check the firewall.';
 
   test('is a fault of the registration, with the cause and what to do', async () => {
     responses.push(failure);
-    expect(await register(ENDPOINT, REQUESTED, undefined)).toEqual({ fault: words });
+    expect(await register(ENDPOINT, REQUESTED, undefined)).toEqual({ fault: FAULT });
   });
 
   test('is named as the cause if the registration cannot be deleted', async () => {
     responses.push(failure);
-    expect(await withdraw({ url: `${ENDPOINT}/c1`, token: 'rat-1' })).toEqual({ outcome: 'unreachable', words });
+    expect(await withdraw({ url: `${ENDPOINT}/c1`, token: 'rat-1' })).toEqual({ outcome: 'unreachable', words: FAULT });
   });
 
   test('other errors are thrown', async () => {

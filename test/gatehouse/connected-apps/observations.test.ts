@@ -20,35 +20,36 @@ let now: number;
 let writes: number;
 let observations: Observations;
 beforeEach(async () => {
-  [now, writes] = [1_800_000_000_000, 0];
+  now = 1_800_000_000_000;
+  writes = 0;
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-observed-'));
   store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
-  const counted = {
+  const countingStore = {
     ...store,
     write: (...given: Parameters<Store['write']>) => {
       writes += 1;
       return store.write(...given);
     },
   };
-  observations = createObservations({ store: counted, clock: () => now });
+  observations = createObservations({ store: countingStore, clock: () => now });
 });
 afterEach(async () => {
   await store.close();
   rmSync(directory, { recursive: true, force: true });
 });
 
-const exchange = (refreshToken: string | undefined, expiresInSeconds: number | undefined) =>
+const recordSignIn = (refreshToken: string | undefined, expiresInSeconds: number | undefined) =>
   observations.record(APP, { refreshToken, expiresInSeconds } as TokenResponse, undefined);
-const refresh = (refreshToken: string | undefined) =>
+const recordRefresh = (refreshToken: string | undefined) =>
   observations.record(APP, { refreshToken, expiresInSeconds: 60 } as TokenResponse, 'rt1');
 const expectSeen = (seen: object) =>
   vi.waitFor(async () => expect(await observations.read('platform')).toEqual({ at: now, ...seen }), LONG_TIMEOUT);
 
-test('a sign-in shows whether there is a refresh token and a lifetime', async () => {
+test('a sign-in shows whether its token response has a refresh token and a lifetime', async () => {
   expect(await observations.read('platform')).toBeUndefined();
-  exchange('rt1', 60);
+  recordSignIn('rt1', 60);
   await expectSeen({ refreshToken: true, expiresIn: true });
-  exchange(undefined, undefined);
+  recordSignIn(undefined, undefined);
   await expectSeen({ refreshToken: false, expiresIn: false });
 });
 
@@ -56,39 +57,42 @@ test.each([
   ['rt2', true],
   ['rt1', false],
   [undefined, false],
-])('a refresh that brings %s shows rotation: %s', async (refreshToken, rotates) => {
-  exchange('rt1', 60);
-  refresh(refreshToken);
+])('a refresh of rt1 that returns the refresh token %s shows rotation: %s', async (refreshToken, rotates) => {
+  recordSignIn('rt1', 60);
+  recordRefresh(refreshToken);
   await expectSeen({ refreshToken: true, expiresIn: true, rotates });
 });
 
 test('a refresh of an imported connection before the first sign-in does not describe sign-ins', async () => {
-  refresh('rt2');
+  recordRefresh('rt2');
   await expectSeen({ expiresIn: true, rotates: true });
 });
 
 test('writes an unchanged observation once an hour, and a change at once', async () => {
-  exchange('rt1', 60);
+  recordSignIn('rt1', 60);
   await expectSeen({ refreshToken: true, expiresIn: true });
-  const first = { at: now, refreshToken: true, expiresIn: true };
-  for (let minute = 1; minute < 60; minute += 20) {
+  const firstObservation = { at: now, refreshToken: true, expiresIn: true };
+  // Three more sign-ins, the last one three seconds before the hour is over.
+  for (let signIns = 0; signIns < 3; signIns += 1) {
     now += HOUR / 3 - 1_000;
-    exchange('rt1', 60);
+    recordSignIn('rt1', 60);
   }
   await new Promise((resolve) => setImmediate(resolve));
-  expect([writes, await observations.read('platform')]).toEqual([1, first]);
+  expect(writes).toBe(1);
+  expect(await observations.read('platform')).toEqual(firstObservation);
+
+  // More than an hour after the first observation.
   now += 10_000;
-  exchange('rt1', 60);
+  recordSignIn('rt1', 60);
   await expectSeen({ refreshToken: true, expiresIn: true });
-  exchange('rt1', undefined);
+  recordSignIn('rt1', undefined);
   await expectSeen({ refreshToken: true, expiresIn: false });
   expect(writes).toBe(3);
 });
 
 test('Retry-After is at least one second', () => {
   const error = new ProviderError('unavailable', 'timeout', { status: 503 });
-  expect([0, -5, 0.5, 1, 30].map((seconds) => error.retryIn(seconds).facts.retryAfterSeconds)).toEqual([
-    1, 1, 1, 1, 30,
-  ]);
+  for (const seconds of [0, -5, 0.5, 1]) expect(error.retryIn(seconds).facts.retryAfterSeconds).toBe(1);
+  expect(error.retryIn(30).facts.retryAfterSeconds).toBe(30);
   expect(error.retryIn(30)).toMatchObject({ failure: 'unavailable', reason: 'timeout', facts: { status: 503 } });
 });

@@ -14,11 +14,11 @@ import type { Store } from '../../../src/shared/storage/store.ts';
 
 const DAY = 86_400_000;
 const directory = mkdtempSync(join(tmpdir(), 'gatehouse-own-keys-'));
-const sealerOf = () => {
+const createSealerWithNewKey = () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   return createSealer('keys' in parsed ? parsed.keys : []);
 };
-const sealer = sealerOf();
+const sealer = createSealerWithNewKey();
 let store: Store;
 let now = Date.parse('2026-11-21T12:00:00Z');
 const clock = () => now;
@@ -30,103 +30,111 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const process = () => createOwnKeys({ store, sealedJson: createSealedJson(sealer), clock });
-const kids = async (ownKeys: ReturnType<typeof process>) => (await ownKeys.publicKeys()).keys.map(({ kid }) => kid);
-const sign = (ownKeys: ReturnType<typeof process>) => ownKeys.sign({ sub: 'u1' }, { typ: 'test+jwt', seconds: 60 });
+/** The keys as one process has them; its cache is empty. */
+const startProcess = () => createOwnKeys({ store, sealedJson: createSealedJson(sealer), clock });
+const kidsOf = async (ownKeys: ReturnType<typeof startProcess>) =>
+  (await ownKeys.publicKeys()).keys.map(({ kid }) => kid);
+const sign = (ownKeys: ReturnType<typeof startProcess>) =>
+  ownKeys.sign({ sub: 'u1' }, { typ: 'test+jwt', seconds: 60 });
 
 test('processes that start together share one key, and verify each other’s signatures', async () => {
-  const processes = Array.from({ length: 4 }, process);
-  const seen = await Promise.all(processes.map(kids));
-  expect(new Set(seen.map(String)).size).toBe(1);
-  const [first, second] = processes;
-  const token = first && (await sign(first));
-  expect(await second?.verify(token ?? '', { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
+  const [first, second, third, fourth] = [startProcess(), startProcess(), startProcess(), startProcess()];
+  const kidsOfProcesses = await Promise.all([first, second, third, fourth].map(kidsOf));
+  expect(new Set(kidsOfProcesses.map(String)).size).toBe(1);
+
+  const token = await sign(first);
+  expect(await second.verify(token, { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
 });
 
 test('seals private keys in the storage, and publishes only public members', async () => {
   const record = await store.get(keys.ownKeys);
   expect(sealer.kidOf(record?.value ?? '')).toBe(sealer.sealingKid);
-  for (const key of (await process().publicKeys()).keys) {
+  for (const key of (await startProcess().publicKeys()).keys) {
     expect(Object.keys(key).sort()).toEqual(['alg', 'crv', 'kid', 'kty', 'use', 'x', 'y']);
   }
 });
 
 test('publishes a key a day before it signs, and the old one until its last signature expires', async () => {
-  const ownKeys = process();
-  const [old] = await kids(ownKeys);
+  const ownKeys = startProcess();
+  const [oldKid] = await kidsOf(ownKeys);
+
   now += KEY_TIMES.signsMilliseconds - KEY_TIMES.aheadMilliseconds;
-  const [, next] = await kids(ownKeys);
-  expect(next).toBeDefined();
-  expect(decodeProtectedHeader(await sign(ownKeys)).kid).toBe(old);
+  const [, nextKid] = await kidsOf(ownKeys);
+  expect(nextKid).toBeDefined();
+  expect(decodeProtectedHeader(await sign(ownKeys)).kid).toBe(oldKid);
+
   now += KEY_TIMES.aheadMilliseconds;
   const token = await sign(ownKeys);
-  expect(decodeProtectedHeader(token).kid).toBe(next);
-  expect(await kids(ownKeys)).toEqual([old, next]);
+  expect(decodeProtectedHeader(token).kid).toBe(nextKid);
+  expect(await kidsOf(ownKeys)).toEqual([oldKid, nextKid]);
+
   now += KEY_TIMES.afterMilliseconds;
-  expect(await kids(ownKeys)).toEqual([next]);
-  expect(await process().verify(token, { typ: 'test+jwt' })).toBeUndefined();
+  expect(await kidsOf(ownKeys)).toEqual([nextKid]);
+  expect(await startProcess().verify(token, { typ: 'test+jwt' })).toBeUndefined();
 });
 
-test('a manual rotation publishes one next key to every process', async () => {
-  const [ownKeys, other] = [process(), process()];
-  const before = await kids(other);
+test('two manual rotations publish one next key, to every process', async () => {
+  const [ownKeys, other] = [startProcess(), startProcess()];
+  const kidsBeforeRotation = await kidsOf(other);
+
   await ownKeys.rotate();
   await other.rotate();
-  expect(await kids(ownKeys)).toHaveLength(before.length + 1);
-  expect(await kids(process())).toEqual(await kids(ownKeys));
+
+  expect(await kidsOf(ownKeys)).toHaveLength(kidsBeforeRotation.length + 1);
+  expect(await kidsOf(startProcess())).toEqual(await kidsOf(ownKeys));
   now += DAY;
   expect(await other.verify(await sign(ownKeys), { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
 });
 
 test('reads the keys again if a token names an unknown key', async () => {
-  const [ownKeys, other] = [process(), process()];
-  await kids(other);
+  const [ownKeys, other] = [startProcess(), startProcess()];
+  await kidsOf(other);
   await store.write([{ delete: keys.ownKeys }]);
   const token = await sign(ownKeys);
-  // At most once a second, so made-up key ids cost little.
+  // The keys are read at most once a second, so tokens with made-up key ids cost little.
   expect(await other.verify(token, { typ: 'test+jwt' })).toBeUndefined();
   now += 1_001;
   expect(await other.verify(token, { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
 });
 
 test('lists each published key with the times of its creation and first signature', async () => {
-  const ownKeys = process();
+  const ownKeys = startProcess();
   await ownKeys.rotate();
   const [signing, next] = (await ownKeys.list()).slice(-2);
   expect(signing).toMatchObject({ signs: true });
   expect(next).toMatchObject({ signs: false, signsFrom: (next?.madeAt ?? 0) + DAY });
   const listed = await ownKeys.list();
-  expect(listed.map(({ kid }) => kid)).toEqual(await kids(ownKeys));
+  expect(listed.map(({ kid }) => kid)).toEqual(await kidsOf(ownKeys));
   expect(listed.filter(({ signs }) => signs)).toHaveLength(1);
 });
 
 test('reads the keys again after ten seconds, or if the clock was set back', async () => {
-  const [ownKeys, other] = [process(), process()];
+  const [ownKeys, other] = [startProcess(), startProcess()];
   now += 40 * DAY;
-  await kids(ownKeys);
+  await kidsOf(ownKeys);
   now += 10_000;
-  await kids(other);
+  await kidsOf(other);
   await store.write([{ delete: keys.ownKeys }]);
   now += 9_999;
-  const [before] = await kids(other);
+  const [cachedKid] = await kidsOf(other);
   now += 1;
-  const [after] = await kids(other);
-  expect(after).not.toBe(before);
+  const [newKid] = await kidsOf(other);
+  expect(newKid).not.toBe(cachedKid);
+
   await store.write([{ delete: keys.ownKeys }]);
   now -= 1;
-  expect(await kids(other)).not.toContain(after);
+  expect(await kidsOf(other)).not.toContain(newKid);
 });
 
 test('reads unchanged keys without a write', async () => {
-  const ownKeys = process();
-  await kids(ownKeys);
-  const before = (await store.get(keys.ownKeys))?.version;
-  await kids(process());
-  expect((await store.get(keys.ownKeys))?.version).toBe(before);
+  await kidsOf(startProcess());
+  const recordBeforeRead = await store.get(keys.ownKeys);
+  await kidsOf(startProcess());
+  expect((await store.get(keys.ownKeys))?.version).toBe(recordBeforeRead?.version);
 });
 
 test('refuses a JWT of another signer, of another type, or that has expired', async () => {
-  const ownKeys = process();
+  const ownKeys = startProcess();
   const token = await sign(ownKeys);
   expect(await ownKeys.verify(token, { typ: 'other+jwt' })).toBeUndefined();
   expect(await ownKeys.verify(`${token.slice(0, -6)}AAAAAA`, { typ: 'test+jwt' })).toBeUndefined();
@@ -136,9 +144,9 @@ test('refuses a JWT of another signer, of another type, or that has expired', as
 });
 
 test('R49 replaces keys that cannot be opened, and reports it', async () => {
-  const told: unknown[] = [];
-  const sealedJson = createSealedJson(sealerOf());
-  const ownKeys = createOwnKeys({ store, sealedJson, clock, onReplaced: (cause) => told.push(cause) });
-  expect(await kids(ownKeys)).toHaveLength(1);
-  expect(told).toHaveLength(1);
+  const reportedCauses: unknown[] = [];
+  const sealedJson = createSealedJson(createSealerWithNewKey());
+  const ownKeys = createOwnKeys({ store, sealedJson, clock, onReplaced: (cause) => reportedCauses.push(cause) });
+  expect(await kidsOf(ownKeys)).toHaveLength(1);
+  expect(reportedCauses).toHaveLength(1);
 });

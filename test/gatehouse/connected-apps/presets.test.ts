@@ -14,13 +14,15 @@ import { coherenceFaults } from '../../../src/gatehouse/connected-apps/registrat
 import { type ConnectedApp, connectedAppSchema } from '../../../src/shared/provider/connected-app.ts';
 import { presetPage } from '../../support/preset-page.ts';
 
-const OWN = { id: 'own', name: 'Own', clientId: 'c', callbackUrls: ['https://gatehouse.test/oauth/callback/own'] };
+/** The fields that no preset has. */
+const IDENTITY = { id: 'own', name: 'Own', clientId: 'c', callbackUrls: ['https://gatehouse.test/oauth/callback/own'] };
 const presetOf = (id: string): Preset => PRESETS.find((preset) => preset.id === id) as Preset;
 
 /** An app with the preset's settings, except for these changes. */
 function appOf(preset: Preset, changes: object = {}): ConnectedApp {
-  const examples = Object.entries(preset.placeholders).map(([name, { example }]) => [name, example]);
-  const app = { ...OWN, ...presetApp(preset, Object.fromEntries(examples)), ...changes };
+  const examples: Record<string, string> = {};
+  for (const [name, { example }] of Object.entries(preset.placeholders)) examples[name] = example;
+  const app = { ...IDENTITY, ...presetApp(preset, examples), ...changes };
   return { ...connectedAppSchema.parse(app), clientSecret: 's' };
 }
 
@@ -29,10 +31,11 @@ test('docs/provider-presets.md is generated from the presets', async () => {
   await expect(presetPage(PRESETS)).toMatchFileSnapshot(path);
 });
 
-test('each has its limits: no sign-in, or not tried with a real server', () => {
-  const isSignIn = (preset: Preset) => !presetLimits(preset).some((text) => text.includes('not sign in'));
-  const others = ['github-app', 'github-oauth-app', 'slack', 'atlassian', 'zoom', 'hubspot'];
-  expect(PRESETS.filter((preset) => !isSignIn(preset)).map(({ id }) => id)).toEqual(others);
+test('each names its limits: it cannot sign users in, or was not tried with a real server', () => {
+  const isWithoutSignIn = (preset: Preset) => presetLimits(preset).some((text) => text.includes('not sign in'));
+  const idsWithoutSignIn = PRESETS.filter(isWithoutSignIn).map(({ id }) => id);
+  expect(idsWithoutSignIn).toEqual(['github-app', 'github-oauth-app', 'slack', 'atlassian', 'zoom', 'hubspot']);
+
   const isSimulated = (preset: Preset) => presetLimits(preset).includes(SIMULATED);
   for (const preset of PRESETS) {
     expect(isSimulated({ ...preset, triedWith: 'simulation' })).toBe(true);
@@ -58,10 +61,10 @@ describe.each(PRESETS.map((preset) => [preset.name, preset] as const))('%s', (_n
   });
 
   test('has a fact for each setting, except for an example path', () => {
-    const explained = new Set(preset.facts.flatMap(({ fields }) => fields));
-    const settings = Object.keys(preset.app).filter((name) => name !== 'threadPath');
-    expect(settings.filter((name) => !explained.has(name as never))).toEqual([]);
-    expect([...explained].filter((name) => !(name in preset.app))).toEqual([]);
+    const fieldsOfFacts = new Set<string>(preset.facts.flatMap(({ fields }) => fields));
+    const fieldsOfApp = Object.keys(preset.app).filter((name) => name !== 'threadPath');
+    expect(fieldsOfApp.filter((name) => !fieldsOfFacts.has(name))).toEqual([]);
+    expect([...fieldsOfFacts].filter((name) => !(name in preset.app))).toEqual([]);
   });
 
   test('is recognised, and has no advice for its own settings', () => {
@@ -92,7 +95,7 @@ describe('an app with other settings than the preset of its provider', () => {
     expect(fieldsOf(appOf(presetOf(id), changes))).toEqual(fields);
   });
 
-  test('gets the values of the preset, and why; a fact without a source says so', () => {
+  test('gets the values of the preset with their reasons; a fact without a source is marked as not confirmed', () => {
     const app = appOf(presetOf('auth0'), { parameters: undefined, tokenEndpointAuthMethod: 'client_secret_basic' });
     expect(checkPreset(app)).toEqual({
       check: 'preset',

@@ -1,4 +1,4 @@
-/** A protocol client for the hostile provider, and a sign-in without a browser. */
+/** The client for a provider as Gatehouse has it, with the hostile provider, and a sign-in without a browser. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,8 +44,9 @@ export interface Protocol {
   /** The clock for discovery and keys, in milliseconds; only tests advance it. */
   elapsed: number;
   freshClient(onTokens?: OnTokens): ProviderClient;
-  appOf(changes?: Record<string, unknown>, from?: HostileProvider): ConnectedApp;
-  logIn(as?: ConnectedApp): Promise<TokenResponse>;
+  /** An app for the hostile provider, or for another instance of it. */
+  appOf(changes?: Record<string, unknown>, ofProvider?: HostileProvider): ConnectedApp;
+  logIn(app?: ConnectedApp): Promise<TokenResponse>;
 }
 
 export function useProtocol(): Protocol {
@@ -62,21 +63,22 @@ export function useProtocol(): Protocol {
     return createProviderClient({ outbound, metadata, jwts, ownKeys: protocol.ownKeys, onTokens });
   }
 
-  function appOf(changes: Record<string, unknown> = {}, from: HostileProvider = provider): ConnectedApp {
-    const env = { HOSTILE_CLIENT_SECRET: from.clientSecret };
-    const text = JSON.stringify([from.app('https://gatehouse.example.com', changes)]);
+  function appOf(changes: Record<string, unknown> = {}, ofProvider: HostileProvider = provider): ConnectedApp {
+    const env = { HOSTILE_CLIENT_SECRET: ofProvider.clientSecret };
+    const text = JSON.stringify([ofProvider.app('https://gatehouse.example.com', changes)]);
     const { apps, faults } = parseConnectedApps(text, { env, readFile: () => '' });
     if (!apps[0] || faults.length > 0) throw new Error(faults.join());
     return apps[0];
   }
 
-  async function logIn(as = protocol.app): Promise<TokenResponse> {
-    const location = await protocol.client.authorizationUrl(as, REQUEST);
-    const answer = await fetch(location, { redirect: 'manual' });
-    return protocol.client.exchangeCode(as, new URL(answer.headers.get('location') ?? ''), REQUEST);
+  async function logIn(app = protocol.app): Promise<TokenResponse> {
+    const authorizationUrl = await protocol.client.authorizationUrl(app, REQUEST);
+    const redirect = await fetch(authorizationUrl, { redirect: 'manual' });
+    const callbackUrl = new URL(redirect.headers.get('location') ?? '');
+    return protocol.client.exchangeCode(app, callbackUrl, REQUEST);
   }
 
-  // Filled before each test.
+  // The other members are set before each test.
   const protocol = { elapsed: 0, freshClient, appOf, logIn } as Protocol;
   beforeAll(async () => {
     provider = await startHostileProvider();
@@ -103,11 +105,13 @@ export function useProtocol(): Protocol {
   return protocol;
 }
 
+/** The `ProviderError` that this call must fail with. */
 export async function failureOf(call: Promise<unknown>): Promise<{ failure: string; reason: string }> {
-  const error: unknown = await call.then(
-    () => 'succeeded',
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof ProviderError)) throw new Error(`No ProviderError: ${String(error)}`);
-  return { failure: error.failure, reason: error.reason };
+  try {
+    await call;
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error;
+    return { failure: error.failure, reason: error.reason };
+  }
+  throw new Error('The call did not fail.');
 }

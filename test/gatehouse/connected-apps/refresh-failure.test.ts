@@ -6,15 +6,16 @@ import type { Mode } from '../../support/hostile-modes.ts';
 import type { ModeName } from '../../support/hostile-provider.ts';
 import { useProtocol } from './protocol.ts';
 
-const at = useProtocol();
+const protocol = useProtocol();
 
 describe('R40: refresh, classified by status and body', () => {
-  const refreshed = async (...modes: (ModeName | Mode)[]): Promise<RefreshOutcome> => {
-    const { refreshToken = '' } = await at.logIn();
-    at.provider.setModes(...modes);
-    return at.client.refresh(at.app, { refreshToken });
+  /** Refreshes once while the provider is in these modes, and returns the outcome. */
+  const refreshUnder = async (...modes: (ModeName | Mode)[]): Promise<RefreshOutcome> => {
+    const { refreshToken = '' } = await protocol.logIn();
+    protocol.provider.setModes(...modes);
+    return protocol.client.refresh(protocol.app, { refreshToken });
   };
-  const answers = (code: number, body: unknown): Mode => ({ responses: { refresh: status(code, body) } });
+  const responding = (code: number, body: unknown): Mode => ({ responses: { refresh: status(code, body) } });
 
   test.each<[number, unknown, RefreshOutcome['kind']]>([
     [400, { error: 'invalid_grant' }, 'refused'],
@@ -57,12 +58,12 @@ describe('R40: refresh, classified by status and body', () => {
     [400, 'error=invalid_grant', 'unclear_refusal'],
     [400, 'error=invalid_client', 'app_fault'],
   ])('%s %j: %s', async (code, body, kind) => {
-    expect((await refreshed(answers(code, body))).kind).toBe(kind);
-    expect(at.provider.hitsOf('refresh')).toHaveLength(1);
+    expect((await refreshUnder(responding(code, body))).kind).toBe(kind);
+    expect(protocol.provider.hitsOf('refresh')).toHaveLength(1);
   });
 
   test('does not repeat text in place of an error code', async () => {
-    const outcome = await refreshed(answers(400, { error: 'denied: ask "Bob" for it' }));
+    const outcome = await refreshUnder(responding(400, { error: 'denied: ask "Bob" for it' }));
     expect(outcome).toEqual({ kind: 'unclear_refusal', reason: 'status_400' });
   });
 
@@ -72,24 +73,27 @@ describe('R40: refresh, classified by status and body', () => {
     ['refresh-huge', 'too_large'],
     ['refresh-gzip', 'encoding'],
   ])('%s: unavailable, %s', async (mode, reason) => {
-    expect(await refreshed(mode)).toMatchObject({ kind: 'unavailable', reason });
+    expect(await refreshUnder(mode)).toMatchObject({ kind: 'unavailable', reason });
   });
 
   test('passes on Retry-After', async () => {
-    expect(await refreshed('refresh-status-503')).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 9 });
-    expect(await refreshed('refresh-status-429')).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 7 });
+    expect(await refreshUnder('refresh-status-503')).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 9 });
+    expect(await refreshUnder('refresh-status-429')).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 7 });
   });
 
   test('wrong metadata is a fault of the app, not of the user', async () => {
-    const { refreshToken = '' } = await at.logIn();
-    at.client = at.freshClient();
-    at.provider.setModes('discovery-wrong-issuer');
-    expect(await at.client.refresh(at.app, { refreshToken })).toEqual({ kind: 'app_fault', reason: 'issuer_mismatch' });
-    expect(at.provider.hitsOf('refresh')).toEqual([]);
+    const { refreshToken = '' } = await protocol.logIn();
+    protocol.client = protocol.freshClient();
+    protocol.provider.setModes('discovery-wrong-issuer');
+    expect(await protocol.client.refresh(protocol.app, { refreshToken })).toEqual({
+      kind: 'app_fault',
+      reason: 'issuer_mismatch',
+    });
+    expect(protocol.provider.hitsOf('refresh')).toEqual([]);
   });
 
   test('R26 accepts a response with only an access token', async () => {
-    const outcome = await refreshed('refresh-lacks-everything');
+    const outcome = await refreshUnder('refresh-lacks-everything');
     expect(outcome).toMatchObject({
       kind: 'tokens',
       response: { refreshToken: undefined, scopes: undefined, expiresInSeconds: undefined, idToken: undefined },
@@ -103,25 +107,25 @@ describe('R40: refresh, classified by status and body', () => {
     ['token type is a number', { refreshResponse: (body) => ({ ...body, token_type: 7 }) }],
     ['scope is a number', { refreshResponse: (body) => ({ ...body, scope: 7 }) }],
     ['unexpected token type', { refreshResponse: (body) => ({ ...body, token_type: 'mac' }) }],
-    ['bound to a key that nobody sent', { refreshResponse: (body) => ({ ...body, token_type: 'DPoP' }) }],
+    ['bound to a key although no proof was sent', { refreshResponse: (body) => ({ ...body, token_type: 'DPoP' }) }],
   ])('R32 %s: the new refresh token is saved anyway', async (_what, mode) => {
-    const outcome = await refreshed(mode);
+    const outcome = await refreshUnder(mode);
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/) });
-    at.provider.setModes();
+    protocol.provider.setModes();
     const savedToken = outcome.kind === 'unusable' ? outcome.refreshToken : undefined;
-    expect((await at.client.refresh(at.app, { refreshToken: savedToken ?? '' })).kind).toBe('tokens');
+    expect((await protocol.client.refresh(protocol.app, { refreshToken: savedToken ?? '' })).kind).toBe('tokens');
   });
 
   test('R32 saves the refresh token of an error response with a success status', async () => {
-    const outcome = await refreshed(answers(200, { error: 'odd', refresh_token: 'rt-new' }));
+    const outcome = await refreshUnder(responding(200, { error: 'odd', refresh_token: 'rt-new' }));
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: 'rt-new' });
   });
 
   test('R32, F13 saves the refresh token of a response that cannot be verified without keys, and says so', async () => {
-    const { refreshToken = '' } = await at.logIn();
-    at.client = at.freshClient();
-    at.provider.setModes('jwks-status-500');
-    const outcome = await at.client.refresh(at.app, { refreshToken });
+    const { refreshToken = '' } = await protocol.logIn();
+    protocol.client = protocol.freshClient();
+    protocol.provider.setModes('jwks-status-500');
+    const outcome = await protocol.client.refresh(protocol.app, { refreshToken });
     expect(outcome).toMatchObject({
       reason: 'keys_unavailable',
       refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -130,34 +134,37 @@ describe('R40: refresh, classified by status and body', () => {
   });
 
   test('R32 expires_in of -5 does not invalidate the response', async () => {
-    expect(await refreshed('expires-in-negative')).toMatchObject({
+    expect(await refreshUnder('expires-in-negative')).toMatchObject({
       kind: 'tokens',
       response: { expiresInSeconds: undefined, refreshToken: expect.any(String) },
     });
   });
 
-  test('names the member and host of a refused API base URL', async () => {
-    const app = at.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
-    const refresh = async (instance_url: unknown) => {
-      at.provider.setModes();
-      const { refreshToken = '' } = await at.logIn();
-      at.provider.setModes({ refreshResponse: (body) => ({ ...body, instance_url }) });
-      return at.client.refresh(app, { refreshToken });
+  test('accepts an API base URL on an allowed host, and names the member and host of a refused one', async () => {
+    const app = protocol.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
+    const refreshWithUrl = async (instance_url: unknown) => {
+      protocol.provider.setModes();
+      const { refreshToken = '' } = await protocol.logIn();
+      protocol.provider.setModes({ refreshResponse: (body) => ({ ...body, instance_url }) });
+      return protocol.client.refresh(app, { refreshToken });
     };
-    expect(await refresh('https://other.example.com')).toMatchObject({
-      ...{ kind: 'unusable', reason: 'api_base_url_refused instance_url other.example.com' },
+    expect(await refreshWithUrl('https://other.example.com')).toMatchObject({
+      kind: 'unusable',
+      reason: 'api_base_url_refused instance_url other.example.com',
     });
-    expect(await refresh('no address')).toMatchObject({
-      ...{ kind: 'unusable', reason: 'api_base_url_refused instance_url' },
+    expect(await refreshWithUrl('no address')).toMatchObject({
+      kind: 'unusable',
+      reason: 'api_base_url_refused instance_url',
     });
-    expect(await refresh('https://eu.my.example.com/')).toMatchObject({
-      ...{ kind: 'tokens', response: { apiBaseUrl: 'https://eu.my.example.com' } },
+    expect(await refreshWithUrl('https://eu.my.example.com/')).toMatchObject({
+      kind: 'tokens',
+      response: { apiBaseUrl: 'https://eu.my.example.com' },
     });
   });
 
   test('R25 does not send the refresh token to a redirect target', async () => {
-    for (const mode of ['refresh-redirect', 'refresh-redirect-307'] as const) await refreshed(mode);
-    expect(at.provider.trapped).toEqual([]);
+    for (const mode of ['refresh-redirect', 'refresh-redirect-307'] as const) await refreshUnder(mode);
+    expect(protocol.provider.trapped).toEqual([]);
   });
 });
 
@@ -165,22 +172,26 @@ describe('R131 a removed token endpoint', () => {
   test.each([301, 404, 405, 410])(
     'with status %i causes discovery to be read again before the next call',
     async (code) => {
-      const { refreshToken = '' } = await at.logIn();
-      const reads = () => at.provider.hitsOf('discovery').length;
-      const before = reads();
-      at.provider.setModes({ responses: { refresh: status(code, '') } });
-      await at.client.refresh(at.app, { refreshToken });
-      expect(reads()).toBe(before);
-      await at.client.refresh(at.app, { refreshToken });
-      await at.client.refresh(at.app, { refreshToken });
-      expect(reads()).toBe(before + 1);
+      const { refreshToken = '' } = await protocol.logIn();
+      const countReads = () => protocol.provider.hitsOf('discovery').length;
+      const readsBefore = countReads();
+      protocol.provider.setModes({ responses: { refresh: status(code, '') } });
+
+      await protocol.client.refresh(protocol.app, { refreshToken });
+      expect(countReads()).toBe(readsBefore);
+
+      await protocol.client.refresh(protocol.app, { refreshToken });
+      await protocol.client.refresh(protocol.app, { refreshToken });
+      expect(countReads()).toBe(readsBefore + 1);
     },
   );
 });
 
 test('R130 a refresh whose discovery fails counts as not sent', async () => {
-  const { refreshToken = '' } = await at.logIn();
-  at.provider.setModes('discovery-status-503');
-  const fresh = at.appOf();
-  expect(await at.client.refresh(fresh, { refreshToken })).toMatchObject({ kind: 'unavailable', unsent: true });
+  const { refreshToken = '' } = await protocol.logIn();
+  protocol.provider.setModes('discovery-status-503');
+  // The metadata of an app object that was not used yet is not cached.
+  const appWithoutMetadata = protocol.appOf();
+  const outcome = await protocol.client.refresh(appWithoutMetadata, { refreshToken });
+  expect(outcome).toMatchObject({ kind: 'unavailable', unsent: true });
 });

@@ -19,12 +19,13 @@ const SIGN_IN = { allow: 'everyone' as const };
 const TENANTS = { allow: { claim: 'tid', values: ['ink', 'book'] } };
 const ENDPOINTS = { authorization: 'https://idp.test/a', token: 'https://idp.test/t' };
 const TEMPLATE = { issuer: 'https://idp.test/{tenantid}', discoveryUrl: 'https://idp.test/metadata' };
-const FROM = { member: 'instance_url' as const, hosts: ['.api.test'] };
-const TENANT_DETAIL =
+const API_HOSTS = { member: 'instance_url' as const, hosts: ['.api.test'] };
+const NAME_TENANTS =
   'with {tenantid} in the issuer, name the tenants whose users may sign in, by their claim "tid": {"allow": {"claim": "tid", "values": ["TENANT ID"]}}.';
 
-const faultsOf = (app: object, faulty: string[] = []) =>
-  coherenceFaults(app as Parameters<typeof coherenceFaults>[0], (field) => faulty.includes(field));
+/** @param faultyFields fields that have a fault of their own */
+const faultsOf = (app: object, faultyFields: string[] = []) =>
+  coherenceFaults(app as Parameters<typeof coherenceFaults>[0], (field) => faultyFields.includes(field));
 
 describe('fields that need each other', () => {
   test.each<[string, object, [pointer: string, detail: string][]]>([
@@ -37,33 +38,33 @@ describe('fields that need each other', () => {
     ],
     [
       'hosts of an API without a URL',
-      { apiBaseUrlFrom: FROM },
+      { apiBaseUrlFrom: API_HOSTS },
       [['#/apiBaseUrl', 'enter it, too: it is called if a token response names no other.']],
     ],
-    ['hosts of an API with a URL', { apiBaseUrlFrom: FROM, apiBaseUrl: 'https://api.test' }, []],
+    ['hosts of an API with a URL', { apiBaseUrlFrom: API_HOSTS, apiBaseUrl: 'https://api.test' }, []],
     [
-      'an authorization endpoint alone',
+      'an authorization endpoint without a token endpoint',
       { endpoints: { authorization: ENDPOINTS.authorization } },
       [['#/endpoints/token', 'enter it together with authorization.']],
     ],
     [
-      'a token endpoint alone',
+      'a token endpoint without an authorization endpoint',
       { endpoints: { token: ENDPOINTS.token } },
       [['#/endpoints/authorization', 'enter it together with token.']],
     ],
     ['both endpoints', { endpoints: ENDPOINTS }, []],
     [
-      'a sign-in by hand without keys',
+      'a sign-in with endpoints set by hand, without keys',
       { signIn: SIGN_IN, scopes: ['openid'], endpoints: ENDPOINTS },
       [['#/endpoints/jwks', 'needed to verify the ID tokens of an app for sign-in.']],
     ],
     [
-      'a sign-in by hand with keys',
+      'a sign-in with endpoints and keys set by hand',
       { signIn: SIGN_IN, scopes: ['openid'], endpoints: { ...ENDPOINTS, jwks: 'https://idp.test/jwks' } },
       [],
     ],
     [
-      'a sign-in by hand beside discovery',
+      'a sign-in with endpoints set by hand and a discovery URL',
       { signIn: SIGN_IN, scopes: ['openid'], endpoints: ENDPOINTS, discoveryUrl: 'https://idp.test/metadata' },
       [],
     ],
@@ -79,62 +80,67 @@ describe('fields that need each other', () => {
       [],
     ],
     [
-      'an account and discovery beside the endpoints',
+      'an account with endpoints set by hand and a discovery URL',
       { account: { field: 'id' }, endpoints: ENDPOINTS, discoveryUrl: 'https://idp.test/metadata' },
       [],
     ],
     ['an account and discovery', { account: { field: 'id' } }, []],
     ['an issuer template with tenants', { ...TEMPLATE, signIn: TENANTS, scopes: ['openid'] }, []],
-    ['an issuer template without a rule', TEMPLATE, [['#/signIn', TENANT_DETAIL]]],
+    ['an issuer template without a rule', TEMPLATE, [['#/signIn', NAME_TENANTS]]],
     [
       'an issuer template for members of groups',
       { ...TEMPLATE, signIn: { allow: { claim: 'groups', values: ['staff'] } }, scopes: ['openid'] },
-      [['#/signIn', TENANT_DETAIL]],
+      [['#/signIn', NAME_TENANTS]],
     ],
     [
-      'an issuer template with a tenant that is no id',
+      'an issuer template with an invalid tenant ID',
       { ...TEMPLATE, signIn: { allow: { claim: 'tid', values: ['ink', 'a/b'] } }, scopes: ['openid'] },
       [['#/signIn/allow/values/1', 'the id of a tenant is 1 to 64 letters, digits and "-".']],
     ],
     [
-      'an issuer template without a place of its metadata',
+      'an issuer template without a discovery URL',
       { issuer: TEMPLATE.issuer, signIn: TENANTS, scopes: ['openid'] },
       [['#/discoveryUrl', 'with {tenantid} in the issuer, enter the address of the metadata for all tenants.']],
     ],
     [
       'an issuer template with endpoints set by hand',
       {
-        ...{ issuer: TEMPLATE.issuer, signIn: TENANTS, scopes: ['openid'] },
+        issuer: TEMPLATE.issuer,
+        signIn: TENANTS,
+        scopes: ['openid'],
         endpoints: { ...ENDPOINTS, jwks: 'https://idp.test/jwks' },
       },
       [],
     ],
-  ])('%s', (_words, app, faults) => {
+  ])('%s', (_description, app, faults) => {
     expect(faultsOf(app)).toEqual(faults.map(([pointer, detail]) => ({ pointer, rule: 'incomplete', detail })));
   });
 
-  test('a faulty field is not reported again', () => {
+  test('a field with a fault of its own is not reported as incomplete', () => {
     expect(faultsOf({ signIn: SIGN_IN }, ['scopes'])).toEqual([]);
-    expect(faultsOf({ apiBaseUrlFrom: FROM }, ['apiBaseUrl'])).toEqual([]);
+    expect(faultsOf({ apiBaseUrlFrom: API_HOSTS }, ['apiBaseUrl'])).toEqual([]);
     expect(faultsOf({ issuer: TEMPLATE.issuer }, ['signIn', 'discoveryUrl'])).toEqual([]);
   });
 
   test('RFC 8707: resources are set in one field only', () => {
-    const twice = { parameters: { resource: 'a', audience: 'b' }, tokenParameters: { resource: 'a' } };
+    const parameters = { parameters: { resource: 'a', audience: 'b' }, tokenParameters: { resource: 'a' } };
     const detail = 'remove it: the resources that the app declares are sent.';
-    expect(faultsOf({ ...twice, resources: ['https://api.test/'] })).toEqual([
+    expect(faultsOf({ ...parameters, resources: ['https://api.test/'] })).toEqual([
       { pointer: '#/parameters/resource', rule: 'twice', detail },
       { pointer: '#/tokenParameters/resource', rule: 'twice', detail },
     ]);
-    expect(faultsOf(twice)).toEqual([]);
+    expect(faultsOf(parameters)).toEqual([]);
     expect(faultsOf({ parameters: { audience: 'b' }, resources: ['https://api.test/'] })).toEqual([]);
   });
 });
 
 test('R79 checks every called URL, and reports faults with their fields', async () => {
   const app = {
-    ...{ issuer: 'https://idp.test', discoveryUrl: 'https://idp.test/metadata', apiBaseUrl: 'https://10.0.0.1' },
-    ...{ endpoints: ENDPOINTS, account: { field: 'id', url: 'https://10.0.0.1/me' } },
+    issuer: 'https://idp.test',
+    discoveryUrl: 'https://idp.test/metadata',
+    apiBaseUrl: 'https://10.0.0.1',
+    endpoints: ENDPOINTS,
+    account: { field: 'id', url: 'https://10.0.0.1/me' },
   };
   expect(calledUrls(app)).toEqual([
     [['issuer'], 'https://idp.test'],
@@ -145,6 +151,7 @@ test('R79 checks every called URL, and reports faults with their fields', async 
     [['account', 'url'], 'https://10.0.0.1/me'],
   ]);
   expect(calledUrls({})).toEqual([]);
+
   const faults = await addressFaults(app, async (url) => (url.includes('10.0.0.1') ? 'private_address' : undefined));
   const detail = 'the address is private: add the host to INTERNAL_HOSTS if it may be called.';
   expect(faults).toEqual([
@@ -154,33 +161,38 @@ test('R79 checks every called URL, and reports faults with their fields', async 
 });
 
 describe('the issuers of an app', () => {
-  const plain = { issuer: 'https://idp.test' };
-  const template = { issuer: TEMPLATE.issuer, signIn: TENANTS };
+  const APP = { issuer: 'https://idp.test' };
+  const TEMPLATE_APP = { issuer: TEMPLATE.issuer, signIn: TENANTS };
 
-  test('are the registered one, or those of the named tenants', () => {
-    expect(acceptedIssuers({ ...plain, signIn: TENANTS })).toEqual(['https://idp.test']);
-    expect(acceptedIssuers(template)).toEqual(['https://idp.test/ink', 'https://idp.test/book']);
+  test('are the registered issuer, or those of the named tenants', () => {
+    expect(acceptedIssuers({ ...APP, signIn: TENANTS })).toEqual(['https://idp.test']);
+    expect(acceptedIssuers(TEMPLATE_APP)).toEqual(['https://idp.test/ink', 'https://idp.test/book']);
     expect(acceptedIssuers({ issuer: TEMPLATE.issuer, signIn: SIGN_IN })).toEqual([]);
-    expect(
-      [SIGN_IN, undefined, { allow: { claim: 'groups', values: ['a'] } }].map((signIn) => namedTenants({ signIn })),
-    ).toEqual([[], [], []]);
   });
 
-  test('before the tenant is known: the registered one, or the first tenant’s', () => {
-    expect(firstIssuer(template, 'https://idp.test/book')).toBe('https://idp.test/book');
-    expect([firstIssuer(template, 'https://idp.test/other'), firstIssuer(template, null)]).toEqual([
-      'https://idp.test/ink',
-      'https://idp.test/ink',
-    ]);
+  test('are none for a template whose sign-in rule names no tenants', () => {
+    for (const signIn of [SIGN_IN, undefined, { allow: { claim: 'groups', values: ['a'] } }]) {
+      expect(namedTenants({ signIn })).toEqual([]);
+    }
+  });
+
+  test('are, before the tenant is known, the issuer of the callback if it is accepted, or the first one', () => {
+    expect(firstIssuer(TEMPLATE_APP, 'https://idp.test/book')).toBe('https://idp.test/book');
+    expect(firstIssuer(TEMPLATE_APP, 'https://idp.test/other')).toBe('https://idp.test/ink');
+    expect(firstIssuer(TEMPLATE_APP, null)).toBe('https://idp.test/ink');
     expect(firstIssuer({ issuer: TEMPLATE.issuer })).toBe(TEMPLATE.issuer);
   });
 
-  test('of a user: the one of the tenant, which is part of the user id', () => {
-    const iss = 'https://idp.test/book';
-    expect([issuerOf(template, { iss }), issuerOf(plain, { iss })]).toEqual([iss, 'https://idp.test']);
-    const [left, right] = [{ issuer: iss }, { issuer: 'https://idp.test/ink' }];
-    expect([isSameIssuer(template, left, right), isSameIssuer(template, left, left)]).toEqual([false, true]);
-    expect(isSameIssuer(plain, left, right)).toBe(true);
+  test('are, for a user, that of the tenant, which is part of the user id', () => {
+    const claims = { iss: 'https://idp.test/book' };
+    expect(issuerOf(TEMPLATE_APP, claims)).toBe('https://idp.test/book');
+    expect(issuerOf(APP, claims)).toBe('https://idp.test');
+
+    const userOfBook = { issuer: 'https://idp.test/book' };
+    const userOfInk = { issuer: 'https://idp.test/ink' };
+    expect(isSameIssuer(TEMPLATE_APP, userOfBook, userOfInk)).toBe(false);
+    expect(isSameIssuer(TEMPLATE_APP, userOfBook, userOfBook)).toBe(true);
+    expect(isSameIssuer(APP, userOfBook, userOfInk)).toBe(true);
   });
 });
 
@@ -195,9 +207,15 @@ test('lists the URLs to register at a provider', () => {
 
 test('separates problems from warnings, which are inconclusive checks with advice', () => {
   const finding = (result: 'fine' | 'problem' | 'cannot_tell', advice?: string) => ({
-    ...{ check: 'tls' as const, result, detail: 'Seen.' },
+    check: 'tls' as const,
+    result,
+    detail: 'Seen.',
     ...(advice !== undefined && { advice }),
   });
-  const all = [finding('fine'), finding('problem', 'Do.'), finding('cannot_tell'), finding('cannot_tell', 'Look.')];
-  expect([problemsIn(all), warningsIn(all)]).toEqual([[all[1]], [all[3]]]);
+  const problem = finding('problem', 'Do.');
+  const warning = finding('cannot_tell', 'Look.');
+  const findings = [finding('fine'), problem, finding('cannot_tell'), warning];
+
+  expect(problemsIn(findings)).toEqual([problem]);
+  expect(warningsIn(findings)).toEqual([warning]);
 });

@@ -1,4 +1,4 @@
-/** The doctor on a schedule: when an app is due, how long a result is stored, and which results are announced. */
+/** The doctor on a schedule: when an app is checked, how long a result is stored, and which results are announced. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Finding } from '../../../src/gatehouse/connected-apps/finding.ts';
 import { createScheduledChecks } from '../../../src/gatehouse/connected-apps/scheduled-checks.ts';
@@ -13,27 +13,31 @@ const DAY = 24 * HOUR;
 const START = 1_800_000_000_000;
 
 let now: number;
-let checked: string[];
+let checkedIds: string[];
 let announced: unknown[];
 let problems: Finding['check'][];
 let changedAt: number;
 let apps: ConnectedApp[];
-let hanging: Promise<void>;
+let hangingCheck: Promise<void>;
 let stored: Map<string, { value: string; lifetimeSeconds: number }>;
 beforeEach(() => {
-  [now, checked, announced, problems, changedAt] = [START, [], [], [], 0];
+  now = START;
+  checkedIds = [];
+  announced = [];
+  problems = [];
+  changedAt = 0;
   apps = [appOf('a')];
   stored = new Map();
 });
 
 const appOf = (id: string, changes: object = {}) => ({ id, name: `App ${id}`, ...changes }) as ConnectedApp;
-const findings = (): Finding[] => [
+const currentFindings = (): Finding[] => [
   { check: 'tls', result: 'fine', detail: 'Protected.' },
   { check: 'clock', result: 'cannot_tell', detail: 'No date.' },
   ...problems.map((check): Finding => ({ check, result: 'problem', detail: 'Wrong.' })),
 ];
 
-function scheduled(seconds = 86_400) {
+function createChecks(seconds = 86_400) {
   const store = {
     get: async (key: string) => stored.get(key),
     async write([write]: readonly { put?: string; delete?: string; value: string; lifetimeSeconds: number }[]) {
@@ -47,9 +51,9 @@ function scheduled(seconds = 86_400) {
     apps: { list: () => apps },
     check: {
       async run({ id }) {
-        checked.push(id);
-        if (id === 'hanging') await hanging;
-        return findings();
+        checkedIds.push(id);
+        if (id === 'hanging') await hangingCheck;
+        return currentFindings();
       },
     },
     changedAt: async () => changedAt,
@@ -58,7 +62,7 @@ function scheduled(seconds = 86_400) {
     clock: () => now,
   });
 }
-const work = (checks: ReturnType<typeof scheduled>) => checks.scheduledTasks[0]?.work(ENDLESS_TURN);
+const runTask = (checks: ReturnType<typeof createChecks>) => checks.scheduledTasks[0]?.work(ENDLESS_TURN);
 
 describe('the task', () => {
   test.each([
@@ -66,80 +70,80 @@ describe('the task', () => {
     [240, 30_000],
     [4, 1_000],
   ])('with an interval of %i s runs every %i ms', (seconds, everyMilliseconds) => {
-    expect(scheduled(seconds).scheduledTasks).toMatchObject([{ name: 'check-apps', everyMilliseconds }]);
+    expect(createChecks(seconds).scheduledTasks).toMatchObject([{ name: 'check-apps', everyMilliseconds }]);
   });
 
-  test('is omitted without an interval', () => expect(scheduled(0).scheduledTasks).toEqual([]));
+  test('does not exist with an interval of 0 s', () => expect(createChecks(0).scheduledTasks).toEqual([]));
 
   test.each([
     [86_400, 10 * MINUTE],
     [240, MINUTE],
   ])('with an interval of %i s calls no provider for %i ms after a start', async (seconds, milliseconds) => {
-    const checks = scheduled(seconds);
+    const checks = createChecks(seconds);
     now += milliseconds - 1;
-    await work(checks);
-    expect(checked).toEqual([]);
+    await runTask(checks);
+    expect(checkedIds).toEqual([]);
     now += 1;
-    await work(checks);
-    expect(checked).toEqual(['a']);
+    await runTask(checks);
+    expect(checkedIds).toEqual(['a']);
   });
 });
 
 test('R132 a provider that hangs does not delay the checks of other apps', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
-  hanging = promise;
+  hangingCheck = promise;
   apps = ['hanging', 'a', 'b', 'c', 'd', 'e'].map((id) => appOf(id));
-  const checks = scheduled();
+  const checks = createChecks();
   now += HOUR;
-  const turn = work(checks);
+  const taskRun = runTask(checks);
   await until(() => stored.size === 5);
   resolve();
-  await turn;
+  await taskRun;
   expect(stored.size).toBe(6);
 });
 
 describe('an app', () => {
-  /** Checks an app for the first time. */
-  async function checkedOnce() {
-    const checks = scheduled();
+  /** Creates the checks and runs them for the first time. */
+  async function createChecksAfterFirst() {
+    const checks = createChecks();
     now += HOUR;
-    await work(checks);
-    checked = [];
+    await runTask(checks);
+    checkedIds = [];
     return checks;
   }
 
   test('is due again after three quarters of the interval', async () => {
-    const checks = await checkedOnce();
+    const checks = await createChecksAfterFirst();
     now += 0.75 * DAY - 1;
-    await work(checks);
-    expect(checked).toEqual([]);
+    await runTask(checks);
+    expect(checkedIds).toEqual([]);
     now += 1;
-    await work(checks);
-    expect(checked).toEqual(['a']);
+    await runTask(checks);
+    expect(checkedIds).toEqual(['a']);
   });
 
   test('is due at once if it was changed after the last check', async () => {
-    const checks = await checkedOnce();
+    const checks = await createChecksAfterFirst();
     changedAt = now;
     now += MINUTE;
-    await work(checks);
-    expect(checked).toEqual([]);
+    await runTask(checks);
+    expect(checkedIds).toEqual([]);
     changedAt = now;
-    await work(checks);
-    expect(checked).toEqual(['a']);
+    await runTask(checks);
+    expect(checkedIds).toEqual(['a']);
   });
 
   test('is not checked while it is disabled', async () => {
     apps = [appOf('a', { disabled: true }), appOf('b', { disabled: false })];
-    const checks = scheduled();
+    const checks = createChecks();
     now += HOUR;
-    await work(checks);
-    expect(checked).toEqual(['b']);
+    await runTask(checks);
+    expect(checkedIds).toEqual(['b']);
   });
 
   test('has its last result stored for 60 days, unless it is deleted', async () => {
-    const checks = await checkedOnce();
-    expect(await checks.read('a')).toEqual({ at: now, findings: findings() });
+    const checks = await createChecksAfterFirst();
+    expect(await checks.read('a')).toEqual({ at: now, findings: currentFindings() });
     expect([...stored.values()]).toMatchObject([{ lifetimeSeconds: 60 * 86_400 }]);
     expect(await checks.read('b')).toBeUndefined();
     await checks.forget('a');
@@ -148,22 +152,22 @@ describe('an app', () => {
 
   test('checked by an administrator has its result stored but not announced', async () => {
     problems = ['keys'];
-    const checks = scheduled();
-    expect(await checks.run(appOf('a'))).toEqual({ at: START, findings: findings() });
-    expect(await checks.read('a')).toEqual({ at: START, findings: findings() });
+    const checks = createChecks();
+    expect(await checks.run(appOf('a'))).toEqual({ at: START, findings: currentFindings() });
+    expect(await checks.read('a')).toEqual({ at: START, findings: currentFindings() });
     expect(announced).toEqual([]);
   });
 });
 
-test('announces a result if its problems differ from the last ones', async () => {
-  const checks = scheduled();
-  const results: Finding['check'][][] = [[], ['keys'], ['keys'], ['keys', 'revocation'], [], []];
-  for (const result of results) {
-    problems = result;
+test('announces a result if its problems differ from those of the last result', async () => {
+  const checks = createChecks();
+  const problemsOfDays: Finding['check'][][] = [[], ['keys'], ['keys'], ['keys', 'revocation'], [], []];
+  for (const problemsOfDay of problemsOfDays) {
+    problems = problemsOfDay;
     now += DAY;
-    await work(checks);
+    await runTask(checks);
   }
-  expect(checked).toHaveLength(results.length);
+  expect(checkedIds).toHaveLength(problemsOfDays.length);
   const facts = { app: 'a', name: 'App a' };
   expect(announced).toEqual([
     { ...facts, problems: ['keys'] },

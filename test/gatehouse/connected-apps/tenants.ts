@@ -9,7 +9,7 @@ export const STRANGE = '9188040d-6c67-4c5b-b112-36a304b66dad';
 
 export const tenantIssuer = ({ issuer }: { issuer: string }, tenant: string) => `${issuer}/${tenant}/v2.0`;
 
-/** Changes of an app: the template as issuer, and two named tenants. */
+/** Settings of an app: the template as issuer, and two named tenants. */
 export function templateApp(provider: HostileProvider): Record<string, unknown> {
   return {
     issuer: tenantIssuer(provider, '{tenantid}'),
