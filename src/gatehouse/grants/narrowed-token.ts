@@ -5,7 +5,7 @@
 import { BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
-import { remembered } from '../../shared/remembered.ts';
+import { rememberedOfEach } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
@@ -43,13 +43,15 @@ interface CachedToken {
   version: number;
 }
 
-const MAX_CACHED = 1_000;
+/** The share of the memory for the cache: so large that one service does not evict the tokens of the others. */
+const TOKENS_SHARE = 1 / 64;
 /** A cached token with less time left is not returned: the caller needs some time to use it. */
 const MIN_LIFETIME_MS = 30_000;
 /** The pause between two refreshes of one grant by one service, if each refresh ends the earlier access tokens. */
 const PAUSE_SECONDS = 30;
 /** No refresh takes longer: it waits for its turn for 30 s, and the call has 15 s. */
 const MAX_REFRESH_SECONDS = 60;
+
 export interface NarrowedTokens {
   /**
    * Returns a cached access token, or gets one.
@@ -71,7 +73,7 @@ export function createNarrowedTokens(parts: {
   clock: () => number;
 }): NarrowedTokens {
   const { grants, refresher, inServiceShare, store, clock } = parts;
-  const cached = remembered<CachedToken>(MAX_CACHED);
+  const cached = rememberedOfEach<CachedToken>(TOKENS_SHARE);
   /** By service and narrowing: equal requests at the same time share one call. */
   const inFlight = new Map<string, Promise<NarrowedResult>>();
 
@@ -94,6 +96,7 @@ export function createNarrowedTokens(parts: {
   const restartPause = async (pauseKey: string): Promise<void> => {
     await store.write([{ put: pauseKey, value: String(clock()), lifetimeSeconds: PAUSE_SECONDS }]);
   };
+
   const refresh = async (
     userId: string,
     app: ConnectedApp,
@@ -103,8 +106,10 @@ export function createNarrowedTokens(parts: {
     const refreshed = await refresher.attempt({ userId, app, scopes, resource });
     const result = resultOf(refreshed, scopes, app, clock());
     const stored = workingGrant(refreshed.stored);
-    if (result.kind === 'narrowed' && stored?.grant.refreshToken !== undefined)
-      cached.set(cacheKey, { result, consentedAt: stored.grant.consentedAt, version: stored.version });
+    if (result.kind === 'narrowed' && stored?.grant.refreshToken !== undefined) {
+      const token = { result, consentedAt: stored.grant.consentedAt, version: stored.version };
+      cached.set(cacheKey, token, cacheKey.length + result.accessToken.length);
+    }
     return result;
   };
 
