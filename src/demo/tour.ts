@@ -176,7 +176,7 @@ function openTour(parts: OpenedTour): RunningTour {
     },
 
     async linesSince({ name, at, user }, until, tour) {
-      const query = new URLSearchParams({ whom: idOf(user), from: new Date(at).toISOString(), limit: '50' });
+      const query = new URLSearchParams({ target: idOf(user), from: new Date(at).toISOString(), limit: '50' });
       const headers = { authorization: `Bearer ${adminToken}` };
       const response = await fetch(`${localUrl}/admin/api/audit?${query}`, { headers });
       const audit = response.ok ? linesOfAudit(((await response.json()) as { items: never[] }).items) : [];

@@ -21,7 +21,7 @@
  * | `connections` | in the order of `users` with `q`, then connected | `q`, by the matching users; with `app`, `health` scanned | `user-names`, `grants` | none |
  * | `revocations` | next attempt, soonest first | none; `q` is accepted and ignored | `revocations` | 1 member for each, moved with each attempt |
  * | `sign-ins` | start, newest first | `failed`, `q`: an address; a reference finds the record itself | `sign-ins` | 2 members at the start; at most 3 added and 1 removed at the end |
- * | `audit` | newest first | `event`, `who`, `whom`; the smallest of their indexes is scanned for the others and for `from`, `to`, `text`, `q` | `audit-all`, `audit-event`, `audit-who`, `audit-whom` | at most 9 members for each entry, in its own write |
+ * | `audit` | newest first | `event`, `actor`, `target`; the smallest of their indexes is scanned for the others and for `from`, `to`, `text`, `q` | `audit-all`, `audit-event`, `audit-actor`, `audit-target` | at most 9 members for each entry, in its own write |
  * | `connected-apps` | id | `q`: scanned | none: every process holds all apps, and reads them by `connected-apps` | 1 member for each app |
  *
  * The lists of `createResource` (`resource.ts`) have the newest item first; `q` and their filters are scanned. Each

@@ -7,8 +7,8 @@ import { type AuditEntry, isChange } from './kinds.ts';
 
 /** Ids of the users and apps whose names match the filter's texts; an entry with one of them matches too. */
 export interface NamedIds {
-  who: readonly string[];
-  whom: readonly string[];
+  actor: readonly string[];
+  target: readonly string[];
   text: readonly string[];
 }
 
@@ -16,9 +16,9 @@ export interface NamedIds {
 export interface AuditFilter {
   event?: string | undefined;
   /** Id, name or e-mail address of the actor. */
-  who?: string | undefined;
+  actor?: string | undefined;
   /** Id or name of the target or of the user concerned. */
-  whom?: string | undefined;
+  target?: string | undefined;
   /** Milliseconds since the epoch; both ends are included. */
   from?: number | undefined;
   to?: number | undefined;
@@ -35,18 +35,18 @@ export const OTHERS = keys.auditIndex('others', '');
 
 const indexOf = {
   event: (event: string) => keys.auditIndex('event', event),
-  who: (who: string) => keys.auditIndex('who', folded(who)),
-  whom: (whom: string) => keys.auditIndex('whom', folded(whom)),
+  actor: (actor: string) => keys.auditIndex('actor', folded(actor)),
+  target: (target: string) => keys.auditIndex('target', folded(target)),
 };
 
 /** Returns the index with the entries about one connected app, for one part of its timeline. */
 export const appIndex = (app: string, activity: Activity) => keys.auditIndex('app', `${app} ${activity}`);
 
 /** Returns the indexes with the entries of one user, as actor and as the user concerned. */
-export const userIndexes = (userId: string) => [indexOf.who(userId), indexOf.whom(userId)];
+export const userIndexes = (userId: string) => [indexOf.actor(userId), indexOf.target(userId)];
 
 /** Returns the index with the entries about one object, such as a relay token. */
-export const targetIndex = indexOf.whom;
+export const targetIndex = indexOf.target;
 
 /** Returns every index that lists the entry. */
 export function indexesOf(entry: AuditEntry): string[] {
@@ -56,8 +56,8 @@ export function indexesOf(entry: AuditEntry): string[] {
       ALL_ENTRIES,
       isChange(entry) ? CHANGES : OTHERS,
       indexOf.event(entry.event),
-      ...whoOf(entry).map(indexOf.who),
-      ...whomOf(entry).map(indexOf.whom),
+      ...namesOfActor(entry).map(indexOf.actor),
+      ...namesOfTarget(entry).map(indexOf.target),
       ...(app === undefined ? [] : [appIndex(app, activityOf(entry))]),
     ]),
   ];
@@ -67,38 +67,41 @@ export function indexesOf(entry: AuditEntry): string[] {
  * For each facet of the filter, the indexes that together list all matching entries; by default the index of all
  * entries.
  */
-export function indexesFor({ event, who, whom, named }: AuditFilter): string[][] {
+export function indexesFor({ event, actor, target, named }: AuditFilter): string[][] {
   const facets = [
     event ? [indexOf.event(event)] : [],
-    who ? [who, ...(named?.who ?? [])].map(indexOf.who) : [],
-    whom ? [whom, ...(named?.whom ?? [])].map(indexOf.whom) : [],
+    actor ? [actor, ...(named?.actor ?? [])].map(indexOf.actor) : [],
+    target ? [target, ...(named?.target ?? [])].map(indexOf.target) : [],
   ].filter((indexes) => indexes.length > 0);
   return facets.length === 0 ? [[ALL_ENTRIES]] : facets;
 }
 
-export function matches(entry: AuditEntry, { event, who, whom, named }: AuditFilter): boolean {
+export function matches(entry: AuditEntry, { event, actor, target, named }: AuditFilter): boolean {
   return (
     (!event || entry.event === event) &&
-    (!who || isOneOf(whoOf(entry), [who, ...(named?.who ?? [])])) &&
-    (!whom || isOneOf(whomOf(entry), [whom, ...(named?.whom ?? [])]))
+    (!actor || isOneOf(namesOfActor(entry), [actor, ...(named?.actor ?? [])])) &&
+    (!target || isOneOf(namesOfTarget(entry), [target, ...(named?.target ?? [])]))
   );
 }
 
 /** Returns true if the entry is by or about one of these users, or about one of these apps. */
 export function concerns(entry: AuditEntry, ids: readonly string[]): boolean {
   const app = appOf(entry);
-  return ids.length > 0 && isOneOf([...whoOf(entry), ...whomOf(entry), ...(app === undefined ? [] : [app])], ids);
+  return (
+    ids.length > 0 &&
+    isOneOf([...namesOfActor(entry), ...namesOfTarget(entry), ...(app === undefined ? [] : [app])], ids)
+  );
 }
 
 function isOneOf(names: readonly string[], filterNames: readonly string[]): boolean {
   return names.some((name) => filterNames.some((filterName) => folded(filterName) === folded(name)));
 }
 
-function whoOf({ actor }: AuditEntry): string[] {
+function namesOfActor({ actor }: AuditEntry): string[] {
   return [actor.id, actor.name].filter(isNotEmpty);
 }
 
-function whomOf({ target, userId }: AuditEntry): string[] {
+function namesOfTarget({ target, userId }: AuditEntry): string[] {
   return [target?.id, target?.name, userId].filter(isNotEmpty);
 }
 

@@ -40,7 +40,7 @@
  * | counter `bin-calls:{USER}:YYYY-MM-DD`, `bin-calls:{TOKEN}:YYYY-MM` | the calls caused by one user in that UTC day, by one relay token in that UTC month | 3 days, 100 days |
  * | log `audit:{audit}` | the audit trail, an entry for each event | `AUDIT_DAYS`, at most 1,000,000 changes and 1,000,000 other entries |
  * | index `audit-all:{audit}`, `audit-changes:{audit}`, `audit-others:{audit}` | ids of its entries by time: of all, of changes, and of the others | with the entries |
- * | index `audit-event:{audit}:VALUE_HASH`, `audit-who:{audit}:VALUE_HASH`, `audit-whom:{audit}:VALUE_HASH` | the same for one event, for one actor, and for one affected user or object | with the entries |
+ * | index `audit-event:{audit}:VALUE_HASH`, `audit-actor:{audit}:VALUE_HASH`, `audit-target:{audit}:VALUE_HASH` | the same for one event, for one actor, and for one affected user or object | with the entries |
  * | index `audit-app:{audit}:VALUE_HASH` | the same for one connected app and one part of its timeline, without calls by services | with the entries |
  * | `connected-app:{connected-apps}:ID` | one connected app that an administrator registered, with its client secret (sealed) | until deleted |
  * | index `connected-apps:{connected-apps}` | ids of registered apps by time of registration | with the apps |
@@ -198,7 +198,7 @@ export function isRelaxed(key: string): boolean {
 export const LISTING_KINDS: readonly string[] = ['sessions-of', 'sessions-of-sid'];
 
 /** The indexes of the audit trail. */
-const AUDIT_FACETS = ['all', 'changes', 'others', 'event', 'who', 'whom', 'app'] as const;
+const AUDIT_FACETS = ['all', 'changes', 'others', 'event', 'actor', 'target', 'app'] as const;
 
 export const keys = {
   keyCheck: 'key-check',

@@ -35,7 +35,7 @@ test.each([
   const created = await admin.call('POST', `/${resource}`, body());
   expect(created.status).toBe(201);
 
-  const { json } = await admin.call('GET', `/audit?event=${kind}.created&whom=${created.json.id}`);
+  const { json } = await admin.call('GET', `/audit?event=${kind}.created&target=${created.json.id}`);
   expect(json.items).toMatchObject([
     { target: { kind, id: created.json.id, name: expect.stringContaining(name) }, actor: { kind: 'admin_token' } },
   ]);
@@ -43,6 +43,6 @@ test.each([
 
 test('R88 an admin token created by the command', async () => {
   const id = (await createAdminToken(site)).slice('gtha_'.length, 'gtha_'.length + 11);
-  const { json } = await admin.call('GET', `/audit?event=admin_token.created&whom=${id}`);
+  const { json } = await admin.call('GET', `/audit?event=admin_token.created&target=${id}`);
   expect(json.items).toMatchObject([{ target: { id, name: 'of a test' }, actor: { kind: 'operator' } }]);
 });

@@ -48,12 +48,12 @@ test.each<[string, string, 'main' | 'body']>([
 const PAGES = `
 users/{uma} # Uma Okafor
   Active user@example.test / Last sign-in: 13 min ago / Subject at the issuer: sbx-00u1
-  Changes to this user </admin/audit?whom={uma}> Actions by this user </admin/audit?who={uma}> Sign-ins </admin/sign-ins?q=user%40example.test>
+  Changes to this user </admin/audit?target={uma}> Actions by this user </admin/audit?actor={uma}> Sign-ins </admin/sign-ins?q=user%40example.test>
   | Collaboration platform | Active | user@example.test | 14 min ago | 6 min ago |
   | Unknown browser | Collaboration platform | 127.0.0.1 | 14 min ago | 6 min ago |
-  All <?#timeline> Sign-ins <?kind=sign_ins#timeline> Connections <?kind=connections#timeline> Relay calls <?kind=relay#timeline> Refusals <?kind=refusals#timeline> Changes <?kind=changes#timeline> Audit trail </admin/audit?whom={uma}>
+  All <?#timeline> Sign-ins <?kind=sign_ins#timeline> Connections <?kind=connections#timeline> Relay calls <?kind=relay#timeline> Refusals <?kind=refusals#timeline> Changes <?kind=changes#timeline> Audit trail </admin/audit?target={uma}>
   Created a link to connect Collaboration second / 10:14 UTC · nightly </admin/relay-tokens/{nightly}> · 127.0.0.1
-  reports made 2 calls to Collaboration platform </admin/audit?who={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
+  reports made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   Ends every session and prevents sign-ins until you enable the user again. / Disable user… </admin/users/{uma}/disable>
   Deletes all data about this user, and revokes the connections at the providers. This cannot be undone.
   Delete user… </admin/users/{uma}/delete>
@@ -74,7 +74,7 @@ connected-apps/platform # Collaboration platform
   openid Know who you are when you sign in / profile See your name and the other public parts of your profile
   email See your e-mail address / offline_access Stay connected while you are away, until you disconnect
   platform_read_only Read what you can read on the platform, and change nothing
-  Refused 1 call by reports to Collaboration platform: rule assertUser </admin/audit?who={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
+  Refused 1 call by reports to Collaboration platform: rule assertUser </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   Calls: Read the current thread: 1 refused by rule assertUser / Calls: Read the current thread: 2 answered
 connected-apps/second # Collaboration second
   Name / [text name=Collaboration second] / The name that users see. / Issuer / [url issuer=https://provider.example]
@@ -123,7 +123,7 @@ connected-apps/second # Collaboration second
   [text rateLimit-perAppPerMinute=] / Only if its responses do not state it.
   [*checkbox providerSignOut=yes] Signing out here also signs out at the provider / Saving affects one connection.
   Signed in with Collaboration second / Connected app created / 10:01 UTC · admin token test · 127.0.0.1
-  nightly made 1 call to Collaboration second </admin/audit?who={nightly}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
+  nightly made 1 call to Collaboration second </admin/audit?actor={nightly}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   While disabled, users cannot sign in with the app, and its calls are refused. Connections stay as they are.
   Disable app… </admin/connected-apps/second/disable>
   Revokes 1 connection at the provider and deletes it here. Do this before you delete the app. See the connections </admin/connections?app=second>
@@ -170,7 +170,7 @@ relay-tokens/{reports} # reports
   gthr_{reports}… Active / Users : All users / Expires: in 67 yr / Calls to the BIN lookup service: 500 a month
   Last used: 3 min ago from 127.0.0.1 / Bin calls per month: 500
   Calls: Read the current thread: 1 refused by rule assertUser
-  Made 2 calls to Collaboration platform </admin/audit?who={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
+  Made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   Calls: Look up BINs: 1 answered
   All instances refuse further calls with this token within a second. This cannot be undone.
 relay-tokens/{nightly} # nightly
@@ -262,10 +262,10 @@ sign-ins/{signIn} # Sign-in {reference}
 audit?to=2031-03-05T10:13:00Z # Audit trail
   Who did what, when and from where. Entries cannot be changed.
   | Event | Time | Actor | Target | For | Address | Details
-  | Relay used by a service | 3 min ago | reports <?who={reports}> | – | | 127.0.0.1 |
-  | Relay call refused rule: assertUser | 4 min ago | reports <?who={reports}> | Collaboration platform <?whom=platform> | Uma Okafor <?whom={uma}> | 127.0.0.1 |
+  | Relay used by a service | 3 min ago | reports <?actor={reports}> | – | | 127.0.0.1 |
+  | Relay call refused rule: assertUser | 4 min ago | reports <?actor={reports}> | Collaboration platform <?target=platform> | Uma Okafor <?target={uma}> | 127.0.0.1 |
   Details of Relay call refused / Time: 5 March 2031 at 10:12 UTC / Outcome: rule: assertUser
-  | Sign-in refused refused | 12 min ago | Not signed in | Collaboration platform <?whom=platform> | | 127.0.0.1 |
+  | Sign-in refused refused | 12 min ago | Not signed in | Collaboration platform <?target=platform> | | 127.0.0.1 |
   | Storage found empty | 16 min ago | Gatehouse itself | – | | – |
 keys # Keys
   Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
@@ -390,9 +390,9 @@ test('lists and filters have this many rows', async () => {
       'webhooks/{webhook}': 1,
       'sign-ins?failed=true': 1,
       'audit?to=2031-03-05T10:13:00Z': 15,
-      'audit?who={uma}': 4,
+      'audit?actor={uma}': 4,
     },
-    ...{ 'audit?event=connect_link.created': 1, 'audit?whom={webhook}': 2, 'admin-tokens': 2 },
+    ...{ 'audit?event=connect_link.created': 1, 'audit?target={webhook}': 2, 'admin-tokens': 2 },
     'admin-tokens?scope=write': 1,
   };
   for (const [path, count] of Object.entries(counts)) {
@@ -511,7 +511,7 @@ users/{uma} # Uma Okafor
   | Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
   | Collaboration second | Not checked since 5 Mar 2031, 10:03 UTC | user@example.test | 6 mo ago | 6 mo ago |
   Not signed in anywhere. / User disabled / Signed in with Collaboration second
-  reports made 2 calls to Collaboration platform </admin/audit?who={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
+  reports made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   The user is disabled. They cannot sign in, and services cannot act for them. / [ Enable user ]
 connected-apps # Connected apps
   | Collaboration platform </admin/connected-apps/platform> | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |

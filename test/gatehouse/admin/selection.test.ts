@@ -132,6 +132,6 @@ test('connections: waits at most 5 s for a provider, and records its late respon
   releaseResponses();
   heal();
   await expect.poll(async () => (await admin.call('GET', '/revocations')).json.items).toEqual([]);
-  const confirmed = async () => (await admin.call('GET', `/audit?event=revocation.confirmed&whom=${users[24]}`)).json;
+  const confirmed = async () => (await admin.call('GET', `/audit?event=revocation.confirmed&target=${users[24]}`)).json;
   await expect.poll(confirmed).toMatchObject({ items: [{ userId: users[24], outcome: 'confirmed' }] });
 });

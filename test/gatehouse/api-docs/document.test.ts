@@ -96,7 +96,7 @@ describe('the document', () => {
       ...{ 'get /sign-ins': [...list, 'failed'], 'post /bin/uploads': ['date', 'source', 'licence', 'columns'] },
       ...{ 'get /users/{id}/timeline': timeline, 'get /connected-apps/{id}/timeline': timeline },
       ...{ 'get /relay-tokens/{id}/timeline': timeline, 'post /bin/rollback': ['to'] },
-      'get /audit': [...list, 'event', 'who', 'whom', 'from', 'to', 'text', 'format'],
+      'get /audit': [...list, 'event', 'actor', 'target', 'from', 'to', 'text', 'format'],
     });
   });
 

@@ -63,7 +63,7 @@ describe('R94 the trail', () => {
       expect(countByEvent(await readAll(store))).toEqual({
         ...{ 'connected_app.changed': 20, 'admin.refused': 20, 'sign_in.succeeded': 20, 'relay_token.exchanged': 20 },
       });
-      expect((await trail.page({ limit: 500, filter: { who: 'u2' } })).items).toHaveLength(40);
+      expect((await trail.page({ limit: 500, filter: { actor: 'u2' } })).items).toHaveLength(40);
       expect(await trail.trim()).toBe(0);
       for (let number = 0; number < 70; number += 1) await trail.append(change, START + 1_000 + number);
       expect(await trail.trim()).toBe(30);

@@ -86,12 +86,12 @@ describe('finding', () => {
     const daysOfMatches = async (filter: AuditFilter) =>
       (await trail.page({ limit: 9, filter })).items.map(({ at }) => (Date.parse(at) - START) / DAY);
     expect(await daysOfMatches({ event: 'user.disabled' })).toEqual([1]);
-    expect(await daysOfMatches({ who: 'ada@EXAMPLE.test' })).toEqual([1, 0]);
-    expect(await daysOfMatches({ whom: 'u1' })).toEqual([2, 1]);
+    expect(await daysOfMatches({ actor: 'ada@EXAMPLE.test' })).toEqual([1, 0]);
+    expect(await daysOfMatches({ target: 'u1' })).toEqual([2, 1]);
     expect(await daysOfMatches({ from: START + DAY, to: START + 2 * DAY })).toEqual([2, 1]);
     expect(await daysOfMatches({ text: 'needle' })).toEqual([3]);
-    expect(await daysOfMatches({ whom: 'platform', event: 'sign_in.succeeded', text: 'ada' })).toEqual([0]);
-    expect(await daysOfMatches({ who: 'nobody' })).toEqual([]);
+    expect(await daysOfMatches({ target: 'platform', event: 'sign_in.succeeded', text: 'ada' })).toEqual([0]);
+    expect(await daysOfMatches({ actor: 'nobody' })).toEqual([]);
   });
 
   test('refuses an invalid cursor', async () => {
@@ -142,7 +142,7 @@ describe('keeping', () => {
     await trail.append(entry({ facts: { young: true } }), START + 5 * DAY);
     now = START + 11 * DAY;
     expect(await trail.trim()).toBe(120);
-    expect((await trail.page({ limit: 200, filter: { who: 'u1' } })).items).toHaveLength(1);
+    expect((await trail.page({ limit: 200, filter: { actor: 'u1' } })).items).toHaveLength(1);
     expect(await readIds(trail.export())).toHaveLength(1);
     now = START + 16 * DAY;
     expect(await trail.trim()).toBe(1);

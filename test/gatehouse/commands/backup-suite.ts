@@ -235,7 +235,7 @@ export function testBackups(kind: StoreKind): void {
           await restartOn(storage);
           expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
           expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(issuedBefore);
-          for (const filter of ['event=sign_in.succeeded', 'event=storage.restored', `who=${UMA}`]) {
+          for (const filter of ['event=sign_in.succeeded', 'event=storage.restored', `actor=${UMA}`]) {
             const response = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
             expect([filter, response.status, JSON.parse(response.body).items.length > 0]).toEqual([filter, 200, true]);
           }

@@ -119,7 +119,7 @@ describe('migrate', () => {
       await restart(redisStorage.env);
       expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
       expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(issuedBefore);
-      for (const filter of ['event=sign_in.succeeded', 'event=storage.moved', `who=${UMA}`]) {
+      for (const filter of ['event=sign_in.succeeded', 'event=storage.moved', `actor=${UMA}`]) {
         const response = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
         expect([filter, response.status, JSON.parse(response.body).items.length > 0]).toEqual([filter, 200, true]);
       }
@@ -144,7 +144,7 @@ describe('migrate', () => {
     await restart(secondSqlite.env);
     expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
     expect(fleet.tokenEndpoint.issued.length).toBeGreaterThan(issuedBefore);
-    const response = await fleet.get(fleet.member(0), `/admin/api/audit?who=${UMA}`, admin);
+    const response = await fleet.get(fleet.member(0), `/admin/api/audit?actor=${UMA}`, admin);
     expect(JSON.parse(response.body).items.length).toBeGreaterThan(0);
     expect(await secondSqlite.withStore((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
   });

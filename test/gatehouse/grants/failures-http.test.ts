@@ -138,7 +138,7 @@ describe('R40: the end of a connection', () => {
     const { json } = await admin.call('GET', '/connections');
     const rows = json.items as { user: { id: string }; reason: string | null }[];
     expect(rows.find(({ user }) => user.id === userId)?.reason).toBe(reason);
-    const audited = `/audit?event=refresh.failed&whom=${userId}&limit=1`;
+    const audited = `/audit?event=refresh.failed&target=${userId}&limit=1`;
     await expect.poll(async () => (await admin.call('GET', audited)).json.items).toMatchObject([{ facts: { reason } }]);
     site.sandbox.faults.clear();
     const { agent: administrator } = await signIn(site, 'admin@example.test');

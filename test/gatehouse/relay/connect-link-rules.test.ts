@@ -102,7 +102,7 @@ test('R114 adds openid to the scopes of a link, and audits its creation and the 
   });
   const { id } = JSON.parse((await create({ scopes: ['email'] }, auditedToken)).body);
   const entries = async (event: string) =>
-    (await admin.call('GET', `/audit?event=${event}&who=${relayTokenId}`)).json.items;
+    (await admin.call('GET', `/audit?event=${event}&actor=${relayTokenId}`)).json.items;
   await expect
     .poll(() => entries('connect_link.created'))
     .toMatchObject([

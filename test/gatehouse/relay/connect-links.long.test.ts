@@ -70,7 +70,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     return sendRequest(`${fleet.member(at).url}${pathname}${search}`, { headers });
   };
   const entries = async (event: string, id: string) => {
-    const { json } = await admin.call('GET', `/audit?event=${event}&whom=${id}`);
+    const { json } = await admin.call('GET', `/audit?event=${event}&target=${id}`);
     return json.items as { actor: { kind: string }; userId?: string }[];
   };
   const listed = async (id: string) =>
@@ -331,7 +331,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     ];
     const { url: urlBeside } = JSON.parse((await create({}, other.token)).body);
     const entriesOfUser = async () =>
-      ((await admin.call('GET', `/audit?who=${userId}&limit=100`)).json.items as { id: string }[]).map(({ id }) => id);
+      ((await admin.call('GET', `/audit?actor=${userId}&limit=100`)).json.items as { id: string }[]).map(
+        ({ id }) => id,
+      );
     const storedEntries = await entriesOfUser();
     expect(storedEntries).not.toEqual([]);
     const urls: string[] = [];
@@ -345,7 +347,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect((await agent.get(urlBeside)).status).toBe(200);
     const links = (await admin.call('GET', '/connect-links?limit=100')).json.items as { relayToken: { id: string } }[];
     expect(links.filter(({ relayToken }) => relayToken.id === flooding.id)).toHaveLength(10);
-    const created = (await admin.call('GET', `/audit?event=connect_link.created&who=${flooding.id}&limit=100`)).json;
+    const created = (await admin.call('GET', `/audit?event=connect_link.created&actor=${flooding.id}&limit=100`)).json;
     expect((created.items as unknown[]).length).toBeLessThanOrEqual(2 * minutes);
     expect(await entriesOfUser()).toEqual(expect.arrayContaining(storedEntries));
   });

@@ -169,7 +169,7 @@ test('accepts a proven user without assertUser, and refuses a user who is named 
   expect([twice.status, JSON.parse(twice.body).detail]).toEqual([400, detail]);
   const forged = await list(token, '', { 'gatehouse-user-assertion': `${assertion.slice(0, -9)}AAAAAAAAA` });
   expect([forged.status, codeOf(forged)]).toEqual([403, 'not_allowed']);
-  const refusals = async () => (await admin.call('GET', `/audit?event=relay.refused&who=${id}`)).json.items;
+  const refusals = async () => (await admin.call('GET', `/audit?event=relay.refused&actor=${id}`)).json.items;
   await expect.poll(refusals).toMatchObject([{ outcome: 'rule: userAssertion', facts: { scope: 'connections:read' } }]);
 });
 
@@ -211,7 +211,7 @@ test('audits the list once an hour, and does not count it as a use of the connec
   const { id, token } = await createRelayToken({ scopes: ['connections:read', 'threads:read'] });
   const [user = ''] = users;
   for (let count = 0; count < 2; count += 1) await list(token, `?user=${user}&app=platform`);
-  const audited = async () => (await admin.call('GET', `/audit?who=${id}`)).json.items as unknown[];
+  const audited = async () => (await admin.call('GET', `/audit?actor=${id}`)).json.items as unknown[];
   await until(async () => (await audited()).length > 0);
   expect(await audited()).toMatchObject([
     { event: 'relay.used', outcome: 'answered', facts: { scope: 'connections:read', onceAnHour: true } },

@@ -26,7 +26,7 @@ test('R94 200 refused calls for different unknown apps write fewer than 5 audit 
     for (const { status } of await Promise.all(calls)) expect(status).toBeGreaterThanOrEqual(400);
   }
   const entries = async () =>
-    (await admin.call('GET', `/audit?event=relay.refused&who=${id}&limit=200`)).json.items as unknown[];
+    (await admin.call('GET', `/audit?event=relay.refused&actor=${id}&limit=200`)).json.items as unknown[];
   await until(async () => (await entries()).length > 0);
   await sleep(1_000);
   expect((await entries()).length).toBeLessThan(5);

@@ -97,7 +97,7 @@ test('refuses a change of an older version, of an unknown token, or with a fault
   expect((await put(id, PERMISSIVE_POLICY)).status).toBe(400);
   expect((await put('AAAAAAAAAAA', { ...PERMISSIVE_POLICY, version: 1 })).status).toBe(404);
   expect((await admin.call('GET', `/relay-tokens/${id}`)).json).toMatchObject({ name: 'First', version: now });
-  const { json } = await admin.call('GET', `/audit?event=relay_token.changed&whom=${id}`);
+  const { json } = await admin.call('GET', `/audit?event=relay_token.changed&target=${id}`);
   expect(json.items).toMatchObject([
     { outcome: 'not_done: version_conflict' },
     { target: { id }, facts: { name: 'Late' } },

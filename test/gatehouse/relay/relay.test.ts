@@ -505,7 +505,7 @@ test('R88 audits an invalid proof as a refusal that names the proof', async () =
     expect((await exchange(site, guesser, { ...proof, audience: 'platform' })).status).toBe(400);
   }
   const refusals = async () => {
-    const { json } = await admin.call('GET', `/audit?event=relay.refused&who=${id}`);
+    const { json } = await admin.call('GET', `/audit?event=relay.refused&actor=${id}`);
     const items = json.items as { outcome: string; facts: { scope: string } }[];
     return items.map(({ outcome, facts }) => `${facts.scope} ${outcome}`).sort();
   };
@@ -522,11 +522,11 @@ test('R88 the pages show the connections that a service used, and the services o
   expect((await relayThread(site, watched, await asUser())).status).toBe(200);
   const { agent: administrator } = await signIn(site, 'admin@example.test');
   const service = await administrator.get(`${site.url}/admin/relay-tokens/${id}`);
-  expect(service.body).toContain(`href="/admin/audit?who=${id}"`);
+  expect(service.body).toContain(`href="/admin/audit?actor=${id}"`);
   const rows = async (query: string) => (await administrator.get(`${site.url}/admin/audit?${query}`)).body;
-  await until(async () => (await rows(`who=${id}`)).includes('Relay used by a service'));
-  expect(await rows(`who=${id}`)).toContain(`href="?whom=${userId}"`);
-  expect(await rows(`whom=${userId}`)).toMatch(new RegExp(`href="\\?who=${id}"[^>]*><bdi>watched</bdi>`));
+  await until(async () => (await rows(`actor=${id}`)).includes('Relay used by a service'));
+  expect(await rows(`actor=${id}`)).toContain(`href="?target=${userId}"`);
+  expect(await rows(`target=${userId}`)).toMatch(new RegExp(`href="\\?actor=${id}"[^>]*><bdi>watched</bdi>`));
 });
 
 test('R84 limits guesses, and still accepts a valid token', async () => {

@@ -105,7 +105,7 @@ test('R112 audits the resource of each token', async () => {
   for (const resource of [FILES, REPORTS, FILES]) expect((await ask({ resource })).status).toBe(200);
   expect((await ask({ audience: APP })).status).toBe(200);
   const auditedResources = async () => {
-    const { json } = await admin.call('GET', `/audit?event=relay_token.exchanged&who=${tokenId}`);
+    const { json } = await admin.call('GET', `/audit?event=relay_token.exchanged&actor=${tokenId}`);
     return (json.items as { facts: { resource?: string } }[]).map(({ facts }) => facts.resource);
   };
   await until(async () => (await auditedResources()).length >= 3);

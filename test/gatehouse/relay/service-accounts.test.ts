@@ -125,7 +125,7 @@ test('audits the service account of each call, but no unknown id', async () => {
   for (const account of [String(json.id), 'sa0123456789abcdef']) {
     await relayThread(site, watched, { 'gatehouse-service-account': account });
   }
-  const entries = async () => (await admin.call('GET', `/audit?who=${relayToken}`)).json.items;
+  const entries = async () => (await admin.call('GET', `/audit?actor=${relayToken}`)).json.items;
   const named = async () =>
     ((await entries()) as { outcome: string; facts: { serviceAccount?: string } }[])
       .map(({ outcome, facts }) => [outcome, facts.serviceAccount])

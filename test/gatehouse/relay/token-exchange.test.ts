@@ -208,11 +208,11 @@ describe('the subject', () => {
       const named = { subject_token: secret, subject_token_type: USER, audience: 'platform' };
       expect((await exchange(site, relayToken, named)).status).toBe(400);
     }
-    for (const [who, rule] of [
+    for (const [tokenId, rule] of [
       [id, 'rule: assertUser'],
       [trustedId, 'rule: users'],
     ]) {
-      const entries = async () => (await admin.call('GET', `/audit?event=relay.refused&who=${who}`)).json.items;
+      const entries = async () => (await admin.call('GET', `/audit?event=relay.refused&actor=${tokenId}`)).json.items;
       await expect.poll(entries).toMatchObject([{ outcome: rule }]);
       expect(JSON.stringify(await entries())).not.toContain(secret);
     }
@@ -400,7 +400,7 @@ describe('refusals', () => {
     await exchange(site, token, await proven());
     // Entries are written after the responses, and other tests exchange tokens as well.
     await expect
-      .poll(async () => (await admin.call('GET', `/audit?event=relay_token.exchanged&who=${tokenId}`)).json.items)
+      .poll(async () => (await admin.call('GET', `/audit?event=relay_token.exchanged&actor=${tokenId}`)).json.items)
       .toContainEqual(
         expect.objectContaining({
           userId,

@@ -46,7 +46,7 @@ const messagesOf = async (id: string, query = '') =>
   (await second.call('GET', `/webhooks/${id}/messages${query}`)).json as { items: Message[]; next?: string };
 const remove = (id: string) => first.call('DELETE', `/webhooks/${id}`);
 const entriesOf = async (id: string) =>
-  (await first.call('GET', `/audit?whom=${id}`)).json.items as { event: string; facts?: object }[];
+  (await first.call('GET', `/audit?target=${id}`)).json.items as { event: string; facts?: object }[];
 
 test('a test message is signed like other messages, and its result is returned and listed', async () => {
   const { id, secret } = await make();

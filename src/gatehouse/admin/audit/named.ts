@@ -19,17 +19,17 @@ export interface NameParts {
 
 /** Adds the ids of the apps and the first 25 users that match the texts of the filter. */
 export async function withNamedIds(filter: AuditFilter, parts: NameParts): Promise<NamedFilter> {
-  const [who, whom, text] = await Promise.all([
-    usersNamed(filter.who, parts),
-    usersNamed(filter.whom, parts),
+  const [actor, target, text] = await Promise.all([
+    usersNamed(filter.actor, parts),
+    usersNamed(filter.target, parts),
     usersNamed(filter.text, parts),
   ]);
   const named: NamedIds = {
-    who: who.ids,
-    whom: [...whom.ids, ...appsNamed(filter.whom, parts)],
+    actor: actor.ids,
+    target: [...target.ids, ...appsNamed(filter.target, parts)],
     text: [...text.ids, ...appsNamed(filter.text, parts)],
   };
-  return { filter: { ...filter, named }, hasTooManyUsers: who.hasTooMany || whom.hasTooMany || text.hasTooMany };
+  return { filter: { ...filter, named }, hasTooManyUsers: actor.hasTooMany || target.hasTooMany || text.hasTooMany };
 }
 
 /** Finds the users that a text matches. A complete id matches only its own user or app. */

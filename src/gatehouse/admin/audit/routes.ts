@@ -49,23 +49,24 @@ const COLUMNS: Columns<AuditRow> = [
   {
     name: 'Actor',
     label: 'By',
-    csv: ({ who }) => who,
-    cell: ({ who, whoId }) => (whoId ? { filter: 'who', value: whoId, text: who, title: who } : { text: who }),
+    csv: ({ actorName }) => actorName,
+    cell: ({ actorName, actorId }) =>
+      actorId ? { filter: 'actor', value: actorId, text: actorName, title: actorName } : { text: actorName },
   },
-  { name: 'Actor ID', csv: ({ whoId }) => whoId },
+  { name: 'Actor ID', csv: ({ actorId }) => actorId },
   {
     name: 'Target',
     label: 'Target',
-    isWideOnly: ({ whomId }) => !whomId,
-    csv: ({ whom }) => whom,
-    cell: ({ whom, whomId }) =>
-      whomId ? { filter: 'whom', value: whomId, text: whom ?? whomId, title: whomId } : { words: '–' },
+    isWideOnly: ({ targetId }) => !targetId,
+    csv: ({ targetName }) => targetName,
+    cell: ({ targetName, targetId }) =>
+      targetId ? { filter: 'target', value: targetId, text: targetName ?? targetId, title: targetId } : { words: '–' },
   },
-  { name: 'Target ID', csv: ({ whomId }) => whomId },
+  { name: 'Target ID', csv: ({ targetId }) => targetId },
   {
     name: 'For',
     label: ({ user }) => (user ? 'For' : ''),
-    cell: ({ user }) => user && { filter: 'whom', value: user.id, text: user.name, title: user.id },
+    cell: ({ user }) => user && { filter: 'target', value: user.id, text: user.name, title: user.id },
   },
   { name: 'User', csv: ({ user }) => user?.name },
   { name: 'Outcome', csv: ({ outcome }) => outcome },
@@ -81,7 +82,7 @@ const COLUMNS: Columns<AuditRow> = [
   { name: 'Details', csv: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; ') },
 ];
 
-const FIELDS = ['text', 'event', 'who', 'whom', 'from', 'to'] as const;
+const FIELDS = ['text', 'event', 'actor', 'target', 'from', 'to'] as const;
 type AuditField = (typeof FIELDS)[number];
 
 const instant = z
@@ -91,12 +92,12 @@ const instant = z
 
 const auditQuery = listQuery.extend({
   event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
-  who: z
+  actor: z
     .string()
     .max(200)
     .optional()
     .describe('the actor: id, or the beginning of the name or e-mail address of users'),
-  whom: z
+  target: z
     .string()
     .max(200)
     .optional()
@@ -193,11 +194,11 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
 }
 
 function filterOf(fields: Partial<Record<AuditField, string | undefined>>): AuditFilter {
-  const { event, who, whom, from, to, text } = fields;
+  const { event, actor, target, from, to, text } = fields;
   return {
     event: event || undefined,
-    who: who || undefined,
-    whom: whom || undefined,
+    actor: actor || undefined,
+    target: target || undefined,
     text: text || undefined,
     from: startOf(from ?? ''),
     to: endOf(to ?? ''),
@@ -205,12 +206,12 @@ function filterOf(fields: Partial<Record<AuditField, string | undefined>>): Audi
 }
 
 function factsOf({ from, to, named: _, ...filter }: AuditFilter): Record<string, string | undefined> {
-  const { who, whom, text } = filter;
+  const { actor, target, text } = filter;
   const searchableText = (entered: string | undefined) => entered && searchable(entered);
   return {
     ...filter,
-    who: searchableText(who),
-    whom: searchableText(whom),
+    actor: searchableText(actor),
+    target: searchableText(target),
     text: searchableText(text),
     from: isoTime(from),
     to: isoTime(to),

@@ -23,10 +23,10 @@ export interface AuditRow {
   at: string;
   /** The event in words. */
   words: string;
-  who: string;
-  whoId: string | undefined;
-  whom: string | undefined;
-  whomId: string | undefined;
+  actorName: string;
+  actorId: string | undefined;
+  targetName: string | undefined;
+  targetId: string | undefined;
   /** The user concerned, unless that is the actor or the target. */
   user: { id: string; name: string } | undefined;
   from: string | undefined;
@@ -69,10 +69,10 @@ function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf): AuditRow
   return {
     at,
     words: AUDIT_EVENTS[event] ?? event,
-    who: actor.name ?? (actor.id && (userName(actor.id) ?? actor.id)) ?? ACTORS[actor.kind],
-    whoId: actor.id,
-    whom: target && nameOf(target, userName, appName),
-    whomId: target?.id,
+    actorName: actor.name ?? (actor.id && (userName(actor.id) ?? actor.id)) ?? ACTORS[actor.kind],
+    actorId: actor.id,
+    targetName: target && nameOf(target, userName, appName),
+    targetId: target?.id,
     user: isNamedAlready || userId === undefined ? undefined : { id: userId, name: userName(userId) ?? userId },
     from: address,
     outcome,

@@ -70,11 +70,11 @@ describe.each([
   ['from a time', `from=${SECOND_DAY}T00:00:30Z&to=${SECOND_DAY}`, ['ended']],
   ['to a time', `from=${FIRST_DAY}&to=${SECOND_DAY}T00:00:00Z`, ['used', 'disabled']],
   ['an event', `${BOTH_DAYS}&event=relay.used`, ['used']],
-  ['an actor by id', `${BOTH_DAYS}&who=t1`, ['used']],
-  ['an actor by name', `${BOTH_DAYS}&who=ANN@example.test`, ['disabled']],
-  ['a user concerned', `${BOTH_DAYS}&whom=u1`, ['used', 'disabled']],
+  ['an actor by id', `${BOTH_DAYS}&actor=t1`, ['used']],
+  ['an actor by name', `${BOTH_DAYS}&actor=ANN@example.test`, ['disabled']],
+  ['a user concerned', `${BOTH_DAYS}&target=u1`, ['used', 'disabled']],
   ['a text', `${BOTH_DAYS}&text=answered`, ['used']],
-  ['an unknown actor', `${BOTH_DAYS}&who=nobody`, []],
+  ['an unknown actor', `${BOTH_DAYS}&actor=nobody`, []],
 ])('the entries of %s', (_filter, query, expectedNames) => {
   test('as JSON', async () => {
     const { status, json } = await admin.call('GET', `/audit?${query}`);
@@ -132,12 +132,12 @@ test.each([
 });
 
 test('R88 an export has an audit entry with its filters', async () => {
-  await agent.get(`${site.url}/admin/api/audit?format=ndjson&${BOTH_DAYS}&who=t1`);
+  await agent.get(`${site.url}/admin/api/audit?format=ndjson&${BOTH_DAYS}&actor=t1`);
   const { json } = await admin.call('GET', '/audit?event=audit.exported&limit=1');
   expect(json.items).toMatchObject([
     {
       actor: { kind: 'administrator', name: 'admin@example.test' },
-      facts: { who: 't1', from: `${FIRST_DAY}T00:00:00.000Z`, to: `${SECOND_DAY}T23:59:59.999Z` },
+      facts: { actor: 't1', from: `${FIRST_DAY}T00:00:00.000Z`, to: `${SECOND_DAY}T23:59:59.999Z` },
     },
   ]);
 });
@@ -167,17 +167,17 @@ describe('filters by names', () => {
 
   const dayOfRemovals = `from=${dateOf(MIDNIGHT + DAY)}&to=${dateOf(MIDNIGHT + DAY)}`;
   test.each([
-    ['the name of the target', 'whom=Priya%20Nair', ['a8']],
-    ['the first letters of the name of the target', 'whom=priya', ['a8']],
-    ['the e-mail address of the target', 'whom=Priya@example.test', ['a8']],
-    ['the name of the actor', 'who=Ada%20Moreau', ['a8']],
+    ['the name of the target', 'target=Priya%20Nair', ['a8']],
+    ['the first letters of the name of the target', 'target=priya', ['a8']],
+    ['the e-mail address of the target', 'target=Priya@example.test', ['a8']],
+    ['the name of the actor', 'actor=Ada%20Moreau', ['a8']],
     ['a name as a text', 'text=Nair', ['a8']],
     ['an e-mail address as a text', 'text=ada@example.test', ['a8']],
-    ['names of actor and target', 'who=ada&whom=priya', ['a8']],
-    ['a name and an event', 'event=connection.removed&whom=priya', ['a8']],
-    ['only an id', 'whom=p7', ['a8']],
+    ['names of actor and target', 'actor=ada&target=priya', ['a8']],
+    ['a name and an event', 'event=connection.removed&target=priya', ['a8']],
+    ['only an id', 'target=p7', ['a8']],
     ['the name of an app', 'text=collaboration', ['p9', 'a8']],
-    ['the name of a target as that of the actor', 'who=Priya%20Nair', []],
+    ['the name of a target as that of the actor', 'actor=Priya%20Nair', []],
   ])('%s', async (_filter, query, expectedActors) => {
     const { json } = await admin.call('GET', `/audit?${dayOfRemovals}&${query}`);
     expect((json.items as AuditEntry[]).map(({ actor }) => actor.id)).toEqual(expectedActors);
@@ -202,12 +202,12 @@ describe('filters by names', () => {
         await trail.append({ event: 'session.ended', actor: { kind: 'user', id }, userId: id }, at + Number(number));
       }),
     );
-    const { body } = await agent.get(`${site.url}/admin/audit?who=zoe`);
+    const { body } = await agent.get(`${site.url}/admin/audit?actor=zoe`);
     expect([rowsOf(body).length, body.includes('More than 25 users')]).toEqual([25, true]);
     const actors: unknown[] = [];
     let after: unknown = '';
     while (after !== undefined) {
-      const { json } = await admin.call('GET', `/audit?who=zoe&limit=10&after=${encodeURIComponent(String(after))}`);
+      const { json } = await admin.call('GET', `/audit?actor=zoe&limit=10&after=${encodeURIComponent(String(after))}`);
       actors.push(...(json.items as AuditEntry[]).map(({ actor }) => actor.id));
       after = json.next;
     }
@@ -222,15 +222,15 @@ test('a row names actor and target, and the user if that is neither', async () =
   const [ended = '', used = '', disabled = ''] = rowsOf(body).map((row) => row.replace(/\s+/g, ' '));
   expect(ended).toMatch(/data-label="By"><span class="cut"[^>]*><bdi>An identity provider<\/bdi>/);
   expect(ended).toMatch(
-    /data-label="Target" class="list-narrow-none">–<\/td> <td data-label="For"><a class="cut" href="\?whom=u2"/,
+    /data-label="Target" class="list-narrow-none">–<\/td> <td data-label="For"><a class="cut" href="\?target=u2"/,
   );
-  expect(used).toMatch(/<a class="cut" href="\?who=t1"[^>]*><bdi>reports<\/bdi><\/a>/);
-  expect(used).toMatch(/<a class="cut" href="\?whom=platform"[^>]*><bdi>Collaboration platform<\/bdi><\/a>/);
-  expect(used).toMatch(/data-label="For"><a class="cut" href="\?whom=u1" title="u1"><bdi>u1<\/bdi>/);
+  expect(used).toMatch(/<a class="cut" href="\?actor=t1"[^>]*><bdi>reports<\/bdi><\/a>/);
+  expect(used).toMatch(/<a class="cut" href="\?target=platform"[^>]*><bdi>Collaboration platform<\/bdi><\/a>/);
+  expect(used).toMatch(/data-label="For"><a class="cut" href="\?target=u1" title="u1"><bdi>u1<\/bdi>/);
   for (const words of ['answered', '192.0.2.7', 'request-1', '<dt>apps</dt><dd><bdi class="whole">one, two<']) {
     expect(used).toContain(words);
   }
-  expect(disabled).toMatch(/<a class="cut" href="\?who=u9"[^>]*><bdi>ann@example.test<\/bdi><\/a>/);
-  expect(disabled).toMatch(/<a class="cut" href="\?whom=u1"[^>]*><bdi>Uma<\/bdi><\/a>/);
+  expect(disabled).toMatch(/<a class="cut" href="\?actor=u9"[^>]*><bdi>ann@example.test<\/bdi><\/a>/);
+  expect(disabled).toMatch(/<a class="cut" href="\?target=u1"[^>]*><bdi>Uma<\/bdi><\/a>/);
   expect(disabled).not.toContain('data-label="For"');
 });

@@ -35,9 +35,9 @@ test.each([
   [{ kind: 'user', id: 'u3' }, 'u3'],
   [{ kind: 'user', id: 'gone' }, 'gone'],
   [{ kind: 'administrator', id: 'u1', name: 'ada@example.test' }, 'ada@example.test'],
-])('the actor %j is shown as "%s"', async (actor, who) => {
-  const whoId = 'id' in actor ? actor.id : undefined;
-  expect(await rowOf({ actor })).toMatchObject({ who, whoId });
+])('the actor %j is shown as "%s"', async (actor, actorName) => {
+  const actorId = 'id' in actor ? actor.id : undefined;
+  expect(await rowOf({ actor })).toMatchObject({ actorName, actorId });
 });
 
 test.each([
@@ -52,8 +52,8 @@ test.each([
   [{ kind: 'connected_app', id: 'wiki' }, 'wiki'],
   [{ kind: 'webhook', id: 'crm' }, 'crm'],
   [{ kind: 'webhook', id: 'u1' }, 'u1'],
-])('the target %j is shown as "%s"', async (target, whom) => {
-  expect(await rowOf({ target })).toMatchObject({ whom, whomId: target.id });
+])('the target %j is shown as "%s"', async (target, targetName) => {
+  expect(await rowOf({ target })).toMatchObject({ targetName, targetId: target.id });
 });
 
 test.each([

@@ -359,7 +359,7 @@ describe('a form that is refused', () => {
     expect(both.map(({ status, url }) => [status, new URL(url).pathname])).toEqual(
       both.map(() => [200, '/admin/connected-apps/twice/check']),
     );
-    const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.created&whom=twice`);
+    const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.created&target=twice`);
     expect(json.items).toHaveLength(1);
     await deleteApp('twice', 'Board');
   });

@@ -112,13 +112,13 @@ describe('an app that registers itself', () => {
       ...{ clientId: expect.stringMatching(/./), clientSecretExpiresAt: null },
     });
 
-    const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.registered&whom=by-api`);
+    const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.registered&target=by-api`);
     const target = { kind: 'connected_app', id: 'by-api', name: 'By API' };
     const started = { target, facts: { issuer: site.sandbox.issuer } };
     // Newest first: the registration; then the refusal and the start of the one without a token.
     expect(json.items).toMatchObject([started, { ...started, outcome: 'not_done: invalid_request' }, started]);
     expect(JSON.stringify(json)).not.toContain(TOKEN);
-    const auditPage = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&whom=by-api`);
+    const auditPage = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&target=by-api`);
     // The entry before the call does not claim success.
     expect(auditPage.body).toContain(
       'title="Registration at the provider started, not done: the request is not valid"',
@@ -235,8 +235,8 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
 describe('RFC 7592 a registration that cannot be stored here', () => {
   const REGISTER = { listener: 'identity-provider', method: 'POST', path: '/register' } as const;
   const clientsThere = async (): Promise<string> => (await sandboxConsole.open('/apps')).body;
-  const withdrawals = async (whom: string) => {
-    const path = `${site.url}/admin/api/audit?event=connected_app.withdrawn&whom=${whom}`;
+  const withdrawals = async (appId: string) => {
+    const path = `${site.url}/admin/api/audit?event=connected_app.withdrawn&target=${appId}`;
     return (await getJson(agent, path)).json.items;
   };
 

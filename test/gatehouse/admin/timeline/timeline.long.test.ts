@@ -159,7 +159,7 @@ test('a change of health is listed once, even if later refreshes fail', async ()
     await vault.grants.save({ ...grant, expiresAt: Date.now() - 1_000, failure }, version);
     await agent.get(`${site.url}/threads/current`, { headers: { accept: 'application/json' } });
     await until(async () => {
-      const { json } = await api.call('GET', `/audit?event=refresh.failed&whom=${userId}`);
+      const { json } = await api.call('GET', `/audit?event=refresh.failed&target=${userId}`);
       const entries = json.items as { facts: { repeated?: boolean } }[];
       return entries.length === (isRepeated ? 2 : 1);
     });

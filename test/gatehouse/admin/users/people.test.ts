@@ -54,7 +54,7 @@ describe('users', () => {
     const id = await userIdOf(agent);
     expect((await call('POST', `users/${id}/sign-out`)).status).toBe(204);
     expect(await isSignedIn(agent)).toBe(false);
-    const [entry] = await readAudit(`event=session.ended_everywhere&whom=${id}`);
+    const [entry] = await readAudit(`event=session.ended_everywhere&target=${id}`);
     expect(entry).toMatchObject({ actor: { kind: 'administrator', name: 'admin@example.test' }, address: '127.0.0.1' });
     expect(entry?.requestId).toMatch(/-/);
   });
@@ -100,8 +100,8 @@ describe('users', () => {
       'sign-ins?q=second@example.test',
     ])
       expect((await readList(path)).items).toEqual([]);
-    await expect.poll(() => readAudit(`event=user.deleted&whom=${id}`)).toHaveLength(1);
-    expect(await readAudit(`event=user.deletion_started&whom=${id}`)).toHaveLength(1);
+    await expect.poll(() => readAudit(`event=user.deleted&target=${id}`)).toHaveLength(1);
+    expect(await readAudit(`event=user.deletion_started&target=${id}`)).toHaveLength(1);
   });
 
   test('R56: a disabled user who is deleted loses name and address, and still cannot sign in', async () => {
@@ -155,7 +155,7 @@ describe('connections', () => {
     expect(pendingRevocations).toContain(`href="/admin/users/${id}"><bdi>Uma Okafor</bdi>`);
     const page = await agent.get(`${site.url}/connections/platform`, { headers: { accept: 'text/html' } });
     expect(page.body).toContain('Withdrawal pending');
-    expect(await readAudit(`event=revocation.pending&whom=${id}`)).toMatchObject([
+    expect(await readAudit(`event=revocation.pending&target=${id}`)).toMatchObject([
       { facts: { connection, status: 503 } },
     ]);
     heal();
@@ -180,7 +180,7 @@ describe('connections', () => {
     const confirmedPage = await disconnect();
     expect(confirmedPage.body).toContain('The provider has confirmed the revocation (status 200).');
     // Pending revocations are confirmed in the background, and also have entries.
-    expect(await readAudit(`event=revocation.confirmed&whom=${id}`)).toContainEqual(
+    expect(await readAudit(`event=revocation.confirmed&target=${id}`)).toContainEqual(
       expect.objectContaining({ facts: expect.objectContaining({ status: 200 }) }),
     );
   });

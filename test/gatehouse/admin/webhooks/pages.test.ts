@@ -97,7 +97,7 @@ test('invalid hours are a fault of the rotation: nothing is rotated, and links l
     expect([filtered.url, filtered.status]).toEqual([`${pageUrl}?state=failed`, 200]);
     expect((await agent.follow(filtered, 'Clear')).url.replace(/\?$/, '')).toBe(pageUrl);
   }
-  expect((await admin.call('GET', `/audit?event=webhook.rotated&whom=${id}`)).json.items).toEqual([]);
+  expect((await admin.call('GET', `/audit?event=webhook.rotated&target=${id}`)).json.items).toEqual([]);
 });
 
 test('webhooks with the same host are distinguished in the list and in the confirmation', async () => {
@@ -108,7 +108,7 @@ test('webhooks with the same host are distinguished in the list and in the confi
     expect(list.body).toContain(`>${id.slice(0, 8)}</code>`);
     expect(question.body).toContain(`<bdi>${new URL(receiver.url).origin} (${id.slice(0, 8)})</bdi>`);
   }
-  const { json } = await admin.call('GET', `/audit?event=webhook.created&whom=${first.id}`);
+  const { json } = await admin.call('GET', `/audit?event=webhook.created&target=${first.id}`);
   expect(json.items).toMatchObject([{ target: { name: new URL(receiver.url).origin } }]);
 });
 

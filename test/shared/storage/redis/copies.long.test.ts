@@ -39,7 +39,7 @@ beforeAll(async () => {
     local name = string.rep('x', ${NAME_LENGTH})
     for n = 1, ${KEYS / 2} do
       redis.call('SET', 'bin:{' .. name .. n .. '}', '1:v')
-      redis.call('ZADD', 'audit-who:{audit}:' .. name .. n, 1, 'm')
+      redis.call('ZADD', 'audit-actor:{audit}:' .. name .. n, 1, 'm')
     end`;
   await client.eval(fill, 0);
   await client.quit();
