@@ -586,7 +586,7 @@ interface TlsRequest {
 function getOverTls({ cert, path, ...address }: TlsRequest): Promise<ReceivedResponse> {
   return new Promise((resolve, reject) => {
     const target = { ...address, path, servername: HOST, ca: cert, agent: false };
-    const outgoing = request({ ...target, headers: { host: HOST, accept: 'application/json' } }, (response) => {
+    const outgoing = request({ ...target, headers: { host: HOST, accept: '*/*' } }, (response) => {
       response.resume().on('end', () =>
         resolve({
           status: response.statusCode ?? 0,

@@ -4,7 +4,9 @@ import { registerHooks, syncBuiltinESMExports } from 'node:module';
 
 const packages = new Set<string>();
 
+/** A package whose version is read is not loaded. */
 function record(path: unknown): void {
+  if (String(path).endsWith('/package.json')) return;
   const [, name] = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(String(path)) ?? [];
   if (name !== undefined) packages.add(name);
 }
