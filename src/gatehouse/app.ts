@@ -8,11 +8,11 @@ import { cardNumberGuard } from '../shared/http/card-numbers.ts';
 import { clientAddress } from '../shared/http/client-address.ts';
 import { enterExpress, fastPath } from '../shared/http/fast-path.ts';
 import { notFound } from '../shared/http/problem.ts';
-import { plainHttp } from '../shared/http/protocol.ts';
+import { dropUsersConnectionHeaders, plainHttp } from '../shared/http/protocol.ts';
 import { publicHost } from '../shared/http/public-host.ts';
 import type { RateLimits } from '../shared/http/rate-limit.ts';
 import { requestContext } from '../shared/http/request-context.ts';
-import { type Budget, isDataPath, proxiedPaths, routeTable } from '../shared/http/route-table.ts';
+import { type Budget, isDataPath, isForProxies, proxiedPaths, routeTable } from '../shared/http/route-table.ts';
 import { securityHeaders } from '../shared/http/security-headers.ts';
 import type { Observability } from '../shared/observability/observability.ts';
 import { assets } from '../shared/pages/assets.ts';
@@ -99,20 +99,19 @@ export function createApp(parts: AppParts): RequestListener {
   });
   const perAddress = (req: IncomingMessage) => void limits.take('address', req.context.address);
 
+  const isProxyPath = isForProxies(routes, basePath);
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('query parser', false);
-  app.use(enterExpress(begin), plainHttp, requireContentLength);
+  app.use(enterExpress(begin), dropUsersConnectionHeaders(isProxyPath), plainHttp, requireContentLength);
   app.use((req, _res, next) => {
     perAddress(req);
     next();
   });
   app.use(`${basePath}/assets`, assets());
   app.use(cardNumberGuard(publicUrl));
-  app.use(
-    publicHost({ publicUrl, isTrusted, isData: isDataPath(routes, [loadSession, requireUserOrRedirect]) }),
-    crossSiteGuard,
-  );
+  const isData = isDataPath(routes, [loadSession, requireUserOrRedirect]);
+  app.use(publicHost({ publicUrl, isTrusted, isData, isForProxies: isProxyPath }), crossSiteGuard);
   app.use(basePath || '/', routeTable(routes));
   const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
   app.use(notFound, problemHandler(problems, proxiedPaths(routes)));

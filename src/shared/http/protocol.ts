@@ -8,6 +8,19 @@ import type { Refuse, RefusedRequest } from './refusal.ts';
 /** Some clients offer HTTP/2 without TLS (RFC 9113 section 3.1) and continue in HTTP/1.1 if the offer is ignored. */
 const IGNORED_UPGRADE = /^h2c?$/i;
 
+/**
+ * Drops what the route of a reverse proxy must not take from the user's request: it describes another connection
+ * (RFC 9110 section 7.6.1). Nothing is known about the end of a body, so the connection closes if one was announced.
+ */
+export function dropUsersConnectionHeaders(isForProxies: (path: string) => boolean): RequestHandler {
+  return (req, res, next) => {
+    if (!isForProxies(req.path)) return next();
+    if (req.headers['transfer-encoding'] !== undefined) res.set('Connection', 'close');
+    for (const name of ['upgrade', 'transfer-encoding']) delete req.headers[name];
+    return next();
+  };
+}
+
 /** Refuses WebSockets, other upgrades, and a request with several Host headers (RFC 9112 section 3.2). */
 export const plainHttp: RequestHandler = (req, _res, next) => {
   const { upgrade } = req.headers;

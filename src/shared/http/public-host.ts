@@ -15,8 +15,10 @@ export function publicHost(parts: {
   isTrusted: (address: string) => boolean;
   /** Returns whether a path (without the base path) serves data by default. Programs may use another host name. */
   isData: (path: string) => boolean;
+  /** Returns whether the caller of a path is a reverse proxy, which must not get a redirect. */
+  isForProxies?: (path: string) => boolean;
 }): RequestHandler {
-  const { publicUrl, isTrusted, isData } = parts;
+  const { publicUrl, isTrusted, isData, isForProxies = () => false } = parts;
   const defaultPort = publicUrl.secure ? /:443$/ : /:80$/;
   const normalizedHost = (host: string) => host.trim().toLowerCase().replace(defaultPort, '');
   const isPage = (req: Request) =>
@@ -26,6 +28,7 @@ export function publicHost(parts: {
     const host = isBehindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
     const isOtherHost = host !== undefined && normalizedHost(host) !== publicUrl.host;
     if (!isOtherHost || (req.method !== 'GET' && req.method !== 'HEAD') || !isPage(req)) return next();
+    if (isForProxies(req.path)) return next();
     // A redirect must not repeat a card number (R86).
     const mustDropPath = holdsCardNumber(req.originalUrl);
     return res.redirect(302, mustDropPath ? `${publicUrl.href}/` : publicUrl.origin + pathOf(req.originalUrl));

@@ -45,6 +45,11 @@ export interface RouteOptions {
   proxied?: true;
   /** In addition to the limit of the address, which every request counts for. */
   budget?: Budget;
+  /**
+   * The caller is a reverse proxy that passes on the headers of a user's request. Those of them that describe the user's
+   * connection and host name are ignored, so the response is never a redirect.
+   */
+  forProxies?: true;
 }
 
 type FastPathOptions = RouteOptions & { fastPath: true };
@@ -88,15 +93,29 @@ export function isDataPath(
   routes: readonly MountedRoute[],
   pageGuards: readonly RequestHandler[],
 ): (path: string) => boolean {
-  const patterns = routes
-    .filter(
-      (route) =>
-        route[0] === 'GET' &&
-        !flatten<unknown>(route[2]).some((guard) => pageGuards.some((pageGuard) => pageGuard === guard)),
-    )
-    .map(([, path]) => path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+'));
-  const dataPath = new RegExp(`^(?:${patterns.join('|')})$`);
-  return (path) => dataPath.test(path);
+  const dataRoutes = routes.filter(
+    (route) =>
+      route[0] === 'GET' &&
+      !flatten<unknown>(route[2]).some((guard) => pageGuards.some((pageGuard) => pageGuard === guard)),
+  );
+  return isPathOf(dataRoutes);
+}
+
+/** Returns a function that tests whether a path, with the base path, is that of a route with `forProxies`. */
+export function isForProxies(routes: readonly MountedRoute[], basePath: string): (path: string) => boolean {
+  return isPathOf(
+    routes.filter(([, , , , options]) => options?.forProxies),
+    basePath,
+  );
+}
+
+/** Like Express, the test accepts a slash at the end. */
+function isPathOf(routes: readonly MountedRoute[], basePath = ''): (path: string) => boolean {
+  const patterns = routes.map(([, path]) => {
+    const anyParameters = path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+');
+    return new RegExp(`^${RegExp.escape(basePath)}${anyParameters}/?$`);
+  });
+  return (path) => patterns.some((pattern) => pattern.test(path));
 }
 
 /** Returns a handler that runs all steps of a route of the fast path: prefetch, guards, budget, handler. */

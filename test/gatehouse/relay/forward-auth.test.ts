@@ -1,7 +1,9 @@
 /** `GET /session/verify` as Traefik and Caddy call it: with the browser's headers, and its method and path in others. */
+import { Agent } from 'node:http';
 import { decodeJwt } from 'jose';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { sendRaw } from '../../support/raw-http.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { sessionOf } from '../grants/storage-access.ts';
 
@@ -41,5 +43,62 @@ test.each([
     expect(none.status).toBe(401);
     expect(none.headers['content-type']).toContain(form);
     expect(none.headers['gatehouse-user-assertion']).toBeUndefined();
+  },
+);
+
+describe("R77 headers of the user's connection have no effect", () => {
+  test.each([
+    ['a WebSocket', { connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13' }],
+    ['a WebSocket and HTTP/2', { connection: 'Upgrade, HTTP2-Settings', upgrade: 'websocket, h2c' }],
+    ['another protocol', { connection: 'upgrade', upgrade: 'TLS/1.0, IRC/6.9' }],
+    ['trailers', { connection: 'TE', te: 'trailers' }],
+    [
+      'an old proxy',
+      { 'keep-alive': 'timeout=5', 'proxy-connection': 'keep-alive', 'proxy-authorization': 'Basic eA==' },
+    ],
+  ])('%s', async (_name, headers) => {
+    const { agent } = await signIn(site);
+    const cookie = agent.cookies.header(site.url);
+    const connections = new Agent({ keepAlive: true, maxSockets: 1 });
+    const send = (path: string, sent: Record<string, string>) =>
+      sendRequest(`${site.url}${path}`, { headers: { ...ACCEPT_HTML, ...sent }, agent: connections });
+    for (const path of ['/session/verify', '/session/verify/', '/session/verify?audience=reports']) {
+      const verified = await send(path, { ...headers, cookie });
+      expect([path, verified.status, verified.headers['gatehouse-user-assertion']]).toEqual([
+        path,
+        200,
+        expect.stringMatching(/^ey/),
+      ]);
+    }
+    expect((await send('/session/verify', headers)).status).toBe(401);
+    // The connection serves the next request.
+    expect((await send('/session', { cookie })).status).toBe(200);
+    connections.destroy();
+  });
+
+  test('R78 a body that was announced, and the connection closes because its end is unknown', async () => {
+    const { agent } = await signIn(site);
+    const head = `GET /session/verify HTTP/1.1\r\nHost: a.test\r\nCookie: ${agent.cookies.header(site.url)}\r\n`;
+    const smuggled = 'GET /session HTTP/1.1\r\nHost: a.test\r\n\r\n';
+    const response = await sendRaw(site.url, `${head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`);
+    expect([response.status, response.closed, response.rest]).toEqual([200, true, '']);
+  });
+
+  test('of other routes, an upgrade is still refused', async () => {
+    for (const path of ['/session', '/session/verify/x', '/x/session/verify']) {
+      const headers = { connection: 'Upgrade', upgrade: 'websocket' };
+      expect((await sendRequest(`${site.url}${path}`, { headers })).status).toBe(400);
+    }
+  });
+});
+
+test.each(['other.test', '127.0.0.1', '127.0.0.1:1', 'gatehouse', 'a.test, b.test'])(
+  'R77 never redirects, whatever host the proxy names: %s',
+  async (host) => {
+    const { agent } = await signIn(site);
+    const cookie = agent.cookies.header(site.url);
+    const names = { host, 'x-forwarded-host': host };
+    expect((await verify({ ...ACCEPT_HTML, ...names, cookie })).status).toBe(200);
+    expect((await verify({ ...ACCEPT_HTML, ...names })).status).toBe(401);
   },
 );

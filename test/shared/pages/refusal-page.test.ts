@@ -4,7 +4,7 @@ import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
 import { bindPorts, closeServer } from '../../../src/shared/http/listeners.ts';
 import { createRefusalPage } from '../../../src/shared/pages/refusal-page.ts';
 import { startBinSite } from '../../bin-lookup-service/site.ts';
-import { startWithoutSandbox, startSite, type TestGatehouse } from '../../support/gatehouse.ts';
+import { startSite, startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { freePort } from '../../support/ports.ts';
 import { sendRaw } from '../../support/raw-http.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
