@@ -55,7 +55,7 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
   const routes: Route[] = [
     ['GET', '/threads/current', authenticateUser, handlers.threads.current, { ...FAST, ...forBrowsers }],
     ['GET', '/bin/:bin', authenticateUser, handlers.bin.one, { ...FAST, ...forBrowsers }],
-    ['GET', '/bin', requireUserOrRedirect, handlers.bin.form],
+    ['GET', '/bin', requireUserOrRedirect, handlers.bin.page, forBrowsers],
     ['POST', '/bin', [requireUser, change], handlers.bin.many, { proxied: true, ...forBrowsers }],
 
     // For back-end services, which authenticate with a relay token. Cookies are ignored.

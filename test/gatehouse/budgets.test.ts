@@ -74,7 +74,7 @@ interface Flood {
 describe('R137 over HTTP', () => {
   const SIGN_INS = 20;
   /** All of one user's calls to the platform stay below the limits of the sandbox. */
-  const REQUESTS = 15;
+  const REQUESTS = 12;
   let site: TestSite;
   let storage: StorageAccess;
   let admin: Administrator;
@@ -139,6 +139,7 @@ describe('R137 over HTTP', () => {
   const floods: Record<string, () => Flood> = {
     'GET /threads/current': () => ({ ...ofUser, options: {} }),
     'GET /bin/:bin': () => ({ ...ofUser, options: {} }),
+    'GET /bin': () => ({ ...ofUser, options: {} }),
     'POST /bin': () => ({ ...ofUser, options: bins }),
     'GET /relay/threads/current': () => ({ ...ofService, options: { headers: { 'gatehouse-user': userId } } }),
     'GET /relay/bin/:bin': () => ({ ...ofService, options: {} }),

@@ -201,3 +201,21 @@ async function endAllSessions(): Promise<void> {
   const { agent } = await signIn(site, ADMIN);
   await agent.submit(await agent.get(`${site.url}/sessions`), {}, { button: 'Sign out everywhere' });
 }
+
+test('reloading the result of a BIN look-up shows it again, and sends no form', async () => {
+  const page = await openWatched(FAILED_PAGE);
+  await signInWithBrowser(page, site, ADMIN);
+  await page.goto(`${site.url}/bin`);
+  await page.getByLabel('First digits of the card').fill('4571 7360');
+  await press(page, 'Look up');
+  const result = page.locator('.bin-result');
+  expect(await result.textContent()).toContain('Jyske Bank');
+  const methods: string[] = [];
+  page.on('request', (request) => methods.push(request.method()));
+  await page.reload();
+  expect(await result.textContent()).toContain('Jyske Bank');
+  await leaveAndReturn(page);
+  await expectLoadedAnew(page);
+  expect(await result.textContent()).toContain('Jyske Bank');
+  expect(new Set(methods)).toEqual(new Set(['GET']));
+});

@@ -1,16 +1,17 @@
 /** Serves `GET /bin/{bin}` and `POST /bin`. The guard against card numbers runs before these handlers. */
 import type { IncomingMessage } from 'node:http';
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { recordHeaders } from '../../shared/bin/lookup-result.ts';
 import { parseBin } from '../../shared/bin/parse-bin.ts';
 import { type BinRecord, type FactRows, factRows, recordSchema } from '../../shared/bin/record.ts';
 import type { AppError } from '../../shared/errors.ts';
-import { formField } from '../../shared/http/body.ts';
-import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
+import { formField, queryField } from '../../shared/http/body.ts';
+import { described, json, type Operation } from '../../shared/http/description.ts';
 import { report } from '../../shared/http/problem.ts';
 import { sendJson } from '../../shared/http/response-head.ts';
 import type { FastPathHandler } from '../../shared/http/route-table.ts';
+import { refuseSpeculative } from '../../shared/http/speculative.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { BinPanel } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
@@ -30,12 +31,12 @@ declare module '../../shared/pages/page-data.ts' {
 export interface BinRoutes {
   /** Works with and without Express. */
   one: FastPathHandler;
-  /** JSON `{"bins": [...]}`, or the page's form field `bin`. */
+  /** JSON `{"bins": [...]}`, or the page's form field `bin`, which leads to `page`. */
   many: RequestHandler;
   /** Accepts only JSON. */
   manyAsJson: RequestHandler;
-  /** The empty form, for a browser that reloads the URL of a result. */
-  form: RequestHandler;
+  /** The form, with the result of a look-up if the query names a BIN. */
+  page: RequestHandler;
 }
 
 const ONE: Operation = { summary: 'Look up the facts about a BIN', responses: { 200: json(recordSchema) } };
@@ -49,7 +50,7 @@ const MANY: Operation = {
 const MANY_OR_PAGE: Operation = {
   ...MANY,
   form: z.object({ bin: z.string().describe('one BIN, for the page') }),
-  responses: { 200: { ...json(resultsSchema), ...PAGE } },
+  responses: { 200: json(resultsSchema), 303: {} },
 };
 
 export function binRoutes(parts: {
@@ -61,8 +62,8 @@ export function binRoutes(parts: {
 }): BinRoutes {
   const { lookup, pages, events, references, publicHref } = parts;
 
-  const sendPage: RequestHandler = async (req, res) => {
-    const panel = await lookUpPanel(lookup, formField(req.body, 'bin'), callerOf(req), async (error) => {
+  const sendPage = async (req: Request, res: Response, text: string | undefined) => {
+    const panel = await lookUpPanel(lookup, text, callerOf(req), async (error) => {
       report(events, req, error);
       return references.record(req, error);
     });
@@ -70,6 +71,14 @@ export function binRoutes(parts: {
     if (panel.bin.error?.retryAfterSeconds !== undefined)
       res.set('Retry-After', String(panel.bin.error.retryAfterSeconds));
     pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: panel.bin });
+  };
+
+  /** A reload of the result then sends no form again. Only a valid BIN is put into the address. */
+  const redirectToResult: RequestHandler = async (req, res) => {
+    const text = formField(req.body, 'bin');
+    const { bin } = parseBin(text);
+    if (bin) res.redirect(303, `${publicHref}/bin?bin=${bin}`);
+    else await sendPage(req, res, text);
   };
 
   const sendJsonResults: RequestHandler = async (req, res) => {
@@ -82,10 +91,17 @@ export function binRoutes(parts: {
       sendJson(req, res, recordHeaders(result), result.record);
     }),
     many: described<RequestHandler>(MANY_OR_PAGE, (req, res, next) =>
-      (req.is('urlencoded') ? sendPage : sendJsonResults)(req, res, next),
+      (req.is('urlencoded') ? redirectToResult : sendJsonResults)(req, res, next),
     ),
     manyAsJson: described(MANY, sendJsonResults),
-    form: (req, res) => pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} }),
+    async page(req, res) {
+      const text = queryField(req, 'bin');
+      if (text === undefined)
+        return pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} });
+      // A look-up may cost money.
+      refuseSpeculative(req);
+      return sendPage(req, res, text);
+    },
   };
 }
 

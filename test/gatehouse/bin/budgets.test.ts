@@ -6,7 +6,7 @@ import {
   sendJson,
   startScriptedBinService,
 } from '../../support/scripted-bin-lookup-service.ts';
-import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../../support/send-request.ts';
+import { ACCEPT_HTML, ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
 import { type Administrator, bearer, createAdministrator } from '../relay/service.ts';
 
@@ -32,12 +32,7 @@ async function signInUser(site: TestSite, login: string) {
         headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
         body: JSON.stringify({ bins }),
       }),
-    submitForm: (bin: string) =>
-      sendRequest(`${site.url}/bin`, {
-        method: 'POST',
-        headers: { ...ACCEPT_HTML, ...FORM_BODY, cookie },
-        body: `_csrf=${csrf}&bin=${bin}`,
-      }),
+    openPage: (bin: string) => sendRequest(`${site.url}/bin?bin=${bin}`, { headers: { ...ACCEPT_HTML, cookie } }),
   };
 }
 
@@ -105,7 +100,7 @@ describe('with small budgets', () => {
     const single = await firstSession.lookUp('46000000');
     expect([single.status, JSON.parse(single.body)]).toEqual([429, expect.objectContaining(problem)]);
     expect(Number(single.headers['retry-after'])).toBeLessThanOrEqual(24 * 3600);
-    const page = await secondSession.submitForm('46000000');
+    const page = await secondSession.openPage('46000000');
     expect([page.status, page.body.includes('for today (UTC)')]).toEqual([429, true]);
     // BINs of the built-in data set are still found.
     expect((await firstSession.lookUp('371449')).status).toBe(200);

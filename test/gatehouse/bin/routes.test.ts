@@ -33,16 +33,17 @@ const postForm = (body: string) =>
     headers: { ...ACCEPT_HTML, ...FORM_BODY, cookie },
     body: `_csrf=${csrf}&${body}`,
   });
+const getPage = (text: string) => sendRequest(`${site.url}/bin?bin=${text}`, { headers: { ...ACCEPT_HTML, cookie } });
 const countCalls = () => site.sandbox.requests.latest('bin-lookup-service').length;
 
-test('responds to a form with the page, whatever its Accept header is', async () => {
+test('responds to a form with a redirect to the result, whatever its Accept header is', async () => {
   const headers = { accept: '*/*', ...FORM_BODY, cookie };
-  const page = await sendRequest(`${site.url}/bin`, { method: 'POST', headers, body: `_csrf=${csrf}&bin=45717360` });
-  expect([page.status, page.body.includes('Jyske Bank')]).toEqual([200, true]);
+  const posted = await sendRequest(`${site.url}/bin`, { method: 'POST', headers, body: `_csrf=${csrf}&bin=45717360` });
+  expect([posted.status, posted.headers.location]).toEqual([303, `${site.url}/bin?bin=45717360`]);
 });
 
 describe('GET /bin', () => {
-  test('shows the empty form when the URL of a result is reloaded', async () => {
+  test('shows the empty form without a BIN', async () => {
     const page = await sendRequest(`${site.url}/bin`, { headers: { ...ACCEPT_HTML, cookie } });
     expect([page.status, page.body.includes('name="bin"')]).toEqual([200, true]);
   });
@@ -143,7 +144,7 @@ test('marks a test card in a response, in a list and on a page', async () => {
     expect((await get(digits)).headers['gatehouse-test-data']).toBe(digits === '424242' ? 'true' : undefined);
   const { results } = JSON.parse((await post(['424242', '45717360'])).body);
   expect([results[0].testData, results[1].testData]).toEqual([true, undefined]);
-  const pages = await Promise.all(['bin=424242', 'bin=45717360'].map(postForm));
+  const pages = await Promise.all(['424242', '45717360'].map(getPage));
   expect(pages.map(({ body }) => body.includes('This is a test card'))).toEqual([true, false]);
 });
 
@@ -216,7 +217,10 @@ describe('POST /bin with JSON', () => {
 
 describe('POST /bin with the form of the page', () => {
   test('draws the card', async () => {
-    const { status, body, headers } = await postForm('bin=45717360');
+    const posted = await postForm('bin=45717360');
+    expect([posted.status, posted.headers.location]).toEqual([303, `${site.url}/bin?bin=45717360`]);
+
+    const { status, body, headers } = await getPage('45717360');
     expect(status).toBe(200);
     expect(headers['content-type']).toBe('text/html; charset=utf-8');
     expect(body).toContain('Jyske Bank');
@@ -246,11 +250,28 @@ describe('POST /bin with the form of the page', () => {
     expect(countCalls()).toBe(callsBefore);
   });
 
+  test.each(['4571736012345674', '4571', '45717360x', ''])(
+    'R85 refuses the query "%s" as it refuses the form, without a look-up',
+    async (text) => {
+      const callsBefore = countCalls();
+      const { status, body } = await getPage(text);
+      expect([status, body.includes('4571')]).toEqual([400, false]);
+      expect(countCalls()).toBe(callsBefore);
+    },
+  );
+
+  test('R136 a page that is loaded ahead makes no look-up', async () => {
+    const callsBefore = countCalls();
+    const headers = { ...ACCEPT_HTML, cookie, 'sec-purpose': 'prefetch' };
+    expect((await sendRequest(`${site.url}/bin?bin=000004`, { headers })).status).toBe(503);
+    expect(countCalls()).toBe(callsBefore);
+  });
+
   test('says if no facts are known, or the service is unavailable', async () => {
-    const unknown = await postForm('bin=000000');
+    const unknown = await getPage('000000');
     expect([unknown.status, unknown.body.includes('Nothing is known about these digits')]).toEqual([404, true]);
     site.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'error' });
-    const down = await postForm('bin=000002');
+    const down = await getPage('000002');
     expect([down.status, down.body.includes('The card look-up service does not respond')]).toEqual([503, true]);
     expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
     expect(down.body).toContain('aria-invalid="false"');
