@@ -107,6 +107,6 @@ const STYLE = [
   'body{margin:0 auto;max-width:36rem;padding:2rem 1rem}',
   'h1{font-size:1.5rem;line-height:1.25}',
   'h2{font-size:1.1rem;margin-bottom:0}',
-  'a{margin-right:1.5rem}',
+  'a + a{margin-left:1.5rem}',
   'code{overflow-wrap:anywhere}',
 ].join('');
