@@ -99,6 +99,8 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
       signIn.callback,
       { budget: signIn.callbackBudget },
     ],
+    // From a provider. Ignores cookies, and changes nothing.
+    ['POST', '/oauth/callback/:app', readBody, signIn.postedCallback, { budget: signIn.callbackBudget }],
     ['POST', '/sign-out', [loadSession, change, browserSession], signIn.signOut, FREE],
     ['POST', '/sign-out/everywhere', [loadSession, change, browserSession], signIn.signOutEverywhere, FREE],
     // From a provider. Ignores cookies, so it needs no CSRF check.

@@ -24,6 +24,9 @@ const VALUES: Record<string, string> = {
 /** Called by providers, which authenticate with a signature. Cookies are ignored. */
 export const PROVIDER_ROUTE = '/oauth/backchannel-logout/:app';
 
+/** Refuses a response that a provider sends by POST, and changes nothing. */
+const POSTED_CALLBACK = '/oauth/callback/:app';
+
 /** Replaces every module and guard, because only methods and paths are read here. */
 const nothing: object = new Proxy(() => nothing, { get: () => nothing });
 
@@ -58,5 +61,6 @@ export const SERVICE_PREFIX = '/relay/';
 
 /** Routes with which a browser changes something. */
 export const BROWSER_CHANGES = ROUTES.filter(
-  ({ method, pattern }) => method === 'POST' && pattern !== PROVIDER_ROUTE && !pattern.startsWith(SERVICE_PREFIX),
+  ({ method, pattern }) =>
+    method === 'POST' && ![PROVIDER_ROUTE, POSTED_CALLBACK].includes(pattern) && !pattern.startsWith(SERVICE_PREFIX),
 );

@@ -12,7 +12,7 @@ import type { UserGuards } from '../../shared/http/route-table.ts';
 import { readUpload } from '../../shared/http/upload.ts';
 import { actorOf } from '../../shared/sessions/actor.ts';
 import { csrfGuard } from '../../shared/sessions/csrf.ts';
-import { type SessionGuards, sessionOf } from '../../shared/sessions/guards.ts';
+import { pageOfForm, type SessionGuards, sessionOf } from '../../shared/sessions/guards.ts';
 import type { Session } from '../../shared/sessions/session.ts';
 import { isRecent } from '../../shared/sessions/step-up.ts';
 import { parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
@@ -87,7 +87,7 @@ export function createAdminGuards(parts: {
     (isPage: boolean): RequestHandler =>
     (req, res, next) => {
       try {
-        assertAdministrator(sessionOf(req), isPage ? req.originalUrl : undefined);
+        assertAdministrator(sessionOf(req), isPage ? req.originalUrl : pageOfForm(req, origin));
         next();
       } catch (error) {
         const canStepUp = isPage && error instanceof AppError && error.code === 'step_up_required' && !wantsData(req);

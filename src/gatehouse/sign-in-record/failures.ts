@@ -61,6 +61,8 @@ export interface Failure extends Cause {
   whose: WhoseFault;
   /** For the user, one or two sentences. */
   detail: string;
+  /** In place of `detail`, with what was seen. */
+  detailOf?: (facts: SignInFacts) => string | undefined;
   /** For the user, in place of the words that belong to the code. */
   page?: PageWords;
   /** True if the user, or the app's rule for users, refused: nothing is broken. */
@@ -92,6 +94,39 @@ const FAILURES = {
     detail: 'This address is one step of a sign-in and does not work on its own.',
     words: 'The callback was opened without a state.',
     advice: 'The address was opened directly. There is nothing to do.',
+  },
+  error_without_state: {
+    code: 'invalid_request',
+    whose: 'provider',
+    failedAt: 'state',
+    detail: 'The identity provider sent you back with an error, but did not say to which sign-in it belongs.',
+    detailOf: ({ oauthError }) =>
+      oauthError &&
+      `The identity provider sent you back with the error “${oauthError}”, but did not say to which sign-in it belongs.`,
+    page: { title: NOT_SIGNED_IN, advice: TELL_ADMINISTRATOR },
+    words: ({ oauthError }) =>
+      `The browser came back with an error${inBrackets(oauthError)}, but without a state. Probably the provider refused the request; nothing proves it.`,
+    advice:
+      'Compare the client ID, the callback URL and the scopes with the registration at the provider, and look into its log. It should send the state back with an error (RFC 6749, section 4.1.2.1).',
+    field: 'clientId',
+    variants: [
+      {
+        when: ({ oauthError }) => oauthError === 'invalid_scope',
+        advice: 'Remove the scope that the provider does not offer to this client.',
+        field: 'scopes',
+      },
+    ],
+  },
+  form_post: {
+    code: 'invalid_request',
+    whose: 'provider',
+    failedAt: 'state',
+    detail: 'The identity provider sent its response in a form that is not accepted here, so nothing was done.',
+    page: { title: NOT_SIGNED_IN, advice: TELL_ADMINISTRATOR },
+    words: ({ oauthError }) =>
+      `The provider sent its response${inBrackets(oauthError)} by POST (form_post), and only a redirect with a query is accepted.`,
+    advice: 'Set the response mode of this client at the provider to “query”. No request asks for form_post.',
+    field: 'clientId',
   },
   state_invented: {
     code: 'invalid_request',

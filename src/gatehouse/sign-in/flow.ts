@@ -6,7 +6,7 @@ import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import type { BrowserSecret } from '../../shared/sessions/browser-sessions.ts';
 import type { IssuedIdToken } from '../../shared/sessions/session.ts';
 import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
-import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
+import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import { createFail, failureContextOf, providerFailure } from './fail.ts';
 import { claimsWithUserinfo, sessionUser } from './identity.ts';
@@ -24,6 +24,14 @@ interface TakenRequest {
   isSpent: boolean;
 }
 
+/** The parameters of a response that came by POST. */
+interface PostedResponse {
+  appId: string;
+  state: string | undefined;
+  error: string | undefined;
+  info: RequestInfo;
+}
+
 /** Each of these parameters may appear in a callback only once (R14). */
 const CALLBACK_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description'];
 
@@ -37,6 +45,9 @@ export interface SignInFlow {
   /** @returns the URL for the browser, or the request to start again @throws SignInError */
   finish(request: CallbackRequest): Promise<Exclude<LateEnd, { unrecorded: SignInError }>>;
 
+  /** Records a response that came by POST, and takes no pending request: its cookies are missing (`SameSite=Lax`). */
+  refusePost(response: PostedResponse): Promise<never>;
+
   /** Returns the provider's end-session URL, if it has one. @param idToken the ID token that the session began with */
   endSessionUrl(appId: string, idToken: IssuedIdToken | undefined): Promise<string | undefined>;
 }
@@ -47,12 +58,14 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   const startAttempt = createStart(parts, fail);
   const late = createLateCallbacks(parts, fail);
 
-  const stateOf = ({ searchParams }: URL): string => {
+  const stateOf = ({ appId, callback: { searchParams } }: CallbackRequest): string => {
     const isRepeated = CALLBACK_PARAMETERS.some((name) => searchParams.getAll(name).length > 1);
     if (isRepeated) throw fail('parameter_doubled');
     const state = searchParams.get('state');
-    if (!state) throw fail('state_missing');
-    return state;
+    if (state) return state;
+    const error = searchParams.get('error');
+    if (error) throw fail('error_without_state', { appId, facts: { oauthError: unprovenCodeOf(error) } });
+    throw fail('state_missing');
   };
 
   /**
@@ -126,7 +139,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   /** Takes the pending request of this state, and saves what the provider authorized. */
   const handleCallback = async (request: CallbackRequest, log: AttemptLog): Promise<LateEnd> => {
     log.passed('came_back');
-    const state = stateOf(request.callback);
+    const state = stateOf(request);
     const startedAt = states.createdAt(state);
     if (startedAt === undefined) throw fail('state_invented');
     log.learn({ state });
@@ -188,6 +201,13 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
       return result;
     },
 
+    refusePost: ({ appId, state, error, info }) =>
+      recorder.record(apps.find(appId)?.id ?? 'unknown', info, async (log) => {
+        log.passed('came_back');
+        if (state !== undefined && states.createdAt(state) !== undefined) log.learn({ state });
+        throw fail('form_post', { appId, facts: { oauthError: unprovenCodeOf(error), seen: 'sent by POST' } });
+      }),
+
     async endSessionUrl(appId, idToken) {
       const app = apps.find(appId);
       if (!app) return undefined;
@@ -196,4 +216,12 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
       return provider.endSessionUrl(app, { idToken: isForApp ? idToken.token : undefined, returnTo: `${publicHref}/` });
     },
   };
+}
+
+/**
+ * Returns an error code that nothing proves to come from the provider, for the page and the record: only in the form of
+ * the registered ones, since any site can send a browser here.
+ */
+function unprovenCodeOf(error: string | undefined): string | undefined {
+  return error !== undefined && /^[a-z][a-z0-9_]{0,49}$/.test(error) ? error : undefined;
 }

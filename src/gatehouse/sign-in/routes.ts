@@ -59,6 +59,16 @@ const connectFields = z.object({
   return_to: returnTo,
   ...hintFields,
 });
+const POSTED_CALLBACK: Operation = {
+  summary: 'Refuse a response that the provider sent by POST (form_post): only redirects are accepted',
+  form: z.object({
+    code: z.string().optional(),
+    state: z.string().optional(),
+    error: z.string().optional(),
+  }),
+  ignoresUnknown: 'OAuth 2.0 Form Post Response Mode',
+  responses: {},
+};
 const CONNECT: Operation = {
   summary: 'Ask the user for consent: leads to the authorization endpoint',
   body: connectFields,
@@ -96,6 +106,10 @@ export interface SignInRoutes {
   tryApp: RequestHandler;
 
   callback: RequestHandler;
+
+  /** Refuses a response that the provider sent by POST, and names the cause. */
+  postedCallback: RequestHandler;
+
   signOut: RequestHandler;
   signOutEverywhere: RequestHandler;
 
@@ -277,6 +291,15 @@ export function signInRoutes(parts: {
       startBudget.take(req, res);
       await redirectToProvider(req, res, end.startOver);
     }),
+
+    postedCallback: described<RequestHandler>(POSTED_CALLBACK, (req) =>
+      flow.refusePost({
+        appId: String(req.params.app),
+        state: formField(req.body, 'state'),
+        error: formField(req.body, 'error'),
+        info: requestInfo(req, []),
+      }),
+    ),
 
     signOut: described<RequestHandler>(SIGN_OUT, signOut({ everywhere: false })),
     signOutEverywhere: described<RequestHandler>(SIGN_OUT_EVERYWHERE, signOut({ everywhere: true })),

@@ -230,7 +230,7 @@ const WHOSE_TEXTS: Readonly<Record<WhoseFault, string>> = {
   provider: 'It lies with the sign-in provider, not with you',
   platform: 'It lies with the platform, not with you',
   bin_service: 'It lies with the card look-up service, not with you',
-  nobody: 'Nobody’s fault',
+  nobody: 'Nobody is at fault',
 };
 
 /** @param retryAfterSeconds replaces `{wait}` in `advice`; default: "a few minutes" */

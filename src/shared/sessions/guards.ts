@@ -1,10 +1,11 @@
 /** Guards that read the session of a request and refuse callers that are not signed in. */
 import type { IncomingMessage } from 'node:http';
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler } from 'express';
 import type { PublicUrl } from '../config/rules.ts';
 import { AppError } from '../errors.ts';
-import { wantsData } from '../http/accept.ts';
+import { wantsData, wantsPage } from '../http/accept.ts';
 import { type Credentials, requiringUser, type UserGuard } from '../http/description.ts';
+import { localPath } from '../http/return-path.ts';
 import type { BrowserSessions } from './browser-sessions.ts';
 import type { Session } from './session.ts';
 
@@ -32,7 +33,7 @@ export interface SessionGuards {
 
 export function createSessionGuards(parts: {
   read: BrowserSessions['read'];
-  publicUrl: Pick<PublicUrl, 'href' | 'basePath'>;
+  publicUrl: Pick<PublicUrl, 'href' | 'origin' | 'basePath'>;
 }): SessionGuards {
   const { read, publicUrl } = parts;
 
@@ -41,10 +42,10 @@ export function createSessionGuards(parts: {
     return req.context.session;
   };
 
-  const signInRequired = () =>
+  const signInRequired = (returnTo?: string) =>
     new AppError('sign_in_required', {
       detail: 'You are not signed in, or your session has ended. Sign in and try again.',
-      connectUrl: `${publicUrl.href}/sign-in`,
+      connectUrl: `${publicUrl.href}/sign-in${returnTo === undefined ? '' : `?${new URLSearchParams({ return_to: returnTo })}`}`,
     });
 
   const authenticateUser = async (req: IncomingMessage): Promise<Session> => {
@@ -73,12 +74,25 @@ export function createSessionGuards(parts: {
     loadSession: loading(true),
     peekSession: loading(false),
     requireUser: requiringUser<RequestHandler>(SESSION, (req, _res, next) =>
-      authenticateUser(req).then(() => next(), next),
+      load(req, true).then(
+        (session) => next(session ? undefined : signInRequired(pageOfForm(req, publicUrl.origin))),
+        next,
+      ),
     ),
     authenticateUser: requiringUser(SESSION, authenticateUser),
     requireUserOrRedirect: orRedirect(() => undefined),
     requireUserOfAppOrRedirect: orRedirect,
   };
+}
+
+/**
+ * Returns the local path of the page whose form a browser sent, so that a user can return there after signing in. The
+ * content of the form is lost.
+ */
+export function pageOfForm(req: Request, origin: string): string | undefined {
+  if (req.method !== 'POST' || !wantsPage(req)) return undefined;
+  const referrer = URL.parse(req.get('referer') ?? '');
+  return referrer?.origin === origin ? localPath(referrer.pathname + referrer.search, { origin }) : undefined;
 }
 
 /** The session of a request, for handlers behind a guard that requires a user. */

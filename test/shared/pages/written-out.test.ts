@@ -275,7 +275,7 @@ describe('texts for codes', () => {
 
     for (const sentence of [meaning, advice]) expect(sentence).toMatch(/^\p{Lu}.{12,}[.?]$/u);
     expect(`${title} ${meaning} ${advice}`).not.toContain('{');
-    expect(show('whose', whose)).toMatch(/^(It is our|It lies with|Nobody’s fault$)/);
+    expect(show('whose', whose)).toMatch(/^(It is our|It lies with|Nobody is at fault$)/);
     expect(action.label).toMatch(/^(Go to|Try again|See your|Sign in|Look up)/);
     expect(action.path).toMatch(/^\/(sign-in|connections)?$/);
   });

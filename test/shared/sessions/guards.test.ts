@@ -21,7 +21,7 @@ beforeEach(async () => {
   session = undefined;
   extended = [];
   const guards = createSessionGuards({
-    publicUrl: { href: 'https://gatehouse.test/gate', basePath: '/gate' },
+    publicUrl: { href: 'https://gatehouse.test/gate', origin: 'https://gatehouse.test', basePath: '/gate' },
     async read(_req, { extend }) {
       extended.push(extend);
       if (session instanceof Error) throw session;
