@@ -67,7 +67,7 @@ export const AUDIT_EVENTS = {
   'key.rotation_started': 'Encryption of all records with a new key started',
   'key.rotated': 'Records encrypted with the new key',
   'signing_key.rotated': 'Next signing key published',
-  'key.retired': 'Encryption key given up',
+  'key.retired': 'Encryption key forgotten',
   'storage.found_empty': 'Storage found empty',
   'storage.refused': 'Storage refused by a running process',
   'storage.backed_up': 'Backup created',

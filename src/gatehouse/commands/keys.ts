@@ -83,9 +83,9 @@ function rotationText(
 function addForget(keys: Command, terminal: Terminal): void {
   keys
     .command('forget')
-    .description('give up a lost key, so that Gatehouse starts without it')
+    .description('forget a lost key, so that Gatehouse starts without it')
     .argument('<kid>', 'the id of the lost key')
-    .option('--yes', 'give up the key; without this option, only show the records that would be lost')
+    .option('--yes', 'forget the key; without this option, only show the records that would be lost')
     .option(JSON_FLAG, 'print {"key", "done", "records"} (use npm run -s)')
     .addHelpText('after', '\nUsers whose connections this key sealed must connect again.')
     .action(async (kid: string, { yes = false, json = false }: JsonOption & { yes?: boolean }) => {
@@ -102,7 +102,7 @@ function forgetText(kid: string, done: boolean, records: Record<string, number>)
     .toLocaleString('en-GB');
   const kinds = Object.entries(records).map(([kind, count]) => `- ${kind}: ${count.toLocaleString('en-GB')}`);
   const head = done
-    ? `The key "${kid}" has been given up, and ${number} records with it.`
-    : `Giving up the key "${kid}" would give up ${number} records. To do it, run this again with --yes.`;
+    ? `Gatehouse has forgotten the key "${kid}". Lost with it: ${number} records that only this key opens.`
+    : `Forgetting the key "${kid}" would lose ${number} records that only this key opens. To do it, run this again with --yes.`;
   return [head, ...kinds].join('\n');
 }

@@ -27,7 +27,7 @@ const COMMANDS: readonly TopCommand[] = [
     load: () => import('./status.ts'),
   },
   { usage: 'config', description: 'check the settings of the server', load: () => import('./config.ts') },
-  { usage: 'keys', description: 'create, list, rotate and give up encryption keys', load: () => import('./keys.ts') },
+  { usage: 'keys', description: 'create, list, rotate and forget encryption keys', load: () => import('./keys.ts') },
   { usage: 'audit', description: 'export the audit trail', load: () => import('./audit.ts') },
   {
     usage: 'admin-token',

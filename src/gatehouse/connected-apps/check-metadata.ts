@@ -37,8 +37,11 @@ function pkceFinding(metadata: ProviderMetadata): Finding {
 
 function issFinding(metadata: ProviderMetadata): Finding {
   return metadata.authorization_response_iss_parameter_supported === true
-    ? fine('iss', 'The provider names itself in the callback (RFC 9207), and that is checked.')
-    : cannotTell('iss', 'The provider does not promise to name itself in the callback; if it does, that is checked.');
+    ? fine('iss', 'The provider names itself in the callback (RFC 9207), and Gatehouse checks it.')
+    : cannotTell(
+        'iss',
+        'The provider does not promise to name itself in the callback. If it does, Gatehouse checks it.',
+      );
 }
 
 function scopesFinding(app: ConnectedApp, metadata: ProviderMetadata): Finding {

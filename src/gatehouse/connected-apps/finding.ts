@@ -2,7 +2,7 @@
 
 export const CHECKS = {
   callback_listed: 'App lists the callback URL of this server',
-  preset: 'Settings suit the provider',
+  preset: 'Settings match the preset of the provider',
   discovery: 'Discovery can be read',
   tls: 'Connection is protected (TLS)',
   issuer: 'Issuer is the registered one',
@@ -11,7 +11,7 @@ export const CHECKS = {
   keys: 'Signing keys can be read',
   algorithms: 'Signature algorithms are acceptable',
   pkce: 'PKCE with S256',
-  iss: 'Callback names its issuer',
+  iss: 'The callback names its issuer',
   scopes: 'Scopes are known',
   callback_registered: 'Callback URL is registered at the provider',
   request: 'Authorization request is accepted',
@@ -21,7 +21,7 @@ export const CHECKS = {
   backchannel_logout: 'Back-channel logout',
   refresh_token: 'Refresh token is issued',
   rotation: 'Refresh tokens rotate',
-  lifetime: 'Lifetime of access tokens is stated',
+  lifetime: 'The lifetime of access tokens is stated',
   platform: 'Platform responds',
 } as const;
 

@@ -72,7 +72,7 @@ export function erasureRoutes(parts: {
 const REVOCATION_WORDS: Record<DisconnectResult, string> = {
   revoked: 'the provider has confirmed that our access is withdrawn',
   unsupported:
-    'deleted here; this provider offers no way to withdraw access from here, so remove it in your account there as well',
+    'deleted here; this provider has no way to withdraw access from here, so remove it in your account there as well',
   unconfirmed: 'deleted here; we could not ask the provider, so remove our access in your account there as well',
   pending: 'deleted here; the provider has not confirmed yet, and we ask again for 7 days',
 };

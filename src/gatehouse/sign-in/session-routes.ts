@@ -143,5 +143,5 @@ export function sessionRoutes(parts: {
 
 const ENDED: Notice = {
   tone: 'success',
-  text: 'That browser is signed out. Pages open there stop working at once.',
+  text: 'That browser is signed out. Pages that are open there stop working.',
 };

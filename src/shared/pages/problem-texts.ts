@@ -167,7 +167,7 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     action: HOME,
   },
   not_found: {
-    title: 'There is nothing here',
+    title: 'This page does not exist',
     meaning: 'No page has this address. It may contain a typing error, or the page was removed.',
     whose: 'nobody',
     advice: 'Go to the start page and continue from there.',

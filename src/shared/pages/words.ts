@@ -63,7 +63,7 @@ const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | '
   },
   unsupported: {
     tone: 'info',
-    text: 'Disconnected. We have deleted the tokens. This provider offers no way to withdraw access from here: remove it in your account there as well.',
+    text: 'Disconnected. We have deleted the tokens. This provider has no way to withdraw access from here, so remove it in your account there as well.',
   },
   pending: {
     tone: 'warning',

@@ -133,7 +133,12 @@ const apiBaseUrlFrom = z.strictObject({
 
 /** The rate limits of the platform, needed only if its responses do not state them. */
 const callsPerMinute = (title: string, max: number) =>
-  z.int().min(1).max(max).optional().meta({ title, description: 'Only if its responses do not state it.' });
+  z
+    .int()
+    .min(1)
+    .max(max)
+    .optional()
+    .meta({ title, description: 'Needed only if the responses of the platform do not state it.' });
 const rateLimit = z.strictObject({
   perUserPerMinute: callsPerMinute('Calls a minute that the platform allows each user', 1_000_000),
   perAppPerMinute: callsPerMinute('Calls a minute that the platform allows the whole app', 10_000_000),

@@ -98,10 +98,10 @@ connections/{uma}.platform/end # [Disconnect]
   connection.removed connection {uma}/platform user {uma} {"connection":"{connection}"}
   revocation.confirmed connection {uma}/platform user {uma} revoked {"connection":"{connection}","status":200}
 sessions/{session}/end # [End session]
-  success: The session has ended. Pages that are open in that browser stop working at once.
+  success: The session has ended. Pages that are open in that browser stop working.
   session.ended session {uma}.{rest} user {uma}
 users/{uma}/sign-out # [Sign out everywhere]
-  success: Signed out everywhere. Pages that are open in those browsers stop working at once.
+  success: Signed out everywhere. Pages that are open in those browsers stop working.
   session.ended_everywhere user {uma} user@example.test
 users/{uma}/disable # [Disable user]
   success: Disabled. All sessions have ended, and the user cannot sign in.
@@ -175,18 +175,18 @@ Fine
   Signing keys can be read: The provider publishes 2 keys.
   Signature algorithms are acceptable: ID tokens may be signed with RS256, ES256.
   PKCE with S256: The provider checks PKCE with S256.
-  Callback names its issuer: The provider names itself in the callback (RFC 9207), and that is checked.
+  The callback names its issuer: The provider names itself in the callback (RFC 9207), and Gatehouse checks it.
   Scopes are known: The provider knows every scope of this app.
   Sign-out at the provider: Signing out here also signs out at the provider.
   Back-channel logout: The app is not used for sign-in, so there is no session to end.
 Cannot tell
-  Settings suit the provider: No preset is known for this provider.
+  Settings match the preset of the provider: No preset is known for this provider.
   Connection is protected (TLS): The provider is called without TLS, which is allowed on this machine only.
   Authorization request is accepted: Not tried: fix the problem above first.
   Revocation: The revocation endpoint refused a made-up token, as some providers do (status 401).
   Refresh token is issued: No user has signed in or connected with this app yet. Check again after that.
   Refresh tokens rotate: No user has signed in or connected with this app yet. Check again after that.
-  Lifetime of access tokens is stated: No user has signed in or connected with this app yet. Check again after that.
+  The lifetime of access tokens is stated: No user has signed in or connected with this app yet. Check again after that.
 `;
 
 test('the registration of an app shows these texts, step by step', async () => {

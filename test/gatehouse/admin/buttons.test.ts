@@ -140,7 +140,7 @@ test('R56 a user is signed out, disabled, enabled and deleted', async () => {
   const path = `users/${id}`;
   await press(`${path}/sign-out`, 'Sign out everywhere', {
     nextPath: path,
-    notice: 'Signed out everywhere. Pages that are open in those browsers stop working at once.',
+    notice: 'Signed out everywhere. Pages that are open in those browsers stop working.',
   });
   expect(await isSignedIn()).toBe(false);
   await press(`${path}/disable`, 'Disable user', {
@@ -172,7 +172,7 @@ test.each(['sessions', 'users'])('R56 ending a session on the page of %s leads b
   const path = from === 'users' ? `users/${id}` : from;
   await press(path, 'End session', {
     questionLink: 'End session…',
-    notice: 'The session has ended. Pages that are open in that browser stop working at once.',
+    notice: 'The session has ended. Pages that are open in that browser stop working.',
   });
   expect(await isSignedIn()).toBe(false);
 });

@@ -119,8 +119,8 @@ connected-apps/second # Collaboration second
   Tokens bound to a key (DPoP) / [select dpop=] · *auto if the provider requires it · required always · off never
   A stolen access token cannot be used without the key. If required, other tokens are refused.
   Calls a minute that the platform allows each user / [text rateLimit-perUserPerMinute=]
-  Only if its responses do not state it. / Calls a minute that the platform allows the whole app
-  [text rateLimit-perAppPerMinute=] / Only if its responses do not state it.
+  Needed only if the responses of the platform do not state it. / Calls a minute that the platform allows the whole app
+  [text rateLimit-perAppPerMinute=] / Needed only if the responses of the platform do not state it.
   [*checkbox providerSignOut=yes] Signing out here also signs out at the provider / Saving affects one connection.
   Signed in with Collaboration second / Connected app created / 10:01 UTC · admin token test · 127.0.0.1
   nightly made 1 call to Collaboration second </admin/audit?actor={nightly}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
@@ -175,7 +175,7 @@ relay-tokens/{reports} # reports
   All instances refuse further calls with this token within a second. This cannot be undone.
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expiring / user@example.test </admin/users/{uma}> / not-seen-yet Not signed in yet / Networks: Any
-  Expires: in 8 days / Calls to the BIN lookup service: All that are not reserved for users
+  Expires: in 8 days / Calls to the BIN lookup service: All calls that are not reserved for users
   Also : Dangerous Name users without proof
 relay-tokens/new # Create relay token
   The service that will use it. Users see this name on their connections.
@@ -312,11 +312,11 @@ users/{uma}/disable # Disable Uma Okafor?
 users/{ada}/disable # Disable Ada Moreau?
   All sessions of this user end, services can no longer act for them, and they cannot sign in. Connections stay as they are. You can enable the user again. This is your own account. You will be signed out, and cannot sign in until another administrator enables you.
 sessions/{session}/end # End the session of Uma Okafor, unknown browser?
-  Pages that are open there stop working at once. Users can sign in again.
+  Pages that are open there stop working. Users can sign in again.
 sessions/{ownSession}/end # End the session of Ada Moreau, unknown browser?
-  Pages that are open there stop working at once. Users can sign in again. This is the browser that you are using: you will be signed out.
+  Pages that are open there stop working. Users can sign in again. This is the browser that you are using: you will be signed out.
 sessions/end?id={session}&id={ownSession} # End 2 sessions?
-  Pages that are open there stop working at once. Users can sign in again. One of them is this browser: you will be signed out. - Uma Okafor, unknown browser - Ada Moreau, unknown browser
+  Pages that are open there stop working. Users can sign in again. One of them is this browser: you will be signed out. - Uma Okafor, unknown browser - Ada Moreau, unknown browser
 connected-apps/second/disable # Disable Collaboration second?
   Users cannot sign in with the app, and its calls are refused. Connections stay as they are. You can enable it again.
 connected-apps/second/delete # Delete the app Collaboration second?
@@ -528,7 +528,7 @@ relay-tokens?state=expired # Relay tokens
   | nightly </admin/relay-tokens/{nightly}> | Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 6 mo ago | Expired |
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expired
-  No call can use: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users has signed in and is enabled.
+  No call can use: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users is enabled and has signed in.
   user@example.test </admin/users/{uma}> Disabled / Expires: 6 mo ago / Relay token created
 service-accounts # Service accounts
   | Batch | Collaboration platform | {account…} [Copy the account ID] | 6 mo ago | 6 mo ago Old |

@@ -89,7 +89,7 @@ test('sessions and connections: counts those that have already ended', async () 
     return (json.items as [{ id: string }])[0].id;
   };
   for (const [path, button, notice] of [
-    ['sessions', 'End 2 sessions', 'The session has ended. Pages that are open in that browser stop working at once.'],
+    ['sessions', 'End 2 sessions', 'The session has ended. Pages that are open in that browser stop working.'],
     [
       'connections',
       'Disconnect 2 connections',

@@ -148,6 +148,6 @@ describe('with small budgets', () => {
     expect((await open()).body).toContain('2,000 a month');
     expect((await saveBudget('few')).body).toContain('Enter a whole number of calls from 0 to 999999999, or nothing.');
     expect((await saveBudget('30')).body).toContain('30 a month');
-    expect((await saveBudget('')).body).toContain('All that are not reserved for users');
+    expect((await saveBudget('')).body).toContain('All calls that are not reserved for users');
   });
 });

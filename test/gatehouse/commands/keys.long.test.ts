@@ -136,7 +136,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       ]);
       const question = await run(thirdKey, 'forget', secondId);
       expect([question.status, question.stderr]).toEqual([1, '']);
-      expect(question.stdout).toMatch(/would give up \d+ records[\s\S]*- grant: 1/);
+      expect(question.stdout).toMatch(/would lose \d+ records[\s\S]*- grant: 1/);
       expect(await refusalWith(thirdKey)).toContain('which ENCRYPTION_KEYS does not hold');
 
       const forgotten = await run(thirdKey, 'forget', secondId, '--yes');

@@ -210,7 +210,7 @@ describe('words', () => {
         }),
       );
     expect(noticeOf('revoked')).toContain('has confirmed that our access is withdrawn');
-    expect(noticeOf('unsupported')).toContain('offers no way to withdraw access');
+    expect(noticeOf('unsupported')).toContain('has no way to withdraw access');
     expect(noticeOf('unconfirmed')).toContain('did not confirm that it is withdrawn');
   });
 

@@ -209,7 +209,9 @@ test('pages are rendered by the template with their name', () => {
   const page = { title: 'T', basePath: '/gate', operatorName: 'Us' };
   const gatehouseViews = createViews({ directories: [GATEHOUSE_VIEWS], clock: Date.now });
   const failure = { page, reference: 'ab12cd34', time: '2026-03-15T17:02:11Z' };
-  expect(gatehouseViews.render('errors/error', { ...failure, code: 'not_found' })).toContain('There is nothing here');
+  expect(gatehouseViews.render('errors/error', { ...failure, code: 'not_found' })).toContain(
+    'This page does not exist',
+  );
   expect(gatehouseViews.render('errors/problem', { page, code: 'not_found' })).toContain('<code>not_found</code>');
   expect(gatehouseViews.render('home/signed-out', { page, signInApps: [] })).toMatch(/^<!doctype html>/);
 });

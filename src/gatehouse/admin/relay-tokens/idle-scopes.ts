@@ -64,7 +64,7 @@ async function userReasonOf(
     const states = await Promise.all(users.slice(start, start + USERS_AT_ONCE).map((id) => store.stateOf(id)));
     if (states.includes('active')) return undefined;
   }
-  return 'None of its users has signed in and is enabled.';
+  return 'None of its users is enabled and has signed in.';
 }
 
 /**

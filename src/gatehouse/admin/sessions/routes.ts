@@ -89,7 +89,7 @@ export function adminSessionRoutes(parts: AdminParts) {
       return {
         action: count === 1 ? 'End the session of' : `End ${count} sessions`,
         ...(count === 1 ? { name: names[0] } : { names }),
-        consequences: ['Pages that are open there stop working at once. Users can sign in again.'],
+        consequences: ['Pages that are open there stop working. Users can sign in again.'],
         warning: items.some((session) => isCurrentSession(req, session))
           ? count === 1
             ? CURRENT
@@ -125,16 +125,13 @@ export function adminSessionRoutes(parts: AdminParts) {
       },
       ({ query }) => readPage(query),
     ),
-    end: operation(
-      { summary: 'End a session: pages that are open in that browser stop working at once' },
-      async ({ req }) => {
-        await end(req, String(req.params.id));
-      },
-    ),
+    end: operation({ summary: 'End a session: pages that are open in that browser stop working' }, async ({ req }) => {
+      await end(req, String(req.params.id));
+    }),
   };
 }
 
-const ENDED = 'The session has ended. Pages that are open in that browser stop working at once.';
+const ENDED = 'The session has ended. Pages that are open in that browser stop working.';
 const CURRENT = 'This is the browser that you are using: you will be signed out.';
 const ONE_CURRENT = 'One of them is this browser: you will be signed out.';
 

@@ -68,7 +68,7 @@ const deletedJson = z.object({
 type Change = ConfirmedChange | 'enable';
 
 const NOTICES: Record<Change, string> = {
-  'sign-out': 'Signed out everywhere. Pages that are open in those browsers stop working at once.',
+  'sign-out': 'Signed out everywhere. Pages that are open in those browsers stop working.',
   disable: 'Disabled. All sessions have ended, and the user cannot sign in.',
   enable: 'Enabled. The user can sign in again.',
   delete: 'All data about this user is deleted. Entries in the audit trail stay until they expire.',
