@@ -34,7 +34,7 @@ export async function sendFault(res: ServerResponse, fault: FaultKind): Promise<
   }
 }
 
-function send(res: ServerResponse, status: number, type: string, body: string | Buffer): true {
+function send(res: ServerResponse, status: number, type: string, body: string | Uint8Array): true {
   res.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body) }).end(body);
   return true;
 }
@@ -43,7 +43,8 @@ function sendScripted(res: ServerResponse, fault: Extract<FaultKind, { kind: 're
   const { status, body = '', headers = {} } = fault;
   for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
   const type = String(res.getHeader('content-type') ?? (typeof body === 'string' ? 'text/plain' : 'application/json'));
-  return send(res, status, type, typeof body === 'string' ? body : JSON.stringify(body));
+  const isUnchanged = typeof body === 'string' || body instanceof Uint8Array;
+  return send(res, status, type, isUnchanged ? body : JSON.stringify(body));
 }
 
 async function reset(res: ServerResponse, when: 'before_headers' | 'after_headers' | 'after_handling') {

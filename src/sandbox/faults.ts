@@ -32,8 +32,8 @@ export type FaultKind =
   | { kind: 'reset'; when?: 'before_headers' | 'after_headers' | 'after_handling' }
   /** The response is a 200 that ends before its Content-Length. */
   | { kind: 'truncated' }
-  /** This response is sent instead of the handler's. An object is sent as JSON, a string unchanged. */
-  | { kind: 'response'; status: number; body?: string | object; headers?: Record<string, string> }
+  /** This response is sent instead of the handler's. An object is sent as JSON, a string or bytes unchanged. */
+  | { kind: 'response'; status: number; body?: string | Uint8Array | object; headers?: Record<string, string> }
   /** The request is handled as usual, and `change` replaces the JSON of the response. */
   | { kind: 'rewrite'; change: (body: Record<string, unknown>) => object | Promise<object> }
   /** Discovery (`issuer`), validly signed ID tokens (`iss`) and the callback (`iss`) name another issuer. */

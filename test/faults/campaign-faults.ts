@@ -43,7 +43,8 @@ const PROVIDER_RESPONSES = [
   'many-headers',
   'redirect',
   'redirect-307',
-  'gzip',
+  'gzip-cut-off',
+  'unknown-encoding',
 ] as BrokenResponseName[];
 /** Excludes most 4xx responses and invalid bodies with 200, because Gatehouse relays both unchanged. */
 const PLATFORM_RESPONSES = [

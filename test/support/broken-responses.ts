@@ -75,6 +75,9 @@ export const BROKEN_RESPONSES = {
   null: (res) => void res.writeHead(200, json).end('null'),
   empty: (res) => void res.writeHead(200, json).end(),
   gzip: (res, { body }) => void res.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(gzipSync(body)),
+  'gzip-cut-off': (res, { body }) =>
+    void res.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(gzipSync(body).subarray(0, -9)),
+  'unknown-encoding': (res, { body }) => void res.writeHead(200, { ...json, 'content-encoding': 'compress' }).end(body),
   redirect: redirect(302),
   'redirect-307': redirect(307),
   'redirect-301': redirect(301),

@@ -227,7 +227,7 @@ export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp):
     return [platformFinding(status)];
   } catch (error) {
     return [
-      problem('platform', `The platform cannot be called: ${describeFailure(error)}.`, {
+      problem('platform', `The call to the platform failed: ${describeFailure(error)}.`, {
         advice: failedCall(error)?.advice ?? 'Check the API base URL, and that this server may reach it.',
         pointer: '#/apiBaseUrl',
       }),

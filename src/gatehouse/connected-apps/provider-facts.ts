@@ -87,6 +87,7 @@ function textsOf(value: unknown): string[] {
 
 function faultOf(error: unknown): string {
   const { reason, facts } = ProviderError.from(error);
+  if (facts.limited) return 'The provider limits the rate of our calls (429). Try again later.';
   const status = facts.status === undefined ? '' : ` (it responded with ${facts.status})`;
   const words: Record<string, string> = {
     issuer_mismatch: mismatchFault(facts.issuer),

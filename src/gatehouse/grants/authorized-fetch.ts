@@ -2,7 +2,7 @@
 
 import type { Outbound, Target } from '../../shared/outbound/outbound.ts';
 import { type Stop, stopError } from '../../shared/outbound/stop.ts';
-import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
+import type { StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { AccessTokens, TokenResult, Unavailable } from './access-tokens.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';

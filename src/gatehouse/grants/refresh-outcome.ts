@@ -1,5 +1,6 @@
 /** Saves how a refresh ended, even if another write changed the grant in between, and closes its journal entry. */
 import type { Events } from '../../shared/observability/events.ts';
+import { isUnreadable } from '../../shared/provider/provider-error.ts';
 import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
@@ -244,10 +245,10 @@ export function createRefreshOutcomes(parts: {
           return saveFailure(call, 'passing', 'app_refused');
         case 'unavailable': {
           const { reason, retryAfterSeconds, unsent, limited } = outcome;
-          const cause = limited ? 'provider_limited' : 'provider_unavailable';
+          const cause = limited ? 'provider_limited' : causeOf(reason);
           if (unsent || !NO_RESPONSE.has(reason)) return saveFailure(call, 'passing', cause, retryAfterSeconds);
           // Without a response the journal entry stays: the provider may have spent the refresh token.
-          const grant = failedGrant(call, call.grant, 'passing', 'provider_unavailable', retryAfterSeconds);
+          const grant = failedGrant(call, call.grant, 'passing', cause, retryAfterSeconds);
           return (await saveOrLoad(call, grant, call.fence)).stored;
         }
       }
@@ -270,6 +271,8 @@ export function isNarrowingRefusal(outcome: RefreshOutcome): boolean {
 function isLostInFailover({ obtainedAt }: Grant, failedOverAt: number | undefined, now: number): boolean {
   return failedOverAt !== undefined && obtainedAt <= failedOverAt && now - failedOverAt < FAILOVER_MS;
 }
+
+const causeOf = (reason: string) => (isUnreadable(reason) ? 'unusable_response' : 'provider_unavailable');
 
 function isSame(a: Grant, b: Grant): boolean {
   return JSON.stringify(a) === JSON.stringify(b);

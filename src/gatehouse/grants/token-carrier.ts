@@ -1,7 +1,7 @@
 /** Sends an access token: as a bearer token (RFC 6750), or with a DPoP proof for each call (RFC 9449). */
 
 import type { Target } from '../../shared/outbound/outbound.ts';
-import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
+import type { StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import { type DpopKey, dpopProof } from '../../shared/provider/dpop.ts';
 import { remembered } from '../../shared/remembered.ts';
 

@@ -2,6 +2,7 @@
 
 import { AppError, type ProblemCode } from '../../shared/errors.ts';
 import { isObject, parseJson } from '../../shared/json.ts';
+import { OutboundError } from '../../shared/outbound/outbound.ts';
 import type { ThreadBody, ThreadPanel } from '../../shared/pages/page-data.ts';
 import { cutText } from '../../shared/text.ts';
 import type { ThreadApp } from '../connected-apps/current-apps.ts';
@@ -37,7 +38,9 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
         if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };
         const code = codeOf(error, timeout);
         const failure =
-          error instanceof AppError && error.code === code ? error : new AppError(code, { cause: error, call });
+          error instanceof AppError && error.code === code
+            ? error
+            : new AppError(code, { logDetail: messageOf(error), cause: error, call });
         const reference = await report(failure);
         const { words, detail, retryAfterSeconds } = failure;
         const specificWords = words.title === undefined ? undefined : { title: words.title, meaning: detail };
@@ -47,6 +50,8 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
     },
   };
 }
+
+const messageOf = (error: unknown) => (error instanceof OutboundError ? error.message : undefined);
 
 function codeOf(error: unknown, timeout: AbortSignal): ProblemCode {
   const code = error instanceof AppError ? error.code : undefined;

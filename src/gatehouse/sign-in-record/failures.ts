@@ -76,7 +76,7 @@ const TELL_ADMINISTRATOR =
   'Give an administrator the reference below: it leads them to the cause. Trying again will not help.';
 const TRY_AGAIN = 'Try again. If it fails again, give an administrator the reference below.';
 const COMPARE_ISSUER = 'Compare the issuer with the one in the provider’s discovery document, character by character.';
-const CALL_WORDS: Text = ({ call }) => `The provider cannot be called: ${call?.words}.`;
+const CALL_WORDS: Text = ({ call }) => `The call to the provider failed: ${call?.words}.`;
 
 const FAILURES = {
   parameter_doubled: {
@@ -285,6 +285,16 @@ const FAILURES = {
     page: { title: 'The sign-in provider is busy' },
     words: ({ status, reason }) => `The provider limits the rate of our calls${inBrackets(status, reason)}.`,
     advice: 'Wait as long as it says. If it happens often, ask the provider for a higher limit for this client.',
+  },
+  provider_unreadable: {
+    code: 'upstream_error',
+    whose: 'provider',
+    failedAt: 'token_endpoint',
+    detail: 'The response of the identity provider could not be read.',
+    page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
+    words: CALL_WORDS,
+    advice: ({ call }) => call?.advice ?? 'Compare the response with the provider’s documentation.',
+    field: 'issuer',
   },
   code_refused: {
     code: 'upstream_error',

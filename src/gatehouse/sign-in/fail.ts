@@ -4,7 +4,7 @@ import { AppError } from '../../shared/errors.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
 import { providerHostOf } from '../../shared/provider/connected-app.ts';
 import { idTokenFault } from '../../shared/provider/id-token-fault.ts';
-import { ProviderError } from '../../shared/provider/provider-error.ts';
+import { isUnreadable, ProviderError } from '../../shared/provider/provider-error.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from '../sign-in-record/failures.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
@@ -90,7 +90,10 @@ export function failureContextOf(pendingRequest: PendingRequest) {
 /** Returns the sign-in failure for an error of the provider client. */
 export function providerFailure(cause: unknown): SignInFailure {
   if (!(cause instanceof ProviderError)) return 'token_response_refused';
-  if (cause.failure === 'unavailable') return cause.facts.limited ? 'provider_limited' : 'provider_unavailable';
+  if (cause.failure === 'unavailable') {
+    if (isUnreadable(cause.reason)) return 'provider_unreadable';
+    return cause.facts.limited ? 'provider_limited' : 'provider_unavailable';
+  }
   if (cause.failure === 'misconfigured') return 'misconfigured';
   if (cause.reason === 'authorization_refused') {
     return ['access_denied', 'consent_required'].includes(cause.facts.oauthError ?? '')

@@ -3,8 +3,7 @@ import type { Readable } from 'node:stream';
 import { AppError, type FailedCall } from '../../shared/errors.ts';
 import { type BodyLimits, boundedBody } from '../../shared/outbound/bounded-body.ts';
 import { createStop, type StopSwitch } from '../../shared/outbound/stop.ts';
-import { readableOf, type StreamedBody, type StreamedResponse } from '../../shared/outbound/streamed-response.ts';
-import { isEncoded } from '../../shared/outbound/whole-response.ts';
+import { readableOf, type StreamedBody, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { GrantReading } from '../grants/grant-store.ts';
@@ -104,7 +103,7 @@ export function createThreadCall(parts: {
     budgetedCall: BudgetedCall,
     response: StreamedResponse,
   ): Promise<AppError | undefined> => {
-    const { statusCode, headers } = response;
+    const { statusCode } = response;
     if (isClaimsChallenge(response)) return claimsError(app, statusCode, publicHref);
     const demanded = demandedScopes(response).filter((scope) => app.scopes.includes(scope));
     if (canConsent && demanded.length > 0) return scopesError(app, demanded, statusCode, publicHref);
@@ -113,8 +112,6 @@ export function createThreadCall(parts: {
       budget.refused(budgetedCall, limit.seconds, limit.isStated);
       return limitError(statusCode, limit.seconds);
     }
-    if (isEncoded(headers))
-      return upstreamError('upstream_error', 'the response is compressed, although no compression was requested');
     const isPassedOn = statusCode >= 400 && statusCode < 500 && statusCode !== 401;
     return isPassedOn ? undefined : upstreamError('upstream_error', `the platform responded with ${statusCode}`);
   };
@@ -146,7 +143,7 @@ export function createThreadCall(parts: {
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
       budget.update(budgetedCall, response.headers);
-      if (response.statusCode >= 300 || isEncoded(response.headers)) await assertPassedOn(app, budgetedCall, response);
+      if (response.statusCode >= 300) await assertPassedOn(app, budgetedCall, response);
       const { statusCode, body } = response;
       // Refused before the response to the caller begins: after that, it could only be cut off.
       if (announcesMore(response, limits.maxBytes)) throw tooLarge(response);

@@ -1,7 +1,7 @@
 /** The errors of thread calls, with their details for the caller and for the log. */
 import { AppError, type FailedCall, type ProblemCode } from '../../shared/errors.ts';
 import { asOutboundError, BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
-import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
+import type { StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
 import type { AuthorizedResponse } from '../grants/authorized-fetch.ts';

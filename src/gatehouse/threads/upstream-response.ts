@@ -2,7 +2,7 @@
  * Reads the platform's responses: their headers to pass on, the scopes they demand, and the rate limits they report.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { readableOf, type StreamedResponse } from '../../shared/outbound/streamed-response.ts';
+import { readableOf, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 
 /** Other headers are dropped: cookies, CORS, server names, redirects (R76). */
 const PASSED_NAMES = ['content-type', 'content-length', 'content-language', 'etag', 'last-modified'] as const;

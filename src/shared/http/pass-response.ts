@@ -5,8 +5,9 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError, type FailedCall } from '../errors.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
 import { createStop, type StopSwitch } from '../outbound/stop.ts';
-import type { StreamedBody } from '../outbound/streamed-response.ts';
+import type { StreamedBody } from '../outbound/streamed-body.ts';
 import { sendHead } from './response-head.ts';
 
 export interface PassedResponse {
@@ -86,7 +87,8 @@ function stream(
 }
 
 function brokenOffError(cause: unknown, call: PassedResponse['call']): AppError {
-  return new AppError('upstream_error', { logDetail: 'the response of the platform broke off', call: call?.(), cause });
+  const logDetail = cause instanceof OutboundError ? cause.message : 'the response of the platform broke off';
+  return new AppError('upstream_error', { logDetail, call: call?.(), cause });
 }
 
 /** Returns true for a bug or unavailable storage, which is logged even if the caller has disconnected. */

@@ -2,7 +2,7 @@
  * Limits a streamed body in bytes and time. A `Transform` in a `pipeline` would take 100 µs more of CPU (measured as in
  * `streamed-response.ts`).
  */
-import type { StreamedBody } from './streamed-response.ts';
+import type { StreamedBody } from './streamed-body.ts';
 
 export interface BodyLimits {
   /** The time from `take` to the end of the body. */

@@ -1,19 +1,20 @@
 /** Reads the response of one call, limited in bytes and by a signal; the whole body only if its content matters. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { OutboundError } from './outbound-error.ts';
-import type { StreamedBody, StreamedCall } from './streamed-response.ts';
+import type { StreamedBody } from './streamed-body.ts';
+import type { StreamedCall } from './streamed-response.ts';
 
 /** Responses whose body is missing or partial. */
 const incompleteResponses = new WeakSet<Response>();
 
-/** Returns false if the body was compressed, cut off, late or too long, and must not be interpreted. */
+/** Returns false if the body was cut off, damaged, late or too long, and must not be interpreted. */
 export const isWhole = (response: Response): boolean => !incompleteResponses.has(response);
 
 /** How long the body is read if the status decides. */
 const MAX_PARTIAL_BODY_MS = 1_000;
 
 /**
- * Reads the response. A body that is too long, compressed, late or cut off fails the call only if its content matters:
+ * Reads the response. A body that is too long, damaged, late or cut off fails the call only if its content matters:
  * in a success, and in a 400, which names the error (RFC 6749 section 5.2). Other responses keep the part of their body
  * that has arrived.
  * @param limits `statusDecides`: the body does not matter, and is read for at most a second
@@ -29,27 +30,16 @@ export async function wholeResponse(
   try {
     const { statusCode, headers, body } = await call.response;
     if (statusDecides || (statusCode >= 300 && statusCode !== 400)) {
-      const partialBody = isEncoded(headers) ? undefined : await readPartial(body, maxBytes, statusDecides);
+      const { bytes, isComplete } = await readPartial(body, maxBytes, statusDecides);
       body.destroy(new Error('The rest of the response is not needed.'));
-      const response = toResponse(statusCode, headers, partialBody?.bytes);
-      if (!partialBody?.isComplete) incompleteResponses.add(response);
+      const response = toResponse(statusCode, headers, bytes);
+      if (!isComplete) incompleteResponses.add(response);
       return response;
-    }
-    if (isEncoded(headers)) {
-      const error = new OutboundError('encoding', 'the response is compressed, although no compression was requested');
-      body.destroy(error);
-      throw error;
     }
     return toResponse(statusCode, headers, await readCapped(body, maxBytes));
   } finally {
     signal.removeEventListener('abort', stop);
   }
-}
-
-/** Returns true for a compressed body. No call accepts one, since its decompressed size has no limit. */
-export function isEncoded({ 'content-encoding': encoding }: IncomingHttpHeaders): boolean {
-  // undici returns an array for a repeated header, and the list may be empty (RFC 9110 sections 5.6.1 and 8.4).
-  return encoding !== undefined && !/^(identity|[\s,])*$/i.test(String(encoding));
 }
 
 function readCapped(body: StreamedBody, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
@@ -100,7 +90,7 @@ function readPartial(body: StreamedBody, maxBytes: number, hasTimeLimit: boolean
   });
 }
 
-function toResponse(status: number, headers: IncomingHttpHeaders, bytes: Buffer<ArrayBuffer> | undefined): Response {
+function toResponse(status: number, headers: IncomingHttpHeaders, bytes: Buffer<ArrayBuffer>): Response {
   const isEmpty = [204, 205, 304].includes(status);
   return new Response(isEmpty ? null : bytes, { status, headers: toHeaders(headers) });
 }

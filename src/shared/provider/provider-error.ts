@@ -59,6 +59,9 @@ export function failedCall(error: unknown): OutboundError | undefined {
   return cause instanceof OutboundError ? cause : undefined;
 }
 
+/** True if a response arrived but could not be read: waiting alone does not help. @param reason of a `ProviderError` */
+export const isUnreadable = (reason: string): boolean => reason === 'encoding' || reason === 'too_large';
+
 /** True if the provider refused the call because of its rate limit (RFC 6585 section 4). */
 export const isLimit = ({ status }: Pick<Response, 'status'>): boolean => status === 429;
 
@@ -82,7 +85,7 @@ export function isGoneStatus(status = 0): boolean {
 
 /** Sentences for an administrator: the cause with host and port, and what to do about it. */
 export function failedCallText({ message, advice }: OutboundError): string {
-  return `The provider cannot be called: ${message}.${advice === undefined ? '' : ` ${advice}`}`;
+  return `The call to the provider failed: ${message}.${advice === undefined ? '' : ` ${advice}`}`;
 }
 
 /** Describes the failure without repeating the provider's text. */

@@ -217,7 +217,7 @@ describe('a response that is not a registration', () => {
 
 describe('a provider that cannot be called', () => {
   const failure = new OutboundError('timeout', 'provider.test:443 did not respond in time', 'Check the firewall.');
-  const FAULT = 'The provider cannot be called: provider.test:443 did not respond in time. Check the firewall.';
+  const FAULT = 'The call to the provider failed: provider.test:443 did not respond in time. Check the firewall.';
 
   test('is a fault of the registration, with the cause and what to do', async () => {
     responses.push(failure);

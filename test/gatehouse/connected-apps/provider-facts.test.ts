@@ -108,7 +108,7 @@ test.each([
       endpoint: 'token',
       cause: refusedAddress('private_address'),
     }),
-    /cannot be called: the address policy refuses provider\.test:443 \(private_address\)\. .* INTERNAL_HOSTS/,
+    /call to the provider failed: the address policy refuses provider\.test:443 \(private_address\)\. .* INTERNAL_HOSTS/,
   ],
   [ProviderError.from(refusedAddress('private_address')), /policy refuses provider\.test:443.*INTERNAL_HOSTS/],
   [
@@ -117,7 +117,7 @@ test.each([
   ],
   [
     ProviderError.from(new OutboundError('too_large', 'the response is larger than 9 bytes')),
-    /^The provider cannot be called: the response is larger than 9 bytes\.$/,
+    /^The call to the provider failed: the response is larger than 9 bytes\.$/,
   ],
   [new Error('secret of a library'), /^The provider’s metadata cannot be read\.$/],
 ])('says why the facts cannot be read: %s', async (error, text) => {

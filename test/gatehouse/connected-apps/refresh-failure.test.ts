@@ -71,7 +71,8 @@ describe('R40: refresh, classified by status and body', () => {
     ['refresh-reset', 'connection'],
     ['refresh-reset-after-headers', 'connection'],
     ['refresh-huge', 'too_large'],
-    ['refresh-gzip', 'encoding'],
+    ['refresh-gzip-cut-off', 'encoding'],
+    ['refresh-unknown-encoding', 'encoding'],
   ])('%s: unavailable, %s', async (mode, reason) => {
     expect(await refreshUnder(mode)).toMatchObject({ kind: 'unavailable', reason });
   });

@@ -5,7 +5,7 @@
 import { decodeJwt } from 'jose';
 import { beforeEach, expect, test, vi } from 'vitest';
 import { createTokenCarrier } from '../../../src/gatehouse/grants/token-carrier.ts';
-import type { StreamedResponse } from '../../../src/shared/outbound/streamed-response.ts';
+import type { StreamedResponse } from '../../../src/shared/outbound/streamed-body.ts';
 import { type DpopKey, makeDpopKey } from '../../../src/shared/provider/dpop.ts';
 
 const TARGET = { origin: 'https://platform.test', path: '/threads/current' };

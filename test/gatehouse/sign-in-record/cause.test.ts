@@ -142,9 +142,9 @@ describe('the words of a cause', () => {
 
 describe('a failed call', () => {
   const call = { words: 'provider.test:443 refused the connection', advice: 'Check the port.' };
-  const words = 'The provider cannot be called: provider.test:443 refused the connection.';
+  const words = 'The call to the provider failed: provider.test:443 refused the connection.';
 
-  test.each(['provider_unavailable', 'misconfigured'] as const)(
+  test.each(['provider_unavailable', 'provider_unreadable', 'misconfigured'] as const)(
     'of %s is named, with the advice for the call',
     (failure) => {
       expect(cause(failure, { reason: 'connection', call })).toMatchObject({ words, advice: 'Check the port.' });

@@ -36,7 +36,9 @@ const TABLE: [ModeName, SignInFailure][] = [
   ['token-status-429', 'provider_limited'],
   ['token-status-500', 'provider_unavailable'],
   ['token-status-503', 'provider_unavailable'],
-  ['token-huge', 'provider_unavailable'],
+  ['token-huge', 'provider_unreadable'],
+  ['token-gzip-cut-off', 'provider_unreadable'],
+  ['token-unknown-encoding', 'provider_unreadable'],
   ['token-drip', 'provider_unavailable'],
   ['token-reset', 'provider_unavailable'],
   ['token-reset-after-headers', 'provider_unavailable'],
@@ -51,7 +53,7 @@ const TABLE: [ModeName, SignInFailure][] = [
   ['token-redirect', 'token_response_refused'],
   ['token-redirect-307', 'token_response_refused'],
   ['userinfo-reset', 'provider_unavailable'],
-  ['userinfo-huge', 'provider_unavailable'],
+  ['userinfo-huge', 'provider_unreadable'],
   ['userinfo-status-503', 'provider_unavailable'],
   ['userinfo-redirect', 'token_response_refused'],
   ['userinfo-html', 'token_response_refused'],
@@ -88,7 +90,7 @@ describe('F10, F11, R25, R28: each failure has a page with its cause', () => {
     await attempt(shared);
     const before = process.memoryUsage.rss();
     const attempts = await Promise.all(Array.from({ length: 30 }, () => attempt(shared)));
-    expect(attempts.map(({ page }) => page.status)).toEqual(Array(30).fill(503));
+    expect(attempts.map(({ page }) => page.status)).toEqual(Array(30).fill(502));
     expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(64);
   });
 });

@@ -264,19 +264,15 @@ describe('F15: sizes and broken responses', () => {
   });
 
   test.each<[string, string, string]>([
-    ['twice, compressed', 'Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n', 'upstream_error'],
+    ['twice, and is wrong', 'Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n', 'encoding'],
     ['twice, not compressed', 'Content-Encoding: identity\r\nContent-Encoding: identity\r\n', '{}'],
     ['without a value', 'Content-Encoding:\r\n', '{}'],
   ])('a content encoding that comes %s', async (_name, line, expected) => {
     platform.answer((socket) => void socket.end(`${HEAD}${line}Content-Length: 2\r\n\r\n{}`));
-    const reading = current().then(read);
-    expect(await (expected === '{}' ? reading : codeOf(reading))).toBe(expected);
     const limits = { deadlineMilliseconds: 5_000, maxBytes: 1_000 };
-    const fetched = outbound.fetch(platform.url, {}, limits).then(
-      (response) => response.text(),
-      (error: unknown) => error,
-    );
-    expect(await fetched).toEqual(expected === '{}' ? '{}' : expect.objectContaining({ reason: 'encoding' }));
+    const calls = [current().then(read), outbound.fetch(platform.url, {}, limits).then((response) => response.text())];
+    for (const result of await Promise.all(calls.map((call) => call.catch((error: unknown) => error))))
+      expect(result).toEqual(expected === '{}' ? '{}' : expect.objectContaining({ reason: expected }));
   });
 
   test('a closed port: upstream_error', async () => {

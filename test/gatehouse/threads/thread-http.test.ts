@@ -1,6 +1,7 @@
 /**
  * `GET /threads/current` over HTTP: what is sent to the platform, what is returned, and the response to each failure.
  */
+import { brotliCompressSync, deflateRawSync, gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -233,7 +234,7 @@ describe('R76: response headers', () => {
   });
 
   test.each(['gzip', 'br', 'x-unknown'])(
-    'a body with the content encoding %s, which was not requested, is refused',
+    'a body that is not what its content encoding %s says is refused',
     async (encoding) => {
       platform({ kind: 'response', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
       const { status, json } = await thread();
@@ -243,6 +244,25 @@ describe('R76: response headers', () => {
       expect((await thread()).status).toBe(502);
     },
   );
+
+  test.each([
+    ['gzip', gzipSync],
+    ['br', brotliCompressSync],
+    ['deflate', deflateRawSync],
+  ])('a body that a CDN compressed with %s unasked is passed on without it', async (encoding, compress) => {
+    const thread = { title: 'Long '.repeat(20_000) };
+    platform({
+      kind: 'response',
+      status: 200,
+      body: compress(JSON.stringify(thread)),
+      headers: { 'Content-Encoding': encoding, 'Content-Type': 'application/json', ETag: '"packed"' },
+    });
+    const page = await agent.get(`${site.url}/threads/current`, { headers: { 'accept-encoding': 'gzip, br' } });
+    expect([page.status, JSON.parse(page.body)]).toEqual([200, thread]);
+    const passed = ['content-encoding', 'content-type', 'etag', 'content-length'].map((name) => page.headers.get(name));
+    expect(passed).toEqual([null, 'application/json', 'W/"packed"', null]);
+    expect((await agent.get(`${site.url}/`)).body).toContain('Long Long');
+  });
 
   test('a body with the identity encoding passes', async () => {
     platform({ kind: 'response', status: 200, body: {}, headers: { 'Content-Encoding': 'identity' } });

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { AppError } from '../../../src/shared/errors.ts';
 import { type PassedResponse, passResponse } from '../../../src/shared/http/pass-response.ts';
 import type { StopSwitch } from '../../../src/shared/outbound/stop.ts';
-import type { BodySink, StreamedBody } from '../../../src/shared/outbound/streamed-response.ts';
+import type { BodySink, StreamedBody } from '../../../src/shared/outbound/streamed-body.ts';
 import { LONG_TIMEOUT } from '../../support/until.ts';
 import { type Served, serve } from './serve.ts';
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../../src/shared/outbound/outbound.ts';
-import { readableOf } from '../../../src/shared/outbound/streamed-response.ts';
+import { readableOf } from '../../../src/shared/outbound/streamed-body.ts';
 
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 1_000 };
 let server: Server;

@@ -5,7 +5,7 @@ import { createServer as createTlsServer, getCACertificates, setDefaultCACertifi
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
-import { readableOf } from '../../../src/shared/outbound/streamed-response.ts';
+import { readableOf } from '../../../src/shared/outbound/streamed-body.ts';
 import { selfSigned } from '../../support/self-signed.ts';
 
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 1_000 };

@@ -22,7 +22,9 @@ const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 /** Bodies by name; those of `KINDS` exceed `LIMITS`. */
 const BODIES: Record<string, (res: ServerResponse) => void> = {
   'of 100 KB': (res) => res.end(TEXT.repeat(4_000)),
-  'that a CDN has compressed': (res) => res.setHeader('content-encoding', 'gzip').end(gzipSync(TEXT)),
+  'that was compressed and cut off': (res) =>
+    res.setHeader('content-encoding', 'gzip').end(gzipSync(TEXT).subarray(0, -9)),
+  'with an unknown encoding': (res) => res.setHeader('content-encoding', 'compress').end(TEXT),
   'that never ends': (res) => res.write(TEXT),
   'that arrives byte by byte': (res) => {
     res.write(TEXT);
@@ -36,6 +38,7 @@ const KINDS = Object.keys(BODIES);
 Object.assign(BODIES, {
   empty: (res: ServerResponse) => res.end(),
   'of 1,000 bytes': (res: ServerResponse) => res.end('a'.repeat(LIMITS.maxBytes)),
+  compressed: (res: ServerResponse) => res.setHeader('content-encoding', 'gzip').end(gzipSync(TEXT)),
 });
 
 let url: string;
@@ -125,6 +128,11 @@ test('R133 a message is delivered by its status', async () => {
   const [delivered, failed] = [outcomes.slice(0, KINDS.length), outcomes.slice(KINDS.length)];
   expect(delivered).toEqual(KINDS.map(() => expect.objectContaining({ result: '202', isDelivered: true })));
   expect(failed).toEqual(KINDS.map(() => expect.objectContaining({ result: '500', isDelivered: false })));
+});
+
+test('R133 the response of a receiver behind a CDN that compresses unasked is stored as text', async () => {
+  const failed = { result: '500', responseBody: TEXT };
+  expect(await deliverTo(urlOf(500, 'compressed'))).toMatchObject(failed);
 });
 
 test('R133 a body that is not read to its end releases its connection and its slot', async () => {

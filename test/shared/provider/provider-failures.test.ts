@@ -184,9 +184,9 @@ describe('the description of a failure', () => {
 
   test('of a call has the cause, and the advice if there is any', () => {
     expect(failedCallText(TIMEOUT)).toBe(
-      'The provider cannot be called: idp.test:443 did not respond in time. Check the firewall.',
+      'The call to the provider failed: idp.test:443 did not respond in time. Check the firewall.',
     );
-    expect(failedCallText(REFUSED)).toBe(`The provider cannot be called: ${REFUSED.message}.`);
+    expect(failedCallText(REFUSED)).toBe(`The call to the provider failed: ${REFUSED.message}.`);
   });
 
   test('failedCall finds the outbound error directly or in a ProviderError, but nowhere else', () => {

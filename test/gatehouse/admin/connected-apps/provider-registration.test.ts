@@ -210,7 +210,7 @@ describe('a fault is shown next to the form, and nothing is registered here', ()
 
   test('a provider that cannot be called: with the cause and what to do', async () => {
     const port = await freePort();
-    const cause = `The provider cannot be called: 127.0.0.1:${port} refused the connection (ECONNREFUSED). Check the port`;
+    const cause = `The call to the provider failed: 127.0.0.1:${port} refused the connection (ECONNREFUSED). Check the port`;
     site.sandbox.faults.set({
       ...{ listener: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
       change: (metadata) => ({ ...metadata, registration_endpoint: `http://127.0.0.1:${port}/register` }),

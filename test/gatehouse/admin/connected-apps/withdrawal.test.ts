@@ -61,7 +61,7 @@ test.each([
     'unreachable',
     { kind: 'reset' },
     { outcome: 'unreachable' },
-    'cannot be called: 127.0.0.1:[0-9]+ closed the connection before its response was complete',
+    'call to the provider failed: 127.0.0.1:[0-9]+ closed the connection before its response was complete',
   ],
 ] as const)(
   'if the provider is %s, the app is deleted only here, and its client is named for deletion by hand',
