@@ -6,6 +6,7 @@ import type { Bin } from '../../shared/bin/parse-bin.ts';
 import { type BinRecord, isEmptyRecord } from '../../shared/bin/record.ts';
 import { parseJson } from '../../shared/json.ts';
 import { type Outbound, OutboundError } from '../../shared/outbound/outbound.ts';
+import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
@@ -159,7 +160,8 @@ function requestFor(
 }
 
 async function readResponse(response: Response, bin: Bin, now: number): Promise<RemoteResult> {
-  const waitSeconds = retryAfter(response.headers.get('retry-after'), now);
+  const statedSeconds = retryAfterSeconds(response.headers.get('retry-after'), now, MAX_PAUSE_SECONDS);
+  const waitSeconds = statedSeconds === undefined ? undefined : Math.max(1, statedSeconds);
   const retry = waitSeconds === undefined ? {} : { retryAfterSeconds: waitSeconds };
   if (response.ok) return readRecord(await response.text(), bin, response.headers, now);
   switch (response.status) {
@@ -198,13 +200,6 @@ function dateOf(header: string | null, now: number): string {
 function reasonOf(error: OutboundError): UnavailableReason {
   if (error.reason === 'timeout' || error.reason === 'busy') return error.reason;
   return error.reason === 'too_large' || error.reason === 'encoding' ? 'response' : 'connection';
-}
-
-/** Delay or HTTP date (RFC 9110, section 10.2.3), in seconds, limited to 1 s to 31 days. */
-function retryAfter(header: string | null, now: number): number | undefined {
-  const text = header?.trim() ?? '';
-  const seconds = /^\d{1,10}$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - now) / 1000);
-  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 1), MAX_PAUSE_SECONDS);
 }
 
 /** The `Retry-After` of the service, shared by all processes. */

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isObject } from '../../shared/json.ts';
 import { type CallLimits, type Outbound, OutboundError } from '../../shared/outbound/outbound.ts';
 import { TOKEN_ENDPOINT_AUTH_METHODS } from '../../shared/provider/connected-app.ts';
-import { failedCallText } from '../../shared/provider/provider-error.ts';
+import { failedCallText, isLimit, LIMITED_WORDS } from '../../shared/provider/provider-error.ts';
 
 export interface RequestedClient {
   name: string;
@@ -142,6 +142,7 @@ function registrationOutcome(
   if (status === 401 || status === 403) {
     return { fault: 'The provider requires an initial access token, or does not accept this one.' };
   }
+  if (isLimit({ status })) return { fault: LIMITED_WORDS };
   if (status !== 200 && status !== 201) return { fault: refusal(status, body) };
   const parsed = clientSchema.safeParse(body);
   if (!parsed.success) return { fault: 'The response of the provider is not a client registration.' };

@@ -3,7 +3,7 @@ import { ADDRESS_ADVICE } from '../../shared/outbound/address-policy.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { isIssuerTemplate } from '../../shared/provider/issuer.ts';
-import { failedCall, failedCallText, ProviderError } from '../../shared/provider/provider-error.ts';
+import { failedCall, failedCallText, LIMITED_WORDS, ProviderError } from '../../shared/provider/provider-error.ts';
 import {
   ENDPOINT_MEMBERS,
   hasDiscovery,
@@ -87,7 +87,7 @@ function textsOf(value: unknown): string[] {
 
 function faultOf(error: unknown): string {
   const { reason, facts } = ProviderError.from(error);
-  if (facts.limited) return 'The provider limits the rate of our calls (429). Try again later.';
+  if (facts.limited) return LIMITED_WORDS;
   const status = facts.status === undefined ? '' : ` (it responded with ${facts.status})`;
   const words: Record<string, string> = {
     issuer_mismatch: mismatchFault(facts.issuer),

@@ -161,7 +161,8 @@ export function createRevocations(parts: {
       return { outcome, reply, connection: revocation.connection };
     }
     const attempts = revocation.attempts + 1;
-    const pause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1)) * (0.75 + random() / 2);
+    const usualPause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1)) * (0.75 + random() / 2);
+    const pause = Math.max(usualPause, (reply?.retryAfterSeconds ?? 0) * 1000);
     // `grantVersion` is dropped: the grant was deleted before the provider was called.
     const postponed = { ...revocation, grantVersion: undefined, attempts, reply, nextAt: clock() + pause };
     await save(id, postponed, version);

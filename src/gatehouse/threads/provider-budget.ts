@@ -3,6 +3,7 @@
  * reserves a share of them for browsers.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { remembered } from '../../shared/remembered.ts';
 import type { Store } from '../../shared/storage/store.ts';
@@ -173,7 +174,7 @@ export async function createProviderBudget(parts: {
       const now = clock();
       applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now), counted?.owner === true);
       applyLimit(call, ALL_OWNERS, readLimit(headers, 'x-company-ratelimit', now), counted?.company === true);
-      const companySeconds = Number(headers['x-company-retry-after']);
+      const companySeconds = retryAfterSeconds(headers['x-company-retry-after'], now) ?? 0;
       if (companySeconds > 0) hold(nameOf(ALL_CALLERS, app.id, ALL_OWNERS), companySeconds);
     },
 

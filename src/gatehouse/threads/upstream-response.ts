@@ -2,6 +2,7 @@
  * Reads the platform's responses: their headers to pass on, the scopes they demand, and the rate limits they report.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
 import { readableOf, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 
 /** Other headers are dropped: cookies, CORS, server names, redirects (R76). */
@@ -59,8 +60,8 @@ export async function rateLimitOf(response: StreamedResponse, now: number): Prom
   if (statusCode !== 429 && statusCode !== 503) return undefined;
   if (statusCode === 503 && !(saysLimit(headers) || (await bodySaysLimit(readableOf(response.body))))) return undefined;
   const statedSeconds =
-    secondsOf(headers['retry-after'], now) ??
-    secondsOf(headers['x-company-retry-after'], now) ??
+    retryAfterSeconds(headers['retry-after'], now) ??
+    retryAfterSeconds(headers['x-company-retry-after'], now) ??
     resetSeconds(headers[headers['x-company-ratelimit-remaining'] === '0' ? COMPANY_RESET : 'x-ratelimit-reset'], now);
   const seconds = Math.min(MAX_SECONDS, Math.max(1, Math.ceil(statedSeconds ?? DEFAULT_SECONDS)));
   return { seconds, isStated: statedSeconds !== undefined };
@@ -99,11 +100,4 @@ async function bodySaysLimit(body: AsyncIterable<Buffer>): Promise<boolean> {
     // The body was cut off: the part that arrived decides.
   }
   return /over\s+rate\s+limit|rate\s+limit\s+exceeded/i.test(text.slice(0, INSPECTED_BYTES));
-}
-
-/** Returns the seconds to wait; the value is a number of seconds or an HTTP date (RFC 9110 section 10.2.3). */
-function secondsOf(value: string | string[] | undefined, now: number): number | undefined {
-  if (typeof value !== 'string' || value === '') return undefined;
-  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - now) / 1000;
-  return Number.isFinite(seconds) && seconds > 0 ? seconds : undefined;
 }

@@ -4,6 +4,7 @@ import { AppError } from '../../shared/errors.ts';
 import { scrubSecrets } from '../../shared/observability/secret-texts.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
+import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
 import { cutText } from '../../shared/text.ts';
 import type { Outcome, WebhookMessage } from './message.ts';
 import type { WebhookStore, WebhookTarget } from './webhook-store.ts';
@@ -46,6 +47,7 @@ export function createDelivery(parts: {
         responseBody,
         isDelivered: status >= 200 && status < 300,
         isFinal: status === 410,
+        retryAfterSeconds: retryAfterSeconds(response.headers.get('retry-after'), clock()),
       };
     } catch (error) {
       return { result: error instanceof OutboundError ? error.message : 'the call failed' };

@@ -36,11 +36,13 @@ export interface Outcome extends Pick<DeliveryAttempt, 'result' | 'responseBody'
   isDelivered?: boolean;
   /** True if no further attempt is made. */
   isFinal?: boolean;
+  /** When the receiver wants the next attempt at the earliest. */
+  retryAfterSeconds?: number | undefined;
   /** True if nothing was sent, so that the attempt does not count for the health of the webhook. */
   isUnsent?: boolean;
 }
 
-/** The pause before each of the eight attempts, about 16 hours in total. */
+/** The pause before each of the eight attempts, about 16 hours in total; longer if a receiver says so. */
 export const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
 /** Older manual attempts are dropped, so that the record cannot grow without bound. */
 const MAX_MANUAL_ATTEMPTS = 20;
@@ -48,7 +50,7 @@ const MAX_MANUAL_ATTEMPTS = 20;
 /** Returns the message after an attempt. @param context `random`: 0 to 1, spreads the next attempts by a tenth */
 export function afterAttempt(
   message: WebhookMessage,
-  { result, responseBody, isDelivered, isFinal }: Outcome,
+  { result, responseBody, isDelivered, isFinal, retryAfterSeconds = 0 }: Outcome,
   context: { now: number; random: number; manual: boolean },
 ): WebhookMessage {
   const { now, random, manual } = context;
@@ -59,7 +61,7 @@ export function afterAttempt(
   if (manual || message.state !== 'pending') return { ...message, attempts };
   const pause = isFinal ? undefined : PAUSES_SECONDS[attempts.filter((earlier) => !earlier.manual).length];
   if (pause === undefined) return { ...message, attempts, state: 'failed', nextAt: undefined };
-  return { ...message, attempts, nextAt: now + pause * 1000 * (0.9 + random / 5) };
+  return { ...message, attempts, nextAt: now + 1000 * Math.max(pause * (0.9 + random / 5), retryAfterSeconds) };
 }
 
 function withoutOldManual(attempts: readonly DeliveryAttempt[]): DeliveryAttempt[] {

@@ -1,7 +1,7 @@
 /** Reads the account id from the provider's API, for providers that send no ID token. */
 import * as client from 'openid-client';
 import { parseJson } from '../json.ts';
-import { limitOf, ProviderError } from './provider-error.ts';
+import { ProviderError, retryFacts } from './provider-error.ts';
 import { callError } from './provider-failures.ts';
 import { dpopOptions, type ProviderConnection } from './token-request.ts';
 import type { TokenResponse } from './token-response.ts';
@@ -9,11 +9,14 @@ import type { TokenResponse } from './token-response.ts';
 const MAX_CHARACTERS = 255;
 
 /**
- * GETs the URL in the app's `account` setting with the access token. @throws ProviderError if the response has no id
+ * GETs the URL in the app's `account` setting with the access token.
+ * @param now milliseconds since the epoch
+ * @throws ProviderError if the response has no id
  */
 export async function readAccountId(
   { app: { account }, server, configuration }: ProviderConnection,
   { accessToken, dpopKey }: Pick<TokenResponse, 'accessToken' | 'dpopKey'>,
+  now: number,
 ): Promise<string | undefined> {
   if (!account) return undefined;
   const url = account.url ?? server.userinfo_endpoint;
@@ -24,17 +27,17 @@ export async function readAccountId(
     .fetchProtectedResource(configuration, accessToken, new URL(url), 'GET', null, headers, options)
     .catch((error: unknown) => {
       const challenge = error instanceof client.WWWAuthenticateChallengeError ? error : undefined;
-      throw challenge ? unreadable('invalid', challenge.status) : callError(error, 'account_unreadable');
+      throw challenge ? unreadable('invalid', challenge) : callError(error, 'account_unreadable');
     });
   const { status } = response;
-  if (status === 429 || status >= 500) throw unreadable('unavailable', status);
+  if (status === 429 || status >= 500) throw unreadable('unavailable', response, retryFacts(response, now));
   const id = status === 200 ? idAt(parseJson(await response.text()), account.field) : undefined;
-  if (id === undefined) throw unreadable('invalid', status);
+  if (id === undefined) throw unreadable('invalid', response);
   return id;
 }
 
-function unreadable(failure: 'unavailable' | 'invalid', status: number): ProviderError {
-  return new ProviderError(failure, 'account_unreadable', { status, ...limitOf({ status }) });
+function unreadable(failure: 'unavailable' | 'invalid', { status }: Pick<Response, 'status'>, facts = {}) {
+  return new ProviderError(failure, 'account_unreadable', { status, ...facts });
 }
 
 /** @param path member names joined by dots */

@@ -74,11 +74,13 @@ export function createProviderClient(parts: {
   outbound: Outbound;
   metadata: ProviderMetadataSource;
   jwts: ProviderJwts;
+  /** Milliseconds since the epoch. */
+  clock?: () => number;
   /** Left out if no app authenticates with private_key_jwt. */
   ownKeys?: AssertionSigner | undefined;
   onTokens?: OnTokens | undefined;
 }): ProviderClient {
-  const { outbound, metadata, jwts, ownKeys, onTokens } = parts;
+  const { outbound, metadata, jwts, clock = Date.now, ownKeys, onTokens } = parts;
   /** The raw response of the current call. */
   const captures = new AsyncLocalStorage<CapturedResponse>();
   /** The inner keys are issuers: that of the provider, or those of the tenants that the app names. */
@@ -99,7 +101,7 @@ export function createProviderClient(parts: {
     try {
       const limits = isRevocation ? REVOCATION_LIMITS : LIMITS;
       const response = await outbound.fetch(url, { app, method, headers, body, anonymous }, limits);
-      return captured ? await captureResponse(response, captured) : response;
+      return captured ? await captureResponse(response, captured, clock()) : response;
     } catch (error) {
       if (captured && error instanceof OutboundError) captured.isSent = error.sent;
       throw error;
@@ -248,7 +250,7 @@ export function createProviderClient(parts: {
         await client.tokenRevocation(configuration, token, { token_type_hint: hint });
         return { outcome: 'revoked', reply: { status: 200 } };
       } catch (error) {
-        return { outcome: 'unconfirmed', reply: replyOf(error, token) };
+        return { outcome: 'unconfirmed', reply: replyOf(error, token, clock()) };
       }
     },
 
@@ -259,11 +261,11 @@ export function createProviderClient(parts: {
         const options = await dpopOptions({ configuration }, dpopKey);
         return await client.fetchUserInfo(configuration, accessToken, subject, options);
       } catch (error) {
-        throw userinfoError(error);
+        throw userinfoError(error, clock());
       }
     },
 
-    accountId: async (app, token) => readAccountId(await connect(app), token),
+    accountId: async (app, token) => readAccountId(await connect(app), token, clock()),
 
     async hasPublicSubjects(app) {
       const { subject_types_supported: types } = await metadata.load(app);

@@ -1,5 +1,6 @@
 /** Failures of a provider, by what to do about them. */
 import { OutboundError } from '../outbound/outbound.ts';
+import { retryAfterSeconds } from '../outbound/retry-after.ts';
 
 /**
  * `unavailable`: not reached, or no usable response; temporary.
@@ -65,8 +66,20 @@ export const isUnreadable = (reason: string): boolean => reason === 'encoding' |
 /** True if the provider refused the call because of its rate limit (RFC 6585 section 4). */
 export const isLimit = ({ status }: Pick<Response, 'status'>): boolean => status === 429;
 
-export const limitOf = (response: Pick<Response, 'status'>): { limited?: true } =>
-  isLimit(response) ? { limited: true } : {};
+/**
+ * What a response says about the next call: whether the rate limit refused this one, and when to call again.
+ * @param now milliseconds since the epoch
+ */
+export function retryFacts(
+  { status, headers }: Pick<Response, 'status' | 'headers'>,
+  now: number,
+): Pick<ProviderErrorFacts, 'limited' | 'retryAfterSeconds'> {
+  const limited = isLimit({ status });
+  const seconds = status >= 400 ? retryAfterSeconds(headers.get('retry-after'), now) : undefined;
+  return { ...(limited && { limited }), ...(seconds !== undefined && { retryAfterSeconds: Math.max(1, seconds) }) };
+}
+
+export const LIMITED_WORDS = 'The provider limits the rate of our calls (429). Try again later.';
 
 /**
  * True if an endpoint is gone: the connection fails, or the status says that there is no such endpoint. A redirect

@@ -1,7 +1,7 @@
 /** Turns errors of openid-client into `ProviderError`. */
 import * as client from 'openid-client';
 import { isClientRefusal, oauthErrorOf } from './oauth-error.ts';
-import { failedCall, limitOf, ProviderError } from './provider-error.ts';
+import { failedCall, ProviderError, retryFacts } from './provider-error.ts';
 import type { ProviderReply } from './provider-reply.ts';
 import type { CapturedResponse } from './token-response.ts';
 
@@ -70,24 +70,32 @@ export function callError(error: unknown, defaultReason: string): ProviderError 
 /**
  * The parts of the provider's response that may be shown: the status, and the error code if it is valid.
  * @param token the token that was sent
+ * @param now milliseconds since the epoch
  */
-export function replyOf(error: unknown, token: string): ProviderReply {
+export function replyOf(error: unknown, token: string, now: number): ProviderReply {
   if (error instanceof client.ResponseBodyError)
-    return { status: error.status, error: oauthErrorOf(error.error, [token]) };
+    return { ...statusAndRetry(error.response, now), error: oauthErrorOf(error.error, [token]) };
   if (error instanceof client.WWWAuthenticateChallengeError) return { status: error.status };
   const cause = causeOf(error);
-  if (cause instanceof Response) return { status: cause.status };
+  if (cause instanceof Response) return statusAndRetry(cause, now);
   const failure = callError(error, 'unreadable_response');
-  return { status: failure.facts.status, error: failure.reason, detail: failedCall(failure)?.message };
+  const { status, retryAfterSeconds } = failure.facts;
+  return { status, retryAfterSeconds, error: failure.reason, detail: failedCall(failure)?.message };
 }
 
-export function userinfoError(error: unknown): ProviderError {
+const statusAndRetry = (response: Response, now: number): ProviderReply => ({
+  status: response.status,
+  retryAfterSeconds: retryFacts(response, now).retryAfterSeconds,
+});
+
+/** @param now milliseconds since the epoch */
+export function userinfoError(error: unknown, now: number): ProviderError {
   const cause = causeOf(error);
   const response = cause instanceof Response ? cause : undefined;
   return response && isTemporary(response.status)
     ? new ProviderError('unavailable', 'userinfo_failed', {
         status: response.status,
-        ...limitOf(response),
+        ...retryFacts(response, now),
         cause: error,
       })
     : callError(error, 'userinfo_invalid');

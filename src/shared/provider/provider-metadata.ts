@@ -6,7 +6,7 @@ import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
 import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
-import { limitOf, ProviderError } from './provider-error.ts';
+import { ProviderError, retryFacts } from './provider-error.ts';
 import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 /** Metadata members that name an endpoint, keyed by their names in `endpoints` of a connected app. */
@@ -50,29 +50,30 @@ const MAX_PAUSE_MS = 15_000;
 
 /**
  * The cache is keyed by app object: a changed registration is a new object, so its metadata is read again.
- * @param parts `monotonicClock` in milliseconds, independent of the system's time
+ * @param parts `monotonicClock` in milliseconds, independent of the system's time; `clock` since the epoch
  */
 export function createProviderMetadata(parts: {
   outbound: Outbound;
+  clock?: () => number;
   monotonicClock: () => number;
   random: () => number;
 }): ProviderMetadataSource {
-  const { outbound, monotonicClock, random } = parts;
+  const { outbound, clock = Date.now, monotonicClock, random } = parts;
   const times: ReadTimes = {
     freshMs: HOUR_MS,
     usableMs: DAY_MS,
     pauseMs: (failures) => Math.min(MAX_PAUSE_MS, 1_000 * 2 ** failures) * (0.75 + random() / 2),
   };
-  const read = (app: ProviderLocation) => readMetadata(outbound, app);
+  const read = (app: ProviderLocation) => readMetadata(outbound, app, clock);
   return cachedReads(new WeakMap(), read, times, monotonicClock);
 }
 
-async function readMetadata(outbound: Outbound, app: ProviderLocation): Promise<ProviderMetadata> {
+async function readMetadata(outbound: Outbound, app: ProviderLocation, clock: () => number): Promise<ProviderMetadata> {
   const configured = Object.entries(app.endpoints ?? {}).map(([name, url]) => [
     ENDPOINT_MEMBERS[name as keyof typeof ENDPOINT_MEMBERS],
     url,
   ]);
-  const discovered = hasDiscovery(app) ? await discover(outbound, app) : {};
+  const discovered = hasDiscovery(app) ? await discover(outbound, app, clock) : {};
   const metadata: ProviderMetadata = { issuer: app.issuer, ...Object.fromEntries(configured), ...discovered };
   checkEndpoints(outbound, metadata);
   if (metadata.authorization_endpoint) {
@@ -91,10 +92,11 @@ export function discoveryUrlOf(app: Pick<ProviderLocation, 'issuer' | 'discovery
   return app.discoveryUrl ?? `${app.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 }
 
-async function discover(outbound: Outbound, app: ProviderLocation): Promise<ProviderMetadata> {
+async function discover(outbound: Outbound, app: ProviderLocation, clock: () => number): Promise<ProviderMetadata> {
   const response = await fetchDocument(outbound, discoveryUrlOf(app), app.id, { anonymous: 'discovery' });
   const { status } = response;
-  if (status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status, ...limitOf(response) });
+  if (status !== 200)
+    throw new ProviderError('unavailable', 'discovery_failed', { status, ...retryFacts(response, clock()) });
   const body: unknown = await response.json().catch(() => undefined);
   if (!isMetadata(body)) throw new ProviderError('unavailable', 'discovery_not_json');
   // Exact comparison (OpenID Connect Discovery section 4.3): a trailing slash makes another issuer.

@@ -26,7 +26,7 @@ export interface ReadTimes {
   freshMs: number;
   /** The maximum age while reading it fails. */
   usableMs: number;
-  /** The pause after a failed read. @param failures the number of consecutive failures before it */
+  /** The pause after a failed read, unless the provider states a longer one. @param failures the number of consecutive failures before it */
   pauseMs(failures: number): number;
 }
 
@@ -76,6 +76,9 @@ export function cachedReads<Key, T>(
 /** With a shorter interval, each request for something that the provider does not have could cause a read. */
 const MIN_STALE_INTERVAL_MS = 10_000;
 
+/** Limits the wait that a provider states, since nobody can sign in meanwhile. */
+const MAX_RETRY_AFTER_MS = 600_000;
+
 interface CachedRead<T> {
   /** @param notBefore a value that was read before this time is stale */
   load(app: string | undefined, notBefore: number): Promise<T>;
@@ -104,7 +107,9 @@ function cachedRead<T>(
     } catch (thrown) {
       const error = ProviderError.from(thrown);
       const failures = failed?.failures ?? 0;
-      failed = { error, failures: failures + 1, retryAt: monotonicClock() + pauseMs(failures) };
+      const retryAfterMs = Math.min(MAX_RETRY_AFTER_MS, (error.facts.retryAfterSeconds ?? 0) * 1000);
+      const retryAt = monotonicClock() + Math.max(pauseMs(failures), retryAfterMs);
+      failed = { error, failures: failures + 1, retryAt };
       throw error;
     } finally {
       reading = undefined;

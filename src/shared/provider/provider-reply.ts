@@ -7,6 +7,8 @@ export interface ProviderReply {
   status?: number | undefined;
   /** The OAuth error code of the response, or a fixed code for why there was none. */
   error?: string | undefined;
+  /** When the provider may be called again, if it says so. */
+  retryAfterSeconds?: number | undefined;
   /** Why there was no response, with the host; for administrators. */
   detail?: string | undefined;
 }

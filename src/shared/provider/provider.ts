@@ -24,7 +24,8 @@ export interface Provider {
 /** @param parts `ownKeys` for private_key_jwt */
 export function createProvider(parts: ProviderParts & { ownKeys?: AssertionSigner; onTokens?: OnTokens }): Provider {
   const { outbound, clock, monotonicClock, random, ownKeys, onTokens } = parts;
-  const metadata = createProviderMetadata({ outbound, monotonicClock, random });
-  const jwts = createProviderJwts({ metadata, signingKeys: createSigningKeys({ outbound, monotonicClock }), clock });
-  return { metadata, jwts, provider: createProviderClient({ outbound, metadata, jwts, ownKeys, onTokens }) };
+  const metadata = createProviderMetadata({ outbound, clock, monotonicClock, random });
+  const signingKeys = createSigningKeys({ outbound, clock, monotonicClock });
+  const jwts = createProviderJwts({ metadata, signingKeys, clock });
+  return { metadata, jwts, provider: createProviderClient({ outbound, metadata, jwts, clock, ownKeys, onTokens }) };
 }

@@ -3,7 +3,7 @@ import { createLocalJWKSet, type JWK, type LocalJWKSet } from 'jose';
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { HOUR_MS } from '../time.ts';
-import { limitOf, ProviderError } from './provider-error.ts';
+import { ProviderError, retryFacts } from './provider-error.ts';
 import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 export interface SigningKeys {
@@ -43,18 +43,22 @@ export function signingAlgorithms(advertised: unknown): string[] {
     : SIGNING_ALGORITHMS;
 }
 
-/** @param parts `monotonicClock` in milliseconds, independent of the system's time */
-export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: () => number }): SigningKeys {
-  const { outbound, monotonicClock } = parts;
-  const read = (url: string, app: string | undefined) => readKeys(outbound, url, app);
+/** @param parts `monotonicClock` in milliseconds, independent of the system's time; `clock` since the epoch */
+export function createSigningKeys(parts: {
+  outbound: Outbound;
+  clock?: () => number;
+  monotonicClock: () => number;
+}): SigningKeys {
+  const { outbound, clock = Date.now, monotonicClock } = parts;
+  const read = (url: string, app: string | undefined) => readKeys(outbound, url, app, clock);
   return cachedReads(new Map(), read, TIMES, monotonicClock);
 }
 
-async function readKeys(outbound: Outbound, url: string, app: string | undefined): Promise<LocalJWKSet> {
+async function readKeys(outbound: Outbound, url: string, app: string | undefined, clock: () => number) {
   const response = await fetchDocument(outbound, url, app);
   const unusable = new ProviderError('unavailable', 'keys_unavailable', {
     status: response.status,
-    ...limitOf(response),
+    ...retryFacts(response, clock()),
   });
   if (response.status !== 200) throw unusable;
   const body: unknown = await response.json().catch(() => undefined);

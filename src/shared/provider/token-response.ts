@@ -4,7 +4,7 @@ import { isWhole } from '../outbound/whole-response.ts';
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import type { DpopKey } from './dpop.ts';
 import { oauthErrorOf } from './oauth-error.ts';
-import { isLimit } from './provider-error.ts';
+import { retryFacts } from './provider-error.ts';
 import { readTokens, responseMembers } from './token-members.ts';
 
 /** A verified token response (RFC 6749 section 5.1). */
@@ -44,7 +44,7 @@ export interface CapturedResponse {
   refreshToken?: string;
   /** False for a body that is not JSON, or incomplete; an empty body counts as JSON without members. */
   isJson?: boolean;
-  retryAfterSeconds?: number;
+  retryAfterSeconds?: number | undefined;
   /** The provider refused the call because of its rate limit. */
   limited?: boolean;
   /** As `TokenRefresh.saveRefreshToken`: awaited before the library gets the response. Must not reject. */
@@ -58,18 +58,20 @@ export interface CapturedResponse {
 /** Providers may respond with 201, although RFC 6749 section 5.1 requires 200. */
 const hasTokens = (status: number): boolean => status === 200 || status === 201;
 
-/** Captures a response and returns it for the library, with tokens in the form of RFC 6749 section 5.1. */
-export async function captureResponse(response: Response, captured: CapturedResponse): Promise<Response> {
+/**
+ * Captures a response and returns it for the library, with tokens in the form of RFC 6749 section 5.1.
+ * @param now milliseconds since the epoch
+ */
+export async function captureResponse(response: Response, captured: CapturedResponse, now: number): Promise<Response> {
   const text = await response.text();
   const { status, headers } = response;
   const members = responseMembers(text, headers.get('content-type'));
   captured.status = status;
-  captured.limited = isLimit(response);
+  const { limited = false, retryAfterSeconds } = retryFacts(response, now);
+  Object.assign(captured, { limited, retryAfterSeconds });
   captured.isJson = isWhole(response) && (parseObject(text) !== undefined || text.trim() === '');
   // The provider may require a second call with a DPoP nonce (RFC 9449 section 8): the later response counts.
   captured.error = oauthErrorOf(members?.error, captured.secrets);
-  const retryAfter = Number(headers.get('retry-after'));
-  if (Number.isFinite(retryAfter) && retryAfter > 0) captured.retryAfterSeconds = Math.min(3600, Math.ceil(retryAfter));
   const { app } = captured;
   if (!app || !hasTokens(status)) return new Response(text || null, { status, headers });
   const tokens = readTokens(members ?? {}, { tokenPath: app.tokenPath, isOpenId: isOpenIdApp(app) });

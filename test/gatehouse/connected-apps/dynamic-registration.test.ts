@@ -162,6 +162,7 @@ describe('a response that is not a registration', () => {
       { error: 'other', error_description: 'not repeated' },
       'The provider refused to register the app (status 400).',
     ],
+    [429, { error: 'slow_down' }, 'The provider limits the rate of our calls (429). Try again later.'],
     [500, null, 'The provider refused to register the app (status 500).'],
     [202, { client_id: 'c1', client_secret: 's1' }, 'The provider refused to register the app (status 202).'],
     [201, { client_secret: 's1' }, 'The response of the provider is not a client registration.'],

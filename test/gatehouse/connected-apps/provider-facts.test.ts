@@ -98,6 +98,10 @@ test.each([
     new ProviderError('unavailable', 'discovery_failed', { status: 404 }),
     /no provider metadata.*\(it responded with 404\)\. If/,
   ],
+  [
+    new ProviderError('unavailable', 'discovery_failed', { status: 429, limited: true }),
+    /^The provider limits the rate of our calls \(429\)\. Try again later\.$/,
+  ],
   [new ProviderError('unavailable', 'discovery_failed'), /no provider metadata at this address\. If/],
   [new ProviderError('invalid', 'discovery_not_json'), /is not provider metadata\.$/],
   [new ProviderError('misconfigured', 'endpoint_refused', { endpoint: 'token' }), /must not be called \(token\)\.$/],

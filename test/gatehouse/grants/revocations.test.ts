@@ -37,6 +37,7 @@ let now: number;
 let outcome: RevocationOutcome;
 /** The status of the provider's response, if there is one. */
 let status: number | undefined;
+let retryAfterSeconds: number | undefined;
 let sentTokens: string[];
 let outcomes: string[];
 let hanging: Promise<void>;
@@ -50,6 +51,7 @@ let storedDuringCall = 0;
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-revocations-'));
   [now, outcome, status, apps] = [1_800_000_000_000, 'unconfirmed', undefined, [APP]];
+  retryAfterSeconds = undefined;
   [sentTokens, outcomes, confirmed] = [[], [], []];
   store = await createSqliteStore({ directory, clock: () => now });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
@@ -90,7 +92,7 @@ const revocations = () =>
         sentTokens.push(token);
         if (app.id === HANGING.id) await hanging;
         storedDuringCall = (await store.page(keys.revocations, { limit: 9 })).items.length;
-        return { outcome, ...(status === undefined ? {} : { reply: { status } }) };
+        return { outcome, ...(status === undefined ? {} : { reply: { status, retryAfterSeconds } }) };
       },
     },
   });
@@ -302,6 +304,18 @@ test('R52: the pauses double up to an hour', async () => {
   }
   expect(pauses).toEqual([30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
   expect(sentTokens).toHaveLength(10);
+});
+
+test('R52: a provider that says when to call again is not called earlier', async () => {
+  [status, retryAfterSeconds] = [429, 400];
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  const [pending] = await revocations().pendingOf('u1');
+  expect((pending?.nextAt ?? 0) - now).toBe(400_000);
+  retryAfterSeconds = 1;
+  await retryAfter(400_000);
+  const [again] = await revocations().pendingOf('u1');
+  expect((again?.nextAt ?? 0) - now).toBe(60_000);
 });
 
 test('R52: pending revocations are listed with the last response, page by page, until each has ended', async () => {

@@ -326,6 +326,11 @@ describe('responses of the platform', () => {
       limited('429', [85, 91]),
     ],
     [
+      '429 with a date in the past',
+      faultOf(429, {}, { 'Retry-After': 'Sun Nov  6 08:49:37 1994' }),
+      limited('429', [1, 1]),
+    ],
+    [
       '429 with a reset',
       () => ({ ...faultOf(429)(), headers: { 'X-Ratelimit-Reset': inTwoMinutes() } }) as FaultKind,
       limited('429', [115, 121]),

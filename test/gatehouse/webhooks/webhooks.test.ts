@@ -30,12 +30,13 @@ let server: Server;
 let address: string;
 const received: Received[] = [];
 let status = 204;
+let retryAfter: string | undefined;
 beforeAll(async () => {
   server = createServer(async (req, res) => {
     let body = '';
     for await (const chunk of req) body += chunk;
     received.push({ headers: req.headers, body });
-    res.writeHead(status, { location: 'http://127.0.0.1:1/' }).end();
+    res.writeHead(status, { location: 'http://127.0.0.1:1/', ...(retryAfter && { 'retry-after': retryAfter }) }).end();
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
@@ -228,7 +229,8 @@ describe('a message that is not delivered', () => {
     await webhooks.remove(webhook.id);
   });
 
-  test('has 8 attempts with growing pauses, is never redirected, and then fails', async () => {
+  /** A webhook with one message, which is due. */
+  const announced = async () => {
     const webhooks = createWebhookStore({
       store: storage.store,
       sealedJson: createSealedJson(sealer),
@@ -246,9 +248,14 @@ describe('a message that is not delivered', () => {
       events: ['connection.reconnect_needed'],
       enabled: true,
     });
-    status = 302;
     messages.announce('connection.reconnect_needed', { user: 'u1', app: 'platform', cause: 'grant_refused' });
     await messages.settle();
+    return { webhooks, webhook, messages };
+  };
+
+  test('has 8 attempts with growing pauses, is never redirected, and then fails', async () => {
+    const { webhooks, webhook, messages } = await announced();
+    status = 302;
     const pauses: number[] = [];
     for (let tries = 1; tries <= 9; tries += 1) {
       await messages.deliver();
@@ -267,5 +274,22 @@ describe('a message that is not delivered', () => {
     expect(given.filter(({ target }) => target?.id === webhook.id)).toMatchObject([{ event: 'webhook.failed' }]);
     await webhooks.remove(webhook.id);
     status = 204;
+  });
+
+  test.each([
+    ['seconds', () => '900', 900],
+    ['a date', () => new Date(now + 900_000).toUTCString(), 900],
+    ['a shorter wait than the pause', () => '1', 5],
+    ['a date in the past', () => 'Sun Nov  6 08:49:37 1994', 5],
+    ['a year', () => '31536000', 3_600],
+    ['nonsense', () => 'soon', 5],
+  ])('waits as long as the receiver says with Retry-After: %s', async (_name, header, seconds) => {
+    const { webhooks, webhook, messages } = await announced();
+    [status, retryAfter] = [429, header()];
+    await messages.deliver();
+    const [message] = (await messages.page(webhook.id, LATEST)).items;
+    expect(Math.abs(((message?.nextAt ?? 0) - now) / 1000 - seconds)).toBeLessThanOrEqual(1);
+    await webhooks.remove(webhook.id);
+    [status, retryAfter] = [204, undefined];
   });
 });

@@ -107,7 +107,7 @@ test('R133 a refresh that receives an error page does not count as refused by th
   const outcomes = [403, 404].flatMap((status) =>
     [...KINDS, 'empty'].map(async (kind) => {
       const captured: CapturedResponse = {};
-      await captureResponse(await fetch(status, kind, {}), captured);
+      await captureResponse(await fetch(status, kind, {}), captured, Date.now());
       return refreshFailure(captured, new ProviderError('invalid', 'no_response')).kind;
     }),
   );

@@ -394,7 +394,7 @@ describe('revocation (RFC 7009)', () => {
   });
 
   test.each<[ModeName, object]>([
-    ['revocation-status-503', { status: 503 }],
+    ['revocation-status-503', { status: 503, retryAfterSeconds: 9 }],
     ['revocation-status-400', { status: 400 }],
     ['revocation-status-401', { status: 401, error: 'invalid_request' }],
     ['revocation-invalid-client', { status: 401, error: 'invalid_client' }],

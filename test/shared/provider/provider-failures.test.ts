@@ -137,7 +137,7 @@ test.each([
   [401, ['invalid', 'userinfo_invalid', {}]],
   [499, ['invalid', 'userinfo_invalid', {}]],
 ])('userinfo with status %i', (status, expected) => {
-  expect(summaryOf(userinfoError(wrapped(new Response(null, { status }))))).toEqual(expected);
+  expect(summaryOf(userinfoError(wrapped(new Response(null, { status })), 0))).toEqual(expected);
 });
 
 describe('the reply to a revocation', () => {
@@ -145,16 +145,19 @@ describe('the reply to a revocation', () => {
     new ResponseBodyError('refused', { cause: { error } as never, response: new Response(null, { status }) });
 
   test('has the status and the error code, unless the code repeats the token', () => {
-    expect(replyOf(bodyError('invalid_client', 401), 'rt-1')).toEqual({ status: 401, error: 'invalid_client' });
-    expect(replyOf(bodyError('no-rt-1'), 'rt-1')).toEqual({ status: 400, error: undefined });
-    expect(replyOf(wrapped(new Response(null, { status: 302 })), 'rt-1')).toEqual({ status: 302 });
+    expect(replyOf(bodyError('invalid_client', 401), 'rt-1', 0)).toEqual({ status: 401, error: 'invalid_client' });
+    expect(replyOf(bodyError('no-rt-1'), 'rt-1', 0)).toEqual({ status: 400, error: undefined });
+    expect(replyOf(wrapped(new Response(null, { status: 302 })), 'rt-1', 0)).toEqual({ status: 302 });
   });
 
   test('has the cause if there was no response', () => {
-    expect(replyOf(wrapped(TIMEOUT), 'rt-1')).toEqual({ error: 'timeout', detail: TIMEOUT.message });
-    expect(replyOf(new TypeError('of a library'), 'rt-1')).toEqual({ status: undefined, error: 'unreadable_response' });
+    expect(replyOf(wrapped(TIMEOUT), 'rt-1', 0)).toEqual({ error: 'timeout', detail: TIMEOUT.message });
+    expect(replyOf(new TypeError('of a library'), 'rt-1', 0)).toEqual({
+      status: undefined,
+      error: 'unreadable_response',
+    });
     const failed = new ProviderError('unavailable', 'discovery_failed', { status: 503 });
-    expect(replyOf(failed, 'rt-1')).toEqual({ status: 503, error: 'discovery_failed' });
+    expect(replyOf(failed, 'rt-1', 0)).toEqual({ status: 503, error: 'discovery_failed' });
   });
 
   test.each([

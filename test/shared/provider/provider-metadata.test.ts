@@ -10,6 +10,7 @@ import {
   hasDiscovery,
   type ProviderMetadataSource,
 } from '../../../src/shared/provider/provider-metadata.ts';
+import { status } from '../../support/broken-responses.ts';
 import { BAD_METADATA } from '../../support/hostile-modes.ts';
 import { type HostileProvider, type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
 
@@ -70,7 +71,7 @@ describe('lazy discovery (F14)', () => {
 
   test('backs off while the provider is down, and callers learn when the next read is', async () => {
     const app = appOf();
-    provider.setModes('discovery-status-503');
+    provider.setModes('discovery-status-500');
     const readAt: number[] = [];
     for (let second = 0; second < 60; second += 1) {
       const discoveriesBefore = countDiscoveries();
@@ -87,9 +88,34 @@ describe('lazy discovery (F14)', () => {
     expect((await source.load(app)).issuer).toBe(provider.issuer);
   });
 
+  test.each([
+    ['120', 120, () => '120'],
+    ['a date', 120, () => new Date(Date.now() + 120_000).toUTCString()],
+    ['a date in the past', 1, () => 'Sun Nov  6 08:49:37 1994'],
+    ['a year', 600, () => '31536000'],
+    ['nonsense', 1, () => 'soon'],
+  ])(
+    'after 429 with Retry-After of %s, reads nothing for about %i s, and calls it a limit',
+    async (_name, wait, header) => {
+      const app = appOf();
+      provider.setModes({ responses: { discovery: status(429, {}, { 'retry-after': header() }) } });
+      expect((await errorOf(app)).facts).toMatchObject({ status: 429, limited: true });
+      provider.setModes();
+      now += wait * 1_000 - 30_000;
+      if (wait > 30) {
+        const { facts } = await errorOf(app);
+        expect(facts.limited).toBe(true);
+        expect(facts.retryAfterSeconds).toBeGreaterThan(20);
+        expect(countDiscoveries()).toBe(1);
+      }
+      now += 30_000;
+      expect((await source.load(app)).issuer).toBe(provider.issuer);
+    },
+  );
+
   test('F26 reads discovery after the back-off even if the clock is set back by an hour', async () => {
     const app = appOf();
-    provider.setModes('discovery-status-503');
+    provider.setModes('discovery-status-500');
     await errorOf(app);
     vi.useFakeTimers({ toFake: ['Date'] });
     vi.setSystemTime(Date.now() - 3_600_000);

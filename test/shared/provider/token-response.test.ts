@@ -8,6 +8,8 @@ import type { ProviderMetadata } from '../../../src/shared/provider/provider-met
 import { requestTokens } from '../../../src/shared/provider/token-request.ts';
 import { type CapturedResponse, captureResponse } from '../../../src/shared/provider/token-response.ts';
 
+const NOW = Date.parse('2026-11-30T02:00:00Z');
+
 const appOf = (changes: object = {}) =>
   ({
     id: 'platform',
@@ -20,7 +22,7 @@ const appOf = (changes: object = {}) =>
 
 describe('a raw response', () => {
   const capture = async (body: string, init: ResponseInit = {}, captured: CapturedResponse = {}) => {
-    const passed = await captureResponse(new Response(body, init), captured);
+    const passed = await captureResponse(new Response(body, init), captured, NOW);
     return { captured, status: passed.status, text: await passed.text() };
   };
   const JSON_TYPE = { 'content-type': 'application/json' };
@@ -31,7 +33,8 @@ describe('a raw response', () => {
     ['0.2', 1],
     ['3600', 3_600],
     ['3601', 3_600],
-    ['0', undefined],
+    ['Mon, 30 Nov 2026 02:00:40 GMT', 40],
+    ['0', 1],
     ['-5', undefined],
     ['soon', undefined],
     ['Infinity', undefined],
