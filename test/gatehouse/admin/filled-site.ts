@@ -188,6 +188,7 @@ function cleaned(text: string, { site, receiver, ids }: ReplacedParts): string {
     [new URL(sandbox.platformUrl).origin, 'https://platform.example'],
     [new URL(receiver.url).origin, 'https://receiver.example'],
     [new URL(site.url).host, 'gatehouse.example'],
+    [`cookie gatehouse.${new URL(site.url).port}`, 'cookie gatehouse.{port}'],
     [new URL(receiver.url).host, 'receiver.example'],
   ];
   let result = text;

@@ -221,7 +221,7 @@ policy?token={reports}&scope=threads:read&app=platform&user={uma}&address=127.0.
   Passed: The user is not disabled. users
   – Does not apply: The relay token may get the whole access token. fullScope
   ASSERTION is the user assertion that your service gets with the user’s request, from GET /session/verify. It is valid for 60 seconds.
-  Sign in here as the user. The line first asks for the value of the cookie gatehouse, which the developer tools of the browser show. Keep it as secret as a password.
+  Sign in here as the user. The line first asks for the value of the cookie gatehouse.{port}, which the developer tools of the browser show. Keep it as secret as a password.
 policy?token={reports}&scope=token:exchange&app=second&user=nobody@example.test&address=10.0.0.1&proof=none
   No user has this e-mail address. Gatehouse knows users once they have signed in. <#user>
 service-accounts # Service accounts
