@@ -33,7 +33,8 @@ export function createAccountApp(parts: {
   app.set('query parser', false);
   app.use(enterExpress(parts.begin), plainHttp, requireContentLength);
   app.use(`${publicUrl.basePath}/assets`, assets());
-  app.use(publicHost({ publicUrl, isTrusted, isData: (path) => /^\/\d/.test(path) }), crossSiteGuard);
+  const onFault = parts.problems.events.hostFault;
+  app.use(publicHost({ publicUrl, isTrusted, isData: (path) => /^\/\d/.test(path), onFault }), crossSiteGuard);
 
   app.use(
     publicUrl.basePath || '/',

@@ -111,7 +111,8 @@ export function createApp(parts: AppParts): RequestListener {
   app.use(`${basePath}/assets`, assets());
   app.use(cardNumberGuard(publicUrl));
   const isData = isDataPath(routes, [loadSession, requireUserOrRedirect]);
-  app.use(publicHost({ publicUrl, isTrusted, isData, isForProxies: isProxyPath }), crossSiteGuard);
+  const onFault = events.hostFault;
+  app.use(publicHost({ publicUrl, isTrusted, isData, isForProxies: isProxyPath, onFault }), crossSiteGuard);
   app.use(basePath || '/', routeTable(routes));
   const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
   app.use(notFound, problemHandler(problems, proxiedPaths(routes)));

@@ -1,12 +1,35 @@
-/** Redirects page requests with another host name to `PUBLIC_URL`. */
+/** Redirects page requests with another host name to `PUBLIC_URL`, but not those that are already there. */
+import { parse as parseCookies } from 'cookie';
 import type { Request, RequestHandler } from 'express';
+import { normalAddress } from '../config/networks.ts';
 import type { PublicUrl } from '../config/rules.ts';
 import { wantsData, wantsPage } from './accept.ts';
 import { holdsCardNumber } from './card-numbers.ts';
+import { UNKNOWN_ADDRESS } from './client-address.ts';
+import { cookieName } from './cookie-name.ts';
+
+/** A proxy that does not pass on the host in the browser's address. Each host is reported once. */
+export interface HostFault {
+  /** The address of the proxy. */
+  peer: string;
+  isTrusted: boolean;
+  /** The host of the request. */
+  seen: string;
+  /** The host of `PUBLIC_URL`. */
+  expected: string;
+}
+
+/** Longer than a redirect takes, and shorter than users need to open the other address again. */
+const REDIRECT_MS = 5_000;
+/** Callers choose the hosts. */
+const MAX_REPORTED_HOSTS = 10;
 
 /**
  * Creates the middleware. Without the redirect, a user who types `localhost` instead of `127.0.0.1` gets cookies that
- * the callback never receives.
+ * the callback never receives. Cookies belong to all ports of a host, so another port needs no redirect.
+ *
+ * A proxy can name another host than the browser does, and the redirect then leads to the request itself. The redirect
+ * sets a cookie: only a browser that was at the host of `PUBLIC_URL` sends it back, and then gets the page.
  * @param parts `isTrusted`: whether the peer is a trusted proxy. If so, only `X-Forwarded-Host` counts: `Host` may be
  *   the proxy's own name
  */
@@ -17,27 +40,49 @@ export function publicHost(parts: {
   isData: (path: string) => boolean;
   /** Returns whether the caller of a path is a reverse proxy, which must not get a redirect. */
   isForProxies?: (path: string) => boolean;
+  onFault?: (fault: HostFault) => void;
 }): RequestHandler {
-  const { publicUrl, isTrusted, isData, isForProxies = () => false } = parts;
+  const { publicUrl, isTrusted, isData, isForProxies = () => false, onFault } = parts;
   const defaultPort = publicUrl.secure ? /:443$/ : /:80$/;
-  const normalizedHost = (host: string) => host.trim().toLowerCase().replace(defaultPort, '');
   const isPage = (req: Request) =>
     wantsPage(req) || !(wantsData(req) || isData(req.path.slice(publicUrl.basePath.length)));
+  const redirectCookie = cookieName('gatehouse-redirected', publicUrl.href);
+  const reportedHosts = new Set<string>();
+  const report = (req: Request, isBehindProxy: boolean, host: string) => {
+    const seen = /^[\w.:[\]-]{1,255}$/.test(host) && !holdsCardNumber(host) ? host : '(no host name)';
+    if (reportedHosts.has(seen) || reportedHosts.size >= MAX_REPORTED_HOSTS) return;
+    reportedHosts.add(seen);
+    const peer = normalAddress(req.socket.remoteAddress ?? '') ?? UNKNOWN_ADDRESS;
+    onFault?.({ peer, isTrusted: isBehindProxy, seen, expected: publicUrl.host });
+  };
   return (req, res, next) => {
     const isBehindProxy = isTrusted(req.socket.remoteAddress ?? '');
-    const host = isBehindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
-    const isOtherHost = host !== undefined && normalizedHost(host) !== publicUrl.host;
-    if (!isOtherHost || (req.method !== 'GET' && req.method !== 'HEAD') || !isPage(req)) return next();
+    const sentHost = isBehindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
+    const host = sentHost?.trim().toLowerCase() ?? publicUrl.host;
+    if (
+      host.replace(defaultPort, '') === publicUrl.host ||
+      (req.method !== 'GET' && req.method !== 'HEAD') ||
+      !isPage(req)
+    )
+      return next();
     if (isForProxies(req.path)) return next();
+    const isOtherPort = withoutPort(host) === withoutPort(publicUrl.host);
+    const isRedirected = parseCookies(req.headers.cookie ?? '')[redirectCookie] !== undefined;
+    if (isBehindProxy || isOtherPort || isRedirected) report(req, isBehindProxy, host);
+    if (isOtherPort || isRedirected) return next();
+    const { secure } = publicUrl;
+    res.cookie(redirectCookie, '1', { httpOnly: true, sameSite: 'lax', path: '/', secure, maxAge: REDIRECT_MS });
     // A redirect must not repeat a card number (R86).
     const mustDropPath = holdsCardNumber(req.originalUrl);
-    return res.redirect(302, mustDropPath ? `${publicUrl.href}/` : publicUrl.origin + pathOf(req.originalUrl));
+    return res.redirect(302, mustDropPath ? `${publicUrl.href}/` : publicUrl.origin + (pathOf(req.originalUrl) ?? '/'));
   };
 }
 
+const withoutPort = (host: string) => host.replace(/:\d*$/, '');
+
 /** Returns path and query of a request target, which may be an absolute URL (RFC 9112 section 3.2.2). */
-function pathOf(target: string): string {
+function pathOf(target: string): string | undefined {
   if (target.startsWith('/')) return target;
   const url = URL.parse(target);
-  return url ? url.pathname + url.search : '/';
+  return url ? url.pathname + url.search : undefined;
 }

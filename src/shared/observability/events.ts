@@ -148,6 +148,8 @@ export interface Events {
   countsLost(facts: { of: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
   /** `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or had no address. Emitted once per fault. */
   forwardedFault(fault: 'untrusted' | 'unreadable', peer: string): void;
+  /** A proxy names another host than `PUBLIC_URL` does. Emitted once for each host. */
+  hostFault(fault: { peer: string; isTrusted: boolean; seen: string; expected: string }): void;
   /** @param text names the setting and never its value */
   settingWarned(text: string): void;
   redisUnprotected(): void;
@@ -308,6 +310,14 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
         fault === 'untrusted'
           ? 'X-Forwarded-For came from a peer that is not in TRUSTED_PROXIES: if it is your proxy, add its address'
           : 'X-Forwarded-For from a proxy in TRUSTED_PROXIES has no address: its callers count as one, with the address "unknown"',
+      );
+    },
+    hostFault({ isTrusted, ...facts }) {
+      logger.warn(
+        facts,
+        isTrusted
+          ? 'X-Forwarded-Host from a proxy in TRUSTED_PROXIES is not the host of PUBLIC_URL: let the proxy set it to the host and port in the address of browsers, or correct PUBLIC_URL'
+          : 'Host is not the host of PUBLIC_URL: let the proxy pass on the Host header of browsers with its port, or name the proxy in TRUSTED_PROXIES, or correct PUBLIC_URL',
       );
     },
     storageLost: line('error', 'storage lost'),

@@ -40,7 +40,9 @@ describe('R73 without a trusted proxy', () => {
   const outcomeOf = async (method: string, path: string, headers: Record<string, string>) => {
     const response = await sendRequest(site.url + path, { method, headers: { ...headers, ...FORM_BODY } });
     const plain = Object.fromEntries(Object.entries(response.headers).filter(([name]) => !VOLATILE.test(name)));
-    const cookies = (response.headers['set-cookie'] ?? []).map((line) => line.replace(/^([^=]+)=[^;]*/, '$1'));
+    const cookies = (response.headers['set-cookie'] ?? []).map((line) =>
+      line.replace(/^([^=]+)=[^;]*/, '$1').replace(/^(gatehouse-tx-)[\w-]{6}/, '$1'),
+    );
     const text = JSON.stringify({ ...plain, cookies }) + response.body;
     return `${response.status} ${text.replace(STATE, '$1').replace(REFERENCE, '')}`;
   };
@@ -56,7 +58,7 @@ describe('R73 without a trusted proxy', () => {
   });
 
   test('another Host: pages are redirected to PUBLIC_URL, data is served', async () => {
-    for (const host of ['evil.example', 'localhost:3000', '127.0.0.1:1', 'x'.repeat(300)]) {
+    for (const host of ['evil.example', 'localhost:3000', '127.0.0.2:1', 'x'.repeat(300)]) {
       const page = await sendRequest(`${site.url}/connections?a=b`, { headers: { ...ACCEPT_HTML, host } });
       expect([page.status, page.headers.location]).toEqual([302, `${site.url}/connections?a=b`]);
       const data = await sendRequest(`${site.url}/threads/current`, { headers: { ...ACCEPT_JSON, host } });
@@ -74,6 +76,17 @@ describe('R73 without a trusted proxy', () => {
       const start = await sendRequest(`${site.url}/sign-in?app=platform`, { headers: { host: 'evil.example' } });
       expect([start.status, start.headers.location]).toEqual([302, `${site.url}/sign-in?app=platform`]);
     }
+  });
+
+  test('another port, as of a proxy that passes on no port, causes no redirect, but one warning', async () => {
+    for (const host of ['127.0.0.1', '127.0.0.1', '127.0.0.1:1']) {
+      expect((await sendRequest(`${site.url}/`, { headers: { ...ACCEPT_HTML, host } })).status).toBe(200);
+    }
+    const warnings = site.logs().filter((line) => line.includes('Host is not the host of PUBLIC_URL'));
+    expect(warnings.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ seen: '127.0.0.1', expected: new URL(site.url).host, peer: '127.0.0.1' }),
+      expect.objectContaining({ seen: '127.0.0.1:1' }),
+    ]);
   });
 
   test('the host name of PUBLIC_URL in capitals causes no redirect', async () => {
@@ -103,6 +116,18 @@ describe('R73 behind a trusted proxy', () => {
     expect((await get('/', { host: 'internal:8080' })).status).toBe(200);
     const other = await get('/connections', { 'x-forwarded-host': 'old-name.test' });
     expect([other.status, other.headers.location]).toEqual([302, 'https://gatehouse.test/connections']);
+    const warnings = site.logs().filter((line) => line.includes('X-Forwarded-Host from a proxy in TRUSTED_PROXIES'));
+    expect(warnings.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ seen: 'old-name.test', expected: 'gatehouse.test' }),
+    ]);
+  });
+
+  test('a browser that gets its redirect again gets the page: the proxy names itself', async () => {
+    const first = await get('/?a=b', { 'x-forwarded-host': 'gatehouse:3000' });
+    expect([first.status, first.headers.location]).toEqual([302, 'https://gatehouse.test/?a=b']);
+    const cookie = String(first.headers['set-cookie']).split(';')[0] ?? '';
+    expect((await get('/?a=b', { 'x-forwarded-host': 'gatehouse:3000', cookie })).status).toBe(200);
+    expect((await get('/?a=b', { 'x-forwarded-host': 'gatehouse:3000' })).status).toBe(302);
   });
 
   test.each(['gatehouse.test, inner.test', 'gatehouse.test:443', 'GATEHOUSE.test'])(

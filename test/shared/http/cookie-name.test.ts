@@ -1,6 +1,6 @@
 /** R139: programs on one host name, at other ports or paths, have their own cookies. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { cookieName } from '../../../src/shared/sessions/cookie-name.ts';
+import { cookieName } from '../../../src/shared/http/cookie-name.ts';
 import { begin, callbackFor, csrfTokenOf, isSignedIn, startHostileSite } from '../../gatehouse/sign-in/attempt.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
