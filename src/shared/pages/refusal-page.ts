@@ -5,6 +5,7 @@ import type { RefusalPage } from '../http/refusal.ts';
 import { containsCardNumber } from '../observability/card-numbers.ts';
 import type { PageConfig } from './pages.ts';
 import { problemText } from './problem-texts.ts';
+import type { Html } from './show.ts';
 import { createViews } from './views.ts';
 
 declare module './page-data.ts' {
@@ -21,7 +22,7 @@ declare module './page-data.ts' {
       homePath: string;
       operatorName: string;
       supportContact: string | undefined;
-      style: string;
+      style: Html;
     };
   }
 }
@@ -109,4 +110,4 @@ const STYLE = [
   'h2{font-size:1.1rem;margin-bottom:0}',
   'a + a{margin-left:1.5rem}',
   'code{overflow-wrap:anywhere}',
-].join('');
+].join('') as Html;
