@@ -1,6 +1,7 @@
 /** Adds BIN facts to a CSV of any length: reads it as a stream and looks up a thousand rows at a time. */
 import { pipeline } from 'node:stream/promises';
 import { CsvError, type Info, parse } from 'csv-parse';
+import { decodedText } from '../../shared/bin/csv-text.ts';
 import type { LookupResult } from '../../shared/bin/lookup-result.ts';
 import { parseBin } from '../../shared/bin/parse-bin.ts';
 import { AppError } from '../../shared/errors.ts';
@@ -8,7 +9,7 @@ import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
 
 export interface EnrichParts {
   /** The bytes of the CSV; its first line names the columns. */
-  input: NodeJS.ReadableStream;
+  input: AsyncIterable<Uint8Array>;
   /** Name of the column that holds BINs, in any case. */
   column: string;
   lookup: BinLookup;
@@ -51,9 +52,9 @@ interface Row {
  */
 export async function enrichCsv(parts: EnrichParts): Promise<EnrichReport> {
   const work = createBatches(parts);
-  const parser = parse({ bom: true, info: true, relax_column_count: true, max_record_size: MAX_ROW_BYTES });
+  const parser = parse({ info: true, relax_column_count: true, max_record_size: MAX_ROW_BYTES });
   try {
-    await pipeline(parts.input, parser, async (rows: AsyncIterable<Row>) => {
+    await pipeline(decodedText(parts.input), parser, async (rows: AsyncIterable<Row>) => {
       for await (const row of rows) await work.take(row);
     });
   } catch (error) {

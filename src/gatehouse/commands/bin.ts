@@ -111,5 +111,6 @@ const REASONS: Readonly<Record<RowFault['reason'], string>> = {
   country_missing: 'the country is missing',
   country_unknown: 'the country is not in ISO 3166-1',
   not_csv: 'the line is not valid CSV: a quote is not closed, or it is longer than 64 KB',
+  damaged_text: 'it has the character � in place of one that an earlier conversion has lost',
   too_few_columns: 'it has fewer columns than the header',
 };

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createReadStream, statSync } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { UnusableFile } from '../../shared/bin/csv-text.ts';
 import { inspectFile, readDatasetFile, unreadable } from '../../shared/bin/dataset-file.ts';
 import { loadBinConfig } from '../../shared/config/config.ts';
 import { AppError, StartRefused } from '../../shared/errors.ts';
@@ -49,8 +50,9 @@ async function enrichWith(
   });
 }
 
-/** System error codes for an unreadable file, and zlib codes for a damaged one. */
+/** True for system error codes of an unreadable file, zlib codes of a damaged one, and a file that is not CSV text. */
 function isFileError(error: unknown): boolean {
+  if (error instanceof UnusableFile) return true;
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return /^(EISDIR|EACCES|EIO|Z_\w+)$/.test(code);
 }

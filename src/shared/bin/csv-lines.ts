@@ -3,24 +3,28 @@
 const MAX_LINE_CHARACTERS = 64 * 1024;
 const BATCH_CHARACTERS = 64 * 1024;
 
+/** `damaged_text`: an earlier conversion has replaced characters by U+FFFD, and what they were is lost. */
+export type LineFault = 'not_csv' | 'damaged_text';
+
 /**
- * Yields the lines in batches. A line that is longer than 64 KB or ends inside quotes is reported by its number
- * (from 1) and replaced by an empty line, so that later lines keep their numbers. Fields that span several lines are
- * therefore refused; BIN data sets have none.
+ * Yields the lines in batches. A line with a fault is reported by its number (from 1) and replaced by an empty line, so
+ * that later lines keep their numbers. A line is not CSV if it is longer than 64 KB or ends inside quotes. Fields that
+ * span several lines are therefore refused; BIN data sets have none.
  */
 export async function* validLines(
   chunks: AsyncIterable<string>,
-  refuse: (line: number) => void,
+  refuse: (line: number, fault: LineFault) => void,
 ): AsyncGenerator<string> {
   let line = 0;
   let batch = '';
   let isTooLong = false;
   const add = (text: string) => {
     line++;
-    const isValid = !isTooLong && text.length <= MAX_LINE_CHARACTERS && !endsInsideQuotes(text);
-    if (!isValid) refuse(line);
+    const isCsv = !isTooLong && text.length <= MAX_LINE_CHARACTERS && !endsInsideQuotes(text);
+    const fault = !isCsv ? 'not_csv' : text.includes('\ufffd') ? 'damaged_text' : undefined;
+    if (fault) refuse(line, fault);
     isTooLong = false;
-    batch += isValid ? `${text}\n` : '\n';
+    batch += fault ? '\n' : `${text}\n`;
   };
   let rest = '';
   for await (const chunk of chunks) {

@@ -5,7 +5,8 @@ import { basename } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
-import { validLines } from './csv-lines.ts';
+import { type LineFault, validLines } from './csv-lines.ts';
+import { decodedText, UnusableFile } from './csv-text.ts';
 import type { Dataset, DatasetAbout } from './dataset.ts';
 import { createDatasetBuilder, type EntryFault, MAX_ROWS, TOO_LONG } from './dataset-builder.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
@@ -14,7 +15,7 @@ import type { FileColumns } from './record.ts';
 export interface RowFault {
   /** The header is line 1. */
   line: number;
-  reason: EntryFault | 'not_csv' | 'too_few_columns';
+  reason: EntryFault | LineFault | 'too_few_columns';
 }
 
 export interface FileReport {
@@ -96,9 +97,8 @@ async function readChunks(
   options: FileOptions,
 ): Promise<DatasetFileResult> {
   const reading = createReading(options);
-  const parser = parse({ bom: true, info: true, relax_column_count: true, relax_quotes: true, skip_empty_lines: true });
-  const lines = (bytes: AsyncIterable<Buffer>) =>
-    validLines(decoded(bytes, options.maxBytes), (line) => reading.skip(line, 'not_csv'));
+  const parser = parse({ info: true, relax_column_count: true, relax_quotes: true, skip_empty_lines: true });
+  const lines = (bytes: AsyncIterable<Buffer>) => validLines(decodedText(bytes, options.maxBytes), reading.skip);
   const rows = async (source: AsyncIterable<Row>) => {
     for await (const { record, info } of source) reading.row(record, info.lines);
   };
@@ -128,19 +128,7 @@ async function sniffGzip(chunks: AsyncIterable<Buffer>, onBytes: FileOptions['on
   return { isGzipped: isGzip(head), bytes: bytes() };
 }
 
-async function* decoded(bytes: AsyncIterable<Buffer>, maxBytes = Number.POSITIVE_INFINITY) {
-  const decoder = new TextDecoder();
-  let size = 0;
-  for await (const chunk of bytes) {
-    size += chunk.length;
-    if (size > maxBytes) throw Object.assign(new RangeError('The file is too large.'), { code: TOO_LARGE });
-    yield decoder.decode(chunk, { stream: true });
-  }
-  yield decoder.decode();
-}
-
 const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
-const TOO_LARGE = 'FILE_TOO_LARGE';
 
 const isGzip = (bytes: Buffer) => bytes.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC);
 
@@ -202,12 +190,11 @@ function createReading({ columns, onFault, shapeAdvice = COLUMNS_ADVICE }: FileO
 
 /** Returns one sentence for the operator that says what is wrong and what to do. */
 export function unreadable(path: string, error: unknown): string {
+  if (error instanceof UnusableFile) return `${path} ${error.message}`;
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
   if (code === 'ENOENT') return `${path} does not exist: check the path.`;
   if (code === 'EACCES' || code === 'EPERM') return `${path} cannot be read: check its permissions.`;
   if (code === 'EISDIR') return `${path} is a directory: enter the path of the CSV file.`;
-  if (code === TOO_LARGE)
-    return `${path} is larger, once it is unpacked, than any known data set. Check that it is the right file.`;
   if (code === TOO_LONG)
     return `${path} has more than ${MAX_ROWS.toLocaleString('en-GB')} rows or distinct texts. Remove rows or columns that you do not need.`;
   if (code.startsWith('Z_'))

@@ -124,6 +124,24 @@ describe('bin import', () => {
     );
   });
 
+  test('a file in another encoding is refused at the import, at bin enrich and in BIN_DATASET_FILE', async () => {
+    const file = write('latin.csv', Buffer.from(`${HEADER}\n999900,VISA,DEBIT,,Banco Itaú,,,BR,,\n`, 'latin1'));
+    const problem = expect.stringContaining('is neither UTF-8 nor UTF-16 with a byte order mark. Save it as');
+    expect(await gatehouse('import', file)).toEqual({ status: 1, out: '', err: problem });
+    expect((await bankOf('999900'))[0]).toBe('FIRST BANK');
+
+    const out = join(site.dataDirectory, '..', 'enriched.csv');
+    expect(await gatehouse('enrich', file, '--column', 'BIN', '--out', out)).toEqual({
+      status: 1,
+      out: '',
+      err: problem,
+    });
+    expect(readdirSync(dirname(out))).not.toContain('enriched.csv');
+
+    const check = await runCommand(['config', 'check'], { ...site.env, BIN_DATASET_FILE: file });
+    expect([check.status, check.stderr + check.stdout]).toEqual([78, problem]);
+  });
+
   test('survives a restart, can be rolled back, and is audited', async () => {
     const file = write('two.csv', `${HEADER}\n999900,VISA,DEBIT,,SECOND BANK,,,SE,,\n`);
     const { out } = await gatehouse('import', file, '--json');

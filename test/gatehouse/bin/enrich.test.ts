@@ -1,41 +1,12 @@
 /** The enrichment of CSV files as a stream, and the refusal of columns that hold card numbers. */
-import { Readable } from 'node:stream';
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { enrichCsv } from '../../../src/gatehouse/bin/enrich.ts';
-import type { LookupResult } from '../../../src/shared/bin/lookup-result.ts';
-import type { Bin } from '../../../src/shared/bin/parse-bin.ts';
 import { withCheckDigit } from '../../support/bins.ts';
+import { enrich, FOUND } from '../../support/enriched.ts';
 
-const FOUND: LookupResult = {
-  record: { scheme: 'visa', type: 'debit', prepaid: false, country: { alpha2: 'DK' }, bank: { name: 'A, "B"' } },
-  source: 'dataset',
-  asOf: '2026-01-02',
-  digitsMatched: 6,
-};
 const ADDED =
   'bin_scheme,bin_type,bin_brand,bin_prepaid,bin_country,bin_bank,bin_source,bin_as_of,bin_digits_matched,bin_problem';
-
-async function enrich(csv: string | Iterable<string>, column = 'bin', result: LookupResult = FOUND) {
-  const lookedUp: Bin[][] = [];
-  let written = '';
-  const run = enrichCsv({
-    input: Readable.from(typeof csv === 'string' ? [csv] : csv),
-    column,
-    lookup: {
-      lookUp: async () => result,
-      async lookUpMany(bins) {
-        lookedUp.push([...bins]);
-        return bins.map((bin) => (bin.startsWith('9') ? { problem: 'bin_not_found' } : result));
-      },
-    },
-    async write(text) {
-      written += text;
-    },
-  });
-  return { report: await run.catch((error: unknown) => error as Error), lookedUp, written: () => written };
-}
 
 describe('rows', () => {
   test('are returned in order with their facts, or their problem', async () => {
@@ -91,7 +62,7 @@ describe('rows', () => {
   });
 
   test('carry no text that a spreadsheet would run', async () => {
-    const formulas: LookupResult = { ...FOUND, record: { brand: '=1+1', bank: { name: '@SUM(A1)' } } };
+    const formulas = { ...FOUND, record: { brand: '=1+1', bank: { name: '@SUM(A1)' } } };
     expect((await enrich('bin\n400000\n', 'bin', formulas)).written()).toContain(",'=1+1,,,'@SUM(A1),");
   });
 });

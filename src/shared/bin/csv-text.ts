@@ -1,0 +1,73 @@
+/** Decodes the bytes of a CSV file: UTF-16 if it starts with a byte order mark, otherwise strict UTF-8. */
+
+/** A file that cannot be used. The message continues the file's name, and says what to do next. */
+export class UnusableFile extends Error {}
+
+const CONVERT = [
+  'Save it as “CSV UTF-8”, or convert it with',
+  '`iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv`, in which the first name is the encoding that it has.',
+].join(' ');
+const NOT_UTF8 = `is neither UTF-8 nor UTF-16 with a byte order mark. ${CONVERT}`;
+const DAMAGED_UTF16 = `starts as UTF-16 but has characters that do not exist in it. ${CONVERT.replace('WINDOWS-1252', 'UTF-16')}`;
+const NOT_TEXT =
+  'has NUL characters: it is not text, or is UTF-16 without a byte order mark. Save it as “CSV UTF-8”, or convert it with `iconv -f UTF-16LE -t UTF-8 OLD.csv > NEW.csv`.';
+const TOO_LARGE = 'is larger, once it is unpacked, than any known data set. Check that it is the right file.';
+
+/**
+ * Yields the text without a byte order mark. It never replaces what it cannot decode.
+ * @throws UnusableFile if the file is not text in one of the encodings, or larger than `maxBytes`
+ */
+export async function* decodedText(
+  bytes: AsyncIterable<Uint8Array>,
+  maxBytes = Number.POSITIVE_INFINITY,
+): AsyncGenerator<string> {
+  let size = 0;
+  let decode: ReturnType<typeof createDecoder> | undefined;
+  for await (const chunk of withLongStart(bytes)) {
+    size += chunk.length;
+    if (size > maxBytes) throw new UnusableFile(TOO_LARGE);
+    decode ??= createDecoder(chunk);
+    yield decode(chunk);
+  }
+  if (decode) yield decode();
+}
+
+/** The first bytes show the encoding and the format. */
+const START_BYTES = 512;
+
+/** Yields the same bytes. The first chunk has at least `START_BYTES`, unless the file is shorter. */
+async function* withLongStart(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let start: Uint8Array | undefined = new Uint8Array();
+  for await (const chunk of bytes) {
+    if (!start) yield chunk;
+    else if (start.length + chunk.length < START_BYTES) start = Buffer.concat([start, chunk]);
+    else {
+      yield Buffer.concat([start, chunk]);
+      start = undefined;
+    }
+  }
+  if (start?.length) yield start;
+}
+
+/** Returns a function that decodes the next bytes; without bytes, it ends the text. */
+function createDecoder(start: Uint8Array): (bytes?: Uint8Array) => string {
+  const encoding = encodingOf(start);
+  const decoder = new TextDecoder(encoding, { fatal: true });
+  return (bytes) => {
+    // Before the decoding, since most UTF-16 without a byte order mark is no UTF-8 either.
+    if (encoding === 'utf-8' && bytes?.includes(0)) throw new UnusableFile(NOT_TEXT);
+    let text: string;
+    try {
+      text = bytes ? decoder.decode(bytes, { stream: true }) : decoder.decode();
+    } catch {
+      throw new UnusableFile(encoding === 'utf-8' ? NOT_UTF8 : DAMAGED_UTF16);
+    }
+    if (text.includes('\0')) throw new UnusableFile(NOT_TEXT);
+    return text;
+  };
+}
+
+function encodingOf([first, second]: Uint8Array): 'utf-8' | 'utf-16le' | 'utf-16be' {
+  if (first === 0xff && second === 0xfe) return 'utf-16le';
+  return first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8';
+}

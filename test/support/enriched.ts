@@ -1,0 +1,34 @@
+/** Runs `enrichCsv` on a file in memory, with a look-up that knows every BIN that does not start with 9. */
+import { Readable } from 'node:stream';
+import { enrichCsv } from '../../src/gatehouse/bin/enrich.ts';
+import type { LookupFound, LookupResult } from '../../src/shared/bin/lookup-result.ts';
+import type { Bin } from '../../src/shared/bin/parse-bin.ts';
+
+export const FOUND: LookupFound = {
+  record: { scheme: 'visa', type: 'debit', prepaid: false, country: { alpha2: 'DK' }, bank: { name: 'A, "B"' } },
+  source: 'dataset',
+  asOf: '2026-01-02',
+  digitsMatched: 6,
+};
+
+/** `report` is the error if the file was refused. */
+export async function enrich(csv: string | Buffer | Iterable<string>, column = 'bin', result: LookupResult = FOUND) {
+  const chunks = typeof csv === 'string' || Buffer.isBuffer(csv) ? [csv] : csv;
+  const lookedUp: Bin[][] = [];
+  let written = '';
+  const run = enrichCsv({
+    input: Readable.from(chunks).map((chunk) => Buffer.from(chunk)),
+    column,
+    lookup: {
+      lookUp: async () => result,
+      async lookUpMany(bins) {
+        lookedUp.push([...bins]);
+        return bins.map((bin) => (bin.startsWith('9') ? { problem: 'bin_not_found' } : result));
+      },
+    },
+    async write(text) {
+      written += text;
+    },
+  });
+  return { report: await run.catch((error: unknown) => error as Error), lookedUp, written: () => written };
+}
