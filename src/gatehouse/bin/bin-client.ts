@@ -41,9 +41,9 @@ export interface BinClient {
    * `reserve` is called right before sending. If no connection is made, the call is retried once. The reservation is
    * released if no connection is made again, or if the call was refused before it was sent. Rejects only if the store
    * fails.
-   * @param service id of the relay token that causes the call; undefined for a user
+   * @param relayTokenId the relay token that causes the call; undefined for a user
    */
-  lookUp(bin: Bin, reserve?: () => Promise<Reservation>, service?: string): Promise<RemoteResult>;
+  lookUp(bin: Bin, reserve?: () => Promise<Reservation>, relayTokenId?: string): Promise<RemoteResult>;
   /** The failure that `lookUp` would return without sending anything, if there is one. */
   refusal(): Promise<RemoteFailure | undefined>;
 }
@@ -88,25 +88,25 @@ export function createBinClient(parts: BinClientParts): BinClient {
     // A caller who uses up a share must not pause the look-ups of the others.
     isFailure: (result) => result.outcome === 'unavailable' && result.reason !== 'busy',
   });
-  const call = async (bin: Bin, service: string | undefined): Promise<RemoteResult> => {
+  const call = async (bin: Bin, relayTokenId: string | undefined): Promise<RemoteResult> => {
     const { url, headers } = requestFor(base, { apiKey, auth: parts.auth }, bin);
     // Trace ids can look like further digits of the card number (R86).
     return readResponse(
-      await parts.fetch(url, { peer: 'bin_service', headers, service, untraced: true }, limits),
+      await parts.fetch(url, { peer: 'bin_service', headers, service: relayTokenId, untraced: true }, limits),
       bin,
       parts.clock(),
     );
   };
-  const callReserved: BinClient['lookUp'] = async (bin, reserve, service) => {
+  const callReserved: BinClient['lookUp'] = async (bin, reserve, relayTokenId) => {
     const reservation = await reserve?.();
     if (reservation?.granted === false) {
       const { secondsLeft, spent } = reservation;
       return { outcome: 'not_reserved', secondsLeft, spent };
     }
     try {
-      return await call(bin, service).catch((error: unknown) => {
+      return await call(bin, relayTokenId).catch((error: unknown) => {
         if (!isUnsent(error)) throw error;
-        return setTimeout(RETRY_MS).then(() => call(bin, service));
+        return setTimeout(RETRY_MS).then(() => call(bin, relayTokenId));
       });
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
@@ -128,10 +128,10 @@ export function createBinClient(parts: BinClientParts): BinClient {
       apiKey = newKey;
     },
     refusal,
-    async lookUp(bin, reserve, service) {
+    async lookUp(bin, reserve, relayTokenId) {
       const failure = await refusal();
       if (failure) return failure;
-      const response = await breaker.run(() => callReserved(bin, reserve, service), pausedFor);
+      const response = await breaker.run(() => callReserved(bin, reserve, relayTokenId), pausedFor);
       if (response.outcome === 'limited') await pause.begin(response.retryAfterSeconds);
       return response;
     },

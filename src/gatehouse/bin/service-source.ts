@@ -58,8 +58,8 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
   const callsFor = (caller: BinCaller): ServiceCalls => ({
     refusal: client.refusal,
     async lookUp(bin) {
-      const service = caller.kind === 'relay_token' ? caller.id : undefined;
-      const result = await client.lookUp(bin, quota && (() => quota.reserve(caller)), service);
+      const relayTokenId = caller.kind === 'relay_token' ? caller.id : undefined;
+      const result = await client.lookUp(bin, quota && (() => quota.reserve(caller)), relayTokenId);
       events?.remoteResponded?.(result.outcome, result.outcome === 'unavailable' ? result.reason : undefined);
       return result;
     },

@@ -44,15 +44,15 @@ const MAX_WAIT_MS = 2_000;
 
 export interface TokenOptions {
   prefetched?: GrantReading | undefined;
-  service?: string | undefined;
+  relayTokenId?: string | undefined;
 }
 
 export interface AccessTokens {
   /**
    * Returns an access token, and refreshes it first if that is due. If the provider is slow, returns a token that has
    * not expired, and the refresh continues in the background.
-   * @param options `prefetched`: a read of the grant that was started with the request. `service`: the id of the relay
-   *   token of the service that requests the access token
+   * @param options `prefetched`: a read of the grant that was started with the request. `relayTokenId`: the relay token
+   *   of the service that requests the access token; undefined for a user
    */
   get(userId: string, app: ConnectedApp, options?: TokenOptions): Promise<TokenResult>;
 
@@ -61,7 +61,7 @@ export interface AccessTokens {
     userId: string,
     app: ConnectedApp,
     rejected: string,
-    options?: Pick<TokenOptions, 'service'>,
+    options?: Pick<TokenOptions, 'relayTokenId'>,
   ): Promise<TokenResult | StillRefused>;
 
   /** Removes the recorded refusal once the platform has accepted the token. Never rejects. */
@@ -81,17 +81,19 @@ export function createAccessTokens(parts: {
     userId: string,
     app: ConnectedApp,
     rejected: string | undefined,
-    { prefetched, service }: TokenOptions,
+    { prefetched, relayTokenId }: TokenOptions,
     toResult: (stored: StoredGrant | undefined, now: number, rejected: string | undefined) => Result,
   ): Promise<Result | Unavailable> => {
     const stored = await grants.load(userId, app, prefetched);
     await missing.announce(app, stored);
     const current = toResult(stored, clock(), rejected);
     if (!stored || 'unreadable' in stored || !needsToken(stored.grant, rejected, clock())) return current;
-    const refreshed = inServiceShare(app, service, () => refresher.refresh({ userId, app, rejected })).then((done) => {
-      if (done) return toResult(done.value, clock(), rejected);
-      return current.kind === 'token' ? current : NO_SLOT;
-    });
+    const refreshed = inServiceShare(app, relayTokenId, () => refresher.refresh({ userId, app, rejected })).then(
+      (done) => {
+        if (done) return toResult(done.value, clock(), rejected);
+        return current.kind === 'token' ? current : NO_SLOT;
+      },
+    );
     if (current.kind !== 'token') return refreshed;
     // Without the store no refresh can start, but a token that has not expired still works (F16).
     const currentIfNotStarted = (error: unknown): Result => {

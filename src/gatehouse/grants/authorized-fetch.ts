@@ -9,7 +9,8 @@ import type { GrantReading, GrantStore } from './grant-store.ts';
 import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
 
 export interface AuthorizedRequest {
-  userId: string;
+  /** The owner of the access token: the id of a user or of a service account. */
+  ownerId: string;
   app: ConnectedApp;
   /**
    * Returns an absolute URL from settings and the grant, never from a request (R74).
@@ -24,8 +25,8 @@ export interface AuthorizedRequest {
   beforeSending?: (() => Promise<void> | undefined) | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
-  /** The id of the relay token of the service that the call is for. */
-  service?: string | undefined;
+  /** The relay token of the service that the call is for; undefined if it is for a browser. */
+  relayTokenId?: string | undefined;
 }
 
 export type AuthorizedResponse =
@@ -51,9 +52,12 @@ export function createAuthorizedFetch(parts: {
 
   const send = (request: AuthorizedRequest, target: Target, token: CarriedToken): Promise<StreamedResponse> =>
     carrier.send(token, target, (authorization) => {
-      const { headers, stop, app, service } = request;
+      const { headers, stop, app, relayTokenId } = request;
       const call = () => {
-        const { response, destroy } = outbound.stream(target, [...headers, ...authorization], { app: app.id, service });
+        const { response, destroy } = outbound.stream(target, [...headers, ...authorization], {
+          app: app.id,
+          service: relayTokenId,
+        });
         stop.whenStopped(() => destroy(stopError(stop.tooLate)));
         return response;
       };
@@ -62,7 +66,7 @@ export function createAuthorizedFetch(parts: {
     });
 
   const accepted = (
-    { userId, app }: AuthorizedRequest,
+    { ownerId: userId, app }: AuthorizedRequest,
     token: Extract<TokenResult, { kind: 'token' }>,
     response: StreamedResponse,
   ): AuthorizedResponse => {
@@ -79,13 +83,16 @@ export function createAuthorizedFetch(parts: {
       const defaultTarget = outbound.target(request.urlFor());
       const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
         apiBaseUrl === undefined ? defaultTarget : outbound.target(request.urlFor(apiBaseUrl));
-      const { userId, app, stop, prefetched, service } = request;
-      const token = await unlessStopped(accessTokens.get(userId, app, { prefetched, service }), stop);
+      const { ownerId: userId, app, stop, prefetched, relayTokenId } = request;
+      const token = await unlessStopped(accessTokens.get(userId, app, { prefetched, relayTokenId }), stop);
       if (token.kind !== 'token') return token;
       const response = await send(request, targetOf(token), token);
       if (response.statusCode !== 401) return accepted(request, token, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
-      const newToken = await unlessStopped(accessTokens.getAnother(userId, app, token.accessToken, { service }), stop);
+      const newToken = await unlessStopped(
+        accessTokens.getAnother(userId, app, token.accessToken, { relayTokenId }),
+        stop,
+      );
       // The response says why the platform refuses a fresh token.
       if (newToken.kind === 'still_refused') return { kind: 'response', response };
       if (newToken.kind !== 'token') return newToken;

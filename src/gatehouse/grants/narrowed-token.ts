@@ -55,9 +55,9 @@ const MAX_REFRESH_SECONDS = 60;
 export interface NarrowedTokens {
   /**
    * Returns a cached access token, or gets one.
-   * @param service id of the relay token of the service that requests it
+   * @param relayTokenId the relay token of the service that requests it
    */
-  accessToken(userId: string, app: ConnectedApp, narrowing: Narrowing, service: string): Promise<NarrowedResult>;
+  accessToken(userId: string, app: ConnectedApp, narrowing: Narrowing, relayTokenId: string): Promise<NarrowedResult>;
 }
 
 /**
@@ -117,10 +117,10 @@ export function createNarrowedTokens(parts: {
   const refreshAfterPause = async (
     userId: string,
     app: ConnectedApp,
-    service: string,
+    relayTokenId: string,
     work: () => Promise<NarrowedResult>,
   ): Promise<NarrowedResult> => {
-    const pauseKey = keys.narrowing(userId, app.id, service);
+    const pauseKey = keys.narrowing(userId, app.id, relayTokenId);
     const grant = workingGrant(await grants.load(userId, app))?.grant;
     const callsProvider = grant?.refreshToken !== undefined && !isBackingOff(grant, clock());
     if (callsProvider && !(await beginPause(pauseKey)))
@@ -134,7 +134,7 @@ export function createNarrowedTokens(parts: {
   };
 
   return {
-    async accessToken(userId, app, narrowing, service) {
+    async accessToken(userId, app, narrowing, relayTokenId) {
       const { scopes, resource } = narrowing;
       const cacheKey = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
       const stored = workingGrant(await grants.load(userId, app));
@@ -142,11 +142,11 @@ export function createNarrowedTokens(parts: {
       const isFresh =
         cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;
       if (isFresh && stored && isTokenOf(stored, cachedToken, app)) return cachedToken.result;
-      const callKey = `${service} ${cacheKey}`;
+      const callKey = `${relayTokenId} ${cacheKey}`;
       const call = async (): Promise<NarrowedResult> => {
         const work = () => refresh(userId, app, narrowing, cacheKey);
-        const done = await inServiceShare(app, service, () =>
-          app.endsEarlierTokens ? refreshAfterPause(userId, app, service, work) : work(),
+        const done = await inServiceShare(app, relayTokenId, () =>
+          app.endsEarlierTokens ? refreshAfterPause(userId, app, relayTokenId, work) : work(),
         );
         return done?.value ?? { kind: 'unavailable', isUnverified: false, retryAfterSeconds: BUSY_RETRY_SECONDS };
       };

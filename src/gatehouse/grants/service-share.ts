@@ -6,31 +6,31 @@ import type { ProviderClient } from '../../shared/provider/provider-client.ts';
 /**
  * Does work that may refresh a grant once the service has a slot. The slot comes before the refresh, so a user's
  * request for the same grant does not wait for it.
- * @param service id of the relay token; undefined for a user, whose work starts at once
+ * @param relayTokenId undefined for a user, whose work starts at once
  * @returns undefined if the service gets no slot in time
  */
 export type InServiceShare = <T>(
   app: ConnectedApp,
-  service: string | undefined,
+  relayTokenId: string | undefined,
   work: () => Promise<T>,
 ) => Promise<{ value: T } | undefined>;
 
 export function createServiceShare(
-  outbound: Pick<Outbound, 'serve'>,
+  outbound: Pick<Outbound, 'runInServiceShare'>,
   provider: Pick<ProviderClient, 'readMetadata' | 'tokenOrigin'>,
 ): InServiceShare {
   /** Returns the origin of the token endpoint. If it is not known, reads it within the share of the issuer's origin. */
-  const originOf = async (app: ConnectedApp, service: string): Promise<string> => {
+  const originOf = async (app: ConnectedApp, relayTokenId: string): Promise<string> => {
     const knownOrigin = provider.tokenOrigin(app);
     if (knownOrigin !== undefined) return knownOrigin;
-    await outbound.serve(tokenOriginOf(app), service, () => provider.readMetadata(app));
+    await outbound.runInServiceShare(tokenOriginOf(app), relayTokenId, () => provider.readMetadata(app));
     return provider.tokenOrigin(app) ?? tokenOriginOf(app);
   };
 
-  return async (app, service, work) => {
-    if (service === undefined) return { value: await work() };
+  return async (app, relayTokenId, work) => {
+    if (relayTokenId === undefined) return { value: await work() };
     try {
-      return { value: await outbound.serve(await originOf(app, service), service, work) };
+      return { value: await outbound.runInServiceShare(await originOf(app, relayTokenId), relayTokenId, work) };
     } catch (error) {
       if (error instanceof OutboundError && error.reason === 'busy') return undefined;
       throw error;

@@ -155,7 +155,7 @@ export function relayCurrentThread(parts: {
     const threads = subject.kind === 'user' ? userThreads : serviceAccountThreads;
     try {
       await passResponse(req, res, (stop) =>
-        threads.stream({ ownerId: subject.id, app, prefetched, service: caller.token.id }, stop),
+        threads.stream({ ownerId: subject.id, app, prefetched, relayTokenId: caller.token.id }, stop),
       );
     } catch (error) {
       gate.count(caller, access, 'failed');

@@ -91,17 +91,17 @@ export function createServiceAccounts(parts: {
   };
 }
 
-/** Returns a fetch that calls with the API token of a service account, whose id is passed as `userId`. */
+/** Returns a fetch that calls with the API tokens of service accounts. */
 export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outbound): AuthorizedFetch {
   return {
-    async get({ userId: id, app, urlFor, headers, stop, beforeSending, service }) {
+    async get({ ownerId, app, urlFor, headers, stop, beforeSending, relayTokenId }) {
       const target = outbound.target(urlFor());
-      const apiToken = await accounts.apiToken(id, target.origin);
+      const apiToken = await accounts.apiToken(ownerId, target.origin);
       if (apiToken === undefined) return { kind: 'not_connected' };
       await beforeSending?.();
       const call = outbound.stream(target, [...headers, 'authorization', `Bearer ${apiToken}`], {
         app: app.id,
-        service,
+        service: relayTokenId,
       });
       stop.whenStopped(() => call.destroy(stopError(stop.tooLate)));
       return { kind: 'response', response: await call.response };

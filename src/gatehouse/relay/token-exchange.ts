@@ -145,8 +145,8 @@ export function createTokenExchange(parts: {
   const connectUrlOf = ({ id }: ConnectedApp) => `${publicHref}/connections/${id}`;
 
   /** Returns the access token with every granted scope. */
-  const wholeToken = async (service: string, userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
-    const result = await accessTokens.get(userId, app, { service });
+  const wholeToken = async (relayTokenId: string, userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
+    const result = await accessTokens.get(userId, app, { relayTokenId });
     const connectUrl = connectUrlOf(app);
     switch (result.kind) {
       case 'token': {

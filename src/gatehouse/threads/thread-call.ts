@@ -5,8 +5,7 @@ import { type BodyLimits, boundedBody } from '../../shared/outbound/bounded-body
 import { createStop, type StopSwitch } from '../../shared/outbound/stop.ts';
 import { readableOf, type StreamedBody, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
-import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
-import type { GrantReading } from '../grants/grant-store.ts';
+import type { AuthorizedFetch, AuthorizedRequest } from '../grants/authorized-fetch.ts';
 import type { BudgetedCall, Caller, ProviderBudget } from './provider-budget.ts';
 import {
   budgetError,
@@ -23,14 +22,8 @@ import {
 } from './thread-errors.ts';
 import { announcesMore, demandedScopes, isClaimsChallenge, passedHeaders, rateLimitOf } from './upstream-response.ts';
 
-interface ThreadRequest {
-  /** The owner of the access token: the id of a user or of a service account. */
-  ownerId: string;
+interface ThreadRequest extends Pick<AuthorizedRequest, 'ownerId' | 'prefetched' | 'relayTokenId'> {
   app: ThreadApp;
-  /** A read of the grant that was started early. */
-  prefetched?: GrantReading | undefined;
-  /** The id of the relay token of the service that calls; undefined for a browser. */
-  service?: string | undefined;
 }
 
 export interface ThreadResponse {
@@ -128,7 +121,7 @@ export function createThreadCall(parts: {
   };
 
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
-    const { ownerId, app, prefetched, service } = request;
+    const { ownerId, app } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     let apiBaseUrl: string | undefined;
     const urlFor = (granted?: string): string => {
@@ -138,8 +131,7 @@ export function createThreadCall(parts: {
     const budgetedCall: BudgetedCall = { app, ownerId, caller };
     const beforeSending = () => charge(budgetedCall);
     try {
-      const call = { userId: ownerId, app, urlFor, headers: REQUEST_HEADERS, stop, beforeSending, prefetched, service };
-      const result = await authorizedFetch.get(call);
+      const result = await authorizedFetch.get({ ...request, urlFor, headers: REQUEST_HEADERS, stop, beforeSending });
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
       budget.update(budgetedCall, response.headers);

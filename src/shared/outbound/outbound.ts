@@ -50,16 +50,16 @@ export interface Outbound {
    * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and
    * checked like those of `fetch`. Follows no redirects.
    * @param headers alternating names and values
-   * @param call `app`: id of the connected app whose platform is called. `service`: id of the relay token that causes
-   *   the call
+   * @param call `app`: id of the connected app whose platform is called. `service`: the service that causes the call,
+   *   as in `Share`
    */
   stream(target: Target, headers: string[], call?: { app?: string; service?: string | undefined }): StreamedCall;
   /**
    * Does work of a service within the services' share of the calls to a host, once the work has its turn (R134).
-   * @param service id of the relay token of the service
+   * @param service as in `Share`
    * @throws OutboundError `busy` if too much work waits, or if the turn does not come within 15 s
    */
-  serve<T>(host: string, service: string, work: () => Promise<T>): Promise<T>;
+  runInServiceShare<T>(host: string, service: string, work: () => Promise<T>): Promise<T>;
   load(): UpstreamLoad;
   close(): Promise<void>;
 }
@@ -94,7 +94,7 @@ interface OutboundRequest {
   body?: string | undefined;
   /** Set if an anonymous request can cause the call; these calls share a part of the host's slots (R92). */
   anonymous?: AnonymousCall | undefined;
-  /** Id of the relay token that causes the call; the calls of services share a part of the host's slots (R134). */
+  /** As in `Share`; the calls of services share a part of the host's slots (R134). */
   service?: string | undefined;
   /** The call carries no trace context. */
   untraced?: boolean | undefined;
@@ -256,7 +256,7 @@ export function createOutbound(parts: {
         throw failure;
       }
     },
-    async serve(host, service, work) {
+    async runInServiceShare(host, service, work) {
       const reservation = gate.reserveShare(host, service);
       try {
         await turnOf(reservation);

@@ -25,7 +25,8 @@ export interface Reservation {
 }
 
 /**
- * The cause of a call that is not made for a user: an anonymous request, or a service, by the id of its relay token.
+ * The cause of a call that is not made for a user: an anonymous request, or a service. `service` is the id of the relay
+ * token with which the service calls Gatehouse.
  */
 export type Share = { anonymous: AnonymousCall } | { service: string };
 

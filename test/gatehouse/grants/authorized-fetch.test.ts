@@ -52,7 +52,7 @@ const fetch = createAuthorizedFetch({
 const get = (changes: Partial<AuthorizedRequest> = {}) =>
   fetch.get({
     ...{
-      userId: 'u1',
+      ownerId: 'u1',
       app: APP,
       urlFor: () => 'https://platform.test/threads/current',
       headers: ['accept', 'text/plain'],
@@ -179,6 +179,6 @@ test('uses a prefetched grant only for the first token', async () => {
   statuses = [401, 200];
   const prefetched = {} as NonNullable<AuthorizedRequest['prefetched']>;
   await get({ prefetched });
-  expect(accessTokens.get.mock.calls.map((given) => given[2])).toEqual([{ prefetched, service: undefined }]);
-  expect(accessTokens.getAnother.mock.calls).toEqual([['u1', APP, 'at1', { service: undefined }]]);
+  expect(accessTokens.get.mock.calls.map((given) => given[2])).toEqual([{ prefetched, relayTokenId: undefined }]);
+  expect(accessTokens.getAnother.mock.calls).toEqual([['u1', APP, 'at1', { relayTokenId: undefined }]]);
 });

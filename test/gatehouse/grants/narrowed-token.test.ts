@@ -39,11 +39,11 @@ let otherRefresher: Refresher;
 let narrowed: NarrowedTokens;
 let now: number;
 let calls: { refreshToken: string; scopes: readonly string[] | undefined }[];
-let serve: Outbound['serve'];
+let runInServiceShare: Outbound['runInServiceShare'];
 let respond: (request: TokenRefresh) => Promise<RefreshOutcome>;
 beforeEach(async () => {
   [now, calls] = [NOW, []];
-  serve = (_host, _service, work) => work();
+  runInServiceShare = (_host, _service, work) => work();
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-narrow-'));
   store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
@@ -75,7 +75,7 @@ beforeEach(async () => {
   const leases = createLeases({ store, milliseconds: 4_000 });
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
   otherRefresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
-  const inServiceShare = createServiceShare({ serve: (host, service, work) => serve(host, service, work) }, provider);
+  const inServiceShare = createServiceShare({ runInServiceShare: (...call) => runInServiceShare(...call) }, provider);
   narrowed = createNarrowedTokens({ grants, refresher, inServiceShare, store, clock });
 });
 afterEach(async () => {
@@ -293,7 +293,7 @@ describe('R135 from a provider that ends earlier access tokens', () => {
   test('calls that wait for a slot while the grant backs off cause one refresh', async () => {
     await stored(failed('passing'));
     const slot = Promise.withResolvers<void>();
-    serve = async (_host, _service, work) => {
+    runInServiceShare = async (_host, _service, work) => {
       await slot.promise;
       return work();
     };
@@ -319,9 +319,9 @@ describe('R135 from a provider that ends earlier access tokens', () => {
 
   test('a call that finds no slot at the provider is not counted', async () => {
     await stored();
-    serve = () => Promise.reject(new OutboundError('busy', 'no slot'));
+    runInServiceShare = () => Promise.reject(new OutboundError('busy', 'no slot'));
     expect(await of(['read'])).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 2 });
-    serve = (_host, _service, work) => work();
+    runInServiceShare = (_host, _service, work) => work();
     respond = async () => tokens('narrow');
     expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
   });

@@ -87,7 +87,7 @@ afterEach(async () => {
 
 /** No service takes part in these tests. */
 const inServiceShare = createServiceShare(
-  { serve: (_host, _service, work) => work() },
+  { runInServiceShare: (_host, _service, work) => work() },
   { readMetadata: async () => undefined, tokenOrigin: () => undefined },
 );
 const TIMES = refreshTimes(300);

@@ -32,11 +32,11 @@ beforeEach(async () => {
   outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']), limits: LIMITS });
   const metadata = createProviderMetadata({ outbound, monotonicClock: () => performance.now(), random: () => 0 });
   const provider = createProviderClient({ outbound, metadata, jwts: {} as ProviderJwts });
-  const serve: Outbound['serve'] = (origin, service, work) => {
+  const runInServiceShare: Outbound['runInServiceShare'] = (origin, service, work) => {
     servedOrigins.push(origin);
-    return outbound.serve(origin, service, work);
+    return outbound.runInServiceShare(origin, service, work);
   };
-  inServiceShare = createServiceShare({ serve }, provider);
+  inServiceShare = createServiceShare({ runInServiceShare }, provider);
 });
 afterEach(async () => {
   await outbound.close();

@@ -288,7 +288,7 @@ describe('R134 calls that services cause', () => {
       return reasonOf(outbound.fetch(`${host.url}/`, {}, LIMITS));
     };
     const results = Array.from({ length: 5 }, () =>
-      outbound.serve('host', 'flood', work).catch((error) => error.reason),
+      outbound.runInServiceShare('host', 'flood', work).catch((error) => error.reason),
     );
     expect(await results[4]).toBe('busy');
     expect(running).toBe(2);
