@@ -1,8 +1,9 @@
-/** The main flow on Redis, for `npm test`. The long suite has faults, clusters and several processes. */
+/** The main flow on Redis, as a user with the documented permissions alone, for `npm test`. The long suite has faults, clusters and several processes. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createUserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
+import { createDocumentedUser } from '../../support/redis-acl.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
 
@@ -11,7 +12,7 @@ let site: TestSite;
 beforeAll(async () => {
   if (missingRedis) return;
   redis = await startRedis();
-  site = await startSite({ env: { REDIS_URL: redis.url } });
+  site = await startSite({ env: { REDIS_URL: createDocumentedUser(redis) } });
 });
 beforeEach((context) => skipWithout(context, missingRedis));
 afterAll(async () => {
@@ -52,6 +53,20 @@ test('F4: without Redis returns 503 with Retry-After, stays alive, and serves ag
     expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(503);
   } finally {
     await redis.start();
+    createDocumentedUser(redis);
   }
   await until(async () => (await getJson(agent, `${site.url}/threads/current`)).status === 200);
+});
+
+test('R126 a permission that is taken away makes a process not ready, and it goes on once it is back', async () => {
+  const { agent } = await signIn(site, 'second@example.test');
+  const readiness = async () => (await fetch(`${site.managementUrl}/readyz`)).status;
+  createDocumentedUser(redis, 'resetkeys');
+  const { status, json } = await getJson(agent, `${site.url}/threads/current`);
+  expect([status, json.code]).toEqual([503, 'storage_unavailable']);
+  await until(async () => (await readiness()) === 503);
+  expect((await fetch(`${site.managementUrl}/healthz`)).status).toBe(200);
+  createDocumentedUser(redis);
+  await until(async () => (await getJson(agent, `${site.url}/threads/current`)).status === 200);
+  await until(async () => (await readiness()) === 200);
 });

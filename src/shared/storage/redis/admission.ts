@@ -2,13 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Cluster, type Redis } from 'ioredis';
-import { AppError } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
 import { StorageReplaced } from '../replaced.ts';
 import type { Admission } from '../store.ts';
 import type { RedisConnection } from './connection.ts';
-import { causeCode } from './faults.ts';
 import type { RedisNames } from './names.ts';
+import { asRefusedPermission, assertPermitted } from './permissions.ts';
 import type { RedisLocation } from './target.ts';
 
 /**
@@ -29,7 +28,7 @@ export function createAdmission(parts: {
   connection: Pick<RedisConnection, 'client' | 'run'>;
   location: Pick<RedisLocation, 'kind'>;
   durability: RedisDurability;
-  names: Pick<RedisNames, 'marks'>;
+  names: Pick<RedisNames, 'marks' | 'of'>;
 }) {
   const { connection, location, durability, names } = parts;
   const { client } = connection;
@@ -42,9 +41,7 @@ export function createAdmission(parts: {
     try {
       return readInfo(await connection.run(() => server.info()));
     } catch (error) {
-      if (error instanceof AppError && causeCode(error.cause) === 'NOPERM')
-        throw new StorageRefused(`${nameOf(server)} does not allow INFO. Allow INFO for this user (ACL +info).`, error);
-      throw error;
+      throw asRefusedPermission(error, nameOf(server));
     }
   };
   const nameOf = ({ options: { host, port } }: Redis) =>
@@ -57,6 +54,7 @@ export function createAdmission(parts: {
         const info = await fetchInfo(server);
         if (isStart && location.kind === 'single') await assertSingleMaster(connection, server, info);
         assertRetainsData(nameOf(server), info, durability);
+        await assertPermitted({ run: connection.run, server, serverName: nameOf(server), names });
         if (isStart && durability === 'replicas') assertReplica(nameOf(server), info);
         return info;
       }),

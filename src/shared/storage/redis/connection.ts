@@ -9,7 +9,7 @@ import { withDeadline } from './deadlines.ts';
 import { causeCode, isClusterError, toStoreError } from './faults.ts';
 import { defineScripts } from './scripts.ts';
 import { cutStuckHandshakes, watchSilence } from './silence.ts';
-import { isWrongDatabase, startFault } from './start-fault.ts';
+import { isRefusedSelect, startFault } from './start-fault.ts';
 import { createTurn } from './turn.ts';
 
 type RedisClient = Redis | Cluster;
@@ -177,7 +177,7 @@ export async function untilReady(client: RedisClient, parts: Omit<ClientParts, '
   try {
     await withDeadline(ready(), Math.max(MIN_OPEN_MS, FIRST_RESPONSES * parts.deadlineMilliseconds));
     // ioredis only emits an error if SELECT fails, and would continue in database 0.
-    if (isWrongDatabase(fault)) throw fault;
+    if (isRefusedSelect(fault)) throw fault;
   } catch {
     client.disconnect();
     throw await startFault(parts, fault);

@@ -1,6 +1,7 @@
 /** Errors of Redis: distinguishes faults of the store from mistakes in our own commands. */
 import { AppError, codeOf } from '../../errors.ts';
 import { unavailable } from '../unavailable.ts';
+import { deniedWords, isDenied } from './permissions.ts';
 
 /** Mistakes in our own commands, by the first word of the reply. All others are faults of the store. */
 const MISTAKES = new Set(['ERR', 'WRONGTYPE', 'CROSSSLOT']);
@@ -12,13 +13,18 @@ const RETRY_AFTER_SECONDS: Readonly<Record<string, number>> = {
   MISCONF: 30,
   NOAUTH: 60,
   WRONGPASS: 60,
-  NOPERM: 60,
 };
 
 /** Returns the error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */
 export function toStoreError(error: unknown): unknown {
   if (error instanceof AppError || error instanceof TypeError) return error;
-  const code = replyCode(withoutCommand(error));
+  withoutCommand(error);
+  if (isDenied(error))
+    return unavailable(`Redis responded NOPERM: its user lacks ${deniedWords(error)}`, {
+      cause: error,
+      retryAfterSeconds: 60,
+    });
+  const code = replyCode(error);
   if (code !== undefined && MISTAKES.has(code)) return error;
   return unavailable(code === undefined ? 'Redis did not respond' : `Redis responded ${code}`, {
     cause: error,
@@ -59,7 +65,6 @@ function replyCode(error: unknown): string | undefined {
 }
 
 /** Removes the command and its arguments, which ioredis adds to the error, so that no values are logged. */
-function withoutCommand(error: unknown): unknown {
+function withoutCommand(error: unknown): void {
   if (error instanceof Error && 'command' in error) delete error.command;
-  return error;
 }

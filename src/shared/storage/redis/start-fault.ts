@@ -6,6 +6,7 @@ import { StorageRefused } from '../refused.ts';
 import { unavailable } from '../unavailable.ts';
 import type { ClientParts } from './clients.ts';
 import { isClusterError } from './faults.ts';
+import { deniedWords, isDenied } from './permissions.ts';
 import { hostsOf, type RedisAddress } from './target.ts';
 
 const SETTINGS = { single: 'REDIS_URL', cluster: 'REDIS_CLUSTER', sentinel: 'REDIS_SENTINELS' } as const;
@@ -23,9 +24,14 @@ export async function startFault(parts: Omit<ClientParts, 'random'>, error: unkn
   const name = `Redis at ${hostsOf(location)} (${setting})`;
   const refuse = (reason: string) => new StorageRefused(`${name} ${reason}`, error);
 
-  const credentialsCode = /\b(WRONGPASS|NOAUTH|NOPERM)\b/.exec(text)?.[1];
+  const isSentinel = text.startsWith(SENTINEL_ERROR);
+  const denied = /\bNOPERM .*/.exec(text)?.[0];
+  if (denied) {
+    const user = isSentinel ? 'the user in REDIS_SENTINEL_USERNAME' : 'its user';
+    return refuse(`does not allow ${user} ${deniedWords(new Error(denied))}. docs/deploy.md lists the permissions.`);
+  }
+  const credentialsCode = /\b(WRONGPASS|NOAUTH)\b/.exec(text)?.[1];
   if (credentialsCode) {
-    const isSentinel = text.startsWith(SENTINEL_ERROR);
     const settings = isSentinel
       ? 'REDIS_SENTINEL_PASSWORD, and in REDIS_SENTINEL_USERNAME if the sentinels have users'
       : setting;
@@ -57,8 +63,12 @@ export async function startFault(parts: Omit<ClientParts, 'random'>, error: unkn
   return unavailable(`${name} cannot be reached: ${code ?? 'no response'}`, { cause: error });
 }
 
-/** Returns true for the response to `SELECT` with a database number that does not exist. */
-export function isWrongDatabase(error: unknown): boolean {
+/** Returns true for the response to `SELECT` with a database number that does not exist, or that is not allowed. */
+export function isRefusedSelect(error: unknown): boolean {
+  return isWrongDatabase(error) || isDenied(error);
+}
+
+function isWrongDatabase(error: unknown): boolean {
   return codeAndText(error).text.includes('DB index is out of range');
 }
 

@@ -9,6 +9,7 @@ import { isUnprotected } from '../../../../src/shared/storage/storage.ts';
 import { skipWithout } from '../../../support/missing.ts';
 import { freePort } from '../../../support/ports.ts';
 import { runServer } from '../../../support/program.ts';
+import { createDocumentedUser } from '../../../support/redis-acl.ts';
 import { missingRedis, type RedisServer, startRedis, startSentinel } from '../../../support/redis-server.ts';
 import { failureOf } from '../../../support/refusal.ts';
 
@@ -84,6 +85,12 @@ describe.concurrent('a start', () => {
       EX_CONFIG,
       () => ({ REDIS_CLUSTER: `127.0.0.1:${protectedRedis.port}` }),
       /\(REDIS_CLUSTER\) refuses the user or the password \(NOAUTH\)/,
+    ],
+    [
+      'as a user without a command',
+      EX_CONFIG,
+      () => ({ REDIS_URL: createDocumentedUser(unprotectedRedis, '-zadd') }),
+      /does not allow its user the command ZADD \(ACL \+zadd\)\. It says: NOPERM .*'zadd'/,
     ],
     [
       'with a certificate of an unknown CA',

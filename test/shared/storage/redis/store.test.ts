@@ -5,6 +5,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
 import { skipWithout } from '../../../support/missing.ts';
+import { createDocumentedUser } from '../../../support/redis-acl.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 import { storeContract } from '../../../support/store-contract.ts';
 import { until } from '../../../support/until.ts';
@@ -17,7 +18,8 @@ let url = givenUrl ?? '';
 beforeAll(async () => {
   if (givenUrl !== undefined || missing !== undefined) return;
   server = await startRedis(IN_MEMORY);
-  url = server.url;
+  // The documented permissions are enough for the whole contract.
+  url = createDocumentedUser(server);
 });
 
 afterAll(() => server?.dispose());
