@@ -96,7 +96,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
       onEnded: metrics.outboundEnded,
       beginCall: tracing?.beginCall,
       onSlowName: events.nameSlow,
-      threads: parts.threads,
+      threadPoolSize: parts.threadPoolSize,
     }),
   );
   metrics.watchOutbound(outbound.load);
@@ -105,11 +105,21 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
 
   const sessions = createSessions({ storage, config, clock });
   const signInRecords = createSignInRecords({ store, events, clock });
-  // Shared by several modules. The type of a module's `parts` says which of these it uses.
-  const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
-  const connectedApps = adopt(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
+  const connectedApps = adopt(
+    await createConnectedApps({
+      storage,
+      outbound,
+      fromFile,
+      config,
+      events,
+      publicHref,
+      clock,
+      monotonicClock,
+      random,
+    }),
+  );
   metrics.watchApps(connectedApps.apps);
-  const grants = adopt(createGrants({ ...base, connectedApps, random }));
+  const grants = adopt(createGrants({ storage, connectedApps, outbound, config, events, publicHref, clock, random }));
   metrics.watchStored({
     read: async () => ({
       connections: await grants.index.countByHealth(),
@@ -119,24 +129,27 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     clock,
   });
   const threads = adopt(await createThreads({ storage, grants, publicHref, clock }));
-  const users = createUsers({ storage, grants, sessions, signInRecords, charge: threads.chargeCheck, events, clock });
+  const { chargeCheck } = threads;
+  const users = createUsers({ storage, grants, sessions, signInRecords, chargeCheck, events, clock });
   const { service } = config.bin;
   const bins = adopt(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
-  // Shared by the modules that serve requests: includes the modules without HTTP.
-  const core = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
-
   const pages = createPages({ storage, config, views: GATEHOUSE_VIEWS, clock });
   const isKnown = async (reference: string) => (await signInRecords.store.find(reference)) !== undefined;
   const references = createProblemReferences({ store, isKnown, clock });
-  const relay = adopt(await createRelay(core));
-  const signIn = createSignIn({ ...core, pages });
-  const web = { ...core, pages, references, relay, signIn };
+  // For the modules that speak HTTP. The type of a module's `parts` says which of these it uses.
+  const web = {
+    ...{ config, publicUrl, publicHref, clock, storage, outbound, audit, events },
+    ...{ limits, sessions, pages, references },
+    ...{ connectedApps, grants, users, threads, bins, signInRecords },
+  };
+  const relay = adopt(await createRelay(web));
+  const signIn = createSignIn(web);
   const adminTokens = createAdminTokens({ store, sealedJson: storage.sealedJson, clock });
   const keyRotation = adopt(createKeyRotation({ storage, audit, events, clock }));
-  const admin = createAdmin({ ...web, adminTokens, keyRotation, tourUrl: parts.tourUrl });
-  const home = createHome(web);
-  const apiDocs = createApiDocs(web);
-  const app = createApp({ ...web, observability, admin, home, apiDocs });
+  const admin = createAdmin({ ...web, relay, signIn, webhooks, adminTokens, keyRotation, tourUrl: parts.tourUrl });
+  const home = createHome({ connectedApps, grants, threads, pages, events, references, publicHref });
+  const apiDocs = createApiDocs({ pages, publicHref });
+  const app = createApp({ ...web, relay, signIn, observability, admin, home, apiDocs });
 
   const scheduledTasks = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, keyRotation].flatMap(
     (module) => module.scheduledTasks,

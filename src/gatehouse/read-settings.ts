@@ -20,7 +20,7 @@ export interface ReadSettings {
   /** The apps of `CONNECTED_APPS_FILE`. */
   fromFile: readonly ConnectedApp[];
   /** The size of libuv's thread pool, if `UV_THREADPOOL_SIZE` sets it. */
-  threads: number | undefined;
+  threadPoolSize: number | undefined;
   /** Sentences about environment variables that nothing reads, and settings that make no user an administrator. */
   warnings: readonly string[];
 }
@@ -64,7 +64,7 @@ function readAll(source: ConfigSource) {
         secrets,
         encryptionKeys: storage.encryptionKeys,
         fromFile: apps.apps,
-        threads: Number.parseInt(source.env.UV_THREADPOOL_SIZE ?? '', 10) || undefined,
+        threadPoolSize: Number.parseInt(source.env.UV_THREADPOOL_SIZE ?? '', 10) || undefined,
         warnings: [...warnings, ...adminWarnings(values.admin, apps)],
       }
     : undefined;

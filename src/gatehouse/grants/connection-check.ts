@@ -17,7 +17,7 @@ import { ifDue, isIdle, type Refresher } from './refresh.ts';
 export interface CheckOptions {
   isDisabled: (userId: string) => Promise<boolean>;
   /** Charges the app's rate budget with one call. Returns the seconds to wait first, if any. */
-  charge: (app: ConnectedApp) => Promise<number | undefined>;
+  chargeCheck: (app: ConnectedApp) => Promise<number | undefined>;
 }
 
 /** How far the list of an app's connections was read. Times in milliseconds since the epoch. */
@@ -61,8 +61,8 @@ const MAX_WORK_MS = 5_000;
 /** A connection that was unused for longer is not checked, and expires. */
 const MAX_UNUSED_MS = 90 * DAY_MS;
 
-/** The scheduled task that checks idle connections, unless it is switched off. */
-export type ConnectionChecks = (options: CheckOptions) => ScheduledTask[];
+/** Creates the scheduled task that checks idle connections; none if the checks are switched off. */
+export type CreateCheckTasks = (options: CheckOptions) => ScheduledTask[];
 
 /** @param parts `seconds`: the interval; 0 for no checks */
 export function createConnectionCheck(parts: {
@@ -73,7 +73,7 @@ export function createConnectionCheck(parts: {
   apps: Pick<CurrentApps, 'list' | 'find'>;
   seconds: number;
   clock: () => number;
-}): ConnectionChecks {
+}): CreateCheckTasks {
   const { store, grants, refresher, missing, apps, seconds, clock } = parts;
   const roundMs = (seconds * 1000) / ROUNDS;
   const pauseMs = Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, roundMs / 4));
@@ -101,7 +101,7 @@ export function createConnectionCheck(parts: {
     if (isRetry && due.grant.failure?.kind !== 'passing') return 'not_due';
     const usedAt = Math.max(due.grant.consentedAt, (await grants.lastUse(userId, appId)) ?? 0);
     if (clock() - usedAt > MAX_UNUSED_MS || (await options.isDisabled(userId))) return 'not_due';
-    if ((await options.charge(app)) !== undefined) return 'deferred';
+    if ((await options.chargeCheck(app)) !== undefined) return 'deferred';
     const { stored: refreshed, outcome } = await refresher.attempt(request);
     const isFailed = outcome?.kind === 'unavailable' || outcome?.kind === 'app_fault';
     if (!isFailed || !refreshed || 'unreadable' in refreshed) return 'checked';

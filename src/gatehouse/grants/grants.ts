@@ -12,7 +12,7 @@ import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import { type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import { type AuthorizedFetch, createAuthorizedFetch } from './authorized-fetch.ts';
 import { type ConnectLinks, createConnectLinks } from './connect-links.ts';
-import { type ConnectionChecks, createConnectionCheck } from './connection-check.ts';
+import { type CreateCheckTasks, createConnectionCheck } from './connection-check.ts';
 import { type ConnectionIndex, createConnectionIndex } from './connection-index.ts';
 import { type Connections, createConnections, type EndedBy } from './connections.ts';
 import { createDisconnectEveryone, type DisconnectEveryone } from './disconnect-everyone.ts';
@@ -53,7 +53,7 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
   fetch: AuthorizedFetch;
 
   scheduledTasks: readonly ScheduledTask[];
-  checks: ConnectionChecks;
+  createCheckTasks: CreateCheckTasks;
 
   /** Resolves once no refresh and no disconnection is in flight, and the lists are written. */
   close(): Promise<void>;
@@ -149,7 +149,7 @@ export function createGrants(parts: {
     accessTokens,
     imports: createGrantImports({ grants, isRegistered, refresher, clock }),
     scheduledTasks,
-    checks: createConnectionCheck({
+    createCheckTasks: createConnectionCheck({
       store,
       grants,
       refresher,

@@ -18,7 +18,7 @@ export interface BudgetedCall {
   /** The owner of the access token: the id of a user or of a service account. */
   ownerId: string;
   caller: Caller;
-  /** Set by `take`: the stated limits for which this call has a ticket. */
+  /** Set by `charge`: the stated limits for which this call has a ticket. */
   counted?: Counted;
 }
 
@@ -40,13 +40,13 @@ const MAX_HOLDS = 10_000;
 
 export interface ProviderBudget {
   /** Charges the call. Returns undefined if it may be made, otherwise the whole seconds to wait. */
-  take(call: BudgetedCall): Promise<number | undefined> | number | undefined;
+  charge(call: BudgetedCall): Promise<number | undefined> | number | undefined;
 
   /**
    * Charges a call that checks a connection: checks get at most a quarter of services' share of `perAppPerMinute`. They
    * do not count toward the user's limit, since each user has only one check per interval.
    */
-  takeCheck(app: BudgetedCall['app']): Promise<number | undefined>;
+  chargeCheck(app: BudgetedCall['app']): Promise<number | undefined>;
 
   /** Updates the limits from the headers of a response. */
   update(call: BudgetedCall, headers: IncomingHttpHeaders): void;
@@ -152,14 +152,14 @@ export async function createProviderBudget(parts: {
   };
 
   return {
-    take(call) {
+    charge(call) {
       const wait = heldFor(call);
       if (wait > 0) return wait;
       if (call.caller === 'service') return takeStated(call);
       return call.app.rateLimit ? reserve(call) : undefined;
     },
 
-    async takeCheck(app) {
+    async chargeCheck(app) {
       const call: BudgetedCall = { app, ownerId: ALL_OWNERS, caller: 'service' };
       const wait = heldFor(call);
       const { perAppPerMinute } = app.rateLimit ?? {};

@@ -69,7 +69,7 @@ export interface ThreadCall {
 export function createThreadCall(parts: {
   authorizedFetch: AuthorizedFetch;
   /** Charged before each request to the platform, and updated by each response. */
-  budget: Pick<ProviderBudget, 'take' | 'update' | 'refused'>;
+  budget: Pick<ProviderBudget, 'charge' | 'update' | 'refused'>;
   caller: Caller;
   publicHref: string;
   limits: ThreadLimits;
@@ -80,8 +80,8 @@ export function createThreadCall(parts: {
   const { authorizedFetch, budget, caller, publicHref, limits, clock, canConsent } = parts;
 
   /** @throws AppError `upstream_rate_limited` once the budget is spent; then nothing is sent */
-  const charge = (budgetedCall: BudgetedCall): Promise<void> | undefined => {
-    const wait = budget.take(budgetedCall);
+  const chargeOrThrow = (budgetedCall: BudgetedCall): Promise<void> | undefined => {
+    const wait = budget.charge(budgetedCall);
     if (wait instanceof Promise) return wait.then(assertNoWait);
     assertNoWait(wait);
     return undefined;
@@ -129,7 +129,7 @@ export function createThreadCall(parts: {
       return threadUrlOf(app, granted);
     };
     const budgetedCall: BudgetedCall = { app, ownerId, caller };
-    const beforeSending = () => charge(budgetedCall);
+    const beforeSending = () => chargeOrThrow(budgetedCall);
     try {
       const result = await authorizedFetch.get({ ...request, urlFor, headers: REQUEST_HEADERS, stop, beforeSending });
       if (result.kind !== 'response') throw grantError(app, result, publicHref);

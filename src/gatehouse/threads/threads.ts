@@ -21,7 +21,7 @@ export interface Threads {
   charge(app: BudgetedCall['app'], ownerId: string): Promise<number | undefined>;
 
   /** Charges the budget with a check of a connection. Returns the whole seconds to wait first, if any. */
-  chargeCheck: ProviderBudget['takeCheck'];
+  chargeCheck: ProviderBudget['chargeCheck'];
 
   close(): Promise<void>;
 }
@@ -43,8 +43,8 @@ export async function createThreads(parts: {
     forServices: createThreadCall({ ...ofUsers, caller: 'service' }),
     forServicesWith: (authorizedFetch) =>
       createThreadCall({ ...common, authorizedFetch, canConsent: false, caller: 'service' }),
-    charge: async (app, ownerId) => budget.take({ app, ownerId, caller: 'service' }),
-    chargeCheck: budget.takeCheck,
+    charge: async (app, ownerId) => budget.charge({ app, ownerId, caller: 'service' }),
+    chargeCheck: budget.chargeCheck,
     close: budget.close,
   };
 }

@@ -19,14 +19,14 @@ export interface Users {
 /** @param parts `sessions`, `signInRecords`: the data that other modules store about a user */
 export function createUsers(parts: {
   storage: { store: Store };
-  grants: Pick<Grants, 'connections' | 'links' | 'checks'>;
+  grants: Pick<Grants, 'connections' | 'links' | 'createCheckTasks'>;
   sessions: { ofUsers: LifecycleParts['sessions'] };
   signInRecords: { store: LifecycleParts['signIns'] };
-  charge: CheckOptions['charge'];
+  chargeCheck: CheckOptions['chargeCheck'];
   events: LifecycleParts['events'];
   clock: () => number;
 }): Users {
-  const { storage, grants, sessions, signInRecords, charge, events, clock } = parts;
+  const { storage, grants, sessions, signInRecords, chargeCheck, events, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
   const { connections, links } = grants;
@@ -41,7 +41,7 @@ export function createUsers(parts: {
     clock,
   });
   const scheduledTasks: readonly ScheduledTask[] = [
-    ...grants.checks({ isDisabled: (id) => users.isDisabled(id), charge }),
+    ...grants.createCheckTasks({ isDisabled: (id) => users.isDisabled(id), chargeCheck }),
     { name: 'finish-erasures', everyMilliseconds: 30_000, work: lifecycle.finishErasures },
   ];
   return { store: users, lifecycle, scheduledTasks };

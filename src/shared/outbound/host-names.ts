@@ -60,19 +60,19 @@ interface Name {
 }
 
 /** Node's default size of its pool. */
-const DEFAULT_THREADS = 4;
+const DEFAULT_POOL_SIZE = 4;
 
 /**
- * @param parts `threads`: the size of Node's pool. libuv uses at most half of it for lookups, including those of
+ * @param parts `threadPoolSize`: that of Node's pool. libuv uses at most half of it for lookups, including those of
  *   ioredis
  */
 export function createHostNames(parts: {
   lookup: typeof systemLookup;
   onSlow?: OnSlowName | undefined;
-  threads?: number | undefined;
+  threadPoolSize?: number | undefined;
 }): HostNames {
-  const { lookup, onSlow, threads = DEFAULT_THREADS } = parts;
-  const slots = Math.ceil(threads / 2);
+  const { lookup, onSlow, threadPoolSize = DEFAULT_POOL_SIZE } = parts;
+  const slots = Math.ceil(threadPoolSize / 2);
   const lookups = remembered<Lookup>(MAX_NAMES);
   const names = remembered<Name>(MAX_NAMES);
   const maxSlow = Math.max(1, Math.floor(slots / 4));

@@ -132,7 +132,7 @@ export function createOutbound(parts: {
   beginCall?: BeginCall | undefined;
   onSlowName?: OnSlowName;
   /** The size of Node's pool (`UV_THREADPOOL_SIZE`). */
-  threads?: number | undefined;
+  threadPoolSize?: number | undefined;
   lookup?: typeof systemLookup;
 }): Outbound {
   const { policy, lookup = systemLookup, limits = DEFAULT_LIMITS, beginCall, onEnded } = parts;
@@ -141,7 +141,7 @@ export function createOutbound(parts: {
     return new OutboundError('busy', 'too many calls to this host are running and waiting');
   };
   const gate = createUpstreamGate(limits, refuseBusy);
-  const names = createHostNames({ lookup, onSlow: parts.onSlowName, threads: parts.threads });
+  const names = createHostNames({ lookup, onSlow: parts.onSlowName, threadPoolSize: parts.threadPoolSize });
   const pools = createPools({
     connections: limits.concurrency,
     proxy: parts.proxy,

@@ -108,7 +108,7 @@ describe('R113', () => {
     });
     const [task] = scheduledTasks({
       isDisabled: async (userId) => disabled.includes(userId),
-      charge: async (app) => (app.id === APP.id && left-- <= 0 ? 60 : undefined),
+      chargeCheck: async (app) => (app.id === APP.id && left-- <= 0 ? 60 : undefined),
     });
     if (!task) throw new Error('There is no task.');
     return () => task.work(ENDLESS_TURN);
@@ -420,7 +420,7 @@ describe('R113', () => {
 
   test('an interval of 0 s switches the checks off', () => {
     const none = {} as Parameters<typeof createConnectionCheck>[0];
-    const options = { isDisabled: async () => false, charge: async () => undefined };
+    const options = { isDisabled: async () => false, chargeCheck: async () => undefined };
     expect(createConnectionCheck({ ...none, seconds: 0 })(options)).toEqual([]);
   });
 });
@@ -432,7 +432,7 @@ test.each([
   [86_400, 10_000],
 ])('R113 with an interval of %i s the task runs every %i ms', (seconds, everyMilliseconds) => {
   const none = {} as Parameters<typeof createConnectionCheck>[0];
-  const options = { isDisabled: async () => false, charge: async () => undefined };
+  const options = { isDisabled: async () => false, chargeCheck: async () => undefined };
   expect(createConnectionCheck({ ...none, seconds })(options)).toMatchObject([
     { name: 'check-connections', everyMilliseconds },
   ]);

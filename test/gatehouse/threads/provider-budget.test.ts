@@ -39,7 +39,7 @@ const callOf = (app: BudgetedCall['app'], changes: Partial<BudgetedCall> = {}): 
   ...{ app, ownerId: 'u1', caller: 'service' },
   ...changes,
 });
-const takes = async (budget: ProviderBudget, call: BudgetedCall) => (await budget.take(call)) === undefined;
+const takes = async (budget: ProviderBudget, call: BudgetedCall) => (await budget.charge(call)) === undefined;
 const quiet = () => new Promise((resolve) => setTimeout(resolve, 20));
 
 test('no minute has more calls than the limit, at any time and across processes', async () => {
@@ -120,7 +120,7 @@ describe('limits that the provider states', () => {
     here.update(callOf(app), headers(11));
     expect(await takes(here, callOf(app))).toBe(true);
     here.update(callOf(app), headers(10));
-    await expect.poll(() => there.take(callOf(app))).toBe(30);
+    await expect.poll(() => there.charge(callOf(app))).toBe(30);
     expect(await takes(there, callOf(app, { caller: 'browser' }))).toBe(true);
     expect(await takes(there, callOf(app, { ownerId: 'u2' }))).toBe(true);
     now += 31_000;
@@ -132,13 +132,13 @@ describe('limits that the provider states', () => {
     const [here, there] = [await process(), await process()];
     const browser = callOf(app, { caller: 'browser' });
     here.refused(callOf(app), 7, true);
-    await expect.poll(() => there.take(callOf(app))).toBe(7);
-    expect(await there.take(callOf(app, { ownerId: 'u2' }))).toBeUndefined();
+    await expect.poll(() => there.charge(callOf(app))).toBe(7);
+    expect(await there.charge(callOf(app, { ownerId: 'u2' }))).toBeUndefined();
     now += 4_000;
-    expect(await there.take(browser)).toBe(3);
+    expect(await there.charge(browser)).toBe(3);
     here.update(callOf(app), { 'x-company-retry-after': '12' });
-    await expect.poll(() => there.take(callOf(app, { ownerId: 'u2' }))).toBe(12);
-    expect(await there.take(browser)).toBe(12);
+    await expect.poll(() => there.charge(callOf(app, { ownerId: 'u2' }))).toBe(12);
+    expect(await there.charge(browser)).toBe(12);
     now += 12_000;
     expect([await takes(there, callOf(app)), await takes(there, browser)]).toEqual([true, true]);
     await Promise.all([here.close(), there.close()]);
@@ -149,12 +149,15 @@ describe('limits that the provider states', () => {
     const guessed = callOf(app, { ownerId: 'u3' });
     const told = callOf(app, { ownerId: 'u4' });
     budget.refused(guessed, 60, false);
-    expect([await budget.take(guessed), await budget.take({ ...guessed, caller: 'browser' })]).toEqual([60, undefined]);
+    expect([await budget.charge(guessed), await budget.charge({ ...guessed, caller: 'browser' })]).toEqual([
+      60,
+      undefined,
+    ]);
     budget.update(told, headers(0));
-    expect(await budget.take(told)).toBeGreaterThan(28);
-    expect(await budget.take({ ...told, caller: 'browser' })).toBeUndefined();
+    expect(await budget.charge(told)).toBeGreaterThan(28);
+    expect(await budget.charge({ ...told, caller: 'browser' })).toBeUndefined();
     budget.refused(told, 40, true);
-    expect(await budget.take({ ...told, caller: 'browser' })).toBe(40);
+    expect(await budget.charge({ ...told, caller: 'browser' })).toBe(40);
     await budget.close();
   });
 
@@ -162,9 +165,9 @@ describe('limits that the provider states', () => {
     const budget = await process();
     budget.update(callOf(app), { 'x-company-retry-after': '3600' });
     for (let user = 0; user < 9_999; user += 1) budget.refused(callOf(app, { ownerId: `crowd-${user}` }), 60, true);
-    expect(await budget.take(callOf(app, { ownerId: 'u9' }))).toBe(3_600);
+    expect(await budget.charge(callOf(app, { ownerId: 'u9' }))).toBe(3_600);
     now -= 3_600_000;
-    expect(await budget.take(callOf(app, { ownerId: 'u9' }))).toBe(3_600);
+    expect(await budget.charge(callOf(app, { ownerId: 'u9' }))).toBe(3_600);
     now += 7_300_000;
     await budget.close();
   });
@@ -181,7 +184,7 @@ describe('limits that the provider states', () => {
     // A process may have one or two unused tickets.
     expect(made).toBeLessThanOrEqual(38);
     expect(made).toBeGreaterThanOrEqual(34);
-    expect(await here.take(callOf(stated))).toBe(30);
+    expect(await here.charge(callOf(stated))).toBe(30);
     expect(await takes(there, callOf(stated, { caller: 'browser' }))).toBe(true);
     now += 30_000;
     expect(await takes(here, callOf(stated))).toBe(true);
@@ -259,11 +262,11 @@ test('a call that cannot be counted everywhere is released where it was counted'
     ...{ 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '9', 'x-ratelimit-reset': reset },
   });
   failsAt.key = 'provider-calls:{half}:all';
-  for (let count = 0; count < 30; count += 1) await expect(budget.take(callOf(app))).rejects.toThrow('gone');
-  for (let count = 0; count < 30; count += 1) await expect(budget.takeCheck(app)).rejects.toThrow('gone');
+  for (let count = 0; count < 30; count += 1) await expect(budget.charge(callOf(app))).rejects.toThrow('gone');
+  for (let count = 0; count < 30; count += 1) await expect(budget.chargeCheck(app)).rejects.toThrow('gone');
   failsAt.key = '';
   // Nothing counted in the app's limit, and only calls that were made in the checks' quarter.
-  for (let count = 0; count < 20; count += 1) expect(await budget.takeCheck(app)).toBeUndefined();
+  for (let count = 0; count < 20; count += 1) expect(await budget.chargeCheck(app)).toBeUndefined();
   let made = 0;
   while (made < 30 && (await takes(budget, callOf(app)))) made += 1;
   // Services have a share of six a minute; of the stated ten they have eight.
@@ -290,7 +293,7 @@ describe('R113 checks of connections', () => {
   });
   const checks = async (budget: ProviderBudget, of: BudgetedCall['app'], calls: number) => {
     let made = 0;
-    for (let call = 0; call < calls; call += 1) if ((await budget.takeCheck(of)) === undefined) made += 1;
+    for (let call = 0; call < calls; call += 1) if ((await budget.chargeCheck(of)) === undefined) made += 1;
     return made;
   };
 
@@ -298,7 +301,7 @@ describe('R113 checks of connections', () => {
     const limited = app('checked', 100);
     const budgets = [await process(), await process()] as const;
     expect((await checks(budgets[0], limited, 30)) + (await checks(budgets[1], limited, 30))).toBe(20);
-    expect(await budgets[0].takeCheck(limited)).toBeGreaterThan(0);
+    expect(await budgets[0].chargeCheck(limited)).toBeGreaterThan(0);
     let served = 0;
     while (await takes(budgets[1], callOf(limited))) served += 1;
     expect(served).toBe(60);
@@ -322,7 +325,7 @@ describe('R113 checks of connections', () => {
     const free = app('no-limit');
     expect(await checks(budget, free, 40)).toBe(40);
     budget.update(callOf(free), { 'x-company-retry-after': '30' });
-    expect(await budget.takeCheck(free)).toBe(30);
+    expect(await budget.chargeCheck(free)).toBe(30);
     await budget.close();
   });
 });

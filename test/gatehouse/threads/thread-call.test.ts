@@ -51,7 +51,7 @@ function current(
   } as unknown as GrantStore;
   const threads = createThreadCall({
     authorizedFetch: createAuthorizedFetch({ accessTokens, grants, outbound }),
-    budget: { take: () => undefined, update: () => undefined, refused: () => undefined },
+    budget: { charge: () => undefined, update: () => undefined, refused: () => undefined },
     caller: 'browser',
     publicHref: 'http://127.0.0.1:3000',
     limits: { ...LIMITS, ...options.limits },

@@ -29,7 +29,7 @@ beforeEach(() => {
   openLookups = new Map();
   slowReports = [];
   isDead = (name) => name.endsWith('dead.example');
-  names = createHostNames({ lookup, onSlow: (report) => void slowReports.push(report), threads: 16 });
+  names = createHostNames({ lookup, onSlow: (report) => void slowReports.push(report), threadPoolSize: 16 });
 });
 afterEach(() => void vi.useRealTimers());
 
@@ -202,8 +202,8 @@ describe('R129 names that do not resolve', () => {
     expect(names.isAwaited('6.dead.example')).toBe(true);
   });
 
-  test.each([4, 2])('leave a pool of %i threads to a name that has resolved', async (threads) => {
-    names = createHostNames({ lookup: onThreads(Math.ceil(threads / 2)), threads });
+  test.each([4, 2])('leave a pool of %i threads to a name that has resolved', async (threadPoolSize) => {
+    names = createHostNames({ lookup: onThreads(Math.ceil(threadPoolSize / 2)), threadPoolSize });
     await addressOrError('old.example');
     await advanceSeconds(6);
     for (const name of dead(2)) void addressOrError(name);
