@@ -1,8 +1,10 @@
 /** Benchmark of the administration: every list, filter and search on a storage with very many users. */
+
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
+import { sessionCookieName } from '../../src/shared/sessions/browser-sessions.ts';
 import { createSessionLists } from '../../src/shared/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/shared/sessions/session-record.ts';
 import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
@@ -47,7 +49,7 @@ async function timeStorage(
 ): Promise<TimedRequest[]> {
   let cookie = '';
   const write = async (sharedStorage: SharedStorage, env: Record<string, string>) => {
-    cookie = await createAdministratorSession(sharedStorage, env.SESSION_SECRETS ?? '');
+    cookie = await createAdministratorSession(sharedStorage, env);
   };
   const { url, env } = await prepareLargeSite({ keep, storage, users, write });
   keep(await startGatehouseProcess(env));
@@ -70,7 +72,10 @@ function findingOf({ path, times }: TimedRequest, prefix: string): Finding {
 }
 
 /** Writes the session of an administrator. Returns the `Cookie` header. */
-export async function createAdministratorSession({ store, sealer }: SharedStorage, secret: string): Promise<string> {
+export async function createAdministratorSession(
+  { store, sealer }: SharedStorage,
+  { PUBLIC_URL = '', SESSION_SECRETS = '' }: Record<string, string>,
+): Promise<string> {
   const clock = Date.now;
   const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });
   const sealedJson = createSealedJson(sealer);
@@ -79,7 +84,7 @@ export async function createAdministratorSession({ store, sealer }: SharedStorag
   const sessionId = randomBytes(24).toString('base64url');
   const data = { cookie: new Cookie(), user, csrfToken: randomBytes(32).toString('base64url'), app: 'platform' };
   await records.write(sessionId, data as unknown as SessionData);
-  return `gatehouse=${encodeURIComponent(`s:${sign(sessionId, secret)}`)}`;
+  return `${sessionCookieName(PUBLIC_URL)}=${encodeURIComponent(`s:${sign(sessionId, SESSION_SECRETS)}`)}`;
 }
 
 /** Sends each request several times, one after the other. @throws Error for a status other than 200 */

@@ -1,4 +1,5 @@
 /** Puts many users into the store, with sessions and grants that the code of Gatehouse writes. */
+
 import { randomBytes } from 'node:crypto';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
@@ -7,6 +8,7 @@ import { newConnectionId } from '../../src/gatehouse/grants/connection-ids.ts';
 import type { Grant } from '../../src/gatehouse/grants/grant.ts';
 import { userIdOf } from '../../src/gatehouse/users/user-id.ts';
 import type { ConnectedApp } from '../../src/shared/provider/connected-app.ts';
+import { sessionCookieName } from '../../src/shared/sessions/browser-sessions.ts';
 import { createSessionLists } from '../../src/shared/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/shared/sessions/session-record.ts';
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
@@ -49,7 +51,7 @@ export async function createSignedInUsers(
     const sessionId = randomBytes(24).toString('base64url');
     const data = { cookie: new Cookie(), user, csrfToken: randomBytes(32).toString('base64url'), app: 'platform' };
     await retryWhileUnavailable(() => records.write(sessionId, data as unknown as SessionData));
-    const cookie = `gatehouse=${encodeURIComponent(`s:${sign(sessionId, env.SESSION_SECRETS ?? '')}`)}`;
+    const cookie = `${sessionCookieName(url)}=${encodeURIComponent(`s:${sign(sessionId, env.SESSION_SECRETS ?? '')}`)}`;
     return prepareRequest(threadUrl, {
       headers: { accept: 'application/json', cookie },
       body: threadOf(grant.accessToken),

@@ -9,6 +9,7 @@ import { type Account, createAccounts } from '../../src/bin-lookup-service/accou
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-lookup-service/start.ts';
 import { createOwnBinService } from '../../src/sandbox/own-bin-lookup-service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { cookieName } from '../../src/shared/http/cookie-name.ts';
 import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { keys } from '../../src/shared/storage/keys.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
@@ -33,7 +34,7 @@ const register = (login = 'user@example.test', agent?: UserAgent) =>
 /** Signs in at the provider. @returns the URL of the callback, not yet opened, for a browser with this cookie */
 async function callbackFor(login: string, secret: string | undefined): Promise<string> {
   const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
-  agent.cookies.set(site.url, 'bin-lookup-service-tx', secret);
+  agent.cookies.set(site.url, cookieName('bin-lookup-service-tx', site.url), secret);
   return (await register(login, agent)).page.url;
 }
 const keyOn = (page: Page) => /data-copy-source>(gthb_[^<]+)</.exec(page.body)?.[1] ?? '';
@@ -454,7 +455,7 @@ describe('security', () => {
 
   test('R103 the cookie of pending sign-ins changes at sign-in and at sign-out', async () => {
     const agent = createUserAgent();
-    const pendingCookie = () => agent.cookies.get('bin-lookup-service-tx');
+    const pendingCookie = () => agent.cookies.get(cookieName('bin-lookup-service-tx', site.url));
     await agent.get(`${site.url}/account/sign-in`, { follow: false });
     const cookieBefore = pendingCookie();
     const { page } = await register('user@example.test', agent);
@@ -472,17 +473,26 @@ describe('security', () => {
   test('R103 a sign-out without a session also clears the cookie of pending sign-ins', async () => {
     const agent = createUserAgent();
     await register('user@example.test', agent);
-    const callbackUrl = await callbackFor('user@example.test', agent.cookies.get('bin-lookup-service-tx'));
-    agent.cookies.set(site.url, 'bin-lookup-service', undefined);
+    const callbackUrl = await callbackFor(
+      'user@example.test',
+      agent.cookies.get(cookieName('bin-lookup-service-tx', site.url)),
+    );
+    agent.cookies.set(site.url, cookieName('bin-lookup-service', site.url), undefined);
     const signedOut = await agent.request(`${site.url}/account/sign-out`, { method: 'POST', follow: false });
-    expect([signedOut.status, agent.cookies.get('bin-lookup-service-tx') ?? '']).toEqual([303, '']);
+    expect([signedOut.status, agent.cookies.get(cookieName('bin-lookup-service-tx', site.url)) ?? '']).toEqual([
+      303,
+      '',
+    ]);
     expect((await agent.get(callbackUrl)).status).toBe(400);
   });
 
   test('R103 a callback of another account while signed in stores nothing, and asks to sign out', async () => {
     const otherAccount = accountOn((await register('second@example.test')).page);
     const { agent, page } = await register();
-    const callbackUrl = await callbackFor('second@example.test', agent.cookies.get('bin-lookup-service-tx'));
+    const callbackUrl = await callbackFor(
+      'second@example.test',
+      agent.cookies.get(cookieName('bin-lookup-service-tx', site.url)),
+    );
     const cookies = agent.cookies.header(site.url);
     const store = await openBinServiceStore(readBinServiceSettings(site.env));
     onTestFinished(() => store.close());

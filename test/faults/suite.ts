@@ -528,7 +528,7 @@ function grantOf(userId: string, app: ConnectedApp): Grant {
 
 /** Returns the session id in the signed cookie of this user. */
 function sessionIdOf({ cookie }: FleetUser): string {
-  return /gatehouse=s:([^.]+)\./.exec(decodeURIComponent(cookie))?.[1] ?? '';
+  return /gatehouse[^=;]*=s:([^.]+)\./.exec(decodeURIComponent(cookie))?.[1] ?? '';
 }
 
 function filesBelow(directory: string): string[] {

@@ -7,6 +7,7 @@ import { registrationOf } from '../../src/gatehouse/connected-apps/registration.
 import { newConnectionId } from '../../src/gatehouse/grants/connection-ids.ts';
 import type { Grant } from '../../src/gatehouse/grants/grant.ts';
 import { userIdOf } from '../../src/gatehouse/users/user-id.ts';
+import { sessionCookieName } from '../../src/shared/sessions/browser-sessions.ts';
 import { createSessionLists } from '../../src/shared/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/shared/sessions/session-record.ts';
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
@@ -101,6 +102,7 @@ function appOf(url: string, providerUrl: string): Record<string, unknown> {
 
 function createSeeds({ storage, provider, env }: Pick<Crowd, 'storage' | 'provider' | 'env'>) {
   const secret = env.SESSION_SECRETS ?? '';
+  const cookieName = sessionCookieName(env.PUBLIC_URL ?? '');
   const registration = registrationOf(appOfFile(env));
   const lists = createSessionLists({ store: storage.store, maxSeconds: 28_800, clock: Date.now });
   const lifetimes = { idleSeconds: 1_800, maxSeconds: 28_800 };
@@ -147,7 +149,8 @@ function createSeeds({ storage, provider, env }: Pick<Crowd, 'storage' | 'provid
       const user = { id: userId, issuer: provider.url, subject: name, name, email: undefined, admin: false };
       const data = { cookie: new Cookie(), user, csrfToken, app: 'platform' } as unknown as SessionData;
       await records.write(sessionId, data);
-      return { name, userId, csrfToken, cookie: `gatehouse=${encodeURIComponent(`s:${sign(sessionId, secret)}`)}` };
+      const cookie = `${cookieName}=${encodeURIComponent(`s:${sign(sessionId, secret)}`)}`;
+      return { name, userId, csrfToken, cookie };
     },
   };
 }

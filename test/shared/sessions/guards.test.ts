@@ -146,6 +146,7 @@ describe('the frame of a page', () => {
   test('is sent as HTML with the page', () => {
     const sent: string[] = [];
     const res = {
+      set: () => res,
       type: (type: string) => ({ ...res, sent: sent.push(type) }),
       send: (text: string) => void sent.push(text),
     };
