@@ -115,6 +115,7 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
     ['POST', '/sessions/:id/end', [requireUser, change], handlers.sessions.end],
     ['GET', '/account/delete', requireUserOrRedirect, handlers.erasure.ask],
     ['POST', '/account/delete', [requireUser, change], handlers.erasure.erase],
+    ['GET', '/account/deleted', loadSession, handlers.erasure.erased, FREE],
     ['GET', '/session', peekSession, handlers.sessions.current, FREE],
 
     ['GET', '/connections', requireUserOrRedirect, handlers.connections.list],

@@ -2,7 +2,7 @@
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import { wantsPage } from '../../shared/http/accept.ts';
-import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
+import { described, json, type Operation } from '../../shared/http/description.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import { actorOf } from '../../shared/sessions/actor.ts';
 import { sessionOf } from '../../shared/sessions/guards.ts';
@@ -20,7 +20,7 @@ const erasedSchema = z.object({
 
 const ERASE: Operation = {
   summary: 'Delete everything stored about the user, after revoking the connections',
-  responses: { 200: { ...json(erasedSchema), ...PAGE } },
+  responses: { 200: json(erasedSchema), 303: {} },
 };
 
 export interface ErasureRoutes {
@@ -28,6 +28,9 @@ export interface ErasureRoutes {
   ask: RequestHandler;
 
   erase: RequestHandler;
+
+  /** The page after the deletion. Without its one-time data it leads to the start page. */
+  erased: RequestHandler;
 }
 
 export function erasureRoutes(parts: {
@@ -36,8 +39,9 @@ export function erasureRoutes(parts: {
   audit: ChangeTrail;
   sessions: Pick<Sessions, 'browser'>;
   pages: Pages;
+  basePath: string;
 }): ErasureRoutes {
-  const { lifecycle, apps, audit, sessions, pages } = parts;
+  const { lifecycle, apps, audit, sessions, pages, basePath } = parts;
 
   return {
     ask(req, res) {
@@ -57,15 +61,20 @@ export function erasureRoutes(parts: {
         res.json({ deleted: true, connections: disconnected } satisfies z.output<typeof erasedSchema>);
         return;
       }
+      // The user has no session any more, and the page is read without one.
       req.context.session = undefined;
-      pages.send(res, 'sign-in/erased', {
-        page: pages.frame(req, 'Deleted'),
-        connections: disconnectResults.map(({ app, revocation }) => ({
-          name: apps.find(app)?.name ?? app,
-          words: REVOCATION_WORDS[revocation],
-        })),
-      });
+      const disconnected = disconnectResults.map(({ app, revocation }) => ({
+        name: apps.find(app)?.name ?? app,
+        words: REVOCATION_WORDS[revocation],
+      }));
+      await pages.redirect(req, res, `${basePath}/account/deleted`, { disconnected });
     }),
+
+    async erased(req, res) {
+      const { disconnected } = await pages.flashOf(req);
+      if (!disconnected) return res.redirect(303, `${basePath}/`);
+      pages.send(res, 'sign-in/erased', { page: pages.frame(req, 'Deleted'), connections: disconnected });
+    },
   };
 }
 

@@ -90,7 +90,7 @@ export function createSignIn(parts: {
       site,
     }),
     sessionRoutes: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
-    erasureRoutes: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages }),
+    erasureRoutes: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages, basePath }),
     backchannelLogout: backchannelLogout({
       apps,
       verifyLogoutToken,

@@ -1,21 +1,25 @@
-/** One-time data for the page after a redirect, such as a notice or a new secret. Only the same session can read it. */
+/**
+ * One-time data for the page after a redirect, such as a notice or a new secret. Only the same session can read it, or,
+ * if it was saved without one, a browser without a session that has its URL.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Request, Response } from 'express';
 import { queryField } from '../http/body.ts';
 import { refuseSpeculative } from '../http/speculative.ts';
-import { sessionOf } from '../sessions/guards.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
-import type { NewSecret, Notice } from './page-data.ts';
+import type { DisconnectedApp, NewSecret, Notice } from './page-data.ts';
 
 export interface Flash {
   notice?: Notice | undefined;
   newSecret?: NewSecret | undefined;
+  /** What became of each connection of a user who was deleted. */
+  disconnected?: readonly DisconnectedApp[] | undefined;
 }
 
 export interface Flashes {
-  /** Stores the flash, and returns the URL at which a page can `take` it. The route must require a user. */
+  /** Stores the flash, and returns the URL at which a page can `take` it. */
   save(req: Request, url: string, flash: Flash): Promise<string>;
   /**
    * Returns the flash, or `{}` unless this session was redirected here. A second request, such as a reload, gets the
@@ -29,7 +33,7 @@ const LIFETIME_SECONDS = 60;
 /** Each redirect has its own record, since a session can have several tabs. */
 export function createFlashes(parts: { store: Store; sealedJson: SealedJson }): Flashes {
   const { store, sealedJson } = parts;
-  const keyOf = (req: Request, id: string) => keys.flash(hashOf(`${sessionOf(req).ref}:${id}`));
+  const keyOf = (req: Request, id: string) => keys.flash(hashOf(`${req.context.session?.ref ?? ''}:${id}`));
 
   const put = (key: string, value: string) => store.write([{ put: key, value, lifetimeSeconds: LIFETIME_SECONDS }]);
 
@@ -42,7 +46,7 @@ export function createFlashes(parts: { store: Store; sealedJson: SealedJson }): 
     },
     async take(req) {
       const id = queryField(req, 'done');
-      if (id === undefined || !req.context.session || req.method === 'HEAD') return {};
+      if (id === undefined || req.method === 'HEAD') return {};
       refuseSpeculative(req);
       const key = keyOf(req, id);
       const stored = await store.get(key);

@@ -36,6 +36,12 @@ export interface Notice {
   text: string;
 }
 
+/** A connection that has ended, by the name of its app; `words` ends a sentence. */
+export interface DisconnectedApp {
+  name: string;
+  words: string;
+}
+
 /** A fault of a form; `field` is '' if it concerns the whole form. */
 export interface FieldFault {
   field: string;
@@ -238,8 +244,7 @@ export interface PageData {
   'sign-in/erase': { page: SignedInFrame };
   'sign-in/erased': {
     page: PageFrame;
-    /** The outcome for each connection; `words` ends a sentence. */
-    connections: readonly { name: string; words: string }[];
+    connections: readonly DisconnectedApp[];
   };
   'bin/page': {
     page: SignedInFrame;

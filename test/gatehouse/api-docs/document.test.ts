@@ -44,6 +44,7 @@ const PAGES = [
   'GET /connect/:link',
   'GET /docs',
   'GET /account/delete',
+  'GET /account/deleted',
 ];
 const callName = ({ method, pattern }: { method: string; pattern: string }) => `${method} ${pattern}`;
 const documentedCalls = () =>

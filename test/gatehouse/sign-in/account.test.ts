@@ -117,10 +117,13 @@ describe('R52 the deletion of all data about a user', () => {
 
     const done = await agent.submit(confirmation, {}, { button: 'Delete everything' });
     expect(titleOf(done.body)).toBe('Deleted · Gatehouse');
+    expect(new URL(done.url).pathname).toBe('/account/deleted');
     for (const name of ['Elsewhere', 'Files of the team'])
       expect(textOf(done.body)).toContain(`${name} : the provider has confirmed that our access is withdrawn.`);
     expect(done.body).not.toMatch(/Signed in as|\/sign-out/);
     expect(agent.cookies.header(site.url)).toBe('');
+    // The page has one-time data: a reload leads to the start page, and sends no form again.
+    expect(new URL((await agent.get(done.url)).url).pathname).toBe('/');
     const actor = { kind: 'user', id: user.id, name: 'eve@example.test' };
     await expectAudited('user.deleted', user, { actor, target: { kind: 'user', id: user.id } });
     await expect

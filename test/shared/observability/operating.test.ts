@@ -128,6 +128,7 @@ const WAITS_FOR = {
 };
 /** Routes that wait only for the storage. Every new route must be in one of the two lists. */
 const WAITS_FOR_STORAGE = [
+  '/account/deleted',
   '/session',
   '/session/verify',
   '/sessions',
