@@ -1,6 +1,7 @@
 /** Adds BIN facts to a CSV of any length: reads it as a stream and looks up a thousand rows at a time. */
 import { pipeline } from 'node:stream/promises';
 import { CsvError, type Info, parse } from 'csv-parse';
+import { type CsvText, readHeader } from '../../shared/bin/csv-header.ts';
 import { decodedText } from '../../shared/bin/csv-text.ts';
 import type { LookupResult } from '../../shared/bin/lookup-result.ts';
 import { parseBin } from '../../shared/bin/parse-bin.ts';
@@ -42,6 +43,8 @@ const MAX_DIGITS = 8;
 
 interface Row {
   record: string[];
+  /** The text of the row in the file. */
+  raw: string;
   info: Info;
 }
 
@@ -51,10 +54,18 @@ interface Row {
  * @throws AppError `invalid_request` with the row and the column, never with the value
  */
 export async function enrichCsv(parts: EnrichParts): Promise<EnrichReport> {
-  const work = createBatches(parts);
-  const parser = parse({ info: true, relax_column_count: true, max_record_size: MAX_ROW_BYTES });
+  const csv = await readHeader(decodedText(parts.input), (header) => columnsNamed(parts.column, header).length > 0);
+  const work = createBatches(parts, csv);
+  const parser = parse({
+    delimiter: csv.separator,
+    info: true,
+    max_record_size: MAX_ROW_BYTES,
+    raw: true,
+    relax_column_count: true,
+    relax_quotes: true,
+  });
   try {
-    await pipeline(decodedText(parts.input), parser, async (rows: AsyncIterable<Row>) => {
+    await pipeline(csv.text, parser, async (rows: AsyncIterable<Row>) => {
       for await (const row of rows) await work.take(row);
     });
   } catch (error) {
@@ -63,12 +74,12 @@ export async function enrichCsv(parts: EnrichParts): Promise<EnrichReport> {
   return work.finish();
 }
 
-function createBatches({ column, lookup, write }: EnrichParts) {
+function createBatches({ column, lookup, write }: EnrichParts, { separator, firstLine }: CsvText) {
   const outcomes: Record<string, number> = {};
   let binColumn: number | undefined;
   let width = 0;
   let rows = 0;
-  let line = 1;
+  let line = firstLine;
   let batch: string[][] = [];
 
   const flush = async (): Promise<void> => {
@@ -82,7 +93,7 @@ function createBatches({ column, lookup, write }: EnrichParts) {
       const result = parsed[index] === undefined ? undefined : results[next++];
       const outcome = outcomeOf(result);
       outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-      return lineOf([...padded(cells, width), ...factsOf(result)]);
+      return lineOf([...padded(cells, width), ...factsOf(result)], separator);
     });
     rows += batch.length;
     batch = [];
@@ -92,13 +103,14 @@ function createBatches({ column, lookup, write }: EnrichParts) {
   const header = async (cells: readonly string[]): Promise<void> => {
     binColumn = findColumn(cells, column);
     width = cells.length;
-    await write(lineOf([...cells, ...ADDED_COLUMNS.map((name) => `bin_${name}`)]));
+    await write(lineOf([...cells, ...ADDED_COLUMNS.map((name) => `bin_${name}`)], separator));
   };
 
   return {
     line: () => line,
-    async take({ record, info }: Row): Promise<void> {
-      line = info.lines;
+    async take({ record, raw, info }: Row): Promise<void> {
+      if (record.some((cell) => swallowsLines(cell, raw))) throw openQuoteError(line);
+      line = info.lines + firstLine - 1;
       if (binColumn === undefined) return header(record);
       if (digitsIn(record[binColumn] ?? '') > MAX_DIGITS) throw cardNumberError(line, column);
       if (record.slice(width).some((cell) => cell !== '')) throw tooManyCellsError(line);
@@ -117,13 +129,22 @@ function findColumn(header: readonly string[], column: string): number {
   // The operator gave a value instead of a name, so the message must not repeat it.
   if (digitsIn(column) > MAX_DIGITS)
     throw refused('The --column value looks like a card number: use the name of a column in the first line.');
-  const names = header.map((name) => name.trim().toLowerCase());
-  if (names.some((name) => ADDED_COLUMNS.some((added) => name === `bin_${added}`)))
+  if (ADDED_COLUMNS.some((added) => columnsNamed(`bin_${added}`, header).length > 0))
     throw refused('The file already has columns of an earlier enrichment: remove them first.');
-  const matches = names.flatMap((name, index) => (name === column.trim().toLowerCase() ? [index] : []));
+  const matches = columnsNamed(column, header);
   if (matches.length > 1) throw refused(`Several columns are named "${column}": give them different names.`);
   if (matches[0] !== undefined) return matches[0];
   throw refused(`No column is named "${column}": use a name from the first line with --column.`);
+}
+
+function columnsNamed(column: string, header: readonly string[]): number[] {
+  const wanted = column.trim().toLowerCase();
+  return header.flatMap((name, index) => (name.trim().toLowerCase() === wanted ? [index] : []));
+}
+
+/** The parser takes lines up to the next quote into the cell if a quote opens it and is not closed. */
+function swallowsLines(cell: string, raw: string): boolean {
+  return cell.startsWith('"') && cell.includes('\n') && !raw.includes(quoted(cell));
 }
 
 /** Counts digits of any script, wherever they are in the text. */
@@ -153,8 +174,13 @@ function withoutFormula(text = ''): string {
   return /^[=+\-@\t]/.test(text) ? `'${text}` : text;
 }
 
-function lineOf(cells: readonly string[]): string {
-  return `${cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)).join(',')}\n`;
+function lineOf(cells: readonly string[], separator: string): string {
+  const isPlain = (cell: string) => !cell.includes(separator) && !/["\r\n]/.test(cell);
+  return `${cells.map((cell) => (isPlain(cell) ? cell : quoted(cell))).join(separator)}\n`;
+}
+
+function quoted(cell: string): string {
+  return `"${cell.replaceAll('"', '""')}"`;
 }
 
 function cardNumberError(line: number, column: string): AppError {
@@ -166,6 +192,10 @@ function cardNumberError(line: number, column: string): AppError {
 /** Such a row would put the facts into the wrong columns, or lose cells. */
 function tooManyCellsError(line: number): AppError {
   return refused(`Line ${line} has more cells than the first line: correct it and start again.`);
+}
+
+function openQuoteError(line: number): AppError {
+  return refused(`The row after line ${line} has a quote that is not closed: close it, or remove it, and start again.`);
 }
 
 function toRefusal(error: unknown, line: number): unknown {

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { countryByAlpha2 } from '../../shared/bin/country.ts';
 import type { Coverage, DatasetAbout } from '../../shared/bin/dataset.ts';
+import { describeFault, type RowFault } from '../../shared/bin/row-fault.ts';
 import type { Bins } from './bin.ts';
 import { type UsedDataset, usedDatasets } from './rollback.ts';
 import type { ServiceHealth } from './tally.ts';
@@ -16,6 +17,15 @@ const about = { source: z.string(), asOf: z.string(), licence: z.string(), rows:
 const instant = z.iso.datetime();
 
 /** As JSON, and for the page. */
+/** `detail`: the reason in words. */
+export const faultJson = z.object({ line: z.int(), reason: z.string(), detail: z.string() });
+
+export const faultView = ({ line, reason, value }: RowFault): z.output<typeof faultJson> => ({
+  line,
+  reason,
+  detail: describeFault({ reason, ...(value !== undefined && { value }) }),
+});
+
 export const binOverviewSchema = z.object({
   dataset: z.object({
     origin: z
@@ -23,7 +33,7 @@ export const binOverviewSchema = z.object({
       .describe('file: BIN_DATASET_FILE, which takes precedence over an import'),
     ...about,
     badRows: z.int().nullable().describe('rows left out; null for the built-in data set'),
-    faults: z.array(z.object({ line: z.int(), reason: z.string() })).describe('the first hundred rows left out'),
+    faults: z.array(faultJson).describe('the first hundred rows left out'),
     importedAt: instant.nullable(),
   }),
   previous: z
@@ -77,7 +87,7 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
       origin,
       ...aboutOf(usedDataset),
       badRows: report?.skipped ?? null,
-      faults: [...(report?.faults ?? [])],
+      faults: (report?.faults ?? []).map(faultView),
       importedAt: version?.importedAt ?? null,
     },
     // While the file is used, a rollback would have no effect.

@@ -1,7 +1,6 @@
 /** The commands `bin import` and `bin rollback` for BIN data sets, and `bin enrich` for files of BINs. */
 import { createRequire } from 'node:module';
 import { type Command, InvalidArgumentError } from 'commander';
-import type { RowFault } from '../../shared/bin/dataset-file.ts';
 import type { FileColumns } from '../../shared/bin/record.ts';
 import type { UsedDataset } from '../bin/rollback.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
@@ -96,7 +95,8 @@ function importText(version: DatasetVersion, { badRows }: ImportOptions, note: s
   const { taken, skipped, faults, shape } = version.report;
   const lines = [`Imported ${inRows(taken)} of the shape ${shape}. ${inUseText(version, note)}`];
   if (skipped > 0) lines.push(`Skipped ${inRows(skipped, 'bad ')}:`);
-  for (const { line, reason } of faults) lines.push(`  line ${line}: ${REASONS[reason]}`);
+  const { describeFault }: typeof import('../../shared/bin/row-fault.ts') = require('../../shared/bin/row-fault.ts');
+  for (const fault of faults) lines.push(`  line ${fault.line}: ${describeFault(fault)}`);
   const unlisted = skipped - faults.length;
   if (unlisted > 0)
     lines.push(
@@ -104,13 +104,3 @@ function importText(version: DatasetVersion, { badRows }: ImportOptions, note: s
     );
   return lines.join('\n');
 }
-
-const REASONS: Readonly<Record<RowFault['reason'], string>> = {
-  not_6_to_11_digits: 'the range does not start and end with 6 to 11 digits (longer ones padded with 0 and 9)',
-  range_reversed: 'the range ends before it begins',
-  country_missing: 'the country is missing',
-  country_unknown: 'the country is not in ISO 3166-1',
-  not_csv: 'the line is not valid CSV: a quote is not closed, or it is longer than 64 KB',
-  damaged_text: 'it has the character � in place of one that an earlier conversion has lost',
-  too_few_columns: 'it has fewer columns than the header',
-};

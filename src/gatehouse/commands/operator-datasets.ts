@@ -2,8 +2,9 @@
 import { statSync } from 'node:fs';
 import { builtInDataset } from '../../shared/bin/built-in-dataset.ts';
 import type { Dataset } from '../../shared/bin/dataset.ts';
-import { type FileReport, type RowFault, readDatasetFile } from '../../shared/bin/dataset-file.ts';
+import { type FileReport, readDatasetFile } from '../../shared/bin/dataset-file.ts';
 import type { FileColumns } from '../../shared/bin/record.ts';
+import { describeFault, type RowFault } from '../../shared/bin/row-fault.ts';
 import { AppError } from '../../shared/errors.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { type UsedDataset, usedDatasets } from '../bin/rollback.ts';
@@ -47,7 +48,10 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
           const readFile = await readDatasetFile(file, { ...readOptions, onFault: (fault) => faults.push(fault) });
           // Lines that are not valid CSV are reported before earlier lines that have not been checked yet.
           faults.sort((left, right) => left.line - right.line);
-          await write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
+          const rows = faults.map(
+            (fault) => `${fault.line},${fault.reason},"${describeFault(fault).replaceAll('"', '""')}"\n`,
+          );
+          await write(`line,reason,detail\n${rows.join('')}`);
           return readFile;
         });
   });

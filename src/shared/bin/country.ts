@@ -17,6 +17,9 @@ const MAIN_CURRENCY: Readonly<Record<string, string>> = {
   ZW: 'USD',
 };
 
+/** Codes for countries that are not in ISO 3166-1, or have another code there. */
+const OTHER_CODES: Readonly<Record<string, string>> = { UK: 'GB', EL: 'GR', XKX: 'XK' };
+
 const require = createRequire(import.meta.url);
 
 /** The package is loaded when the first country is looked up. */
@@ -35,9 +38,13 @@ export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefi
   return countries().facts.get(alpha2);
 }
 
-/** @param code ISO 3166-1, upper case: alpha-3 and numeric codes are converted, others are returned unchanged */
+/**
+ * @param code upper case: alpha-3 codes, numeric codes with or without leading zeros, UK, EL and XKX are converted;
+ *   others are returned unchanged
+ */
 export function alpha2Of(code: string): string {
-  return countries().alpha2.get(code) ?? code;
+  const isoCode = OTHER_CODES[code] ?? (/^\d{1,2}$/.test(code) ? code.padStart(3, '0') : code);
+  return countries().alpha2.get(isoCode) ?? isoCode;
 }
 
 function factsOf(country: Countries[number]): CountryFacts {

@@ -1,4 +1,5 @@
 /** Filters the lines of a CSV stream. Otherwise, a parser would read all lines after a missing quote as one field. */
+import type { CsvText } from './csv-header.ts';
 
 const MAX_LINE_CHARACTERS = 64 * 1024;
 const BATCH_CHARACTERS = 64 * 1024;
@@ -7,20 +8,21 @@ const BATCH_CHARACTERS = 64 * 1024;
 export type LineFault = 'not_csv' | 'damaged_text';
 
 /**
- * Yields the lines in batches. A line with a fault is reported by its number (from 1) and replaced by an empty line, so
- * that later lines keep their numbers. A line is not CSV if it is longer than 64 KB or ends inside quotes. Fields that
- * span several lines are therefore refused; BIN data sets have none.
+ * Yields the lines in batches, each with `\n` at its end. A line with a fault is reported by its number and replaced by
+ * an empty line, so that later lines keep their numbers; so are the lines before the text. A line is not CSV if it is
+ * longer than 64 KB or ends inside quotes. Fields that span several lines are therefore refused; BIN data sets have none.
  */
 export async function* validLines(
-  chunks: AsyncIterable<string>,
+  { text: chunks, separator, firstLine }: CsvText,
   refuse: (line: number, fault: LineFault) => void,
 ): AsyncGenerator<string> {
-  let line = 0;
-  let batch = '';
+  let line = firstLine - 1;
+  let batch = '\n'.repeat(line);
   let isTooLong = false;
-  const add = (text: string) => {
+  const add = (lineText: string) => {
+    const text = lineText.endsWith('\r') ? lineText.slice(0, -1) : lineText;
     line++;
-    const isCsv = !isTooLong && text.length <= MAX_LINE_CHARACTERS && !endsInsideQuotes(text);
+    const isCsv = !isTooLong && text.length <= MAX_LINE_CHARACTERS && !endsInsideQuotes(text, separator);
     const fault = !isCsv ? 'not_csv' : text.includes('\ufffd') ? 'damaged_text' : undefined;
     if (fault) refuse(line, fault);
     isTooLong = false;
@@ -44,17 +46,16 @@ export async function* validLines(
   yield batch;
 }
 
-/** Follows the parser's rule: a quote opens at the start of a field and closes before a comma or the line's end. */
-function endsInsideQuotes(line: string): boolean {
+/** Follows the parser's rule: a quote opens at the start of a field and closes before a separator or the line's end. */
+function endsInsideQuotes(line: string, separator: string): boolean {
   if (!line.includes('"')) return false;
-  const text = line.endsWith('\r') ? line.slice(0, -1) : line;
   let isQuoted = false;
-  for (let index = 0, atStart = true; index < text.length; index++) {
-    const isQuote = text[index] === '"';
-    if (isQuoted && isQuote && text[index + 1] === '"') index++;
+  for (let index = 0, atStart = true; index < line.length; index++) {
+    const isQuote = line[index] === '"';
+    if (isQuoted && isQuote && line[index + 1] === '"') index++;
     else if (isQuoted && isQuote) isQuoted = false;
     else if (isQuote && atStart) isQuoted = true;
-    atStart = !isQuoted && text[index] === ',';
+    atStart = !isQuoted && line[index] === separator;
   }
   return isQuoted;
 }

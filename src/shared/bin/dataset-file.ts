@@ -5,18 +5,14 @@ import { basename } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
-import { type LineFault, validLines } from './csv-lines.ts';
+import { type CsvText, readHeader } from './csv-header.ts';
+import { validLines } from './csv-lines.ts';
 import { decodedText, UnusableFile } from './csv-text.ts';
 import type { Dataset, DatasetAbout } from './dataset.ts';
-import { createDatasetBuilder, type EntryFault, MAX_ROWS, TOO_LONG } from './dataset-builder.ts';
-import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
+import { createDatasetBuilder, MAX_ROWS, TOO_LONG } from './dataset-builder.ts';
+import { SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
 import type { FileColumns } from './record.ts';
-
-export interface RowFault {
-  /** The header is line 1. */
-  line: number;
-  reason: EntryFault | LineFault | 'too_few_columns';
-}
+import { namedValue, type RowFault } from './row-fault.ts';
 
 export interface FileReport {
   /** Name of the shape that the header has. */
@@ -96,16 +92,26 @@ async function readChunks(
   about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>,
   options: FileOptions,
 ): Promise<DatasetFileResult> {
-  const reading = createReading(options);
-  const parser = parse({ info: true, relax_column_count: true, relax_quotes: true, skip_empty_lines: true });
-  const lines = (bytes: AsyncIterable<Buffer>) => validLines(decodedText(bytes, options.maxBytes), reading.skip);
-  const rows = async (source: AsyncIterable<Row>) => {
-    for await (const { record, info } of source) reading.row(record, info.lines);
+  const read = async (unzipped: AsyncIterable<Buffer>) => {
+    const csv = await readHeader(decodedText(unzipped, options.maxBytes), (header) =>
+      isHeader(header, options.columns),
+    );
+    const reading = createReading(csv, options);
+    const parser = parse({
+      delimiter: csv.separator,
+      info: true,
+      record_delimiter: '\n',
+      relax_column_count: true,
+      relax_quotes: true,
+      skip_empty_lines: true,
+    });
+    await pipeline(validLines(csv, reading.skip), parser, async (rows: AsyncIterable<Row>) => {
+      for await (const { record, info } of rows) reading.row(record, info.lines);
+    });
+    return reading.finish(about);
   };
   const { isGzipped, bytes } = await sniffGzip(chunks, options.onBytes);
-  if (isGzipped) await pipeline(bytes, createGunzip(), lines, parser, rows);
-  else await pipeline(bytes, lines, parser, rows);
-  return reading.finish(about);
+  return isGzipped ? pipeline(bytes, createGunzip(), read) : read(bytes);
 }
 
 /** Returns whether the file is gzipped, by its first two bytes, and all its bytes. */
@@ -144,28 +150,32 @@ export async function inspectFile(path: string): Promise<{ isGzipped: boolean; a
   }
 }
 
-function createReading({ columns, onFault, shapeAdvice = COLUMNS_ADVICE }: FileOptions) {
+function isHeader(header: readonly string[], columns: FileColumns | undefined): boolean {
+  return shapeOfHeader(header, columns) !== undefined;
+}
+
+function createReading({ header }: CsvText, { columns, onFault, shapeAdvice = COLUMNS_ADVICE }: FileOptions) {
   const builder = createDatasetBuilder();
   const faults: RowFault[] = [];
-  let header: readonly string[] | undefined;
-  let shape: RowShape | undefined;
+  const shape = shapeOfHeader(header, columns);
+  let isAfterHeader = false;
   let taken = 0;
   let skipped = 0;
 
-  const skip = (line: number, reason: RowFault['reason']) => {
+  const skip = (line: number, reason: RowFault['reason'], value?: string) => {
+    const fault = { line, reason, ...(value !== undefined && { value }) };
     skipped++;
-    if (faults.length < MAX_FAULTS) faults.push({ line, reason });
-    onFault?.({ line, reason });
+    if (faults.length < MAX_FAULTS) faults.push(fault);
+    onFault?.(fault);
   };
   const row = (cells: readonly string[], line: number) => {
-    if (!header) {
-      header = cells;
-      shape = shapeOfHeader(cells, columns);
-    } else if (shape) {
-      const fault = cells.length < header.length ? 'too_few_columns' : builder.add(shape.read(cells));
-      if (fault) skip(line, fault);
+    if (isAfterHeader && shape) {
+      const entry = shape.read(cells);
+      const fault = cells.length < header.length ? 'too_few_columns' : builder.add(entry);
+      if (fault) skip(line, fault, fault === 'country_unknown' ? namedValue(entry.country) : undefined);
       else taken++;
     }
+    isAfterHeader = true;
   };
   const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileResult => {
     const { source } = about;

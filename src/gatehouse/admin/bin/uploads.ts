@@ -8,6 +8,7 @@ import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import { cutText } from '../../../shared/text.ts';
 import { datasetChange } from '../../bin/dataset-change.ts';
 import { columnsIn, fileColumns } from '../../bin/file-columns.ts';
+import { faultJson, faultView } from '../../bin/overview.ts';
 import type { Replaced, StagedDataset } from '../../bin/stored-dataset.ts';
 import { MAX_UPLOAD_BYTES } from '../guards.ts';
 import type { AdminPageData, PageRequest } from '../page.ts';
@@ -61,9 +62,7 @@ const uploadJson = z.object({
   shape: z.string().describe('the format that was recognized'),
   rows: z.int(),
   badRows: z.int().describe('rows that an import would leave out'),
-  faults: z
-    .array(z.object({ line: z.int(), reason: z.string() }))
-    .describe('the first hundred of those rows, without their digits'),
+  faults: z.array(faultJson).describe('the first hundred of those rows, without their digits'),
   bins: datasetChange,
   expiresAt: z.iso.datetime(),
 });
@@ -160,7 +159,7 @@ const EMPTY_FORM: FormView<typeof uploadForm> = {
 function uploadView({ version, change, expiresAt }: StagedDataset): UploadView {
   const { id, source, asOf, licence, report } = version;
   const { shape, taken: rows, skipped: badRows, faults } = report;
-  return { id, source, asOf, licence, shape, rows, badRows, faults, bins: change, expiresAt };
+  return { id, source, asOf, licence, shape, rows, badRows, faults: faults.map(faultView), bins: change, expiresAt };
 }
 
 function fileFault(detail: string): AppError {

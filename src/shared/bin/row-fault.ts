@@ -1,0 +1,36 @@
+/** Faults of the rows of a data set file, and their description. */
+import { containsCardNumber } from '../observability/card-numbers.ts';
+import type { LineFault } from './csv-lines.ts';
+import type { EntryFault } from './dataset-builder.ts';
+import { cleanText } from './texts.ts';
+
+export interface RowFault {
+  /** The first line of the file is line 1. */
+  line: number;
+  reason: EntryFault | LineFault | 'too_few_columns';
+  /** The country of a row whose country is unknown. */
+  value?: string;
+}
+
+const MAX_VALUE = 40;
+
+/** Returns the country for a message; undefined if it may hold digits of a card, which are never repeated (R85). */
+export function namedValue(text: string): string | undefined {
+  const clean = cleanText(text, MAX_VALUE);
+  return clean === '' || (clean.match(/\p{Nd}/gu)?.length ?? 0) > 3 || containsCardNumber(clean) ? undefined : clean;
+}
+
+const DESCRIPTIONS: Readonly<Record<RowFault['reason'], string>> = {
+  not_6_to_11_digits:
+    'the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9',
+  range_reversed: 'the range ends before it begins',
+  country_missing: 'the country is missing',
+  country_unknown: 'the country is not in ISO 3166-1',
+  not_csv: 'the line is not valid CSV: a quote is not closed, or it is longer than 64 KB',
+  damaged_text: 'it has the character � in place of one that an earlier conversion has lost',
+  too_few_columns: 'it has fewer columns than the header',
+};
+
+export function describeFault({ reason, value }: Omit<RowFault, 'line'>): string {
+  return value === undefined ? DESCRIPTIONS[reason] : DESCRIPTIONS[reason].replace('country', `country “${value}”`);
+}
