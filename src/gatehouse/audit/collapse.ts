@@ -4,12 +4,13 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { callerNetwork } from '../../shared/config/networks.ts';
+import { appOf } from './activity.ts';
 import type { AuditEntry } from './kinds.ts';
 
 const MINUTE_MS = 60_000;
 /**
- * Per minute, event, app and process: for one relay token or provider and one result, and for all anonymous callers
- * together.
+ * Per minute, event, app and process: for one relay token or provider and one result, for all anonymous callers
+ * together, and for failed refreshes with one outcome and reason.
  */
 const MAX_OF_CALLER = 60;
 /** For one address of anonymous callers. */
@@ -82,6 +83,13 @@ function rulesOf(entry: AuditEntry): Rule[] {
     if (address === undefined) return [ofAll];
     const ofAddress = { name: `${ofAll.name} ${callerNetwork(address)}`, max: MAX_OF_ADDRESS };
     return [ofAll, { ...ofAddress, summary: { ...summary, address } }];
+  }
+  // The other entries of `system` are limited by the connections, users or settings that have changed.
+  if (event === 'refresh.failed') {
+    const app = appOf(entry) ?? '';
+    const reason = facts?.reason;
+    const summary = { event, actor, target: { kind: 'connected_app', id: app }, outcome, facts: { reason } };
+    return [{ name: [event, app, outcome, reason].join(' '), max: MAX_OF_CALLER, summary }];
   }
   const rules: Rule[] = [];
   // Each connect link is a target of its own.

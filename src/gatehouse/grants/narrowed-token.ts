@@ -35,8 +35,12 @@ export type NarrowedResult =
   /** `isUnverified`: the health of the connection is `unverified`. */
   | { kind: 'unavailable'; isUnverified: boolean; retryAfterSeconds: number };
 
-interface CachedToken {
-  result: Extract<NarrowedResult, { kind: 'narrowed' }>;
+interface CachedResult {
+  /** The token, or that the provider issues none. */
+  result: Extract<NarrowedResult, { kind: 'narrowed' | 'unsupported' }>;
+  /** When the provider responded. If this is in the future, the clock was set back. */
+  at: number;
+  usableUntil: number;
   /** The consent of the grant at that time. A later consent may have withdrawn a scope. */
   consentedAt: number;
   /** The version of the grant after the refresh. Each later refresh writes the grant. */
@@ -47,6 +51,8 @@ interface CachedToken {
 const TOKENS_SHARE = 1 / 64;
 /** A cached token with less time left is not returned: the caller needs some time to use it. */
 const MIN_LIFETIME_MS = 30_000;
+/** For this long the provider is not called again for a token that it refused. */
+const REFUSED_MS = 300_000;
 /** The pause between two refreshes of one grant by one service, if each refresh ends the earlier access tokens. */
 const PAUSE_SECONDS = 30;
 /** No refresh takes longer: it waits for its turn for 30 s, and the call has 15 s. */
@@ -61,7 +67,7 @@ export interface NarrowedTokens {
 }
 
 /**
- * A cached token is returned until it expires. If the provider ends earlier access tokens with each refresh
+ * A cached token is returned until it expires, and a refusal for five minutes. If the provider ends earlier access tokens with each refresh
  * (`endsEarlierTokens`), a cached token is valid only until the next refresh, and one service may cause one refresh of
  * a grant in 30 s (R135): otherwise two services with different scopes would refresh with every call.
  */
@@ -73,7 +79,7 @@ export function createNarrowedTokens(parts: {
   clock: () => number;
 }): NarrowedTokens {
   const { grants, refresher, inServiceShare, store, clock } = parts;
-  const cached = rememberedOfEach<CachedToken>(TOKENS_SHARE);
+  const cached = rememberedOfEach<CachedResult>(TOKENS_SHARE);
   /** By service and narrowing: equal requests at the same time share one call. */
   const inFlight = new Map<string, Promise<NarrowedResult>>();
 
@@ -106,9 +112,19 @@ export function createNarrowedTokens(parts: {
     const refreshed = await refresher.attempt({ userId, app, scopes, resource });
     const result = resultOf(refreshed, scopes, app, clock());
     const stored = workingGrant(refreshed.stored);
-    if (result.kind === 'narrowed' && stored?.grant.refreshToken !== undefined) {
-      const token = { result, consentedAt: stored.grant.consentedAt, version: stored.version };
-      cached.set(cacheKey, token, cacheKey.length + result.accessToken.length);
+    const isCacheable = result.kind === 'narrowed' || result.kind === 'unsupported';
+    if (isCacheable && refreshed.outcome && stored?.grant.refreshToken !== undefined) {
+      const { grant, version } = stored;
+      const now = clock();
+      const entry = {
+        result,
+        at: now,
+        usableUntil: usableUntilOf(result, now),
+        consentedAt: grant.consentedAt,
+        version,
+      };
+      const tokenLength = result.kind === 'narrowed' ? result.accessToken.length : 0;
+      cached.set(cacheKey, entry, cacheKey.length + tokenLength);
     }
     return result;
   };
@@ -138,10 +154,8 @@ export function createNarrowedTokens(parts: {
       const { scopes, resource } = narrowing;
       const cacheKey = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
       const stored = workingGrant(await grants.load(userId, app));
-      const cachedToken = cached.get(cacheKey);
-      const isFresh =
-        cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;
-      if (isFresh && stored && isTokenOf(stored, cachedToken, app)) return cachedToken.result;
+      const cachedResult = cached.get(cacheKey);
+      if (cachedResult && stored && isUsable(cachedResult, stored, app, clock())) return cachedResult.result;
       const callKey = `${relayTokenId} ${cacheKey}`;
       const call = async (): Promise<NarrowedResult> => {
         const work = () => refresh(userId, app, narrowing, cacheKey);
@@ -163,12 +177,19 @@ function workingGrant(stored: StoredGrant | undefined): ReadableGrant | undefine
   return stored.grant.failure?.kind === 'reconnect_needed' ? undefined : stored;
 }
 
-function isTokenOf(
-  { grant, version }: ReadableGrant,
-  token: CachedToken,
+/** A token whose expiry is not known is never returned again. */
+function usableUntilOf(result: CachedResult['result'], now: number): number {
+  return result.kind === 'unsupported' ? now + REFUSED_MS : (result.expiresAt ?? 0) - MIN_LIFETIME_MS;
+}
+
+function isUsable(
+  { result, at, usableUntil, consentedAt, version }: CachedResult,
+  stored: ReadableGrant,
   { endsEarlierTokens }: ConnectedApp,
+  now: number,
 ): boolean {
-  return grant.consentedAt === token.consentedAt && (!endsEarlierTokens || version === token.version);
+  if (stored.grant.consentedAt !== consentedAt || now < at || now >= usableUntil) return false;
+  return result.kind === 'unsupported' || !endsEarlierTokens || stored.version === version;
 }
 
 function resultOf(

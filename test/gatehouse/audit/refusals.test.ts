@@ -239,6 +239,31 @@ describe('R94 refusals', () => {
     expect(stored.filter((entry) => entry.actor === other)).toHaveLength(1);
   });
 
+  test('R137 failed refreshes are collapsed by app, outcome and reason', () => {
+    const stored: AuditEntry[] = [];
+    const collapse = createCollapse(
+      () => START,
+      (entry) => stored.push(entry),
+    );
+    const actor = { kind: 'system' } as const;
+    const failed = (userId: string, app: string, reason: string): AuditEntry => ({
+      ...{ event: 'refresh.failed', actor, target: { kind: 'connection', id: `${userId}/${app}` }, userId },
+      ...{ outcome: 'unclear_refusal', facts: { connection: `c-${userId}`, reason } },
+    });
+    for (let n = 0; n < 300; n += 1) collapse.note(failed(`u${n % 2}`, 'platform', 'invalid_scope'));
+    const beside = [failed('u2', 'platform', 'server_error'), failed('u2', 'files', 'invalid_scope')];
+    for (const entry of beside) collapse.note(entry);
+    collapse.flush();
+    expect(stored).toHaveLength(60 + beside.length + 1);
+    expect(stored.slice(60)).toEqual([
+      ...beside,
+      {
+        ...{ event: 'refresh.failed', actor, target: { kind: 'connected_app', id: 'platform' } },
+        ...{ outcome: 'unclear_refusal', facts: { reason: 'invalid_scope', times: 240 } },
+      },
+    ]);
+  });
+
   test('are collapsed by kind and by minute', async () => {
     const stored: AuditEntry[] = [];
     let now = START;

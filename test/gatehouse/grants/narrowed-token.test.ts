@@ -105,6 +105,13 @@ async function read(): Promise<Grant> {
 
 const token = (scopes: readonly string[] = ['read'], app = APP) =>
   narrowed.accessToken('u1', app, { scopes }, 'service');
+/** After a step back of the clock, a lease takes its length until it is free. */
+const runClock = () => {
+  const timer = setInterval(() => {
+    now += 500;
+  }, 10);
+  return () => clearInterval(timer);
+};
 const failed = (kind: 'reconnect_needed' | 'passing') =>
   ({ failure: { kind, cause: 'provider_unavailable', since: now, failures: 1, retryAt: now + 30_000 } }) as const;
 
@@ -388,6 +395,41 @@ describe('no narrower token is issued', () => {
     },
   );
 
+  test('for five minutes after the provider refused it, without another call', async () => {
+    await stored();
+    respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
+    for (let n = 0; n < 300; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
+    expect(calls).toHaveLength(1);
+    expect(await token(['write'])).toEqual({ kind: 'unsupported' });
+    expect(calls).toHaveLength(2);
+    respond = async () => tokens('narrow');
+    now += 299_999;
+    expect(await token()).toEqual({ kind: 'unsupported' });
+    now += 1;
+    expect(await token()).toMatchObject({ kind: 'narrowed' });
+  });
+
+  test('after the provider granted more than was requested, without another call', async () => {
+    await stored();
+    respond = async () => tokens('wide', undefined, { scopes: ['read', 'write'] });
+    for (let n = 0; n < 300; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
+    expect(calls).toHaveLength(1);
+  });
+
+  test('until a new consent, or a step back of the clock', async () => {
+    await stored();
+    respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
+    expect(await token()).toEqual({ kind: 'unsupported' });
+    await stored({ consentedAt: NOW + 1 });
+    expect(await token()).toEqual({ kind: 'unsupported' });
+    expect(calls).toHaveLength(2);
+    respond = async () => tokens('narrow');
+    now -= 3_600_000;
+    const stopClock = runClock();
+    expect(await token()).toMatchObject({ kind: 'narrowed' });
+    stopClock();
+  });
+
   test('while the provider is unavailable, until the back-off of the grant ends', async () => {
     await stored();
     respond = async () =>
@@ -428,7 +470,7 @@ describe('after a refresh that a kill interrupted', () => {
     await stored({ refresh: { startedAt: now - 120_000, received: undefined }, rotates: true });
     respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
     const took = startStopwatch();
-    for (let n = 0; n < 3; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
+    for (const scope of ['a', 'b', 'c']) expect(await token([scope])).toEqual({ kind: 'unsupported' });
     expect(took()).toBeLessThan(1_000);
     respond = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'no_grant' });

@@ -132,6 +132,24 @@ describe('narrower tokens', () => {
     expect(site.sandbox.requests.count('POST /token')).toBe(before);
   });
 
+  test('R137 that the provider refuses cost one call and one audit entry, however often they are requested', async () => {
+    const { token: trusted } = await admin.createRelayToken({ assertUser: true });
+    const form = { subject_token: userId, subject_token_type: USER, audience: 'platform', scope: 'email' };
+    site.sandbox.faults.set({
+      ...{ listener: 'identity-provider', path: '/token', kind: 'response' },
+      ...{ status: 400, body: { error: 'invalid_scope' } },
+    });
+    const before = site.sandbox.requests.count('POST /token');
+    for (let count = 0; count < 40; count += 1) {
+      const response = await exchange(site, trusted, form);
+      expect([response.status, json(response).error]).toEqual([400, 'invalid_scope']);
+    }
+    expect(site.sandbox.requests.count('POST /token') - before).toBe(1);
+    const entries = async () => (await admin.call('GET', `/audit?event=refresh.failed&target=${userId}`)).json.items;
+    await expect.poll(entries).toMatchObject([{ facts: { reason: 'invalid_scope' } }]);
+    site.sandbox.faults.clear();
+  });
+
   test('are replaced by the whole token only with fullScope if the provider issues none', async () => {
     const refusing = () =>
       site.sandbox.faults.set({
