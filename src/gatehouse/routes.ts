@@ -85,7 +85,7 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
     ],
 
     // For reverse proxies: a signed assertion of the session's user, and the keys that verify it.
-    ['GET', '/session/verify', requireUser, handlers.assertions.verify, { forProxies: true }],
+    ['GET', '/session/verify', guards.requireUserForProxy, handlers.assertions.verify, { forProxies: true }],
     ['GET', '/.well-known/jwks.json', [], handlers.assertions.keySet, FREE],
 
     ['GET', '/', loadSession, handlers.home.home, FREE],

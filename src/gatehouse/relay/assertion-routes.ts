@@ -11,7 +11,8 @@ import type { UserAssertions } from './user-assertion.ts';
 const audienceSchema = z.string().regex(/^[\x21-\x7e]{1,200}$/);
 
 const VERIFY: Operation = {
-  summary: 'For a reverse proxy: 200 with a signed user assertion in Gatehouse-User-Assertion, or 401',
+  summary:
+    'For a reverse proxy: 200 with a signed user assertion in Gatehouse-User-Assertion, or 401, for a page with the sign-in URL in Gatehouse-Sign-In',
   query: z.strictObject({
     audience: audienceSchema.optional().describe('the service that the assertion is for; by default the relay'),
   }),

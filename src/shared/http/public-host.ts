@@ -7,6 +7,7 @@ import { wantsData, wantsPage } from './accept.ts';
 import { holdsCardNumber } from './card-numbers.ts';
 import { UNKNOWN_ADDRESS } from './client-address.ts';
 import { cookieName } from './cookie-name.ts';
+import { pathOf } from './return-path.ts';
 
 /** A proxy that does not pass on the host in the browser's address. Each host is reported once. */
 export interface HostFault {
@@ -79,10 +80,3 @@ export function publicHost(parts: {
 }
 
 const withoutPort = (host: string) => host.replace(/:\d*$/, '');
-
-/** Returns path and query of a request target, which may be an absolute URL (RFC 9112 section 3.2.2). */
-function pathOf(target: string): string | undefined {
-  if (target.startsWith('/')) return target;
-  const url = URL.parse(target);
-  return url ? url.pathname + url.search : undefined;
-}

@@ -1,4 +1,5 @@
 /** Decides where a browser may return after signing in or connecting: a local path or a registered URL (R70). Pure. */
+import type { IncomingMessage } from 'node:http';
 import { holdsCardNumber } from './card-numbers.ts';
 
 export interface LocalSite {
@@ -38,4 +39,20 @@ export function returnTarget(
 ): string {
   const registered = returnUrls.find((url) => url === requested);
   return registered ?? localPath(requested, site) ?? site.home;
+}
+
+/**
+ * Returns the local path of the user's request, from a reverse proxy that asks about it: `X-Forwarded-Uri` is a path
+ * (Caddy, Traefik), `X-Original-URL` usually a URL (nginx). They count for nothing else (R77).
+ */
+export function forwardedPath({ headers }: Pick<IncomingMessage, 'headers'>, site: LocalSite): string | undefined {
+  const target = headers['x-forwarded-uri'] ?? headers['x-original-url'];
+  return typeof target === 'string' ? localPath(pathOf(target), site) : undefined;
+}
+
+/** Returns path and query of a request target, which may be an absolute URL (RFC 9112 section 3.2.2). */
+export function pathOf(target: string): string | undefined {
+  if (target.startsWith('/')) return target;
+  const url = URL.parse(target);
+  return url ? url.pathname + url.search : undefined;
 }

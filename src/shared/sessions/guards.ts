@@ -5,7 +5,7 @@ import type { PublicUrl } from '../config/rules.ts';
 import { AppError } from '../errors.ts';
 import { wantsData, wantsPage } from '../http/accept.ts';
 import { type Credentials, requiringUser, type UserGuard } from '../http/description.ts';
-import { localPath } from '../http/return-path.ts';
+import { forwardedPath, localPath } from '../http/return-path.ts';
 import type { BrowserSessions } from './browser-sessions.ts';
 import type { Session } from './session.ts';
 
@@ -24,6 +24,12 @@ export interface SessionGuards {
   /** Like `requireUser`, without Express. @throws AppError `sign_in_required` */
   authenticateUser: UserGuard<(req: IncomingMessage) => Promise<Session>>;
 
+  /**
+   * Like `requireUser`, for a reverse proxy that asks about a user's request. If that was for a page, the refusal has
+   * the URL at which the user signs in and returns to the page, in `Gatehouse-Sign-In`.
+   */
+  requireUserForProxy: UserGuard<RequestHandler>;
+
   /** Like `requireUser`, but sends a browser to sign in and back. */
   requireUserOrRedirect: UserGuard<RequestHandler>;
 
@@ -34,19 +40,32 @@ export interface SessionGuards {
 export function createSessionGuards(parts: {
   read: BrowserSessions['read'];
   publicUrl: Pick<PublicUrl, 'href' | 'origin' | 'basePath'>;
+  /** Whether the peer is a trusted proxy. */
+  isTrusted: (address: string) => boolean;
 }): SessionGuards {
-  const { read, publicUrl } = parts;
+  const { read, publicUrl, isTrusted } = parts;
 
   const load = async (req: IncomingMessage, extend: boolean): Promise<Session | undefined> => {
     req.context.session = await read(req, { extend });
     return req.context.session;
   };
 
-  const signInRequired = (returnTo?: string) =>
-    new AppError('sign_in_required', {
+  const signInRequired = (returnTo?: string, { tellsProxy = false } = {}) => {
+    const query = returnTo === undefined ? '' : `?${new URLSearchParams({ return_to: returnTo })}`;
+    const connectUrl = `${publicUrl.href}/sign-in${query}`;
+    return new AppError('sign_in_required', {
       detail: 'You are not signed in, or your session has ended. Sign in and try again.',
-      connectUrl: `${publicUrl.href}/sign-in${returnTo === undefined ? '' : `?${new URLSearchParams({ return_to: returnTo })}`}`,
+      connectUrl,
+      ...(tellsProxy && { headers: { 'Gatehouse-Sign-In': connectUrl } }),
     });
+  };
+
+  const requireUserForProxy: RequestHandler = async (req, _res, next) => {
+    if (await load(req, true)) return next();
+    if (!wantsPage(req)) throw signInRequired();
+    const isFromProxy = isTrusted(req.socket.remoteAddress ?? '');
+    throw signInRequired(isFromProxy ? forwardedPath(req, publicUrl) : undefined, { tellsProxy: true });
+  };
 
   const authenticateUser = async (req: IncomingMessage): Promise<Session> => {
     const session = await load(req, true);
@@ -79,6 +98,7 @@ export function createSessionGuards(parts: {
         next,
       ),
     ),
+    requireUserForProxy: requiringUser(SESSION, requireUserForProxy),
     authenticateUser: requiringUser(SESSION, authenticateUser),
     requireUserOrRedirect: orRedirect(() => undefined),
     requireUserOfAppOrRedirect: orRedirect,

@@ -2,6 +2,7 @@
  * Creates the session records, express-session on top of them, and the guards for routes that need a signed-in user.
  */
 import type { Config } from '../config/config.ts';
+import { isInNetworks } from '../config/networks.ts';
 import type { ScheduledTask } from '../storage/scheduled-task.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
@@ -31,7 +32,7 @@ interface StoreParts {
 
 export function createSessions(parts: {
   storage: { store: Store; sealedJson: SealedJson };
-  config: Pick<Config, 'publicUrl' | 'session' | 'sessionSecrets'>;
+  config: Pick<Config, 'publicUrl' | 'session' | 'sessionSecrets' | 'trustedProxies'>;
   clock: () => number;
 }): Sessions {
   const { storage, config, clock } = parts;
@@ -39,7 +40,9 @@ export function createSessions(parts: {
   const { store, sealedJson } = storage;
   const { records, ofUsers, scheduledTasks } = createSessionStore({ store, sealedJson, lifetimes, clock });
   const browser = createBrowserSessions({ records, secrets, publicUrl });
-  return { browser, guards: createSessionGuards({ read: browser.read, publicUrl }), ofUsers, scheduledTasks };
+  const isTrusted = (address: string) => isInNetworks(address, config.trustedProxies);
+  const guards = createSessionGuards({ read: browser.read, publicUrl, isTrusted });
+  return { browser, guards, ofUsers, scheduledTasks };
 }
 
 /** Session records without express-session, for a program that has its own cookies. */

@@ -102,3 +102,57 @@ test.each(['other.test', '127.0.0.1', '127.0.0.1:1', 'gatehouse', 'a.test, b.tes
     expect((await verify({ ...ACCEPT_HTML, ...names })).status).toBe(401);
   },
 );
+
+describe('R77 a page without a session is sent to sign in, and back to the local path that the proxy names', () => {
+  const signInUrlFor = async (headers: Record<string, string>, form: Record<string, string> = ACCEPT_HTML) => {
+    const refused = await sendRequest(`${site.url}/session/verify`, { headers: { ...form, ...headers } });
+    expect([refused.status, refused.headers.location]).toEqual([401, undefined]);
+    return { sent: refused.headers['gatehouse-sign-in'], body: refused.body };
+  };
+  const returnTo = (path: string) => `${site.url}/sign-in?${new URLSearchParams({ return_to: path })}`;
+
+  test.each([
+    ['a path in X-Forwarded-Uri', { 'x-forwarded-uri': '/reports?a=b&c=%26' }, '/reports?a=b&c=%26'],
+    ['a URL in X-Original-URL', { 'x-original-url': 'http://inner:8080/reports?a=b' }, '/reports?a=b'],
+    ['a path in X-Original-URL', { 'x-original-url': '/reports' }, '/reports'],
+    ['both', { 'x-forwarded-uri': '/first', 'x-original-url': 'https://a.test/second' }, '/first'],
+  ])('%s', async (_name, headers, path) => {
+    const { sent, body } = await signInUrlFor(headers);
+    expect(sent).toBe(returnTo(path));
+    expect(body).toContain(returnTo(path).replaceAll('&', '&amp;'));
+  });
+
+  test.each([
+    ['nothing', {}],
+    ['another site', { 'x-forwarded-uri': '//evil.example/x' }],
+    ['another site, as a path of a URL', { 'x-original-url': 'https://a.test//evil.example/x' }],
+    ['a backslash', { 'x-forwarded-uri': '/\\evil.example' }],
+    ['no path', { 'x-forwarded-uri': 'reports' }],
+    ['a script', { 'x-original-url': 'javascript:alert(1)' }],
+    ['two paths', { 'x-forwarded-uri': '/a, /b' }],
+    ['an empty text', { 'x-forwarded-uri': '' }],
+    ['a long path', { 'x-forwarded-uri': `/${'x'.repeat(600)}` }],
+    ['R86 a card number', { 'x-forwarded-uri': '/pay/4571736012345674' }],
+  ])('%s: the sign-in leads to the start page', async (_name, headers) => {
+    const { sent, body } = await signInUrlFor(headers);
+    expect(sent).toBe(`${site.url}/sign-in`);
+    expect(body).not.toContain('return_to');
+  });
+
+  test('a script gets no such URL: it would follow a redirect to the provider', async () => {
+    for (const accept of ['application/json', '*/*', 'image/*']) {
+      const { sent } = await signInUrlFor({ 'x-forwarded-uri': '/reports' }, { accept });
+      expect(sent).toBeUndefined();
+    }
+  });
+
+  test('the path changes nothing on other routes, and nothing without a trusted proxy', async () => {
+    const headers = { ...ACCEPT_HTML, 'x-forwarded-uri': '/reports', 'x-original-url': '/reports' };
+    const page = await sendRequest(`${site.url}/connections`, { headers });
+    expect(page.headers.location).toBe('/sign-in?return_to=%2Fconnections');
+    const untrusting = await startSite();
+    const refused = await sendRequest(`${untrusting.url}/session/verify`, { headers });
+    expect([refused.status, refused.headers['gatehouse-sign-in']]).toEqual([401, `${untrusting.url}/sign-in`]);
+    await untrusting.close();
+  });
+});

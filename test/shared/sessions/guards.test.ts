@@ -22,6 +22,7 @@ beforeEach(async () => {
   extended = [];
   const guards = createSessionGuards({
     publicUrl: { href: 'https://gatehouse.test/gate', origin: 'https://gatehouse.test', basePath: '/gate' },
+    isTrusted: () => true,
     async read(_req, { extend }) {
       extended.push(extend);
       if (session instanceof Error) throw session;
