@@ -53,7 +53,7 @@ export interface SignInFlow {
 }
 
 export function createSignInFlow(parts: FlowParts): SignInFlow {
-  const { apps, provider, connections, recorder, pendingRequests, states, admin, publicHref, recordUrl } = parts;
+  const { apps, provider, connections, recorder, pendingRequests, states, adminRule, publicHref, recordUrl } = parts;
   const fail = createFail({ apps, publicHref });
   const startAttempt = createStart(parts, fail);
   const late = createLateCallbacks(parts, fail);
@@ -126,8 +126,8 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
       log.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
       // The record names the user from here on, even if the userinfo request fails.
       if (context.purpose === 'sign_in' && response.claims)
-        log.learn({ user: sessionUser(app, response.claims, admin) });
-      const claims = await claimsWithUserinfo({ provider, admin }, app, response);
+        log.learn({ user: sessionUser(app, response.claims, adminRule()) });
+      const claims = await claimsWithUserinfo({ provider, admin: adminRule() }, app, response);
       const accountId = claims ? undefined : await accountOf(app, pendingRequest, response);
       if (claims || accountId !== undefined) log.passed('claims');
       return { app, pendingRequest, browserSecret, scopes, response, claims, accountId };

@@ -20,7 +20,8 @@ export interface FlowParts {
   recorder: AttemptRecorder;
   pendingRequests: PendingRequests;
   states: StateSigner;
-  admin: AdminRule;
+  /** Returns the rule as it is now: a reload may change its app. */
+  adminRule: () => AdminRule;
   events: Pick<Events, 'signInStarted'>;
   clock: () => number;
   publicHref: string;

@@ -51,7 +51,7 @@ export interface AuthorizationSaver {
 }
 
 export function createAuthorizationSaver(parts: FlowParts, fail: Fail): AuthorizationSaver {
-  const { apps, provider, connections, users, admin, clock } = parts;
+  const { apps, provider, connections, users, adminRule, clock } = parts;
 
   /** Returns true for a user who was deleted, or is being deleted. */
   const isErasedUser = async (id: string): Promise<boolean> => {
@@ -70,7 +70,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
 
   /** Throws instead of redirecting to the provider again, which could go on forever. */
   const checkStepUp = (appId: string, acr: string | undefined, authTime: number | undefined): void => {
-    if (acr !== admin.acr) throw fail('step_up_refused', { appId });
+    if (acr !== adminRule().acr) throw fail('step_up_refused', { appId });
     if (authTime === undefined) throw fail('auth_time_missing', { appId });
     if (!isRecent(authTime, clock())) throw fail('step_up_refused', { appId });
   };
@@ -163,7 +163,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       const { app, pendingRequest, response, claims } = authorization;
       const appId = app.id;
       if (!claims) throw fail('token_response_refused', { appId });
-      const user = sessionUser(app, claims, admin);
+      const user = sessionUser(app, claims, adminRule());
       log.learn({ user });
       if (request.user !== undefined && request.user.id !== user.id) {
         await connections.discard(user.id, app, response);
@@ -172,9 +172,10 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       if (!maySignIn(app, claims)) throw fail('not_permitted', { appId });
       const acr = acrOf(response.claims);
       const authTime = authTimeOf(response.claims);
-      if (pendingRequest.stepUp && admin.acr !== undefined) {
+      const requiredAcr = adminRule().acr;
+      if (pendingRequest.stepUp && requiredAcr !== undefined) {
         checkStepUp(appId, acr, authTime);
-        log.learn({ steppedUp: admin.acr });
+        log.learn({ steppedUp: requiredAcr });
       }
       const userReading = users.prefetch(user.id);
       const grant = connections.prefetch(user.id, appId);
@@ -199,7 +200,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       log,
     ) {
       const context = { appId: app.id, purpose: 'connect', linkPath } as const;
-      const account = claims ? sessionUser(app, claims, admin) : { accountId };
+      const account = claims ? sessionUser(app, claims, adminRule()) : { accountId };
       const discard = () => connections.discard(userId, app, response, account);
       if (
         link &&

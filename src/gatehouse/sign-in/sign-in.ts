@@ -54,7 +54,7 @@ export function createSignIn(parts: {
   const { config, sessions, limits, pages, events, clock } = parts;
   const { store, sealedJson } = parts.storage;
   const { publicUrl, sessionSecrets } = config;
-  const admin = { ...config.admin };
+  let adminRule = config.admin;
   const { origin, href, basePath } = publicUrl;
   const { apps, provider, verifyLogoutToken } = parts.connectedApps;
   const { connections, links } = parts.grants;
@@ -69,7 +69,7 @@ export function createSignIn(parts: {
     recorder: parts.signInRecords.recorder,
     pendingRequests: createPendingRequests({ store, sealedJson, home: site.home, clock }),
     states,
-    admin,
+    adminRule: () => adminRule,
     events,
     clock,
     publicHref: href,
@@ -100,13 +100,13 @@ export function createSignIn(parts: {
       events,
     }),
     stepUp:
-      admin.acr === undefined
+      adminRule.acr === undefined
         ? undefined
-        : { acr: admin.acr, href: () => `${href}/sign-in?app=${admin.app}&step_up=1` },
+        : { acr: adminRule.acr, href: () => `${href}/sign-in?app=${adminRule.app}&step_up=1` },
     useSecrets: states.useSecrets,
-    adminApp: () => admin.app,
+    adminApp: () => adminRule.app,
     useAdminApp(app) {
-      admin.app = app;
+      adminRule = { ...adminRule, app };
     },
   };
 }

@@ -55,7 +55,7 @@ export type StartRequest = StartInput & {
 
 /** Returns a function that starts an attempt. It resolves with the authorization URL, or rejects with a SignInError. */
 export function createStart(parts: FlowParts, fail: Fail) {
-  const { provider, connections, pendingRequests, states, admin, events, clock, publicHref, recordUrl } = parts;
+  const { provider, connections, pendingRequests, states, adminRule, events, clock, publicHref, recordUrl } = parts;
 
   return async (request: StartRequest, log: AttemptLog): Promise<string> => {
     const { app, purpose, user, browserSecret } = request;
@@ -70,6 +70,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const redirectDetail = describeRedirectUri(redirectUri, app.callbackUrls);
     if (!isUsable(app, publicHref)) throw fail('unusable_app', { ...context, facts: { seen: redirectDetail } });
     const state = states.create(clock());
+    const admin = adminRule();
     const stepUp = request.purpose === 'sign_in' && request.stepUp && admin.acr !== undefined && app.id === admin.app;
     const pendingRequest: PendingRequest = {
       ...(request.purpose === 'connect'

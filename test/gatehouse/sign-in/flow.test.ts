@@ -99,7 +99,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
       put,
     },
     states: { createdAt: () => NOW, create: () => 'state-1' },
-    admin: { app: undefined, claim: 'groups', values: [], ...changes.admin },
+    adminRule: () => ({ app: undefined, claim: 'groups', values: [], ...changes.admin }),
     events: { signInStarted: started },
     clock,
     publicHref: HREF,
