@@ -107,7 +107,7 @@ export function planVisits(scene: Scene): PlannedVisits {
     const outcome = at > outage.from && at < outage.to ? OUTAGE : planned;
 
     timeline.at(at, () =>
-      modules.signIns.record(app.id, { ...client, reference }, async (log) => {
+      modules.signIns.runAndRecord(app.id, { ...client, reference }, async (log) => {
         log.passed('started', app.id);
         log.learn({ purpose, ...(purpose === 'connect' && { user }) });
         log.passed('sent', redirectUri);
@@ -141,7 +141,7 @@ export function planVisits(scene: Scene): PlannedVisits {
       await log.succeeded(purpose === 'sign_in' ? 'signed_in' : 'connected', user.id);
     };
     const info = { ...client, reference: outcome === 'signed_in' ? random.hex(8) : reference };
-    timeline.at(callbackAt, () => modules.signIns.record(app.id, info, finish).catch(onlySignInError));
+    timeline.at(callbackAt, () => modules.signIns.runAndRecord(app.id, info, finish).catch(onlySignInError));
   };
 
   /** Stores the session only if it has not expired by now. */

@@ -56,13 +56,13 @@ export interface AttemptLog {
   /** Records a success. Never rejects. */
   succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void>;
 
-  /** Records a failure after which the request continues; `record` records one that ends it. Never rejects. */
+  /** Records a failure after which the request continues; `runAndRecord` records one that ends it. Never rejects. */
   failed(error: unknown): Promise<void>;
 }
 
 export interface AttemptRecorder {
   /** Runs a request of a sign-in, and records its failure before it rejects. @param app id of the app, or `unknown` */
-  record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T>;
+  runAndRecord<T>(app: string, request: RequestInfo, work: (log: AttemptLog) => Promise<T>): Promise<T>;
 
   /** Finds an attempt by its id. */
   find(attempt: string): Promise<SignInRecord | undefined>;
@@ -79,10 +79,10 @@ interface RecorderParts {
 
 export function createAttemptRecorder(parts: RecorderParts): AttemptRecorder {
   return {
-    async record(app, request, run) {
+    async runAndRecord(app, request, work) {
       const log = openLog(parts, app, request);
       try {
-        return await run(log);
+        return await work(log);
       } catch (error) {
         await log.failed(error);
         throw error;

@@ -10,7 +10,7 @@ import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import { createFail, failureContextOf, providerFailure } from './fail.ts';
 import { claimsWithUserinfo, sessionUser } from './identity.ts';
-import { createLateCallbacks, type LateEnd } from './late-callbacks.ts';
+import { type CallbackEnd, createLateCallbacks } from './late-callbacks.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
 import { fingerprintOf, type PendingRequest } from './pending-requests.ts';
 import { type Authorization, createAuthorizationSaver } from './save-authorization.ts';
@@ -43,7 +43,7 @@ export interface SignInFlow {
   start(request: StartRequest): Promise<string>;
 
   /** @returns the URL for the browser, or the request to start again @throws SignInError */
-  finish(request: CallbackRequest): Promise<Exclude<LateEnd, { unrecorded: SignInError }>>;
+  handleCallback(request: CallbackRequest): Promise<Exclude<CallbackEnd, { unrecorded: SignInError }>>;
 
   /** Records a response that came by POST, and takes no pending request: its cookies are missing (`SameSite=Lax`). */
   refusePost(response: PostedResponse): Promise<never>;
@@ -114,7 +114,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   const authorize = async (
     app: ConnectedApp,
     { pendingRequest, browserSecret }: TakenRequest,
-    { callback, state, log }: { callback: URL; state: string; log: AttemptLog },
+    { callback, state, attemptLog }: { callback: URL; state: string; attemptLog: AttemptLog },
   ): Promise<Authorization> => {
     const { scopes = app.scopes } = pendingRequest;
     const context = failureContextOf(pendingRequest);
@@ -123,13 +123,13 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
         scopes,
         ...deriveNonceAndVerifier(browserSecret.secret, state),
       });
-      log.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
+      attemptLog.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
       // The record names the user from here on, even if the userinfo request fails.
       if (context.purpose === 'sign_in' && response.claims)
-        log.learn({ user: sessionUser(app, response.claims, adminRule()) });
+        attemptLog.learn({ user: sessionUser(app, response.claims, adminRule()) });
       const claims = await claimsWithUserinfo({ provider, admin: adminRule() }, app, response);
       const accountId = claims ? undefined : await accountOf(app, pendingRequest, response);
-      if (claims || accountId !== undefined) log.passed('claims');
+      if (claims || accountId !== undefined) attemptLog.passed('claims');
       return { app, pendingRequest, browserSecret, scopes, response, claims, accountId };
     } catch (cause) {
       throw fail(providerFailure(cause), { ...context, cause });
@@ -137,21 +137,23 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   };
 
   /** Takes the pending request of this state, and saves what the provider authorized. */
-  const handleCallback = async (request: CallbackRequest, log: AttemptLog): Promise<LateEnd> => {
-    log.passed('came_back');
+  const takeAndSave = async (request: CallbackRequest, attemptLog: AttemptLog): Promise<CallbackEnd> => {
+    attemptLog.passed('came_back');
     const state = stateOf(request);
     const startedAt = states.createdAt(state);
     if (startedAt === undefined) throw fail('state_invented');
-    log.learn({ state });
+    attemptLog.learn({ state });
     const takenRequest = await takeRequest(request, state);
-    if (!takenRequest) return late.withoutRequest(request, { state, startedAt }, log);
+    if (!takenRequest) return late.withoutRequest(request, { state, startedAt }, attemptLog);
     const { pendingRequest, isSpent } = takenRequest;
     if (isSpent) return late.repeated(pendingRequest, request);
-    log.learn({ id: pendingRequest.attempt, purpose: pendingRequest.purpose });
-    const returnTo = exchangeAndSave(request, takenRequest, state, log);
+    attemptLog.learn({ id: pendingRequest.attempt, purpose: pendingRequest.purpose });
+    const returnTo = exchangeAndSave(request, takenRequest, state, attemptLog);
     const isTrial = pendingRequest.purpose === 'connect' && pendingRequest.trial;
     return {
-      url: await (isTrial ? returnTo.catch((error) => trialFailed(error, pendingRequest.attempt, log)) : returnTo),
+      url: await (isTrial
+        ? returnTo.catch((error) => trialFailed(error, pendingRequest.attempt, attemptLog))
+        : returnTo),
     };
   };
 
@@ -160,51 +162,51 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     request: CallbackRequest,
     takenRequest: TakenRequest,
     state: string,
-    log: AttemptLog,
+    attemptLog: AttemptLog,
   ): Promise<string> => {
     const { pendingRequest } = takenRequest;
-    log.passedUpTo('cookie');
+    attemptLog.passedUpTo('cookie');
     const app = startedApp(pendingRequest, request);
     // Uses the callback URL that was sent, with the received parameters: host and path of the request prove nothing.
     const callback = new URL(callbackUrlOf(app.id, publicHref));
-    log.passed('redirect_uri', callback.href);
+    attemptLog.passed('redirect_uri', callback.href);
     callback.search = request.callback.search;
-    const authorization = await authorize(app, takenRequest, { callback, state, log });
+    const authorization = await authorize(app, takenRequest, { callback, state, attemptLog });
     const { returnTo } = pendingRequest;
     // After a failure, a retry keeps the return path.
     const saver = createAuthorizationSaver(parts, (failure, context) => fail(failure, { returnTo, ...context }));
-    if (pendingRequest.purpose === 'sign_in') await saver.saveSignIn(authorization, request, log);
-    else await saver.saveConnection(authorization, pendingRequest, request, log);
+    if (pendingRequest.purpose === 'sign_in') await saver.saveSignIn(authorization, request, attemptLog);
+    else await saver.saveConnection(authorization, pendingRequest, request, attemptLog);
     return returnTo;
   };
 
   /** @returns the URL of the record of the failed trial, in place of an error page. @throws other errors */
-  const trialFailed = async (error: unknown, attempt: string, log: AttemptLog): Promise<string> => {
+  const trialFailed = async (error: unknown, attempt: string, attemptLog: AttemptLog): Promise<string> => {
     if (!(error instanceof SignInError)) throw error;
-    await log.failed(error);
+    await attemptLog.failed(error);
     return recordUrl(attempt);
   };
 
   return {
     start: (request) =>
-      recorder.record(request.app.id, request.info, (log) => {
-        const url = startAttempt(request, log);
+      recorder.runAndRecord(request.app.id, request.info, (attemptLog) => {
+        const url = startAttempt(request, attemptLog);
         const isTrial = request.purpose === 'connect' && request.trial;
-        return isTrial ? url.catch((error) => trialFailed(error, log.newId, log)) : url;
+        return isTrial ? url.catch((error) => trialFailed(error, attemptLog.newId, attemptLog)) : url;
       }),
 
-    async finish(request) {
+    async handleCallback(request) {
       // The path can hold any text, so the record names an app only if it exists.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
-      const result = await recorder.record(appId, request.info, (log) => handleCallback(request, log));
+      const result = await recorder.runAndRecord(appId, request.info, (attemptLog) => takeAndSave(request, attemptLog));
       if ('unrecorded' in result) throw result.unrecorded;
       return result;
     },
 
     refusePost: ({ appId, state, error, info }) =>
-      recorder.record(apps.find(appId)?.id ?? 'unknown', info, async (log) => {
-        log.passed('came_back');
-        if (state !== undefined && states.createdAt(state) !== undefined) log.learn({ state });
+      recorder.runAndRecord(apps.find(appId)?.id ?? 'unknown', info, async (attemptLog) => {
+        attemptLog.passed('came_back');
+        if (state !== undefined && states.createdAt(state) !== undefined) attemptLog.learn({ state });
         throw fail('form_post', { appId, facts: { oauthError: unprovenCodeOf(error), seen: 'sent by POST' } });
       }),
 

@@ -9,8 +9,8 @@ import type { CallbackRequest, FlowParts } from './parts.ts';
 import { fingerprintOf, PENDING_REQUEST_SECONDS, type PendingRequest } from './pending-requests.ts';
 import type { StartInput } from './start.ts';
 
-/** `unrecorded`: an error page that changes nothing in the record of the attempt. */
-export type LateEnd = { url: string } | { startOver: StartInput } | { unrecorded: SignInError };
+/** How a callback ends. `unrecorded`: an error page that changes nothing in the record of the attempt. */
+export type CallbackEnd = { url: string } | { startOver: StartInput } | { unrecorded: SignInError };
 
 export function createLateCallbacks(parts: FlowParts, fail: Fail) {
   const { apps, recorder, clock, home } = parts;
@@ -22,7 +22,7 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
     { failure, facts, references }: SignInRecord,
     user: SessionUser | undefined,
     context: Parameters<Fail>[1],
-  ): LateEnd | undefined => {
+  ): CallbackEnd | undefined => {
     if (failure === 'state_expired' || failure === 'no_longer_pending') return startPage(failure);
     // An internal error may not happen again. The attempt itself may not have ended when another browser came.
     if (failure === undefined || failure === 'internal' || failure === 'cookie_missing') return undefined;
@@ -34,7 +34,7 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
     `${home}connections/${appId}?${new URLSearchParams({ return_to: returnTo })}`;
 
   /** Starts the request again as it was. At the provider, the user is usually still signed in and notices nothing. */
-  const startOver = (pendingRequest: PendingRequest, user: SessionUser | undefined): LateEnd => {
+  const startOver = (pendingRequest: PendingRequest, user: SessionUser | undefined): CallbackEnd => {
     const { appId, appFingerprint, scopes, returnTo, prompt, isStartedOver } = pendingRequest;
     const registeredApp = apps.find(appId);
     const app = registeredApp && fingerprintOf(registeredApp) === appFingerprint ? registeredApp : undefined;
@@ -55,7 +55,7 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
     /**
      * Ends a callback that came before, such as one that is reloaded. Nothing waits for a call that is still under way.
      */
-    async repeated(pendingRequest: PendingRequest, { user }: CallbackRequest): Promise<LateEnd> {
+    async repeated(pendingRequest: PendingRequest, { user }: CallbackRequest): Promise<CallbackEnd> {
       const { purpose, returnTo, attempt } = pendingRequest;
       const record = await recorder.find(attempt);
       const isTrial = purpose === 'connect' && pendingRequest.trial;
@@ -70,8 +70,8 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
     async withoutRequest(
       { appId, user, browserSecrets, info }: CallbackRequest,
       { state, startedAt }: { state: string; startedAt: number },
-      log: AttemptLog,
-    ): Promise<LateEnd> {
+      attemptLog: AttemptLog,
+    ): Promise<CallbackEnd> {
       const record = await recorder.findByState(state);
       // Without a session, a secret from before the last sign-in proves nothing (R103).
       const validSecrets = browserSecrets.filter(({ isEarlier }) => !isEarlier || user !== undefined);
@@ -92,7 +92,7 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
         throw error;
       }
       const failure = isExpired ? 'state_expired' : 'no_longer_pending';
-      await log.failed(fail(failure, { appId }));
+      await attemptLog.failed(fail(failure, { appId }));
       return startPage(failure);
     },
   };

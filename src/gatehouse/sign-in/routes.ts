@@ -275,7 +275,7 @@ export function signInRoutes(parts: {
       res.set('Referrer-Policy', 'no-referrer');
       const callback = new URL(req.originalUrl, site.origin);
       const browserSecrets = browser.readBrowserSecrets(req);
-      const end = await flow.finish({
+      const end = await flow.handleCallback({
         appId: String(req.params.app),
         callback,
         user: req.context.session?.user,

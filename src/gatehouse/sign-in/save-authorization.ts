@@ -39,14 +39,14 @@ const NOT_CONNECTED = {
 
 export interface AuthorizationSaver {
   /** @throws SignInError */
-  saveSignIn(authorization: Authorization, request: CallbackRequest, log: AttemptLog): Promise<void>;
+  saveSignIn(authorization: Authorization, request: CallbackRequest, attemptLog: AttemptLog): Promise<void>;
 
   /** @throws SignInError */
   saveConnection(
     authorization: Authorization,
     pendingRequest: Extract<PendingRequest, { purpose: 'connect' }>,
     request: Pick<CallbackRequest, 'signInApp' | 'info'>,
-    log: AttemptLog,
+    attemptLog: AttemptLog,
   ): Promise<void>;
 }
 
@@ -95,12 +95,12 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
     refusal: 'disabled' | 'gone',
     user: SessionUser,
     { app, response }: Authorization,
-    log: AttemptLog,
+    attemptLog: AttemptLog,
   ): Promise<SignInError> => {
     const isErased = refusal === 'gone' && (await isErasedUser(user.id));
     await connections.discard(user.id, app, response, {}, { isErased }).catch(() => undefined);
     // The record must not name a user whose records have been deleted.
-    if (isErased) log.learn({ user: undefined });
+    if (isErased) attemptLog.learn({ user: undefined });
     return refusal === 'gone'
       ? fail('user_gone', { appId: app.id })
       : fail('not_permitted', { appId: app.id, facts: { disabled: true } });
@@ -114,8 +114,8 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
   const saveSessionAndGrant = async (
     authorization: Authorization,
     { beginSession, info }: CallbackRequest,
-    { session, writesOfUser, grant }: { session: NewSession; writesOfUser: SignInWrites; grant: GrantReading },
-    log: AttemptLog,
+    { session, firstWrites, grant }: { session: NewSession; firstWrites: SignInWrites; grant: GrantReading },
+    attemptLog: AttemptLog,
   ): Promise<void> => {
     const { app, pendingRequest, browserSecret, scopes, response } = authorization;
     const { user } = session;
@@ -133,18 +133,18 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
         origin: info.origin,
         prefetched: grant,
         writesOfUser: async (isFirst) => {
-          const userWrites = isFirst ? writesOfUser : await users.signInWrites(user, pendingRequest.startedAt);
+          const userWrites = isFirst ? firstWrites : await users.signInWrites(user, pendingRequest.startedAt);
           if (typeof userWrites === 'string') return userWrites;
           const listing = await beginning.list();
           return { writes: [...userWrites.writes, listing.ofUser], beside: [listing.live, ...userWrites.lists] };
         },
       });
-      if (result === 'user_disabled') throw await refusedUser('disabled', user, authorization, log);
-      if (result === 'user_gone') throw await refusedUser('gone', user, authorization, log);
+      if (result === 'user_disabled') throw await refusedUser('disabled', user, authorization, attemptLog);
+      if (result === 'user_gone') throw await refusedUser('gone', user, authorization, attemptLog);
       if (result === 'app_gone') {
         // The user may have been deleted, too.
         const userWrites = await users.signInWrites(user, pendingRequest.startedAt).catch(() => undefined);
-        if (typeof userWrites === 'string') throw await refusedUser(userWrites, user, authorization, log);
+        if (typeof userWrites === 'string') throw await refusedUser(userWrites, user, authorization, attemptLog);
       }
       if (result !== 'connected') {
         await connections.discard(user.id, app, response).catch(() => undefined);
@@ -159,12 +159,12 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
   };
 
   return {
-    async saveSignIn(authorization, request, log) {
+    async saveSignIn(authorization, request, attemptLog) {
       const { app, pendingRequest, response, claims } = authorization;
       const appId = app.id;
       if (!claims) throw fail('token_response_refused', { appId });
       const user = sessionUser(app, claims, adminRule());
-      log.learn({ user });
+      attemptLog.learn({ user });
       if (request.user !== undefined && request.user.id !== user.id) {
         await connections.discard(user.id, app, response);
         throw fail('other_user_signed_in', { appId, signOutFirst: true });
@@ -175,29 +175,29 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       const requiredAcr = adminRule().acr;
       if (pendingRequest.stepUp && requiredAcr !== undefined) {
         checkStepUp(appId, acr, authTime);
-        log.learn({ steppedUp: requiredAcr });
+        attemptLog.learn({ steppedUp: requiredAcr });
       }
       const userReading = users.prefetch(user.id);
       const grant = connections.prefetch(user.id, appId);
-      const writesOfUser = await users.signInWrites(user, pendingRequest.startedAt, userReading);
-      if (typeof writesOfUser === 'string') throw await refusedUser(writesOfUser, user, authorization, log);
-      log.passed('permitted');
-      log.prefetch();
+      const firstWrites = await users.signInWrites(user, pendingRequest.startedAt, userReading);
+      if (typeof firstWrites === 'string') throw await refusedUser(firstWrites, user, authorization, attemptLog);
+      attemptLog.passed('permitted');
+      attemptLog.prefetch();
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken: token } = response;
       const idToken = token === undefined ? undefined : { token, registration: registrationOf(app) };
       const session = { user, app: appId, providerSession, acr, authTime, idToken };
-      await saveSessionAndGrant(authorization, request, { session, writesOfUser, grant }, log);
-      log.passed('session');
-      log.passed('connection');
-      await log.succeeded('signed_in', user.id);
+      await saveSessionAndGrant(authorization, request, { session, firstWrites, grant }, attemptLog);
+      attemptLog.passed('session');
+      attemptLog.passed('connection');
+      await attemptLog.succeeded('signed_in', user.id);
     },
 
     async saveConnection(
       { app, scopes, response, claims, accountId },
       { userId, link, linkPath, trial, startedAt },
       { signInApp, info: { origin } },
-      log,
+      attemptLog,
     ) {
       const context = { appId: app.id, purpose: 'connect', linkPath } as const;
       const account = claims ? sessionUser(app, claims, adminRule()) : { accountId };
@@ -216,7 +216,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
           await discard();
           throw fail('not_permitted', context);
         }
-        log.passed('permitted');
+        attemptLog.passed('permitted');
       }
       const result = await connections
         .connect<'gone'>({
@@ -241,8 +241,8 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
         await connections.discard(userId, app, response, account, { isErased });
         throw fail(NOT_CONNECTED[result], context);
       }
-      log.passed('connection');
-      await log.succeeded('connected', userId);
+      attemptLog.passed('connection');
+      await attemptLog.succeeded('connected', userId);
     },
   };
 }

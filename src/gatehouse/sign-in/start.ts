@@ -57,12 +57,12 @@ export type StartRequest = StartInput & {
 export function createStart(parts: FlowParts, fail: Fail) {
   const { provider, connections, pendingRequests, states, adminRule, events, clock, publicHref, recordUrl } = parts;
 
-  return async (request: StartRequest, log: AttemptLog): Promise<string> => {
+  return async (request: StartRequest, attemptLog: AttemptLog): Promise<string> => {
     const { app, purpose, user, browserSecret } = request;
     const { refused } = request;
-    log.passed('started', refused ? `${app.id}; ${refusedReturnText(refused)}` : app.id);
+    attemptLog.passed('started', refused ? `${app.id}; ${refusedReturnText(refused)}` : app.id);
     const trial = request.purpose === 'connect' && request.trial ? true : undefined;
-    log.learn({ purpose, user, trial });
+    attemptLog.learn({ purpose, user, trial });
     const linkPath = 'linkPath' in request ? request.linkPath : undefined;
     const context = { appId: app.id, purpose, linkPath, returnTo: request.returnTo };
     if (app.disabled) throw fail('disabled_app', context);
@@ -79,11 +79,11 @@ export function createStart(parts: FlowParts, fail: Fail) {
       appId: app.id,
       appFingerprint: fingerprintOf(app),
       scopes: request.scopes,
-      returnTo: trial ? recordUrl(log.newId) : request.returnTo,
+      returnTo: trial ? recordUrl(attemptLog.newId) : request.returnTo,
       stepUp: stepUp || undefined,
       prompt: request.hints.prompt,
       isStartedOver: request.isStartedOver,
-      attempt: log.newId,
+      attempt: attemptLog.newId,
       startedAt: clock(),
     };
     const scopes = request.scopes ?? app.scopes;
@@ -107,8 +107,8 @@ export function createStart(parts: FlowParts, fail: Fail) {
       .catch((cause: unknown) => {
         throw fail(providerFailure(cause), { ...context, cause });
       });
-    log.passed('sent', redirectDetail);
-    const record = log.beginWrites({ state, startedAt: pendingRequest.startedAt, redirectUri });
+    attemptLog.passed('sent', redirectDetail);
+    const record = attemptLog.beginWrites({ state, startedAt: pendingRequest.startedAt, redirectUri });
     await pendingRequests.put(browserSecret, state, pendingRequest, {
       isNewBrowser: request.isNewBrowser,
       record,

@@ -74,7 +74,7 @@ async function failedWith(
   error: unknown,
   { cameBack = true, upTo = 'came_back' as StepName, learned = {} as AttemptFacts } = {},
 ): Promise<SignInChanges> {
-  const run = recorder.record('platform', REQUEST, async (log) => {
+  const run = recorder.runAndRecord('platform', REQUEST, async (log) => {
     log.passed(cameBack ? 'came_back' : 'started');
     if (cameBack) log.passedUpTo(upTo);
     log.learn({ purpose: 'sign_in', state: 's1', ...learned });
@@ -167,7 +167,7 @@ describe('the failed step, and the steps before it', () => {
 });
 
 test('records each step once, in order', async () => {
-  await recorder.record('platform', REQUEST, async (log) => {
+  await recorder.runAndRecord('platform', REQUEST, async (log) => {
     log.passed('came_back');
     log.passedUpTo('cookie');
     log.passed('redirect_uri', 'seen');
@@ -298,7 +298,7 @@ describe('the facts of the record', () => {
 
 describe('the start', () => {
   test('is stored with its steps, the browser and its address, but not with the browser secret', async () => {
-    await recorder.record('platform', REQUEST, async (log) => {
+    await recorder.runAndRecord('platform', REQUEST, async (log) => {
       log.passed('started', 'platform');
       log.learn({ purpose: 'connect', user: ADA, trial: true });
       log.passed('sent');
@@ -321,7 +321,7 @@ describe('the start', () => {
 
   test('is stored even if purpose and browser are unknown', async () => {
     const start = { state: 's1', startedAt: NOW, redirectUri: 'https://gatehouse.test/callback' };
-    await recorder.record('platform', { reference: 'REF1' }, async (log) => log.beginWrites(start));
+    await recorder.runAndRecord('platform', { reference: 'REF1' }, async (log) => log.beginWrites(start));
     expect(startedAttempts).toMatchObject([{ purpose: 'unknown', facts: { redirectUri: start.redirectUri } }]);
     expect([startedAttempts[0]?.browserHash, startedAttempts[0]?.address]).toEqual([undefined, undefined]);
   });
@@ -329,7 +329,7 @@ describe('the start', () => {
 
 describe('the record that a request changes', () => {
   const changedBy = async (run: (log: AttemptLog) => Promise<void>) => {
-    await recorder.record('platform', REQUEST, run).catch(() => undefined);
+    await recorder.runAndRecord('platform', REQUEST, run).catch(() => undefined);
     return changed.at(-1);
   };
 
@@ -357,12 +357,12 @@ describe('the record that a request changes', () => {
 
 test('uses the reference of the request, in lower case, as the id of a new attempt', async () => {
   const idOf = async (log: AttemptLog) => log.newId;
-  expect(await recorder.record('platform', REQUEST, idOf)).toBe('ref1');
+  expect(await recorder.runAndRecord('platform', REQUEST, idOf)).toBe('ref1');
 });
 
 describe('the outcome', () => {
   test('of a success is recorded, and its event names the user, the address and the acr of a stronger sign-in', async () => {
-    await recorder.record('platform', REQUEST, async (log) => {
+    await recorder.runAndRecord('platform', REQUEST, async (log) => {
       log.learn({ state: 's1', purpose: 'connect', user: ADA, trial: true, steppedUp: 'mfa' });
       await log.succeeded('connected', 'u1');
     });
@@ -407,7 +407,7 @@ describe('the outcome', () => {
       { userId: 'u2', userName: 'Bo' },
     ]);
     expect(added).toMatchObject([{ userId: 'u1', name: 'Ada', email: 'ada@example.test' }, { userId: 'u2' }]);
-    await recorder.record('platform', REQUEST, async (log) => {
+    await recorder.runAndRecord('platform', REQUEST, async (log) => {
       log.learn({ state: 's1', user: { id: 'u2', name: 'Bo' } });
       await log.succeeded('signed_in', 'u2');
     });
@@ -430,7 +430,7 @@ describe('the outcome', () => {
   ])(
     'R54 purpose %s, state %s and browser secret %s: unsolicited %s; an unsolicited request leaves no record',
     async (purpose, state, browserSecret, isUnsolicited) => {
-      const run = recorder.record(
+      const run = recorder.runAndRecord(
         'unknown',
         { ...REQUEST, browserSecrets: browserSecret ? [browserSecret] : [] },
         async (log) => {

@@ -107,7 +107,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     recordUrl: (attempt: string) => `${HREF}/admin/sign-ins/${attempt}`,
   } as unknown as Parameters<typeof createSignInFlow>[0]);
   const finish = async (appId = 'platform') => {
-    const end = await flow.finish({
+    const end = await flow.handleCallback({
       ...{ appId, callback: new URL(callback), signInApp: changes.signInApp },
       user: changes.userId === undefined ? undefined : ({ id: changes.userId } as SessionUser),
       browserSecrets: [{ id: 'b', secret: 'b1', isEarlier: false }],
