@@ -30,6 +30,11 @@ const MAX_PENDING = 10;
 const SINGLE_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description', 'response'];
 const SCOPES = ['openid', 'profile', 'email'];
 
+const LIMITED = {
+  words: { title: 'The sign-in provider is busy' },
+  detail: 'The identity provider limits how often it may be called, and accepts no more calls at the moment.',
+};
+
 /**
  * @param parts `redirectUri`: as registered at the provider; `signInUrl`: starts a new sign-in; `clock`: milliseconds
  * since the epoch
@@ -55,9 +60,10 @@ export function createSignIn(parts: {
     const details = { cause, logDetail: `${cause.failure}: ${cause.reason}` };
     if (cause.reason === 'authorization_refused')
       return fail('not_allowed', { ...details, detail: 'Your provider did not confirm the sign-in.' });
-    const { retryAfterSeconds } = cause.facts;
+    const { retryAfterSeconds, limited } = cause.facts;
     return fail('provider_unavailable', {
       ...details,
+      ...(limited && LIMITED),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
     });
   };

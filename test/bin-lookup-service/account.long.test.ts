@@ -8,7 +8,7 @@ import { accountRoutes } from '../../src/bin-lookup-service/account-routes.ts';
 import { type Account, createAccounts } from '../../src/bin-lookup-service/accounts.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-lookup-service/start.ts';
 import { createOwnBinService } from '../../src/sandbox/own-bin-lookup-service.ts';
-import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { cookieName } from '../../src/shared/http/cookie-name.ts';
 import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { keys } from '../../src/shared/storage/keys.ts';
@@ -23,7 +23,7 @@ import { type BinSite, command, settingsFor, startBinSite, startBinSiteWithAccou
 
 const PAYMENT_TOKEN = randomBytes(32).toString('base64url');
 
-let site: BinSite & { sandbox: { issuer: string } };
+let site: BinSite & { sandbox: Sandbox };
 beforeAll(async () => {
   site = await startBinSiteWithAccounts({ PLANS: 'small:50,large:5000:600:large@example.test', PAYMENT_TOKEN });
 });
@@ -435,6 +435,18 @@ describe('security', () => {
     const refused = await agent.get(`${site.url}/account/callback?error=access_denied&state=${state}&iss=${iss}`);
     expect(refused.status).toBe(403);
     expect(refused.body).toContain('Try again');
+  });
+
+  test('R41 a provider that limits its calls is named as that, with the time to wait', async () => {
+    site.sandbox.faults.set({
+      ...{ listener: 'identity-provider', path: '/token', kind: 'response', status: 429 },
+      headers: { 'Retry-After': new Date(Date.now() + 300_000).toUTCString() },
+      times: 1,
+    });
+    const { page } = await register();
+    expect([page.status, page.body.includes('does not respond')]).toEqual([503, false]);
+    expect(page.body).toContain('The sign-in provider is busy');
+    expect(Math.abs(Number(page.headers.get('retry-after')) - 300)).toBeLessThan(60);
   });
 
   test('R17 R53 each sign-in starts a new session, in a cookie that scripts cannot read', async () => {

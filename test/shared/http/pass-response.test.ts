@@ -4,6 +4,7 @@ import { get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { AppError } from '../../../src/shared/errors.ts';
 import { type PassedResponse, passResponse } from '../../../src/shared/http/pass-response.ts';
+import { OutboundError } from '../../../src/shared/outbound/outbound-error.ts';
 import type { StopSwitch } from '../../../src/shared/outbound/stop.ts';
 import type { BodySink, StreamedBody } from '../../../src/shared/outbound/streamed-body.ts';
 import { LONG_TIMEOUT } from '../../support/until.ts';
@@ -115,6 +116,16 @@ test('a body that breaks off at once is an error before the head is sent', async
   }));
   expect(await outcome).toMatchObject({ ...BROKEN_OFF, cause });
   expect(headsSent).toEqual([false, false]);
+});
+
+test('R133 a body that cannot be read is an error before the head is sent, which names the cause', async () => {
+  const cause = new OutboundError(
+    'encoding',
+    'the response has a content encoding that Gatehouse cannot read (compress)',
+  );
+  openCall = async () => ({ ...HEAD, body: bodyInPieces((sink) => sink.fail(cause)) });
+  await call().catch(() => undefined);
+  expect(await outcome).toMatchObject({ code: 'upstream_error', logDetail: cause.message, cause });
 });
 
 test('the response stays unfinished if the body breaks off later', async () => {
