@@ -128,10 +128,12 @@ Without it they are confirmed only by command. Generate one: openssl rand -base6
   },
   HTTPS_PROXY: {
     schema: SETTINGS.HTTPS_PROXY.schema,
-    about: 'Proxy through which https calls leave, and hosts that are called without it, comma-separated.',
+    lowerCase: true,
+    about: `Proxy through which https calls leave, and hosts that are called without it, comma-separated. Both are also read as
+https_proxy and no_proxy, which count if both spellings are set.`,
     example: 'http://proxy.example.com:3128',
   },
-  NO_PROXY: { schema: SETTINGS.NO_PROXY.schema, example: 'internal.example' },
+  NO_PROXY: { schema: SETTINGS.NO_PROXY.schema, lowerCase: true, example: 'internal.example' },
   OPERATOR_NAME: { schema: z.string().default('BIN look-up'), about: 'Shown on pages.' },
   SUPPORT_CONTACT: SETTINGS.SUPPORT_CONTACT,
   SESSION_IDLE_SECONDS: SETTINGS.SESSION_IDLE_SECONDS,

@@ -1,6 +1,6 @@
 /**
- * Finds environment variables that are ignored: misspelt settings, and settings of OpenTelemetry that Gatehouse does
- * not support.
+ * Finds environment variables that are ignored: misspelt settings, and settings of OpenTelemetry and of proxies that
+ * Gatehouse does not support.
  */
 import type { SettingTable } from './setting.ts';
 
@@ -15,20 +15,37 @@ export function ignoredSettings(env: Readonly<Record<string, string | undefined>
   const settings = new Set(
     Object.entries(table).flatMap(([name, { secret }]) => (secret ? [name, `${name}_FILE`] : [name])),
   );
+  const spelledLower = Object.keys(table).filter((name) => table[name]?.lowerCase);
+  const isSet = (name: string) => Boolean(env[name]?.trim());
+  const hasProxy = isSet('HTTPS_PROXY') || isSet('https_proxy');
+  const warningOfName = (name: string) => {
+    const lowerName = name.toLowerCase();
+    if (spelledLower.includes(name))
+      return isSet(lowerName) && env[lowerName]?.trim() !== env[name]?.trim()
+        ? `${name} is ignored, because ${lowerName} is set to another value.`
+        : undefined;
+    if (settings.has(name) || spelledLower.includes(name.toUpperCase())) return undefined;
+    return OTHER_PROXY.test(name) && hasProxy ? undefined : warningOf(name, [...settings]);
+  };
   return Object.keys(env)
-    .filter((name) => !settings.has(name) && env[name]?.trim())
+    .filter(isSet)
     .sort()
-    .flatMap((name) => warningOf(name, [...settings]) ?? []);
+    .flatMap((name) => warningOfName(name) ?? []);
 }
 
+/** Other programs use these for plain http, and for every protocol. */
+const OTHER_PROXY = /^(?:http|all)_proxy$/i;
+
 function warningOf(name: string, settings: readonly string[]): string | undefined {
+  if (OTHER_PROXY.test(name))
+    return `${name} is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.`;
   if (name.startsWith('OTEL_'))
     return `${name} is ignored: docs/operating-reference.md lists the supported OTEL_ settings.`;
   const maxChanges = Math.floor(name.length / CHARACTERS_PER_CHANGE);
   const [similarSetting] = settings
     // The difference in length is a lower bound of the changes, and far cheaper to compute.
     .filter((setting) => Math.abs(setting.length - name.length) <= maxChanges)
-    .map((setting) => ({ setting, changes: changesBetween(name, setting) }))
+    .map((setting) => ({ setting, changes: changesBetween(name.toUpperCase(), setting) }))
     .filter(({ changes }) => changes <= maxChanges)
     .sort((a, b) => a.changes - b.changes);
   return similarSetting && `${name} is ignored. Did you mean ${similarSetting.setting}?`;

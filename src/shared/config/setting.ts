@@ -13,6 +13,8 @@ export interface Setting {
   secret?: true;
   /** The setting names a file: the schema parses the text of that file. */
   file?: true;
+  /** Also read in lower case, as other programs do. Then the name in lower case counts. */
+  lowerCase?: true;
   /** The value for further checks if a required setting is missing or invalid. */
   standIn?: unknown;
 }
@@ -44,7 +46,17 @@ export function readSettings<T extends SettingTable>(table: T, source: ConfigSou
   return { values: Object.fromEntries(values) as ValuesOf<T>, faults, faulty };
 }
 
-function readSetting(name: string, setting: Setting, source: ConfigSource): { value: unknown; faults: string[] } {
+/** The name under which a setting is set. */
+function usedName(name: string, { lowerCase }: Setting, { env }: ConfigSource): string {
+  return lowerCase && env[name.toLowerCase()]?.trim() ? name.toLowerCase() : name;
+}
+
+function readSetting(
+  settingName: string,
+  setting: Setting,
+  source: ConfigSource,
+): { value: unknown; faults: string[] } {
+  const name = usedName(settingName, setting, source);
   const { text, fault } = textOf(name, setting, source);
   if (fault !== undefined) return { value: defaultOf(setting) ?? setting.standIn, faults: [name + fault] };
   const parsed = setting.schema.safeParse(text);

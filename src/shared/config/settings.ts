@@ -194,13 +194,16 @@ webhook receivers, the BIN lookup service, Redis and the collector of traces.`,
       .string()
       .refine(isProxyUrl, ' must be the URL of a proxy, such as http://proxy.example.com:3128.')
       .optional(),
+    lowerCase: true,
     about: `Proxy for https calls, and hosts that are called without it, comma-separated (a name includes its subdomains). The proxy
 resolves names itself. Gatehouse also resolves each name first, and requests no tunnel to an address that may not be called, or to
-a name that it cannot resolve within 3 s. List hosts that only the proxy can resolve in INTERNAL_HOSTS.`,
+a name that it cannot resolve within 3 s. List hosts that only the proxy can resolve in INTERNAL_HOSTS. Both are also read as
+https_proxy and no_proxy, which count if both spellings are set.`,
     example: 'http://proxy.example.com:3128',
   },
   NO_PROXY: {
     schema: z.string().default(''),
+    lowerCase: true,
     example: 'internal.example,10.1.2.3',
   },
   UPSTREAM_CONCURRENCY: {

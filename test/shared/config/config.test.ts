@@ -360,6 +360,22 @@ test('HTTPS_PROXY is the URL of a proxy, and no fault repeats its password', () 
   }
 });
 
+test('HTTPS_PROXY and NO_PROXY are also read in lower case, which counts if both are set', () => {
+  const [first, second] = ['http://first.example:3128', 'http://second.example:3128'];
+  const proxyOf = (env: Record<string, string>) => load({ ...REQUIRED, ...env }).config?.proxy;
+  expect(proxyOf({ https_proxy: first, no_proxy: 'a.example' })).toEqual({ url: first, bypass: 'a.example' });
+  expect(proxyOf({ HTTPS_PROXY: first, no_proxy: 'a.example' })).toEqual({ url: first, bypass: 'a.example' });
+  expect(proxyOf({ https_proxy: first, NO_PROXY: 'a.example' })).toEqual({ url: first, bypass: 'a.example' });
+  expect(proxyOf({ https_proxy: first, HTTPS_PROXY: second, no_proxy: 'a', NO_PROXY: 'b' })).toEqual({
+    url: first,
+    bypass: 'a',
+  });
+  // An empty variable counts as one that is not set.
+  expect(proxyOf({ https_proxy: ' ', HTTPS_PROXY: second })).toEqual({ url: second, bypass: '' });
+  expect(proxyOf({ http_proxy: first, all_proxy: first })).toBeUndefined();
+  expect(faultsOf({ https_proxy: 'proxy:3128' })).toEqual([expect.stringMatching(/^https_proxy must be the URL/)]);
+});
+
 test('numbers must be whole, decimal and within bounds', () => {
   for (const PORT of ['0', '1', '65535']) expect(load({ ...REQUIRED, PORT }).config?.listen.port).toBe(Number(PORT));
   for (const PORT of ['65536', '3000.0', '+3', '0x10', '1e3', 'NaN', '３', ' ', '-0']) {

@@ -15,6 +15,9 @@ test.each([
   ['ENCRYPTION_KEY', 'ENCRYPTION_KEYS'],
   ['DATADIR', 'DATA_DIR'],
   ['INTERNAL_HOST', 'INTERNAL_HOSTS'],
+  ['redis_url', 'REDIS_URL'],
+  ['Public_Url', 'PUBLIC_URL'],
+  ['noproxy', 'NO_PROXY'],
 ])('%s is recognised as %s', (name, setting) => {
   expect(warningsOf(name)).toEqual([`${name} is ignored. Did you mean ${setting}?`]);
 });
@@ -26,6 +29,20 @@ test('ignores correct names, empty variables and those of other programs', () =>
     'PATH HOME USER PWD SHELL LANG TERM HOSTNAME HOSTTYPE MAIL TZ NODE_ENV NODE_OPTIONS NODE_EXTRA_CA_CERTS INVOCATION_ID ' +
     'JOURNAL_STREAM CREDENTIALS_DIRECTORY KUBERNETES_SERVICE_HOST KUBERNETES_PORT REDIS_PORT REDIS_SERVICE_HOST npm_config_loglevel';
   expect(warningsOf(...others.split(' '))).toEqual([]);
+});
+
+test.each([
+  [{ https_proxy: 'a', no_proxy: 'b' }, []],
+  [{ HTTPS_PROXY: 'a', no_proxy: 'b' }, []],
+  [{ HTTPS_PROXY: 'a', https_proxy: 'a ', NO_PROXY: 'b', no_proxy: '' }, []],
+  [{ HTTPS_PROXY: 'a', https_proxy: 'c' }, ['HTTPS_PROXY is ignored, because https_proxy is set to another value.']],
+  [{ NO_PROXY: 'a', no_proxy: 'c' }, ['NO_PROXY is ignored, because no_proxy is set to another value.']],
+  [{ http_proxy: 'a', https_proxy: 'a', HTTP_PROXY: 'b', all_proxy: 'c' }, []],
+  [{ http_proxy: 'a' }, ['http_proxy is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.']],
+  [{ HTTP_PROXY: 'a' }, ['HTTP_PROXY is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.']],
+  [{ ALL_PROXY: 'a' }, ['ALL_PROXY is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.']],
+])('knows the spellings that other programs use for proxies: %j', (env, warnings) => {
+  expect(ignoredSettings(env, SETTINGS)).toEqual(warnings);
 });
 
 test('a refused start reports them, and a successful start logs them, never with their values', async () => {
