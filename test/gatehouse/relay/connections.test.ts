@@ -8,7 +8,7 @@ import { until } from '../../support/until.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
 import { type Administrator, assertionOf, bearer, codeOf, createAdministrator, relayThread } from './service.ts';
 
-interface Row {
+interface ConnectionJson {
   user: string;
   app: string;
   health: string;
@@ -20,23 +20,25 @@ let site: TestSite;
 let storage: StorageAccess;
 let admin: Administrator;
 let cookie: string;
-/** The ids of three users, the first of whom has connected both apps. */
-let users: string[];
+/** The ids of three users. User 0 has connected both apps, the others only "platform". */
+let userIds: string[];
 beforeAll(async () => {
   site = await startSite({
     sandbox: { accessTokenSeconds: 3_600 },
-    apps: (at) => [sandboxApp(at, 'platform'), sandboxApp(at, 'second')],
+    apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')],
   });
   storage = await openStorageOf(site);
   admin = await createAdministrator(site, storage);
-  users = [];
-  for (const login of ['user@example.test', 'second@example.test', 'admin@example.test']) {
+  const signInToPlatform = async (login: string) => {
     const { agent } = await signIn(site, login, { path: '/sign-in?app=platform' });
-    users.push((await sessionOf(site, agent)).userId);
-    if (users.length > 1) continue;
-    await signIn(site, login, { agent, path: '/sign-in?app=second' });
-    cookie = agent.cookies.header(site.url);
-  }
+    return { agent, userId: (await sessionOf(site, agent)).userId };
+  };
+  const user0 = await signInToPlatform('user@example.test');
+  const user1 = await signInToPlatform('second@example.test');
+  const user2 = await signInToPlatform('admin@example.test');
+  userIds = [user0.userId, user1.userId, user2.userId];
+  await signIn(site, 'user@example.test', { agent: user0.agent, path: '/sign-in?app=second' });
+  cookie = user0.agent.cookies.header(site.url);
 });
 afterAll(async () => {
   await storage.close();
@@ -46,9 +48,10 @@ afterAll(async () => {
 const TIME = /^20.*Z$/;
 const list = (token: string, query = '', headers: Record<string, string> = {}): Promise<ReceivedResponse> =>
   sendRequest(`${site.url}/relay/connections${query}`, { headers: { ...bearer(token), ...headers } });
-const rowsOf = (response: ReceivedResponse): Row[] => JSON.parse(response.body).items;
-const placesOf = (response: ReceivedResponse) =>
-  rowsOf(response).map(({ user, app }) => `${app} ${users.indexOf(user)}`);
+const connectionsOf = (response: ReceivedResponse): ConnectionJson[] => JSON.parse(response.body).items;
+/** The app and the number of the user of each listed connection, such as "platform 0". */
+const appsAndUsersOf = (response: ReceivedResponse) =>
+  connectionsOf(response).map(({ user, app }) => `${app} ${userIds.indexOf(user)}`);
 const createRelayToken = async (changes: Record<string, unknown> = {}) => {
   const policy = { scopes: ['connections:read'], apps: ['platform', 'second'], assertUser: true };
   return admin.createRelayToken({ ...policy, ...changes });
@@ -56,7 +59,7 @@ const createRelayToken = async (changes: Record<string, unknown> = {}) => {
 
 test('R109 shows the state of a connection, without tokens or the account', async () => {
   const { token } = await createRelayToken();
-  const [user = ''] = users;
+  const [user = ''] = userIds;
   const { id, accessToken, refreshToken = '' } = await storage.readGrant(user);
   const response = await list(token, `?user=${user}&app=platform`);
   expect([response.status, JSON.parse(response.body)]).toEqual([
@@ -64,7 +67,12 @@ test('R109 shows the state of a connection, without tokens or the account', asyn
     {
       items: [
         {
-          ...{ id, user, app: 'platform', health: 'active', cause: null, connectUrl: null },
+          id,
+          user,
+          app: 'platform',
+          health: 'active',
+          cause: null,
+          connectUrl: null,
           scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
           missingScopes: [],
           connectedAt: expect.stringMatching(TIME),
@@ -84,11 +92,11 @@ test('R109 shows the state of a connection, without tokens or the account', asyn
 
 test('names the URL to reconnect unless the connection is active and has every scope', async () => {
   const { token } = await createRelayToken();
-  const [, user = ''] = users;
+  const [, user = ''] = userIds;
   const failure = (kind: 'unverified' | 'reconnect_needed', cause: 'response_lost' | 'grant_refused') => ({
     failure: { kind, cause, since: Date.now(), failures: 1, retryAt: 0 },
   });
-  const states: [Partial<Grant>, string, string | null][] = [
+  const states: [grant: Partial<Grant>, health: string, cause: string | null][] = [
     [failure('unverified', 'response_lost'), 'unverified', 'response_lost'],
     [failure('reconnect_needed', 'grant_refused'), 'reconnect_needed', 'grant_refused'],
     [{ failure: undefined, refreshExpiresAt: Date.now() + 3_600_000 }, 'expiring', null],
@@ -96,18 +104,18 @@ test('names the URL to reconnect unless the connection is active and has every s
     [{ refreshExpiresAt: undefined, scopes: ['openid'], requestedScopes: ['openid'] }, 'active', null],
   ];
   const { refreshExpiresAt, scopes, requestedScopes } = await storage.readGrant(user);
-  for (const [change, health, cause] of states) {
-    await storage.changeGrant(user, () => change);
-    const [row] = rowsOf(await list(token, `?user=${user}`));
+  for (const [changes, health, cause] of states) {
+    await storage.changeGrant(user, () => changes);
+    const [row] = connectionsOf(await list(token, `?user=${user}`));
     expect(row).toMatchObject({ health, cause, connectUrl: `${site.url}/connections/platform` });
   }
   await storage.changeGrant(user, () => ({ refreshExpiresAt, scopes, requestedScopes }));
-  expect(rowsOf(await list(token, `?user=${user}`))).toMatchObject([{ health: 'active', connectUrl: null }]);
+  expect(connectionsOf(await list(token, `?user=${user}`))).toMatchObject([{ health: 'active', connectUrl: null }]);
 });
 
 test('R109 applies each rule of the policy to the call, as the policy test predicts', async () => {
-  const [user = '', other = ''] = users;
-  const refused = [
+  const [user = '', other = ''] = userIds;
+  const refusedCalls = [
     [{ scopes: ['threads:read'] }, `?user=${user}`, 'scopes', 403, 'insufficient_scope'],
     [{ apps: ['platform'] }, '?app=second', 'apps', 403, 'insufficient_scope'],
     [{ networks: ['10.0.0.0/8'] }, `?user=${user}`, 'networks', 403, 'not_allowed'],
@@ -117,85 +125,88 @@ test('R109 applies each rule of the policy to the call, as the policy test predi
     [{ users: [other] }, `?user=${user}`, 'users', 403, 'not_allowed'],
     [{}, '?user=uAAAAAAAAAAAAAAAAAAAAAA', 'users', 404, 'not_found'],
   ] as const;
-  for (const [changes, query, rule, status, code] of refused) {
-    const { id, token } = await createRelayToken(changes);
+  for (const [policyChanges, query, rule, status, code] of refusedCalls) {
+    const { id, token } = await createRelayToken(policyChanges);
     const response = await list(token, query);
     expect([response.status, codeOf(response), JSON.parse(response.body).detail]).toEqual([
       status,
       code,
       expect.stringContaining(`Rule ${rule}:`),
     ]);
-    const named = Object.fromEntries(new URLSearchParams(query));
-    const question = { relayToken: id, scope: 'connections:read', address: '127.0.0.1', proof: 'none', ...named };
-    expect((await admin.call('POST', '/policy/explain', question)).json).toMatchObject({ allowed: false, rule });
+    const userAndApp = Object.fromEntries(new URLSearchParams(query));
+    const call = { relayToken: id, scope: 'connections:read', address: '127.0.0.1', proof: 'none', ...userAndApp };
+    expect((await admin.call('POST', '/policy/explain', call)).json).toMatchObject({ allowed: false, rule });
   }
   expect((await list('gthr_unknown', '?app=platform')).status).toBe(401);
 });
 
 test('R109 lists only apps and users of the relay token, and no disabled user', async () => {
-  const [user = '', other = '', third = ''] = users;
+  const [user = '', other = '', third = ''] = userIds;
   const { token } = await createRelayToken();
-  expect(placesOf(await list(token, `?user=${user}`))).toEqual(['second 0', 'platform 0']);
-  expect(placesOf(await list(token, '?app=platform'))).toEqual(['platform 2', 'platform 1', 'platform 0']);
+  expect(appsAndUsersOf(await list(token, `?user=${user}`))).toEqual(['second 0', 'platform 0']);
+  expect(appsAndUsersOf(await list(token, '?app=platform'))).toEqual(['platform 2', 'platform 1', 'platform 0']);
   const { token: ofOneApp } = await createRelayToken({ apps: ['platform'] });
-  expect(placesOf(await list(ofOneApp, `?user=${user}`))).toEqual(['platform 0']);
-  expect(placesOf(await list(ofOneApp))).toEqual(['platform 2', 'platform 1', 'platform 0']);
+  expect(appsAndUsersOf(await list(ofOneApp, `?user=${user}`))).toEqual(['platform 0']);
+  expect(appsAndUsersOf(await list(ofOneApp))).toEqual(['platform 2', 'platform 1', 'platform 0']);
   const { token: ofTwoUsers } = await createRelayToken({ users: [other, user] });
-  expect(placesOf(await list(ofTwoUsers, '?app=platform')).toSorted()).toEqual(['platform 0', 'platform 1']);
-  expect(placesOf(await list(ofTwoUsers, '?app=second'))).toEqual(['second 0']);
-  expect(placesOf(await list(ofTwoUsers, `?user=${user}`))).toEqual(['second 0', 'platform 0']);
-  expect(placesOf(await list(ofTwoUsers, `?user=${other}&app=platform`))).toEqual(['platform 1']);
+  expect(appsAndUsersOf(await list(ofTwoUsers, '?app=platform')).toSorted()).toEqual(['platform 0', 'platform 1']);
+  expect(appsAndUsersOf(await list(ofTwoUsers, '?app=second'))).toEqual(['second 0']);
+  expect(appsAndUsersOf(await list(ofTwoUsers, `?user=${user}`))).toEqual(['second 0', 'platform 0']);
+  expect(appsAndUsersOf(await list(ofTwoUsers, `?user=${other}&app=platform`))).toEqual(['platform 1']);
 
   await admin.call('POST', `/users/${third}/disable`);
-  expect(placesOf(await list(token, '?app=platform'))).toEqual(['platform 1', 'platform 0']);
+  expect(appsAndUsersOf(await list(token, '?app=platform'))).toEqual(['platform 1', 'platform 0']);
   await admin.call('POST', `/users/${third}/enable`);
 });
 
 test('R109 a cursor reveals no app that the token may not use', async () => {
-  const [user = ''] = users;
+  const [user = ''] = userIds;
   const { token } = await createRelayToken({ apps: ['platform'] });
   const response = await list(token, `?user=${user}&limit=1`);
-  expect([placesOf(response), JSON.parse(response.body).next]).toEqual([['platform 0'], undefined]);
+  expect([appsAndUsersOf(response), JSON.parse(response.body).next]).toEqual([['platform 0'], undefined]);
 });
 
 test('accepts a proven user without assertUser, and refuses a user who is named twice', async () => {
   const { id, token } = await createRelayToken({ assertUser: false });
   const assertion = await assertionOf(site, cookie);
-  const proven = { 'gatehouse-user-assertion': assertion };
-  expect(placesOf(await list(token, '', proven))).toEqual(['second 0', 'platform 0']);
-  expect(placesOf(await list(token, '?app=second', proven))).toEqual(['second 0']);
-  const twice = await list(token, `?user=${users[0]}`, proven);
+  const provenUser = { 'gatehouse-user-assertion': assertion };
+  expect(appsAndUsersOf(await list(token, '', provenUser))).toEqual(['second 0', 'platform 0']);
+  expect(appsAndUsersOf(await list(token, '?app=second', provenUser))).toEqual(['second 0']);
+  const responseForTwo = await list(token, `?user=${userIds[0]}`, provenUser);
   const detail = 'Send either "user" or Gatehouse-User-Assertion.';
-  expect([twice.status, JSON.parse(twice.body).detail]).toEqual([400, detail]);
-  const forged = await list(token, '', { 'gatehouse-user-assertion': `${assertion.slice(0, -9)}AAAAAAAAA` });
-  expect([forged.status, codeOf(forged)]).toEqual([403, 'not_allowed']);
-  const refusals = async () => (await admin.call('GET', `/audit?event=relay.refused&actor=${id}`)).json.items;
-  await expect.poll(refusals).toMatchObject([{ outcome: 'rule: userAssertion', facts: { scope: 'connections:read' } }]);
+  expect([responseForTwo.status, JSON.parse(responseForTwo.body).detail]).toEqual([400, detail]);
+  const responseForForged = await list(token, '', { 'gatehouse-user-assertion': `${assertion.slice(0, -9)}AAAAAAAAA` });
+  expect([responseForForged.status, codeOf(responseForForged)]).toEqual([403, 'not_allowed']);
+  const readRefusals = async () => (await admin.call('GET', `/audit?event=relay.refused&actor=${id}`)).json.items;
+  await expect
+    .poll(readRefusals)
+    .toMatchObject([{ outcome: 'rule: userAssertion', facts: { scope: 'connections:read' } }]);
 });
 
 test.each(['all', 'listed'])(
   'lists each connection of %s users once over several pages, and refuses an invalid cursor',
-  async (which) => {
-    const { token } = await createRelayToken({ users: which === 'all' ? 'all' : users });
-    const places: string[] = [];
-    let after: string | undefined;
+  async (allowedUsers) => {
+    const { token } = await createRelayToken({ users: allowedUsers === 'all' ? 'all' : userIds });
+    const listed: string[] = [];
+    let cursor: string | undefined;
     do {
-      const response = await list(token, `?app=platform&limit=1${after === undefined ? '' : `&after=${after}`}`);
-      expect(rowsOf(response)).toHaveLength(1);
-      places.push(...placesOf(response));
-      after = JSON.parse(response.body).next;
-    } while (after !== undefined);
-    expect(places.toSorted()).toEqual(['platform 0', 'platform 1', 'platform 2']);
+      const response = await list(token, `?app=platform&limit=1${cursor === undefined ? '' : `&after=${cursor}`}`);
+      expect(connectionsOf(response)).toHaveLength(1);
+      listed.push(...appsAndUsersOf(response));
+      cursor = JSON.parse(response.body).next;
+    } while (cursor !== undefined);
+
+    expect(listed.toSorted()).toEqual(['platform 0', 'platform 1', 'platform 2']);
     expect((await list(token, '?app=platform&after=x')).status).toBe(400);
   },
 );
 
-test('fills each page of listed users, because it does not page through the connections of others', async () => {
-  const { token } = await createRelayToken({ users: [users[0], users[1]] });
-  const first = await list(token, '?app=platform&limit=1');
-  const second = await list(token, `?app=platform&limit=1&after=${JSON.parse(first.body).next}`);
-  expect([...placesOf(first), ...placesOf(second)].toSorted()).toEqual(['platform 0', 'platform 1']);
-  expect(JSON.parse(second.body).next).toBeUndefined();
+test('fills each page of a relay token for two users, since it does not page through the connections of others', async () => {
+  const { token } = await createRelayToken({ users: [userIds[0], userIds[1]] });
+  const page1 = await list(token, '?app=platform&limit=1');
+  const page2 = await list(token, `?app=platform&limit=1&after=${JSON.parse(page1.body).next}`);
+  expect([...appsAndUsersOf(page1), ...appsAndUsersOf(page2)].toSorted()).toEqual(['platform 0', 'platform 1']);
+  expect(JSON.parse(page2.body).next).toBeUndefined();
 });
 
 test.each(['', '?limit=0', '?limit=201', '?user=a%20b', '?app=platform&colour=red', '?app=platform&app=second'])(
@@ -209,15 +220,19 @@ test.each(['', '?limit=0', '?limit=201', '?user=a%20b', '?app=platform&colour=re
 
 test('audits the list once an hour, and does not count it as a use of the connection', async () => {
   const { id, token } = await createRelayToken({ scopes: ['connections:read', 'threads:read'] });
-  const [user = ''] = users;
-  for (let count = 0; count < 2; count += 1) await list(token, `?user=${user}&app=platform`);
-  const audited = async () => (await admin.call('GET', `/audit?actor=${id}`)).json.items as unknown[];
-  await until(async () => (await audited()).length > 0);
-  expect(await audited()).toMatchObject([
+  const [user = ''] = userIds;
+  await list(token, `?user=${user}&app=platform`);
+  await list(token, `?user=${user}&app=platform`);
+
+  const readEntries = async () => (await admin.call('GET', `/audit?actor=${id}`)).json.items as unknown[];
+  await until(async () => (await readEntries()).length > 0);
+  expect(await readEntries()).toMatchObject([
     { event: 'relay.used', outcome: 'answered', facts: { scope: 'connections:read', onceAnHour: true } },
   ]);
+
   await relayThread(site, token, { 'gatehouse-user': user }, '?app=platform');
-  const services = async () => JSON.parse((await storage.store.get(keys.relayUsesOf(user, 'platform')))?.value ?? '[]');
-  await until(async () => (await services()).length > 0);
-  expect(await services()).toMatchObject([{ id, count: 1 }]);
+  const readServices = async () =>
+    JSON.parse((await storage.store.get(keys.relayUsesOf(user, 'platform')))?.value ?? '[]');
+  await until(async () => (await readServices()).length > 0);
+  expect(await readServices()).toMatchObject([{ id, count: 1 }]);
 });

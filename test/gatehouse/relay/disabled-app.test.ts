@@ -11,8 +11,8 @@ let admin: Administrator;
 let cookie: string;
 let token: string;
 let subject: Record<string, string>;
-let account: string;
-let user: string;
+let accountId: string;
+let userId: string;
 let accessToken: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
@@ -22,8 +22,8 @@ beforeAll(async () => {
   expect(registered.status).toBe(201);
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
   cookie = agent.cookies.header(site.url);
-  ({ userId: user } = await sessionOf(site, agent));
-  ({ accessToken } = await storage.readGrant(user, 'second'));
+  ({ userId } = await sessionOf(site, agent));
+  ({ accessToken } = await storage.readGrant(userId, 'second'));
   ({ token } = await admin.createRelayToken({ apps: ['second'], assertUser: true }));
   const assertion = await assertionOf(site, cookie);
   subject = { subject_token: assertion, subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' };
@@ -32,7 +32,7 @@ beforeAll(async () => {
     app: 'second',
     apiToken: accessToken,
   });
-  account = String(created.json.id);
+  accountId = String(created.json.id);
 });
 afterAll(async () => {
   await storage.close();
@@ -44,17 +44,18 @@ const secondApp = (changes: Record<string, unknown> = {}) =>
 
 async function setDisabled(disabled: boolean): Promise<void> {
   const { version } = (await admin.call('GET', '/connected-apps/second')).json;
-  const { clientSecret: _, ...app } = secondApp({ version, ...(disabled ? { disabled } : {}) });
+  const { clientSecret: _secret, ...app } = secondApp({ version, ...(disabled && { disabled }) });
   expect((await admin.call('PUT', '/connected-apps/second', app)).status).toBe(200);
 }
 
-const service = (headers: Record<string, string>, query = '') => relayThread(site, token, headers, query);
+/** Reads a thread through the relay. */
+const callAsService = (headers: Record<string, string>, query = '') => relayThread(site, token, headers, query);
 const ROUTES: [string, () => Promise<ReceivedResponse>][] = Object.entries({
   'the thread of a signed-in user': () =>
     sendRequest(`${site.url}/threads/current?app=second`, { headers: { ...ACCEPT_JSON, cookie } }),
-  'the relay, for a proven user': () => service({ 'gatehouse-user-assertion': subject.subject_token ?? '' }),
-  'the relay, for a named user and app': () => service({ 'gatehouse-user': user }, '?app=second'),
-  'the relay, for a service account': () => service({ 'gatehouse-service-account': account }),
+  'the relay, for a proven user': () => callAsService({ 'gatehouse-user-assertion': subject.subject_token ?? '' }),
+  'the relay, for a named user and app': () => callAsService({ 'gatehouse-user': userId }, '?app=second'),
+  'the relay, for a service account': () => callAsService({ 'gatehouse-service-account': accountId }),
   'token exchange for an audience': () => exchange(site, token, { ...subject, audience: 'second' }),
   'token exchange for a resource': () => exchange(site, token, { ...subject, resource: site.sandbox.platformUrl }),
   'token exchange for fewer scopes': () => exchange(site, token, { ...subject, audience: 'second', scope: 'openid' }),
@@ -74,7 +75,7 @@ test.each(ROUTES)('refuses %s while the app is disabled', async (_name, call) =>
 });
 
 test('does not refresh an expired token while the app is disabled', async () => {
-  await storage.changeGrant(user, () => ({ expiresAt: Date.now() - 1_000 }), 'second');
+  await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'second');
   await setDisabled(true);
   site.sandbox.requests.reset();
   for (const [, call] of ROUTES) expect([400, 403, 404]).toContain((await call()).status);

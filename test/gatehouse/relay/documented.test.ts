@@ -21,10 +21,11 @@ import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
 import { assertionOf, createAdministrator, relayThread } from './service.ts';
 
-const run = promisify(execFile);
-const text = readFileSync(join(import.meta.dirname, '../../../docs/relay.md'), 'utf8');
-const blocks = (kind: string) =>
-  [...text.matchAll(new RegExp(`^\`\`\`${kind}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(([, block = '']) => block);
+const execute = promisify(execFile);
+const documentText = readFileSync(join(import.meta.dirname, '../../../docs/relay.md'), 'utf8');
+/** The code blocks of docs/relay.md that begin with these words after the three backticks. */
+const blocksOf = (kind: string) =>
+  [...documentText.matchAll(new RegExp(`^\`\`\`${kind}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(([, block = '']) => block);
 
 const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
 
@@ -41,19 +42,14 @@ beforeAll(async () => {
   const admin = await createAdministrator(site, storage);
   cookie = (await signIn(site)).agent.cookies.header(site.url);
   ({ token: relayToken, id: relayTokenId } = await admin.createRelayToken());
-  const wanted = {
+  const { store, sealer } = storage;
+  const adminTokens = createAdminTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
+  ({ text: adminToken } = await adminTokens.create({
     id: newOpaqueTokenId(),
     name: 'documented',
-    scope: 'write' as const,
+    scope: 'write',
     expiresAt: Date.now() + 3_600_000,
-  };
-  adminToken = (
-    await createAdminTokens({
-      store: storage.store,
-      sealedJson: createSealedJson(storage.sealer),
-      clock: Date.now,
-    }).create(wanted)
-  ).text;
+  }));
 });
 afterAll(async () => {
   await storage.close();
@@ -65,8 +61,8 @@ test('every curl example gets the response that the text describes', async (cont
   skipWithout(context, missingCurl);
   const env = { ...process.env, GATEHOUSE: site.url, ADMIN_TOKEN: adminToken, RELAY_TOKEN: relayToken };
   const responses = await Promise.all(
-    blocks('sh curl').map(async (block) => {
-      const { stdout } = await run('sh', ['-c', block], {
+    blocksOf('sh curl').map(async (block) => {
+      const { stdout } = await execute('sh', ['-c', block], {
         env: { ...env, ASSERTION: await assertionOf(site, cookie) },
       });
       return JSON.parse(stdout);
@@ -86,36 +82,35 @@ test('every curl example gets the response that the text describes', async (cont
 
 test('the TypeScript examples run unchanged', async () => {
   const assertion = await assertionOf(site, cookie);
-  const constants = Object.entries({ gatehouse: site.url, relayToken, assertion });
-  const head = constants.map(([name, value]) => `const ${name} = ${JSON.stringify(value)};\n`).join('');
+  const constants = [
+    `const gatehouse = ${JSON.stringify(site.url)};`,
+    `const relayToken = ${JSON.stringify(relayToken)};`,
+    `const assertion = ${JSON.stringify(assertion)};`,
+  ];
   const file = join(directory, 'examples.mts');
-  writeFileSync(file, head + blocks('ts example').join('\n'));
-  const { stdout } = await run('node', [file]);
+  writeFileSync(file, [...constants, ...blocksOf('ts example')].join('\n'));
+  const { stdout } = await execute('node', [file]);
   expect(stdout.trim().split('\n')).toEqual([expect.stringMatching(/\w/), 'true true']);
   expect(stdout).not.toContain('refused');
 });
 
 test('the webhook example accepts only messages that Gatehouse signed', async () => {
   const file = join(directory, 'webhook.mts');
-  writeFileSync(file, blocks('ts webhook').join(''));
+  writeFileSync(file, blocksOf('ts webhook').join(''));
   const { isFromGatehouse } = await import(file);
-  const [secret, otherSecret] = [
-    `whsec_${randomBytes(32).toString('base64')}`,
-    `whsec_${randomBytes(32).toString('base64')}`,
-  ];
-  const [body = ''] = blocks('json message');
+  const secret = `whsec_${randomBytes(32).toString('base64')}`;
+  const otherSecret = `whsec_${randomBytes(32).toString('base64')}`;
+  const [body = ''] = blocksOf('json message');
   const { type, data } = JSON.parse(body);
-  expect([WEBHOOK_EVENTS, Object.keys(data)]).toEqual([
-    expect.arrayContaining([type]),
-    ['user', 'app', 'connection', 'cause'],
-  ]);
+  expect(WEBHOOK_EVENTS).toContain(type);
+  expect(Object.keys(data)).toEqual(['user', 'app', 'connection', 'cause']);
+
   const now = Math.floor(Date.now() / 1000);
-  const headersOf = (time: number, signature = signatureOf(secret, 'msg_1', String(time), body)) =>
+  const signatureAt = (time: number) => signatureOf(secret, 'msg_1', String(time), body);
+  const headersOf = (time: number, signature = signatureAt(time)) =>
     new Headers({ 'webhook-id': 'msg_1', 'webhook-timestamp': String(time), 'webhook-signature': signature });
   expect(isFromGatehouse(secret, headersOf(now), body)).toBe(true);
-  expect(
-    isFromGatehouse(secret, headersOf(now, `v1,AAAA ${signatureOf(secret, 'msg_1', String(now), body)}`), body),
-  ).toBe(true);
+  expect(isFromGatehouse(secret, headersOf(now, `v1,AAAA ${signatureAt(now)}`), body)).toBe(true);
   expect(isFromGatehouse(otherSecret, headersOf(now), body)).toBe(false);
   expect(isFromGatehouse(secret, headersOf(now), `${body} `)).toBe(false);
   expect(isFromGatehouse(secret, headersOf(now - 600), body)).toBe(false);

@@ -14,13 +14,13 @@ const NOW = Date.parse('2026-03-15T12:00:00Z');
 
 let directory: string;
 let store: Store;
-let lost: number[];
-/** The outcome of a write to this key. `refused`: as if another process had just changed the record. */
+let lostCounts: number[];
+/** The outcome that the next write to a key has. `refused`: as if another process had just changed the record. */
 let outcomeOf: (key: string) => 'written' | 'failed' | 'refused';
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-kept-'));
   store = await createSqliteStore({ directory });
-  lost = [];
+  lostCounts = [];
   outcomeOf = () => 'written';
 });
 afterEach(async () => {
@@ -32,15 +32,19 @@ function createUses() {
   const failingStore: Store = {
     ...store,
     write(steps, options) {
-      const key = steps.flatMap((step) => ('put' in step ? [step.put] : []))[0] ?? '';
-      const outcome = outcomeOf(key);
+      const put = steps.find((step) => 'put' in step);
+      const outcome = outcomeOf(put?.put ?? '');
       if (outcome === 'failed') return Promise.reject(new AppError('storage_unavailable'));
-      return outcome === 'refused' ? Promise.resolve(undefined) : store.write(steps, options);
+      if (outcome === 'refused') return Promise.resolve(undefined);
+      return store.write(steps, options);
     },
   };
   return createRelayUses({
-    ...{ store: failingStore, audit: { note: () => undefined }, clock: () => NOW, isApp: () => true },
-    onLost: (counts) => void lost.push(counts),
+    store: failingStore,
+    audit: { note: () => undefined },
+    clock: () => NOW,
+    isApp: () => true,
+    onLost: (count) => void lostCounts.push(count),
   });
 }
 
@@ -54,55 +58,67 @@ const use: RelayUse = {
   requestId: 'r',
 };
 
-const [ofToken, ofApp] = [keys.relayUses('token', 't', '2026-03-15'), keys.relayUses('app', 'a', '2026-03-15')];
-const ofConnection = keys.relayUsesOf('u', 'a');
+const recordOfToken = keys.relayUses('token', 't', '2026-03-15');
+const recordOfApp = keys.relayUses('app', 'a', '2026-03-15');
+const recordOfConnection = keys.relayUsesOf('u', 'a');
 
-const sumOf = (hours: { counts: { count: number }[] }[]) =>
-  hours.flatMap(({ counts }) => counts).reduce((sum, { count }) => sum + count, 0);
+function sumOfCounts(hours: { counts: { count: number }[] }[]): number {
+  let sum = 0;
+  for (const { counts } of hours) for (const { count } of counts) sum += count;
+  return sum;
+}
 
 test.each([
   ['every record', () => true],
-  ['the record of the token', (key: string) => key === ofToken],
-  ['the record of the app', (key: string) => key === ofApp],
-  ['the record of the connection', (key: string) => key === ofConnection],
-])('R119 counts each call once in each record after failed writes of %s', async (_which, fails) => {
+  ['the record of the token', (key: string) => key === recordOfToken],
+  ['the record of the app', (key: string) => key === recordOfApp],
+  ['the record of the connection', (key: string) => key === recordOfConnection],
+])('R119 counts each call once in each record after failed writes of %s', async (_description, isAffected) => {
   await store.write([{ put: keys.grant('u', 'a'), value: 'sealed' }]);
   const uses = createUses();
   for (const outcome of ['failed', 'refused'] as const) {
-    outcomeOf = (key) => (fails(key) ? outcome : 'written');
+    outcomeOf = (key) => (isAffected(key) ? outcome : 'written');
     for (let call = 0; call < 5; call += 1) uses.note(use);
     await uses.write();
   }
   outcomeOf = () => 'written';
   uses.note(use);
   await uses.write();
-  expect(sumOf(await uses.hoursOf('token', 't'))).toBe(11);
-  expect(sumOf(await uses.hoursOf('app', 'a'))).toBe(11);
+
+  // Two times five calls, and the last one.
+  expect(sumOfCounts(await uses.hoursOf('token', 't'))).toBe(11);
+  expect(sumOfCounts(await uses.hoursOf('app', 'a'))).toBe(11);
   expect(await uses.servicesOf('u', 'a')).toMatchObject([{ id: 't', count: 11 }]);
   await uses.close();
-  expect(lost).toEqual([]);
+  expect(lostCounts).toEqual([]);
 });
 
-test('R119 a record whose writes always fail delays no other', async () => {
-  outcomeOf = (key) => (key === ofToken ? 'failed' : 'written');
+test('R119 a record whose writes always fail delays no other record, and its counts are lost', async () => {
+  outcomeOf = (key) => (key === recordOfToken ? 'failed' : 'written');
   const uses = createUses();
-  for (let at = 0; at < 200; at += 1) uses.note({ ...use, token: { id: `t${at}`, name: 'n' }, userId: undefined });
+  for (let index = 0; index < 200; index += 1) {
+    uses.note({ ...use, token: { id: `t${index}`, name: 'n' }, userId: undefined });
+  }
   uses.note(use);
   await uses.write();
   await uses.write();
-  expect(sumOf(await uses.hoursOf('token', 't199'))).toBe(1);
-  expect(sumOf(await uses.hoursOf('app', 'a'))).toBe(201);
+
+  expect(sumOfCounts(await uses.hoursOf('token', 't199'))).toBe(1);
+  expect(sumOfCounts(await uses.hoursOf('app', 'a'))).toBe(201);
   await uses.close();
-  expect(lost).toEqual([1]);
+  expect(lostCounts).toEqual([1]);
 });
 
 test('R119 reports counts as lost that exceed the limit or cannot be stored when the process stops', async () => {
   outcomeOf = () => 'failed';
   const uses = createUses();
-  for (let at = 0; at < 31_000; at += 1) {
-    uses.note({ ...use, token: { id: `t${at}`, name: 'n' }, app: undefined, userId: undefined });
-    if (at % 5_000 === 0) await uses.write();
+  for (let index = 0; index < 31_000; index += 1) {
+    uses.note({ ...use, token: { id: `t${index}`, name: 'n' }, app: undefined, userId: undefined });
+    if (index % 5_000 === 0) await uses.write();
   }
   await uses.close();
-  expect(lost.reduce((sum, counts) => sum + counts, 0)).toBe(31_000);
+
+  let sum = 0;
+  for (const count of lostCounts) sum += count;
+  expect(sum).toBe(31_000);
 });

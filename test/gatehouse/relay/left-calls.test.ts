@@ -32,47 +32,50 @@ afterAll(async () => {
   await platform.close();
 });
 
-async function relayCalls(): Promise<Record<string, number>> {
-  const text = await (await fetch(`${site.managementUrl}/metrics`)).text();
-  const counts = text.matchAll(/^gatehouse_relay_calls_total\{app="(?:platform|none)",outcome="(\w+)"\} (\d+)$/gm);
+/** The number of calls in the metrics, by outcome. */
+async function readCallCounts(): Promise<Record<string, number>> {
+  const response = await fetch(`${site.managementUrl}/metrics`);
+  const METRIC = /^gatehouse_relay_calls_total\{app="(?:platform|none)",outcome="(\w+)"\} (\d+)$/gm;
   const sums: Record<string, number> = {};
-  for (const [, outcome = '', count] of counts) sums[outcome] = (sums[outcome] ?? 0) + Number(count);
+  for (const [, outcome = '', count] of (await response.text()).matchAll(METRIC)) {
+    sums[outcome] = (sums[outcome] ?? 0) + Number(count);
+  }
   return sums;
 }
 
-const sumOf = ({ answered = 0, failed = 0 }: Record<string, number>) => answered + failed;
+const countCompleted = ({ answered = 0, failed = 0 }: Record<string, number>) => answered + failed;
 
-/** Makes a call, and disconnects once `isTime` returns true. */
-async function callAndDisconnect(path: string, isTime: () => boolean): Promise<void> {
+/** Makes a call, and disconnects as soon as `isReady` returns true. */
+async function callAndDisconnect(path: string, isReady: () => boolean): Promise<void> {
   const controller = new AbortController();
   const body = fetch(`${site.url}${path}`, { headers, signal: controller.signal }).then((response) => response.text());
   body.catch(() => undefined);
-  await until(isTime);
+  await until(isReady);
   controller.abort();
   await expect(body).rejects.toThrow();
 }
 
 test.each(['before the head', 'in mid-body'])(
   'R123 does not count a failure if the service disconnects %s',
-  async (when) => {
-    const before = await relayCalls();
+  async (moment) => {
+    const countsBefore = await readCallCounts();
     let isOpen = false;
     platform.answer((socket) => {
       isOpen = true;
-      if (when === 'before the head') return;
+      if (moment === 'before the head') return;
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n${'x'.repeat(500)}`);
       drip(socket, 'x');
     });
     await callAndDisconnect('/relay/threads/current', () => isOpen);
-    await until(async () => sumOf(await relayCalls()) === sumOf(before) + 1);
-    expect((await relayCalls()).failed).toBe(before.failed);
+    await until(async () => countCompleted(await readCallCounts()) === countCompleted(countsBefore) + 1);
+    expect((await readCallCounts()).failed).toBe(countsBefore.failed);
   },
 );
 
 test('R123 counts a failure if the platform breaks off its response', async () => {
-  const before = await relayCalls();
+  const countsBefore = await readCallCounts();
   platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
   const response = await fetch(`${site.url}/relay/threads/current`, { headers });
   await expect(response.text()).rejects.toThrow();
-  await until(async () => (await relayCalls()).failed === (before.failed ?? 0) + 1);
+  await until(async () => (await readCallCounts()).failed === (countsBefore.failed ?? 0) + 1);
 });

@@ -1,5 +1,4 @@
-/** Records of use are deleted with what was used, even if it ends while the record is being written. */
-
+/** A record of use is not stored if the token or connection that was used is deleted during the write. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,53 +29,56 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** The same store, which calls `before` right before the first write of the key. */
-function withCallBefore(key: string, before: () => Promise<unknown>): Store & { written(): boolean } {
-  let written = false;
+/** The same store, which calls `callback` right before the first write of the key. */
+function withCallBefore(key: string, callback: () => Promise<unknown>): Store & { isWritten(): boolean } {
+  let isWritten = false;
   return {
     ...store,
-    written: () => written,
-    async write(writes, options) {
-      const isFirst = !written && writes.some((step) => 'put' in step && step.put === key);
-      if (isFirst) await before();
-      const result = await store.write(writes, options);
-      written ||= isFirst;
+    isWritten: () => isWritten,
+    async write(steps, options) {
+      const isFirstWrite = !isWritten && steps.some((step) => 'put' in step && step.put === key);
+      if (isFirstWrite) await callback();
+      const result = await store.write(steps, options);
+      if (isFirstWrite) isWritten = true;
       return result;
     },
   };
 }
 
 const sealedJson = createSealedJson(makeSealer());
-const nothing = async () => undefined;
+const doNothing = async () => undefined;
 const isStored = async (key: string) => (await store.get(key)) !== undefined;
 
 test.each([true, false])('stores the last use of a relay token only while the token exists: %s', async (exists) => {
-  const [owner, note] = [keys.relayToken('t'), keys.relayTokenUse('t')];
-  await store.write([{ put: owner, value: '{}' }]);
-  const observed = withCallBefore(note, exists ? nothing : () => store.write([{ delete: owner }]));
-  const tokens = await createRelayTokens({ store: observed, sealedJson, clock });
+  const ownerKey = keys.relayToken('t');
+  const useKey = keys.relayTokenUse('t');
+  await store.write([{ put: ownerKey, value: '{}' }]);
+  const observedStore = withCallBefore(useKey, exists ? doNothing : () => store.write([{ delete: ownerKey }]));
+  const tokens = await createRelayTokens({ store: observedStore, sealedJson, clock });
   await tokens.noteUse('t', '127.0.0.1');
-  expect([observed.written(), await isStored(note)]).toEqual([true, exists]);
+  expect(observedStore.isWritten()).toBe(true);
+  expect(await isStored(useKey)).toBe(exists);
 });
 
 test.each([true, false])('stores the last use of an admin token only while the token exists: %s', async (exists) => {
   const id = newOpaqueTokenId();
-  const [owner, note] = [keys.adminToken(id), keys.adminTokenUse(id)];
-  const observed = withCallBefore(note, exists ? nothing : () => store.write([{ delete: owner }]));
-  const tokens = createAdminTokens({ store: observed, sealedJson, clock });
+  const ownerKey = keys.adminToken(id);
+  const useKey = keys.adminTokenUse(id);
+  const observedStore = withCallBefore(useKey, exists ? doNothing : () => store.write([{ delete: ownerKey }]));
+  const tokens = createAdminTokens({ store: observedStore, sealedJson, clock });
   const { text } = await tokens.create({ id, name: 'n', scope: 'read', expiresAt: NOW + 1 });
   expect(await tokens.verify(text)).toMatchObject({ id });
-  await until(() => observed.written());
-  expect(await isStored(note)).toBe(exists);
+  await until(() => observedStore.isWritten());
+  expect(await isStored(useKey)).toBe(exists);
 });
 
-test('R88 audits each kind of use once an hour, with its facts', async () => {
+test('R88 audits each different use once an hour, with its facts', async () => {
   const entries: AuditEntry[] = [];
   let now = NOW;
   const audit = { note: (entry: AuditEntry) => void entries.push(entry) };
   const uses = createRelayUses({ store, audit, clock: () => now, isApp: () => true });
   const use = { token: { id: 't', name: 'n' }, scope: 'threads:read', result: 'answered' } as const;
-  const kinds = [
+  const differentUses = [
     use,
     { ...use, token: { id: 't2', name: 'n' } },
     { ...use, scope: 'bin:read' },
@@ -87,12 +89,18 @@ test('R88 audits each kind of use once an hour, with its facts', async () => {
     { ...use, result: 'failed' },
     { ...use, result: 'networks' },
   ] as const;
+  /** Notes each use once, and returns the new audit entries. */
   const noteAll = () => {
-    for (const kind of kinds) uses.note({ ...kind, address: '127.0.0.1', requestId: 'r' });
+    for (const differentUse of differentUses) uses.note({ ...differentUse, address: '127.0.0.1', requestId: 'r' });
     return entries.splice(0);
   };
+
   expect(noteAll().map(({ event, outcome, facts }) => [event, outcome, facts?.serviceAccount])).toEqual([
-    ...Array(5).fill(['relay.used', 'answered', undefined]),
+    ['relay.used', 'answered', undefined],
+    ['relay.used', 'answered', undefined],
+    ['relay.used', 'answered', undefined],
+    ['relay.used', 'answered', undefined],
+    ['relay.used', 'answered', undefined],
     ['relay.used', 'answered', 'sa1'],
     ['relay.used', 'answered', 'sa2'],
     ['relay.used', 'failed', undefined],
@@ -101,18 +109,25 @@ test('R88 audits each kind of use once an hour, with its facts', async () => {
   now += 59 * 60_000;
   expect(noteAll()).toEqual([]);
   now += 60_000;
-  expect(noteAll()).toHaveLength(kinds.length);
+  expect(noteAll()).toHaveLength(differentUses.length);
   await uses.close();
 });
 
 describe('the services that used a connection', () => {
-  const [owner, note] = [keys.grant('u', 'app'), keys.relayUsesOf('u', 'app')];
-  const noteUse = async (observed: Store) => {
-    const uses = createRelayUses({ store: observed, audit: { note: () => undefined }, clock, isApp: () => true });
+  const ownerKey = keys.grant('u', 'app');
+  const useKey = keys.relayUsesOf('u', 'app');
+  /** Notes one use with this store, and returns the services that used the connection. */
+  const noteUse = async (storeOfUses: Store) => {
+    const uses = createRelayUses({ store: storeOfUses, audit: { note: () => undefined }, clock, isApp: () => true });
     const token = { id: 't', name: 'reports' };
     uses.note({
-      ...{ token, scope: 'threads:read', app: 'app', userId: 'u', result: 'answered' },
-      ...{ address: '127.0.0.1', requestId: 'r' },
+      token,
+      scope: 'threads:read',
+      app: 'app',
+      userId: 'u',
+      result: 'answered',
+      address: '127.0.0.1',
+      requestId: 'r',
     });
     await uses.close();
     expect((await uses.hoursOf('token', 't')).length).toBeGreaterThan(0);
@@ -120,26 +135,27 @@ describe('the services that used a connection', () => {
   };
 
   test('are all stored if two processes write at the same time', async () => {
-    await store.write([{ put: owner, value: 'sealed' }]);
-    const observed = withCallBefore(note, () => noteUse(store));
-    expect(await noteUse(observed)).toMatchObject([{ name: 'reports', count: 2 }]);
+    await store.write([{ put: ownerKey, value: 'sealed' }]);
+    const observedStore = withCallBefore(useKey, () => noteUse(store));
+    expect(await noteUse(observedStore)).toMatchObject([{ name: 'reports', count: 2 }]);
   });
 
   test.each([
     ['the first', false],
     ['the second', true],
-  ])('are not stored if the connection ends before %s use is written', async (_name, hasEarlierUse) => {
-    await store.write([{ put: owner, value: 'sealed' }]);
+  ])('are not stored if the connection ends before %s use is written', async (_description, hasEarlierUse) => {
+    await store.write([{ put: ownerKey, value: 'sealed' }]);
     if (hasEarlierUse) expect(await noteUse(store)).toHaveLength(1);
-    const observed = withCallBefore(note, () => store.write([{ delete: owner }, { delete: note }]));
-    expect(await noteUse(observed)).toEqual([]);
-    expect([observed.written(), await isStored(note)]).toEqual([true, false]);
+    const observedStore = withCallBefore(useKey, () => store.write([{ delete: ownerKey }, { delete: useKey }]));
+    expect(await noteUse(observedStore)).toEqual([]);
+    expect(observedStore.isWritten()).toBe(true);
+    expect(await isStored(useKey)).toBe(false);
   });
 
   test('are not stored if the connection has already ended, after one attempt', async () => {
     const writes = vi.spyOn(store, 'write');
     expect(await noteUse(store)).toEqual([]);
-    expect(await isStored(note)).toBe(false);
+    expect(await isStored(useKey)).toBe(false);
     expect(writes.mock.calls.filter(([steps]) => steps.some((step) => 'exists' in step))).toHaveLength(1);
   });
 });
@@ -150,19 +166,22 @@ describe('totals by the hour', () => {
   const DAY = 24 * HOUR;
   const token = { id: 't', name: 'reports' };
   const use = { token, scope: 'threads:read', app: 'app', result: 'answered', address: '127.0.0.1', requestId: 'r' };
-  const counted = async (at: number, uses: readonly Partial<Use>[], apps = ['app']) => {
+  /** Notes and stores these uses at this time. */
+  const noteUses = async (time: number, uses: readonly Partial<Use>[]) => {
     const relayUses = createRelayUses({
-      ...{ store, audit: { note: () => undefined }, clock: () => at },
-      isApp: (id) => apps.includes(id),
+      store,
+      audit: { note: () => undefined },
+      clock: () => time,
+      isApp: (id) => id === 'app',
     });
     for (const changes of uses) relayUses.note({ ...use, ...changes } as Use);
     await relayUses.close();
     return relayUses;
   };
   test('are stored for a token by app, and for an app by token, for thirty days', async () => {
-    await counted(NOW - 31 * DAY, [{}]);
-    await counted(NOW - 2 * DAY, [{}, {}, { result: 'users' }]);
-    const uses = await counted(NOW, [
+    await noteUses(NOW - 31 * DAY, [{}]);
+    await noteUses(NOW - 2 * DAY, [{}, {}, { result: 'users' }]);
+    const uses = await noteUses(NOW, [
       {},
       { token: { id: 't2', name: 'other' } },
       { scope: 'bin:read', app: undefined },
@@ -192,34 +211,40 @@ describe('totals by the hour', () => {
   });
 
   test('are returned with the newest hour first', async () => {
-    await counted(NOW - 2 * HOUR, [{}]);
-    await counted(NOW - HOUR, [{}]);
-    const hours = await (await counted(NOW, [{}])).hoursOf('token', 't');
+    await noteUses(NOW - 2 * HOUR, [{}]);
+    await noteUses(NOW - HOUR, [{}]);
+    const hours = await (await noteUses(NOW, [{}])).hoursOf('token', 't');
     expect(hours.map(({ at }) => at)).toEqual([NOW, NOW - HOUR, NOW - 2 * HOUR]);
   });
 
-  test('are limited in size, whatever a service sends as an app', async () => {
-    const invented = Array.from({ length: 300 }, (_, at) => ({ app: `invented-${at}`, result: 'apps' as const }));
-    const uses = await counted(NOW, invented);
+  test('name no app that does not exist, and at most 200 relay tokens of an app', async () => {
+    const usesOfUnknownApps = Array.from({ length: 300 }, (_, index) => ({
+      app: `invented-${index}`,
+      result: 'apps' as const,
+    }));
+    const uses = await noteUses(NOW, usesOfUnknownApps);
     expect(await uses.hoursOf('token', 't')).toEqual([
       { at: NOW, counts: [{ scope: 'threads:read', result: 'apps', other: undefined, count: 300 }] },
     ]);
     expect(await uses.hoursOf('app', 'invented-1')).toEqual([]);
-    const tokens = Array.from({ length: 300 }, (_, at) => ({ token: { id: `t${at}`, name: 'n' } }));
-    const [hour] = await (await counted(NOW, tokens)).hoursOf('app', 'app');
+
+    const usesOfTokens = Array.from({ length: 300 }, (_, index) => ({ token: { id: `t${index}`, name: 'n' } }));
+    const [hour] = await (await noteUses(NOW, usesOfTokens)).hoursOf('app', 'app');
     expect(hour?.counts).toHaveLength(201);
     expect(hour?.counts.find(({ other }) => other === undefined)?.count).toBe(100);
   });
 
   test('of a connection are stored for the latest 240 hours of each service', async () => {
     await store.write([{ put: keys.grant('u', 'app'), value: 'sealed' }]);
-    for (let hour = 299; hour >= 0; hour -= 1)
-      await counted(NOW - hour * 3_600_000, [{ userId: 'u' }, { userId: 'u' }]);
-    const uses = await counted(NOW, [{ userId: 'u', token: { id: 't2', name: 'other' } }]);
+    for (let hoursAgo = 299; hoursAgo >= 0; hoursAgo -= 1) {
+      await noteUses(NOW - hoursAgo * HOUR, [{ userId: 'u' }, { userId: 'u' }]);
+    }
+    const uses = await noteUses(NOW, [{ userId: 'u', token: { id: 't2', name: 'other' } }]);
+
     const hours = await uses.hoursOfConnection('u', 'app');
     expect(hours.filter(({ token: id }) => id === 't2')).toEqual([{ at: NOW, token: 't2', count: 1 }]);
     const hoursOfFirst = hours.filter(({ token: id }) => id === 't');
     expect(hoursOfFirst.map(({ count }) => count)).toEqual(Array(240).fill(2));
-    expect(Math.min(...hoursOfFirst.map(({ at }) => at))).toBe(NOW - 239 * 3_600_000);
+    expect(Math.min(...hoursOfFirst.map(({ at }) => at))).toBe(NOW - 239 * HOUR);
   });
 });

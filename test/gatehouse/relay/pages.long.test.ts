@@ -23,7 +23,8 @@ beforeAll(async () => {
   const { userId } = await sessionOf(site, agent);
   const longToken = await admin.createRelayToken({ name: LONG_NAME, users: [userId], assertUser: true });
   tokenId = longToken.id;
-  for (const user of [userId, 'uSomebodyElse']) await relayThread(site, longToken.token, { 'gatehouse-user': user });
+  // One call that is allowed, and one that is refused.
+  for (const user of [userId, 'uOtherUser']) await relayThread(site, longToken.token, { 'gatehouse-user': user });
   await admin.createRelayToken({ name: 'Nightly', users: 'none', scopes: ['bin:read'], networks: [] });
   const { accessToken: apiToken } = await storage.readGrant(userId);
   await admin.call('POST', '/service-accounts', { name: LONG_NAME, app: 'platform', apiToken });
@@ -37,17 +38,17 @@ afterAll(async () => {
   await site?.close();
 });
 
-test('the relay’s pages fit, and a token is changed on its page', async () => {
+test('the pages of the relay fit every screen, and a token and a webhook are changed on their pages', async () => {
   const page = await openPage({}, /status of 40\d/);
-  const look = (name: string) => checkOnAllScreens(page, `relay-${name}`);
+  const check = (name: string) => checkOnAllScreens(page, `relay-${name}`);
   const visit = async (path: string, name: string) => {
-    await page.goto(site.url + path);
-    await look(name);
+    await page.goto(`${site.url}${path}`);
+    await check(name);
   };
   await signInWithBrowser(page, site, 'admin@example.test');
   await visit('/admin/relay-tokens', 'tokens');
   await visit(`/admin/relay-tokens/${tokenId}`, 'token');
-  await change(page, 'Renamed', look);
+  await renameToken(page, 'Renamed', check);
   await visit('/admin/service-accounts', 'accounts');
   await visit('/admin/policy', 'policy');
   await visit(`/admin/policy?token=${tokenId}&scope=threads:read&app=platform&user=u1&address=10.0.0.1`, 'refused');
@@ -56,19 +57,20 @@ test('the relay’s pages fit, and a token is changed on its page', async () => 
   for (const isOn of [false, true]) {
     await page.getByLabel('Enabled').setChecked(isOn);
     await navigateBy(page, () => page.getByRole('button', { name: 'Save' }).click());
-    await look('webhook-changed');
+    await check('webhook-changed');
     expect((await admin.call('GET', `/webhooks/${webhookId}`)).json.enabled).toBe(isOn);
   }
 });
 
-async function change(page: Page, name: string, look: (name: string) => Promise<void>): Promise<void> {
+/** Renames the token on its page, first with a faulty network, which the page shows. */
+async function renameToken(page: Page, name: string, check: (name: string) => Promise<void>): Promise<void> {
   await navigateBy(page, () => page.getByRole('link', { name: 'Edit', exact: true }).click());
   await page.getByLabel('Name', { exact: true }).fill(name);
   await page.getByLabel('Networks').fill('10.0.0.1/8');
   await navigateBy(page, () => page.getByRole('button', { name: 'Save' }).click());
-  await look('token-faulty');
+  await check('token-faulty');
   await page.getByLabel('Networks').fill('127.0.0.0/8');
   await navigateBy(page, () => page.getByRole('button', { name: 'Save' }).click());
-  await look('token-changed');
+  await check('token-changed');
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(name);
 }

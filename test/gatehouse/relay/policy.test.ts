@@ -29,14 +29,14 @@ const CALL: RelayCall = {
   now: NOW,
 };
 
-describe('each rule refuses alone', () => {
-  const user = (changes: object) => ({
+describe('a rule', () => {
+  const userWith = (changes: object) => ({
     subject: { kind: 'user' as const, id: 'u1', proven: true, state: 'active' as const, ...changes },
   });
-  const account = (changes: object) => ({
+  const accountWith = (changes: object) => ({
     subject: { kind: 'service_account' as const, id: 'sa1', app: 'platform', moved: false, ...changes },
   });
-  const ofEveryUser = { scope: 'connections:read' as const, subject: undefined, everyUser: true };
+  const CALL_FOR_EVERY_USER = { scope: 'connections:read' as const, subject: undefined, everyUser: true };
   const cases: [string, Partial<RelayPolicy>, Partial<RelayCall>][] = [
     ['expiresAt', { expiresAt: NOW }, {}],
     ['networks', {}, { address: '192.0.2.1' }],
@@ -44,24 +44,22 @@ describe('each rule refuses alone', () => {
     ['scopes', { scopes: ['bin:read'] }, {}],
     ['apps', { apps: [] }, {}],
     ['users', { users: 'none' }, {}],
-    ['users', { users: 'none', assertUser: true }, ofEveryUser],
-    ['assertUser', {}, ofEveryUser],
+    ['users', { users: 'none', assertUser: true }, CALL_FOR_EVERY_USER],
+    ['assertUser', {}, CALL_FOR_EVERY_USER],
     ['users', { users: ['u2'] }, {}],
-    ['users', { users: 'all' }, user({ state: 'disabled' })],
-    ['users', { users: 'all' }, user({ state: 'unknown' })],
-    ['serviceAccount', {}, account({ app: undefined })],
-    ['serviceAccount', {}, account({ app: 'second' })],
-    ['serviceAccount', {}, account({ moved: true })],
-    ['assertUser', {}, user({ proven: false })],
+    ['users', { users: 'all' }, userWith({ state: 'disabled' })],
+    ['users', { users: 'all' }, userWith({ state: 'unknown' })],
+    ['serviceAccount', {}, accountWith({ app: undefined })],
+    ['serviceAccount', {}, accountWith({ app: 'second' })],
+    ['serviceAccount', {}, accountWith({ moved: true })],
+    ['assertUser', {}, userWith({ proven: false })],
     ['acceptIdTokens', {}, { idToken: true }],
     ['fullScope', {}, { unnarrowed: true }],
   ];
-  test.each(cases)('%s', (rule, policy, call) => {
+  test.each(cases)('%s alone refuses a call: policy %j, call %j', (rule, policyChanges, callChanges) => {
     expect(decide(POLICY, CALL)).toEqual({ allowed: true });
-    const [changedPolicy, changedCall] = [
-      { ...POLICY, ...policy },
-      { ...CALL, ...call },
-    ];
+    const changedPolicy = { ...POLICY, ...policyChanges };
+    const changedCall = { ...CALL, ...callChanges };
     const detail = expect.stringMatching(new RegExp(`^Rule ${rule}: .*\\.$`));
     const decision = decide(changedPolicy, changedCall);
     expect(decision).toMatchObject({ allowed: false, rule, detail });
@@ -70,55 +68,62 @@ describe('each rule refuses alone', () => {
     ]);
   });
 
+  const BIN_CALL: RelayCall = { ...CALL, scope: 'bin:read', app: undefined, subject: undefined };
+
   test('R81 the verdict of a rule is "passed", or "not_applicable" if the rule concerns other calls', () => {
-    const applied = (call: RelayCall, policy = POLICY) =>
-      verdicts(policy, call).flatMap(({ rule, verdict, ...rest }) => {
-        expect(rest).toEqual({ check: expect.stringMatching(/^The .*\.$/) });
-        return verdict === 'not_applicable' ? [] : [`${rule} ${verdict}`];
-      });
-    const always = ['expiresAt passed', 'networks passed', 'scopes passed'];
-    const ofUser = [...always, 'apps passed', 'users passed', 'users passed', 'users passed'];
-    expect(applied(CALL)).toEqual(ofUser);
-    expect(applied({ ...CALL, ...account({}) })).toEqual([
-      ...always,
-      'apps passed',
-      'serviceAccount passed',
-      'serviceAccount passed',
-    ]);
-    const unknownAccount = verdicts(POLICY, { ...CALL, ...account({ app: undefined }) });
-    expect(unknownAccount.flatMap(({ rule, verdict }) => (rule === 'serviceAccount' ? [verdict] : []))).toEqual([
-      'failed',
-      'not_applicable',
-    ]);
-    expect(applied({ ...CALL, scope: 'bin:read', app: undefined, subject: undefined })).toEqual(always);
-    const flags = { assertUser: true, fullScope: true, acceptIdTokens: true };
-    const unproven: RelayCall = { ...CALL, ...user({ proven: false }), idToken: true, unnarrowed: true };
-    expect(applied(unproven, { ...POLICY, ...flags }).toSorted()).toEqual(
-      [...ofUser, 'acceptIdTokens passed', 'assertUser passed', 'fullScope passed'].toSorted(),
+    /** The rules that apply to an allowed call, once for each of their checks. */
+    const passedRules = (call: RelayCall, policy = POLICY) => {
+      const rules: string[] = [];
+      for (const { rule, verdict, ...check } of verdicts(policy, call)) {
+        expect(check).toEqual({ check: expect.stringMatching(/^The .*\.$/) });
+        if (verdict === 'not_applicable') continue;
+        expect(verdict).toBe('passed');
+        rules.push(rule);
+      }
+      return rules;
+    };
+    const RULES_OF_EVERY_CALL = ['expiresAt', 'networks', 'scopes'];
+    const RULES_OF_USERS = [...RULES_OF_EVERY_CALL, 'apps', 'users', 'users', 'users'];
+    const RULES_OF_ACCOUNTS = [...RULES_OF_EVERY_CALL, 'apps', 'serviceAccount', 'serviceAccount'];
+    expect(passedRules(CALL)).toEqual(RULES_OF_USERS);
+    expect(passedRules({ ...CALL, ...accountWith({}) })).toEqual(RULES_OF_ACCOUNTS);
+    expect(passedRules(BIN_CALL)).toEqual(RULES_OF_EVERY_CALL);
+
+    const policyWithFlags = { ...POLICY, assertUser: true, fullScope: true, acceptIdTokens: true };
+    const callWithFlags: RelayCall = { ...CALL, ...userWith({ proven: false }), idToken: true, unnarrowed: true };
+    expect(passedRules(callWithFlags, policyWithFlags).toSorted()).toEqual(
+      [...RULES_OF_USERS, 'acceptIdTokens', 'assertUser', 'fullScope'].toSorted(),
     );
   });
 
-  test('a service account does not count as a user, and a BIN look-up needs neither user nor app', () => {
-    const account: RelayCall = {
-      ...CALL,
-      subject: { kind: 'service_account', id: 'sa1', app: 'platform', moved: false },
-    };
-    expect(decide({ ...POLICY, users: 'none' }, account)).toEqual({ allowed: true });
-    const bin: RelayCall = { ...CALL, scope: 'bin:read', app: undefined, subject: undefined };
-    expect(decide({ ...POLICY, users: 'none', apps: [] }, bin)).toEqual({ allowed: true });
+  test('R81 whose first check has failed does not make its second check', () => {
+    const checks = verdicts(POLICY, { ...CALL, ...accountWith({ app: undefined }) });
+    const accountChecks = checks.filter(({ rule }) => rule === 'serviceAccount');
+    expect(accountChecks.map(({ verdict }) => verdict)).toEqual(['failed', 'not_applicable']);
+  });
+
+  test('for users does not apply to a service account or a BIN look-up, and that for apps not to the latter', () => {
+    const accountCall: RelayCall = { ...CALL, ...accountWith({}) };
+    expect(decide({ ...POLICY, users: 'none' }, accountCall)).toEqual({ allowed: true });
+    expect(decide({ ...POLICY, users: 'none', apps: [] }, BIN_CALL)).toEqual({ allowed: true });
   });
 
   test('R81 reveals whether a user exists only to a token that may name and act for that user', () => {
-    const named: RelayCall = { ...CALL, ...user({ proven: false, state: 'unknown' }) };
-    expect(decide({ ...POLICY, users: 'all' }, named)).toMatchObject({ rule: 'assertUser' });
-    const trusted = { ...POLICY, users: 'all' as const, assertUser: true };
-    expect(decide(trusted, named)).toMatchObject({ rule: 'users', unknown: true });
-    const limited = { ...trusted, users: ['u2'] };
-    expect(decide(limited, named)).toEqual(decide(limited, { ...CALL, ...user({ proven: false }) }));
+    const callForUnknownUser: RelayCall = { ...CALL, ...userWith({ proven: false, state: 'unknown' }) };
+    const callForKnownUser: RelayCall = { ...CALL, ...userWith({ proven: false }) };
+
+    const mayNotName = { ...POLICY, users: 'all' as const };
+    expect(decide(mayNotName, callForUnknownUser)).toMatchObject({ rule: 'assertUser' });
+
+    const mayName = { ...mayNotName, assertUser: true };
+    expect(decide(mayName, callForUnknownUser)).toMatchObject({ rule: 'users', unknown: true });
+
+    const mayNotAct = { ...mayName, users: ['u2'] };
+    expect(decide(mayNotAct, callForUnknownUser)).toEqual(decide(mayNotAct, callForKnownUser));
   });
 });
 
-const policies = fc.record<RelayPolicy>({
+const anyPolicy = fc.record<RelayPolicy>({
   scopes: fc.subarray([...RELAY_SCOPES]),
   apps: fc.subarray(['platform', 'second']),
   users: fc.oneof(fc.constantFrom('all' as const, 'none' as const), fc.subarray(['u1', 'u2'])),
@@ -128,7 +133,7 @@ const policies = fc.record<RelayPolicy>({
   fullScope: fc.boolean(),
   acceptIdTokens: fc.boolean(),
 });
-const calls = fc.record<RelayCall>({
+const anyCall = fc.record<RelayCall>({
   scope: fc.constantFrom(...RELAY_SCOPES),
   app: fc.constantFrom('platform', 'second'),
   subject: fc.record({
@@ -144,8 +149,8 @@ const calls = fc.record<RelayCall>({
 
 test('R81 a narrower policy never allows a call that the wider one refuses', () => {
   fc.assert(
-    fc.property(policies, calls, fc.nat(), (policy, call, which) => {
-      const less: Partial<RelayPolicy>[] = [
+    fc.property(anyPolicy, anyCall, fc.nat(), (policy, call, number) => {
+      const restrictions: Partial<RelayPolicy>[] = [
         { scopes: policy.scopes.slice(1) },
         { apps: policy.apps.slice(1) },
         { users: 'none' },
@@ -154,7 +159,7 @@ test('R81 a narrower policy never allows a call that the wider one refuses', () 
         { fullScope: false },
         { acceptIdTokens: false },
       ];
-      const narrower = { ...policy, ...less[which % less.length] };
+      const narrower = { ...policy, ...restrictions[number % restrictions.length] };
       if (decide(narrower, call).allowed) expect(decide(policy, call)).toEqual({ allowed: true });
     }),
   );
@@ -162,9 +167,9 @@ test('R81 a narrower policy never allows a call that the wider one refuses', () 
 
 test('R81 allows a call only if scope, app, user, proof, network and time are all allowed', () => {
   fc.assert(
-    fc.property(policies, calls, (policy, call) => {
+    fc.property(anyPolicy, anyCall, (policy, call) => {
       const { subject, app = '' } = call;
-      const holds =
+      const isCovered =
         policy.scopes.includes(call.scope) &&
         policy.apps.includes(app) &&
         NOW < policy.expiresAt &&
@@ -174,7 +179,7 @@ test('R81 allows a call only if scope, app, user, proof, network and time are al
         (!call.idToken || policy.acceptIdTokens) &&
         (policy.users === 'all' || policy.users.includes(subject.id)) &&
         isAllowedFrom(call.address, policy.networks);
-      expect(decide(policy, call).allowed).toBe(holds);
+      expect(decide(policy, call).allowed).toBe(isCovered);
     }),
   );
 });

@@ -10,37 +10,41 @@ import { codeOf, createAdministrator, relayThread } from './service.ts';
 
 const CALLS = 100;
 /** High, because a service reserves a sixteenth of the platform's stated limit at a time. */
-const MANY = 1_000_000;
-const PLENTY = { perUserPerMinute: MANY, perUserPerHour: MANY, perCompanyPerMinute: MANY };
+const UNREACHED_LIMIT = 1_000_000;
+const RATE_LIMITS = {
+  perUserPerMinute: UNREACHED_LIMIT,
+  perUserPerHour: UNREACHED_LIMIT,
+  perCompanyPerMinute: UNREACHED_LIMIT,
+};
 
 test('on Redis a service’s call for a user takes one round trip, and is refused once the user is disabled', async (context) => {
   skipWithout(context, missingRedis);
   const redis = await startRedis();
-  const site = await startSite({ env: { REDIS_URL: redis.url }, sandbox: { rateLimits: PLENTY } });
-  const vault = await openSharedStorage(site.env);
+  const site = await startSite({ env: { REDIS_URL: redis.url }, sandbox: { rateLimits: RATE_LIMITS } });
+  const storage = await openSharedStorage(site.env);
   try {
     const { agent } = await signIn(site);
     const { userId } = await sessionOf(site, agent);
-    const admin = await createAdministrator(site, vault);
+    const admin = await createAdministrator(site, storage);
     const { token } = await admin.createRelayToken({ assertUser: true });
-    const thread = () => relayThread(site, token, { 'gatehouse-user': userId });
-    expect((await thread()).status).toBe(200);
+    const readThread = () => relayThread(site, token, { 'gatehouse-user': userId });
+    expect((await readThread()).status).toBe(200);
     const { min, max, seconds } = await roundTrips(redis, async () => {
-      for (let times = 0; times < CALLS; times += 1) expect((await thread()).status).toBe(200);
+      for (let calls = 0; calls < CALLS; calls += 1) expect((await readThread()).status).toBe(200);
     });
     // On a busy machine two packets may be read as one.
     expect(max / CALLS).toBeGreaterThan(0.5);
-    // Several times a second, the relay token is also read and counts are written.
+    // Several times a second the relay token is also read, and counts are written.
     expect(min).toBeLessThan(1.25 * CALLS + 6 * seconds);
 
     expect((await admin.call('POST', `/users/${userId}/disable`)).status).toBeLessThan(300);
-    const refused = await thread();
+    const refused = await readThread();
     expect([refused.status, codeOf(refused)]).toEqual([403, 'not_allowed']);
     expect(refused.headers['ratelimit-policy']).toBe('"relay-token";q=6000;w=60');
     expect((await admin.call('POST', `/users/${userId}/enable`)).status).toBeLessThan(300);
-    expect((await thread()).status).toBe(200);
+    expect((await readThread()).status).toBe(200);
   } finally {
-    await vault.store.close();
+    await storage.store.close();
     await site.close();
     await redis.dispose();
   }

@@ -12,15 +12,15 @@ import { type Administrator, bearer, codeOf, createAdministrator, PERMISSIVE_POL
 let site: TestSite;
 let storage: StorageAccess;
 let admin: Administrator;
-let administrator: UserAgent;
+let adminBrowser: UserAgent;
 let csrfToken: string;
 let userId: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
   storage = await openStorageOf(site);
   admin = await createAdministrator(site, storage);
-  ({ agent: administrator } = await signIn(site, 'admin@example.test'));
-  ({ csrfToken, userId } = await sessionOf(site, administrator));
+  ({ agent: adminBrowser } = await signIn(site, 'admin@example.test'));
+  ({ csrfToken, userId } = await sessionOf(site, adminBrowser));
 });
 afterAll(async () => {
   await storage.close();
@@ -28,75 +28,84 @@ afterAll(async () => {
 });
 
 const statusOf = async (token: string) => (await relayThread(site, token, { 'gatehouse-user': userId })).status;
-const put = (id: string, body: unknown) => admin.call('PUT', `/relay-tokens/${id}`, body);
+const changeToken = (id: string, body: unknown) => admin.call('PUT', `/relay-tokens/${id}`, body);
 
-/** The form as a browser sends it. */
-const send = (id: string, form: Record<string, string | string[]>) =>
-  administrator.request(`${site.url}/admin/relay-tokens/${id}`, {
+/** Submits a form as a browser does. @param path of the form, below the relay tokens */
+const submitForm = (path: string, form: Record<string, string | string[]>) => {
+  const body = new URLSearchParams();
+  for (const [name, value] of Object.entries({ _csrf: csrfToken, ...form })) {
+    const values = typeof value === 'string' ? [value] : value;
+    for (const text of values) body.append(name, text);
+  }
+  return adminBrowser.request(`${site.url}/admin/relay-tokens/${path}`, {
     method: 'POST',
     headers: { accept: 'text/html' },
-    body: new URLSearchParams(
-      Object.entries({ _csrf: csrfToken, ...form }).flatMap(([name, value]) =>
-        [value].flat().map((text) => [name, text] as [string, string]),
-      ),
-    ),
+    body,
   });
+};
 const FORM = { name: 'By page', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: '', days: '' };
 
 test('R81 a change of each member of the policy applies to the next call', async () => {
   const { id, version, token } = await admin.createRelayToken({ assertUser: true });
-  const open = { ...PERMISSIVE_POLICY, assertUser: true };
+  const policy = { ...PERMISSIVE_POLICY, assertUser: true };
   expect(await statusOf(token)).toBe(200);
   let currentVersion = version;
-  for (const [change, status] of [
+  for (const [changes, status] of [
     [{ scopes: ['bin:read'] }, 403],
     [{ apps: [] }, 403],
-    [{ users: ['uSomebodyElse'] }, 403],
+    [{ users: ['uOtherUser'] }, 403],
     [{ users: [userId] }, 200],
     [{ networks: ['10.0.0.0/8'] }, 403],
     [{ networks: [] }, 200],
     [{ assertUser: false }, 403],
   ] as const) {
-    const { status: putStatus, json } = await put(id, { ...open, ...change, version: currentVersion });
-    expect([putStatus, json]).toMatchObject([200, change]);
-    expect(await statusOf(token), JSON.stringify(change)).toBe(status);
+    const { status: putStatus, json } = await changeToken(id, { ...policy, ...changes, version: currentVersion });
+    expect([putStatus, json]).toMatchObject([200, changes]);
+    expect(await statusOf(token), JSON.stringify(changes)).toBe(status);
     currentVersion = json.version as number;
   }
-  const soon = await put(id, {
-    ...open,
+
+  const changed = await changeToken(id, {
+    ...policy,
     name: 'Renamed',
     expiresAt: new Date(Date.now() + 60_000).toISOString(),
     version: currentVersion,
   });
-  expect([soon.status, soon.json.name]).toEqual([200, 'Renamed']);
+  expect([changed.status, changed.json.name]).toEqual([200, 'Renamed']);
   advanceClock(60);
   expect(await statusOf(token)).toBe(401);
-  currentVersion = soon.json.version as number;
+
+  currentVersion = changed.json.version as number;
   // With a later expiry, the secret of the expired token is valid again.
-  expect((await put(id, { ...open, version: currentVersion })).status).toBe(200);
+  expect((await changeToken(id, { ...policy, version: currentVersion })).status).toBe(200);
   expect(await statusOf(token)).toBe(200);
 });
 
-test('refuses a change of an older version, of an unknown token, or with a fault', async () => {
+test('refuses a change of an older version, without a version, of an unknown token, or with a fault', async () => {
   const { id, version } = await admin.createRelayToken();
-  const changed = await put(id, { ...PERMISSIVE_POLICY, name: 'First', version });
+  const changed = await changeToken(id, { ...PERMISSIVE_POLICY, name: 'First', version });
   expect(changed.status).toBe(200);
-  const late = await put(id, { ...PERMISSIVE_POLICY, name: 'Late', version });
+  const late = await changeToken(id, { ...PERMISSIVE_POLICY, name: 'Late', version });
   expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
-  const now = changed.json.version;
-  for (const [fault, pointer, rule] of [
+
+  const currentVersion = changed.json.version;
+  for (const [faultyMember, pointer, rule] of [
     [{ apps: ['nowhere'] }, '#/apps/0', 'unknown_app'],
     [{ networks: ['10/8'] }, '#/networks/0', 'network'],
     [{ scopes: [] }, '#/scopes', 'invalid'],
     [{ expiresAt: '2020-01-01T00:00:00Z' }, '#/expiresAt', 'invalid'],
     [{ secret: 'x' }, '#', 'invalid'],
   ] as const) {
-    const { status, json } = await put(id, { ...PERMISSIVE_POLICY, version: now, ...fault });
+    const body = { ...PERMISSIVE_POLICY, version: currentVersion, ...faultyMember };
+    const { status, json } = await changeToken(id, body);
     expect([status, json.errors]).toMatchObject([400, [{ pointer, rule }]]);
   }
-  expect((await put(id, PERMISSIVE_POLICY)).status).toBe(400);
-  expect((await put('AAAAAAAAAAA', { ...PERMISSIVE_POLICY, version: 1 })).status).toBe(404);
-  expect((await admin.call('GET', `/relay-tokens/${id}`)).json).toMatchObject({ name: 'First', version: now });
+
+  expect((await changeToken(id, PERMISSIVE_POLICY)).status).toBe(400);
+  expect((await changeToken('AAAAAAAAAAA', { ...PERMISSIVE_POLICY, version: 1 })).status).toBe(404);
+
+  const stored = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect(stored).toMatchObject({ name: 'First', version: currentVersion });
   const { json } = await admin.call('GET', `/audit?event=relay_token.changed&target=${id}`);
   expect(json.items).toMatchObject([
     { outcome: 'not_done: version_conflict' },
@@ -106,11 +115,8 @@ test('refuses a change of an older version, of an unknown token, or with a fault
 });
 
 test('the page fills in and saves the form, and keeps the expiry if no days are entered', async () => {
-  const { id, version, expiresAt } = {
-    ...(await admin.createRelayToken({ users: [userId], networks: ['10.0.0.0/8'] })),
-    ...PERMISSIVE_POLICY,
-  };
-  const page = (await administrator.get(`${site.url}/admin/relay-tokens/${id}/edit`)).body;
+  const { id, version } = await admin.createRelayToken({ users: [userId], networks: ['10.0.0.0/8'] });
+  const page = (await adminBrowser.get(`${site.url}/admin/relay-tokens/${id}/edit`)).body;
   for (const part of [
     'value="reports"',
     '>admin@example.test</textarea>',
@@ -119,7 +125,8 @@ test('the page fills in and saves the form, and keeps the expiry if no days are 
   ]) {
     expect(page).toContain(part);
   }
-  const response = await send(id, { ...FORM, version: String(version) });
+
+  const response = await submitForm(id, { ...FORM, version: String(version) });
   expect([response.status, response.body]).toEqual([200, expect.stringContaining('Saved.')]);
   const saved = (await admin.call('GET', `/relay-tokens/${id}`)).json;
   expect(saved).toMatchObject({
@@ -129,45 +136,54 @@ test('the page fills in and saves the form, and keeps the expiry if no days are 
     networks: [],
     assertUser: false,
   });
-  expect(Date.parse(String(saved.expiresAt))).toBe(Date.parse(expiresAt));
-  await send(id, { ...FORM, days: '30', version: String(saved.version) });
-  const { expiresAt: sooner } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
-  expect(Math.abs(Date.parse(String(sooner)) - Date.now() - 30 * 86_400_000)).toBeLessThan(60_000);
+  expect(Date.parse(String(saved.expiresAt))).toBe(Date.parse(PERMISSIVE_POLICY.expiresAt));
+
+  await submitForm(id, { ...FORM, days: '30', version: String(saved.version) });
+  const { expiresAt } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  const inThirtyDays = Date.now() + 30 * 86_400_000;
+  expect(Math.abs(Date.parse(String(expiresAt)) - inThirtyDays)).toBeLessThan(60_000);
 });
 
 test('the forms of a token describe each flag', async () => {
   const { id } = await admin.createRelayToken();
   expect(RELAY_WORDS.flags.map(({ name }) => name)).toEqual(['assertUser', 'fullScope', 'acceptIdTokens']);
   for (const path of ['relay-tokens/new', `relay-tokens/${id}/edit`]) {
-    const { body } = await administrator.get(`${site.url}/admin/${path}`);
+    const { body } = await adminBrowser.get(`${site.url}/admin/${path}`);
     for (const { title, description } of RELAY_WORDS.flags) {
-      expect([title, description]).toEqual([
-        expect.stringMatching(/^\p{Lu}.{15,}$/u),
-        expect.stringMatching(/.{30,}\.$/),
-      ]);
-      for (const words of [title, description]) expect(body).toContain(words);
+      expect(title).toMatch(/^\p{Lu}.{15,}$/u);
+      expect(description).toMatch(/.{30,}\.$/);
+      expect(body).toContain(title);
+      expect(body).toContain(description);
     }
   }
 });
 
-test('the page shows faults and concurrent changes, and keeps what was entered', async () => {
+test('the page shows faults, or that someone else changed the token, with the entered values', async () => {
   const { id, version } = await admin.createRelayToken();
-  const faulty = await send(id, { ...FORM, name: 'Typed name', networks: '10.0.0.1/8', version: String(version) });
+  const faulty = await submitForm(id, {
+    ...FORM,
+    name: 'Typed name',
+    networks: '10.0.0.1/8',
+    version: String(version),
+  });
   expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);
   expect(faulty.body).toContain('value="Typed name"');
-  await put(id, { ...PERMISSIVE_POLICY, name: 'Faster', version });
-  const late = await send(id, { ...FORM, name: 'Typed name', version: String(version) });
+
+  await changeToken(id, { ...PERMISSIVE_POLICY, name: 'Faster', version });
+  const late = await submitForm(id, { ...FORM, name: 'Typed name', version: String(version) });
   expect([late.status, late.body]).toEqual([409, expect.stringContaining('Someone else changed this')]);
   expect(late.body).toContain('value="Typed name"');
-  const now = (await admin.call('GET', `/relay-tokens/${id}`)).json;
-  expect([now.name, late.body]).toEqual(['Faster', expect.stringContaining(`name="version" value="${now.version}"`)]);
+  const stored = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect(stored.name).toBe('Faster');
+  // Submitted again, the form replaces the change of the other administrator.
+  expect(late.body).toContain(`name="version" value="${stored.version}"`);
 });
 
 test.each(['1.5', '721', '', ' ', 'one', '-1', '1e1', '9999999999'])(
   'R106 refuses to rotate with %j hours of overlap',
   async (hours) => {
     const { id, token } = await admin.createRelayToken({ assertUser: true });
-    const page = await send(`${id}/rotate`, { overlapHours: hours });
+    const page = await submitForm(`${id}/rotate`, { overlapHours: hours });
     expect([page.status, page.body]).toEqual([400, expect.stringMatching(/<title>Error: .*id="overlapHours-fault"/s)]);
     expect(page.body).toContain('Enter a whole number of hours from 0 to 720.');
     expect(await statusOf(token)).toBe(200);
@@ -177,7 +193,7 @@ test.each(['1.5', '721', '', ' ', 'one', '-1', '1e1', '9999999999'])(
 
 test('the previous secret stays valid for the hours of overlap that were entered', async () => {
   const { id, token } = await admin.createRelayToken({ assertUser: true });
-  expect((await send(`${id}/rotate`, { overlapHours: '720' })).body).toMatch(/gthr_[0-9A-Za-z]{60}/);
+  expect((await submitForm(`${id}/rotate`, { overlapHours: '720' })).body).toMatch(/gthr_[0-9A-Za-z]{60}/);
   expect(await statusOf(token)).toBe(200);
   const { rotatedAt, overlapEndsAt } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
   expect(Date.parse(String(overlapEndsAt)) - Date.parse(String(rotatedAt))).toBe(720 * 3_600_000);
@@ -185,34 +201,38 @@ test('the previous secret stays valid for the hours of overlap that were entered
 
 test('the timeline of a token shows its use by the hour for thirty days', async () => {
   const { id } = await admin.createRelayToken();
-  const hours = Array.from({ length: 30 * 24 }, (_, at) =>
-    new Date(Date.now() - at * 3_600_000).toISOString().slice(0, 13),
+  // Each hour as the beginning of its ISO time, such as "2026-11-30T02". The latest hour comes first.
+  const hours = Array.from({ length: 30 * 24 }, (_, hoursAgo) =>
+    new Date(Date.now() - hoursAgo * 3_600_000).toISOString().slice(0, 13),
   );
-  for (const [day, ofDay] of Map.groupBy(hours, (hour) => hour.slice(0, 10))) {
-    const uses = Object.fromEntries(ofDay.map((hour) => [hour, { 'threads:read answered platform': 1 }]));
+  for (const [day, hoursOfDay] of Map.groupBy(hours, (hour) => hour.slice(0, 10))) {
+    const uses = Object.fromEntries(hoursOfDay.map((hour) => [hour, { 'threads:read answered platform': 1 }]));
     await storage.store.write([{ put: keys.relayUses('token', id, day), value: JSON.stringify(uses) }]);
   }
+
   const listedHours: string[] = [];
-  for (let after = ''; ; ) {
+  let cursor: unknown;
+  do {
+    const after = cursor === undefined ? '' : `&after=${encodeURIComponent(String(cursor))}`;
     const { json } = await admin.call('GET', `/relay-tokens/${id}/timeline?kind=relay&limit=200${after}`);
     listedHours.push(...(json.items as { at: string }[]).map(({ at }) => at.slice(0, 13)));
-    if (json.next === undefined) break;
-    after = `&after=${encodeURIComponent(String(json.next))}`;
-  }
+    cursor = json.next;
+  } while (cursor !== undefined);
   expect(listedHours).toEqual(hours);
 });
 
-test('R88 refuses a change without the CSRF token, or with a token of another kind', async () => {
+test('R88 refuses a change without the CSRF token, or with a relay token instead of an admin token', async () => {
   const { id, version, token } = await admin.createRelayToken();
-  const forged = await send(id, { ...FORM, _csrf: 'forged', version: String(version) });
+  const forged = await submitForm(id, { ...FORM, _csrf: 'forged', version: String(version) });
   expect(forged.status).toBe(403);
-  const path = `${site.url}/admin/api/relay-tokens/${id}`;
+
+  const url = `${site.url}/admin/api/relay-tokens/${id}`;
   const body = JSON.stringify({ ...PERMISSIVE_POLICY, name: 'Mine', version });
-  const byRelayToken = await sendRequest(path, {
+  const response = await sendRequest(url, {
     method: 'PUT',
     headers: { ...bearer(token), 'content-type': 'application/json' },
     body,
   });
-  expect([byRelayToken.status, codeOf(byRelayToken)]).toMatchObject([401, expect.any(String)]);
+  expect([response.status, codeOf(response)]).toMatchObject([401, expect.any(String)]);
   expect((await admin.call('GET', `/relay-tokens/${id}`)).json.version).toBe(version);
 });

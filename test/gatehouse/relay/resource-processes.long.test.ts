@@ -12,26 +12,31 @@ const REPORTS = 'urn:example:reports';
 describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let fleet: Fleet;
-  let person: FleetUser;
+  let user: FleetUser;
   let token: string;
   beforeAll(async () => {
     if (missing) return;
     fleet = await startFleet({
-      ...{ kind, processes: 2 },
-      apps: (parts) => [sandboxApp(parts, 'platform', { resources: [parts.sandbox.platformUrl, REPORTS] })],
+      kind,
+      processes: 2,
+      apps: (urls) => [sandboxApp(urls, 'platform', { resources: [urls.sandbox.platformUrl, REPORTS] })],
     });
-    person = await fleet.signIn('user@example.test');
-    ({ token } = await (await createAdministrator(fleet, fleet.storage)).createRelayToken({ assertUser: true }));
+    user = await fleet.signIn('user@example.test');
+    const admin = await createAdministrator(fleet, fleet.storage);
+    ({ token } = await admin.createRelayToken({ assertUser: true }));
   });
   afterAll(() => fleet?.close());
 
-  const exchangeAt = async (at: number, resource: string) => {
-    const response = await sendRequest(`${fleet.member(at).url}/relay/token`, {
+  /** Exchanges the user for an access token of the resource at this process. */
+  const exchangeAt = async (process: number, resource: string) => {
+    const response = await sendRequest(`${fleet.member(process).url}/relay/token`, {
       method: 'POST',
       headers: { ...ACCEPT_JSON, ...FORM_BODY, host: new URL(fleet.url).host, authorization: `Bearer ${token}` },
       body: new URLSearchParams({
         grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
-        ...{ subject_token: person.userId, subject_token_type: 'urn:gatehouse:token-type:user', resource },
+        subject_token: user.userId,
+        subject_token_type: 'urn:gatehouse:token-type:user',
+        resource,
       }).toString(),
     });
     expect(response.status).toBe(200);
@@ -40,24 +45,26 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R31 R34 R112 two processes send no refresh token twice, and each refreshes once for a resource', async (context) => {
     skipWithout(context, missing);
-    const { accessToken: storedToken } = await fleet.storage.readGrant(person.userId);
-    const before = fleet.tokenEndpoint.uses.length;
-    const exchanges = [0, 1].flatMap((at) =>
-      [fleet.sandbox.platformUrl, REPORTS].map((resource) => ({ at, resource })),
-    );
-    const issued = await Promise.all(
-      exchanges.map(async ({ at, resource }) => ({
-        ...{ at, resource },
-        tokens: await Promise.all(Array.from({ length: 6 }, () => exchangeAt(at, resource))),
-      })),
-    );
-    for (const { tokens } of issued) expect(new Set(tokens).size).toBe(1);
-    expect(new Set(issued.flatMap(({ tokens }) => tokens)).has(storedToken)).toBe(false);
-    const sent = fleet.tokenEndpoint.uses.slice(before).map(({ refreshToken }) => refreshToken);
-    expect(sent).toHaveLength(exchanges.length);
-    expect(new Set(sent).size).toBe(sent.length);
+    const { accessToken: storedToken } = await fleet.storage.readGrant(user.userId);
+    const usesBefore = fleet.tokenEndpoint.uses.length;
+
+    const exchangeSixTimes = (process: number, resource: string) =>
+      Promise.all(Array.from({ length: 6 }, () => exchangeAt(process, resource)));
+    const issuedTokens = await Promise.all([
+      exchangeSixTimes(0, fleet.sandbox.platformUrl),
+      exchangeSixTimes(0, REPORTS),
+      exchangeSixTimes(1, fleet.sandbox.platformUrl),
+      exchangeSixTimes(1, REPORTS),
+    ]);
+
+    for (const tokens of issuedTokens) expect(new Set(tokens).size).toBe(1);
+    expect(issuedTokens.flat()).not.toContain(storedToken);
+    const sentTokens = fleet.tokenEndpoint.uses.slice(usesBefore).map(({ refreshToken }) => refreshToken);
+    // One refresh of each process for each resource.
+    expect(sentTokens).toHaveLength(4);
+    expect(new Set(sentTokens).size).toBe(4);
     expect(fleet.tokenEndpoint.refusalCount()).toBe(0);
-    expect((await fleet.storage.readGrant(person.userId)).accessToken).toBe(storedToken);
-    expect((await fleet.thread(fleet.member(1), person)).status).toBe(200);
+    expect((await fleet.storage.readGrant(user.userId)).accessToken).toBe(storedToken);
+    expect((await fleet.thread(fleet.member(1), user)).status).toBe(200);
   });
 });

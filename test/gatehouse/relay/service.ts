@@ -98,5 +98,5 @@ export async function assertionOf(site: { url: string }, cookie: string, audienc
 
 export const codeOf = (response: ReceivedResponse): unknown => JSON.parse(response.body).code;
 
-/** A token that only fails the checksum. */
+/** A token in the right form, whose checksum is wrong. */
 export const inventedToken = (): string => `gthr_${randomBytes(60).toString('hex').slice(0, 60)}`;
