@@ -18,7 +18,7 @@ beforeAll(async () => {
   const storage = await openStorageOf(site);
   admin = await createAdministrator(site, storage);
   await storage.close();
-  platform.answer((socket) => void socket.write(EMPTY_THREAD));
+  platform.respondWith((socket) => void socket.write(EMPTY_THREAD));
   const account = await admin.call('POST', '/service-accounts', {
     name: 'Nightly',
     app: 'platform',
@@ -60,7 +60,7 @@ test.each(['before the head', 'in mid-body'])(
   async (moment) => {
     const countsBefore = await readCallCounts();
     let isOpen = false;
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       isOpen = true;
       if (moment === 'before the head') return;
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n${'x'.repeat(500)}`);
@@ -74,7 +74,9 @@ test.each(['before the head', 'in mid-body'])(
 
 test('R123 counts a failure if the platform breaks off its response', async () => {
   const countsBefore = await readCallCounts();
-  platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
+  platform.respondWith(
+    (socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'),
+  );
   const response = await fetch(`${site.url}/relay/threads/current`, { headers });
   await expect(response.text()).rejects.toThrow();
   await until(async () => (await readCallCounts()).failed === (countsBefore.failed ?? 0) + 1);

@@ -22,117 +22,122 @@ afterAll(async () => {
   await platform.close();
 });
 
+/** The lines about failed requests that were logged after this number of lines. */
+const failedRequestsSince = (linesBefore: number) =>
+  site
+    .logs()
+    .slice(linesBefore)
+    .filter((line) => line.includes('request failed'));
 const EMPTY_THREAD = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
-const call = (signal?: AbortSignal) => fetch(`${site.url}/threads/current`, { headers, signal: signal ?? null });
+const readThread = (signal?: AbortSignal) => fetch(`${site.url}/threads/current`, { headers, signal: signal ?? null });
 
 test('F15: 300 callers that disconnect before the head or during the body leave no connection and no error', async () => {
-  platform.answer((socket) => {
+  platform.respondWith((socket) => {
+    // Every second call gets no response at all.
     if (platform.requests.length % 2 === 0) return;
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n');
     drip(socket, 'x');
   });
-  const logged = site.logs().length;
+  const linesBefore = site.logs().length;
   for (let round = 0; round < 10; round += 1) {
     const calls = Array.from({ length: 30 }, async () => {
       const caller = new AbortController();
-      const response = call(caller.signal).then((one) => one.text());
+      const response = readThread(caller.signal).then((thread) => thread.text());
       setTimeout(() => caller.abort(), 60);
       await expect(response).rejects.toThrow();
     });
     await Promise.all(calls);
   }
-  await until(() => platform.open() === 0);
+  await until(() => platform.countConnections() === 0);
   // A disconnect is not an error of the platform or of Gatehouse.
-  expect(
-    site
-      .logs()
-      .slice(logged)
-      .filter((line) => line.includes('request failed')),
-  ).toEqual([]);
-  platform.answer((socket) => void socket.write(EMPTY_THREAD));
-  expect((await call()).status).toBe(200);
+  expect(failedRequestsSince(linesBefore)).toEqual([]);
+  platform.respondWith((socket) => void socket.write(EMPTY_THREAD));
+  expect((await readThread()).status).toBe(200);
 });
 
 test('F15: 2,000 callers that disconnect during the response leave no connection, and the next call succeeds at once', async () => {
-  platform.answer((socket) => {
+  platform.respondWith((socket) => {
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n${'x'.repeat(1000)}`);
     drip(socket, 'x');
   });
   const { hostname, port } = new URL(site.url);
-  const lines = ['GET /threads/current HTTP/1.1', `Host: ${hostname}:${port}`, 'Accept: application/json'];
-  const request = [...lines, `Cookie: ${headers.cookie}`, '', ''].join('\r\n');
+  const request = [
+    'GET /threads/current HTTP/1.1',
+    `Host: ${hostname}:${port}`,
+    'Accept: application/json',
+    `Cookie: ${headers.cookie}`,
+    '',
+    '',
+  ].join('\r\n');
   for (let round = 0; round < 4; round += 1) {
-    let answered = 0;
+    let responses = 0;
     const callers = Array.from({ length: 500 }, () => {
       const socket = connect(Number(port), hostname, () => socket.write(request));
-      return socket
-        .on('error', () => undefined)
-        .once('data', () => {
-          answered += 1;
-        });
+      socket.on('error', () => undefined);
+      socket.once('data', () => {
+        responses += 1;
+      });
+      return socket;
     });
     // Calls with a connection to the platform get part of a response; the others wait for a connection.
-    await until(() => answered >= 32);
+    await until(() => responses >= 32);
     for (const socket of callers) socket.destroy();
   }
-  platform.answer((socket) => void socket.write(EMPTY_THREAD));
-  const took = startStopwatch();
-  expect((await call()).status).toBe(200);
-  expect(took()).toBeLessThan(2_000);
-  // Its connection is kept for the next call.
-  await until(() => platform.open() <= 1);
+  platform.respondWith((socket) => void socket.write(EMPTY_THREAD));
+  const elapsed = startStopwatch();
+  expect((await readThread()).status).toBe(200);
+  expect(elapsed()).toBeLessThan(2_000);
+  // At most the connection of that call is kept for the next one.
+  await until(() => platform.countConnections() <= 1);
 });
 
 test('F15: a service that disconnects ends the call of its service account', async () => {
   const storage = await openStorageOf(site);
   const admin = await createAdministrator(site, storage);
   await storage.close();
-  platform.answer((socket) => void socket.write(EMPTY_THREAD));
+  platform.respondWith((socket) => void socket.write(EMPTY_THREAD));
   const account = { name: 'Nightly', app: 'platform', apiToken: 'api-token' };
-  const made = await admin.call('POST', '/service-accounts', account);
-  expect(made.status).toBe(201);
+  const createdAccount = await admin.call('POST', '/service-accounts', account);
+  expect(createdAccount.status).toBe(201);
   const { token } = await admin.createRelayToken({ users: 'none' });
-  let onward: 'pending' | 'open' | 'closed' = 'pending';
-  platform.answer((socket) => {
-    onward = 'open';
+  let platformConnection: 'none' | 'open' | 'closed' = 'none';
+  platform.respondWith((socket) => {
+    platformConnection = 'open';
     socket.once('close', () => {
-      onward = 'closed';
+      platformConnection = 'closed';
     });
   });
   const caller = new AbortController();
   const response = fetch(`${site.url}/relay/threads/current`, {
-    headers: { ...bearer(token), 'gatehouse-service-account': String(made.json.id) },
+    headers: { ...bearer(token), 'gatehouse-service-account': String(createdAccount.json.id) },
     signal: caller.signal,
   });
-  await until(() => onward === 'open');
+  await until(() => platformConnection === 'open');
   caller.abort();
   await expect(response).rejects.toThrow();
-  const took = startStopwatch();
-  await until(() => onward === 'closed');
+  const elapsed = startStopwatch();
+  await until(() => platformConnection === 'closed');
   // Otherwise Gatehouse would have waited for the platform, for 15 s or longer.
-  expect(took()).toBeLessThan(10_000);
+  expect(elapsed()).toBeLessThan(10_000);
 });
 
 test('a body that breaks off is logged, and never ends as a complete response', async () => {
-  platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
-  const logged = site.logs().length;
-  const response = await call();
+  platform.respondWith(
+    (socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'),
+  );
+  const linesBefore = site.logs().length;
+  const response = await readThread();
   expect(response.status).toBe(200);
   await expect(response.text()).rejects.toThrow();
-  const told = () =>
-    site
-      .logs()
-      .slice(logged)
-      .filter((line) => line.includes('request failed'));
-  await until(() => told().length === 1);
-  expect(told()[0]).toContain('"code":"upstream_error"');
+  await until(() => failedRequestsSince(linesBefore).length === 1);
+  expect(failedRequestsSince(linesBefore)[0]).toContain('"code":"upstream_error"');
 });
 
 test('upstream_timeout is 504 and comes within 16 s', async () => {
-  platform.answer(() => undefined);
-  const took = startStopwatch();
-  const response = await call();
-  expect(took()).toBeLessThan(16_000);
+  platform.respondWith(() => undefined);
+  const elapsed = startStopwatch();
+  const response = await readThread();
+  expect(elapsed()).toBeLessThan(16_000);
   expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([504, 'upstream_timeout']);
   expect(response.headers.get('proxy-status')).toBe('gatehouse; error=connection_timeout');
 });

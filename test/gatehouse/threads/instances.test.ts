@@ -1,7 +1,4 @@
-/**
- * API base URLs of connections: calls of two users go to their own instances, and to no host that the app does not
- * allow.
- */
+/** API base URLs of connections: calls go to the instance of their user, and to no host that the app does not allow. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,8 +11,8 @@ import { type Administrator, createAdministrator, relayThread } from '../relay/s
 
 const LOGINS = ['user@example.test', 'second@example.test'] as const;
 
-/** Allowed by the app, and not in INTERNAL_HOSTS. */
-const UNNAMED = 'http://unnamed.localhost:3002';
+/** The app allows this host, but INTERNAL_HOSTS does not name it. */
+const NOT_INTERNAL = 'http://unnamed.localhost:3002';
 
 /** An instance of the platform, with its own host name. */
 interface Instance {
@@ -28,8 +25,8 @@ let site: TestSite;
 let storage: StorageAccess;
 let admin: Administrator;
 let instances: Instance[];
-/** The API base URL that token responses name, by the id of the account. */
-let named: (subject: string) => unknown;
+/** Returns the API base URL that a token response names for this account. */
+let urlNamedFor: (subject: string) => unknown;
 
 async function startInstance(): Promise<Instance> {
   const hits: string[] = [];
@@ -55,7 +52,7 @@ beforeAll(async () => {
     sandbox: { accessTokenSeconds: 3_600 },
     apps: (urls) => [
       sandboxApp(urls, 'platform', {
-        apiBaseUrlFrom: { member: 'instance_url', hosts: [...hosts, new URL(UNNAMED).host] },
+        apiBaseUrlFrom: { member: 'instance_url', hosts: [...hosts, new URL(NOT_INTERNAL).host] },
       }),
       sandboxApp(urls, 'second', {}),
     ],
@@ -73,13 +70,15 @@ afterEach(useInstances);
 
 function useInstances(): void {
   const [first, second] = instances;
-  named = (subject) => (subject === 'sbx-00u1' ? first?.url : second?.url);
+  urlNamedFor = (subject) => (subject === 'sbx-00u1' ? first?.url : second?.url);
   for (const { hits } of instances) hits.length = 0;
   site.sandbox.faults.clear();
   site.sandbox.requests.reset();
   site.sandbox.faults.set({
-    ...{ listener: 'identity-provider', path: '/token', kind: 'rewrite' },
-    change: ({ instance_url: _, ...body }) => ({ ...body, instance_url: named(subjectOf(body.id_token)) }),
+    listener: 'identity-provider',
+    path: '/token',
+    kind: 'rewrite',
+    change: ({ instance_url: _, ...body }) => ({ ...body, instance_url: urlNamedFor(subjectOf(body.id_token)) }),
   });
 }
 
@@ -87,40 +86,47 @@ const subjectOf = (idToken: unknown) =>
   JSON.parse(Buffer.from(String(idToken).split('.')[1] ?? '', 'base64url').toString()).sub as string;
 const signInAs = (login?: string, app = 'platform') => signIn(site, login, { path: `/sign-in?app=${app}` });
 const threadOf = (agent: UserAgent, app = 'platform') => getJson(agent, `${site.url}/threads/current?app=${app}`);
-const hits = () => instances.map((instance) => instance.hits.length);
+const countHits = () => instances.map((instance) => instance.hits.length);
 const userOf = async (agent: UserAgent) => (await sessionOf(site, agent)).userId;
-const expire = (userId: string) => storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1 }));
+const expireToken = (userId: string) => storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1 }));
 
 test('R33 each user’s calls go to the user’s own instance, from the browser and through the relay, and the pages name it', async () => {
-  const agents = await Promise.all(LOGINS.map(async (login) => (await signInAs(login)).agent));
   const { token } = await admin.createRelayToken({ assertUser: true });
-  for (const [at, agent] of agents.entries()) {
-    const before = hits();
+  for (const [index, login] of LOGINS.entries()) {
+    const { agent } = await signInAs(login);
+    const instance = instances[index];
+    const otherInstance = instances[1 - index];
+    for (const { hits } of instances) hits.length = 0;
+    site.sandbox.requests.reset();
+
     expect((await threadOf(agent)).status).toBe(200);
     const relayed = await relayThread(site, token, { 'gatehouse-user': await userOf(agent) });
     expect(relayed.status).toBe(200);
-    expect(hits().map((count, index) => count - (before[index] ?? 0))).toEqual(at === 0 ? [2, 0] : [0, 2]);
+
+    expect(instance?.hits).toHaveLength(2);
+    expect(otherInstance?.hits).toHaveLength(0);
+    expect(site.sandbox.requests.latest('platform')).toHaveLength(2);
     const { json } = await getJson(agent, `${site.url}/connections`);
-    expect(json.connections).toMatchObject([{ app: 'platform', apiBaseUrl: instances[at]?.url }]);
-    expect((await agent.get(`${site.url}/connections/platform`)).body).toContain(`<bdi>${instances[at]?.url}</bdi>`);
+    expect(json.connections).toMatchObject([{ app: 'platform', apiBaseUrl: instance?.url }]);
+    expect((await agent.get(`${site.url}/connections/platform`)).body).toContain(`<bdi>${instance?.url}</bdi>`);
   }
-  const [first = 0, second = 0] = hits();
-  expect(site.sandbox.requests.latest('platform')).toHaveLength(first + second);
 });
 
 test('a response without the member keeps the URL, and a refresh with another URL replaces it', async () => {
   const { agent } = await signInAs();
   const userId = await userOf(agent);
-  // The page after the sign-in shows the thread.
-  for (const instance of instances) instance.hits.length = 0;
-  named = () => undefined;
-  await expire(userId);
+  // The page after the sign-in has read the thread.
+  for (const { hits } of instances) hits.length = 0;
+
+  urlNamedFor = () => undefined;
+  await expireToken(userId);
   expect((await threadOf(agent)).status).toBe(200);
-  expect([(await storage.readGrant(userId)).apiBaseUrl, hits()]).toEqual([instances[0]?.url, [1, 0]]);
-  named = () => `${instances[1]?.url}/`;
-  await expire(userId);
+  expect([(await storage.readGrant(userId)).apiBaseUrl, countHits()]).toEqual([instances[0]?.url, [1, 0]]);
+
+  urlNamedFor = () => `${instances[1]?.url}/`;
+  await expireToken(userId);
   expect((await threadOf(agent)).status).toBe(200);
-  expect([(await storage.readGrant(userId)).apiBaseUrl, hits()]).toEqual([instances[1]?.url, [1, 1]]);
+  expect([(await storage.readGrant(userId)).apiBaseUrl, countHits()]).toEqual([instances[1]?.url, [1, 1]]);
 });
 
 test('R44 the URL is sealed with the grant', async () => {
@@ -130,7 +136,7 @@ test('R44 the URL is sealed with the grant', async () => {
 });
 
 test('R79 a host that the app does not allow refuses the sign-in; the cause names only member and host', async () => {
-  named = () => 'https://acme.evil.example/secret-path';
+  urlNamedFor = () => 'https://acme.evil.example/secret-path';
   const { page } = await signInAs();
   expect([page.status, page.body]).toEqual([502, expect.stringContaining('could not be verified')]);
   const { json } = await admin.call('GET', '/sign-ins');
@@ -142,35 +148,35 @@ test('R79 a host that the app does not allow refuses the sign-in; the cause name
   expect(JSON.stringify([json, lines])).not.toContain('secret-path');
 });
 
-test('R32 a refresh with such a host is refused too, and the new refresh token is stored', async () => {
+test('R32 a refresh that names a host that is not allowed is refused, and the new refresh token is stored', async () => {
   const { agent } = await signInAs();
   const userId = await userOf(agent);
-  const before = await storage.readGrant(userId);
-  named = () => 'https://evil.example';
-  await expire(userId);
+  const grantBefore = await storage.readGrant(userId);
+  urlNamedFor = () => 'https://evil.example';
+  await expireToken(userId);
   expect((await threadOf(agent)).status).toBe(503);
   const { apiBaseUrl, refreshToken, accessToken, failure } = await storage.readGrant(userId);
   expect([apiBaseUrl, accessToken, failure?.cause]).toEqual([
-    before.apiBaseUrl,
-    before.accessToken,
+    grantBefore.apiBaseUrl,
+    grantBefore.accessToken,
     'unusable_response',
   ]);
-  expect(refreshToken).not.toBe(before.refreshToken);
-  const audited = async () => JSON.stringify((await admin.call('GET', '/audit?event=refresh.failed')).json);
-  await until(async () => (await audited()).includes('instance_url evil.example'));
+  expect(refreshToken).not.toBe(grantBefore.refreshToken);
+  const readEntries = async () => JSON.stringify((await admin.call('GET', '/audit?event=refresh.failed')).json);
+  await until(async () => (await readEntries()).includes('instance_url evil.example'));
 });
 
 test('R79 the address policy checks the URL on each call, and a refused call names the host', async () => {
-  named = () => UNNAMED;
+  urlNamedFor = () => NOT_INTERNAL;
   const { agent } = await signInAs();
   expect((await threadOf(agent)).json.code).toBe('upstream_error');
   expect(site.logs().some((line) => line.includes('refuses unnamed.localhost:3002 (not_https)'))).toBe(true);
-  expect([site.sandbox.requests.latest('platform'), hits()]).toEqual([[], [0, 0]]);
+  expect([site.sandbox.requests.latest('platform'), countHits()]).toEqual([[], [0, 0]]);
 });
 
 test('an app without the setting is called at its own URL, whatever token responses name', async () => {
-  named = () => 'https://evil.example';
+  urlNamedFor = () => 'https://evil.example';
   const { agent } = await signInAs(LOGINS[0], 'second');
   expect((await threadOf(agent, 'second')).status).toBe(200);
-  expect(hits()).toEqual([0, 0]);
+  expect(countHits()).toEqual([0, 0]);
 });

@@ -1,5 +1,4 @@
-/** Session and grant are read together: one round trip to the store, and never the thread of another user. */
-
+/** The session and the grant are read in one round trip to the store, and belong to the same user. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { hashOf, keys } from '../../../src/shared/storage/keys.ts';
@@ -16,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-const thread = (agent: UserAgent, at = site) => getJson(agent, `${at.url}/threads/current`);
+const readThread = (agent: UserAgent, { url } = site) => getJson(agent, `${url}/threads/current`);
 
 function sessionKeyOf(agent: UserAgent): string {
   const cookie = decodeURIComponent(agent.cookies.get(sessionCookieName(site.url)) ?? '');
@@ -26,44 +25,48 @@ function sessionKeyOf(agent: UserAgent): string {
 test('on Redis, a session in use costs one round trip per thread', async (context) => {
   skipWithout(context, missingRedis);
   const redis = await startRedis();
-  const shared = await startSite({ env: { REDIS_URL: redis.url } });
+  const siteOnRedis = await startSite({ env: { REDIS_URL: redis.url } });
   try {
-    const { agent } = await signIn(shared);
-    expect((await thread(agent, shared)).status).toBe(200);
-    const found = () => Number(/keyspace_hits:(\d+)/.exec(redis.sendCommand('INFO', 'stats'))?.[1]);
-    const before = found();
-    const { min: least } = await roundTrips(redis, async () => {
-      for (let times = 0; times < 100; times += 1) expect((await thread(agent, shared)).status).toBe(200);
+    const { agent } = await signIn(siteOnRedis);
+    expect((await readThread(agent, siteOnRedis)).status).toBe(200);
+    const countReads = () => Number(/keyspace_hits:(\d+)/.exec(redis.sendCommand('INFO', 'stats'))?.[1]);
+    const readsBefore = countReads();
+    const { min: minRoundTrips } = await roundTrips(redis, async () => {
+      for (let calls = 0; calls < 100; calls += 1) expect((await readThread(agent, siteOnRedis)).status).toBe(200);
     });
-    // Session and grant are read each time.
-    expect(found() - before).toBeGreaterThanOrEqual(200);
-    expect(least).toBeLessThan(160);
+    // The session and the grant are read each time.
+    expect(countReads() - readsBefore).toBeGreaterThanOrEqual(200);
+    expect(minRoundTrips).toBeLessThan(160);
   } finally {
-    await shared.close();
+    await siteOnRedis.close();
     await redis.dispose();
   }
 });
 
-test('R46: returns the thread of the session’s present user, even if the process remembers another one', async () => {
+test('R46: returns the thread of the user whom the stored session names, even if the process remembers another one', async () => {
   const { agent } = await signIn(site);
-  const { agent: other } = await signIn(site, 'second@example.test');
-  const [own, others] = [(await thread(agent)).json, (await thread(other)).json];
-  expect(own).not.toEqual(others);
+  const { agent: secondUser } = await signIn(site, 'second@example.test');
+  const { json: thread } = await readThread(agent);
+  const { json: threadOfSecondUser } = await readThread(secondUser);
+  expect(thread).not.toEqual(threadOfSecondUser);
+
+  // Replaces the first user’s session by that of the second user.
   const storage = await openStorageOf(site);
   try {
-    const record = await storage.store.get(sessionKeyOf(other));
-    const session = await storage.sealer.open(record?.value ?? '', sessionKeyOf(other));
+    const record = await storage.store.get(sessionKeyOf(secondUser));
+    const session = await storage.sealer.open(record?.value ?? '', sessionKeyOf(secondUser));
     const value = await storage.sealer.seal(session, sessionKeyOf(agent));
     await storage.store.write([{ put: sessionKeyOf(agent), value, lifetimeSeconds: 600 }]);
   } finally {
     await storage.close();
   }
-  expect((await thread(agent)).json).toEqual(others);
+
+  expect((await readThread(agent)).json).toEqual(threadOfSecondUser);
 });
 
-test('uses the grant as it is stored now, not as it was at the last request', async () => {
+test('uses the grant that is stored now, not the one of the last request', async () => {
   const { agent } = await signIn(site);
-  expect((await thread(agent)).status).toBe(200);
+  expect((await readThread(agent)).status).toBe(200);
   const storage = await openStorageOf(site);
   try {
     const { json } = await getJson(agent, `${site.url}/session`);
@@ -73,5 +76,5 @@ test('uses the grant as it is stored now, not as it was at the last request', as
   } finally {
     await storage.close();
   }
-  expect((await thread(agent)).json).toMatchObject({ status: 403, code: 'not_connected' });
+  expect((await readThread(agent)).json).toMatchObject({ status: 403, code: 'not_connected' });
 });

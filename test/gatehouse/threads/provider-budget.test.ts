@@ -34,13 +34,24 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const process = () => createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
+/** The budget as one process has it. */
+const createBudget = () => createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
 const callOf = (app: BudgetedCall['app'], changes: Partial<BudgetedCall> = {}): BudgetedCall => ({
-  ...{ app, ownerId: 'u1', caller: 'service' },
+  app,
+  ownerId: 'u1',
+  caller: 'service',
   ...changes,
 });
-const takes = async (budget: ProviderBudget, call: BudgetedCall) => (await budget.charge(call)) === undefined;
-const quiet = () => new Promise((resolve) => setTimeout(resolve, 20));
+/** Counts a call if the budget allows it. `charge` returns the seconds to wait, or undefined. */
+const isAllowed = async (budget: ProviderBudget, call: BudgetedCall) => (await budget.charge(call)) === undefined;
+/** Makes this many calls one after the other, and returns the number of those that were allowed. */
+async function countAllowed(calls: number, isCallAllowed: () => Promise<boolean>): Promise<number> {
+  let allowed = 0;
+  for (let call = 0; call < calls; call += 1) if (await isCallAllowed()) allowed += 1;
+  return allowed;
+}
+/** Lets writes in the background end. */
+const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
 
 test('no minute has more calls than the limit, at any time and across processes', async () => {
   let run = 0;
@@ -48,18 +59,20 @@ test('no minute has more calls than the limit, at any time and across processes'
     fc.asyncProperty(
       fc.array(fc.nat(15_000), { minLength: 5, maxLength: 40 }),
       fc.integer({ min: 1, max: 6 }),
-      async (gaps, limit) => {
+      async (pauses, limit) => {
         run += 1;
-        const windows = [createCallWindows({ store, clock }), createCallWindows({ store, clock })];
-        const made: number[] = [];
-        for (const [at, gap] of gaps.entries()) {
-          now += gap;
-          const wait = await windows[at % 2]?.reserve(`app${run}`, 'all', limit);
-          if (wait === undefined) made.push(now);
+        const windowsOfProcesses = [createCallWindows({ store, clock }), createCallWindows({ store, clock })];
+        const callTimes: number[] = [];
+        for (const [index, milliseconds] of pauses.entries()) {
+          now += milliseconds;
+          const wait = await windowsOfProcesses[index % 2]?.reserve(`app${run}`, 'all', limit);
+          if (wait === undefined) callTimes.push(now);
           else expect(wait).toBeGreaterThan(0);
         }
-        for (const start of made) {
-          expect(made.filter((time) => time >= start && time < start + 60_000).length).toBeLessThanOrEqual(limit);
+
+        for (const start of callTimes) {
+          const timesInMinute = callTimes.filter((time) => time >= start && time < start + 60_000);
+          expect(timesInMinute.length).toBeLessThanOrEqual(limit);
         }
       },
     ),
@@ -68,34 +81,40 @@ test('no minute has more calls than the limit, at any time and across processes'
 });
 
 test('calls that are counted while a window ends stay within the limit', async () => {
+  const LIMIT = 4;
+  // 10 ms before a window ends.
   now = Math.ceil(now / 10_000) * 10_000 + 9_990;
-  const { promise: turned, resolve: turn } = Promise.withResolvers<void>();
-  let held = 0;
-  // A process that has read the clock and writes slowly.
-  const slow: Store = {
+
+  // A slow process reads the clock now, and writes only when `startWrites` is called.
+  const { promise: writesMayStart, resolve: startWrites } = Promise.withResolvers<void>();
+  let waitingWrites = 0;
+  const slowStore: Store = {
     ...store,
     async increment(key, by, options) {
-      held += 1;
-      if (held <= 4) await turned;
+      waitingWrites += 1;
+      if (waitingWrites <= LIMIT) await writesMayStart;
       return store.increment(key, by, options);
     },
   };
-  const late = createCallWindows({ store: slow, clock });
-  const reserved = Array.from({ length: 4 }, () => late.reserve('turning', 'all', 4));
-  while (held < 4) await quiet();
+  const slowWindows = createCallWindows({ store: slowStore, clock });
+  const slowReservations = Array.from({ length: LIMIT }, () => slowWindows.reserve('turning', 'all', LIMIT));
+  while (waitingWrites < LIMIT) await pause();
+
+  // Another process reserves in the next window, before the slow one writes.
   now += 20;
   const windows = createCallWindows({ store, clock });
-  const made = [];
-  for (let count = 0; count < 4; count += 1) made.push(await windows.reserve('turning', 'all', 4));
-  turn();
-  made.push(...(await Promise.all(reserved)));
-  expect(made.filter((wait) => wait === undefined)).toHaveLength(4);
+  const waits = [];
+  for (let call = 0; call < LIMIT; call += 1) waits.push(await windows.reserve('turning', 'all', LIMIT));
+  startWrites();
+  waits.push(...(await Promise.all(slowReservations)));
+  expect(waits.filter((wait) => wait === undefined)).toHaveLength(LIMIT);
+
   now += 70_000;
-  // Released calls delay no later call.
-  for (let count = 0; count < 4; count += 1) expect(await windows.reserve('turning', 'all', 4)).toBeUndefined();
+  // The calls that were refused were released, and delay no later call.
+  for (let call = 0; call < LIMIT; call += 1) expect(await windows.reserve('turning', 'all', LIMIT)).toBeUndefined();
 });
 
-test('the returned wait is right: no call is free before it, and one is free after it', async () => {
+test('after the returned wait a call is allowed, and not a second earlier', async () => {
   const windows = createCallWindows({ store, clock });
   for (let count = 0; count < 3; count += 1) await windows.reserve('honest', 'all', 3);
   const wait = (await windows.reserve('honest', 'all', 3)) ?? 0;
@@ -116,53 +135,56 @@ describe('limits that the provider states', () => {
   test('the last fifth is for browsers, in every process, until the limit is reset', async () => {
     // The provider counts in whole seconds.
     now = Math.ceil(now / 1000) * 1000;
-    const [here, there] = [await process(), await process()];
-    here.update(callOf(app), headers(11));
-    expect(await takes(here, callOf(app))).toBe(true);
-    here.update(callOf(app), headers(10));
-    await expect.poll(() => there.charge(callOf(app))).toBe(30);
-    expect(await takes(there, callOf(app, { caller: 'browser' }))).toBe(true);
-    expect(await takes(there, callOf(app, { ownerId: 'u2' }))).toBe(true);
+    const [budget, otherBudget] = [await createBudget(), await createBudget()];
+    budget.update(callOf(app), headers(11));
+    expect(await isAllowed(budget, callOf(app))).toBe(true);
+    budget.update(callOf(app), headers(10));
+    await expect.poll(() => otherBudget.charge(callOf(app))).toBe(30);
+    expect(await isAllowed(otherBudget, callOf(app, { caller: 'browser' }))).toBe(true);
+    expect(await isAllowed(otherBudget, callOf(app, { ownerId: 'u2' }))).toBe(true);
     now += 31_000;
-    expect(await takes(there, callOf(app))).toBe(true);
-    await Promise.all([here.close(), there.close()]);
+    expect(await isAllowed(otherBudget, callOf(app))).toBe(true);
+    await Promise.all([budget.close(), otherBudget.close()]);
   });
 
-  test('a refusal holds back all calls for the user, and a company limit those of all users, for the rest of the wait', async () => {
-    const [here, there] = [await process(), await process()];
-    const browser = callOf(app, { caller: 'browser' });
-    here.refused(callOf(app), 7, true);
-    await expect.poll(() => there.charge(callOf(app))).toBe(7);
-    expect(await there.charge(callOf(app, { ownerId: 'u2' }))).toBeUndefined();
+  test('a refusal holds back every call for the user, and a company limit those for all users, until the stated time', async () => {
+    const [budget, otherBudget] = [await createBudget(), await createBudget()];
+    const browserCall = callOf(app, { caller: 'browser' });
+    budget.refused(callOf(app), 7, true);
+    await expect.poll(() => otherBudget.charge(callOf(app))).toBe(7);
+    expect(await otherBudget.charge(callOf(app, { ownerId: 'u2' }))).toBeUndefined();
     now += 4_000;
-    expect(await there.charge(browser)).toBe(3);
-    here.update(callOf(app), { 'x-company-retry-after': '12' });
-    await expect.poll(() => there.charge(callOf(app, { ownerId: 'u2' }))).toBe(12);
-    expect(await there.charge(browser)).toBe(12);
+    expect(await otherBudget.charge(browserCall)).toBe(3);
+    budget.update(callOf(app), { 'x-company-retry-after': '12' });
+    await expect.poll(() => otherBudget.charge(callOf(app, { ownerId: 'u2' }))).toBe(12);
+    expect(await otherBudget.charge(browserCall)).toBe(12);
     now += 12_000;
-    expect([await takes(there, callOf(app)), await takes(there, browser)]).toEqual([true, true]);
-    await Promise.all([here.close(), there.close()]);
+    expect([await isAllowed(otherBudget, callOf(app)), await isAllowed(otherBudget, browserCall)]).toEqual([
+      true,
+      true,
+    ]);
+    await Promise.all([budget.close(), otherBudget.close()]);
   });
 
-  test('a user is held back only by a refusal that names its time, not by an assumed time or by headers', async () => {
-    const budget = await process();
-    const guessed = callOf(app, { ownerId: 'u3' });
-    const told = callOf(app, { ownerId: 'u4' });
-    budget.refused(guessed, 60, false);
-    expect([await budget.charge(guessed), await budget.charge({ ...guessed, caller: 'browser' })]).toEqual([
-      60,
-      undefined,
-    ]);
-    budget.update(told, headers(0));
-    expect(await budget.charge(told)).toBeGreaterThan(28);
-    expect(await budget.charge({ ...told, caller: 'browser' })).toBeUndefined();
-    budget.refused(told, 40, true);
-    expect(await budget.charge({ ...told, caller: 'browser' })).toBe(40);
+  test('calls of browsers are held back only by a refusal that names a time, not by an assumed time or by headers', async () => {
+    const budget = await createBudget();
+    const callWithAssumedTime = callOf(app, { ownerId: 'u3' });
+    const callWithStatedTime = callOf(app, { ownerId: 'u4' });
+    budget.refused(callWithAssumedTime, 60, false);
+    expect([
+      await budget.charge(callWithAssumedTime),
+      await budget.charge({ ...callWithAssumedTime, caller: 'browser' }),
+    ]).toEqual([60, undefined]);
+    budget.update(callWithStatedTime, headers(0));
+    expect(await budget.charge(callWithStatedTime)).toBeGreaterThan(28);
+    expect(await budget.charge({ ...callWithStatedTime, caller: 'browser' })).toBeUndefined();
+    budget.refused(callWithStatedTime, 40, true);
+    expect(await budget.charge({ ...callWithStatedTime, caller: 'browser' })).toBe(40);
     await budget.close();
   });
 
-  test('more holds than the maximum free only the oldest one, and setting the clock back extends no wait', async () => {
-    const budget = await process();
+  test('10,000 holds are remembered, and setting the clock back extends no wait', async () => {
+    const budget = await createBudget();
     budget.update(callOf(app), { 'x-company-retry-after': '3600' });
     for (let user = 0; user < 9_999; user += 1) budget.refused(callOf(app, { ownerId: `crowd-${user}` }), 60, true);
     expect(await budget.charge(callOf(app, { ownerId: 'u9' }))).toBe(3_600);
@@ -174,65 +196,74 @@ describe('limits that the provider states', () => {
 
   test('services share four fifths of a stated limit across processes, including calls in flight', async () => {
     const stated = { id: 'stated', rateLimit: undefined };
-    const [here, there] = [await process(), await process()];
-    // Both processes have the window; two calls were made before the limit was known, and count.
-    for (const budget of [here, there]) budget.update(callOf(stated), headers(48));
-    await quiet();
-    const taken: Promise<boolean>[] = [];
-    for (let count = 0; count < 60; count += 1) taken.push(takes(count % 2 === 0 ? here : there, callOf(stated)));
-    const made = (await Promise.all(taken)).filter(Boolean).length;
-    // A process may have one or two unused tickets.
-    expect(made).toBeLessThanOrEqual(38);
-    expect(made).toBeGreaterThanOrEqual(34);
-    expect(await here.charge(callOf(stated))).toBe(30);
-    expect(await takes(there, callOf(stated, { caller: 'browser' }))).toBe(true);
+    const [budget, otherBudget] = [await createBudget(), await createBudget()];
+    // Both processes know the window. Two calls were made before the limit was known, and count.
+    budget.update(callOf(stated), headers(48));
+    otherBudget.update(callOf(stated), headers(48));
+    await pause();
+
+    const calls = Array.from({ length: 60 }, (_, index) =>
+      isAllowed(index % 2 === 0 ? budget : otherBudget, callOf(stated)),
+    );
+    const allowed = (await Promise.all(calls)).filter((isCallAllowed) => isCallAllowed).length;
+    // 38 of 40, of which each process may have reserved one or two without using them.
+    expect(allowed).toBeLessThanOrEqual(38);
+    expect(allowed).toBeGreaterThanOrEqual(34);
+
+    expect(await budget.charge(callOf(stated))).toBe(30);
+    expect(await isAllowed(otherBudget, callOf(stated, { caller: 'browser' }))).toBe(true);
     now += 30_000;
-    expect(await takes(here, callOf(stated))).toBe(true);
-    await Promise.all([here.close(), there.close()]);
+    expect(await isAllowed(budget, callOf(stated))).toBe(true);
+    await Promise.all([budget.close(), otherBudget.close()]);
   });
 
   test('processes share a window even if the remaining seconds give it different ends', async () => {
-    const left = { ...headers(49), 'x-ratelimit-reset': '30' };
-    const begin = Math.ceil(now / 60_000) * 60_000;
+    const resetInSeconds = { ...headers(49), 'x-ratelimit-reset': '30' };
+    const startOfMinute = Math.ceil(now / 60_000) * 60_000;
     for (let offset = 0; offset < 5_000; offset += 250) {
       const stated = { id: `edge-${offset}`, rateLimit: undefined };
-      const [here, there] = [await process(), await process()];
-      now = begin + offset;
-      here.update(callOf(stated, { caller: 'browser' }), left);
+      const [budget, otherBudget] = [await createBudget(), await createBudget()];
+      now = startOfMinute + offset;
+      budget.update(callOf(stated, { caller: 'browser' }), resetInSeconds);
       now += 1_100;
-      there.update(callOf(stated, { caller: 'browser' }), left);
-      let made = 0;
-      for (let count = 0; count < 120; count += 1)
-        made += Number(await takes(count % 2 ? here : there, callOf(stated)));
-      expect([offset, made]).toEqual([offset, 40]);
-      await Promise.all([here.close(), there.close()]);
+      otherBudget.update(callOf(stated, { caller: 'browser' }), resetInSeconds);
+
+      let allowed = 0;
+      for (let call = 0; call < 60; call += 1) {
+        if (await isAllowed(otherBudget, callOf(stated))) allowed += 1;
+        if (await isAllowed(budget, callOf(stated))) allowed += 1;
+      }
+      expect([offset, allowed]).toEqual([offset, 40]);
+      await Promise.all([budget.close(), otherBudget.close()]);
     }
-    now = begin + 60_000;
+    now = startOfMinute + 60_000;
   });
 
   test('a call that the company limit refuses uses no ticket of its user', async () => {
     const stated = { id: 'company', rateLimit: undefined };
-    const budget = await process();
-    const both = { ...headers(49), 'x-company-ratelimit-limit': '5', 'x-company-ratelimit-remaining': '4' };
-    const said = { ...both, 'x-company-ratelimit-reset': headers(0)['x-ratelimit-reset'] };
-    budget.update(callOf(stated, { caller: 'browser' }), said);
-    for (let count = 0; count < 4; count += 1) expect(await takes(budget, callOf(stated))).toBe(true);
-    for (let count = 0; count < 60; count += 1) expect(await takes(budget, callOf(stated))).toBe(false);
-    // Of the 40 tickets of the user only the four that were used are gone: the others serve once the company’s limit is
-    // wider.
+    const budget = await createBudget();
+    const headersOfLimits = {
+      ...headers(49),
+      'x-company-ratelimit-limit': '5',
+      'x-company-ratelimit-remaining': '4',
+      'x-company-ratelimit-reset': headers(0)['x-ratelimit-reset'],
+    };
+    budget.update(callOf(stated, { caller: 'browser' }), headersOfLimits);
+    for (let call = 0; call < 4; call += 1) expect(await isAllowed(budget, callOf(stated))).toBe(true);
+    for (let call = 0; call < 60; call += 1) expect(await isAllowed(budget, callOf(stated))).toBe(false);
+
+    // Of the 40 tickets of the user only four are used: the others serve once the company’s limit is wider.
     budget.update(callOf(stated, { caller: 'browser' }), {
-      ...said,
+      ...headersOfLimits,
       'x-company-ratelimit-limit': '100',
       'x-company-ratelimit-remaining': '99',
     });
-    let more = 0;
-    while (more < 60 && (await takes(budget, callOf(stated)))) more += 1;
-    expect(more).toBe(36);
+    expect(await countAllowed(60, () => isAllowed(budget, callOf(stated)))).toBe(36);
     await budget.close();
   });
 
   test('ignores malformed headers', async () => {
-    const budget = await process();
+    const budget = await createBudget();
     for (const value of ['-1', '1e9', 'NaN', '']) {
       budget.update(callOf(app), {
         'x-ratelimit-limit': '50',
@@ -240,46 +271,52 @@ describe('limits that the provider states', () => {
         'x-company-retry-after': value === '1e9' ? 'x' : value,
       });
     }
-    expect(await takes(budget, callOf(app))).toBe(true);
+    expect(await isAllowed(budget, callOf(app))).toBe(true);
     await budget.close();
   });
 });
 
-test('a call that cannot be counted everywhere is released where it was counted', async () => {
-  const failsAt = { key: '' };
-  const failing: Store = {
+test('a call that cannot be counted in one window is released in the windows that counted it', async () => {
+  let failingKey: string | undefined;
+  const failingStore: Store = {
     ...store,
     async increment(key, by, options) {
-      if (failsAt.key && key.includes(failsAt.key) && by > 0) throw new Error('gone');
+      if (failingKey && key.includes(failingKey) && by > 0) throw new Error('gone');
       return store.increment(key, by, options);
     },
   };
-  const windows = createCallWindows({ store: failing, clock });
-  const budget = await createProviderBudget({ store: failing, windows, clock });
+  const windows = createCallWindows({ store: failingStore, clock });
+  const budget = await createProviderBudget({ store: failingStore, windows, clock });
   const app = { id: 'half', rateLimit: { perUserPerMinute: 6, perAppPerMinute: 100 } };
   const reset = String(Math.ceil(now / 1000) + 30);
   budget.update(callOf(app, { caller: 'browser' }), {
-    ...{ 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '9', 'x-ratelimit-reset': reset },
+    'x-ratelimit-limit': '10',
+    'x-ratelimit-remaining': '9',
+    'x-ratelimit-reset': reset,
   });
-  failsAt.key = 'provider-calls:{half}:all';
-  for (let count = 0; count < 30; count += 1) await expect(budget.charge(callOf(app))).rejects.toThrow('gone');
-  for (let count = 0; count < 30; count += 1) await expect(budget.chargeCheck(app)).rejects.toThrow('gone');
-  failsAt.key = '';
-  // Nothing counted in the app's limit, and only calls that were made in the checks' quarter.
-  for (let count = 0; count < 20; count += 1) expect(await budget.chargeCheck(app)).toBeUndefined();
-  let made = 0;
-  while (made < 30 && (await takes(budget, callOf(app)))) made += 1;
-  // Services have a share of six a minute; of the stated ten they have eight.
-  expect(made).toBe(5);
+
+  failingKey = 'provider-calls:{half}:all';
+  for (let call = 0; call < 30; call += 1) await expect(budget.charge(callOf(app))).rejects.toThrow('gone');
+  for (let call = 0; call < 30; call += 1) await expect(budget.chargeCheck(app)).rejects.toThrow('gone');
+  failingKey = undefined;
+
+  // The failed checks do not count in the quarter of checks, nor the failed calls in the limit of the user.
+  for (let call = 0; call < 20; call += 1) expect(await budget.chargeCheck(app)).toBeUndefined();
+  // Services may make five of the six calls a minute that the app allows each user.
+  expect(await countAllowed(30, () => isAllowed(budget, callOf(app)))).toBe(5);
   await budget.close();
 });
 
-test('a call that the app’s limit refuses does not count for its user', async () => {
-  const budget = await process();
+test('a call that the limit of the app refuses does not count in the limit of its user', async () => {
+  const budget = await createBudget();
   const app = { id: 'given-back', rateLimit: { perUserPerMinute: 5, perAppPerMinute: 5 } };
-  const browser = (ownerId: string) => callOf(app, { ownerId, caller: 'browser' });
-  for (const ownerId of ['u1', 'u2', 'u2', 'u2', 'u2']) expect(await takes(budget, browser(ownerId))).toBe(true);
-  for (let count = 0; count < 9; count += 1) expect(await takes(budget, browser('u1'))).toBe(false);
+  const callOfBrowser = (ownerId: string) => callOf(app, { ownerId, caller: 'browser' });
+  for (const ownerId of ['u1', 'u2', 'u2', 'u2', 'u2']) {
+    expect(await isAllowed(budget, callOfBrowser(ownerId))).toBe(true);
+  }
+  for (let call = 0; call < 9; call += 1) expect(await isAllowed(budget, callOfBrowser('u1'))).toBe(false);
+
+  // Of the five calls of u1, one is used.
   const windows = createCallWindows({ store, clock });
   for (let count = 0; count < 4; count += 1) expect(await windows.reserve(app.id, 'owner:u1', 5)).toBeUndefined();
   expect(await windows.reserve(app.id, 'owner:u1', 5)).toBeGreaterThan(0);
@@ -287,45 +324,41 @@ test('a call that the app’s limit refuses does not count for its user', async 
 });
 
 describe('R113 checks of connections', () => {
-  const app = (id: string, perAppPerMinute?: number): BudgetedCall['app'] => ({
-    id,
-    rateLimit: perAppPerMinute === undefined ? { perUserPerMinute: 1 } : { perAppPerMinute },
-  });
-  const checks = async (budget: ProviderBudget, of: BudgetedCall['app'], calls: number) => {
-    let made = 0;
-    for (let call = 0; call < calls; call += 1) if ((await budget.chargeCheck(of)) === undefined) made += 1;
-    return made;
-  };
+  const appWithLimit = (id: string, perAppPerMinute: number) => ({ id, rateLimit: { perAppPerMinute } });
+  const countChecks = (budget: ProviderBudget, app: BudgetedCall['app'], calls: number) =>
+    countAllowed(calls, async () => (await budget.chargeCheck(app)) === undefined);
 
   test('use at most a quarter of services’ share of the app’s limit across processes', async () => {
-    const limited = app('checked', 100);
-    const budgets = [await process(), await process()] as const;
-    expect((await checks(budgets[0], limited, 30)) + (await checks(budgets[1], limited, 30))).toBe(20);
-    expect(await budgets[0].chargeCheck(limited)).toBeGreaterThan(0);
-    let served = 0;
-    while (await takes(budgets[1], callOf(limited))) served += 1;
-    expect(served).toBe(60);
+    const app = appWithLimit('checked', 100);
+    const [budget, otherBudget] = [await createBudget(), await createBudget()];
+    expect((await countChecks(budget, app, 30)) + (await countChecks(otherBudget, app, 30))).toBe(20);
+    expect(await budget.chargeCheck(app)).toBeGreaterThan(0);
+
+    // Services have 80 of the 100 calls, of which the checks used 20.
+    expect(await countAllowed(100, () => isAllowed(otherBudget, callOf(app)))).toBe(60);
+
     now += 70_000;
-    expect(await checks(budgets[1], limited, 30)).toBe(20);
-    for (const budget of budgets) await budget.close();
+    expect(await countChecks(otherBudget, app, 30)).toBe(20);
+    await Promise.all([budget.close(), otherBudget.close()]);
   });
 
-  test('use nothing of a share that services have used up, and release their own reservation', async () => {
-    const limited = app('used-up', 10);
-    const budget = await process();
-    while (await takes(budget, callOf(limited)));
-    expect(await checks(budget, limited, 5)).toBe(0);
+  test('are refused while services have used up their share, and the refused checks count in no later minute', async () => {
+    const app = appWithLimit('used-up', 10);
+    const budget = await createBudget();
+    expect(await countAllowed(100, () => isAllowed(budget, callOf(app)))).toBe(8);
+    expect(await countChecks(budget, app, 5)).toBe(0);
+
     now += 70_000;
-    expect(await checks(budget, limited, 5)).toBe(2);
+    expect(await countChecks(budget, app, 5)).toBe(2);
     await budget.close();
   });
 
-  test('stop while services are held back, and need no limit', async () => {
-    const budget = await process();
-    const free = app('no-limit');
-    expect(await checks(budget, free, 40)).toBe(40);
-    budget.update(callOf(free), { 'x-company-retry-after': '30' });
-    expect(await budget.chargeCheck(free)).toBe(30);
+  test('are allowed for an app without a limit, and stop while services are held back', async () => {
+    const budget = await createBudget();
+    const appWithoutLimit = { id: 'no-limit', rateLimit: { perUserPerMinute: 1 } };
+    expect(await countChecks(budget, appWithoutLimit, 40)).toBe(40);
+    budget.update(callOf(appWithoutLimit), { 'x-company-retry-after': '30' });
+    expect(await budget.chargeCheck(appWithoutLimit)).toBe(30);
     await budget.close();
   });
 });
@@ -337,17 +370,18 @@ test('a released call leaves the window that counted it, and frees none in a lat
   await windows.reserve('turn', 'all', 2);
   now += 200;
   await windows.release('turn', 'all', reservedAt);
-  const made = [];
-  for (let count = 0; count < 3; count += 1) made.push(await windows.reserve('turn', 'all', 2));
-  expect(made.slice(0, 2)).toEqual([undefined, undefined]);
+  expect(await windows.reserve('turn', 'all', 2)).toBeUndefined();
+  expect(await windows.reserve('turn', 'all', 2)).toBeUndefined();
+  await windows.reserve('turn', 'all', 2);
   now += 55_000;
   // The window of the released call is over: the other two still count.
   expect(await windows.reserve('turn', 'all', 2)).toBeGreaterThan(0);
 });
 
 describe('counted calls', () => {
+  /** What the platform responds to the next calls. Without one, the user has no connection. */
   const statusCodes: number[] = [];
-  const inner: AuthorizedFetch = {
+  const authorizedFetch: AuthorizedFetch = {
     async get({ beforeSending }) {
       const statusCode = statusCodes.shift();
       if (statusCode === undefined) return { kind: 'not_connected' };
@@ -357,22 +391,33 @@ describe('counted calls', () => {
     },
   };
   const app = {
-    ...{ id: 'counted', rateLimit: { perAppPerMinute: 5 } },
-    ...{ apiBaseUrl: 'https://platform.test', threadPath: '/threads/current' },
+    id: 'counted',
+    rateLimit: { perAppPerMinute: 5 },
+    apiBaseUrl: 'https://platform.test',
+    threadPath: '/threads/current',
   } as unknown as ThreadApp;
 
   test('a call that is not sent does not count, and one that is repeated after a 401 counts twice', async () => {
-    const budget = await process();
+    const budget = await createBudget();
     const threads = createThreadCall({
-      ...{ authorizedFetch: inner, budget, caller: 'browser', clock },
-      ...{ publicHref: 'https://gatehouse.test', limits: THREAD_LIMITS, canConsent: true },
+      authorizedFetch,
+      budget,
+      caller: 'browser',
+      clock,
+      publicHref: 'https://gatehouse.test',
+      limits: THREAD_LIMITS,
+      canConsent: true,
     });
-    const call = () => threads.stream({ ownerId: 'u1', app }, createStop());
-    for (let count = 0; count < 9; count += 1) await expect(call()).rejects.toMatchObject({ code: 'not_connected' });
+    const readThread = () => threads.stream({ ownerId: 'u1', app }, createStop());
+    for (let calls = 0; calls < 9; calls += 1) {
+      await expect(readThread()).rejects.toMatchObject({ code: 'not_connected' });
+    }
+
+    // Two calls that are repeated and one that is not use up the limit of five.
     statusCodes.push(401, 401, 200);
-    for (let count = 0; count < 3; count += 1) expect((await call()).status).toBe(200);
+    for (let calls = 0; calls < 3; calls += 1) expect((await readThread()).status).toBe(200);
     statusCodes.push(200);
-    await expect(call()).rejects.toMatchObject({
+    await expect(readThread()).rejects.toMatchObject({
       code: 'upstream_rate_limited',
       retryAfterSeconds: expect.any(Number),
     });
@@ -382,10 +427,10 @@ describe('counted calls', () => {
 
 test('R89 our own limit counts the calls of all processes, and a caller far below it costs no write', async () => {
   let writes = 0;
-  const counted: Pick<Store, 'increment'> = {
-    increment(...given) {
+  const countingStore: Pick<Store, 'increment'> = {
+    increment(...incrementArguments) {
       writes += 1;
-      return store.increment(...given);
+      return store.increment(...incrementArguments);
     },
   };
   const perMinute = {
@@ -398,30 +443,41 @@ test('R89 our own limit counts the calls of all processes, and a caller far belo
     guess: 100,
     'logout-token': 100,
   };
-  const [here, there] = [
-    createRateLimits({ store: counted, clock, perMinute }),
-    createRateLimits({ store: counted, clock, perMinute }),
-  ];
-  for (let count = 0; count < 4; count += 1) here.take('relay-token', '192.0.2.1');
-  await here.flush();
+  const limits = createRateLimits({ store: countingStore, clock, perMinute });
+  const limitsOfOtherProcess = createRateLimits({ store: countingStore, clock, perMinute });
+  const takeTimes = (times: number, { take }: typeof limits, ...call: Parameters<typeof take>) => {
+    for (let calls = 0; calls < times; calls += 1) take(...call);
+  };
+  const rateLimited = expect.objectContaining({ code: 'rate_limited' });
+
+  takeTimes(4, limits, 'relay-token', '192.0.2.1');
+  await limits.flush();
   expect(writes).toBe(0);
-  for (let count = 0; count < 40; count += 1) here.take('address', '192.0.2.1');
-  await here.flush();
   // R54: unauthenticated callers write nothing to the store until they make many calls.
+  takeTimes(40, limits, 'address', '192.0.2.1');
+  await limits.flush();
   expect(writes).toBe(0);
-  for (let count = 0; count < 60; count += 1) here.take('relay-token', '192.0.2.1');
-  for (let count = 0; count < 30; count += 1) there.take('relay-token', '192.0.2.1');
-  await here.flush();
-  await there.flush();
-  for (let count = 0; count < 6; count += 1) there.take('relay-token', '192.0.2.1');
-  expect(() => there.take('relay-token', '192.0.2.1')).toThrow(expect.objectContaining({ code: 'rate_limited' }));
-  const taken = there.take('relay-token', '192.0.2.2');
-  expect(there.headers('relay-token', taken).RateLimit).toMatch(/^"relay-token";r=99;t=\d+$/);
-  expect(there.headers('session', there.take('session', 'anybody'))).toEqual({});
-  for (let count = 0; count < 100; count += 1) there.take('guess', '2001:db8::1');
-  expect(() => there.take('guess', '2001:db8::ffff')).toThrow(expect.objectContaining({ code: 'rate_limited' }));
+
+  // 4 + 60 calls at one process and 30 + 6 at the other one.
+  takeTimes(60, limits, 'relay-token', '192.0.2.1');
+  takeTimes(30, limitsOfOtherProcess, 'relay-token', '192.0.2.1');
+  await limits.flush();
+  await limitsOfOtherProcess.flush();
+  takeTimes(6, limitsOfOtherProcess, 'relay-token', '192.0.2.1');
+  expect(() => limitsOfOtherProcess.take('relay-token', '192.0.2.1')).toThrow(rateLimited);
+
+  const takenCall = limitsOfOtherProcess.take('relay-token', '192.0.2.2');
+  expect(limitsOfOtherProcess.headers('relay-token', takenCall).RateLimit).toMatch(/^"relay-token";r=99;t=\d+$/);
+  // A limit of 0 is none.
+  const unlimitedCall = limitsOfOtherProcess.take('session', 'any');
+  expect(limitsOfOtherProcess.headers('session', unlimitedCall)).toEqual({});
+
+  // Addresses of one IPv6 network share the limit.
+  takeTimes(100, limitsOfOtherProcess, 'guess', '2001:db8::1');
+  expect(() => limitsOfOtherProcess.take('guess', '2001:db8::ffff')).toThrow(rateLimited);
+
   now += 60_000;
-  expect(() => there.take('relay-token', '192.0.2.1')).not.toThrow();
-  here.close();
-  there.close();
+  expect(() => limitsOfOtherProcess.take('relay-token', '192.0.2.1')).not.toThrow();
+  limits.close();
+  limitsOfOtherProcess.close();
 });

@@ -8,10 +8,7 @@ export interface RawResponse {
   body: string;
 }
 
-/**
- * Sends `lines` as the head of a request and reads until the other side closes (`Connection: close` is up to the
- * caller).
- */
+/** Sends a request and reads until the server closes the connection. @param lines of the head, with `Connection: close` */
 export function sendRaw(url: string, lines: readonly string[], body = ''): Promise<RawResponse> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
@@ -32,8 +29,8 @@ function parse(text: string): RawResponse {
   const [head = '', ...rest] = text.split('\r\n\r\n');
   const [statusLine = '', ...lines] = head.split('\r\n');
   const headers = lines.map((line): [string, string] => {
-    const at = line.indexOf(':');
-    return [line.slice(0, at).toLowerCase(), line.slice(at + 1).trim()];
+    const colon = line.indexOf(':');
+    return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
   });
   return { status: Number(statusLine.split(' ')[1]), headers: new Map(headers), body: rest.join('\r\n\r\n') };
 }

@@ -7,10 +7,10 @@ export interface ScriptedPlatform {
   url: string;
   /** The heads of the received requests. */
   requests: string[];
-  /** The open connections. */
-  open(): number;
-  /** Handles every request from now on. */
-  answer(script: (socket: Socket) => void): void;
+  /** The number of open connections. */
+  countConnections(): number;
+  /** Lets this script respond to every request from now on. */
+  respondWith(script: (socket: Socket) => void): void;
   close(): Promise<void>;
 }
 
@@ -31,9 +31,9 @@ export async function startScriptedPlatform(): Promise<ScriptedPlatform> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
-    open: () => sockets.size,
-    answer(next) {
-      script = next;
+    countConnections: () => sockets.size,
+    respondWith(newScript) {
+      script = newScript;
     },
     async close() {
       for (const socket of sockets) socket.destroy();
@@ -43,7 +43,7 @@ export async function startScriptedPlatform(): Promise<ScriptedPlatform> {
   };
 }
 
-/** Writes a chunk at intervals until the connection closes. */
+/** Writes a piece of a response at intervals until the connection closes. */
 export function drip(socket: Socket, piece: string, milliseconds = 20): void {
   const timer = setInterval(() => socket.write(piece), milliseconds);
   socket.once('close', () => clearInterval(timer));

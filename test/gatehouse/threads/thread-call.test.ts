@@ -21,32 +21,33 @@ const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', dpopKey: undefin
 
 let platform: ScriptedPlatform;
 let outbound: Outbound;
-/** The result of `AccessTokens`. */
-let token: (rejected?: string) => Promise<TokenResult>;
-let noted: number;
+/** What `AccessTokens` returns. @param rejected the access token that the platform refused, if it did */
+let getToken: (rejected?: string) => Promise<TokenResult>;
+let notedUses: number;
 
 beforeEach(async () => {
   platform = await startScriptedPlatform();
   outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
-  token = async () => TOKEN;
-  noted = 0;
+  getToken = async () => TOKEN;
+  notedUses = 0;
 });
 afterEach(async () => {
   await outbound.close();
   await platform.close();
 });
 
-function current(
+/** Reads the thread through a new thread call. The caller must read or destroy the body. */
+function readThread(
   options: { signal?: AbortSignal; limits?: Partial<ThreadLimits>; apiBaseUrl?: string; canConsent?: boolean } = {},
 ) {
   const accessTokens: AccessTokens = {
-    get: () => token(),
-    getAnother: (_user, _app, rejected) => token(rejected),
+    get: () => getToken(),
+    getAnother: (_user, _app, rejected) => getToken(rejected),
     clearRefusal: async () => undefined,
   };
   const grants = {
     noteUse: async () => {
-      noted += 1;
+      notedUses += 1;
     },
   } as unknown as GrantStore;
   const threads = createThreadCall({
@@ -64,139 +65,148 @@ function current(
   return threads.current({ ownerId: 'u1', app, signal: options.signal ?? new AbortController().signal });
 }
 
-async function read(response: Awaited<ReturnType<typeof current>>): Promise<string> {
+async function readBody(response: Awaited<ReturnType<typeof readThread>>): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of response.body) chunks.push(chunk);
   return Buffer.concat(chunks).toString();
 }
 
-async function codeOf(work: Promise<unknown>): Promise<string> {
-  const error = await work.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof AppError)) throw new Error(`Not an AppError: ${error}`);
-  return error.code;
+/** The code of the `AppError` that this call must fail with. */
+async function codeOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+  } catch (error) {
+    if (error instanceof AppError) return error.code;
+    throw error;
+  }
+  throw new Error('The call did not fail.');
 }
 
-async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
-  const took = startStopwatch();
-  return work.finally(() => expect(took()).toBeLessThan(milliseconds));
+async function expectWithin<T>(milliseconds: number, work: Promise<T>): Promise<T> {
+  const elapsed = startStopwatch();
+  return work.finally(() => expect(elapsed()).toBeLessThan(milliseconds));
 }
 
 test('a bug of Gatehouse is not reported as an error of the platform; any connection error is', async () => {
-  const failing = (error: Error) => {
-    token = async () => {
+  const readThreadThatThrows = (error: Error) => {
+    getToken = async () => {
       throw error;
     };
-    return current();
+    return readThread();
   };
-  await expect(failing(new TypeError('x is not a function'))).rejects.toThrow(/^x is not a function$/);
+  await expect(readThreadThatThrows(new TypeError('x is not a function'))).rejects.toThrow(/^x is not a function$/);
   const refused = Object.assign(new TypeError('refused'), { code: 'ECONNREFUSED' });
-  expect(await codeOf(failing(refused))).toBe('upstream_error');
-  expect(await codeOf(failing(new Error('the connection ended')))).toBe('upstream_error');
+  expect(await codeOf(readThreadThatThrows(refused))).toBe('upstream_error');
+  expect(await codeOf(readThreadThatThrows(new Error('the connection ended')))).toBe('upstream_error');
 });
 
 describe('F15: deadlines', () => {
   test('a platform that does not respond: upstream_timeout, and the connection is closed', async () => {
-    platform.answer(() => undefined);
-    expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('upstream_timeout');
-    await until(() => platform.open() === 0);
+    platform.respondWith(() => undefined);
+    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('upstream_timeout');
+    await until(() => platform.countConnections() === 0);
   });
 
   test('a platform that drips its head: upstream_timeout, and the connection is closed', async () => {
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n');
       drip(socket, 'X-A: b\r\n');
     });
-    expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('upstream_timeout');
-    await until(() => platform.open() === 0);
+    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('upstream_timeout');
+    await until(() => platform.countConnections() === 0);
   });
 
   test('a platform that sends endless interim responses: the call fails in time, and the connection is closed', async () => {
-    platform.answer((socket) => drip(socket, 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', 5));
-    expect(['upstream_timeout', 'upstream_error']).toContain(await within(1_000, codeOf(current({ limits: SOON }))));
-    await until(() => platform.open() === 0);
+    platform.respondWith((socket) => drip(socket, 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', 5));
+    expect(['upstream_timeout', 'upstream_error']).toContain(
+      await expectWithin(1_000, codeOf(readThread({ limits: SOON }))),
+    );
+    await until(() => platform.countConnections() === 0);
   });
 
   test('a platform that drips its body: the response is cut off at the total deadline', async () => {
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       socket.write(`${HEAD}Content-Length: 5000\r\n\r\n`);
       drip(socket, 'x');
     });
-    const response = await current({ limits: { totalMilliseconds: 600 } });
-    await expect(within(1_500, read(response))).rejects.toThrow('took too long');
-    await until(() => platform.open() === 0);
+    const response = await readThread({ limits: { totalMilliseconds: 600 } });
+    await expect(expectWithin(1_500, readBody(response))).rejects.toThrow('took too long');
+    await until(() => platform.countConnections() === 0);
   });
 
   test('a 500 whose body drips: upstream_error at once, without waiting for the body', async () => {
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       socket.write('HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5000\r\n\r\n');
       drip(socket, 'x');
     });
-    expect(await within(250, codeOf(current()))).toBe('upstream_error');
-    await until(() => platform.open() === 0);
+    expect(await expectWithin(250, codeOf(readThread()))).toBe('upstream_error');
+    await until(() => platform.countConnections() === 0);
   });
 
-  test('a 503 whose body must be inspected and drips: upstream_error by the first deadline', async () => {
-    platform.answer((socket) => {
+  test('a 503 whose body drips, which must be read for its cause: upstream_error by the first deadline', async () => {
+    platform.respondWith((socket) => {
       socket.write('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 5000\r\n\r\n');
       drip(socket, 'x');
     });
-    expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('upstream_error');
-    await until(() => platform.open() === 0);
+    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('upstream_error');
+    await until(() => platform.countConnections() === 0);
   });
 
   test('a 401 whose body drips delays no refresh and keeps no connection open', async () => {
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       if (platform.requests.length > 1) return void socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`);
       socket.write('HTTP/1.1 401 Unauthorized\r\nContent-Length: 5000\r\n\r\n');
       drip(socket, 'x');
     });
-    token = async (rejected) => ({ ...TOKEN, accessToken: rejected ? 'at2' : 'at1' }) as TokenResult;
-    expect(await read(await within(1_000, current()))).toBe('{}');
+    getToken = async (rejected) => ({ ...TOKEN, accessToken: rejected ? 'at2' : 'at1' }) as TokenResult;
+    expect(await readBody(await expectWithin(1_000, readThread()))).toBe('{}');
     expect(platform.requests.map((request) => /Bearer (\w+)/.exec(request)?.[1])).toEqual(['at1', 'at2']);
-    await until(() => platform.open() === 0);
+    await until(() => platform.countConnections() === 0);
   });
 
   test('a token that waits for a slow provider: provider_unavailable at the deadline', async () => {
     const { promise, reject } = Promise.withResolvers<TokenResult>();
-    token = () => promise;
-    expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('provider_unavailable');
+    getToken = () => promise;
+    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('provider_unavailable');
     expect(platform.requests).toEqual([]);
-    // Nothing awaits it any more. An unhandled rejection would be reported before the next immediate.
+    // Nothing awaits the token any more. An unhandled rejection would be reported before the next immediate.
     reject(new Error('late'));
     await setImmediate();
   });
 
   test('neither a complete response nor a refusal leaves a timer', async () => {
-    const made = vi.spyOn(globalThis, 'setTimeout');
-    const cleared = vi.spyOn(globalThis, 'clearTimeout');
+    const setTimeoutSpy = vi.spyOn(globalThis, 'setTimeout');
+    const clearTimeoutSpy = vi.spyOn(globalThis, 'clearTimeout');
+    // No other timer of this process is as long.
     const limits = { headersMilliseconds: 500_000, totalMilliseconds: 600_000 };
-    await read(await current({ limits }));
-    platform.answer((socket) => void socket.end('HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n'));
-    await codeOf(current({ limits }));
-    const ours = made.mock.results.filter((_, at) => Number(made.mock.calls[at]?.[1]) >= 500_000);
-    expect(ours).toHaveLength(3);
-    await until(() => ours.every(({ value }) => cleared.mock.calls.some(([timer]) => timer === value)));
+    await readBody(await readThread({ limits }));
+    platform.respondWith((socket) => void socket.end('HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n'));
+    await codeOf(readThread({ limits }));
+
+    const timersOfCalls = setTimeoutSpy.mock.results
+      .filter((_, index) => Number(setTimeoutSpy.mock.calls[index]?.[1]) >= 500_000)
+      .map(({ value }) => value);
+    expect(timersOfCalls).toHaveLength(3);
+    const isCleared = (timer: unknown) => clearTimeoutSpy.mock.calls.some(([clearedTimer]) => clearedTimer === timer);
+    await until(() => timersOfCalls.every(isCleared));
     vi.restoreAllMocks();
   });
 });
 
 describe('F15: sizes and broken responses', () => {
   test('a body of the maximum size passes, and one more byte is cut off', async () => {
-    const sized = (size: number) =>
-      platform.answer((socket) => void socket.end(`${HEAD}Content-Length: ${size}\r\n\r\n${'x'.repeat(size)}`));
-    sized(10_000);
-    expect(await read(await current())).toHaveLength(10_000);
-    sized(10_001);
-    await expect(current().then(read)).rejects.toThrow('too large');
+    const respondWithSize = (size: number) =>
+      platform.respondWith((socket) => void socket.end(`${HEAD}Content-Length: ${size}\r\n\r\n${'x'.repeat(size)}`));
+    respondWithSize(10_000);
+    expect(await readBody(await readThread())).toHaveLength(10_000);
+    respondWithSize(10_001);
+    await expect(readThread().then(readBody)).rejects.toThrow('too large');
   });
 
   test('a gigabyte without a length is cut off at the limit, and the connection closed', async () => {
     const piece = 'x'.repeat(64 * 1024);
     let sent = 0;
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       socket.write(`${HEAD}Connection: close\r\n\r\n`);
       const push = () => {
         while (sent < 1e9 && !socket.destroyed && socket.write(piece)) sent += piece.length;
@@ -204,16 +214,16 @@ describe('F15: sizes and broken responses', () => {
       socket.on('drain', push);
       push();
     });
-    const response = await current({ limits: { maxBytes: 1_000_000 } });
-    await expect(read(response)).rejects.toThrow('too large');
-    await until(() => platform.open() === 0);
+    const response = await readThread({ limits: { maxBytes: 1_000_000 } });
+    await expect(readBody(response)).rejects.toThrow('too large');
+    await until(() => platform.countConnections() === 0);
     expect(sent).toBeLessThan(100e6);
   });
 
   test('a slow reader slows the platform down, and nothing is buffered without bound', async () => {
     const piece = 'x'.repeat(64 * 1024);
     let sent = 0;
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       socket.write(`${HEAD}Connection: close\r\n\r\n`);
       const push = () => {
         while (sent < 500e6 && !socket.destroyed && socket.write(piece)) sent += piece.length;
@@ -221,101 +231,108 @@ describe('F15: sizes and broken responses', () => {
       socket.on('drain', push);
       push();
     });
-    const response = await current({ limits: { maxBytes: 500e6, totalMilliseconds: 5_000 } });
+    const response = await readThread({ limits: { maxBytes: 500e6, totalMilliseconds: 5_000 } });
     await sleep(300);
     expect(sent).toBeLessThan(50e6);
     response.body.on('error', () => undefined).destroy();
   });
 
   test.each<[string, string]>([
-    ['no HTTP', 'SSH-2.0-OpenSSH_9.6\r\n'],
+    ['another protocol', 'SSH-2.0-OpenSSH_9.6\r\n'],
     ['a broken header', 'HTTP/1.1 200 OK\r\nX-A: b\0c\r\nContent-Length: 2\r\n\r\n{}'],
-    ['a bare line feed inside a header', 'HTTP/1.1 200 OK\nX A: b\r\nContent-Length: 2\r\n\r\n{}'],
+    ['a bare line feed and a space in the name of a header', 'HTTP/1.1 200 OK\nX A: b\r\nContent-Length: 2\r\n\r\n{}'],
     ['too many headers', `HTTP/1.1 200 OK\r\n${'X-Header: value-of-some-length\r\n'.repeat(2_000)}\r\n`],
     ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'],
     ['nothing at all', ''],
   ])('%s: upstream_error', async (_name, bytes) => {
-    platform.answer((socket) => void socket.end(bytes, 'latin1'));
-    expect(await codeOf(current())).toBe('upstream_error');
-    await until(() => platform.open() === 0);
+    platform.respondWith((socket) => void socket.end(bytes, 'latin1'));
+    expect(await codeOf(readThread())).toBe('upstream_error');
+    await until(() => platform.countConnections() === 0);
   });
 
   test.each<[string, string]>([
     ['less than its length', `${HEAD}Content-Length: 100\r\n\r\n{"a":1}`],
     ['chunks that do not end', `${HEAD}Transfer-Encoding: chunked\r\n\r\n7\r\n{"a":1}\r\n`],
-    ['chunks that are none', `${HEAD}Transfer-Encoding: chunked\r\n\r\nzz\r\n{"a":1}\r\n`],
+    ['a chunk without a valid length', `${HEAD}Transfer-Encoding: chunked\r\n\r\nzz\r\n{"a":1}\r\n`],
   ])('%s: the body ends with an error', async (_name, bytes) => {
-    platform.answer((socket) => void socket.end(bytes));
-    await expect(current().then(read)).rejects.toThrow();
+    platform.respondWith((socket) => void socket.end(bytes));
+    await expect(readThread().then(readBody)).rejects.toThrow();
   });
 
   test('a reset during the body: the body ends with an error', async () => {
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       socket.write(`${HEAD}Content-Length: 100\r\n\r\n{"a":`);
       setTimeout(() => socket.resetAndDestroy(), 50);
     });
-    await expect(current().then(read)).rejects.toThrow();
+    await expect(readThread().then(readBody)).rejects.toThrow();
   });
 
   test('bytes beyond its length are not passed on', async () => {
-    platform.answer((socket) => void socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}{"evil":true}`));
-    const text = await current().then(read, () => 'refused');
-    expect(['{}', 'refused']).toContain(text);
+    platform.respondWith((socket) => void socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}{"evil":true}`));
+    const bodyOrRefusal = await readThread().then(readBody, () => 'refused');
+    expect(['{}', 'refused']).toContain(bodyOrRefusal);
   });
 
-  test.each<[string, string, string]>([
-    ['twice, and is wrong', 'Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n', 'encoding'],
-    ['twice, not compressed', 'Content-Encoding: identity\r\nContent-Encoding: identity\r\n', '{}'],
-    ['without a value', 'Content-Encoding:\r\n', '{}'],
-  ])('a content encoding that comes %s', async (_name, line, expected) => {
-    platform.answer((socket) => void socket.end(`${HEAD}${line}Content-Length: 2\r\n\r\n{}`));
-    const limits = { deadlineMilliseconds: 5_000, maxBytes: 1_000 };
-    const calls = [current().then(read), outbound.fetch(platform.url, {}, limits).then((response) => response.text())];
-    for (const result of await Promise.all(calls.map((call) => call.catch((error: unknown) => error))))
-      expect(result).toEqual(expected === '{}' ? '{}' : expect.objectContaining({ reason: expected }));
+  const FETCH_LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 1_000 };
+
+  test.each([
+    ['of identity, twice', 'Content-Encoding: identity\r\nContent-Encoding: identity\r\n'],
+    ['without a value', 'Content-Encoding:\r\n'],
+  ])('a content encoding %s: the body passes', async (_description, lines) => {
+    platform.respondWith((socket) => void socket.end(`${HEAD}${lines}Content-Length: 2\r\n\r\n{}`));
+    expect(await readBody(await readThread())).toBe('{}');
+    expect(await (await outbound.fetch(platform.url, {}, FETCH_LIMITS)).text()).toBe('{}');
+  });
+
+  test('a content encoding of gzip, twice, for a body that is not compressed: the body ends with an error', async () => {
+    const lines = 'Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n';
+    platform.respondWith((socket) => void socket.end(`${HEAD}${lines}Content-Length: 2\r\n\r\n{}`));
+    await expect(readThread().then(readBody)).rejects.toMatchObject({ reason: 'encoding' });
+    const fetchText = async () => (await outbound.fetch(platform.url, {}, FETCH_LIMITS)).text();
+    await expect(fetchText()).rejects.toMatchObject({ reason: 'encoding' });
   });
 
   test('a closed port: upstream_error', async () => {
-    expect(await codeOf(current({ apiBaseUrl: 'http://127.0.0.1:9' }))).toBe('upstream_error');
+    expect(await codeOf(readThread({ apiBaseUrl: 'http://127.0.0.1:9' }))).toBe('upstream_error');
   });
 
   test('R79: no token is requested for an address that the policy refuses', async () => {
-    let asked = false;
-    token = async () => {
-      asked = true;
+    let isTokenRequested = false;
+    getToken = async () => {
+      isTokenRequested = true;
       return TOKEN;
     };
-    expect(await codeOf(current({ apiBaseUrl: 'https://10.0.0.1' }))).toBe('upstream_error');
-    expect(asked).toBe(false);
+    expect(await codeOf(readThread({ apiBaseUrl: 'https://10.0.0.1' }))).toBe('upstream_error');
+    expect(isTokenRequested).toBe(false);
   });
 });
 
 describe('a caller that disconnects', () => {
   test('before the head: the call ends', async () => {
-    platform.answer(() => undefined);
+    platform.respondWith(() => undefined);
     const caller = new AbortController();
-    const response = codeOf(current({ signal: caller.signal }));
+    const response = codeOf(readThread({ signal: caller.signal }));
     await until(() => platform.requests.length === 1);
     caller.abort();
-    await within(200, response);
-    await until(() => platform.open() === 0);
+    await expectWithin(200, response);
+    await until(() => platform.countConnections() === 0);
   });
 
   test('during the body: the body ends with an error and the connection is closed', async () => {
-    platform.answer((socket) => {
+    platform.respondWith((socket) => {
       socket.write(`${HEAD}Content-Length: 5000\r\n\r\n`);
       drip(socket, 'x');
     });
     const caller = new AbortController();
-    const response = await current({ signal: caller.signal, limits: { totalMilliseconds: 60_000 } });
-    const reading = read(response);
+    const response = await readThread({ signal: caller.signal, limits: { totalMilliseconds: 60_000 } });
+    const reading = readBody(response);
     setTimeout(() => caller.abort(), 50);
-    await expect(within(1_000, reading)).rejects.toThrow();
-    await until(() => platform.open() === 0);
+    await expect(expectWithin(1_000, reading)).rejects.toThrow();
+    await until(() => platform.countConnections() === 0);
   });
 
-  test('before it began: nothing is sent', async () => {
-    await codeOf(current({ signal: AbortSignal.abort() }));
+  test('before the call begins: nothing is sent', async () => {
+    await codeOf(readThread({ signal: AbortSignal.abort() }));
     expect(platform.requests).toEqual([]);
   });
 });
@@ -327,16 +344,16 @@ describe('the URL and the recorded use', () => {
     ['/tenant/api', '/tenant/api/1/threads/current'],
     ['/tenant/api//', '/tenant/api/1/threads/current'],
   ])('an API base URL that ends with "%s"', async (path, expected) => {
-    await read(await current({ apiBaseUrl: platform.url + path }));
+    await readBody(await readThread({ apiBaseUrl: platform.url + path }));
     expect(platform.requests[0]).toMatch(new RegExp(`^GET ${expected} HTTP/1.1\r\n`));
   });
 
   test('records a use if the platform accepts the token, not after a 401', async () => {
-    await read(await current());
-    expect(noted).toBe(1);
-    platform.answer((socket) => void socket.end('HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n'));
-    await codeOf(current());
-    expect(noted).toBe(1);
+    await readBody(await readThread());
+    expect(notedUses).toBe(1);
+    platform.respondWith((socket) => void socket.end('HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n'));
+    await codeOf(readThread());
+    expect(notedUses).toBe(1);
   });
 
   test.each<[TokenResult, string]>([
@@ -347,18 +364,20 @@ describe('the URL and the recorded use', () => {
       'provider_unavailable',
     ],
   ])('%j becomes %s, and the platform is not called', async (result, code) => {
-    token = async () => result;
-    expect(await codeOf(current())).toBe(code);
+    getToken = async () => result;
+    expect(await codeOf(readThread())).toBe(code);
     expect(platform.requests).toEqual([]);
   });
 });
 
 test('R115 names a missing scope to a user, who can grant it; a service account gets the platform’s response', async () => {
   const challenge = 'WWW-Authenticate: Bearer error="insufficient_scope", scope="read"';
-  platform.answer((socket) => void socket.end(`HTTP/1.1 403 Forbidden\r\n${challenge}\r\nContent-Length: 2\r\n\r\nno`));
-  expect(await codeOf(current())).toBe('scopes_missing');
-  const passedOn = await current({ canConsent: false });
-  expect([passedOn.status, await read(passedOn)]).toEqual([403, 'no']);
+  platform.respondWith(
+    (socket) => void socket.end(`HTTP/1.1 403 Forbidden\r\n${challenge}\r\nContent-Length: 2\r\n\r\nno`),
+  );
+  expect(await codeOf(readThread())).toBe('scopes_missing');
+  const responseForService = await readThread({ canConsent: false });
+  expect([responseForService.status, await readBody(responseForService)]).toEqual([403, 'no']);
 });
 
 describe('R131 the announced length of a response', () => {
@@ -367,8 +386,8 @@ describe('R131 the announced length of a response', () => {
     ['10001', 'upstream_error'],
     ['1073741824', 'upstream_error'],
   ])('a length of %s, where 10,000 bytes are allowed', async (length, expected) => {
-    platform.answer((socket) => socket.write(`${HEAD}Content-Length: ${length}\r\n\r\n`));
-    const call = current().then(
+    platform.respondWith((socket) => socket.write(`${HEAD}Content-Length: ${length}\r\n\r\n`));
+    const call = readThread().then(
       ({ status, body }) => {
         body.on('error', () => undefined).destroy();
         return status;
@@ -376,12 +395,12 @@ describe('R131 the announced length of a response', () => {
       (error: unknown) => (error instanceof AppError ? error.code : error),
     );
     expect(await call).toBe(expected);
-    await until(() => platform.open() === 0);
+    await until(() => platform.countConnections() === 0);
   });
 
   test.each(['HTTP/1.1 204 No Content', 'HTTP/1.1 205 Reset Content'])('%s passes without a length', async (line) => {
-    platform.answer((socket) => socket.end(`${line}\r\nContent-Length: 5\r\nETag: "a"\r\n\r\n12345`));
-    const { headers, body } = await current();
+    platform.respondWith((socket) => socket.end(`${line}\r\nContent-Length: 5\r\nETag: "a"\r\n\r\n12345`));
+    const { headers, body } = await readThread();
     body.on('error', () => undefined).destroy();
     expect(headers).toEqual({ etag: '"a"' });
   });

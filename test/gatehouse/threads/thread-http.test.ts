@@ -25,9 +25,11 @@ afterEach(() => {
   site.sandbox.requests.reset();
 });
 
-const thread = () => getJson(agent, `${site.url}/threads/current`);
-const platform = (fault: FaultKind & { times?: number }) => site.sandbox.faults.set({ listener: 'platform', ...fault });
-const head = (requestLine: string, ...headers: string[]) => [
+const readThread = () => getJson(agent, `${site.url}/threads/current`);
+const setPlatformFault = (fault: FaultKind & { times?: number }) =>
+  site.sandbox.faults.set({ listener: 'platform', ...fault });
+/** The lines of the head of a request by the signed-in user. */
+const headOf = (requestLine: string, ...headers: string[]) => [
   requestLine,
   `Host: ${new URL(site.url).host}`,
   `Cookie: ${cookie}`,
@@ -37,7 +39,7 @@ const head = (requestLine: string, ...headers: string[]) => [
 ];
 
 describe('R74: the upstream URL is fixed', () => {
-  const targets = [
+  const TARGETS = [
     '/threads/current?url=http://evil.example/',
     '/threads/current?path=/1/users/current&host=evil.example',
     '/threads/current?app=platform&app_path=%2F..%2Fadmin',
@@ -62,22 +64,23 @@ describe('R74: the upstream URL is fixed', () => {
     'https://evil.example:443/threads/current?x=1',
   ];
 
-  test.each(targets)('%s', async (target) => {
-    const { status } = await sendRaw(site.url, head(`GET ${target} HTTP/1.1`));
+  test.each(TARGETS)('%s', async (target) => {
+    const { status } = await sendRaw(site.url, headOf(`GET ${target} HTTP/1.1`));
+
     expect([200, 400, 404]).toContain(status);
-    const reached = site.sandbox.requests.latest('platform').map(({ method, url }) => `${method} ${url}`);
-    expect(reached).toEqual(status === 200 ? ['GET /1/threads/current'] : []);
-    const [hit] = site.sandbox.requests.latest('platform');
-    expect(hit?.headers.host ?? new URL(site.sandbox.platformUrl).host).toBe(new URL(site.sandbox.platformUrl).host);
+    const requests = site.sandbox.requests.latest('platform');
+    const requestLines = requests.map(({ method, url }) => `${method} ${url}`);
+    expect(requestLines).toEqual(status === 200 ? ['GET /1/threads/current'] : []);
+    for (const { headers } of requests) expect(headers.host).toBe(new URL(site.sandbox.platformUrl).host);
   });
 
   test('refuses an unknown query parameter', async () => {
-    const { status } = await sendRaw(site.url, head('GET /threads/current?url=http://evil.example/ HTTP/1.1'));
+    const { status } = await sendRaw(site.url, headOf('GET /threads/current?url=http://evil.example/ HTTP/1.1'));
     expect(status).toBe(400);
   });
 
   test('a HEAD makes the same call and returns no body', async () => {
-    const { status, body } = await sendRaw(site.url, head('HEAD /threads/current HTTP/1.1'));
+    const { status, body } = await sendRaw(site.url, headOf('HEAD /threads/current HTTP/1.1'));
     expect([status, body]).toEqual([200, '']);
   });
 
@@ -88,7 +91,7 @@ describe('R74: the upstream URL is fixed', () => {
     ['R77: TRACE', 'TRACE', 405],
     ['R77: OPTIONS', 'OPTIONS', 405],
   ])('%s is refused, and nothing is sent', async (_name, method, expected) => {
-    const { status } = await sendRaw(site.url, head(`${method} /threads/current HTTP/1.1`, 'Content-Length: 0'));
+    const { status } = await sendRaw(site.url, headOf(`${method} /threads/current HTTP/1.1`, 'Content-Length: 0'));
     expect(status).toBe(expected);
     expect(site.sandbox.requests.latest('platform')).toEqual([]);
   });
@@ -96,7 +99,7 @@ describe('R74: the upstream URL is fixed', () => {
   test('R77: method overrides and forwarded URIs have no effect', async () => {
     const response = await sendRaw(
       site.url,
-      head(
+      headOf(
         'GET /threads/current HTTP/1.1',
         'X-HTTP-Method-Override: DELETE',
         'X-Forwarded-Uri: /1/users/current',
@@ -116,7 +119,7 @@ describe('R74: the upstream URL is fixed', () => {
     ['a folded header', ['X-A: b', ' folded: c']],
     ['an unknown coding', ['Transfer-Encoding: xchunked']],
   ])('R78: %s are refused, and nothing is sent', async (_name, headers) => {
-    const { status } = await sendRaw(site.url, head('GET /threads/current HTTP/1.1', ...headers));
+    const { status } = await sendRaw(site.url, headOf('GET /threads/current HTTP/1.1', ...headers));
     expect(status).toBeGreaterThanOrEqual(400);
     expect(status).toBeLessThan(500);
     expect(site.sandbox.requests.latest('platform')).toEqual([]);
@@ -124,10 +127,10 @@ describe('R74: the upstream URL is fixed', () => {
 });
 
 describe('R75: request headers', () => {
-  test('no header of the caller reaches the platform, whatever Connection names', async () => {
+  test('no header of the caller reaches the platform, even if the header Connection names it', async () => {
     const response = await sendRaw(
       site.url,
-      head(
+      headOf(
         'GET /threads/current HTTP/1.1',
         'Connection: authorization, x-listed, close',
         'Authorization: Basic ZXZpbDpldmls',
@@ -157,7 +160,8 @@ describe('R75: request headers', () => {
     expect(response.status).toBe(200);
     const [hit, ...others] = site.sandbox.requests.latest('platform');
     expect(others).toEqual([]);
-    const names = (hit?.rawHeaders ?? []).filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+    // Raw headers are a flat list of names and values.
+    const names = (hit?.rawHeaders ?? []).filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
     expect(names.toSorted()).toEqual([
       'accept',
       'accept-encoding',
@@ -177,8 +181,8 @@ describe('R75: request headers', () => {
 });
 
 describe('R76: response headers', () => {
-  test('only listed headers are passed on, and none overrides a header of Gatehouse', async () => {
-    platform({
+  test('only a few headers are passed on, and none overrides a header of Gatehouse', async () => {
+    setPlatformFault({
       kind: 'response',
       status: 200,
       body: { thread: {} },
@@ -205,7 +209,7 @@ describe('R76: response headers', () => {
         'Content-Language': 'da',
       },
     });
-    const { status, headers } = await thread();
+    const { status, headers } = await readThread();
     expect(status).toBe(200);
     for (const name of [
       'set-cookie',
@@ -236,12 +240,12 @@ describe('R76: response headers', () => {
   test.each(['gzip', 'br', 'x-unknown'])(
     'a body that is not what its content encoding %s says is refused',
     async (encoding) => {
-      platform({ kind: 'response', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
-      const { status, json } = await thread();
+      setPlatformFault({ kind: 'response', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
+      const { status, json } = await readThread();
       expect([status, json.code]).toEqual([502, 'upstream_error']);
       expect(JSON.stringify(json)).not.toContain('packed');
-      platform({ kind: 'response', status: 404, body: 'packed', headers: { 'Content-Encoding': encoding } });
-      expect((await thread()).status).toBe(502);
+      setPlatformFault({ kind: 'response', status: 404, body: 'packed', headers: { 'Content-Encoding': encoding } });
+      expect((await readThread()).status).toBe(502);
     },
   );
 
@@ -249,38 +253,43 @@ describe('R76: response headers', () => {
     ['gzip', gzipSync],
     ['br', brotliCompressSync],
     ['deflate', deflateRawSync],
-  ])('a body that a CDN compressed with %s unasked is passed on without it', async (encoding, compress) => {
-    const thread = { title: 'Long '.repeat(20_000) };
-    platform({
-      kind: 'response',
-      status: 200,
-      body: compress(JSON.stringify(thread)),
-      headers: { 'Content-Encoding': encoding, 'Content-Type': 'application/json', ETag: '"packed"' },
-    });
-    const page = await agent.get(`${site.url}/threads/current`, { headers: { 'accept-encoding': 'gzip, br' } });
-    expect([page.status, JSON.parse(page.body)]).toEqual([200, thread]);
-    const passed = ['content-encoding', 'content-type', 'etag', 'content-length'].map((name) => page.headers.get(name));
-    expect(passed).toEqual([null, 'application/json', 'W/"packed"', null]);
-    expect((await agent.get(`${site.url}/`)).body).toContain('Long Long');
-  });
+  ])(
+    'a body that a CDN compressed with %s without a request for it is passed on uncompressed',
+    async (encoding, compress) => {
+      const thread = { title: 'Long '.repeat(20_000) };
+      setPlatformFault({
+        kind: 'response',
+        status: 200,
+        body: compress(JSON.stringify(thread)),
+        headers: { 'Content-Encoding': encoding, 'Content-Type': 'application/json', ETag: '"packed"' },
+      });
+      const page = await agent.get(`${site.url}/threads/current`, { headers: { 'accept-encoding': 'gzip, br' } });
+      expect([page.status, JSON.parse(page.body)]).toEqual([200, thread]);
+      expect(page.headers.get('content-encoding')).toBeNull();
+      expect(page.headers.get('content-length')).toBeNull();
+      expect(page.headers.get('content-type')).toBe('application/json');
+      expect(page.headers.get('etag')).toBe('W/"packed"');
+      expect((await agent.get(`${site.url}/`)).body).toContain('Long Long');
+    },
+  );
 
   test('a body with the identity encoding passes', async () => {
-    platform({ kind: 'response', status: 200, body: {}, headers: { 'Content-Encoding': 'identity' } });
-    const { status, headers } = await thread();
+    setPlatformFault({ kind: 'response', status: 200, body: {}, headers: { 'Content-Encoding': 'identity' } });
+    const { status, headers } = await readThread();
     expect([status, headers.get('content-encoding')]).toEqual([200, null]);
   });
 
   test.each(['text/html; charset=iso-8859-1', 'text/plain', 'application/vnd.quip+json', 'nonsense'])(
-    'the media type %s stays as it is',
+    'the media type %s is passed on unchanged',
     async (type) => {
-      platform({ kind: 'response', status: 200, body: 'x', headers: { 'Content-Type': type } });
+      setPlatformFault({ kind: 'response', status: 200, body: 'x', headers: { 'Content-Type': type } });
       const page = await agent.get(`${site.url}/threads/current`);
       expect([page.status, page.headers.get('content-type')]).toEqual([200, type]);
     },
   );
 
   test('a page of the platform is served as data, and must not run scripts', async () => {
-    platform({
+    setPlatformFault({
       kind: 'response',
       status: 200,
       body: '<script>alert(1)</script>',
@@ -292,8 +301,9 @@ describe('R76: response headers', () => {
   });
 
   test('R61: no response has the access token', async () => {
-    await thread();
-    const token = site.sandbox.requests.latest('platform')[0]?.headers.authorization?.slice('Bearer '.length) ?? '';
+    await readThread();
+    const [hit] = site.sandbox.requests.latest('platform');
+    const token = hit?.headers.authorization?.slice('Bearer '.length) ?? '';
     expect(token.length).toBeGreaterThan(20);
     for (const path of ['/threads/current', '/', '/session', '/connections', '/connections/platform']) {
       const page = await agent.get(site.url + path);
@@ -304,79 +314,96 @@ describe('R76: response headers', () => {
 });
 
 describe('responses of the platform', () => {
-  const inTwoMinutes = () => String(Math.floor(Date.now() / 1000) + 120);
-  type Case = [string, () => FaultKind, { status: number; code: string; received?: string; retry?: [number, number] }];
+  const unixTimeInTwoMinutes = () => String(Math.floor(Date.now() / 1000) + 120);
+  interface Expected {
+    status: number;
+    code: string;
+    /** The status of the platform, if the response names it. */
+    received?: string;
+    /** The seconds to wait. */
+    retry?: { atLeast: number; atMost: number };
+  }
+  /** The fault is created during the test, since some headers depend on the time. */
+  type Case = [description: string, createFault: () => FaultKind, expected: Expected];
   const faultOf =
     (status: number, body: string | object = {}, headers: Record<string, string> = {}): (() => FaultKind) =>
     () => ({ kind: 'response', status, body, headers });
-  const limited = (received: string, retry: [number, number]) => ({
+  const rateLimited = (received: string, [atLeast, atMost]: [number, number]) => ({
     status: 429,
     code: 'upstream_rate_limited',
     received,
-    retry,
+    retry: { atLeast, atMost },
   });
-  const failed = { status: 502, code: 'upstream_error' };
+  const UPSTREAM_ERROR = { status: 502, code: 'upstream_error' };
 
-  const cases: Case[] = [
-    ['429 with seconds', faultOf(429, {}, { 'Retry-After': '17' }), limited('429', [17, 17])],
+  const CASES: Case[] = [
+    ['429 with seconds', faultOf(429, {}, { 'Retry-After': '17' }), rateLimited('429', [17, 17])],
     [
       '429 with a date',
-      () =>
-        ({ ...faultOf(429)(), headers: { 'Retry-After': new Date(Date.now() + 90_000).toUTCString() } }) as FaultKind,
-      limited('429', [85, 91]),
+      () => faultOf(429, {}, { 'Retry-After': new Date(Date.now() + 90_000).toUTCString() })(),
+      rateLimited('429', [85, 91]),
     ],
     [
       '429 with a date in the past',
       faultOf(429, {}, { 'Retry-After': 'Sun Nov  6 08:49:37 1994' }),
-      limited('429', [1, 1]),
+      rateLimited('429', [1, 1]),
     ],
     [
       '429 with a reset',
-      () => ({ ...faultOf(429)(), headers: { 'X-Ratelimit-Reset': inTwoMinutes() } }) as FaultKind,
-      limited('429', [115, 121]),
+      () => faultOf(429, {}, { 'X-Ratelimit-Reset': unixTimeInTwoMinutes() })(),
+      rateLimited('429', [115, 121]),
     ],
-    ['429 with a reset in seconds from now', faultOf(429, {}, { 'X-Ratelimit-Reset': '40' }), limited('429', [40, 40])],
+    [
+      '429 with a reset in seconds from now',
+      faultOf(429, {}, { 'X-Ratelimit-Reset': '40' }),
+      rateLimited('429', [40, 40]),
+    ],
     [
       '429 of the company with its reset',
       () =>
-        ({
-          ...faultOf(429)(),
-          headers: { 'X-Company-RateLimit-Remaining': '0', 'X-Company-RateLimit-Reset': inTwoMinutes() },
-        }) as FaultKind,
-      limited('429', [115, 121]),
+        faultOf(
+          429,
+          {},
+          { 'X-Company-RateLimit-Remaining': '0', 'X-Company-RateLimit-Reset': unixTimeInTwoMinutes() },
+        )(),
+      rateLimited('429', [115, 121]),
     ],
-    ['429 with a reset of 0', faultOf(429, {}, { 'X-Ratelimit-Reset': '0' }), limited('429', [60, 60])],
-    ['429 with nothing', faultOf(429), limited('429', [60, 60])],
+    ['429 with a reset of 0', faultOf(429, {}, { 'X-Ratelimit-Reset': '0' }), rateLimited('429', [60, 60])],
+    ['429 without a time', faultOf(429), rateLimited('429', [60, 60])],
     [
-      '429 with nonsense',
+      '429 with invalid times',
       faultOf(429, {}, { 'Retry-After': '-5', 'X-Ratelimit-Reset': 'soon' }),
-      limited('429', [60, 60]),
+      rateLimited('429', [60, 60]),
     ],
-    ['429 with a year', faultOf(429, {}, { 'Retry-After': '31536000' }), limited('429', [3600, 3600])],
-    ['503 "Over Rate Limit"', faultOf(503, { error_description: 'Over Rate Limit' }), limited('503', [60, 60])],
-    ['503 with no calls left', faultOf(503, '', { 'X-Ratelimit-Remaining': '0' }), limited('503', [60, 60])],
+    ['429 with a wait of a year', faultOf(429, {}, { 'Retry-After': '31536000' }), rateLimited('429', [3600, 3600])],
+    ['503 "Over Rate Limit"', faultOf(503, { error_description: 'Over Rate Limit' }), rateLimited('503', [60, 60])],
+    ['503 with no remaining calls', faultOf(503, '', { 'X-Ratelimit-Remaining': '0' }), rateLimited('503', [60, 60])],
     [
-      '503 with no calls left of the company',
+      '503 with no remaining calls of the company',
       faultOf(503, '', { 'X-Company-RateLimit-Remaining': '0' }),
-      limited('503', [60, 60]),
+      rateLimited('503', [60, 60]),
     ],
-    ['503 with the company’s wait', faultOf(503, '', { 'X-Company-Retry-After': '33' }), limited('503', [33, 33])],
-    ['503 of any other kind', faultOf(503, 'Service Unavailable', { 'Retry-After': '9' }), failed],
-    ['503 with calls left', faultOf(503, '', { 'X-Ratelimit-Remaining': '12' }), failed],
-    ['500 with HTML', () => ({ kind: 'error' }), failed],
-    ['502', faultOf(502), failed],
-    ['504', faultOf(504), failed],
-    ['301', faultOf(301, '', { Location: 'https://evil.example/' }), failed],
-    ['302', faultOf(302, '', { Location: '/elsewhere' }), failed],
-    ['304', faultOf(304), failed],
-    ['307', faultOf(307, '', { Location: 'https://evil.example/' }), failed],
-    ['a 401 that a fresh token does not mend', faultOf(401), failed],
-    ['a reset', () => ({ kind: 'reset' }), failed],
-    ['a refused connection amid the head', () => ({ kind: 'reset', when: 'before_headers' }), failed],
+    [
+      '503 with a wait of the company',
+      faultOf(503, '', { 'X-Company-Retry-After': '33' }),
+      rateLimited('503', [33, 33]),
+    ],
+    ['503 of any other kind', faultOf(503, 'Service Unavailable', { 'Retry-After': '9' }), UPSTREAM_ERROR],
+    ['503 with remaining calls', faultOf(503, '', { 'X-Ratelimit-Remaining': '12' }), UPSTREAM_ERROR],
+    ['500 with HTML', () => ({ kind: 'error' }), UPSTREAM_ERROR],
+    ['502', faultOf(502), UPSTREAM_ERROR],
+    ['504', faultOf(504), UPSTREAM_ERROR],
+    ['301', faultOf(301, '', { Location: 'https://evil.example/' }), UPSTREAM_ERROR],
+    ['302', faultOf(302, '', { Location: '/elsewhere' }), UPSTREAM_ERROR],
+    ['304', faultOf(304), UPSTREAM_ERROR],
+    ['307', faultOf(307, '', { Location: 'https://evil.example/' }), UPSTREAM_ERROR],
+    ['a 401 for a refreshed token, too', faultOf(401), UPSTREAM_ERROR],
+    ['a reset', () => ({ kind: 'reset' }), UPSTREAM_ERROR],
+    ['a reset before the head', () => ({ kind: 'reset', when: 'before_headers' }), UPSTREAM_ERROR],
   ];
 
-  /** Until the platform may be called again; the session does not last so long. */
-  const waitOut = async (seconds: number) => {
+  /** Lets the time pass until the platform may be called again. The session has expired by then. */
+  const passTime = async (seconds: number) => {
     site.sandbox.faults.clear();
     advanceClock(seconds);
     ({ agent } = await signIn(site));
@@ -391,26 +418,33 @@ describe('responses of the platform', () => {
     // A token that was just refreshed is not refreshed again.
     [401, 0],
     [403, 5],
-  ])('a claims challenge with %i is named, %i seconds after the sign-in', async (status, age) => {
+  ])('a claims challenge with %i is named, %i seconds after the sign-in', async (status, secondsAfterSignIn) => {
     ({ agent } = await signIn(site));
-    advanceClock(age);
-    platform({ kind: 'response', status, body: {}, headers: CHALLENGE });
-    const { status: given, json, headers } = await thread();
-    expect([given, json.code, json.connectUrl]).toEqual([502, 'upstream_error', `${site.url}/connections/platform`]);
+    advanceClock(secondsAfterSignIn);
+    setPlatformFault({ kind: 'response', status, body: {}, headers: CHALLENGE });
+
+    const { status: receivedStatus, json, headers } = await readThread();
+    expect([receivedStatus, json.code, json.connectUrl]).toEqual([
+      502,
+      'upstream_error',
+      `${site.url}/connections/platform`,
+    ]);
     expect(json.detail).toMatch(/requires more of the user’s sign-in.*\(claims challenge\)\. Connect .* again/);
     expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
-    // Lines of the audit trail may follow or come in between.
-    const ofRequest = site.logs().filter((line) => line.includes(`"requestId":"${headers.get('x-request-id')}"`));
-    expect(ofRequest).toContainEqual(
+    // Lines of the audit trail may come before or after this line.
+    const requestId = headers.get('x-request-id');
+    const linesOfRequest = site.logs().filter((line) => line.includes(`"requestId":"${requestId}"`));
+    expect(linesOfRequest).toContainEqual(
       expect.stringContaining(`the platform responded with ${status} and a claims challenge`),
     );
     expect(site.logs().join('')).not.toContain('eyJhY2Nlc3N');
+
     const page = await agent.get(`${site.url}/threads/current`);
     expect(page.body).toContain('Reconnect');
-    const [, reference = ''] = /class="reference(?:-small)?"[^>]*>([^<]*)</.exec(page.body) ?? [];
-    const { agent: administrator } = await signIn(site, 'admin@example.test');
-    const found = await getJson(administrator, `${site.url}/admin/api/sign-ins?q=${reference}`);
-    expect(found.json.problem).toMatchObject({ code: 'upstream_error', cause: 'insufficient_claims' });
+    const reference = /class="reference(?:-small)?"[^>]*>([^<]*)</.exec(page.body)?.[1] ?? '';
+    const { agent: adminBrowser } = await signIn(site, 'admin@example.test');
+    const search = await getJson(adminBrowser, `${site.url}/admin/api/sign-ins?q=${reference}`);
+    expect(search.json.problem).toMatchObject({ code: 'upstream_error', cause: 'insufficient_claims' });
   });
 
   describe('a scope that the access token lacks', () => {
@@ -421,13 +455,13 @@ describe('responses of the platform', () => {
       [403, `DPoP error=insufficient_scope, scope=${scope}`],
     ])('with %i %s names the page where the user adds it', async (status, challenge) => {
       ({ agent } = await signIn(site));
-      platform({ kind: 'response', status, body: {}, headers: { 'WWW-Authenticate': challenge } });
-      const { status: given, json, headers } = await thread();
+      setPlatformFault({ kind: 'response', status, body: {}, headers: { 'WWW-Authenticate': challenge } });
+      const { status: receivedStatus, json, headers } = await readThread();
       const connectUrl = `${site.url}/connections/platform?scope=${scope}`;
-      expect([given, json.code, json.connectUrl]).toEqual([403, 'scopes_missing', connectUrl]);
+      expect([receivedStatus, json.code, json.connectUrl]).toEqual([403, 'scopes_missing', connectUrl]);
       expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
-      const { json: own } = await getJson(agent, `${site.url}/connections`);
-      expect(own.connections).toMatchObject([{ health: 'active', missingScopes: [] }]);
+      const { json: list } = await getJson(agent, `${site.url}/connections`);
+      expect(list.connections).toMatchObject([{ health: 'active', missingScopes: [] }]);
       for (const path of ['/', '/threads/current']) {
         const page = await agent.get(site.url + path);
         expect(page.body).toMatch(new RegExp(`href="${connectUrl.replace('?', '[?]')}"[^>]*>Add permissions`));
@@ -442,78 +476,90 @@ describe('responses of the platform', () => {
       'Bearer error="invalid_request", scope="platform_read_only"',
     ])('passes the response on if the user cannot add it: %s', async (challenge) => {
       ({ agent } = await signIn(site));
-      platform({ kind: 'response', status: 403, body: { error: 'no' }, headers: { 'WWW-Authenticate': challenge } });
-      const { status, json } = await thread();
+      setPlatformFault({
+        kind: 'response',
+        status: 403,
+        body: { error: 'no' },
+        headers: { 'WWW-Authenticate': challenge },
+      });
+      const { status, json } = await readThread();
       expect([status, json]).toEqual([403, { error: 'no' }]);
     });
   });
 
-  test.each(cases)('%s', async (_name, fault, { status, code, received, retry }) => {
+  test.each(CASES)('%s', async (_description, createFault, { status, code, received, retry }) => {
     advanceClock(5);
-    platform(fault());
-    const { status: given, json, headers } = await thread();
-    expect({ given, ...json }).toMatchObject({
-      given: status,
+    setPlatformFault(createFault());
+
+    const { status: receivedStatus, json, headers } = await readThread();
+
+    expect(receivedStatus).toBe(status);
+    expect(json).toMatchObject({
       status,
       code,
       type: `${site.url}/problems/${code}`,
       instance: expect.stringMatching(/^urn:uuid:/),
     });
     expect(headers.get('content-type')).toMatch(/^application\/problem\+json/);
-    const expectedStatus = received ? `gatehouse; received-status=${received}` : 'gatehouse; error=http_protocol_error';
-    expect(headers.get('proxy-status')).toBe(expectedStatus);
-    if (retry) {
-      expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(retry[0]);
-      expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(retry[1]);
-    } else expect(headers.get('retry-after')).toBeNull();
+    const proxyStatus = received ? `gatehouse; received-status=${received}` : 'gatehouse; error=http_protocol_error';
+    expect(headers.get('proxy-status')).toBe(proxyStatus);
     expect(headers.get('location')).toBeNull();
     expect(site.sandbox.requests.count('GET /elsewhere')).toBe(0);
-    if (retry) await waitOut(retry[1]);
+
+    if (!retry) {
+      expect(headers.get('retry-after')).toBeNull();
+      return;
+    }
+    expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(retry.atLeast);
+    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(retry.atMost);
+    await passTime(retry.atMost);
   });
 
-  test('does not call the platform before the time of its refusal, and returns the rest of the wait', async () => {
-    const { agent: other } = await signIn(site, 'second@example.test');
+  test('after a refusal with a time, the platform is not called before it, and a call gets the remaining wait', async () => {
+    const { agent: secondUser } = await signIn(site, 'second@example.test');
     site.sandbox.requests.reset();
-    platform({ ...faultOf(429, {}, { 'Retry-After': '20' })(), times: 1 });
-    expect((await thread()).headers.get('retry-after')).toBe('20');
+    setPlatformFault({ ...faultOf(429, {}, { 'Retry-After': '20' })(), times: 1 });
+    expect((await readThread()).headers.get('retry-after')).toBe('20');
+
     advanceClock(8);
-    const { status, json, headers } = await thread();
+    const { status, json, headers } = await readThread();
     expect([status, json.code]).toEqual([429, 'upstream_rate_limited']);
     // Real time passes as well.
     expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(5);
     expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(12);
     expect(headers.get('proxy-status')).toBe('gatehouse; error=http_request_denied');
     expect(site.sandbox.requests.count('GET /1/threads/current')).toBe(1);
-    expect((await getJson(other, `${site.url}/threads/current`)).status).toBe(200);
+    expect((await getJson(secondUser, `${site.url}/threads/current`)).status).toBe(200);
+
     advanceClock(12);
-    expect((await thread()).status).toBe(200);
+    expect((await readThread()).status).toBe(200);
   });
 
-  test('a user may call again at once if the platform named no time', async () => {
-    platform({ ...faultOf(429)(), times: 1 });
-    expect((await thread()).status).toBe(429);
-    expect((await thread()).status).toBe(200);
+  test('after a refusal without a time, the user may call again at once', async () => {
+    setPlatformFault({ ...faultOf(429)(), times: 1 });
+    expect((await readThread()).status).toBe(429);
+    expect((await readThread()).status).toBe(200);
   });
 
   test.each([400, 402, 403, 404, 405, 409, 410, 418, 422, 451])(
-    '%i passes through with the platform’s body',
+    'a response with status %i is passed on with the body of the platform',
     async (status) => {
       const body = { error: 'theirs', error_code: status, error_description: 'Said by the platform.' };
-      platform({ kind: 'response', status, body });
-      const { status: given, json, headers } = await thread();
-      expect([given, json]).toEqual([status, body]);
+      setPlatformFault({ kind: 'response', status, body });
+      const { status: receivedStatus, json, headers } = await readThread();
+      expect([receivedStatus, json]).toEqual([status, body]);
       expect(headers.get('proxy-status')).toBeNull();
       expect(headers.get('content-type')).toBe('application/json');
     },
   );
 
-  test.each([200, 201, 203])('%i passes through', async (status) => {
-    platform({ kind: 'response', status, body: { ok: true } });
-    expect(await thread()).toMatchObject({ status, json: { ok: true } });
+  test.each([200, 201, 203])('a response with status %i is passed on', async (status) => {
+    setPlatformFault({ kind: 'response', status, body: { ok: true } });
+    expect(await readThread()).toMatchObject({ status, json: { ok: true } });
   });
 
-  test('204 passes through without a body', async () => {
-    platform({ kind: 'response', status: 204 });
+  test('a response with status 204 is passed on without a body', async () => {
+    setPlatformFault({ kind: 'response', status: 204 });
     const page = await agent.get(`${site.url}/threads/current`, JSON_ONLY);
     expect([page.status, page.body]).toEqual([204, '']);
   });
@@ -522,14 +568,14 @@ describe('responses of the platform', () => {
     ['that ends before its length', { kind: 'truncated' }],
     ['that is reset', { kind: 'reset', when: 'after_headers' }],
   ])('a body %s never ends as a complete response', async (_name, fault) => {
-    platform(fault);
+    setPlatformFault(fault);
     const response = await fetch(`${site.url}/threads/current`, { headers: { cookie, accept: 'application/json' } });
     expect(response.status).toBe(200);
     await expect(response.text()).rejects.toThrow();
   });
 
   test('a refusal repeats nothing of the platform’s response', async () => {
-    platform({ kind: 'response', status: 500, body: 'stack-trace-canary' });
+    setPlatformFault({ kind: 'response', status: 500, body: 'stack-trace-canary' });
     const page = await agent.get(`${site.url}/threads/current`, JSON_ONLY);
     expect(page.status).toBe(502);
     expect(page.body).not.toContain('canary');
@@ -537,7 +583,7 @@ describe('responses of the platform', () => {
   });
 
   test('a browser gets a page instead of JSON', async () => {
-    platform({ kind: 'error' });
+    setPlatformFault({ kind: 'error' });
     const page = await agent.get(`${site.url}/threads/current`);
     expect([page.status, page.headers.get('content-type')]).toEqual([502, 'text/html; charset=utf-8']);
     expect(page.headers.get('proxy-status')).toBe('gatehouse; error=http_protocol_error');
@@ -551,11 +597,11 @@ describe('refusals by Gatehouse', () => {
     expect(site.sandbox.requests.latest()).toEqual([]);
   });
 
-  test('not_connected, with where to connect', async () => {
-    const { agent: other } = await signIn(site, 'second@example.test');
-    await disconnect(site, other);
+  test('not_connected, with the URL to connect', async () => {
+    const { agent: secondUser } = await signIn(site, 'second@example.test');
+    await disconnect(site, secondUser);
     site.sandbox.requests.reset();
-    const { status, json, headers } = await getJson(other, `${site.url}/threads/current`);
+    const { status, json, headers } = await getJson(secondUser, `${site.url}/threads/current`);
     expect({ status, ...json }).toMatchObject({
       status: 403,
       code: 'not_connected',
@@ -568,10 +614,10 @@ describe('refusals by Gatehouse', () => {
   test.each([
     ['unknown', '?app=nobody', 404, 'not_found'],
     ['empty', '?app=', 404, 'not_found'],
-    ['twice', '?app=platform&app=platform', 400, 'invalid_request'],
-    ['a name of every object', '?app=__proto__', 404, 'not_found'],
+    ['named twice', '?app=platform&app=platform', 400, 'invalid_request'],
+    ['a property of every object', '?app=__proto__', 404, 'not_found'],
     ['the only one', '?app=platform', 200, undefined],
-  ])('an app that is %s', async (_name, query, status, code) => {
+  ])('the parameter app with a value that is %s', async (_description, query, status, code) => {
     const response = await getJson(agent, `${site.url}/threads/current${query}`);
     expect([response.status, response.json.code]).toEqual([status, code]);
   });
@@ -579,41 +625,39 @@ describe('refusals by Gatehouse', () => {
 
 describe('with several apps that serve threads', () => {
   const THREAD_PATHS = { platform: '/1/threads/current', second: '/1/threads/recent' };
-  const startSeveral = (platform: Record<string, unknown> = {}, second: Record<string, unknown> = {}) =>
-    startSite({
-      apps: (urls) => [
-        sandboxApp(urls, 'platform', platform),
-        sandboxApp(urls, 'second', { threadPath: THREAD_PATHS.second, ...second }),
-      ],
-    });
-  const called = (several: TestSite) => several.sandbox.requests.latest('platform').map(({ path }) => path);
+  const calledPaths = (siteWithSeveral: TestSite) =>
+    siteWithSeveral.sandbox.requests.latest('platform').map(({ path }) => path);
 
   test('serves the app that the user signed in with, or the one that the query names', async () => {
-    const several = await startSeveral();
+    const siteWithSeveral = await startSite({
+      apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { threadPath: THREAD_PATHS.second })],
+    });
     try {
       for (const app of ['platform', 'second'] as const) {
-        const { agent: user } = await signIn(several, 'user@example.test', { path: `/sign-in?app=${app}` });
-        several.sandbox.requests.reset();
-        // The first request reads the session; later ones read the grant at the same time.
-        for (let times = 0; times < 2; times += 1) {
-          expect((await getJson(user, `${several.url}/threads/current`)).status).toBe(200);
+        const { agent: user } = await signIn(siteWithSeveral, 'user@example.test', { path: `/sign-in?app=${app}` });
+        siteWithSeveral.sandbox.requests.reset();
+        // The first request reads only the session beforehand, later ones also the grant.
+        for (let calls = 0; calls < 2; calls += 1) {
+          expect((await getJson(user, `${siteWithSeveral.url}/threads/current`)).status).toBe(200);
         }
-        expect(called(several)).toEqual([THREAD_PATHS[app], THREAD_PATHS[app]]);
+        expect(calledPaths(siteWithSeveral)).toEqual([THREAD_PATHS[app], THREAD_PATHS[app]]);
       }
-      const { agent: other } = await signIn(several, 'second@example.test', { path: '/sign-in?app=platform' });
-      several.sandbox.requests.reset();
-      expect((await getJson(other, `${several.url}/threads/current?app=second`)).json).toMatchObject({
-        code: 'not_connected',
-        connectUrl: `${several.url}/connections/second`,
+      const { agent: secondUser } = await signIn(siteWithSeveral, 'second@example.test', {
+        path: '/sign-in?app=platform',
       });
-      expect(called(several)).toEqual([]);
+      siteWithSeveral.sandbox.requests.reset();
+      expect((await getJson(secondUser, `${siteWithSeveral.url}/threads/current?app=second`)).json).toMatchObject({
+        code: 'not_connected',
+        connectUrl: `${siteWithSeveral.url}/connections/second`,
+      });
+      expect(calledPaths(siteWithSeveral)).toEqual([]);
     } finally {
-      await several.close();
+      await siteWithSeveral.close();
     }
   });
 
   test('the query must name an app if the user signed in with one that serves no threads', async () => {
-    const several = await startSite({
+    const siteWithSeveral = await startSite({
       apps: (urls) => [
         sandboxApp(urls, 'platform', { apiBaseUrl: undefined }),
         sandboxApp(urls, 'second', { signIn: undefined }),
@@ -621,13 +665,13 @@ describe('with several apps that serve threads', () => {
       ],
     });
     try {
-      const { agent: user } = await signIn(several);
-      several.sandbox.requests.reset();
-      const { status, json } = await getJson(user, `${several.url}/threads/current`);
+      const { agent: user } = await signIn(siteWithSeveral);
+      siteWithSeveral.sandbox.requests.reset();
+      const { status, json } = await getJson(user, `${siteWithSeveral.url}/threads/current`);
       expect([status, json.code]).toEqual([400, 'invalid_request']);
-      expect(several.sandbox.requests.latest()).toEqual([]);
+      expect(siteWithSeveral.sandbox.requests.latest()).toEqual([]);
     } finally {
-      await several.close();
+      await siteWithSeveral.close();
     }
   });
 });

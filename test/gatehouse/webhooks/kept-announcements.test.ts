@@ -18,11 +18,12 @@ const LATEST = { limit: 50 };
 
 let directory: string;
 let store: Store;
-let fails: (call: 'page' | 'write', nth: number) => boolean;
+/** Whether the storage fails at this call. The calls of each kind are counted from 1. */
+let isFailing: (call: 'page' | 'write', number: number) => boolean;
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-announced-'));
   store = await createSqliteStore({ directory });
-  fails = () => false;
+  isFailing = () => false;
 });
 afterEach(async () => {
   await store.close();
@@ -30,46 +31,51 @@ afterEach(async () => {
 });
 
 async function startWebhooks() {
-  const calls = { page: 0, write: 0 };
-  const isDown = (call: 'page' | 'write') => {
-    calls[call] += 1;
-    return fails(call, calls[call]);
+  const callCounts = { page: 0, write: 0 };
+  const failIfDown = (call: 'page' | 'write') => {
+    callCounts[call] += 1;
+    if (isFailing(call, callCounts[call])) throw new AppError('storage_unavailable');
   };
-  const shaky: Store = {
+  const failingStore: Store = {
     ...store,
-    page: (...given) => (isDown('page') ? Promise.reject(new AppError('storage_unavailable')) : store.page(...given)),
-    write: (...given) =>
-      isDown('write') ? Promise.reject(new AppError('storage_unavailable')) : store.write(...given),
+    async page(...pageArguments) {
+      failIfDown('page');
+      return store.page(...pageArguments);
+    },
+    async write(...writeArguments) {
+      failIfDown('write');
+      return store.write(...writeArguments);
+    },
   };
   const lines: string[] = [];
   const logger = pino({}, { write: (line: string) => void lines.push(line) });
   const metrics = createMetrics();
   const events = createEvents({ logger, metrics });
   const webhooks = createWebhooks({
-    storage: { store: shaky, sealedJson: createSealedJson(makeSealer()) },
+    storage: { store: failingStore, sealedJson: createSealedJson(makeSealer()) },
     outbound: { fetch: () => Promise.reject(new Error('nothing is sent here')) } as never,
     audit: { note: () => undefined },
     events,
     clock: Date.now,
     random: Math.random,
   });
-  const wanted = { url: 'https://example.test/hook', events: ['connection.created' as const], enabled: true };
+  const webhook = { url: 'https://example.test/hook', events: ['connection.created' as const], enabled: true };
   const ids = [newWebhookId(), newWebhookId(), newWebhookId()];
-  for (const id of ids) await webhooks.registered.create(id, wanted);
-  calls.page = 0;
-  calls.write = 0;
+  for (const id of ids) await webhooks.registered.create(id, webhook);
+  callCounts.page = 0;
+  callCounts.write = 0;
   return { webhooks, events, ids, metrics, lines };
 }
 
 const facts = { userId: 'u1', app: 'platform', connection: 'cn0000000000a', scopes: [] };
 
 test.each([
-  ['the read of the webhooks', (call: string, nth: number) => call === 'page' && nth === 1],
-  ['the write of the first message', (call: string, nth: number) => call === 'write' && nth === 1],
-  ['the write of the second message', (call: string, nth: number) => call === 'write' && nth === 2],
-])('R119 each webhook gets an announcement once, even if %s failed', async (_what, failing) => {
+  ['the read of the webhooks', (call: string, number: number) => call === 'page' && number === 1],
+  ['the write of the first message', (call: string, number: number) => call === 'write' && number === 1],
+  ['the write of the second message', (call: string, number: number) => call === 'write' && number === 2],
+])('R119 each webhook gets an announcement once, even if %s failed', async (_description, isFailingCall) => {
   const { webhooks, events, ids, metrics } = await startWebhooks();
-  fails = failing;
+  isFailing = isFailingCall;
   events.connectionCreated(facts);
   await webhooks.messages.settle();
   for (const id of ids) {
@@ -83,11 +89,11 @@ test.each([
 test('R119 an announcement that was stored by a failed write is not sent twice', async () => {
   const { webhooks, events, ids } = await startWebhooks();
   const { write } = store;
-  let failed = false;
-  store.write = async (...given) => {
-    const written = await write(...given);
-    if (failed) return written;
-    failed = true;
+  let isFirstWrite = true;
+  store.write = async (...writeArguments) => {
+    const version = await write(...writeArguments);
+    if (!isFirstWrite) return version;
+    isFirstWrite = false;
     throw new AppError('storage_unavailable');
   };
   events.connectionCreated(facts);
@@ -98,8 +104,8 @@ test('R119 an announcement that was stored by a failed write is not sent twice',
 
 test('R119 announcements that a stop cannot store are counted and logged', async () => {
   const { webhooks, events, metrics, lines } = await startWebhooks();
-  fails = () => true;
-  for (let n = 0; n < 3; n += 1) events.connectionCreated(facts);
+  isFailing = () => true;
+  for (let announcements = 0; announcements < 3; announcements += 1) events.connectionCreated(facts);
   await webhooks.close();
   expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_announcements_lost_total 3');
   expect(lines.map((line) => JSON.parse(line))).toContainEqual(

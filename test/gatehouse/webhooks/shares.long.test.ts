@@ -33,7 +33,8 @@ beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-shares-'));
   store = await createSqliteStore({ directory, clock: Date.now });
   outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
-  [servers, closers] = [[], []];
+  servers = [];
+  closers = [];
 });
 afterEach(async () => {
   for (const server of servers) server.closeAllConnections();
@@ -44,29 +45,33 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-async function receiver(isHanging: () => boolean): Promise<Receiver> {
-  const one: Receiver = { url: '', received: 0, underWay: 0, maxUnderWay: 0 };
+/** A receiver that counts its calls. While it hangs, it responds to none; otherwise to each after 50 ms. */
+async function startReceiver(isHanging: () => boolean): Promise<Receiver> {
+  const receiver: Receiver = { url: '', received: 0, underWay: 0, maxUnderWay: 0 };
   const server = createServer((req, res) => {
     req.resume();
-    one.received += 1;
-    one.underWay += 1;
-    one.maxUnderWay = Math.max(one.maxUnderWay, one.underWay);
+    receiver.received += 1;
+    receiver.underWay += 1;
+    receiver.maxUnderWay = Math.max(receiver.maxUnderWay, receiver.underWay);
     res.once('close', () => {
-      one.underWay -= 1;
+      receiver.underWay -= 1;
     });
     if (isHanging()) return;
     setTimeout(() => res.writeHead(204).end(), 50);
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   servers.push(server);
-  one.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  return one;
+  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return receiver;
 }
 
 async function startWebhooks(receivers: readonly Receiver[]) {
   const webhooks = createWebhooks({
-    ...{ storage: { store, sealedJson: createSealedJson(makeSealer()) }, outbound },
-    ...{ clock: Date.now, random: Math.random, audit: { note: () => undefined } },
+    storage: { store, sealedJson: createSealedJson(makeSealer()) },
+    outbound,
+    clock: Date.now,
+    random: Math.random,
+    audit: { note: () => undefined },
     events: { listen: () => undefined, announcementsLost: () => undefined } as never,
   });
   for (const { url } of receivers)
@@ -77,44 +82,51 @@ async function startWebhooks(receivers: readonly Receiver[]) {
 }
 
 const announce = (webhooks: Awaited<ReturnType<typeof startWebhooks>>['webhooks'], count: number) => {
-  for (let at = 0; at < count; at += 1) webhooks.messages.announce('connection.created', { user: `u${at}`, app: 'a' });
+  for (let index = 0; index < count; index += 1) {
+    webhooks.messages.announce('connection.created', { user: `u${index}`, app: 'a' });
+  }
 };
 
 test.each([
   [1, 300],
   [20, 60],
-])('R132 while %i receivers hang, another one gets %i messages and later ones in time', async (count, events) => {
-  const good = await receiver(() => false);
-  const bad: Receiver[] = [];
-  for (let at = 0; at < count; at += 1) bad.push(await receiver(() => true));
-  const { webhooks } = await startWebhooks([...bad, good]);
+])('R132 while %i receivers hang, another one gets %i messages and ten later ones', async (hangingCount, events) => {
+  const receiver = await startReceiver(() => false);
+  const hangingReceivers: Receiver[] = [];
+  for (let index = 0; index < hangingCount; index += 1) hangingReceivers.push(await startReceiver(() => true));
+  const { webhooks } = await startWebhooks([...hangingReceivers, receiver]);
+
   announce(webhooks, events);
-  // A second wave of messages comes while the first ones wait for a receiver that hangs.
-  await until(() => good.received >= events / 3);
+  // More messages are announced while the first ones wait for the receivers that hang.
+  await until(() => receiver.received >= events / 3);
   announce(webhooks, 10);
-  await until(() => good.received >= events + 10);
-  // A receiver that hangs gets one call of ten seconds at a time.
-  for (const one of bad) expect([one.maxUnderWay, one.received]).toEqual([1, expect.toSatisfy((calls) => calls <= 6)]);
+
+  await until(() => receiver.received >= events + 10);
+  for (const { maxUnderWay, received } of hangingReceivers) {
+    // A receiver that hangs gets one call of ten seconds at a time.
+    expect(maxUnderWay).toBe(1);
+    expect(received).toBeLessThanOrEqual(6);
+  }
 });
 
 test('R132 a receiver that recovers gets its pending messages, several at a time', async () => {
   let isHanging = true;
-  const one = await receiver(() => isHanging);
-  const { webhooks } = await startWebhooks([one]);
+  const receiver = await startReceiver(() => isHanging);
+  const { webhooks } = await startWebhooks([receiver]);
   announce(webhooks, 60);
-  await until(() => one.received >= 1);
+  await until(() => receiver.received >= 1);
   isHanging = false;
-  await until(() => one.received > 60);
-  expect(one.maxUnderWay).toBeGreaterThan(1);
+  await until(() => receiver.received > 60);
+  expect(receiver.maxUnderWay).toBeGreaterThan(1);
 });
 
 test('R132 a stop waits for running calls, and starts no more', async () => {
-  const one = await receiver(() => true);
-  const { webhooks, scheduledTasks } = await startWebhooks([one]);
+  const receiver = await startReceiver(() => true);
+  const { webhooks, scheduledTasks } = await startWebhooks([receiver]);
   announce(webhooks, 60);
-  await until(() => one.received >= 1);
+  await until(() => receiver.received >= 1);
   await scheduledTasks.close();
-  expect(one.received).toBe(1);
+  expect(receiver.received).toBe(1);
   const [webhook] = (await webhooks.registered.page({ limit: 1 })).items;
   const { items } = await webhooks.messages.page(webhook?.id ?? '', { limit: 100 });
   expect(items.flatMap(({ attempts }) => attempts)).toHaveLength(1);
