@@ -149,8 +149,11 @@ export function signInRoutes(parts: {
 
   const isChoiceOfApps = (appId: string | undefined) => appId === undefined && apps.signInApps().length > 1;
 
-  /** Starts an attempt, and sets the cookie whose secret the browser's pending requests are stored under. */
-  const redirectToProvider = async (req: Request, res: Response, start: StartInput) => {
+  /**
+   * Starts an attempt, and sets the cookie whose secret the browser's pending requests are stored under.
+   * @returns the URL of the provider
+   */
+  const startAttempt = async (req: Request, res: Response, start: StartInput): Promise<string> => {
     const storedSecrets = browser.readBrowserSecrets(req);
     const storedSecret = storedSecrets.findLast(({ isEarlier }) => !isEarlier);
     const browserSecret = storedSecret ?? newBrowserSecret();
@@ -158,8 +161,11 @@ export function signInRoutes(parts: {
     const info = requestInfo(req, [secret]);
     const url = await flow.start({ ...start, info, browserSecret: secret, isNewBrowser: storedSecret === undefined });
     browser.setBrowserSecrets(req, res, storedSecret ? storedSecrets : [...storedSecrets, browserSecret]);
-    sendLocation(req, res, url, site.origin);
+    return url;
   };
+
+  const leadToProvider = async (req: Request, res: Response, start: StartInput) =>
+    sendLocation(req, res, await startAttempt(req, res, start), site.origin);
 
   /** Where the browser goes at the end. @param home for a request that names no allowed return address */
   const returnOf = (
@@ -228,7 +234,7 @@ export function signInRoutes(parts: {
       const stepUp = queryField(req, 'step_up') !== undefined;
       const { user } = req.context.session ?? {};
       const returning = returnOf(req, app, site.home);
-      await redirectToProvider(req, res, { purpose: 'sign_in', user, app, ...returning, stepUp, hints });
+      await leadToProvider(req, res, { purpose: 'sign_in', user, app, ...returning, stepUp, hints });
     }),
 
     connect: described<RequestHandler>(CONNECT, async (req, res) => {
@@ -238,7 +244,7 @@ export function signInRoutes(parts: {
       const returning = returnOf(req, app, `${site.home}connections/${app.id}`);
       const hints = readHints((name) => req.body[name]);
       const scopes = chosenScopes(app, req.body);
-      await redirectToProvider(req, res, { purpose: 'connect', user, app, ...returning, scopes, hints });
+      await leadToProvider(req, res, { purpose: 'connect', user, app, ...returning, scopes, hints });
     }),
 
     connectByLink: described<RequestHandler>(CONNECT_BY_LINK, async (req, res) => {
@@ -253,14 +259,14 @@ export function signInRoutes(parts: {
       const returning = returnOf(req, app, home, returnUrl ?? home);
       const link = { link: id, linkPath: req.baseUrl + req.path };
       const hints = readHints((name) => req.body[name]);
-      await redirectToProvider(req, res, { purpose: 'connect', user, ...link, app, ...returning, scopes, hints });
+      await leadToProvider(req, res, { purpose: 'connect', user, ...link, app, ...returning, scopes, hints });
     }),
 
     async tryApp(req, res) {
       const app = apps.find(String(req.params.id));
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
       const { user } = sessionOf(req);
-      await redirectToProvider(req, res, {
+      await leadToProvider(req, res, {
         purpose: 'connect',
         trial: true,
         user,
@@ -289,7 +295,7 @@ export function signInRoutes(parts: {
       });
       if ('url' in end) return seeOther(res, end.url);
       startBudget.take(req, res);
-      await redirectToProvider(req, res, end.startOver);
+      seeOther(res, await startAttempt(req, res, end.startOver));
     }),
 
     postedCallback: described<RequestHandler>(POSTED_CALLBACK, (req) =>

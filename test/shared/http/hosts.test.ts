@@ -182,7 +182,7 @@ describe('a PUBLIC_URL with a path', () => {
     expect((await getJson(agent, `${site.url}/bin/45717360`)).status).toBe(200);
 
     const bin = await agent.submit(page, { bin: '45717360' });
-    expect([bin.url, bin.status]).toEqual([`${site.url}/bin`, 200]);
+    expect([bin.url, bin.status]).toEqual([`${site.url}/bin?bin=45717360`, 200]);
 
     const connection = await agent.get(`${site.url}/connections/platform`);
     const ended = await agent.submit(connection, {}, { button: 'Disconnect' });
