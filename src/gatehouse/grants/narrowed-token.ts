@@ -14,6 +14,7 @@ import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { isNarrowingRefusal } from './refresh-outcome.ts';
 import type { InServiceShare } from './service-share.ts';
+import { createTurns } from './turns.ts';
 
 /** Without `scopes`, the token has all granted scopes; without `resource`, it is for all resources of the app. */
 export interface Narrowing {
@@ -67,9 +68,11 @@ export interface NarrowedTokens {
 }
 
 /**
- * A cached token is returned until it expires, and a refusal for five minutes. If the provider ends earlier access tokens with each refresh
- * (`endsEarlierTokens`), a cached token is valid only until the next refresh, and one service may cause one refresh of
- * a grant in 30 s (R135): otherwise two services with different scopes would refresh with every call.
+ * A cached token is returned until it expires, and a refusal for five minutes. If the provider ends earlier access
+ * tokens with each refresh (`endsEarlierTokens`), a cached token is valid only until the next refresh, and one service
+ * may cause one refresh of a grant in 30 s (R135): otherwise two services with different scopes would refresh with
+ * every call. At other providers, the refreshes of one grant by one service follow each other, so that services take
+ * turns.
  */
 export function createNarrowedTokens(parts: {
   grants: GrantStore;
@@ -82,6 +85,7 @@ export function createNarrowedTokens(parts: {
   const cached = rememberedOfEach<CachedResult>(TOKENS_SHARE);
   /** By service and narrowing: equal requests at the same time share one call. */
   const inFlight = new Map<string, Promise<NarrowedResult>>();
+  const inTurn = createTurns();
 
   /** Returns the seconds until this service may cause another refresh of this grant; 0 if it may now. */
   const secondsLeft = async (pauseKey: string): Promise<number> => {
@@ -129,44 +133,53 @@ export function createNarrowedTokens(parts: {
     return result;
   };
 
+  /** An `unavailable` result gets the longer of the two waits. */
+  const withLongerWait = async (result: NarrowedResult, pauseKey: string): Promise<NarrowedResult> =>
+    result.kind === 'unavailable'
+      ? { ...result, retryAfterSeconds: Math.max(result.retryAfterSeconds, await secondsLeft(pauseKey)) }
+      : result;
+
   /** Refreshes unless the service has caused a refresh within the pause. */
-  const refreshAfterPause = async (
-    userId: string,
-    app: ConnectedApp,
-    relayTokenId: string,
-    work: () => Promise<NarrowedResult>,
-  ): Promise<NarrowedResult> => {
-    const pauseKey = keys.narrowing(userId, app.id, relayTokenId);
-    const grant = workingGrant(await grants.load(userId, app))?.grant;
-    const callsProvider = grant?.refreshToken !== undefined && !isBackingOff(grant, clock());
-    if (callsProvider && !(await beginPause(pauseKey)))
-      return { kind: 'too_many', retryAfterSeconds: await secondsLeft(pauseKey) };
+  const refreshAfterPause = async (pauseKey: string, work: () => Promise<NarrowedResult>): Promise<NarrowedResult> => {
+    if (!(await beginPause(pauseKey))) return { kind: 'too_many', retryAfterSeconds: await secondsLeft(pauseKey) };
     const result = await work();
     // The provider's response counts, even if the storage does not respond.
-    if (callsProvider) await restartPause(pauseKey).catch(() => undefined);
-    if (result.kind !== 'unavailable') return result;
-    // The response stays `unavailable`, with the longer of the two waits.
-    return { ...result, retryAfterSeconds: Math.max(result.retryAfterSeconds, await secondsLeft(pauseKey)) };
+    await restartPause(pauseKey).catch(() => undefined);
+    return withLongerWait(result, pauseKey);
   };
 
   return {
     async accessToken(userId, app, narrowing, relayTokenId) {
       const { scopes, resource } = narrowing;
       const cacheKey = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
-      const stored = workingGrant(await grants.load(userId, app));
-      const cachedResult = cached.get(cacheKey);
-      if (cachedResult && stored && isUsable(cachedResult, stored, app, clock())) return cachedResult.result;
-      const callKey = `${relayTokenId} ${cacheKey}`;
+      const serviceKey = keys.narrowing(userId, app.id, relayTokenId);
+      /** Returns the result that needs no call to the provider; undefined if one is needed. */
+      const resultWithoutCall = async (): Promise<NarrowedResult | undefined> => {
+        const stored = await grants.load(userId, app);
+        const grant = workingGrant(stored);
+        const cachedResult = cached.get(cacheKey);
+        if (cachedResult && grant && isUsable(cachedResult, grant, app, clock())) return cachedResult.result;
+        if (grant?.grant.refreshToken !== undefined && !isBackingOff(grant.grant, clock())) return undefined;
+        const result = resultOf({ stored }, scopes, app, clock());
+        return app.endsEarlierTokens ? withLongerWait(result, serviceKey) : result;
+      };
+      const work = () => refresh(userId, app, narrowing, cacheKey);
       const call = async (): Promise<NarrowedResult> => {
-        const work = () => refresh(userId, app, narrowing, cacheKey);
-        const done = await inServiceShare(app, relayTokenId, () =>
-          app.endsEarlierTokens ? refreshAfterPause(userId, app, relayTokenId, work) : work(),
-        );
+        const callInShare = () =>
+          inServiceShare(app, relayTokenId, async () => {
+            // Other calls may have changed the grant while this one waited.
+            const result = await resultWithoutCall();
+            return result ?? (app.endsEarlierTokens ? refreshAfterPause(serviceKey, work) : work());
+          });
+        const done = app.endsEarlierTokens ? await callInShare() : (await inTurn(serviceKey, callInShare))?.value;
         return done?.value ?? { kind: 'unavailable', isUnverified: false, retryAfterSeconds: BUSY_RETRY_SECONDS };
       };
-      const result = inFlight.get(callKey) ?? call().finally(() => inFlight.delete(callKey));
-      inFlight.set(callKey, result);
-      return result;
+      const result = await resultWithoutCall();
+      if (result) return result;
+      const callKey = `${relayTokenId} ${cacheKey}`;
+      const resultInFlight = inFlight.get(callKey) ?? call().finally(() => inFlight.delete(callKey));
+      inFlight.set(callKey, resultInFlight);
+      return resultInFlight;
     },
   };
 }

@@ -37,6 +37,7 @@ let grants: GrantStore;
 let refresher: Refresher;
 let otherRefresher: Refresher;
 let narrowed: NarrowedTokens;
+let otherNarrowed: NarrowedTokens;
 let now: number;
 let calls: { refreshToken: string; scopes: readonly string[] | undefined }[];
 let runInServiceShare: Outbound['runInServiceShare'];
@@ -77,6 +78,7 @@ beforeEach(async () => {
   otherRefresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
   const inServiceShare = createServiceShare({ runInServiceShare: (...call) => runInServiceShare(...call) }, provider);
   narrowed = createNarrowedTokens({ grants, refresher, inServiceShare, store, clock });
+  otherNarrowed = createNarrowedTokens({ grants, refresher: otherRefresher, inServiceShare, store, clock });
 });
 afterEach(async () => {
   await store.close();
@@ -297,8 +299,8 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 3' });
   });
 
-  test('calls that wait for a slot while the grant backs off cause one refresh', async () => {
-    await stored(failed('passing'));
+  test('calls that wait for a slot together cause one refresh', async () => {
+    await stored();
     const slot = Promise.withResolvers<void>();
     runInServiceShare = async (_host, _service, work) => {
       await slot.promise;
@@ -306,10 +308,16 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     };
     respond = async () => tokens(`narrow ${calls.length}`);
     const results = Promise.all(scopeSets.map((scopes) => of(scopes)));
-    now += 31_000;
     slot.resolve();
     expect((await results).map(({ kind }) => kind).toSorted()).toEqual(['narrowed', 'too_many', 'too_many']);
     expect(calls).toHaveLength(1);
+  });
+
+  test('while the grant backs off, calls need no slot, and none is made later', async () => {
+    await stored(failed('passing'));
+    runInServiceShare = () => expect.unreachable();
+    for (const scopes of scopeSets) expect(await of(scopes)).toMatchObject({ kind: 'unavailable' });
+    expect(calls).toEqual([]);
   });
 
   test('the pause of 30 seconds begins at the end of a refresh, which may have waited for others', async () => {
@@ -357,6 +365,34 @@ describe('R135 a user whose own token is due waits for one refresh of a service 
     expect(calls.slice(0, 2).map(({ scopes }) => scopes)).toEqual([[expect.any(String)], undefined]);
     expect(new Set((await Promise.all(narrowing)).map(({ kind }) => kind))).toEqual(new Set(['narrowed']));
     expect(await store.get(keys.awaitedRefresh('u1', APP.id))).toBeUndefined();
+  });
+});
+
+describe('R135 services that request narrower tokens of one grant take turns', () => {
+  test.each([
+    ['in one process', () => narrowed],
+    ['in two processes', () => otherNarrowed],
+  ])('one that keeps 20 requests in flight delays another by a few calls, %s', async (_words, narrowedOfOther) => {
+    await stored();
+    const calledProvider = Promise.withResolvers<void>();
+    const isReleased = Promise.withResolvers<void>();
+    respond = async () => {
+      calledProvider.resolve();
+      await isReleased.promise;
+      return tokens('narrow', undefined, { expiresInSeconds: undefined });
+    };
+    let isFlooding = true;
+    const flood = Array.from({ length: 20 }, async (_, n) => {
+      for (let round = 0; isFlooding; round += 1)
+        expect(await token([`flood ${n} ${round}`])).toMatchObject({ kind: 'narrowed' });
+    });
+    await calledProvider.promise;
+    const ofOther = narrowedOfOther().accessToken('u1', APP, { scopes: ['beside'] }, 'other');
+    isReleased.resolve();
+    expect(await ofOther).toMatchObject({ kind: 'narrowed' });
+    isFlooding = false;
+    expect(calls.findIndex(({ scopes }) => scopes?.[0] === 'beside')).toBeLessThanOrEqual(4);
+    await Promise.all(flood);
   });
 });
 
