@@ -4,7 +4,8 @@ import { CsvError, type Info, parse } from 'csv-parse';
 import { type CsvText, readHeader } from '../../shared/bin/csv-header.ts';
 import { decodedText } from '../../shared/bin/csv-text.ts';
 import type { LookupResult } from '../../shared/bin/lookup-result.ts';
-import { parseBin } from '../../shared/bin/parse-bin.ts';
+import { digitsOfSpreadsheetNumber, parseBin } from '../../shared/bin/parse-bin.ts';
+import { namedValue } from '../../shared/bin/row-fault.ts';
 import { AppError } from '../../shared/errors.ts';
 import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
 
@@ -112,7 +113,10 @@ function createBatches({ column, lookup, write }: EnrichParts, { separator, firs
       if (record.some((cell) => swallowsLines(cell, raw))) throw openQuoteError(line);
       line = info.lines + firstLine - 1;
       if (binColumn === undefined) return header(record);
-      if (digitsIn(record[binColumn] ?? '') > MAX_DIGITS) throw cardNumberError(line, column);
+      const value = record[binColumn] ?? '';
+      const digits = digitsOfSpreadsheetNumber(value.trim());
+      if ((digits ?? digitsIn(value)) > MAX_DIGITS) throw cardNumberError(line, column);
+      if (digits !== undefined) throw spreadsheetError(line, column);
       if (record.slice(width).some((cell) => cell !== '')) throw tooManyCellsError(line);
       batch.push(record);
       if (batch.length === MAX_BULK_BINS) await flush();
@@ -134,7 +138,8 @@ function findColumn(header: readonly string[], column: string): number {
   const matches = columnsNamed(column, header);
   if (matches.length > 1) throw refused(`Several columns are named "${column}": give them different names.`);
   if (matches[0] !== undefined) return matches[0];
-  throw refused(`No column is named "${column}": use a name from the first line with --column.`);
+  const names = header.map((name) => namedValue(name) ?? '(not shown)').join(', ');
+  throw refused(`No column is named "${column}". The first line has: ${names}. Use one of these with --column.`);
 }
 
 function columnsNamed(column: string, header: readonly string[]): number[] {
@@ -189,6 +194,12 @@ function cardNumberError(line: number, column: string): AppError {
   );
 }
 
+function spreadsheetError(line: number, column: string): AppError {
+  return refused(
+    `Line ${line}, column "${column}": a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07. Format the column as text, export the file again, and start again.`,
+  );
+}
+
 /** Such a row would put the facts into the wrong columns, or lose cells. */
 function tooManyCellsError(line: number): AppError {
   return refused(`Line ${line} has more cells than the first line: correct it and start again.`);
@@ -200,7 +211,9 @@ function openQuoteError(line: number): AppError {
 
 function toRefusal(error: unknown, line: number): unknown {
   return error instanceof CsvError
-    ? refused(`The row after line ${line} cannot be read as CSV (${error.code}): correct it and start again.`)
+    ? refused(
+        `The row after line ${line} cannot be read as CSV (${error.code}): close its quotes, or remove them, and start again.`,
+      )
     : error;
 }
 

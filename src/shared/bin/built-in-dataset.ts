@@ -15,7 +15,7 @@ export const BUILT_IN_ATTRIBUTION =
 export const BUILT_IN_ABOUT =
   'The built-in data set is an example, so that a first look-up has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.';
 export const REAL_USE =
-  'For real use, import a current data set: bin-list-data (about 375,000 BINs of 6 digits, CC BY 4.0, last changed in February 2025), or the account ranges that a card network or your acquirer gives you.';
+  'For real use, import a current data set: bin-list-data (about 375,000 BINs of 6 digits, CC BY 4.0, last changed in February 2025; BINs that have lost their leading zeros are left out), or the account ranges that a card network or your acquirer gives you.';
 
 /** The date of the last change of bin-list-data, which the command imports. */
 export const IMPORT_AS_OF = '2025-02-11';

@@ -13,6 +13,33 @@ const NOT_TEXT =
   'has NUL characters: it is not text, or is UTF-16 without a byte order mark. Save it as “CSV UTF-8”, or convert it with `iconv -f UTF-16LE -t UTF-8 OLD.csv > NEW.csv`.';
 const TOO_LARGE = 'is larger, once it is unpacked, than any known data set. Check that it is the right file.';
 
+/** What a file that is not CSV starts with, and how to get a CSV from it. `text` is that of its first bytes. */
+const OTHER_FORMATS: readonly { isFormat(start: Uint8Array, text: string): boolean; problem: string }[] = [
+  {
+    isFormat: (_start, text) => text.startsWith('PK\u0003\u0004'),
+    problem:
+      'is an Excel workbook (.xlsx), or another ZIP archive. Save the sheet as “CSV UTF-8”, or unpack the archive.',
+  },
+  {
+    isFormat: (start) => Buffer.from(start.subarray(0, 4)).toString('hex') === 'd0cf11e0',
+    problem: 'is an old Excel workbook (.xls). Save the sheet as “CSV UTF-8”.',
+  },
+  {
+    isFormat: (_start, text) => /^\s*(?:\{\s*["}]|\[\s*[\]{["\d])/.test(text),
+    problem: 'is JSON. Convert it to CSV, with a first line that names the columns.',
+  },
+  {
+    isFormat: (_start, text) => /^\s*<(?:[!?a-z])/i.test(text),
+    problem: 'is HTML or XML. Download the CSV file itself.',
+  },
+  { isFormat: (_start, text) => text.startsWith('%PDF'), problem: 'is a PDF document. Get the data as CSV.' },
+  { isFormat: (_start, text) => text.startsWith('PAR1'), problem: 'is a Parquet file. Convert it to CSV.' },
+  {
+    isFormat: (_start, text) => text.startsWith('version https://git-lfs'),
+    problem: 'is a pointer of Git LFS, not the data. Download the file itself.',
+  },
+];
+
 /**
  * Yields the text without a byte order mark. It never replaces what it cannot decode.
  * @throws UnusableFile if the file is not text in one of the encodings, or larger than `maxBytes`
@@ -26,10 +53,22 @@ export async function* decodedText(
   for await (const chunk of withLongStart(bytes)) {
     size += chunk.length;
     if (size > maxBytes) throw new UnusableFile(TOO_LARGE);
-    decode ??= createDecoder(chunk);
+    if (!decode) {
+      assertCsv(chunk);
+      decode = createDecoder(chunk);
+    }
     yield decode(chunk);
   }
   if (decode) yield decode();
+}
+
+function assertCsv(chunk: Uint8Array): void {
+  const start = chunk.subarray(0, START_BYTES);
+  const text = Buffer.from(start)
+    .toString(encodingOf(start) === 'utf-16le' ? 'utf16le' : 'utf8')
+    .replace('\ufeff', '');
+  const format = OTHER_FORMATS.find(({ isFormat }) => isFormat(start, text));
+  if (format) throw new UnusableFile(format.problem);
 }
 
 /** The first bytes show the encoding and the format. */

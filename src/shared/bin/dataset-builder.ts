@@ -12,7 +12,7 @@ import { countryByAlpha2 } from './country.ts';
 import { type Dataset, type DatasetAbout, findRow, openDataset, type Table } from './dataset.ts';
 import { createFactsWriter, createNumbers, readFacts } from './facts.ts';
 import { networkOfBin, networkOfScheme } from './network.ts';
-import { parseBin } from './parse-bin.ts';
+import { digitsOfSpreadsheetNumber, parseBin } from './parse-bin.ts';
 import { internationalPhone } from './phone.ts';
 import { distinct, flattenRanges } from './ranges.ts';
 import type { EntryFacts } from './record.ts';
@@ -26,7 +26,13 @@ export interface DatasetEntry extends EntryFacts {
   end: string;
 }
 
-export type EntryFault = 'not_6_to_11_digits' | 'range_reversed' | 'country_missing' | 'country_unknown';
+export type EntryFault =
+  | 'not_6_to_11_digits'
+  | 'leading_zeros_lost'
+  | 'spreadsheet_number'
+  | 'range_reversed'
+  | 'country_missing'
+  | 'country_unknown';
 
 /** A BIN that entries divide, with their rows of facts. `whole`: the entries cover all of the BIN. */
 interface DividedBin {
@@ -177,10 +183,15 @@ function count(counts: Map<string, number>, name: string): void {
 function faultOf(entry: DatasetEntry): EntryFault | undefined {
   const { start, end } = entry;
   const isBin = parseBin(start).bin && parseBin(end).bin && start.length === end.length;
-  if (!isBin && !accountRangeOf(entry)) return 'not_6_to_11_digits';
+  if (!isBin && !accountRangeOf(entry)) return faultOfLimits([start, end]);
   if (start > end) return 'range_reversed';
   if (!entry.country) return 'country_missing';
   return countryByAlpha2(entry.country) ? undefined : 'country_unknown';
+}
+
+function faultOfLimits(limits: readonly string[]): EntryFault {
+  if (limits.some((limit) => digitsOfSpreadsheetNumber(limit) !== undefined)) return 'spreadsheet_number';
+  return limits.some((limit) => /^\d{1,5}$/.test(limit)) ? 'leading_zeros_lost' : 'not_6_to_11_digits';
 }
 
 /** Completes the entry by the rules of its network: number length, Luhn check, and the network if it is missing. */

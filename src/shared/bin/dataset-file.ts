@@ -9,10 +9,10 @@ import { type CsvText, readHeader } from './csv-header.ts';
 import { validLines } from './csv-lines.ts';
 import { decodedText, UnusableFile } from './csv-text.ts';
 import type { Dataset, DatasetAbout } from './dataset.ts';
-import { createDatasetBuilder, MAX_ROWS, TOO_LONG } from './dataset-builder.ts';
-import { SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
+import { createDatasetBuilder, type DatasetEntry, MAX_ROWS, TOO_LONG } from './dataset-builder.ts';
+import { missingColumns, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
 import type { FileColumns } from './record.ts';
-import { namedValue, type RowFault } from './row-fault.ts';
+import { describeFault, namedValue, type RowFault } from './row-fault.ts';
 
 export interface FileReport {
   /** Name of the shape that the header has. */
@@ -38,6 +38,7 @@ export type DatasetFileResult =
 const MAX_FAULTS = 100;
 /** Column names identify the format, not the licence under which the file was obtained. */
 const NO_LICENCE = 'The file states no licence: see where you obtained it.';
+const MAX_LISTED_COLUMNS = 40;
 const COLUMNS_ADVICE = 'For another header, use --columns of bin import.';
 
 interface Row {
@@ -154,11 +155,18 @@ function isHeader(header: readonly string[], columns: FileColumns | undefined): 
   return shapeOfHeader(header, columns) !== undefined;
 }
 
-function createReading({ header }: CsvText, { columns, onFault, shapeAdvice = COLUMNS_ADVICE }: FileOptions) {
+function createReading(csv: CsvText, options: FileOptions) {
+  const { columns, onFault } = options;
+  const { header } = csv;
   const builder = createDatasetBuilder();
   const faults: RowFault[] = [];
+  /** By reason: how many rows, and the first of them. */
+  const reasons = new Map<string, { count: number; first: RowFault }>();
+  /** Rows of 7 digits with their lines. Whether they have lost a zero is known when all rows have been read. */
+  const sevenDigits: { entry: DatasetEntry; line: number }[] = [];
   const shape = shapeOfHeader(header, columns);
   let isAfterHeader = false;
+  let eightDigits = 0;
   let taken = 0;
   let skipped = 0;
 
@@ -166,36 +174,71 @@ function createReading({ header }: CsvText, { columns, onFault, shapeAdvice = CO
     const fault = { line, reason, ...(value !== undefined && { value }) };
     skipped++;
     if (faults.length < MAX_FAULTS) faults.push(fault);
+    const { count, first } = reasons.get(reason) ?? { count: 0, first: fault };
+    reasons.set(reason, { count: count + 1, first: line < first.line ? fault : first });
     onFault?.(fault);
+  };
+  const add = (entry: DatasetEntry, line: number) => {
+    const fault = builder.add(entry);
+    if (fault) skip(line, fault, fault === 'country_unknown' ? namedValue(entry.country) : undefined);
+    else taken++;
   };
   const row = (cells: readonly string[], line: number) => {
     if (isAfterHeader && shape) {
       const entry = shape.read(cells);
-      const fault = cells.length < header.length ? 'too_few_columns' : builder.add(entry);
-      if (fault) skip(line, fault, fault === 'country_unknown' ? namedValue(entry.country) : undefined);
-      else taken++;
+      if (entry.start.length === 8) eightDigits++;
+      if (cells.length < header.length) skip(line, 'too_few_columns');
+      else if (/^\d{7}$/.test(entry.start)) sevenDigits.push({ entry, line });
+      else add(entry, line);
     }
     isAfterHeader = true;
   };
   const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileResult => {
     const { source } = about;
-    if (!shape && columns) {
-      return {
-        problem: `The first line of ${source} lacks one of these columns: ${Object.values(columns).join(', ')}.`,
-      };
+    if (!shape) return { problem: headerProblem(source, csv, options) };
+    for (const { entry, line } of sevenDigits) {
+      if (sevenDigits.length < eightDigits) skip(line, 'leading_zeros_lost');
+      else add(entry, line);
     }
-    if (!shape) {
-      return {
-        problem: `The first line of ${source} is not the header of a known data set. Known headers: ${SHAPE_NAMES}. ${shapeAdvice}`,
-      };
+    if (taken === 0) {
+      const texts = [...reasons.values()].map(
+        ({ count, first }) => `${inRows(count)}, such as line ${first.line}: ${describeFault(first)}.`,
+      );
+      const problem = [`${source} has no usable row: all ${skipped} were left out.`, ...texts].join(' ');
+      return { problem: skipped > 0 ? problem : `${source} has no row after its header. Check that it is complete.` };
     }
-    if (taken === 0)
-      return { problem: `${source} has no usable row: all ${skipped} were skipped. Check that it is the right file.` };
     const dataset = builder.finish({ licence: NO_LICENCE, ...about });
     const byLine = faults.sort((a, b) => a.line - b.line);
     return { dataset, report: { shape: shape.name, taken, skipped, faults: byLine } };
   };
   return { row, skip, finish };
+}
+
+const inRows = (count: number) => `${count.toLocaleString('en-GB')} ${count === 1 ? 'row' : 'rows'}`;
+
+/** Says which columns the header lacks, which it has, and what to do. It repeats no digits of cards (R85). */
+function headerProblem(source: string, { header, separator }: CsvText, options: FileOptions): string {
+  const { columns, shapeAdvice = COLUMNS_ADVICE } = options;
+  if (header.length === 0)
+    return `${source} is empty, or its first line is not CSV. The first line must name the columns.`;
+  if (header.some((name) => /^\s*\d{4,}\s*$/.test(name)))
+    return `${source} has no header: its first line holds numbers. Add a first line that names the columns.`;
+  const listed = header.slice(0, MAX_LISTED_COLUMNS).map((name) => namedValue(name) ?? '(not shown)');
+  const more = header.length > listed.length ? `, and ${header.length - listed.length} more` : '';
+  const itsColumns = `Its columns are: ${listed.join(', ')}${more}.`;
+  const missing = missingColumns(header, columns);
+  const names = missing.columns.join(', ');
+  const lacks = `${source} lacks ${missing.columns.length === 1 ? 'the column' : 'the columns'} ${names}`;
+  const advice = missing.isCountry ? `${countryAdvice(names, separator)} ` : '';
+  if (columns) return `${lacks}. ${itsColumns} ${advice}Name columns that it has.`;
+  if (missing.shape) return `${lacks} of the format ${missing.shape}. ${itsColumns} ${advice}${shapeAdvice}`;
+  return `The first line of ${source} is not the header of a known data set. ${itsColumns} Known headers: ${SHAPE_NAMES}. ${shapeAdvice}`;
+}
+
+/** The command adds the column to each line. */
+function countryAdvice(column: string, separator: string): string {
+  const cell = separator === '\t' ? '\\t' : separator;
+  return `If all rows are of one country, add the column with its code, such as TR: \`sed 's/\\r$//; 1s/$/${cell}${column}/; 1!s/$/${cell}TR/' OLD.csv > NEW.csv\`.`;
 }
 
 /** Returns one sentence for the operator that says what is wrong and what to do. */

@@ -94,6 +94,29 @@ const SHAPES: readonly Shape[] = [
   },
 ];
 
+/** What a header lacks for the shape that it is closest to. `isCountry`: it lacks only the column of the country. */
+export interface MissingColumns {
+  /** Undefined if the header has less than two columns of each shape. */
+  shape: string | undefined;
+  columns: readonly string[];
+  isCountry: boolean;
+}
+
+export function missingColumns(header: readonly string[], fileColumns?: FileColumns): MissingColumns {
+  const names = new Set(header.map((name) => name.trim().toLowerCase()));
+  const missingOf = ({ needs }: Shape) => needs.filter((column) => !names.has(column));
+  const found = (shape: Shape) => shape.needs.length - missingOf(shape).length;
+  const shapes = fileColumns ? [shapeOfColumns(fileColumns)] : SHAPES;
+  const closest = shapes.reduce((best, next) => (found(next) > found(best) ? next : best));
+  const isClose = fileColumns !== undefined || found(closest) > 1;
+  const missing = missingOf(closest);
+  const isCountry = missing.length === 1 && missing[0] === closest.columns.country;
+  const asWritten = (column: string) =>
+    Object.values(fileColumns ?? {}).find((name) => name.trim().toLowerCase() === column);
+  const columns = missing.map((column) => asWritten(column) ?? column);
+  return { shape: isClose ? closest.name : undefined, columns, isCountry };
+}
+
 export const SHAPE_NAMES = SHAPES.map(({ name, needs }) => `${name} (${needs.join(', ')}, …)`).join('; ');
 
 function shapeOfColumns(fileColumns: FileColumns): Shape {

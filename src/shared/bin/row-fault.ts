@@ -20,15 +20,21 @@ export function namedValue(text: string): string | undefined {
   return clean === '' || (clean.match(/\p{Nd}/gu)?.length ?? 0) > 3 || containsCardNumber(clean) ? undefined : clean;
 }
 
+const EXPORT_AS_TEXT = 'format the column as text and export it again';
+
+/** Each ends with what to do next. */
 const DESCRIPTIONS: Readonly<Record<RowFault['reason'], string>> = {
   not_6_to_11_digits:
-    'the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9',
-  range_reversed: 'the range ends before it begins',
-  country_missing: 'the country is missing',
-  country_unknown: 'the country is not in ISO 3166-1',
-  not_csv: 'the line is not valid CSV: a quote is not closed, or it is longer than 64 KB',
-  damaged_text: 'it has the character � in place of one that an earlier conversion has lost',
-  too_few_columns: 'it has fewer columns than the header',
+    'the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9: correct it',
+  leading_zeros_lost: `the number has fewer digits than others, so it seems to have lost leading zeros: ${EXPORT_AS_TEXT}`,
+  spreadsheet_number: `a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07: ${EXPORT_AS_TEXT}`,
+  range_reversed: 'the range ends before it begins: exchange its limits',
+  country_missing: 'the country is missing: enter its code',
+  country_unknown: 'the country is not in ISO 3166-1: enter the code of a country, or remove the row',
+  not_csv:
+    'the line is not valid CSV, since a quote is not closed, or it is longer than 64 KB: close the quote, or remove it',
+  damaged_text: 'it has the character � in place of one that an earlier conversion has lost: export it again as UTF-8',
+  too_few_columns: 'it has fewer columns than the header: add the missing cells',
 };
 
 export function describeFault({ reason, value }: Omit<RowFault, 'line'>): string {

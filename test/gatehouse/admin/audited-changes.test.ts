@@ -255,7 +255,7 @@ test('an upload of BIN data, its import and the rollback show these texts', asyn
   expect(json.expiresAt).toBe(new Date(Date.now() + 3_600_000).toISOString());
 
   const rejected =
-    'Line 4: the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9';
+    'Line 4: the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9: correct it';
   const page = await open(`bin/uploads/${id}`);
   const reviewFacts = `
     Nothing has changed yet. This upload is stored until 5 March 2031 at 11:16 UTC. / Source: Card data / Licence: CC0 / Rejected rows: 1 / ${rejected}

@@ -81,8 +81,8 @@ describe('bin import', () => {
     expect(readFileSync(bad, 'utf8')).toBe(
       [
         'line,reason,detail',
-        '3,not_6_to_11_digits,"the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9"',
-        '4,country_unknown,"the country “QQ” is not in ISO 3166-1"',
+        '3,not_6_to_11_digits,"the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9: correct it"',
+        '4,country_unknown,"the country “QQ” is not in ISO 3166-1: enter the code of a country, or remove the row"',
         '',
       ].join('\n'),
     );
@@ -95,7 +95,7 @@ describe('bin import', () => {
     const file = write('none.csv', `${HEADER}\n999902,VISA,,,,,,QQ,,\n"999903,VISA,,,,,,DK,,\n999904,VISA,,,,,,,,\n`);
     const bad = join(site.dataDirectory, '..', 'none-bad.csv');
     const { status, err } = await gatehouse('import', file, '--bad-rows', bad);
-    expect([status, err]).toEqual([1, expect.stringContaining('has no usable row: all 3 were skipped')]);
+    expect([status, err]).toEqual([1, expect.stringContaining('has no usable row: all 3 were left out')]);
     expect(readFileSync(bad, 'utf8')).toMatch(
       /^line,reason,detail\n2,country_unknown,".*"\n3,not_csv,".*"\n4,country_missing,".*"\n$/,
     );

@@ -1,4 +1,5 @@
-/** The forms in which CSV files arrive, for the import and for `bin enrich`: encodings, separators, quotes. */
+/** The forms in which CSV files arrive, for the import and for `bin enrich`: encodings, separators, quotes, headers. */
+import { execFileSync } from 'node:child_process';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { readDatasetStream } from '../../../src/shared/bin/dataset-file.ts';
@@ -192,4 +193,141 @@ describe('countries', () => {
     const { report } = await read(`${HEADER}\n457173,VISA,DEBIT,,,,,4571736012345674,,\n457174,VISA,DEBIT,,,,,DK,,\n`);
     expect(report?.faults).toEqual([{ line: 2, reason: 'country_unknown' }]);
   });
+});
+
+describe('files of another format are named', () => {
+  const zip = Buffer.from([0x50, 0x4b, 3, 4, 20, 0, 6, 0, 8, 0, 0, 0]);
+  test.each<[string, Buffer | string, RegExp]>([
+    ['xlsx', zip, /is an Excel workbook \(\.xlsx\), .* Save the sheet as “CSV UTF-8”/],
+    ['gzipped xlsx', gzipSync(zip), /is an Excel workbook \(\.xlsx\)/],
+    ['xls', Buffer.from('d0cf11e0a1b11ae1', 'hex'), /is an old Excel workbook \(\.xls\)\. Save the sheet/],
+    ['an array in JSON', '[\n  {"bin": "457173"}\n]', /is JSON\. Convert it to CSV/],
+    ['an object in JSON', '\ufeff{ "457173": {} }', /is JSON\. Convert it to CSV/],
+    ['JSON in UTF-16', utf16le('[{"bin": 457173}]'), /is JSON\. Convert it to CSV/],
+    ['lines of JSON', '{"bin":"457173"}\n{"bin":"457174"}\n', /is JSON\. Convert it to CSV/],
+    ['a page', '\n<!DOCTYPE html><html>', /is HTML or XML\. Download the CSV file itself/],
+    ['a pointer', 'version https://git-lfs.github.com/spec/v1\noid x\n', /is a pointer of Git LFS/],
+  ])('%s', async (_name, content, problem) => {
+    expect((await read(content)).problem).toMatch(problem);
+    if (_name.startsWith('gzipped')) return;
+    expect(((await enrich(content)).report as Error).message).toMatch(problem);
+  });
+});
+
+describe('what a spreadsheet has spoiled', () => {
+  const good = ['457173', '457174', '457175'].map((digits) => `${digits},VISA,DEBIT,,,,,DK,,`);
+  test.each([
+    ['10309', 'leading_zeros_lost'],
+    ['309', 'leading_zeros_lost'],
+    ['457176.0', 'spreadsheet_number'],
+    ['45717360.00', 'spreadsheet_number'],
+    ['4.57E+07', 'spreadsheet_number'],
+    ['4e+05', 'spreadsheet_number'],
+    ['"4,57E+07"', 'spreadsheet_number'],
+    ['"457,176"', 'spreadsheet_number'],
+    ['45.717.360', 'spreadsheet_number'],
+    ["'457176", 'spreadsheet_number'],
+    ['="457176"', 'spreadsheet_number'],
+    ['45717X', 'not_6_to_11_digits'],
+  ])('%s is a bad row: %s', async (digits, reason) => {
+    const { report } = await read([HEADER, ...good, `${digits},VISA,DEBIT,,,,,DK,,`, ''].join('\n'));
+    expect(report).toMatchObject({ taken: 3, faults: [{ line: 5, reason }] });
+  });
+
+  test('a number of 7 digits has lost a zero if more of the others have 8', async () => {
+    const rows = (...numbers: string[]) => [HEADER, ...numbers.map((digits) => `${digits},,,,,,,DK,,`), ''].join('\n');
+    const { dataset, report } = await read(rows('1030912', '45717360', '45717361'));
+    expect(report).toMatchObject({ taken: 2, faults: [{ line: 2, reason: 'leading_zeros_lost' }] });
+    expect(dataset?.find(bin('1030912'))).toBeUndefined();
+    expect((await read(rows('4571731', '4571732', '457174', '45717360'))).report).toMatchObject({
+      taken: 4,
+      skipped: 0,
+    });
+  });
+
+  test.each(['45717360.0', '457173.0', '4.57E+07', '4,57E+07', "'457173", '="457173"'])(
+    'bin enrich stops at %s, and says what to do',
+    async (value) => {
+      const { report, lookedUp } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
+      expect((report as Error).message).toBe(
+        'Line 3, column "bin": a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07. Format the column as text, export the file again, and start again.',
+      );
+      expect(lookedUp).toEqual([]);
+    },
+  );
+
+  test.each(['4571736012345674.0', '4.57173601234567E+15', '457,173,601,234,567', "'4571736012345674"])(
+    'R85: %s is taken for a card number',
+    async (value) => {
+      const { report } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
+      expect((report as Error).message).toMatch(/^Line 3, column "bin": the value has more than 8 digits/);
+    },
+  );
+});
+
+describe('headers', () => {
+  const problemOf = async (content: string) => (await read(content)).problem;
+
+  test('a header that lacks columns is told which, and which it has', async () => {
+    expect(await problemOf('bin;brand;type;category;issuer\n457173;VISA;DEBIT;;A\n')).toMatch(
+      /^set\.csv lacks the column isocode2 of the format bin-list-data\. Its columns are: bin, brand, type, category, issuer\. If all rows are of one country, add the column with its code, such as TR: `sed 's\/\\r\$\/\/; 1s\/\$\/;isocode2\/; 1!s\/\$\/;TR\/' OLD\.csv > NEW\.csv`\. For another header, use --columns/,
+    );
+    expect(await problemOf('iin_start,iin_end,bank\n457173,457173,A\n')).toMatch(
+      /^set\.csv lacks the columns scheme, country of the format binlist ranges\. Its columns are: iin_start, iin_end, bank\. For/,
+    );
+    expect(await problemOf('a,b\n1,2\n')).toMatch(
+      /^The first line of set\.csv is not the header of a known data set\. Its columns are: a, b\. Known headers: binlist ranges .*use --columns/,
+    );
+  });
+
+  test('the command adds the column of the country', async () => {
+    const problem = await problemOf(
+      'bin;brand;type;category;issuer\r\n457173;VISA;DEBIT;;A\r\n457174;VISA;DEBIT;;B\r\n',
+    );
+    const command = /`(sed .*) OLD\.csv > NEW\.csv`/.exec(problem ?? '')?.[1] ?? '';
+    const input = 'bin;brand;type;category;issuer\r\n457173;VISA;DEBIT;;A\r\n457174;VISA;DEBIT;;B\r\n';
+    const output = execFileSync('sh', ['-c', command], { input, encoding: 'utf8' });
+    const { dataset, report } = await read(output);
+    expect(report).toMatchObject({ taken: 2, skipped: 0 });
+    expect(dataset?.find(bin('457174'))?.record).toMatchObject({ country: { alpha2: 'TR' }, bank: { name: 'B' } });
+  });
+
+  test('R85: a file without a header is recognised, and its digits are not repeated', async () => {
+    for (const start of ['457173', '4571736012345674', '4571 7360 1234 5674']) {
+      const problem = await problemOf(`${start},VISA,DEBIT,DK\n457174,VISA,DEBIT,DK\n`);
+      expect(problem).toMatch(/has no header|\(not shown\)/);
+      expect(problem).not.toMatch(/4571/);
+    }
+  });
+
+  test('an empty file, and one without rows', async () => {
+    expect(await problemOf('')).toMatch(/^set\.csv is empty.* The first line must name the columns/);
+    expect(await problemOf(`${HEADER}\n`)).toMatch(/^set\.csv has no row after its header\. Check/);
+  });
+
+  test('bin enrich lists the columns that it has found', async () => {
+    expect(((await enrich('id;number\n1;457173\n')).report as Error).message).toBe(
+      'No column is named "bin". The first line has: id, number. Use one of these with --column.',
+    );
+  });
+});
+
+test('if every row is left out, each reason stands there with a line, and what to do', async () => {
+  const cells = (digits: string, country: string) => `${digits},VISA,DEBIT,,,,,${country},,`;
+  const rows = [
+    cells('457173', 'Germany'),
+    cells('457174', 'France'),
+    cells('10309', 'DK'),
+    cells('457175', ''),
+    '457176',
+  ];
+  expect((await read([HEADER, ...rows, ''].join('\n'))).problem).toBe(
+    [
+      'set.csv has no usable row: all 5 were left out.',
+      '2 rows, such as line 2: the country “GERMANY” is not in ISO 3166-1: enter the code of a country, or remove the row.',
+      '1 row, such as line 4: the number has fewer digits than others, so it seems to have lost leading zeros: format the column as text and export it again.',
+      '1 row, such as line 5: the country is missing: enter its code.',
+      '1 row, such as line 6: it has fewer columns than the header: add the missing cells.',
+    ].join(' '),
+  );
 });

@@ -241,7 +241,7 @@ describe('files that cannot be used', () => {
       () => writeDatasetFile('set.csv', 'a,b,c\n1,2,3\n'),
       /not the header of a known data set.*binlist ranges/,
     ],
-    ['an empty file', () => writeDatasetFile('set.csv', ''), /not the header/],
+    ['an empty file', () => writeDatasetFile('set.csv', ''), /is empty/],
     ['no usable row', () => writeDatasetFile('set.csv', `${BIN_LIST_DATA_HEADER}\nx,,,,,,,,,\n`), /no usable row/],
     ['a missing file', () => join(folder, 'nowhere.csv'), /does not exist: check the path/],
     ['a directory', () => folder, /is a directory/],

@@ -218,7 +218,7 @@ describe('entries', () => {
   });
 
   test.each([
-    ['not_6_to_11_digits', { start: '40000', end: '40000', country: 'DK' }],
+    ['leading_zeros_lost', { start: '40000', end: '40000', country: 'DK' }],
     ['not_6_to_11_digits', { start: '4000000000000000', end: '4000000000000000', country: 'DK' }],
     ['not_6_to_11_digits', { start: '4571736012345674', end: '4571736012345674', country: 'DK' }],
     ['not_6_to_11_digits', { start: '400000120000', end: '400000129998', country: 'DK' }],
