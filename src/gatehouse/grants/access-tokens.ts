@@ -77,7 +77,7 @@ export function createAccessTokens(parts: {
 }): AccessTokens {
   const { grants, refresher, inServiceShare, missing, clock } = parts;
 
-  const load = async <Result extends { kind: string }>(
+  const loadAndRefresh = async <Result extends { kind: string }>(
     userId: string,
     app: ConnectedApp,
     rejected: string | undefined,
@@ -88,24 +88,25 @@ export function createAccessTokens(parts: {
     await missing.announce(app, stored);
     const current = toResult(stored, clock(), rejected);
     if (!stored || 'unreadable' in stored || !needsToken(stored.grant, rejected, clock())) return current;
-    const refreshed = inServiceShare(app, relayTokenId, () => refresher.refresh({ userId, app, rejected })).then(
-      (done) => {
-        if (done) return toResult(done.value, clock(), rejected);
+    const refreshedResult = inServiceShare(app, relayTokenId, () => refresher.refresh({ userId, app, rejected })).then(
+      (inShare) => {
+        if (inShare) return toResult(inShare.value, clock(), rejected);
         return current.kind === 'token' ? current : NO_SLOT;
       },
     );
-    if (current.kind !== 'token') return refreshed;
+    if (current.kind !== 'token') return refreshedResult;
     // Without the store no refresh can start, but a token that has not expired still works (F16).
     const currentIfNotStarted = (error: unknown): Result => {
       if (error instanceof AppError && error.code === 'storage_unavailable') return current;
       throw error;
     };
-    return resultWithinWait(refreshed.catch(currentIfNotStarted), current);
+    return resultWithinWait(refreshedResult.catch(currentIfNotStarted), current);
   };
 
   return {
-    get: (userId, app, options = {}) => load(userId, app, undefined, options, resultOf),
-    getAnother: (userId, app, rejected, options = {}) => load(userId, app, rejected, options, resultAfterRefusal),
+    get: (userId, app, options = {}) => loadAndRefresh(userId, app, undefined, options, resultOf),
+    getAnother: (userId, app, rejected, options = {}) =>
+      loadAndRefresh(userId, app, rejected, options, resultAfterRefusal),
 
     async clearRefusal(userId, appId, accessToken) {
       try {

@@ -58,7 +58,7 @@ export function createAuthorizedFetch(parts: {
           app: app.id,
           service: relayTokenId,
         });
-        stop.whenStopped(() => destroy(stopError(stop.tooLate)));
+        stop.endStepWith(() => destroy(stopError(stop.tooLate)));
         return response;
       };
       const waiting = request.beforeSending?.();
@@ -84,21 +84,21 @@ export function createAuthorizedFetch(parts: {
       const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
         apiBaseUrl === undefined ? defaultTarget : outbound.target(request.urlFor(apiBaseUrl));
       const { ownerId: userId, app, stop, prefetched, relayTokenId } = request;
-      const token = await unlessStopped(accessTokens.get(userId, app, { prefetched, relayTokenId }), stop);
-      if (token.kind !== 'token') return token;
-      const response = await send(request, targetOf(token), token);
-      if (response.statusCode !== 401) return accepted(request, token, response);
+      const result = await unlessStopped(accessTokens.get(userId, app, { prefetched, relayTokenId }), stop);
+      if (result.kind !== 'token') return result;
+      const response = await send(request, targetOf(result), result);
+      if (response.statusCode !== 401) return accepted(request, result, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
-      const newToken = await unlessStopped(
-        accessTokens.getAnother(userId, app, token.accessToken, { relayTokenId }),
+      const newResult = await unlessStopped(
+        accessTokens.getAnother(userId, app, result.accessToken, { relayTokenId }),
         stop,
       );
       // The response says why the platform refuses a fresh token.
-      if (newToken.kind === 'still_refused') return { kind: 'response', response };
-      if (newToken.kind !== 'token') return newToken;
-      const secondResponse = await send(request, targetOf(newToken), newToken);
+      if (newResult.kind === 'still_refused') return { kind: 'response', response };
+      if (newResult.kind !== 'token') return newResult;
+      const secondResponse = await send(request, targetOf(newResult), newResult);
       if (secondResponse.statusCode === 401) return { kind: 'response', response: secondResponse };
-      return accepted(request, newToken, secondResponse);
+      return accepted(request, newResult, secondResponse);
     },
   };
 }
@@ -110,9 +110,9 @@ const TOO_SLOW: Unavailable = {
   retryAfterSeconds: 5,
 };
 
-function unlessStopped<Result>(token: Promise<Result>, stop: Stop): Promise<Result | Unavailable> {
+function unlessStopped<Result>(result: Promise<Result>, stop: Stop): Promise<Result | Unavailable> {
   return new Promise((resolve, reject) => {
-    token.then(resolve, reject);
-    stop.whenStopped(() => resolve(TOO_SLOW));
+    result.then(resolve, reject);
+    stop.endStepWith(() => resolve(TOO_SLOW));
   });
 }

@@ -171,8 +171,8 @@ export function createNarrowedTokens(parts: {
             const result = await resultWithoutCall();
             return result ?? (app.endsEarlierTokens ? refreshAfterPause(serviceKey, work) : work());
           });
-        const done = app.endsEarlierTokens ? await callInShare() : (await inTurn(serviceKey, callInShare))?.value;
-        return done?.value ?? { kind: 'unavailable', isUnverified: false, retryAfterSeconds: BUSY_RETRY_SECONDS };
+        const inShare = app.endsEarlierTokens ? await callInShare() : (await inTurn(serviceKey, callInShare))?.value;
+        return inShare?.value ?? { kind: 'unavailable', isUnverified: false, retryAfterSeconds: BUSY_RETRY_SECONDS };
       };
       const result = await resultWithoutCall();
       if (result) return result;

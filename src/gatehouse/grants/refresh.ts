@@ -182,10 +182,10 @@ export function createRefresher(parts: {
           if (nextLeaseAttemptAt === startedAt) await grants.assertWritable(inFlight.size);
           const lease = keys.refreshLease(userId, app.id);
           const waitsForOther = isNarrowing && (await grants.isRefreshAwaited(userId, app.id));
-          const refreshed = waitsForOther
+          const underLease = waitsForOther
             ? undefined
             : await leases.hold(lease, (fence) => refreshUnderLease(request, fence, startedAt));
-          if (refreshed) return refreshed.value;
+          if (underLease) return underLease.value;
           if (!isNarrowing && !isAnnounced) {
             isAnnounced = true;
             await grants.addAwaitedRefresh(userId, app.id);

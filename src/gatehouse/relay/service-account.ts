@@ -103,7 +103,7 @@ export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outboun
         app: app.id,
         service: relayTokenId,
       });
-      stop.whenStopped(() => call.destroy(stopError(stop.tooLate)));
+      stop.endStepWith(() => call.destroy(stopError(stop.tooLate)));
       return { kind: 'response', response: await call.response };
     },
   };

@@ -54,15 +54,18 @@ export const THREAD_LIMITS: ThreadLimits = {
 
 export interface ThreadCall {
   /**
-   * Sends a GET request to `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions:
-   * each further promise costs measurable time in a relayed call.
+   * Sends a GET request to `{apiBaseUrl}{threadPath}` with the owner's access token, for a response that is passed on
+   * as it arrives.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
    * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`,
    *   `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
    */
   stream(request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream>;
 
-  /** Like `stream`, with a body that is a `Readable`. @param request `signal`: aborted when the caller disconnects */
+  /**
+   * Like `stream`, for a caller in Gatehouse, which reads the body itself.
+   * @param request `signal`: aborted when the result is no longer needed
+   */
   current(request: ThreadRequest & { signal: AbortSignal }): Promise<ThreadResponse>;
 }
 
@@ -120,6 +123,7 @@ export function createThreadCall(parts: {
     throw refusal;
   };
 
+  // Not split into async functions: each further promise costs measurable time in a relayed call.
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
     const { ownerId, app } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);

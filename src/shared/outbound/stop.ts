@@ -12,7 +12,7 @@ export interface Stop {
    * Sets the function that ends the current step, and replaces the previous one. Calls it at once if the call is
    * already stopped.
    */
-  whenStopped(end: () => void): void;
+  endStepWith(end: () => void): void;
 }
 
 export interface StopSwitch extends Stop {
@@ -35,7 +35,7 @@ export function createStop(): StopSwitch {
       state.tooLate = true;
       state.stop();
     },
-    whenStopped(action: () => void) {
+    endStepWith(action: () => void) {
       end = action;
       if (state.stopped) action();
     },

@@ -57,7 +57,7 @@ const get = (changes: Partial<AuthorizedRequest> = {}) =>
       urlFor: () => 'https://platform.test/threads/current',
       headers: ['accept', 'text/plain'],
     },
-    stop: { whenStopped: () => undefined },
+    stop: { endStepWith: () => undefined },
     ...changes,
   } as AuthorizedRequest);
 
@@ -166,9 +166,9 @@ test('gets no token for a refused address', async () => {
 
 test('returns at once when the caller stops while waiting for the token', async () => {
   tokens = [new Promise(() => undefined)];
-  const whenStopped = vi.fn();
-  const result = get({ stop: { whenStopped } as unknown as AuthorizedRequest['stop'] });
-  whenStopped.mock.calls[0]?.[0]();
+  const endStepWith = vi.fn();
+  const result = get({ stop: { endStepWith } as unknown as AuthorizedRequest['stop'] });
+  endStepWith.mock.calls[0]?.[0]();
   const late = { kind: 'unavailable', cause: 'provider_unavailable', isUnverified: false, retryAfterSeconds: 5 };
   expect(await result).toEqual(late);
   expect(sent).toEqual([]);

@@ -177,7 +177,7 @@ test.each([
   const called = Promise.withResolvers<void>();
   openCall = (stop) =>
     new Promise((_resolve, reject) => {
-      stop.whenStopped(() => reject(new AppError(code)));
+      stop.endStepWith(() => reject(new AppError(code)));
       called.resolve();
     });
   const request = get(served.url, { agent: false }).on('error', () => undefined);
@@ -191,7 +191,7 @@ test('R123 a body that ends because the caller disconnected is not a failure of 
   openCall = async (stop) => ({
     ...HEAD,
     body: bodyInPieces((sink) => {
-      stop.whenStopped(() => sink.fail(new Error('The caller no longer waits for the response.')));
+      stop.endStepWith(() => sink.fail(new Error('The caller no longer waits for the response.')));
       sink.write(Buffer.from('the beginning'));
     }),
   });
