@@ -83,6 +83,28 @@ test('the steps of the document check the settings before HAProxy reads them', (
   expect(follow('exit 1').called.slice(1)).toEqual([expect.stringMatching(/^haproxy -c -f /)]);
 });
 
+test('HAProxy serves Gatehouse at a path of the host', async (context) => {
+  skipWithout(context, missingHaproxy);
+  const env = { PUBLIC_URL: `https://${HOST}/auth`, TRUSTED_PROXIES: '127.0.0.1', PORT: String(await freePort()) };
+  const site = await startSite({ env });
+  onTestFinished(() => site.close());
+  const [port, plainPort] = [await freePort(), await freePort()];
+  const settings = onThisMachine(follow().settings, { port, plainPort }).replaceAll(
+    /127\.0\.0\.1:300\d check port \d+/g,
+    `127.0.0.1:${site.env.PORT} check port ${site.env.MANAGEMENT_PORT}`,
+  );
+  const get = (path: string) => sendRequestOverHttp2({ port, host: HOST, cert }, path, { accept: 'text/html' });
+  const haproxy = await startDocumentedHaproxy(settings, async () => (await get('/auth/')).status === 200);
+  onTestFinished(() => haproxy.stop());
+  const page = await get('/auth/connections');
+  expect([page.status, page.headers.location]).toEqual([303, '/auth/sign-in?return_to=%2Fauth%2Fconnections']);
+  const start = await get('/auth/sign-in');
+  expect(new URL(String(start.headers.location)).searchParams.get('redirect_uri')).toBe(
+    `https://${HOST}/auth/oauth/callback/platform`,
+  );
+  expect(site.logs().filter((line) => line.includes('PUBLIC_URL'))).toEqual([]);
+});
+
 describe('R74 HAProxy with Gatehouse behind it', () => {
   let site: TestSite;
   beforeAll(async () => {

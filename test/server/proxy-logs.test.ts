@@ -1,8 +1,8 @@
-/** The nginx of docs/deploy.md and compose.yaml: uploads, and logs of every request without its secrets. */
+/** The nginx of docs/deploy.md and compose.yaml: uploads, base paths, and logs of every request without its secrets. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startSite, type TestSite } from '../support/gatehouse.ts';
+import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
@@ -28,16 +28,16 @@ describe.each([
   afterAll(() => site?.close());
 
   /** The documented settings with other addresses and without TLS, for a running process and a dead one. */
-  const settings = (deadPort: number, plainPort: number) =>
+  const settings = (deadPort: number, plainPort: number, { url, env } = site) =>
     documented
       .replace(/^ *(resolver|server_name|ssl_\w+) .*$/gm, '')
       .replace(
         /( *server )(127\.0\.0\.1:3000|gatehouse:3000 resolve)( max_fails=0;)/,
-        `$1127.0.0.1:${site.env.PORT}$3$1127.0.0.1:${deadPort}$3`,
+        `$1127.0.0.1:${env.PORT}$3$1127.0.0.1:${deadPort}$3`,
       )
       .replace(/^ *server 127\.0\.0\.1:3001 .*$/m, '')
       .replace(/^ *listen \[::\]:.*$/gm, '')
-      .replace(/listen (443 ssl http2|8080)/, `listen ${new URL(site.url).host}`)
+      .replace(/listen (443 ssl http2|8080)/, `listen ${new URL(url).host}`)
       .replace('listen 80;', `listen 127.0.0.1:${plainPort};`);
 
   test('accepts uploads of BIN data, with and without a path in PUBLIC_URL, and no other request of that size', async (context) => {
@@ -59,6 +59,43 @@ describe.each([
       await nginx.stop();
     }
   });
+
+  // docs/deploy.md: `location` has the path of PUBLIC_URL, if pages of the site are on the host, too.
+  test.for(['/', '/auth/'])(
+    'serves Gatehouse at a path of the host, with the location %s',
+    async (location, context) => {
+      skipWithout(context, missingNginx);
+      const [port, publicPort] = [await freePort(), await freePort()];
+      const origin = `http://127.0.0.1:${publicPort}`;
+      const below = await startSite({
+        env: { PORT: String(port), PUBLIC_URL: `${origin}/auth`, TRUSTED_PROXIES: '127.0.0.1' },
+      });
+      const nginx = await startNginx(
+        settings(await freePort(), await freePort(), below).replace('location / {\n', `location ${location} {\n`),
+        async () => (await sendRequest(origin)).status > 0,
+      );
+      try {
+        const { agent, page } = await signIn(below);
+        expect([page.url, page.status]).toEqual([`${origin}/auth/`, 200]);
+        const paths = [...page.body.matchAll(/(?:href|src|action)="([^"#]*)"/g)].map(([, path]) => String(path));
+        expect(paths.filter((path) => !path.startsWith('/auth/'))).toEqual([]);
+        const stylesheet = paths.find((path) => path.endsWith('.css'));
+        const css = await sendRequest(`${origin}${stylesheet}`, { headers: { 'accept-encoding': 'gzip' } });
+        expect([css.status, css.headers['content-encoding']]).toEqual([200, 'gzip']);
+        const session = await agent.get(`${origin}/auth/session`, { headers: ACCEPT_JSON });
+        expect(JSON.parse(session.body)).toMatchObject({ signedIn: true });
+        const signedOut = await agent.submit(page, {}, { button: 'Sign out' });
+        expect(signedOut.url).not.toContain(`${origin}/sign-out`);
+        expect((await agent.get(`${origin}/auth/connections`, { follow: false })).headers.get('location')).toBe(
+          '/auth/sign-in?return_to=%2Fauth%2Fconnections',
+        );
+        expect(below.logs().filter((line) => line.includes('PUBLIC_URL'))).toEqual([]);
+      } finally {
+        await nginx.stop();
+        await below.close();
+      }
+    },
+  );
 
   test('R108 logs no card number, code, state or token, even if a process is dead, and the request id', async (context) => {
     skipWithout(context, missingNginx);
