@@ -1,7 +1,4 @@
-/**
- * Importing connections by the admin API and by the command: what is refused, with which cause, and what is not
- * changed.
- */
+/** Connections imported by the admin API and by the command: which entries are refused, and with which cause. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -28,7 +25,7 @@ const ADA = 'user-1';
 let site: HostileSite;
 let storage: StorageAccess;
 let admin: Administrator;
-/** The session of Ada, whose other records are deleted. */
+/** Ada is signed in. Her connection is removed, and its refresh token is imported by the tests. */
 let refreshToken: string;
 let userId: string;
 let agent: Awaited<ReturnType<typeof attempt>>['agent'];
@@ -53,38 +50,41 @@ beforeEach(async () => {
 afterEach(() => site.provider.reset());
 
 const entryOf = (changes: Record<string, unknown> = {}) => ({
-  ...{ user: { subject: ADA }, app: APP, refreshToken },
+  user: { subject: ADA },
+  app: APP,
+  refreshToken,
   ...changes,
 });
-const post = async (...entries: unknown[]) => {
+const importEntries = async (...entries: unknown[]) => {
   const { status, json } = await admin.call('POST', '/connections/import', { entries });
   expect(JSON.stringify(json)).not.toContain(refreshToken);
   return { status, json };
 };
 const failuresOf = async (...entries: unknown[]) => {
-  const { status, json } = await post(...entries);
+  const { status, json } = await importEntries(...entries);
   expect(status).toBe(200);
   return json.failures;
 };
-const auditOf = async (event: string) => {
+const readEntries = async (event: string) => {
   const { json } = await admin.call('GET', `/audit?event=${event}`);
   return json.items as Record<string, unknown>[];
 };
-const run = (text: string) => {
+const runImportCommand = (text: string) => {
   const file = join(site.dataDirectory, 'import.json');
   writeFileSync(file, text);
   return runCommand(['connections', 'import', file], site.env);
 };
 
 test('an imported connection works, has one audit entry without a token, and is not imported twice', async () => {
-  const before = (await auditOf('connection.imported')).length;
-  expect(await post(entryOf())).toMatchObject({ status: 200, json: { imported: 1, failures: [] } });
+  const entriesBefore = (await readEntries('connection.imported')).length;
+  expect(await importEntries(entryOf())).toMatchObject({ status: 200, json: { imported: 1, failures: [] } });
   const thread = await getJson(agent, `${site.url}/threads/current`);
   expect(thread.status).toBe(200);
-  const entries = await auditOf('connection.imported');
-  expect(entries.length).toBe(before + 1);
+  const entries = await readEntries('connection.imported');
+  expect(entries.length).toBe(entriesBefore + 1);
   expect(entries[0]).toMatchObject({
-    ...{ actor: { kind: 'admin_token' }, userId },
+    actor: { kind: 'admin_token' },
+    userId,
     target: { kind: 'connection', id: `${userId}/${APP}` },
   });
   const grant = await storage.readGrant(userId, APP);
@@ -92,7 +92,7 @@ test('an imported connection works, has one audit entry without a token, and is 
   expect(grant.account).toEqual({ issuer: site.provider.issuer, subject: ADA });
 
   site.provider.hits.length = 0;
-  const secondImport = await post(entryOf({ refreshToken: 'another-one' }));
+  const secondImport = await importEntries(entryOf({ refreshToken: 'another-one' }));
   expect(secondImport.json).toMatchObject({ imported: 0, alreadyConnected: 1, failures: [] });
   expect(site.provider.hitsOf('refresh')).toEqual([]);
   expect(await storage.readGrant(userId, APP)).toEqual(grant);
@@ -108,7 +108,7 @@ test('R111: a refused token leaves no working connection, and is replaced by a l
   site.provider.hits.length = 0;
   expect(await failuresOf(entryOf({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
   expect(site.provider.hitsOf('refresh')).toEqual([]);
-  expect(await post(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
+  expect(await importEntries(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
 });
 
 test('R111: a token of another account is refused and deleted', async () => {
@@ -121,7 +121,7 @@ test('R111: a token of another account is refused and deleted', async () => {
 });
 
 test('an imported connection without a known account belongs to the one that the first ID token names', async () => {
-  await post(entryOf());
+  await importEntries(entryOf());
   await storage.changeGrant(
     userId,
     ({ account }) => ({ account: { issuer: account.issuer }, accessToken: '', expiresAt: 0 }),
@@ -146,7 +146,7 @@ test('R111: while the provider is unavailable, an imported token is stored, the 
     (grant) => ({ refreshToken, failure: grant.failure && { ...grant.failure, retryAt: 0 } }),
     APP,
   );
-  expect(await post(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
+  expect(await importEntries(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
 });
 
 test('R111: a connection that cannot be read because its key is missing is reported and not replaced', async () => {
@@ -155,22 +155,23 @@ test('R111: a connection that cannot be read because its key is missing is repor
   const lostKeyGrants = createGrantStore({ store, sealedJson: createSealedJson(lostKeySealer), clock: Date.now });
   const grant = { id: 'c1', userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
   expect(await lostKeyGrants.save(grant, 0)).toBeDefined();
-  const before = await store.get(keys.grant(userId, APP));
-  const imported = (await auditOf('connection.imported')).length;
-  const { json } = await post(entryOf());
+  const recordBefore = await store.get(keys.grant(userId, APP));
+  const entriesBefore = (await readEntries('connection.imported')).length;
+  const { json } = await importEntries(entryOf());
   expect(json).toMatchObject({ imported: 0, refused: 0, invalid: 1 });
   expect(json.failures).toMatchObject([{ line: 1, user: userId, app: APP, result: 'invalid', cause: 'unreadable' }]);
-  expect(await store.get(keys.grant(userId, APP))).toEqual(before);
-  expect((await auditOf('connection.imported')).length).toBe(imported);
+  expect(await store.get(keys.grant(userId, APP))).toEqual(recordBefore);
+  expect((await readEntries('connection.imported')).length).toBe(entriesBefore);
   expect(site.provider.hitsOf('refresh')).toEqual([]);
-  await lostKeyGrants.remove(userId, APP, before?.version ?? 0);
+  await lostKeyGrants.remove(userId, APP, recordBefore?.version ?? 0);
 });
 
 test('R111: a stored token that was not tried is tried at the next start', async () => {
   const app = appOfFile(site.env, APP);
   const imports = createGrantImports({
     isRegistered: async () => true,
-    ...{ grants: storage.grants, clock: Date.now },
+    grants: storage.grants,
+    clock: Date.now,
     refresher: { attempt: () => Promise.reject(new Error('The process has ended.')) },
   });
   const imported = {
@@ -190,7 +191,7 @@ test('R111: a stored token that was not tried is tried at the next start', async
   await until(async () => (await messages()).length > 0);
   expect(await messages()).toMatchObject([{ event: 'connection.created' }]);
   expect(site.provider.hitsOf('refresh').length).toBe(1);
-  expect(await post(entryOf())).toMatchObject({ json: { alreadyConnected: 1, failures: [] } });
+  expect(await importEntries(entryOf())).toMatchObject({ json: { alreadyConnected: 1, failures: [] } });
 });
 
 test('a user who has not signed in yet has the connection after the first sign-in', async () => {
@@ -207,7 +208,7 @@ test('a user who has not signed in yet has the connection after the first sign-i
     user: { subject: 'user-9', issuer: site.provider.issuer },
     refreshToken: grant.refreshToken,
   });
-  expect(await post(entry)).toMatchObject({ json: { imported: 1, failures: [] } });
+  expect(await importEntries(entry)).toMatchObject({ json: { imported: 1, failures: [] } });
   const { json } = await admin.call('GET', `/connections/${id}.${APP}`);
   expect(json).toMatchObject({ user: { id }, health: 'active' });
   const other = await attempt(site);
@@ -226,7 +227,7 @@ test('R19: each invalid entry is reported with its line and cause, and the other
     entryOf({ user: { id: userId } }),
     entryOf(),
   ].map((entry) => JSON.stringify(entry));
-  const { status, stdout, stderr } = await run(`{"user":\n${lines.join('\n')}\n`);
+  const { status, stdout, stderr } = await runImportCommand(`{"user":\n${lines.join('\n')}\n`);
   expect([status, stderr]).toEqual([1, '']);
   const [summary, , ...table] = stdout.trimEnd().split('\n');
   expect(summary).toBe('1 imported, 0 already connected, 0 refused, 0 not checked, 9 not valid.');
@@ -243,7 +244,7 @@ test('R19: each invalid entry is reported with its line and cause, and the other
     ['10', 'not valid', APP, userId, 'An earlier entry is for the same user and app.'],
   ]);
   expect(stdout).not.toContain(refreshToken);
-  expect((await auditOf('connection.imported'))[0]).toMatchObject({ actor: { kind: 'operator' }, userId });
+  expect((await readEntries('connection.imported'))[0]).toMatchObject({ actor: { kind: 'operator' }, userId });
 });
 
 test('nothing is imported for a disabled user or from a missing file', async () => {
@@ -261,10 +262,10 @@ test('R111: only an administrator with write access imports, at most 100 entries
     const { status } = await sendRequest(`${site.url}/admin/api/connections/import`, { method: 'POST', headers, body });
     return status;
   };
-  const read = await createAdminToken(site, { scope: 'read' });
+  const readToken = await createAdminToken(site, { scope: 'read' });
   expect(await call({ ...ACCEPT_JSON, ...JSON_BODY })).toBe(401);
-  expect(await call({ ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${read}` })).toBe(403);
-  const many = await post(...Array.from({ length: 101 }, () => entryOf()));
+  expect(await call({ ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${readToken}` })).toBe(403);
+  const many = await importEntries(...Array.from({ length: 101 }, () => entryOf()));
   expect([many.status, many.json.code]).toEqual([400, 'invalid_request']);
   expect(await storage.grants.loadStored(userId, APP)).toBeUndefined();
 });

@@ -16,17 +16,17 @@ import { type Administrator, createAdministrator } from '../relay/service.ts';
 import { begin, callbackFor } from '../sign-in/attempt.ts';
 
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
-const AT_ONCE = 10;
+const CONCURRENT_ROUNDS = 10;
 
 interface User {
   agent: UserAgent;
   userId: string;
 }
 
-/** The records that the two requests of a round left. */
 interface Round {
   isDeleted: boolean;
-  left: string[];
+  /** The apps whose connections the two requests of the round left in the storage. */
+  remainingApps: string[];
 }
 
 describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
@@ -34,12 +34,15 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
   let site: Deployment & { provider: HostileProvider };
   let admin: Administrator;
   /** Refresh tokens that the provider issued and that were not revoked. */
-  const open = new Set<string>();
+  const unrevokedTokens = new Set<string>();
   beforeAll(async () => {
     if (missing) return;
     const clientSecret = 'secret of a race';
     site = await startDeployment({
-      ...{ name: 'gone', kind, processes: 2, env: { HOSTILE_CLIENT_SECRET: clientSecret } },
+      name: 'gone',
+      kind,
+      processes: 2,
+      env: { HOSTILE_CLIENT_SECRET: clientSecret },
       startProvider: () => startHostileProvider({ clientSecret }),
       apps: (url, provider) => [
         provider.app(url),
@@ -49,28 +52,28 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
     // Callbacks go to PUBLIC_URL, which is the first process; deletions to the second.
     admin = await createAdministrator(site.member(1), site.storage);
   });
-  beforeEach(() => open.clear());
+  beforeEach(() => unrevokedTokens.clear());
   afterAll(() => site?.close());
 
-  /** The provider takes this long to redeem a code. */
-  function beProvider(delay: () => number): void {
+  /** Lets the provider take this long to redeem a code. */
+  function delayTokenResponses(delay: () => number): void {
     site.provider.reset();
     const token: BrokenResponse = (res, { body }) => {
       const { refresh_token: refreshToken } = JSON.parse(body);
-      if (refreshToken) open.add(refreshToken);
+      if (refreshToken) unrevokedTokens.add(refreshToken);
       setTimeout(() => res.writeHead(200, { 'content-type': 'application/json' }).end(body), delay());
     };
     site.provider.setModes({ responses: { token } });
   }
 
-  const toRevoke = () => {
+  const countUnrevoked = () => {
     for (const { body } of site.provider.hitsOf('revocation'))
-      open.delete(new URLSearchParams(body).get('token') ?? '');
-    return open.size;
+      unrevokedTokens.delete(new URLSearchParams(body).get('token') ?? '');
+    return unrevokedTokens.size;
   };
 
   let users = 0;
-  async function newUser(): Promise<User & { sub: string }> {
+  async function signInNewUser(): Promise<User & { sub: string }> {
     users += 1;
     const sub = `user-${users}`;
     site.provider.signInAs({ sub });
@@ -82,7 +85,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
   }
 
   /** The callback of a connection that the user has allowed and no browser has opened. */
-  async function pendingConnection({ agent }: User, app: string): Promise<string> {
+  async function callbackOfConnection({ agent }: User, app: string): Promise<string> {
     const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
     const started = await agent.request(`${site.url}/connections/${app}`, {
       method: 'POST',
@@ -102,12 +105,11 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
     const ended: Round[] = [];
     const queue = rounds.values();
     await Promise.all(
-      Array.from({ length: AT_ONCE }, async () => {
+      Array.from({ length: CONCURRENT_ROUNDS }, async () => {
         for (const round of queue) ended.push(await round());
       }),
     );
-    const left = ended.filter((round) => round.isDeleted && round.left.length > 0);
-    expect(left).toEqual([]);
+    expect(ended.filter((round) => round.isDeleted && round.remainingApps.length > 0)).toEqual([]);
     return ended.filter(({ isDeleted }) => isDeleted).length;
   }
 
@@ -126,11 +128,11 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
 
     test(`${ROUNDS} users who are deleted during the callback of a connection leave nothing`, async (context) => {
       skipWithout(context, missing);
-      beProvider(() => 0);
+      delayTokenResponses(() => 0);
       const rounds: (() => Promise<Round>)[] = [];
       for (let at = 0; at < ROUNDS; at += 1) {
-        const user = await newUser();
-        const callback = await pendingConnection(user, 'files');
+        const user = await signInNewUser();
+        const callback = await callbackOfConnection(user, 'files');
         rounds.push(async () => {
           const [{ status }] = await Promise.all([
             beforeDeletion().then(() => admin.call('DELETE', `/users/${user.userId}`)),
@@ -138,20 +140,20 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
             beforeCallback().then(() => user.agent.request(callback, { follow: false })),
           ]);
           expect((await admin.call('GET', `/users/${user.userId}`)).status).toBe(404);
-          return { isDeleted: status === 200, left: await grantsOf(user.userId) };
+          return { isDeleted: status === 200, remainingApps: await grantsOf(user.userId) };
         });
       }
-      beProvider(delay);
+      delayTokenResponses(delay);
       expect(await race(rounds)).toBe(ROUNDS);
-      await until(() => toRevoke() === 0);
+      await until(() => countUnrevoked() === 0);
     });
 
     test(`${ROUNDS} users who are deleted during the callback of a sign-in leave nothing`, async (context) => {
       skipWithout(context, missing);
-      beProvider(() => 0);
+      delayTokenResponses(() => 0);
       const rounds: (() => Promise<Round>)[] = [];
       for (let at = 0; at < ROUNDS; at += 1) {
-        const { userId } = await newUser();
+        const { userId } = await signInNewUser();
         const { agent, location } = await begin(site);
         const callback = (await callbackFor(location)).href;
         rounds.push(async () => {
@@ -161,10 +163,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
           ]);
           expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(false);
           expect((await admin.call('GET', `/users/${userId}`)).status).toBe(404);
-          return { isDeleted: status === 200, left: await grantsOf(userId) };
+          return { isDeleted: status === 200, remainingApps: await grantsOf(userId) };
         });
       }
-      beProvider(delay);
+      delayTokenResponses(delay);
       expect(await race(rounds)).toBe(ROUNDS);
       // Two sign-ins of one account have one grant at most providers, so one token of each user is revoked.
       await until(() => site.provider.hitsOf('revocation').length >= ROUNDS);
@@ -172,8 +174,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
 
     test(`${ROUNDS} apps that are deleted during a callback leave no connection`, async (context) => {
       skipWithout(context, missing);
-      beProvider(() => 0);
-      const user = await newUser();
+      delayTokenResponses(() => 0);
+      const user = await signInNewUser();
       const { clientSecret: _, ...registration } = site.provider.app(site.url, { signIn: undefined });
       const rounds: (() => Promise<Round>)[] = [];
       for (let at = 0; at < ROUNDS; at += 1) {
@@ -183,20 +185,20 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
         rounds.push(async () => {
           expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
           await until(async () => (await user.agent.get(`${site.url}/connections/${id}`)).status === 200);
-          const callback = await pendingConnection(user, id);
+          const callback = await callbackOfConnection(user, id);
           const [{ status }] = await Promise.all([
             beforeDeletion().then(() => admin.call('DELETE', `/connected-apps/${id}`)),
             beforeCallback().then(() => user.agent.get(callback)),
           ]);
-          const left = (await grantsOf(user.userId)).filter((one) => one === id);
-          return { isDeleted: status < 300, left };
+          const remainingApps = (await grantsOf(user.userId)).filter((app) => app === id);
+          return { isDeleted: status < 300, remainingApps };
         });
       }
-      beProvider(delay);
+      delayTokenResponses(delay);
       // The others were refused, because the user was connected by then.
       expect(await race(rounds)).toBeGreaterThan(ROUNDS / 10);
       const connected = await grantsOf(user.userId);
-      await until(() => toRevoke() === connected.length);
+      await until(() => countUnrevoked() === connected.length);
       expect((await admin.call('DELETE', `/users/${user.userId}`)).status).toBe(200);
     });
   });

@@ -1,5 +1,5 @@
 /** How fast an import calls a provider: few calls at a time, within the budget, and none that cannot succeed. */
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { GrantImports, ImportOutcome } from '../../../src/gatehouse/grants/imported-grant.ts';
 import { type ImportParts, startImport } from '../../../src/gatehouse/users/connection-import.ts';
@@ -14,19 +14,21 @@ const APP = {
   signIn: { allow: 'everyone' },
 } as unknown as ConnectedApp;
 const COUNT = 50;
-const AWAY = { kind: 'unchecked', cause: 'provider_unavailable' } as const;
+const UNAVAILABLE = { kind: 'unchecked', cause: 'provider_unavailable' } as const;
 
+interface ImportOptions extends Partial<Pick<ImportParts, 'charge' | 'patience'>> {
+  entryChanges?: object;
+  count?: number;
+}
+
+/** Imports many entries. @param check the outcome of each check of a token */
 async function importMany(
   check: () => ImportOutcome | Promise<ImportOutcome>,
-  {
-    entryOf,
-    count = COUNT,
-    ...parts
-  }: Partial<Pick<ImportParts, 'charge' | 'patience'>> & { entryOf?: () => object; count?: number } = {},
+  { entryChanges, count = COUNT, ...parts }: ImportOptions = {},
 ) {
   let calls = 0;
-  let atOnce = 0;
-  let most = 0;
+  let concurrentCalls = 0;
+  let maxConcurrentCalls = 0;
   let isSealing = true;
   const imports: GrantImports = {
     async seal(_imported, onNew) {
@@ -37,36 +39,39 @@ async function importMany(
     async check() {
       isSealing = false;
       calls += 1;
-      atOnce += 1;
-      most = Math.max(most, atOnce);
-      await turn();
-      atOnce -= 1;
+      concurrentCalls += 1;
+      maxConcurrentCalls = Math.max(maxConcurrentCalls, concurrentCalls);
+      await nextTurn();
+      concurrentCalls -= 1;
       return check();
     },
   };
   const { report, take } = startImport({
     apps: { find: () => APP, signInApps: () => [APP] },
     users: { find: async () => undefined, conditionsForImport: async () => [] },
-    ...{ imports, charge: async () => undefined, audit: async () => undefined, clock: Date.now },
+    imports,
+    charge: async () => undefined,
+    audit: async () => undefined,
+    clock: Date.now,
     patience: { milliseconds: 20_000, sinceSuccess: false },
     ...parts,
   });
-  const entries = Array.from({ length: count }, (_none, at) => ({
-    line: at + 1,
-    entry: { user: { subject: `user-${at}` }, app: 'platform', refreshToken: `token-${at}`, ...entryOf?.() },
+  const entries = Array.from({ length: count }, (_, index) => ({
+    line: index + 1,
+    entry: { user: { subject: `user-${index}` }, app: 'platform', refreshToken: `token-${index}`, ...entryChanges },
   }));
   await take(entries);
-  return { report, calls, most };
+  return { report, calls, maxConcurrentCalls };
 }
 
 test('seals all entries first, then checks 8 at a time', async () => {
-  const { report, calls, most } = await importMany(() => ({ kind: 'imported' }));
-  expect([report.imported, calls, most]).toEqual([COUNT, COUNT, 8]);
+  const { report, calls, maxConcurrentCalls } = await importMany(() => ({ kind: 'imported' }));
+  expect([report.imported, calls, maxConcurrentCalls]).toEqual([COUNT, COUNT, 8]);
 });
 
 test.each<[string, ImportOutcome]>([
   ['whose app is refused', { kind: 'unchecked', cause: 'app_refused', retryAt: 0 }],
-  ['that is away for longer than the import waits', { ...AWAY, retryAt: Date.now() + 3_600_000 }],
+  ['that is unavailable for longer than the import waits', { ...UNAVAILABLE, retryAt: Date.now() + 3_600_000 }],
 ])('a provider %s is not called for every token', async (_name, outcome) => {
   const { report, calls } = await importMany(() => outcome);
   expect(calls).toBeLessThanOrEqual(8);
@@ -74,39 +79,40 @@ test.each<[string, ImportOutcome]>([
 });
 
 test('calls a provider again after a short outage, and reports no failure', async () => {
-  let failures = 3;
-  const { report } = await importMany(() =>
-    failures-- > 0 ? { ...AWAY, retryAt: Date.now() + 50 } : { kind: 'imported' },
-  );
+  let checks = 0;
+  const { report } = await importMany(() => {
+    checks += 1;
+    return checks <= 3 ? { ...UNAVAILABLE, retryAt: Date.now() + 50 } : { kind: 'imported' };
+  });
   expect([report.imported, report.failures]).toEqual([COUNT, []]);
 });
 
 test('calls a provider that limits its calls (429) only after the time that it names, apart from running calls', async () => {
-  let at = 0;
-  let early = 0;
+  let checks = 0;
+  let earlyChecks = 0;
   let retryAt = 0;
   const { report, calls } = await importMany(async () => {
-    at += 1;
-    if (at === 12) {
+    checks += 1;
+    if (checks === 12) {
       retryAt = Date.now() + 200;
-      return { ...AWAY, retryAt, reason: 'status_429' };
+      return { ...UNAVAILABLE, retryAt, reason: 'status_429' };
     }
     // Calls that run at the same time may end, but no other call may begin.
-    if (retryAt > Date.now()) early += 1;
-    await turn();
+    if (retryAt > Date.now()) earlyChecks += 1;
+    await nextTurn();
     return { kind: 'imported' };
   });
-  expect(early).toBeLessThanOrEqual(7);
+  expect(earlyChecks).toBeLessThanOrEqual(7);
   expect([report.imported, calls, report.failures]).toEqual([COUNT, COUNT + 1, []]);
 });
 
 test('does not wait after the last call for a token', async () => {
   const startedAt = Date.now();
-  let at = 0;
+  let checks = 0;
   const { report, calls } = await importMany(
     () => {
-      at += 1;
-      return { ...AWAY, retryAt: Date.now() + (at === 5 ? 1_500 : 10) };
+      checks += 1;
+      return { ...UNAVAILABLE, retryAt: Date.now() + (checks === 5 ? 1_500 : 10) };
     },
     { count: 1 },
   );
@@ -115,56 +121,65 @@ test('does not wait after the last call for a token', async () => {
 });
 
 test('R132 a provider that hangs delays only the tokens of its own app', async () => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const tried: string[] = [];
-  const other = { ...APP, id: 'other' } as ConnectedApp;
+  const { promise: response, resolve: respond } = Promise.withResolvers<void>();
+  const checkedApps: string[] = [];
+  const otherApp = { ...APP, id: 'other' } as ConnectedApp;
   const { report, take } = startImport({
-    apps: { find: (id) => (id === other.id ? other : APP), signInApps: () => [APP] },
+    apps: { find: (id) => (id === otherApp.id ? otherApp : APP), signInApps: () => [APP] },
     users: { find: async () => undefined, conditionsForImport: async () => [] },
     imports: {
       seal: async () => undefined,
       async check({ app }) {
-        if (app.id === APP.id) await promise;
-        tried.push(app.id);
+        if (app.id === APP.id) await response;
+        checkedApps.push(app.id);
         return { kind: 'imported' };
       },
     },
-    ...{ charge: async () => undefined, audit: async () => undefined, clock: Date.now },
+    charge: async () => undefined,
+    audit: async () => undefined,
+    clock: Date.now,
     patience: { milliseconds: 20_000, sinceSuccess: false },
   });
-  const entries = [APP, other].flatMap(({ id }, of) =>
-    Array.from({ length: COUNT }, (_none, at) => ({
-      line: of * COUNT + at + 1,
-      entry: { user: { subject: `user-${at}` }, app: id, refreshToken: `token-${id}-${at}` },
-    })),
-  );
-  const importing = take(entries);
-  await until(() => tried.length === COUNT);
-  expect(new Set(tried)).toEqual(new Set([other.id]));
-  resolve();
-  await importing;
+  const entriesOf = (app: string, firstLine: number) =>
+    Array.from({ length: COUNT }, (_, index) => ({
+      line: firstLine + index,
+      entry: { user: { subject: `user-${index}` }, app, refreshToken: `token-${app}-${index}` },
+    }));
+
+  const importRun = take([...entriesOf(APP.id, 1), ...entriesOf(otherApp.id, COUNT + 1)]);
+  await until(() => checkedApps.length === COUNT);
+  expect(new Set(checkedApps)).toEqual(new Set([otherApp.id]));
+
+  respond();
+  await importRun;
   expect(report.imported).toBe(2 * COUNT);
 });
 
 test('a token that the provider refuses without a reason delays no other', async () => {
-  let at = 0;
-  const { report, calls } = await importMany(() =>
-    at++ === 0 ? { kind: 'unchecked', cause: 'unclear_refusal', retryAt: Date.now() + 600_000 } : { kind: 'imported' },
-  );
+  let checks = 0;
+  const { report, calls } = await importMany(() => {
+    checks += 1;
+    if (checks > 1) return { kind: 'imported' };
+    return { kind: 'unchecked', cause: 'unclear_refusal', retryAt: Date.now() + 600_000 };
+  });
   expect([calls, report.imported, report.unchecked]).toEqual([COUNT, COUNT - 1, 1]);
 });
 
 test('charges each check to the budget of the app, and waits while the budget is spent', async () => {
-  let left = 10;
-  const charge = async () => (left-- > 0 ? undefined : 3_600);
+  let remainingCalls = 10;
+  const charge = async () => {
+    if (remainingCalls === 0) return 3_600;
+    remainingCalls -= 1;
+    return undefined;
+  };
   const { report, calls } = await importMany(() => ({ kind: 'imported' }), { charge });
   expect([calls, report.imported, report.unchecked]).toEqual([10, 10, COUNT - 10]);
   expect(report.failures[0]).toMatchObject({ result: 'unchecked', cause: 'not_checked' });
 });
 
-test('tries a refresh token of two entries only for the first one', async () => {
+test('checks a refresh token that several entries have only for the first one', async () => {
   const { report, calls } = await importMany(() => ({ kind: 'imported' }), {
-    entryOf: () => ({ refreshToken: 'one' }),
+    entryChanges: { refreshToken: 'same-token' },
   });
   expect([calls, report.imported, report.invalid]).toEqual([1, 1, COUNT - 1]);
   expect(report.failures[0]).toMatchObject({ result: 'invalid', cause: 'same_token' });
