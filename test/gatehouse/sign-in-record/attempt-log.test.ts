@@ -91,8 +91,13 @@ const CALLBACK: StepName[] = ['came_back', 'state', 'cookie', 'redirect_uri'];
 const EXCHANGED: StepName[] = [...CALLBACK, 'authorization_response', 'granted', 'token_endpoint'];
 const VERIFIED: StepName[] = [
   ...EXCHANGED,
-  ...(['id_token_form', 'id_token_times', 'id_token_issuer', 'id_token_audience'] as const),
-  ...(['id_token_nonce', 'id_token_signature', 'claims'] as const),
+  'id_token_form',
+  'id_token_times',
+  'id_token_issuer',
+  'id_token_audience',
+  'id_token_nonce',
+  'id_token_signature',
+  'claims',
 ];
 const CLAIMS = { iat: NOW / 1000 - 95 };
 
@@ -134,16 +139,17 @@ describe('the failed step, and the steps before it', () => {
     [{ claim: 'iss' }, [...EXCHANGED, 'id_token_form', 'id_token_times', 'not id_token_issuer']],
     [
       { claim: 'nonce' },
-      [
-        ...EXCHANGED,
-        ...['id_token_form', 'id_token_times', 'id_token_issuer', 'id_token_audience', 'not id_token_nonce'],
-      ],
+      [...EXCHANGED, 'id_token_form', 'id_token_times', 'id_token_issuer', 'id_token_audience', 'not id_token_nonce'],
     ],
     [
       { code: 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED' },
       [
         ...EXCHANGED,
-        ...['id_token_form', 'id_token_times', 'id_token_issuer', 'id_token_audience', 'id_token_nonce'],
+        'id_token_form',
+        'id_token_times',
+        'id_token_issuer',
+        'id_token_audience',
+        'id_token_nonce',
         'not id_token_signature',
       ],
     ],
@@ -263,8 +269,11 @@ describe('the facts of the record', () => {
       refusal('code_refused', {}, providerError('refused', 'token_refused', responseFacts)),
     );
     expect(facts).toEqual({
-      ...{ status: 400, oauthError: 'invalid_grant', reason: 'token_refused' },
-      ...{ member: 'scope', host: 'evil.test' },
+      status: 400,
+      oauthError: 'invalid_grant',
+      reason: 'token_refused',
+      member: 'scope',
+      host: 'evil.test',
     });
   });
 
@@ -306,9 +315,19 @@ describe('the start', () => {
     });
     expect(startedAttempts).toMatchObject([
       {
-        ...{ app: 'platform', purpose: 'connect', trial: true, reference: 'REF1', state: 's1', startedAt: NOW - 5 },
-        ...{ userId: 'u1', name: 'Ada', email: 'ada@example.test', browser: 'Firefox', address: '192.0.2.7' },
-        ...{ browserHash: hashOf('b1'), facts: { redirectUri: 'https://gatehouse.test/callback' } },
+        app: 'platform',
+        purpose: 'connect',
+        trial: true,
+        reference: 'REF1',
+        state: 's1',
+        startedAt: NOW - 5,
+        userId: 'u1',
+        name: 'Ada',
+        email: 'ada@example.test',
+        browser: 'Firefox',
+        address: '192.0.2.7',
+        browserHash: hashOf('b1'),
+        facts: { redirectUri: 'https://gatehouse.test/callback' },
       },
     ]);
     expect(startedAttempts[0]?.steps).toEqual([
@@ -372,15 +391,22 @@ describe('the outcome', () => {
     expect(added[0]).toHaveProperty('failure', undefined);
     expect(ended).toEqual([
       {
-        ...{ app: 'platform', outcome: 'connected', userId: 'u1', userName: 'ada@example.test' },
-        ...{ origin: REQUEST.origin, steppedUp: 'mfa' },
+        app: 'platform',
+        outcome: 'connected',
+        userId: 'u1',
+        userName: 'ada@example.test',
+        origin: REQUEST.origin,
+        steppedUp: 'mfa',
       },
     ]);
   });
 
   test('of a failure is recorded with the browser and the address of the callback', async () => {
     expect(await failedWith(refusal('state_expired'))).toMatchObject({
-      ...{ browser: 'Firefox', browserHash: hashOf('b1'), address: '192.0.2.7', facts: {} },
+      browser: 'Firefox',
+      browserHash: hashOf('b1'),
+      address: '192.0.2.7',
+      facts: {},
     });
     const cause = providerError('refused', 'token_refused', { oauthError: 'invalid_grant' });
     await failedWith(refusal('code_refused', {}, cause));

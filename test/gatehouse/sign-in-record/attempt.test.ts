@@ -15,27 +15,32 @@ const START = 1_800_000_000_000;
 const step = (name: Step['name']): Step => ({ name, at: START, ok: true });
 
 const recordWith = (changes: Partial<SignInRecord> = {}): SignInRecord => ({
-  ...{ id: 'r1', app: 'platform', purpose: 'sign_in', startedAt: START, facts: {} },
-  ...{ steps: [step('started')], references: ['R1'] },
+  id: 'r1',
+  app: 'platform',
+  purpose: 'sign_in',
+  startedAt: START,
+  facts: {},
+  steps: [step('started')],
+  references: ['R1'],
   ...changes,
 });
-const extended = (changes: Partial<SignInChanges>, record = recordWith()) =>
+const extendRecord = (changes: Partial<SignInChanges>, record = recordWith()) =>
   withRequest(record, { steps: [], reference: 'R2', ...changes });
 
 describe('a further request', () => {
   test('adds its steps, its reference and its facts to the record', () => {
     const record = recordWith({ facts: { status: 200, redirectUri: 'https://gatehouse.test/' } });
-    const next = extended({ steps: [step('came_back')], facts: { status: 503 } }, record);
+    const next = extendRecord({ steps: [step('came_back')], facts: { status: 503 } }, record);
     expect(next.steps.map(({ name }) => name)).toEqual(['started', 'came_back']);
     expect(next.references).toEqual(['R1', 'R2']);
     expect(next.facts).toEqual({ status: 503, redirectUri: 'https://gatehouse.test/' });
   });
 
   test('repeats no reference, and adds nothing beyond 60 steps and 10 references', () => {
-    expect(extended({ reference: 'R1' }).references).toEqual(['R1']);
+    expect(extendRecord({ reference: 'R1' }).references).toEqual(['R1']);
     let record = recordWith();
     for (let n = 2; n < 40; n += 1)
-      record = extended({ reference: `R${n}`, steps: [step('came_back'), step('state')] }, record);
+      record = extendRecord({ reference: `R${n}`, steps: [step('came_back'), step('state')] }, record);
     expect(record.references).toEqual(Array.from({ length: 10 }, (_one, n) => `R${n + 1}`));
     expect([record.steps.length, record.steps[0]?.name]).toEqual([60, 'started']);
   });
@@ -50,13 +55,17 @@ describe('a further request', () => {
     });
     const elsewhere = { startedAt: START + 5, address: '192.0.2.2', browser: 'Chrome', browserHash: 'h2' };
     const unknown = { trial: undefined, endedAt: undefined, name: undefined };
-    expect(extended({ ...unknown, ...elsewhere }, record)).toEqual({
+    expect(extendRecord({ ...unknown, ...elsewhere }, record)).toEqual({
       ...record,
       references: ['R1', 'R2'],
     });
-    expect(extended({ app: 'second', purpose: 'connect', ...elsewhere })).toMatchObject({
-      ...{ app: 'second', purpose: 'connect', startedAt: START },
-      ...{ address: '192.0.2.2', browser: 'Chrome', browserHash: 'h2' },
+    expect(extendRecord({ app: 'second', purpose: 'connect', ...elsewhere })).toMatchObject({
+      app: 'second',
+      purpose: 'connect',
+      startedAt: START,
+      address: '192.0.2.2',
+      browser: 'Chrome',
+      browserHash: 'h2',
     });
   });
 });
@@ -64,49 +73,56 @@ describe('a further request', () => {
 describe('the end of an attempt', () => {
   const failed = { outcome: 'failed', failure: 'state_expired', endedAt: START + 2 } as const;
   const refused = { outcome: 'refused', failure: 'access_denied', endedAt: START + 1 } as const;
-  const endingOf = ({ outcome, failure }: SignInRecord) => [outcome, failure];
+  const outcomeOf = ({ outcome, failure }: SignInRecord) => [outcome, failure];
 
   test('may be a success after another browser opened the callback in vain', () => {
-    const succeeded = extended({ outcome: 'signed_in', failure: undefined, endedAt: START + 3 }, recordWith(refused));
-    expect(endingOf(succeeded)).toEqual(['signed_in', undefined]);
-    expect(endingOf(extended({}, succeeded))).toEqual(['signed_in', undefined]);
+    const succeeded = extendRecord(
+      { outcome: 'signed_in', failure: undefined, endedAt: START + 3 },
+      recordWith(refused),
+    );
+    expect(outcomeOf(succeeded)).toEqual(['signed_in', undefined]);
+    expect(outcomeOf(extendRecord({}, succeeded))).toEqual(['signed_in', undefined]);
   });
 
   test('is the last one, even after a request without an end', () => {
-    const twice = extended(failed, recordWith(refused));
-    expect(endingOf(twice)).toEqual(['failed', 'state_expired']);
-    expect(endingOf(extended({}, twice))).toEqual(['failed', 'state_expired']);
-    expect(endingOf(extended({}))).toEqual([undefined, undefined]);
+    const twice = extendRecord(failed, recordWith(refused));
+    expect(outcomeOf(twice)).toEqual(['failed', 'state_expired']);
+    expect(outcomeOf(extendRecord({}, twice))).toEqual(['failed', 'state_expired']);
+    expect(outcomeOf(extendRecord({}))).toEqual([undefined, undefined]);
   });
 });
 
 describe('the user of an attempt', () => {
   const ada = { userId: 'u1', name: 'Ada', email: 'ada@example.test' };
-  const presumed = { email: 'eve@example.test', presumed: true };
+  const unprovenUser = { email: 'eve@example.test', presumed: true };
   const userOf = ({ userId, name, email, presumed: isPresumed }: SignInRecord) => ({
-    ...{ userId, name, email },
+    userId,
+    name,
+    email,
     presumed: isPresumed,
   });
 
   test('is unknown until a request names one', () => {
-    expect(userOf(extended({}))).toEqual({});
-    expect(userOf(extended(ada))).toEqual(ada);
+    expect(userOf(extendRecord({}))).toEqual({});
+    expect(userOf(extendRecord(ada))).toEqual(ada);
   });
 
   test('stays if a later request names none, or only an unproven address', () => {
-    expect(userOf(extended({}, recordWith(ada)))).toEqual(ada);
-    expect(userOf(extended(presumed, recordWith(ada)))).toEqual(ada);
+    expect(userOf(extendRecord({}, recordWith(ada)))).toEqual(ada);
+    expect(userOf(extendRecord(unprovenUser, recordWith(ada)))).toEqual(ada);
   });
 
   test('replaces an unproven address, which stays until then', () => {
-    expect(userOf(extended({}, recordWith(presumed)))).toEqual(presumed);
-    expect(userOf(extended(ada, recordWith(presumed)))).toEqual(ada);
+    expect(userOf(extendRecord({}, recordWith(unprovenUser)))).toEqual(unprovenUser);
+    expect(userOf(extendRecord(ada, recordWith(unprovenUser)))).toEqual(ada);
   });
 
   test('is the last verified one, and the same user keeps an earlier name and address', () => {
-    expect(userOf(extended({ userId: 'u1' }, recordWith(ada)))).toEqual(ada);
-    expect(userOf(extended({ userId: 'u2', name: 'Ben', email: 'ben@example.test' }, recordWith(ada)))).toEqual({
-      ...{ userId: 'u2', name: 'Ben', email: 'ben@example.test' },
+    expect(userOf(extendRecord({ userId: 'u1' }, recordWith(ada)))).toEqual(ada);
+    expect(userOf(extendRecord({ userId: 'u2', name: 'Ben', email: 'ben@example.test' }, recordWith(ada)))).toEqual({
+      userId: 'u2',
+      name: 'Ben',
+      email: 'ben@example.test',
     });
   });
 });
@@ -114,7 +130,7 @@ describe('the user of an attempt', () => {
 describe('the lists', () => {
   const [all, open, failed] = [keys.signIns('all'), keys.signIns('open'), keys.signIns('failed')];
   const of = (user: string) => keys.signIns('of', user);
-  const added = (...indexes: string[]) => indexes.map((index) => ({ index, add: 'r1', score: START }));
+  const additions = (...indexes: string[]) => indexes.map((index) => ({ index, add: 'r1', score: START }));
 
   test('of a user are keyed by id and by e-mail address, in lower case and trimmed', () => {
     expect(folded(' Ada@Example.TEST ')).toBe('ada@example.test');
@@ -124,13 +140,13 @@ describe('the lists', () => {
   });
 
   test('add a new attempt to all and open attempts', () => {
-    expect(listWrites(recordWith(), undefined)).toEqual(added(all, open));
+    expect(listWrites(recordWith(), undefined)).toEqual(additions(all, open));
   });
 
   test('move a failed attempt from the open ones to the failed ones and those of its user', () => {
     const ended = { endedAt: START + 1, failure: 'not_permitted', userId: 'u1' } as const;
     expect(listWrites(recordWith(ended), recordWith())).toEqual([
-      ...added(failed, of('u1')),
+      ...additions(failed, of('u1')),
       { index: open, remove: 'r1' },
     ]);
   });

@@ -11,13 +11,20 @@ import {
 const NOW = 1_800_000_000_000;
 const MINUTE = 60_000;
 
-const record = (changes: Partial<SignInRecord>): SignInRecord => ({
-  ...{ id: 'r1', app: 'platform', purpose: 'sign_in', startedAt: NOW, steps: [], references: ['R1'], facts: {} },
+const recordWith = (changes: Partial<SignInRecord>): SignInRecord => ({
+  id: 'r1',
+  app: 'platform',
+  purpose: 'sign_in',
+  startedAt: NOW,
+  steps: [],
+  references: ['R1'],
+  facts: {},
   ...changes,
 });
 
-const cause = (failure: SignInRecord['failure'], facts: SignInFacts = {}, changes: Partial<SignInRecord> = {}) =>
-  causeOf(record({ failure, facts, ...changes }), NOW) as NamedCause;
+/** The cause of an attempt with this failure and these facts. */
+const causeWith = (failure: SignInRecord['failure'], facts: SignInFacts = {}, changes: Partial<SignInRecord> = {}) =>
+  causeOf(recordWith({ failure, facts, ...changes }), NOW) as NamedCause;
 
 const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], NamedCause['field']][] = [
   ['cookie_missing', {}, 'cookie_missing', undefined],
@@ -38,7 +45,8 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
   [
     'token_response_refused',
     { reason: 'api_base_url_refused', member: 'api_url', host: 'evil.test' },
-    ...(['api_host_refused', 'apiBaseUrlFrom'] as const),
+    'api_host_refused',
+    'apiBaseUrlFrom',
   ],
   ['token_response_refused', { check: 'times', secondsAhead: 40 }, 'clock_skew', undefined],
   ['token_response_refused', { check: 'issuer' }, 'wrong_issuer', 'issuer'],
@@ -69,21 +77,21 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
 
 describe('a cause', () => {
   test.each(FACTS)('of %s with %j is %s, with the field %s', (failure, facts, name, field) => {
-    const actual = cause(failure, facts);
-    expect([actual.name, actual.field]).toEqual([name, field]);
+    const cause = causeWith(failure, facts);
+    expect([cause.name, cause.field]).toEqual([name, field]);
   });
 
   test('of every failure has a sentence and advice, and no two have the same sentence', () => {
     const causes = [
-      ...Object.keys(SIGN_IN_FAILURES).map((failure) => cause(failure as SignInFailure)),
-      ...FACTS.map(([failure, facts]) => cause(failure, facts)),
-      causeOf(record({ startedAt: NOW - 10 * MINUTE }), NOW) as NamedCause,
+      ...Object.keys(SIGN_IN_FAILURES).map((failure) => causeWith(failure as SignInFailure)),
+      ...FACTS.map(([failure, facts]) => causeWith(failure, facts)),
+      causeOf(recordWith({ startedAt: NOW - 10 * MINUTE }), NOW) as NamedCause,
     ];
     for (const { words, advice } of causes) {
       expect(words).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
       expect(advice).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
     }
-    expect(new Set(FACTS.map(([failure, facts]) => cause(failure, facts).words)).size).toBe(FACTS.length);
+    expect(new Set(FACTS.map(([failure, facts]) => causeWith(failure, facts).words)).size).toBe(FACTS.length);
   });
 
   test('without a variant has the name of its failure', () => {
@@ -95,8 +103,8 @@ describe('a cause', () => {
       'registration_changed',
     ] as const;
     for (const failure of [...plain, 'disabled_app', 'other_user', 'step_up_refused', 'state_expired'] as const) {
-      expect(cause(failure).name).toBe(failure);
-      expect(cause(failure).field).toBeUndefined();
+      expect(causeWith(failure).name).toBe(failure);
+      expect(causeWith(failure).field).toBeUndefined();
     }
   });
 });
@@ -104,16 +112,16 @@ describe('a cause', () => {
 describe('the words of a cause', () => {
   test('contain status and error code, if known', () => {
     const client = { reason: 'client_refused' };
-    const ending = (facts: SignInFacts) => cause('misconfigured', facts).words.replace(/^[^(]*authentication/, '');
+    const ending = (facts: SignInFacts) => causeWith('misconfigured', facts).words.replace(/^[^(]*authentication/, '');
     expect(ending(client)).toBe('.');
     expect(ending({ ...client, status: 401 })).toBe(' (status 401).');
     expect(ending({ ...client, oauthError: 'invalid_client' })).toBe(' (invalid_client).');
     expect(ending({ ...client, status: 401, oauthError: 'invalid_client' })).toBe(' (status 401, invalid_client).');
-    expect(cause('misconfigured', { reason: 'metadata_invalid' }).words).toContain('(metadata_invalid)');
-    expect(cause('misconfigured', { reason: 'push_refused', oauthError: 'invalid_scope' }).words).toContain(
+    expect(causeWith('misconfigured', { reason: 'metadata_invalid' }).words).toContain('(metadata_invalid)');
+    expect(causeWith('misconfigured', { reason: 'push_refused', oauthError: 'invalid_scope' }).words).toContain(
       '(invalid_scope)',
     );
-    expect(cause('provider_refused', { oauthError: 'server_error' }).words).toBe(
+    expect(causeWith('provider_refused', { oauthError: 'server_error' }).words).toBe(
       'The provider refused (server_error).',
     );
   });
@@ -124,7 +132,7 @@ describe('the words of a cause', () => {
     [0, '0 s ahead of'],
     [undefined, 'not the same as'],
   ])('say for clocks %s seconds ahead: %s the provider’s', (secondsAhead, words) => {
-    expect(cause('token_response_refused', { check: 'times', secondsAhead }).words).toBe(
+    expect(causeWith('token_response_refused', { check: 'times', secondsAhead }).words).toBe(
       `This server’s clock is ${words} the provider’s.`,
     );
   });
@@ -135,7 +143,7 @@ describe('the words of a cause', () => {
     [1.6 * MINUTE, '2 minutes'],
     [0, '0 minutes'],
   ])('say for a duration of %i ms: %s', (duration, words) => {
-    const { words: text } = cause('state_expired', {}, { endedAt: NOW + duration });
+    const { words: text } = causeWith('state_expired', {}, { endedAt: NOW + duration });
     expect(text).toContain(`came back after ${words}, and 10 are allowed`);
   });
 });
@@ -147,24 +155,27 @@ describe('a failed call', () => {
   test.each(['provider_unavailable', 'provider_unreadable', 'misconfigured'] as const)(
     'of %s is named, with the advice for the call',
     (failure) => {
-      expect(cause(failure, { reason: 'connection', call })).toMatchObject({ words, advice: 'Check the port.' });
+      expect(causeWith(failure, { reason: 'connection', call })).toMatchObject({ words, advice: 'Check the port.' });
     },
   );
 
   test('without advice comes with the advice for the failure', () => {
     const unadvised = { call: { ...call, advice: undefined } };
-    expect(cause('misconfigured', unadvised)).toMatchObject({ words, advice: 'The doctor says which endpoint it is.' });
-    const { advice } = cause('provider_unavailable', unadvised);
+    expect(causeWith('misconfigured', unadvised)).toMatchObject({
+      words,
+      advice: 'The doctor says which endpoint it is.',
+    });
+    const { advice } = causeWith('provider_unavailable', unadvised);
     expect(advice).toContain('Wait until the provider is back.');
-    expect(cause('provider_unavailable').advice).toBe(advice);
+    expect(causeWith('provider_unavailable').advice).toBe(advice);
   });
 
   test('is not mentioned if the provider responded', () => {
-    expect(cause('provider_unavailable', { status: 503, reason: 'http_status' }).words).toBe(
+    expect(causeWith('provider_unavailable', { status: 503, reason: 'http_status' }).words).toBe(
       'The provider is down or cannot be reached (status 503, http_status).',
     );
-    expect(cause('provider_unavailable').words).toBe('The provider is down or cannot be reached.');
-    expect(cause('misconfigured').words).toBe('The registration does not match the provider.');
+    expect(causeWith('provider_unavailable').words).toBe('The provider is down or cannot be reached.');
+    expect(causeWith('misconfigured').words).toBe('The registration does not match the provider.');
   });
 });
 
@@ -175,19 +186,21 @@ describe('a token response', () => {
     [{ reason: 'token_response_invalid' }, 'token_response_refused'],
     [{ reason: 'userinfo_invalid', status: 302 }, 'token_response_refused'],
   ])('with %j is %s', (facts, name) => {
-    expect(cause('token_response_refused', facts).name).toBe(name);
+    expect(causeWith('token_response_refused', facts).name).toBe(name);
   });
 
   test('that names a refused API host is described with that host, or as without a usable URL', () => {
     const refused = { reason: 'api_base_url_refused', member: 'api_url' };
-    expect(cause('token_response_refused', { ...refused, host: 'evil.test' }).words).toContain(
+    expect(causeWith('token_response_refused', { ...refused, host: 'evil.test' }).words).toContain(
       'names evil.test for the API in “api_url”',
     );
-    expect(cause('token_response_refused', refused).words).toContain('names no usable URL for the API in “api_url”');
+    expect(causeWith('token_response_refused', refused).words).toContain(
+      'names no usable URL for the API in “api_url”',
+    );
   });
 
   test('that lacks a member is described with its name', () => {
-    expect(cause('token_response_refused', { member: 'access_token' }).words).toContain(
+    expect(causeWith('token_response_refused', { member: 'access_token' }).words).toContain(
       'lacks access_token, or has it',
     );
   });
@@ -199,20 +212,20 @@ test.each([
   [{ status: 400, oauthError: 'invalid_grant' }, 'code_not_accepted', '(status 400, invalid_grant)'],
   [{ status: 400 }, 'code_not_accepted', 'The provider did not accept the code that it had issued (status 400).'],
 ])('a refused code with %j is %s', (facts, name, words) => {
-  expect(cause('code_refused', facts)).toMatchObject({ name, words: expect.stringContaining(words) });
+  expect(causeWith('code_refused', facts)).toMatchObject({ name, words: expect.stringContaining(words) });
 });
 
 test('an account whose id cannot be read is described with the status of the response', () => {
-  expect(cause('account_unreadable', { status: 404 }).words).toContain('no usable id of the account (status 404)');
+  expect(causeWith('account_unreadable', { status: 404 }).words).toContain('no usable id of the account (status 404)');
 });
 
 describe('without a failure', () => {
   test('there is a cause only if the browser has not come back for two minutes', () => {
     const nameAfter = (milliseconds: number, changes: Partial<SignInRecord> = {}) =>
-      causeOf(record({ startedAt: NOW - milliseconds, ...changes }), NOW)?.name;
+      causeOf(recordWith({ startedAt: NOW - milliseconds, ...changes }), NOW)?.name;
     expect(nameAfter(2 * MINUTE - 1)).toBeUndefined();
     expect(nameAfter(2 * MINUTE)).toBe('nothing_came_back');
     expect(nameAfter(60 * MINUTE, { outcome: 'signed_in' })).toBeUndefined();
-    expect(causeOf(record({ startedAt: NOW - 2 * MINUTE }), NOW)?.field).toBe('callbackUrls');
+    expect(causeOf(recordWith({ startedAt: NOW - 2 * MINUTE }), NOW)?.field).toBe('callbackUrls');
   });
 });

@@ -31,15 +31,26 @@ afterEach(async () => {
 const begin = (n: number) =>
   store.write(
     records.beginWrites({
-      ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
-      ...{ reference: `r${String(n).padStart(7, '0')}`, state: `state-${n}` },
+      app: 'platform',
+      purpose: 'sign_in',
+      startedAt: now,
+      steps: [],
+      facts: {},
+      reference: `r${String(n).padStart(7, '0')}`,
+      state: `state-${n}`,
     }),
   );
 const beginFrom = (address: string, id: string, into: RecordStore) =>
   store.write(
     into.beginWrites({
-      ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
-      ...{ reference: id, state: `state-${id}`, address },
+      app: 'platform',
+      purpose: 'sign_in',
+      startedAt: now,
+      steps: [],
+      facts: {},
+      reference: id,
+      state: `state-${id}`,
+      address,
     }),
   );
 const open = () => store.count(keys.signIns('open'));

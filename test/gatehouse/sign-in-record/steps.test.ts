@@ -14,10 +14,15 @@ test('lists every step, and marks those that were not reached', () => {
 });
 
 test('uses the last result of a repeated step', () => {
-  const resultOf = (...oks: boolean[]) =>
-    stepResults(oks.map((ok, n) => ({ name: 'cookie', at: NOW + n, ok }))).find(({ name }) => name === 'cookie');
-  expect(resultOf(false, true)).toMatchObject({ result: 'passed', words: STEPS.cookie, at: NOW + 1 });
-  expect(resultOf(true, false)).toMatchObject({
+  const resultOfRepeated = (first: boolean, second: boolean) => {
+    const steps = [
+      { name: 'cookie', at: NOW, ok: first },
+      { name: 'cookie', at: NOW + 1, ok: second },
+    ] as const;
+    return stepResults([...steps]).find(({ name }) => name === 'cookie');
+  };
+  expect(resultOfRepeated(false, true)).toMatchObject({ result: 'passed', words: STEPS.cookie, at: NOW + 1 });
+  expect(resultOfRepeated(true, false)).toMatchObject({
     result: 'failed',
     words: 'Not the browser that started the sign-in',
     at: NOW + 1,
