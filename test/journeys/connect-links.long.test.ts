@@ -63,7 +63,8 @@ afterAll(async () => {
 
 async function createLink(target = { url: site.url, token, user: uma }): Promise<{ id: string; url: string }> {
   const response = await sendRequest(`${target.url}/relay/connect-links`, {
-    ...{ method: 'POST', headers: { ...bearer(target.token), ...JSON_BODY } },
+    method: 'POST',
+    headers: { ...bearer(target.token), ...JSON_BODY },
     body: JSON.stringify({ user: target.user, app: 'platform', returnUrl: `${serviceUrl}/connected` }),
   });
   return JSON.parse(response.body);

@@ -58,7 +58,7 @@ const firstId = async (list: string): Promise<string> => {
 };
 
 /** Sends a POST of a signed-in user as JSON or as a form. */
-async function change(
+async function postAsUser(
   agent: UserAgent,
   path: string,
   { accept = ACCEPT_JSON.accept, json }: { accept?: string; json?: unknown } = {},
@@ -89,27 +89,27 @@ test('a user signs in, reads, connects, disconnects and signs out', async () => 
     await agent.get(site.url + path);
   }
   for (const path of ['/.well-known/jwks.json', '/openapi.json']) await agent.get(site.url + path);
-  await change(agent, '/bin', { json: { bins: ['45717360', 'x', '99999999'] } });
-  await change(agent, '/bin', HTML);
+  await postAsUser(agent, '/bin', { json: { bins: ['45717360', 'x', '99999999'] } });
+  await postAsUser(agent, '/bin', HTML);
 
-  await change(agent, '/connections/platform/disconnect');
-  await change(agent, '/connections/platform/disconnect');
-  await change(agent, '/connections/platform/disconnect', HTML);
-  for (const accept of [ACCEPT_JSON.accept, HTML.accept]) await change(agent, '/connections/platform', { accept });
+  await postAsUser(agent, '/connections/platform/disconnect');
+  await postAsUser(agent, '/connections/platform/disconnect');
+  await postAsUser(agent, '/connections/platform/disconnect', HTML);
+  for (const accept of [ACCEPT_JSON.accept, HTML.accept]) await postAsUser(agent, '/connections/platform', { accept });
 
   for (const accept of [ACCEPT_JSON.accept, HTML.accept]) {
     await signIn(site);
     const { sessions } = (await getJson(agent, `${site.url}/sessions`)).json as {
       sessions: { id: string; current: boolean }[];
     };
-    await change(agent, `/sessions/${sessions.find(({ current }) => !current)?.id}/end`, { accept });
+    await postAsUser(agent, `/sessions/${sessions.find(({ current }) => !current)?.id}/end`, { accept });
   }
   for (const accept of [ACCEPT_JSON.accept, HTML.accept]) {
     for (const path of ['/sign-out', '/sign-out/everywhere'])
-      await change((await signIn(site)).agent, path, { accept });
+      await postAsUser((await signIn(site)).agent, path, { accept });
   }
-  await change((await signIn(site, 'second@example.test')).agent, '/account/delete');
-  await change((await signIn(site, 'second@example.test')).agent, '/account/delete', HTML);
+  await postAsUser((await signIn(site, 'second@example.test')).agent, '/account/delete');
+  await postAsUser((await signIn(site, 'second@example.test')).agent, '/account/delete', HTML);
 });
 
 test('a service reads threads, BINs and connections, and exchanges tokens', async () => {
@@ -120,11 +120,12 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
   await sendRequest(`${site.url}/relay/connections`, { headers: bearer(token) });
   const link = await sendRequest(`${site.url}/relay/connect-links`, {
-    ...{ method: 'POST', headers: { ...bearer(token), ...JSON_BODY } },
+    method: 'POST',
+    headers: { ...bearer(token), ...JSON_BODY },
     body: JSON.stringify({ user: userId, app: 'platform' }),
   });
   const { id: linkId, url: linkUrl } = JSON.parse(link.body);
-  await change(agent, new URL(linkUrl).pathname);
+  await postAsUser(agent, new URL(linkUrl).pathname);
   await agent.submit(await agent.get(linkUrl), {}, { button: 'Connect' });
   await call('GET', '/connect-links');
   await call('GET', `/connect-links/${linkId}`);
@@ -141,9 +142,9 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   await exchange(site, token, user);
   await exchange(site, token, { ...user, audience: 'unknown' });
   await exchange(site, 'gthr_unknown', user);
-  const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'unavailable' });
+  const endFault = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'unavailable' });
   await exchange(site, token, { ...user, scope: 'platform_read_only' });
-  heal();
+  endFault();
 });
 
 test('a provider sends a logout token', async () => {
@@ -159,8 +160,8 @@ test('a provider sends a logout token', async () => {
     body: '',
   });
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=registered' });
-  const question = await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Sign out' });
-  await agent.submit(question, {}, { button: 'Sign out' });
+  const confirmationPage = await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Sign out' });
+  await agent.submit(confirmationPage, {}, { button: 'Sign out' });
 });
 
 test('an administrator reads and changes every resource with the API', async () => {
@@ -174,7 +175,7 @@ test('an administrator reads and changes every resource with the API', async () 
   const second = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
   const { version: _, ...app } = second as Record<string, unknown>;
   const created = await call('POST', '/connected-apps', app);
-  const { id: __, ...changed } = app;
+  const { id: _id, ...changed } = app;
   await call('GET', '/connected-apps');
   await call('GET', '/connected-apps/second');
   await call('GET', '/connected-apps/second/timeline');
@@ -184,7 +185,11 @@ test('an administrator reads and changes every resource with the API', async () 
 
   const { id: tokenId, version: tokenVersion } = await admin.createRelayToken();
   const policy = {
-    ...{ name: 'changed', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: [] },
+    name: 'changed',
+    scopes: ['threads:read'],
+    apps: ['platform'],
+    users: 'all',
+    networks: [],
     expiresAt: '2099-01-31T00:00:00Z',
   };
   await call('GET', '/relay-tokens');
@@ -224,7 +229,9 @@ test('an administrator reads and changes every resource with the API', async () 
   const uploadRows = async (source: string) => {
     const rows = 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n';
     const { body } = await sendRequest(`${site.url}/admin/api/bin/uploads?date=2026-11-01&source=${source}`, {
-      ...{ method: 'POST', headers: { ...bearer(String(uploader)), 'content-type': 'text/csv' }, body: rows },
+      method: 'POST',
+      headers: { ...bearer(String(uploader)), 'content-type': 'text/csv' },
+      body: rows,
     });
     return JSON.parse(body).id as string;
   };
@@ -255,13 +262,15 @@ test('every operation and every documented status has occurred, as the document 
   const occurred = new Set(responses.seen.map(contract.nameOf));
   expect(contract.documented.filter((name) => !occurred.has(name))).toEqual([]);
   expect(responses.seen.flatMap(contract.faultsOf)).toEqual([]);
-  const wrong = {
+  const undocumented = {
     method: 'GET',
     path: '/session',
     status: 200,
     contentType: 'application/json',
     body: '{"signedIn":1}',
   };
-  expect(contract.faultsOf(wrong)).toHaveLength(1);
-  expect(contract.faultsOf({ ...wrong, status: 202 })).toEqual(['GET /session 202: status 202 is not documented']);
+  expect(contract.faultsOf(undocumented)).toHaveLength(1);
+  expect(contract.faultsOf({ ...undocumented, status: 202 })).toEqual([
+    'GET /session 202: status 202 is not documented',
+  ]);
 });

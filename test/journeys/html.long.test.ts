@@ -55,7 +55,8 @@ test('pages of administrators after a form or a call of a service are valid', as
   const { agent } = await signIn(site, 'admin@example.test', PATH);
   const { userId: user } = await sessionOf(site, agent);
   const link = await sendRequest(`${site.url}/relay/connect-links`, {
-    ...{ method: 'POST', headers: { ...bearer(token), ...JSON_BODY } },
+    method: 'POST',
+    headers: { ...bearer(token), ...JSON_BODY },
     body: JSON.stringify({ user, app: 'platform' }),
   });
   const { id, url } = JSON.parse(link.body);

@@ -47,7 +47,8 @@ test('an operator imports a connection by command, and the user reads the thread
   writeFileSync(file, JSON.stringify([{ user: { subject }, app: 'second', refreshToken, scopes }]));
   const result = await runCommand(['connections', 'import', file], site.env);
   expect(result).toMatchObject({
-    ...{ status: 0, stderr: '' },
+    status: 0,
+    stderr: '',
     stdout: '1 imported, 0 already connected, 0 refused, 0 not checked, 0 not valid.\n',
   });
 

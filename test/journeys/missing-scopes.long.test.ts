@@ -68,7 +68,8 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   await use();
   await until(() => messages().length > 0);
   const scopesMessage = {
-    ...{ type: 'connection.scopes_missing', timestamp: expect.any(String) },
+    type: 'connection.scopes_missing',
+    timestamp: expect.any(String),
     data: { user: userId, app: 'second', connection: expect.stringMatching(/^cn/), missingScopes: [FULL] },
   };
   expect(messages()).toEqual([scopesMessage]);

@@ -39,7 +39,10 @@ describe.each(Object.entries(FRONT_ENDS))('%s', (_name, frontEnd) => {
 
     const signedOut = await callGatehouse('/threads/current').catch((error: unknown) => error);
     expect(signedOut).toMatchObject({
-      ...{ message: 'Sign in first', code: 'sign_in_required', status: 401, retryAfter: null },
+      message: 'Sign in first',
+      code: 'sign_in_required',
+      status: 401,
+      retryAfter: null,
       detail: expect.stringContaining('Sign in and try again'),
     });
     const { connectUrl } = signedOut as { connectUrl: string };
