@@ -1,6 +1,6 @@
 /**
- * Enforces the provider's rate limits for all processes, as the settings and the provider's responses state them, and
- * reserves a share of them for browsers.
+ * Enforces the provider's rate limits for all processes, as the settings and the provider's responses state them.
+ * Reserves a share of them for browsers, and half of the rest for other services than the one that calls (R137).
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
@@ -18,11 +18,11 @@ export interface BudgetedCall {
   /** The owner of the access token: the id of a user or of a service account. */
   ownerId: string;
   caller: Caller;
-  /** Set by `charge`: the stated limits for which this call has a ticket. */
-  counted?: Counted;
+  /** The relay token of the service, which has at most half of services' share of every limit. */
+  relayTokenId?: string | undefined;
+  /** Set by `charge`: the owners in whose stated limits this call has a ticket. */
+  counted?: Set<string>;
 }
-
-type Counted = Readonly<Record<'owner' | 'company', boolean>>;
 
 const BROWSER_SHARE = 0.2;
 /** The share of connection checks in the share of services. */
@@ -37,6 +37,15 @@ type HeldCallers = typeof ALL_CALLERS | typeof SERVICES;
 const CHANNEL = 'provider-budget';
 const MAX_SECONDS = 3_600;
 const MAX_HOLDS = 10_000;
+
+/** Services' share of a stated limit, or the part of it that one relay token may use. */
+type Part = Pick<BudgetedCall, 'ownerId' | 'relayTokenId'>;
+
+/** A limit of an app: at most `calls` in any minute count under this name. */
+interface Limit {
+  name: string;
+  calls: number;
+}
 
 export interface ProviderBudget {
   /** Charges the call. Returns undefined if it may be made, otherwise the whole seconds to wait. */
@@ -71,7 +80,7 @@ export async function createProviderBudget(parts: {
   const holds = remembered<number>(MAX_HOLDS);
   /** The latest of these times. */
   let lastEnd = 0;
-  const statedWindows = createStatedWindows({ store, clock, shareOf: (limit) => shareOf(limit, 'service') });
+  const statedWindows = createStatedWindows({ store, clock, shareOf: (limit) => shareOf(limit, 'service'), partOf });
 
   const extend = (name: string, until: number): boolean => {
     // Concurrent responses repeat each other.
@@ -104,13 +113,13 @@ export async function createProviderBudget(parts: {
   };
 
   const applyLimit = (
-    { app, caller }: BudgetedCall,
+    { app, caller, relayTokenId, counted }: BudgetedCall,
     ownerId: string,
     limit: StatedLimit | undefined,
-    counted: boolean,
   ) => {
     if (!limit) return;
-    statedWindows.update(app.id, ownerId, limit, counted || caller === 'browser');
+    const wasCounted = caller === 'browser' || counted?.has(ownerId) === true;
+    statedWindows.update(app.id, ownerId, limit, wasCounted, relayTokenId);
     if (limit.remaining > reserveOf(limit.limit)) return;
     const seconds = limit.resetAt === undefined ? DEFAULT_RESET_SECONDS : Math.ceil((limit.resetAt - clock()) / 1000);
     // The remaining calls are for users, who may call until the provider refuses: some providers do not enforce the
@@ -118,45 +127,45 @@ export async function createProviderBudget(parts: {
     hold(nameOf(SERVICES, app.id, ownerId), seconds);
   };
 
-  /** Takes tickets within services' share of each stated limit, so that concurrent calls cannot exceed it. */
-  const takeStated = async (call: BudgetedCall): Promise<number | undefined> => {
-    const ownerTicket = await statedWindows.take(call.app.id, call.ownerId);
-    if (ownerTicket?.wait !== undefined) return ownerTicket.wait;
-    return orRelease(ownerTicket, async () => {
-      const companyTicket = await statedWindows.take(call.app.id, ALL_OWNERS);
-      if (companyTicket?.wait !== undefined) return companyTicket.wait;
-      const wait = call.app.rateLimit ? await orRelease(companyTicket, () => reserve(call)) : undefined;
-      if (wait === undefined) call.counted = { owner: ownerTicket !== undefined, company: companyTicket !== undefined };
-      return wait;
-    });
+  /** Takes a ticket from each of these parts of the stated limits, so that concurrent calls cannot exceed them. */
+  const takeStated = async (call: BudgetedCall, [part, ...others]: readonly Part[]): Promise<number | undefined> => {
+    if (!part) return call.app.rateLimit ? reserve(call) : undefined;
+    const ticket = await statedWindows.take(call.app.id, part.ownerId, part.relayTokenId);
+    if (ticket?.wait !== undefined) return ticket.wait;
+    const wait = await orRelease(ticket, () => takeStated(call, others));
+    if (ticket && wait === undefined) call.counted?.add(part.ownerId);
+    return wait;
   };
 
-  const reserveBoth = async (
-    appId: string,
-    first: string,
-    limit: number,
-    reserveSecond: () => Promise<number | undefined>,
-  ): Promise<number | undefined> => {
-    const wait = await windows.reserve(appId, first, limit);
+  /** Reserves the call within each of these limits, or within none. */
+  const reserveAll = async (appId: string, [first, ...others]: readonly Limit[]): Promise<number | undefined> => {
+    if (!first) return undefined;
+    const wait = await windows.reserve(appId, first.name, first.calls);
     if (wait !== undefined) return wait;
     const reservedAt = clock();
-    return orRelease({ release: () => windows.release(appId, first, reservedAt) }, reserveSecond);
+    return orRelease({ release: () => windows.release(appId, first.name, reservedAt) }, () =>
+      reserveAll(appId, others),
+    );
   };
 
-  const reserve = async ({ app, ownerId, caller }: BudgetedCall): Promise<number | undefined> => {
+  const reserve = ({ app, ownerId, caller, relayTokenId }: BudgetedCall): Promise<number | undefined> => {
+    const limitsOf = (name: string, calls: number | undefined): Limit[] => {
+      if (calls === undefined) return [];
+      const share = { name, calls: shareOf(calls, caller) };
+      if (relayTokenId === undefined) return [share];
+      return [{ name: `${name} ${relayTokenId}`, calls: partOf(share.calls) }, share];
+    };
     const { perUserPerMinute, perAppPerMinute } = app.rateLimit ?? {};
-    const reserveOfApp = async () =>
-      perAppPerMinute === undefined ? undefined : windows.reserve(app.id, 'all', shareOf(perAppPerMinute, caller));
-    if (perUserPerMinute === undefined) return reserveOfApp();
-    return reserveBoth(app.id, `owner:${ownerId}`, shareOf(perUserPerMinute, caller), reserveOfApp);
+    return reserveAll(app.id, [...limitsOf(`owner:${ownerId}`, perUserPerMinute), ...limitsOf('all', perAppPerMinute)]);
   };
 
   return {
     charge(call) {
       const wait = heldFor(call);
       if (wait > 0) return wait;
-      if (call.caller === 'service') return takeStated(call);
-      return call.app.rateLimit ? reserve(call) : undefined;
+      if (call.caller === 'browser') return call.app.rateLimit ? reserve(call) : undefined;
+      call.counted = new Set();
+      return takeStated(call, partsOf(call));
     },
 
     async chargeCheck(app) {
@@ -166,14 +175,17 @@ export async function createProviderBudget(parts: {
       if (wait > 0 || perAppPerMinute === undefined) return wait || undefined;
       const share = shareOf(perAppPerMinute, 'service');
       const checksShare = Math.max(1, Math.floor(share * CHECK_SHARE));
-      return reserveBoth(app.id, 'checks', checksShare, () => windows.reserve(app.id, 'all', share));
+      return reserveAll(app.id, [
+        { name: 'checks', calls: checksShare },
+        { name: 'all', calls: share },
+      ]);
     },
 
     update(call, headers) {
-      const { app, ownerId, counted } = call;
+      const { app, ownerId } = call;
       const now = clock();
-      applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now), counted?.owner === true);
-      applyLimit(call, ALL_OWNERS, readLimit(headers, 'x-company-ratelimit', now), counted?.company === true);
+      applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now));
+      applyLimit(call, ALL_OWNERS, readLimit(headers, 'x-company-ratelimit', now));
       const companySeconds = retryAfterSeconds(headers['x-company-retry-after'], now) ?? 0;
       if (companySeconds > 0) hold(nameOf(ALL_CALLERS, app.id, ALL_OWNERS), companySeconds);
     },
@@ -211,6 +223,16 @@ function reserveOf(limit: number): number {
 
 function shareOf(limit: number, caller: Caller): number {
   return caller === 'service' ? limit - reserveOf(limit) : limit;
+}
+
+/** Returns how many calls of services' share one relay token may make, so that others keep the rest. */
+function partOf(share: number): number {
+  return Math.max(1, Math.floor(share / 2));
+}
+
+function partsOf({ ownerId, relayTokenId }: BudgetedCall): Part[] {
+  const shares = [{ ownerId }, { ownerId: ALL_OWNERS }];
+  return relayTokenId === undefined ? shares : shares.flatMap((share) => [{ ...share, relayTokenId }, share]);
 }
 
 const DEFAULT_RESET_SECONDS = 60;

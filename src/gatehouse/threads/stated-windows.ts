@@ -54,21 +54,23 @@ export interface StatedWindows {
   /**
    * Takes a ticket for one call of a service. Returns undefined if there is no current window: the call may be made,
    * and its response states the limit.
+   * @param relayTokenId takes the ticket from the part of this relay token, instead of services' share
    * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
    */
-  take(appId: string, ownerId: string): Promise<Ticket | { wait: number }> | undefined;
+  take(appId: string, ownerId: string, relayTokenId?: string): Promise<Ticket | { wait: number }> | undefined;
 
   /** Updates the window from a response. @param wasCounted false for a service's call that had no ticket */
-  update(appId: string, ownerId: string, stated: StatedLimit, wasCounted: boolean): void;
+  update(appId: string, ownerId: string, stated: StatedLimit, wasCounted: boolean, relayTokenId?: string): void;
 }
 
-/** @param parts `shareOf`: services' share of a limit */
+/** @param parts `shareOf`: services' share of a limit; `partOf`: the part of this share that one relay token may use */
 export function createStatedWindows(parts: {
   store: Pick<Store, 'increment'>;
   clock: () => number;
   shareOf: (limit: number) => number;
+  partOf: (share: number) => number;
 }): StatedWindows {
-  const { store, clock, shareOf } = parts;
+  const { store, clock, shareOf, partOf } = parts;
   const windows = remembered<Window>(MAX_WINDOWS);
 
   /** Counts calls in both cells. Returns false, and counts none, if a cell does not permit that many. */
@@ -123,13 +125,25 @@ export function createStatedWindows(parts: {
     }
   };
 
+  /** Returns the window of one relay token, which ends with that of all services. */
+  const windowOfToken = (appId: string, ownerId: string, relayTokenId: string, services: Window): Window => {
+    const part = partOf(services.limit);
+    const name = `${ownerId} ${relayTokenId}`;
+    const currentWindow = windows.get(`${appId} ${name}`);
+    if (currentWindow?.limit === part && currentWindow.endsAt === services.endsAt) return currentWindow;
+    const window = windowOf(appId, name, services.endsAt, part);
+    windows.set(`${appId} ${name}`, window);
+    return window;
+  };
+
   return {
-    take(appId, ownerId) {
+    take(appId, ownerId, relayTokenId) {
       const window = windows.get(`${appId} ${ownerId}`);
-      return window && clock() < window.endsAt ? fetchTicket(window) : undefined;
+      if (!window || clock() >= window.endsAt) return undefined;
+      return fetchTicket(relayTokenId === undefined ? window : windowOfToken(appId, ownerId, relayTokenId, window));
     },
 
-    update(appId, ownerId, { limit, resetAt }, wasCounted) {
+    update(appId, ownerId, { limit, resetAt }, wasCounted, relayTokenId) {
       if (resetAt === undefined || resetAt - clock() > MAX_WINDOW_MS) return;
       const name = `${appId} ${ownerId}`;
       const share = shareOf(limit);
@@ -137,8 +151,10 @@ export function createStatedWindows(parts: {
       const isSame = currentWindow?.limit === share && Math.abs(currentWindow.endsAt - resetAt) < SAME_WINDOW_MS;
       const window = isSame && currentWindow ? currentWindow : windowOf(appId, ownerId, resetAt, share);
       if (window !== currentWindow) windows.set(name, window);
+      if (wasCounted) return;
       // The call has been made, so it counts even beyond the limit.
-      if (!wasCounted) void count(window, 1).catch(() => undefined);
+      const ofToken = relayTokenId === undefined ? [] : [windowOfToken(appId, ownerId, relayTokenId, window)];
+      for (const counting of [window, ...ofToken]) void count(counting, 1).catch(() => undefined);
     },
   };
 }

@@ -125,14 +125,14 @@ export function createThreadCall(parts: {
 
   // Not split into async functions: each further promise costs measurable time in a relayed call.
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
-    const { ownerId, app } = request;
+    const { ownerId, app, relayTokenId } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     let apiBaseUrl: string | undefined;
     const urlFor = (granted?: string): string => {
       apiBaseUrl = granted;
       return threadUrlOf(app, granted);
     };
-    const budgetedCall: BudgetedCall = { app, ownerId, caller };
+    const budgetedCall: BudgetedCall = { app, ownerId, caller, relayTokenId };
     const beforeSending = () => chargeOrThrow(budgetedCall);
     try {
       const result = await authorizedFetch.get({ ...request, urlFor, headers: REQUEST_HEADERS, stop, beforeSending });

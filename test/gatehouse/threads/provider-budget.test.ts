@@ -21,6 +21,7 @@ import { createRateLimits } from '../../../src/shared/http/rate-limit.ts';
 import { createStop } from '../../../src/shared/outbound/stop.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
+import { createTestStorage } from '../../support/test-storage.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'gatehouse-budget-'));
 let now = Date.parse('2026-11-21T12:00:00Z');
@@ -35,7 +36,9 @@ afterAll(async () => {
 });
 
 /** The budget as one process has it. */
-const createBudget = () => createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
+const createBudgetOn = (usedStore: Store) =>
+  createProviderBudget({ store: usedStore, windows: createCallWindows({ store: usedStore, clock }), clock });
+const createBudget = () => createBudgetOn(store);
 const callOf = (app: BudgetedCall['app'], changes: Partial<BudgetedCall> = {}): BudgetedCall => ({
   app,
   ownerId: 'u1',
@@ -361,6 +364,92 @@ describe('R113 checks of connections', () => {
     expect(await budget.chargeCheck(appWithoutLimit)).toBe(30);
     await budget.close();
   });
+});
+
+describe.each(['SQLite', 'Redis'] as const)('R137 a relay token that floods, and the one beside it: %s', (kind) => {
+  let storage: Awaited<ReturnType<typeof createTestStorage>>;
+  beforeAll(async () => {
+    storage = await createTestStorage(kind);
+  });
+  afterAll(() => storage?.dispose());
+
+  /** Does work with the budgets of two processes that share a storage. */
+  const withTwoBudgets = (work: (here: ProviderBudget, there: ProviderBudget) => Promise<void>) =>
+    storage.withStore(async (usedStore) => {
+      const [here, there] = [await createBudgetOn(usedStore), await createBudgetOn(usedStore)];
+      await work(here, there);
+      await Promise.all([here.close(), there.close()]);
+    });
+  /** Makes this many calls at the processes in turn, and returns the number of those that were allowed. */
+  const flood = (budgets: readonly ProviderBudget[], calls: number, callAt: (index: number) => BudgetedCall) => {
+    let index = -1;
+    return countAllowed(calls, () => {
+      index += 1;
+      return isAllowed(budgets[index % budgets.length] as ProviderBudget, callAt(index));
+    });
+  };
+  const stated = (limit: number, seconds: number) => ({
+    'x-ratelimit-limit': String(limit),
+    'x-ratelimit-remaining': String(limit),
+    'x-ratelimit-reset': String(Math.ceil(now / 1000) + seconds),
+  });
+  const statedOfCompany = (limit: number, seconds: number) =>
+    Object.fromEntries(
+      Object.entries(stated(limit, seconds)).map(([name, value]) => [name.replace('x-', 'x-company-'), value]),
+    );
+
+  test('one has half of services’ share of the app’s limit, and of that of one user', () =>
+    withTwoBudgets(async (here, there) => {
+      const app = { id: 'beside', rateLimit: { perUserPerMinute: 50, perAppPerMinute: 100 } };
+      const by = (relayTokenId: string, ownerId: string) => callOf(app, { relayTokenId, ownerId });
+      expect(await flood([here, there], 40, () => by('A', 'u0'))).toBe(20);
+      expect(await flood([here, there], 90, (index) => by('A', `u${index % 10}`))).toBe(20);
+      expect(await here.charge(by('A', 'u1'))).toBeGreaterThan(0);
+      expect(await isAllowed(there, by('B', 'u0'))).toBe(true);
+      expect(await flood([here, there], 90, (index) => by('B', `u${index % 10}`))).toBe(39);
+      expect(await isAllowed(there, callOf(app, { ownerId: 'u0', caller: 'browser' }))).toBe(true);
+      // What was refused is not counted, so both have their half in the next minute.
+      now += 70_000;
+      expect(await flood([here, there], 90, (index) => by('B', `u${index % 10}`))).toBe(40);
+      expect(await flood([here, there], 90, (index) => by('A', `u${index % 10}`))).toBe(40);
+    }));
+
+  test('one has half of services’ share of a limit that the platform states for a user', () =>
+    withTwoBudgets(async (here, there) => {
+      now = Math.ceil(now / 60_000) * 60_000;
+      const app = { id: 'stated-beside', rateLimit: undefined };
+      const by = (relayTokenId: string) => callOf(app, { relayTokenId });
+      for (const budget of [here, there])
+        budget.update(callOf(app, { caller: 'browser', relayTokenId: undefined }), stated(50, 30));
+      await pause();
+      // Services have 40, of which the two calls of browsers are gone.
+      expect(await flood([here, there], 90, () => by('A'))).toBe(20);
+      expect(await here.charge(by('A'))).toBe(30);
+      expect(await flood([here, there], 90, () => by('B'))).toBeGreaterThanOrEqual(16);
+    }));
+
+  test('one has half of services’ share of a limit that the platform states for the company', () =>
+    withTwoBudgets(async (here, there) => {
+      now = Math.ceil(now / 60_000) * 60_000;
+      const app = { id: 'company-beside', rateLimit: undefined };
+      const by = (relayTokenId: string, user: number) => callOf(app, { relayTokenId, ownerId: `u${user}` });
+      for (const budget of [here, there]) budget.update(callOf(app, { caller: 'browser' }), statedOfCompany(100, 30));
+      await pause();
+      expect(await flood([here, there], 120, (index) => by('A', index % 10))).toBe(40);
+      expect(await flood([here, there], 120, (index) => by('B', index % 10))).toBeGreaterThanOrEqual(34);
+    }));
+
+  test('calls that were made before the platform stated its limit count for the relay token', () =>
+    withTwoBudgets(async (here) => {
+      now = Math.ceil(now / 60_000) * 60_000;
+      const app = { id: 'early-beside', rateLimit: undefined };
+      const early = Array.from({ length: 15 }, () => callOf(app, { relayTokenId: 'A' }));
+      for (const call of early) expect(await isAllowed(here, call)).toBe(true);
+      for (const call of early) here.update(call, stated(50, 30));
+      await pause();
+      expect(await flood([here], 90, () => callOf(app, { relayTokenId: 'A' }))).toBe(5);
+      expect(await flood([here], 90, () => callOf(app, { relayTokenId: 'B' }))).toBe(20);
+    }));
 });
 
 test('a released call leaves the window that counted it, and frees none in a later window', async () => {
