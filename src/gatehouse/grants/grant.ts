@@ -128,6 +128,11 @@ export interface Grant {
    * sign-in.
    */
   refreshedBy?: number | undefined;
+  /**
+   * How many refreshes, also for narrowed tokens, issued tokens or may have. At some providers each of them ends the
+   * earlier access tokens (`endsEarlierTokens`).
+   */
+  issueCount?: number | undefined;
 }
 
 /**
@@ -147,6 +152,11 @@ export interface ReadableGrant {
  */
 export function isSpentByUse(grant: Grant, setting: 'rotating' | 'reusable' | undefined): boolean {
   return setting === undefined ? grant.rotates !== false : setting === 'rotating';
+}
+
+/** Counts a refresh that issued tokens, or may have. */
+export function withIssueCounted(grant: Grant): Grant {
+  return { ...grant, issueCount: (grant.issueCount ?? 0) + 1 };
 }
 
 /** A call to the provider whose outcome is not stored yet. */

@@ -9,9 +9,9 @@ import { rememberedOfEach } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
-import { healthOf, isBackingOff, type ReadableGrant, type StoredGrant } from './grant.ts';
+import { type Grant, healthOf, isBackingOff, type StoredGrant } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
-import type { Refreshed, Refresher } from './refresh.ts';
+import { mayHaveUnsavedResponse, type Refreshed, type Refresher } from './refresh.ts';
 import { isNarrowingRefusal } from './refresh-outcome.ts';
 import type { InServiceShare } from './service-share.ts';
 import { createTurns } from './turns.ts';
@@ -44,8 +44,8 @@ interface CachedResult {
   usableUntil: number;
   /** The consent of the grant at that time. A later consent may have withdrawn a scope. */
   consentedAt: number;
-  /** The version of the grant after the refresh. Each later refresh writes the grant. */
-  version: number;
+  /** The `issueCount` of the grant after the refresh. */
+  issueCount: number | undefined;
 }
 
 /** The share of the memory for the cache: so large that one service does not evict the tokens of the others. */
@@ -115,17 +115,16 @@ export function createNarrowedTokens(parts: {
   ): Promise<NarrowedResult> => {
     const refreshed = await refresher.attempt({ userId, app, scopes, resource });
     const result = resultOf(refreshed, scopes, app, clock());
-    const stored = workingGrant(refreshed.stored);
+    const grant = workingGrant(refreshed.stored);
     const isCacheable = result.kind === 'narrowed' || result.kind === 'unsupported';
-    if (isCacheable && refreshed.outcome && stored?.grant.refreshToken !== undefined) {
-      const { grant, version } = stored;
+    if (isCacheable && refreshed.outcome && grant?.refreshToken !== undefined) {
       const now = clock();
       const entry = {
         result,
         at: now,
         usableUntil: usableUntilOf(result, now),
         consentedAt: grant.consentedAt,
-        version,
+        issueCount: grant.issueCount,
       };
       const tokenLength = result.kind === 'narrowed' ? result.accessToken.length : 0;
       cached.set(cacheKey, entry, cacheKey.length + tokenLength);
@@ -159,7 +158,7 @@ export function createNarrowedTokens(parts: {
         const grant = workingGrant(stored);
         const cachedResult = cached.get(cacheKey);
         if (cachedResult && grant && isUsable(cachedResult, grant, app, clock())) return cachedResult.result;
-        if (grant?.grant.refreshToken !== undefined && !isBackingOff(grant.grant, clock())) return undefined;
+        if (grant?.refreshToken !== undefined && !isBackingOff(grant, clock())) return undefined;
         const result = resultOf({ stored }, scopes, app, clock());
         return app.endsEarlierTokens ? withLongerWait(result, serviceKey) : result;
       };
@@ -185,9 +184,9 @@ export function createNarrowedTokens(parts: {
 }
 
 /** Returns undefined if there is no grant, or if it has ended: its cached access tokens must not be returned. */
-function workingGrant(stored: StoredGrant | undefined): ReadableGrant | undefined {
+function workingGrant(stored: StoredGrant | undefined): Grant | undefined {
   if (!stored || 'unreadable' in stored) return undefined;
-  return stored.grant.failure?.kind === 'reconnect_needed' ? undefined : stored;
+  return stored.grant.failure?.kind === 'reconnect_needed' ? undefined : stored.grant;
 }
 
 /** A token whose expiry is not known is never returned again. */
@@ -196,13 +195,16 @@ function usableUntilOf(result: CachedResult['result'], now: number): number {
 }
 
 function isUsable(
-  { result, at, usableUntil, consentedAt, version }: CachedResult,
-  stored: ReadableGrant,
+  { result, at, usableUntil, consentedAt, issueCount }: CachedResult,
+  grant: Grant,
   { endsEarlierTokens }: ConnectedApp,
   now: number,
 ): boolean {
-  if (stored.grant.consentedAt !== consentedAt || now < at || now >= usableUntil) return false;
-  return result.kind === 'unsupported' || !endsEarlierTokens || stored.version === version;
+  if (grant.consentedAt !== consentedAt || now < at || now >= usableUntil) return false;
+  if (result.kind === 'unsupported' || !endsEarlierTokens) return true;
+  // An entry of the journal whose call has ended: the provider may have issued tokens.
+  const mayHaveIssued = grant.refresh !== undefined && !mayHaveUnsavedResponse(grant, now);
+  return grant.issueCount === issueCount && !mayHaveIssued;
 }
 
 function resultOf(
@@ -211,7 +213,7 @@ function resultOf(
   app: ConnectedApp,
   now: number,
 ): NarrowedResult {
-  const grant = workingGrant(stored)?.grant;
+  const grant = workingGrant(stored);
   if (!grant) return { kind: 'no_grant' };
   const { refreshToken, failure } = grant;
   if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes ?? grant.scopes, app, now);

@@ -5,7 +5,7 @@
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
-import { type Grant, isSpentByUse, type JournalEntry, type ReadableGrant } from './grant.ts';
+import { type Grant, isSpentByUse, type JournalEntry, type ReadableGrant, withIssueCounted } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 
 /** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */
@@ -53,7 +53,9 @@ export function createRefreshJournal(grants: GrantStore, clock: () => number): R
     // A refresh token that an earlier, interrupted refresh received is now the one to send.
     const receivedTokens =
       earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
-    const updatedGrant = { ...stored.grant, ...receivedTokens, refresh: { startedAt, received: undefined } };
+    // The provider may have responded to the earlier call.
+    const grantBefore = earlierEntry ? withIssueCounted(stored.grant) : stored.grant;
+    const updatedGrant = { ...grantBefore, ...receivedTokens, refresh: { startedAt, received: undefined } };
     await grants.addUnfinishedRefresh(userId, appId);
     if (!(await grants.save(updatedGrant, stored.version, { fence }))) return undefined;
     // Loaded again, since the holder of an expired lease may have stored newer tokens and left this entry.

@@ -15,6 +15,7 @@ import {
   type RefreshFailure,
   type StoredGrant,
   withFailure,
+  withIssueCounted,
   withTokens,
 } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
@@ -152,7 +153,8 @@ export function createRefreshOutcomes(parts: {
     const now = clock();
     const rotates = response.refreshToken !== undefined;
     return saveTokens(call, response, (grant) => {
-      const next = withTokens(withEntryClosed(call, grant), response, now, call.app.accessTokenLifetimeSeconds);
+      const closedGrant = withIssueCounted(withEntryClosed(call, grant));
+      const next = withTokens(closedGrant, response, now, call.app.accessTokenLifetimeSeconds);
       const account = accountAfter(call.app, grant, response);
       return { ...next, account, rotates, refreshedBy: call.fence?.number };
     });
@@ -162,7 +164,7 @@ export function createRefreshOutcomes(parts: {
   const saveRefreshToken = (call: RefreshCall, received: ReceivedTokens) => {
     const { refreshToken } = received;
     const update = refreshToken === undefined ? {} : { refreshToken, rotates: true, refreshedBy: call.fence?.number };
-    return saveTokens(call, received, (grant) => ({ ...withEntryClosed(call, grant), ...update }));
+    return saveTokens(call, received, (grant) => withIssueCounted({ ...withEntryClosed(call, grant), ...update }));
   };
 
   /**
@@ -171,7 +173,12 @@ export function createRefreshOutcomes(parts: {
   const saveUnusable = (call: RefreshCall, refreshToken: string | undefined) => {
     const update = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
     return saveTokens(call, update, (grant) =>
-      failedGrant(call, { ...withEntryClosed(call, grant), ...update }, 'passing', 'unusable_response'),
+      failedGrant(
+        call,
+        withIssueCounted({ ...withEntryClosed(call, grant), ...update }),
+        'passing',
+        'unusable_response',
+      ),
     );
   };
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
-import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
+import type { Grant, ReadableGrant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createNarrowedTokens, type NarrowedTokens } from '../../../src/gatehouse/grants/narrowed-token.ts';
 import { createRefresher, type Refresher, refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
@@ -155,9 +155,13 @@ describe('a narrower token', () => {
     respond = async () => tokens(`narrow ${calls.length}`);
     expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 1' });
     expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 1' });
-    await stored({ refreshToken: 'rt9' });
-    now += 30_000;
-    expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 2' });
+    expect(await refresher.refresh({ userId: 'u1', app, rejected: 'at1' })).toMatchObject({
+      grant: { accessToken: 'narrow 2' },
+    });
+    now += 29_999;
+    expect(await token(['read'], app)).toEqual({ kind: 'too_many', retryAfterSeconds: 1 });
+    now += 1;
+    expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 3' });
   });
 
   test('is returned from the cache while more than 30 seconds of its lifetime remain', async () => {
@@ -297,6 +301,65 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     expect(await of(['write'], 'beside')).toMatchObject({ accessToken: 'narrow 2' });
     now += 31_000;
     expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 3' });
+  });
+
+  describe('after a refresh that another service caused, a cached token', () => {
+    const unavailable = (changes: object): RefreshOutcome =>
+      ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined, ...changes }) as RefreshOutcome;
+    const cachedAfter = async (outcome: () => Promise<RefreshOutcome>) => {
+      await stored();
+      respond = async () => tokens('cached', undefined, { expiresInSeconds: 3_600 });
+      expect(await of(['read'])).toMatchObject({ accessToken: 'cached' });
+      respond = outcome;
+      await of(['write'], 'beside').catch(() => undefined);
+      respond = async () => tokens('new', undefined, { expiresInSeconds: 3_600 });
+      now += 120_000;
+      return of(['read']);
+    };
+
+    test.each<[string, RefreshOutcome]>([
+      ['refused the scopes', { kind: 'unclear_refusal', reason: 'invalid_scope' }],
+      ['refused the refresh without a clear reason', { kind: 'unclear_refusal', reason: 'server_error' }],
+      ['refused the client', { kind: 'app_fault', reason: 'invalid_client' }],
+      ['was not available', unavailable({ reason: 'status_503' })],
+      ['was not reached', unavailable({ unsent: true })],
+    ])('is returned if the provider %s', async (_words, outcome) => {
+      expect(await cachedAfter(async () => outcome)).toMatchObject({ kind: 'narrowed', accessToken: 'cached' });
+      expect(calls).toHaveLength(2);
+    });
+
+    test.each<[string, RefreshOutcome]>([
+      ['issued tokens', tokens('narrow')],
+      ['sent a response that cannot be used', { kind: 'unusable', reason: 'other', refreshToken: undefined }],
+      ['sent no response', unavailable({})],
+    ])('is not returned if the provider %s', async (_words, outcome) => {
+      expect(await cachedAfter(async () => outcome)).toMatchObject({ kind: 'narrowed', accessToken: 'new' });
+    });
+
+    test('is not returned if the provider issued tokens before a kill, even if it refuses later scopes', async () => {
+      await stored({ rotates: false });
+      respond = async () => tokens('cached', undefined, { expiresInSeconds: 3_600 });
+      expect(await of(['read'])).toMatchObject({ accessToken: 'cached' });
+      const { grant, version } = (await grants.loadStored('u1', APP.id)) as ReadableGrant;
+      await grants.save({ ...grant, refresh: { startedAt: now, received: undefined } }, version);
+      now += 89_999;
+      expect(await of(['read'])).toMatchObject({ accessToken: 'cached' });
+      now += 1;
+      respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
+      expect(await of(['write'], 'beside')).toEqual({ kind: 'unsupported' });
+      expect((await read()).refresh).toBeUndefined();
+      respond = async () => tokens('new');
+      expect(await of(['read'])).toMatchObject({ accessToken: 'new' });
+    });
+
+    test('is returned after the grant was sealed with another key', async () => {
+      await stored();
+      respond = async () => tokens(`narrow ${calls.length}`);
+      expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 1' });
+      const { grant, version } = (await grants.loadStored('u1', APP.id)) as ReadableGrant;
+      await grants.save(grant, version);
+      expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 1' });
+    });
   });
 
   test('calls that wait for a slot together cause one refresh', async () => {
