@@ -187,7 +187,8 @@ function createReading(csv: CsvText, options: FileOptions) {
     if (isAfterHeader && shape) {
       const entry = shape.read(cells);
       if (entry.start.length === 8) eightDigits++;
-      if (cells.length < header.length) skip(line, 'too_few_columns');
+      const fault = shape.faultOf(cells);
+      if (fault) skip(line, fault);
       else if (/^\d{7}$/.test(entry.start)) sevenDigits.push({ entry, line });
       else add(entry, line);
     }

@@ -1,13 +1,18 @@
 /** Recognises the shape of a CSV data set by its header, and converts its rows into entries. */
-import { alpha2Of } from './country.ts';
+import { alpha2Of, countryByAlpha2 } from './country.ts';
 import type { DatasetEntry } from './dataset-builder.ts';
 import { type EntryFacts, type FileColumns, recordOf } from './record.ts';
 
 export type RowReader = (cells: readonly string[]) => DatasetEntry;
 
+/** `countries_differ`: two columns name different countries, since cells have moved. */
+export type ShapeFault = 'too_many_columns' | 'too_few_columns' | 'countries_differ';
+
 export interface RowShape {
   name: string;
   read: RowReader;
+  /** Returns why the row does not fit the header; undefined if it does. */
+  faultOf(cells: readonly string[]): ShapeFault | undefined;
 }
 
 /** Returns the text of a column in the current row; '' for a column that the file lacks. */
@@ -18,6 +23,8 @@ interface Shape {
   /** The columns by which the header is recognised. */
   needs: readonly string[];
   columns: FileColumns;
+  /** Another column of the country, which shows whether cells have moved. */
+  alpha3?: string;
   /** Derives more facts from other facts and columns. */
   derive?: (facts: Omit<EntryFacts, 'country'>, cell: Cell) => Partial<EntryFacts>;
 }
@@ -32,7 +39,21 @@ export function shapeOfHeader(header: readonly string[], fileColumns?: FileColum
   const shape = shapes.find(({ needs }) => needs.every((column) => columns.has(column)));
   if (!shape) return undefined;
   const read: RowReader = (cells) => entryOf(shape, (column) => cells[columns.get(column) ?? -1]?.trim() ?? '');
-  return { name: shape.name, read };
+  const indexOf = (column: string | undefined) => columns.get(column ?? '') ?? -1;
+  const { start, end, country } = shape.columns;
+  // A spreadsheet cuts off empty cells at the end of a row. These columns are never all empty.
+  const neededCells = 1 + Math.max(indexOf(start), indexOf(end), indexOf(country));
+  const faultOf = (cells: readonly string[]): ShapeFault | undefined => {
+    if (cells.length > header.length && cells.slice(header.length).some((cell) => cell.trim() !== ''))
+      return 'too_many_columns';
+    if (cells.length < neededCells) return 'too_few_columns';
+    if (shape.alpha3 === undefined) return undefined;
+    const code = cells[indexOf(country)]?.trim().toUpperCase() ?? '';
+    if (cells.length < header.length && code.length > 2) return 'too_few_columns';
+    const other = alpha2Of(cells[indexOf(shape.alpha3)]?.trim().toUpperCase() ?? '');
+    return code !== '' && countryByAlpha2(other) && other !== alpha2Of(code) ? 'countries_differ' : undefined;
+  };
+  return { name: shape.name, read, faultOf };
 }
 
 /** In files with these columns, `brand` is the network and `category` is the brand of the card. */
@@ -67,12 +88,14 @@ const SHAPES: readonly Shape[] = [
   {
     name: 'bin-list-data',
     needs: ['bin', 'brand', 'type', 'isocode2'],
+    alpha3: 'isocode3',
     columns: { ...PREFIX_COLUMNS, country: 'isocode2', phone: 'issuerphone', url: 'issuerurl' },
     derive: prepaidByBrand,
   },
   {
     name: 'binlist-data',
     needs: ['bin', 'brand', 'type', 'alpha_2'],
+    alpha3: 'alpha_3',
     columns: { ...PREFIX_COLUMNS, country: 'alpha_2', phone: 'bank_phone', url: 'bank_url' },
     derive: prepaidByBrand,
   },

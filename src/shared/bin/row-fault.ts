@@ -2,12 +2,13 @@
 import { containsCardNumber } from '../observability/card-numbers.ts';
 import type { LineFault } from './csv-lines.ts';
 import type { EntryFault } from './dataset-builder.ts';
+import type { ShapeFault } from './dataset-rows.ts';
 import { cleanText } from './texts.ts';
 
 export interface RowFault {
   /** The first line of the file is line 1. */
   line: number;
-  reason: EntryFault | LineFault | 'too_few_columns';
+  reason: EntryFault | LineFault | ShapeFault;
   /** The country of a row whose country is unknown. */
   value?: string;
 }
@@ -34,7 +35,10 @@ const DESCRIPTIONS: Readonly<Record<RowFault['reason'], string>> = {
   not_csv:
     'the line is not valid CSV, since a quote is not closed, or it is longer than 64 KB: close the quote, or remove it',
   damaged_text: 'it has the character � in place of one that an earlier conversion has lost: export it again as UTF-8',
-  too_few_columns: 'it has fewer columns than the header: add the missing cells',
+  too_few_columns: 'it has fewer cells than the header has columns: add the missing ones',
+  too_many_columns: 'it has more cells than the header has columns: put a cell that has the separator in quotes',
+  countries_differ:
+    'its columns name two countries, as if cells had moved: put a cell that has the separator in quotes, or correct the country',
 };
 
 export function describeFault({ reason, value }: Omit<RowFault, 'line'>): string {

@@ -327,7 +327,60 @@ test('if every row is left out, each reason stands there with a line, and what t
       '2 rows, such as line 2: the country “GERMANY” is not in ISO 3166-1: enter the code of a country, or remove the row.',
       '1 row, such as line 4: the number has fewer digits than others, so it seems to have lost leading zeros: format the column as text and export it again.',
       '1 row, such as line 5: the country is missing: enter its code.',
-      '1 row, such as line 6: it has fewer columns than the header: add the missing cells.',
+      '1 row, such as line 6: it has fewer cells than the header has columns: add the missing ones.',
     ].join(' '),
   );
+});
+
+describe('a row that does not fit its header', () => {
+  const BINLIST_DATA = 'bin,brand,type,category,issuer,alpha_2,alpha_3,country,latitude,longitude,bank_phone,bank_url';
+  const good = '457173,VISA,DEBIT,,A,DK,DNK,Denmark,56,10,,';
+
+  test.each([
+    [
+      'an unquoted comma in the name',
+      '457174,VISA,DEBIT,X,BANK, NA,US,USA,United States,38,-97,,bank.example',
+      'too_many_columns',
+    ],
+    ['a cell beyond the header', `${good.replace('457173', '457174')},x`, 'too_many_columns'],
+    ['the country is cut off', '457174,VISA,DEBIT,X,BANK', 'too_few_columns'],
+    [
+      'an unquoted comma, and empty cells cut off',
+      '457174,VISA,DEBIT,X,BANK, NA,US,USA,United States',
+      'countries_differ',
+    ],
+    ['an unquoted comma, and just as many cells', '457174,VISA,DEBIT,X,BANK, SA,CL,CHL,Chile,,,', 'countries_differ'],
+    ['a missing cell', '457174,VISA,DEBIT,BANK,US,USA,United States,38,-97,,', 'too_few_columns'],
+    ['two countries', '457174,VISA,DEBIT,X,BANK,US,CHL,Chile,,,,', 'countries_differ'],
+  ])('%s: a bad row', async (_name, row, reason) => {
+    const { dataset, report } = await read([BINLIST_DATA, good, row, ''].join('\n'));
+    expect(report).toMatchObject({ taken: 1, faults: [{ line: 3, reason }] });
+    expect(dataset?.find(bin('457174'))).toBeUndefined();
+  });
+
+  test.each([
+    ['empty cells beyond the header', '457174,VISA,DEBIT,,BANK,US,USA,United States,38,-97,,,,'],
+    ['trailing empty cells that are cut off', '457174,VISA,DEBIT,,BANK,US'],
+    ['another code for the same country', '457174,VISA,DEBIT,,BANK,US,840,,,,,'],
+    ['a third code that is no country', '457174,VISA,DEBIT,,BANK,US,-,,,,,'],
+  ])('%s are no fault', async (_name, row) => {
+    const { dataset, report } = await read([BINLIST_DATA, good, row, ''].join('\n'));
+    expect(report).toMatchObject({ taken: 2, skipped: 0 });
+    expect(dataset?.find(bin('457174'))?.record).toMatchObject({ country: { alpha2: 'US' }, bank: { name: 'BANK' } });
+  });
+
+  test('the columns of another file: only those of the range and the country are needed', async () => {
+    const columns = { start: 'low', end: 'high', country: 'iso', bank: 'issuer' };
+    async function* chunks() {
+      yield Buffer.from('low,high,iso,issuer,note\n457173,457173,DK\n457174,457174\n457175,457175,DK,A,,x\n');
+    }
+    const { report } = await readDatasetStream(chunks(), { source: 's', asOf: '2026-11-01' }, { columns });
+    expect(report).toMatchObject({
+      taken: 1,
+      faults: [
+        { line: 3, reason: 'too_few_columns' },
+        { line: 4, reason: 'too_many_columns' },
+      ],
+    });
+  });
 });
