@@ -6,7 +6,7 @@ import { PAUSES_SECONDS } from '../gatehouse/webhooks/message.ts';
 import { newWebhookId, WEBHOOK_EVENTS } from '../gatehouse/webhooks/webhook-store.ts';
 import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
 import { DAY_MS, HOUR_MS, isoTime } from '../shared/time.ts';
-import { type DemoApp, registrationOf } from './apps.ts';
+import { type DemoApp, demoRegistration } from './apps.ts';
 import { ADMINISTRATOR, DISABLED, REPORTS } from './people.ts';
 import type { Scene } from './scene.ts';
 import { DAYS, startOfDay } from './timeline.ts';
@@ -50,7 +50,7 @@ export function planAdministration(scene: Scene): { serviceAccount: string } {
   const { platform, team } = apps;
   const register = (daysAgo: number, app: DemoApp, extras?: RegistrationExtras): void =>
     change(daysAgo, 'connected_app.created', async () => {
-      await modules.apps.create(registrationOf(app, sandbox), app.clientSecret, extras);
+      await modules.apps.create(demoRegistration(app, sandbox), app.clientSecret, extras);
       return { target: { kind: 'connected_app', id: app.id, name: app.name } };
     });
   // After the first visit of the administrator, and before the visits of the other users.

@@ -66,7 +66,7 @@ export function clientOf({ name, clientId, clientSecret, callbackUrl }: DemoApp)
 }
 
 /** Returns the registration of the app in Gatehouse. */
-export function registrationOf(
+export function demoRegistration(
   { id, name, clientId, scopes, signIn, hasPlatform, callbackUrl }: DemoApp,
   { issuer, platformUrl }: Pick<Sandbox, 'issuer' | 'platformUrl'>,
 ): ConnectedAppRegistration {
@@ -77,5 +77,5 @@ export function registrationOf(
 
 /** Returns the entry in CONNECTED_APPS_FILE. @param secretVariable the environment variable of the client secret */
 export function entryOf(app: DemoApp, sandbox: Pick<Sandbox, 'issuer' | 'platformUrl'>, secretVariable: string) {
-  return { ...registrationOf(app, sandbox), clientSecret: { env: secretVariable } };
+  return { ...demoRegistration(app, sandbox), clientSecret: { env: secretVariable } };
 }

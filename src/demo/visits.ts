@@ -1,6 +1,6 @@
 /** Plans the sign-ins of the demo's history, some of which fail, and stores the resulting connections. */
 import type { SessionData } from 'express-session';
-import { registrationOf as issuedFor } from '../gatehouse/connected-apps/registration.ts';
+import { registrationOf } from '../gatehouse/connected-apps/registration.ts';
 import { newConnectionId } from '../gatehouse/grants/connection-ids.ts';
 import { type Grant, withFailure } from '../gatehouse/grants/grant.ts';
 import type { AttemptLog } from '../gatehouse/sign-in-record/attempt-log.ts';
@@ -9,7 +9,7 @@ import { SignInError } from '../gatehouse/sign-in-record/sign-in-error.ts';
 import { userIdOf } from '../gatehouse/users/user-id.ts';
 import type { SessionUser } from '../shared/sessions/session.ts';
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
-import { type DemoApp, registrationOf } from './apps.ts';
+import { type DemoApp, demoRegistration } from './apps.ts';
 import { ADMINISTRATOR, DISABLED, PEOPLE, type Person } from './people.ts';
 import type { Scene } from './scene.ts';
 import { isWeekend, startOfDay } from './timeline.ts';
@@ -221,7 +221,7 @@ export function planVisits(scene: Scene): PlannedVisits {
           id: idOf(person.login, app),
           userId: user.id,
           appId: app.id,
-          registration: issuedFor(registrationOf(app, scene.sandbox)),
+          registration: registrationOf(demoRegistration(app, scene.sandbox)),
           accessToken: random.hex(43),
           refreshToken: broken
             ? random.hex(43)

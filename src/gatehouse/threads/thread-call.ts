@@ -9,13 +9,13 @@ import type { AuthorizedFetch, AuthorizedRequest } from '../grants/authorized-fe
 import type { BudgetedCall, Caller, ProviderBudget } from './provider-budget.ts';
 import {
   budgetError,
-  callError,
   claimsError,
   failedCall,
   grantError,
   isOurs,
   limitError,
   platformCall,
+  platformError,
   scopesError,
   tooLarge,
   upstreamError,
@@ -150,7 +150,7 @@ export function createThreadCall(parts: {
         call: () => platformCall(app, apiBaseUrl),
       };
     } catch (error) {
-      const failure = isOurs(error) ? error : callError(error, threadUrlOf(app, apiBaseUrl), stop.tooLate);
+      const failure = isOurs(error) ? error : platformError(error, threadUrlOf(app, apiBaseUrl), stop.tooLate);
       if (failure instanceof AppError) failure.call ??= failedCall(failure, app, apiBaseUrl);
       throw failure;
     } finally {

@@ -100,7 +100,7 @@ export function tooLarge({ body }: StreamedResponse): AppError {
 export const isOurs = (error: unknown) =>
   error instanceof AppError || (error instanceof TypeError && !('code' in error));
 
-export function callError(error: unknown, url: string, tooLate: boolean): AppError {
+export function platformError(error: unknown, url: string, tooLate: boolean): AppError {
   const { reason, message } = asOutboundError(error, url, { aborted: tooLate });
   if (reason === 'busy') {
     const headers = proxyStatus('error=connection_limit_reached');

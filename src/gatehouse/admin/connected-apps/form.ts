@@ -41,7 +41,7 @@ export const changedAppForm = newAppForm.omit({ id: true, initialAccessToken: tr
 export const APP_SECRETS = ['clientSecret', 'initialAccessToken'] as const;
 
 /** Maps the fields of a registration to form fields with another name. */
-export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape & keyof typeof changedAppForm.shape>> = {
+export const APP_INPUTS: Readonly<Record<string, keyof typeof newAppForm.shape & keyof typeof changedAppForm.shape>> = {
   callbackUrls: 'callbackUrl',
   scopes: 'moreScopes',
   signIn: 'signInClaim',
@@ -83,7 +83,7 @@ export function scopesOf({ scope, moreScopes }: { scope: readonly string[]; more
 }
 
 /** Converts the form to an unchecked registration. @param callbackUrls the entered URLs, or the default URL */
-export function registrationOf(form: EnteredForm, callbackUrls: readonly string[]): Record<string, unknown> {
+export function enteredRegistration(form: EnteredForm, callbackUrls: readonly string[]): Record<string, unknown> {
   return {
     name: form.name,
     issuer: form.issuer,

@@ -15,7 +15,7 @@ import type { Timelines } from '../timeline/timeline.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { APP_COLUMNS, type AppRow } from './columns.ts';
 import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
-import { APP_FIELDS, changedAppForm, registrationOf, scopesOf, valuesOfApp } from './form.ts';
+import { APP_INPUTS, changedAppForm, enteredRegistration, scopesOf, valuesOfApp } from './form.ts';
 import { lackingText, NOTICES } from './notices.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import type { ConnectedAppReader } from './reader.ts';
@@ -114,7 +114,7 @@ export function connectedAppPages(parts: {
       const storedApp = await reader.read(idOf(req));
       const { id, disabled, callbackUrl: defaultUrl } = storedApp;
       const enteredUrls = form.callbackUrl;
-      const registration = registrationOf(form, enteredUrls.length > 0 ? enteredUrls : [defaultUrl]);
+      const registration = enteredRegistration(form, enteredUrls.length > 0 ? enteredUrls : [defaultUrl]);
       const changed = parseInput(changedApp, { ...registration, disabled, version });
       const lacking = await reader.lacking(storedApp, changed.scopes);
       if (lacking.connections > 0 && lacking.scopes.join(' ') !== confirmed) throw unconfirmed(lacking);
@@ -159,7 +159,7 @@ export function connectedAppPages(parts: {
   };
 }
 
-const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_FIELDS };
+const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_INPUTS };
 
 function unconfirmed(lacking: NonNullable<AppView['lacking']>): AppError {
   const fault = { pointer: '#/confirmed', rule: 'lacking', detail: lackingText(lacking) };

@@ -4,7 +4,7 @@ import { fieldFaults } from '../../../shared/pages/form.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
 import { connectedAppSchema } from '../../../shared/provider/connected-app.ts';
 import type { ProviderFacts, ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
-import { newAppForm, registrationOf } from './form.ts';
+import { enteredRegistration, newAppForm } from './form.ts';
 
 type Values = Record<string, string | readonly string[]>;
 
@@ -35,7 +35,7 @@ export function createProviderReading({ readProvider }: { readProvider: ReadProv
   const addressIn = (values: Values) => {
     const { id, ...form } = newAppForm.parse({ id: '', initialAccessToken: '', ...values });
     return addressSchema.safeParse(
-      { id: 'id' in values ? id : undefined, ...addressFields(registrationOf(form, [])) },
+      { id: 'id' in values ? id : undefined, ...addressFields(enteredRegistration(form, [])) },
       ADVICE,
     );
   };

@@ -5,7 +5,7 @@ import type { FieldFault } from '../../../shared/pages/page-data.ts';
 import { uncapitalised } from '../../../shared/text.ts';
 import { type Preset, presetApp } from '../../connected-apps/presets.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
-import { APP_FIELDS, APP_SECRETS, newAppForm, valuesOfApp } from './form.ts';
+import { APP_INPUTS, APP_SECRETS, newAppForm, valuesOfApp } from './form.ts';
 
 const STEPS = ['provider', 'registration'] as const;
 export type StepName = (typeof STEPS)[number];
@@ -31,7 +31,7 @@ export interface Placeholder {
   example: string;
 }
 
-export const WIZARD_FORM = { schema: wizardForm, secrets: APP_SECRETS, fieldOf: APP_FIELDS };
+export const WIZARD_FORM = { schema: wizardForm, secrets: APP_SECRETS, fieldOf: APP_INPUTS };
 
 /** The fields of the first step. A fault of any other field shows the second. */
 const FIRST_STEP_FIELDS = ['id', 'name', 'issuer', 'discoveryUrl', 'placeholder'];

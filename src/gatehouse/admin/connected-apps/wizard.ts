@@ -11,7 +11,7 @@ import type { AdminPageData, AdminPages, PageRequest } from '../page.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { type CheckNow, checkPage } from './check.ts';
 import { DRAWN_FIELDS, type DrawnField } from './drawn-fields.ts';
-import { isId, registrationOf } from './form.ts';
+import { enteredRegistration, isId } from './form.ts';
 import { NOTICES } from './notices.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import { appToRegister, type RegisterAtProvider } from './provider-registration.ts';
@@ -92,7 +92,10 @@ export function connectedAppWizard(parts: {
     ...WIZARD_FORM,
     pages,
     async work(req, { id, initialAccessToken: token, step: _, placeholder: __, ...form }) {
-      const { clientId, clientSecret, ...registration } = registrationOf(form, withGatehouseUrl(id, form.callbackUrl));
+      const { clientId, clientSecret, ...registration } = enteredRegistration(
+        form,
+        withGatehouseUrl(id, form.callbackUrl),
+      );
       const isAtProvider = formField(req.body, 'do') === 'register_there';
       const { app } = isAtProvider
         ? await registerAtProvider(

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { DRAWN_FIELDS, drawnSettings } from '../../../../src/gatehouse/admin/connected-apps/drawn-fields.ts';
-import { newAppForm, registrationOf, valuesOfApp } from '../../../../src/gatehouse/admin/connected-apps/form.ts';
+import { enteredRegistration, newAppForm, valuesOfApp } from '../../../../src/gatehouse/admin/connected-apps/form.ts';
 import { connectedAppSchema } from '../../../../src/shared/provider/connected-app.ts';
 
 const MINIMAL_APP = {
@@ -41,7 +41,7 @@ test.each([
   expect(
     connectedAppSchema
       .extend({ clientSecret: connectedAppSchema.shape.name.optional() })
-      .parse({ id, ...registrationOf(form, form.callbackUrl) }),
+      .parse({ id, ...enteredRegistration(form, form.callbackUrl) }),
   ).toEqual(app);
 });
 
