@@ -160,7 +160,7 @@ export function rateLimitPolicy({ name, monthlyRequests, requestsPerMinute }: Pl
   return requestsPerMinute === undefined ? monthly : `${monthly}, ${minutePolicy(requestsPerMinute)}`;
 }
 
-/** Returns the policy of the minute alone, for a request that exceeds it. */
+/** Returns only the policy of the minute, for a request that exceeds it. */
 function minutePolicy(requestsPerMinute: number): string {
   return `"${MINUTE}";q=${requestsPerMinute};w=60`;
 }

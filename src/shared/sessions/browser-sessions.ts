@@ -33,7 +33,7 @@ export interface BeginningSession {
 
 /**
  * A random value that only a cookie of this browser holds. A browser has several of them if it sent its first requests
- * at the same moment, such as those of restored tabs: one cookie for all would keep the last secret alone (R64).
+ * at the same moment, such as those of restored tabs: one cookie for all would keep only the last secret (R64).
  */
 export interface BrowserSecret {
   /** Part of the cookie's name. */
