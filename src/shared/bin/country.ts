@@ -27,9 +27,9 @@ const countries = once(() => {
   // The package's types describe a default export that its CommonJS entry does not have.
   const entries: Countries = require('world-countries');
   const facts = new Map(entries.map((country) => [country.cca2, Object.freeze(factsOf(country))]));
-  const alpha2 = new Map(
-    entries.flatMap(({ cca2, cca3, ccn3 }) => [cca3, ccn3].flatMap((code) => (code ? [[code, cca2] as const] : []))),
-  );
+  const alpha2 = new Map(Object.entries(OTHER_CODES));
+  for (const { cca2, cca3, ccn3 } of entries)
+    for (const code of [cca3, ccn3, ccn3.replace(/^0+/, '')]) if (code) alpha2.set(code, cca2);
   return { facts, alpha2 };
 });
 
@@ -43,8 +43,7 @@ export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefi
  *   others are returned unchanged
  */
 export function alpha2Of(code: string): string {
-  const isoCode = OTHER_CODES[code] ?? (/^\d{1,2}$/.test(code) ? code.padStart(3, '0') : code);
-  return countries().alpha2.get(isoCode) ?? isoCode;
+  return countries().alpha2.get(code) ?? code;
 }
 
 function factsOf(country: Countries[number]): CountryFacts {

@@ -189,7 +189,7 @@ function createReading(csv: CsvText, options: FileOptions) {
       if (entry.start.length === 8) eightDigits++;
       const fault = shape.faultOf(cells);
       if (fault) skip(line, fault);
-      else if (/^\d{7}$/.test(entry.start)) sevenDigits.push({ entry, line });
+      else if (entry.start.length === 7) sevenDigits.push({ entry, line });
       else add(entry, line);
     }
     isAfterHeader = true;

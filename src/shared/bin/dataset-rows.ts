@@ -1,4 +1,6 @@
 /** Recognises the shape of a CSV data set by its header, and converts its rows into entries. */
+
+import { remembered } from '../remembered.ts';
 import { alpha2Of, countryByAlpha2 } from './country.ts';
 import type { DatasetEntry } from './dataset-builder.ts';
 import { type EntryFacts, type FileColumns, recordOf } from './record.ts';
@@ -41,19 +43,31 @@ export function shapeOfHeader(header: readonly string[], fileColumns?: FileColum
   const read: RowReader = (cells) => entryOf(shape, (column) => cells[columns.get(column) ?? -1]?.trim() ?? '');
   const indexOf = (column: string | undefined) => columns.get(column ?? '') ?? -1;
   const { start, end, country } = shape.columns;
+  const [countryIndex, alpha3Index] = [indexOf(country), indexOf(shape.alpha3)];
   // A spreadsheet cuts off empty cells at the end of a row. These columns are never all empty.
-  const neededCells = 1 + Math.max(indexOf(start), indexOf(end), indexOf(country));
+  const neededCells = 1 + Math.max(indexOf(start), indexOf(end), countryIndex);
   const faultOf = (cells: readonly string[]): ShapeFault | undefined => {
     if (cells.length > header.length && cells.slice(header.length).some((cell) => cell.trim() !== ''))
       return 'too_many_columns';
     if (cells.length < neededCells) return 'too_few_columns';
-    if (shape.alpha3 === undefined) return undefined;
-    const code = cells[indexOf(country)]?.trim().toUpperCase() ?? '';
-    if (cells.length < header.length && code.length > 2) return 'too_few_columns';
-    const other = alpha2Of(cells[indexOf(shape.alpha3)]?.trim().toUpperCase() ?? '');
-    return code !== '' && countryByAlpha2(other) && other !== alpha2Of(code) ? 'countries_differ' : undefined;
+    if (alpha3Index === -1) return undefined;
+    const code = cells[countryIndex] ?? '';
+    if (cells.length < header.length && code.trim().length > 2) return 'too_few_columns';
+    return countriesDiffer(code, cells[alpha3Index] ?? '') ? 'countries_differ' : undefined;
   };
   return { name: shape.name, read, faultOf };
+}
+
+/** Pairs of country codes that are the same, because a data set has each of them in many rows. */
+const samePairs = remembered<string>(1_000);
+
+function countriesDiffer(code: string, otherCode: string): boolean {
+  const pair = `${code},${otherCode}`;
+  if (samePairs.get(pair) !== undefined) return false;
+  const [country, other] = [code, otherCode].map((text) => alpha2Of(text.trim().toUpperCase()));
+  if (country && other && countryByAlpha2(other) && country !== other) return true;
+  samePairs.set(pair, other ?? '');
+  return false;
 }
 
 /** In files with these columns, `brand` is the network and `category` is the brand of the card. */

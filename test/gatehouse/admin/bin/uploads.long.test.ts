@@ -222,7 +222,7 @@ test('refuses unusable files with the cause, without repeating a card number', a
     400,
     expect.stringContaining('not the header of a known data set'),
   ]);
-  expect(await uploadAndRead('')).toEqual([400, expect.stringContaining('not the header')]);
+  expect(await uploadAndRead('')).toEqual([400, expect.stringContaining('is empty')]);
   expect(await uploadAndRead(fileOf(rowOf(CARD, 'Bank')))).toEqual([400, expect.stringContaining('no usable row')]);
   expect(await uploadAndRead(gzipSync(fileOf(rowOf('40001234', 'B'))).subarray(0, 40))).toEqual([
     400,
