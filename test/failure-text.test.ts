@@ -62,11 +62,15 @@ const READERS: Readonly<Record<string, string>> = {
   'src/gatehouse/sign-in/fail.ts': 'of OutboundError',
   'src/shared/provider/provider-error.ts': 'of OutboundError',
   'src/gatehouse/webhooks/delivery.ts': 'of OutboundError',
+  'src/gatehouse/home/thread-panel.ts': 'of OutboundError',
+  'src/shared/http/pass-response.ts': 'of OutboundError',
+  'src/shared/bin/dataset-file.ts': 'of UnusableFile',
   'src/gatehouse/commands/run.ts': 'of AppError',
   'src/gatehouse/commands/read-status.ts': 'of AppError',
   'src/shared/storage/redis/faults.ts': 'to classify',
   'src/shared/storage/redis/start-fault.ts': 'to classify',
   'src/shared/storage/redis/clients.ts': 'to classify',
+  'src/shared/storage/redis/permissions.ts': 'to classify, and of Redis about a key that is never used',
   'src/shared/storage/identified-store.ts': 'of StorageRefused',
 };
 

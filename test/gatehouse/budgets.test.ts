@@ -171,6 +171,12 @@ describe('R137 over HTTP', () => {
       query: '?code=c&state=s',
       served: 400,
     }),
+    'POST /oauth/callback/:app': () => ({
+      caller: anonymous,
+      limit: 2 * SIGN_INS,
+      options: form({ code: 'c', state: 's' }),
+      served: 400,
+    }),
     'POST /oauth/backchannel-logout/:app': () => ({ caller: anonymous, limit: 100, options: form(), served: 400 }),
   };
 

@@ -34,11 +34,17 @@ async function startSignIn(): Promise<{ tx: string; state: string }> {
 }
 
 describe('R65 the storage cannot be read', () => {
-  // Two kinds are left out: back-channel logout, which refuses unsigned requests before it reads, and pages that need no
-  // storage.
+  // Left out: back-channel logout, which refuses unsigned requests before it reads; a callback by POST, which is refused
+  // in any case; and pages that need no storage.
   // Requests of services have a well-formed token, which only the storage can check.
   const bearer = { authorization: `Bearer ${createOpaqueToken(RELAY_TOKEN_PREFIX).text}` };
-  test.each(ROUTES.filter(({ pattern }) => !['/problems/:code', '/openapi.json', PROVIDER_ROUTE].includes(pattern)))(
+  const WITHOUT_STORAGE = [
+    'GET /problems/:code',
+    'GET /openapi.json',
+    `POST ${PROVIDER_ROUTE}`,
+    'POST /oauth/callback/:app',
+  ];
+  test.each(ROUTES.filter(({ method, pattern }) => !WITHOUT_STORAGE.includes(`${method} ${pattern}`)))(
     '$method $path gets 503 with a session, as data and as a page',
     async ({ method, path, pattern }) => {
       const { tx, state } = await startSignIn();

@@ -404,7 +404,7 @@ const REPLACED_KINDS = (
   'key-check out-of-service session-id-token logout-token problem flash last-use bin connected-apps-change admin-token ' +
   'admin-token-use sign-in-alias bin-lookup-service-pause relay-token-use api-key plan-sign-ins submission connection-check ' +
   'connection-id connect-link connect-ticket bin-dataset-upload webhook-response webhook-failing app-check ' +
-  'app-registration erased-user narrowing'
+  'app-registration erased-user narrowing awaited-refresh'
 ).split(' ');
 /** Kinds that need no test: maps of numbers, which preserve every name, and lists that work like `sessions-of`. */
 const UNTESTED_KINDS = ['relay-uses', 'sessions-of-sid'];

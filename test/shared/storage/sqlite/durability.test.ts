@@ -66,6 +66,7 @@ describe('the store', () => {
 
   test('relaxes only these kinds; before you add one, consider a power cut', () => {
     expect([...RELAXED_KINDS].toSorted()).toEqual([
+      'awaited-refresh',
       'connection-id',
       'last-use',
       'limit',
