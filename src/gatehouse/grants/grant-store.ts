@@ -250,7 +250,7 @@ export function createGrantStore(parts: {
 
     async addAwaitedRefresh(userId, appId) {
       const key = keys.awaitedRefresh(userId, appId);
-      await store.write([{ put: key, value: '', lifetimeSeconds: MAX_AWAITED_SECONDS }]);
+      await store.write([{ put: key, value: String(clock()), lifetimeSeconds: MAX_AWAITED_SECONDS }]);
     },
 
     async removeAwaitedRefresh(userId, appId) {
@@ -258,7 +258,11 @@ export function createGrantStore(parts: {
     },
 
     async isRefreshAwaited(userId, appId) {
-      return (await store.get(keys.awaitedRefresh(userId, appId))) !== undefined;
+      const awaited = await store.get(keys.awaitedRefresh(userId, appId));
+      if (!awaited) return false;
+      // After a step back of the clock, the storage keeps the record for too long. Less in the future than this, the
+      // record is of a process whose clock is ahead.
+      return Math.abs(clock() - Number(awaited.value)) < MAX_AWAITED_SECONDS * 1000;
     },
 
     async listUnfinishedRefreshes() {

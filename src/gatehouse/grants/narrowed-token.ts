@@ -7,7 +7,7 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { rememberedOfEach } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
-import type { Store } from '../../shared/storage/store.ts';
+import type { Store, StoredRecord } from '../../shared/storage/store.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import { type Grant, healthOf, isBackingOff, type StoredGrant } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
@@ -59,6 +59,9 @@ const PAUSE_SECONDS = 30;
 /** No refresh takes longer: it waits for its turn for 30 s, and the call has 15 s. */
 const MAX_REFRESH_SECONDS = 60;
 
+/** The stored pause of a service: when its refresh started, or has ended. */
+type Pause = { startedAt: number } | { endedAt: number };
+
 export interface NarrowedTokens {
   /**
    * Returns a cached access token, or gets one.
@@ -87,24 +90,26 @@ export function createNarrowedTokens(parts: {
   const inFlight = new Map<string, Promise<NarrowedResult>>();
   const inTurn = createTurns();
 
-  /** Returns the seconds until this service may cause another refresh of this grant; 0 if it may now. */
-  const secondsLeft = async (pauseKey: string): Promise<number> => {
-    const pause = await store.get(pauseKey);
-    if (!pause) return 0;
-    const seconds = Math.ceil(PAUSE_SECONDS - (clock() - Number(pause.value)) / 1000);
-    // A clock that was set back must not make the wait longer.
-    return Math.min(PAUSE_SECONDS, Math.max(1, seconds));
-  };
+  /** Returns the seconds until the service may cause another refresh of this grant; 0 if it may now. */
+  const secondsLeft = async (pauseKey: string): Promise<number> => secondsLeftOf(await store.get(pauseKey), clock());
 
-  /** Records that the service causes a refresh of this grant. Returns false if it has caused one within the pause. */
+  /**
+   * Records that the service causes a refresh of this grant. Returns false if it has caused one within the pause. A
+   * clock that was set back makes no pause longer.
+   */
   const beginPause = async (pauseKey: string): Promise<boolean> => {
-    const put = { put: pauseKey, value: String(clock()), ifVersion: 0, lifetimeSeconds: MAX_REFRESH_SECONDS };
+    const stored = await store.get(pauseKey);
+    if (secondsLeftOf(stored, clock()) > 0) return false;
+    const value = JSON.stringify({ startedAt: clock() } satisfies Pause);
+    const ifVersion = stored?.version ?? 0;
+    const put = { put: pauseKey, value, ifVersion, lifetimeSeconds: MAX_REFRESH_SECONDS };
     return (await store.write([put])) !== undefined;
   };
 
   /** Counts the pause from now, since the refresh may have waited for others. */
   const restartPause = async (pauseKey: string): Promise<void> => {
-    await store.write([{ put: pauseKey, value: String(clock()), lifetimeSeconds: PAUSE_SECONDS }]);
+    const value = JSON.stringify({ endedAt: clock() } satisfies Pause);
+    await store.write([{ put: pauseKey, value, lifetimeSeconds: PAUSE_SECONDS }]);
   };
 
   const refresh = async (
@@ -140,7 +145,8 @@ export function createNarrowedTokens(parts: {
 
   /** Refreshes unless the service has caused a refresh within the pause. */
   const refreshAfterPause = async (pauseKey: string, work: () => Promise<NarrowedResult>): Promise<NarrowedResult> => {
-    if (!(await beginPause(pauseKey))) return { kind: 'too_many', retryAfterSeconds: await secondsLeft(pauseKey) };
+    if (!(await beginPause(pauseKey)))
+      return { kind: 'too_many', retryAfterSeconds: Math.max(1, await secondsLeft(pauseKey)) };
     const result = await work();
     // The provider's response counts, even if the storage does not respond.
     await restartPause(pauseKey).catch(() => undefined);
@@ -187,6 +193,19 @@ export function createNarrowedTokens(parts: {
 function workingGrant(stored: StoredGrant | undefined): Grant | undefined {
   if (!stored || 'unreadable' in stored) return undefined;
   return stored.grant.failure?.kind === 'reconnect_needed' ? undefined : stored.grant;
+}
+
+/**
+ * While the refresh runs, the whole pause is still to come. A pause that began further in the future than it lasts is
+ * from before a step back of the clock; less far, from a process whose clock is ahead.
+ */
+function secondsLeftOf(stored: StoredRecord | undefined, now: number): number {
+  if (!stored) return 0;
+  const pause: Pause = JSON.parse(stored.value);
+  const isRunning = 'startedAt' in pause;
+  const age = (now - (isRunning ? pause.startedAt : pause.endedAt)) / 1000;
+  if (Math.abs(age) >= (isRunning ? MAX_REFRESH_SECONDS : PAUSE_SECONDS)) return 0;
+  return isRunning ? PAUSE_SECONDS : Math.min(PAUSE_SECONDS, Math.ceil(PAUSE_SECONDS - age));
 }
 
 /** A token whose expiry is not known is never returned again. */

@@ -26,7 +26,7 @@
  * | `grant:{USER}:APP` | one grant (sealed whole): tokens, journal of its refresh, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to five minutes | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last renewal |
- * | `awaited-refresh:{USER}:APP` | exists while a request that needs the access token of that grant waits for another refresh of it | 30 s, or until the request has its turn |
+ * | `awaited-refresh:{USER}:APP` | since when a request that needs the access token of that grant waits for another refresh of it | 30 s, or until the request has its turn |
  * | `narrowing:{USER}:APP:TOKEN` | when a service last caused a refresh of that grant for a token with fewer scopes | 60 s while the refresh runs, 30 s after its end |
  * | index `open-refreshes` | user and app of refreshes that may be unfinished, and of imported grants that were not refreshed yet, by start | until settled |
  * | `connection-id:{ID}` | user and app of the connection with that id | until the connection ends or gets another id; for ever if its record cannot be read |

@@ -395,6 +395,36 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     expect(await of(['write'])).toMatchObject({ kind: 'narrowed' });
   });
 
+  test('the pause does not become longer if the clock is set back', async () => {
+    await stored();
+    respond = async () => tokens(`narrow ${calls.length}`);
+    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
+    // A process whose clock is behind.
+    now -= 29_999;
+    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+    now -= 3_600_000;
+    const stopClock = runClock();
+    expect(await of(['write'])).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 2' });
+    stopClock();
+    expect(await of(['read', 'write'])).toMatchObject({ kind: 'too_many' });
+  });
+
+  test('while a refresh runs, the whole pause is still to come', async () => {
+    await stored();
+    const isReleased = Promise.withResolvers<void>();
+    respond = async () => {
+      await isReleased.promise;
+      return tokens('narrow');
+    };
+    const first = of(['read']);
+    await until(() => calls.length === 1);
+    now += 40_000;
+    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+    isReleased.resolve();
+    expect(await first).toMatchObject({ kind: 'narrowed' });
+    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+  });
+
   test('a call that finds no slot at the provider is not counted', async () => {
     await stored();
     runInServiceShare = () => Promise.reject(new OutboundError('busy', 'no slot'));
@@ -429,6 +459,18 @@ describe('R135 a user whose own token is due waits for one refresh of a service 
     expect(new Set((await Promise.all(narrowing)).map(({ kind }) => kind))).toEqual(new Set(['narrowed']));
     expect(await store.get(keys.awaitedRefresh('u1', APP.id))).toBeUndefined();
   });
+});
+
+test('R135 after a step back of the clock, a request that waited before it delays no narrower token', async () => {
+  await stored();
+  await grants.addAwaitedRefresh('u1', APP.id);
+  // A process whose clock is behind.
+  now -= 29_999;
+  expect(await grants.isRefreshAwaited('u1', APP.id)).toBe(true);
+  now -= 1;
+  expect(await grants.isRefreshAwaited('u1', APP.id)).toBe(false);
+  respond = async () => tokens('narrow');
+  expect(await token()).toMatchObject({ kind: 'narrowed' });
 });
 
 describe('R135 services that request narrower tokens of one grant take turns', () => {
