@@ -59,6 +59,11 @@ const PAUSE_SECONDS = 30;
 /** No refresh takes longer: it waits for its turn for 30 s, and the call has 15 s. */
 const MAX_REFRESH_SECONDS = 60;
 
+interface RefreshResult {
+  result: NarrowedResult;
+  calledProvider: boolean;
+}
+
 /** The stored pause of a service: when its refresh started, or has ended. */
 type Pause = { startedAt: number } | { endedAt: number };
 
@@ -112,12 +117,16 @@ export function createNarrowedTokens(parts: {
     await store.write([{ put: pauseKey, value, lifetimeSeconds: PAUSE_SECONDS }]);
   };
 
+  const endPause = async (pauseKey: string): Promise<void> => {
+    await store.write([{ delete: pauseKey }]);
+  };
+
   const refresh = async (
     userId: string,
     app: ConnectedApp,
     { scopes, resource }: Narrowing,
     cacheKey: string,
-  ): Promise<NarrowedResult> => {
+  ): Promise<RefreshResult> => {
     const refreshed = await refresher.attempt({ userId, app, scopes, resource });
     const result = resultOf(refreshed, scopes, app, clock());
     const grant = workingGrant(refreshed.stored);
@@ -134,7 +143,7 @@ export function createNarrowedTokens(parts: {
       const tokenLength = result.kind === 'narrowed' ? result.accessToken.length : 0;
       cached.set(cacheKey, entry, cacheKey.length + tokenLength);
     }
-    return result;
+    return { result, calledProvider: refreshed.outcome !== undefined };
   };
 
   /** An `unavailable` result gets the longer of the two waits. */
@@ -143,14 +152,19 @@ export function createNarrowedTokens(parts: {
       ? { ...result, retryAfterSeconds: Math.max(result.retryAfterSeconds, await secondsLeft(pauseKey)) }
       : result;
 
-  /** Refreshes unless the service has caused a refresh within the pause. */
-  const refreshAfterPause = async (pauseKey: string, work: () => Promise<NarrowedResult>): Promise<NarrowedResult> => {
+  /** Refreshes unless the service has caused a refresh within the pause. Only a call to the provider counts. */
+  const refreshAfterPause = async (pauseKey: string, work: () => Promise<RefreshResult>): Promise<NarrowedResult> => {
     if (!(await beginPause(pauseKey)))
       return { kind: 'too_many', retryAfterSeconds: Math.max(1, await secondsLeft(pauseKey)) };
-    const result = await work();
-    // The provider's response counts, even if the storage does not respond.
-    await restartPause(pauseKey).catch(() => undefined);
-    return withLongerWait(result, pauseKey);
+    let calledProvider = false;
+    try {
+      const refreshed = await work();
+      ({ calledProvider } = refreshed);
+      return refreshed.result;
+    } finally {
+      // The provider's response counts, even if the storage does not respond.
+      await (calledProvider ? restartPause(pauseKey) : endPause(pauseKey)).catch(() => undefined);
+    }
   };
 
   return {
@@ -174,7 +188,9 @@ export function createNarrowedTokens(parts: {
           inServiceShare(app, relayTokenId, async () => {
             // Other calls may have changed the grant while this one waited.
             const result = await resultWithoutCall();
-            return result ?? (app.endsEarlierTokens ? refreshAfterPause(serviceKey, work) : work());
+            if (result) return result;
+            if (!app.endsEarlierTokens) return (await work()).result;
+            return withLongerWait(await refreshAfterPause(serviceKey, work), serviceKey);
           });
         const inShare = app.endsEarlierTokens ? await callInShare() : (await inTurn(serviceKey, callInShare))?.value;
         return inShare?.value ?? { kind: 'unavailable', isUnverified: false, retryAfterSeconds: BUSY_RETRY_SECONDS };

@@ -12,6 +12,7 @@ import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants
 import { createNarrowedTokens, type NarrowedTokens } from '../../../src/gatehouse/grants/narrowed-token.ts';
 import { createRefresher, type Refresher, refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import { createServiceShare } from '../../../src/gatehouse/grants/service-share.ts';
+import { AppError } from '../../../src/shared/errors.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import { type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
@@ -423,6 +424,26 @@ describe('R135 from a provider that ends earlier access tokens', () => {
     isReleased.resolve();
     expect(await first).toMatchObject({ kind: 'narrowed' });
     expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+  });
+
+  test('a refresh that the storage refuses before it begins is not counted', async () => {
+    await stored();
+    const { assertWritable } = grants;
+    grants.assertWritable = () => Promise.reject(new AppError('storage_unavailable'));
+    await expect(of(['read'])).rejects.toMatchObject({ code: 'storage_unavailable' });
+    grants.assertWritable = assertWritable;
+    respond = async () => tokens('narrow');
+    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
+  });
+
+  test('a refresh that needs no call after all is not counted', async () => {
+    await stored();
+    const { attempt } = refresher;
+    refresher.attempt = async () => ({ stored: await grants.loadStored('u1', APP.id) });
+    expect(await of(['read'])).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 5 });
+    refresher.attempt = attempt;
+    respond = async () => tokens('narrow');
+    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
   });
 
   test('a call that finds no slot at the provider is not counted', async () => {
