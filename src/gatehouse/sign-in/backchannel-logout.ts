@@ -8,7 +8,7 @@ import { AppError } from '../../shared/errors.ts';
 import { formField } from '../../shared/http/body.ts';
 import { described, json, type Operation } from '../../shared/http/description.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
-import type { Budget } from '../../shared/http/route-table.ts';
+import { type Budget, COUNTED_BY_HANDLER } from '../../shared/http/route-table.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
 import { ProviderError } from '../../shared/provider/provider-error.ts';
@@ -37,8 +37,9 @@ const BACKCHANNEL_LOGOUT: Operation = {
 export interface BackchannelLogout {
   logOut: RequestHandler;
   /**
-   * Limits the refused tokens of each address. An accepted token costs what it ends: the provider's sessions. The
-   * provider's keys are read at most every 10 seconds (R24).
+   * The handler counts refused tokens by address once it has verified them, so that none of them keeps out a valid one
+   * of the same provider. Until then a token costs the check of one signature: the provider's keys are read at most
+   * every 10 seconds (R24). An accepted token costs what it ends: the provider's sessions.
    */
   budget: Budget;
 }
@@ -49,7 +50,7 @@ export function backchannelLogout(parts: {
   verifyLogoutToken: ConnectedApps['verifyLogoutToken'];
   userSessions: UserSessions;
   store: Store;
-  limits: Pick<RateLimits, 'take' | 'check'>;
+  limits: Pick<RateLimits, 'take'>;
   events: Events;
 }): BackchannelLogout {
   const { apps, verifyLogoutToken, userSessions, store, limits, events } = parts;
@@ -75,6 +76,7 @@ export function backchannelLogout(parts: {
     const app = apps.signInApps().find(({ id }) => id === req.params.app);
     if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
     const origin = originOf(req);
+    /** @throws AppError `rate_limited` beyond the limit: such a refusal is not recorded */
     const refuse = (reason: string) => {
       limits.take('logout-token', req.context.address);
       events.providerSignedOut({ app: app.id, outcome: 'refused', reason, origin });
@@ -93,7 +95,7 @@ export function backchannelLogout(parts: {
     events.providerSignedOut({ app: app.id, outcome: 'ended', sessions, origin });
     res.status(200).end();
   });
-  return { logOut, budget: { take: ({ context }) => limits.check('logout-token', context.address) } };
+  return { logOut, budget: COUNTED_BY_HANDLER };
 }
 
 /** For a token that was neither accepted nor refused: the provider may send it again. */

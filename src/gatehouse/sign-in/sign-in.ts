@@ -46,7 +46,7 @@ export function createSignIn(parts: {
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   signInRecords: Pick<SignInRecords, 'recorder'>;
   audit: Pick<Audit, 'trail' | 'note'>;
-  limits: Pick<RateLimits, 'take' | 'check'>;
+  limits: Pick<RateLimits, 'take'>;
   pages: Pages;
   events: Events;
   clock: () => number;

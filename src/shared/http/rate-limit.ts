@@ -89,8 +89,6 @@ export interface RateLimits {
    * @throws AppError `rate_limited` beyond the limit
    */
   take(kind: LimitKind, caller: string, limit?: number): number;
-  /** Like `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
-  check(kind: LimitKind, caller: string): void;
   /** Returns the headers of draft-ietf-httpapi-ratelimit-headers after `count` requests; empty without a limit. */
   headers(kind: LimitKind, count: number): Record<string, string>;
   /** Writes pending counts of this minute to the store now. */
@@ -163,29 +161,17 @@ export function createRateLimits(parts: {
 
   const timer = setInterval(() => void flush(), FLUSH_MS).unref();
 
-  /**
-   * Returns the entry for this minute; undefined without a limit.
-   * @throws AppError `rate_limited` if the limit is reached
-   */
-  const entryBelowLimit = (kind: LimitKind, caller: string, limit = perMinute[kind]): Entry | undefined => {
-    if (limit === 0) return undefined;
-    const entry = entryOf(kind, caller);
-    entry.limit = limit;
-    if (countOf(entry) >= limit) throw refusal(kind, countOf(entry));
-    return entry;
-  };
-
   return {
-    take(kind, caller, limit) {
-      const entry = entryBelowLimit(kind, caller, limit);
-      if (!entry) return 0;
+    take(kind, caller, limit = perMinute[kind]) {
+      if (limit === 0) return 0;
+      const entry = entryOf(kind, caller);
+      entry.limit = limit;
+      if (countOf(entry) >= limit) throw refusal(kind, countOf(entry));
       entry.local += 1;
       if (entry.local >= entry.limit * STORED_FROM[kind]) unflushedEntries.add(entry);
       retainIfLimited(entry);
       return countOf(entry);
     },
-
-    check: (kind, caller) => void entryBelowLimit(kind, caller),
 
     headers: headersOf,
     flush,

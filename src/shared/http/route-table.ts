@@ -40,6 +40,9 @@ export interface Budget {
 /** For a route on which callers who are not signed in cause no write, no outgoing call and no audit entry. */
 export const COSTS_NOTHING: Budget = { take: () => undefined };
 
+/** For a route whose handler counts requests itself, since only it can tell which of them count. */
+export const COUNTED_BY_HANDLER: Budget = { take: () => undefined };
+
 export interface RouteOptions {
   /** The response may be that of another server, so responses of Gatehouse itself have `Proxy-Status` (RFC 9209). */
   proxied?: true;

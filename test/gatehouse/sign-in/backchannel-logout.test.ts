@@ -383,3 +383,16 @@ describe('R58 used once', () => {
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 });
+
+test('R137 a valid logout token ends its sessions beside any number of refused ones of the same address', async () => {
+  const agent = await signedInAs({ sub: 'ivy', sid: 'nine' });
+  const refusedToken = await site.provider.logoutToken({ claims: { aud: 'another-client' } });
+  const validToken = await site.provider.logoutToken();
+  const linesOfSignOuts = () => site.logs().filter((line) => line.includes('sign-out by the provider')).length;
+  while ((await send(refusedToken)).status !== 429);
+  const linesBefore = linesOfSignOuts();
+  const statuses = [(await send(refusedToken)).status, (await send(undefined)).status];
+  expect([statuses, linesOfSignOuts() - linesBefore]).toEqual([[429, 429], 0]);
+  expect((await send(validToken)).status).toBe(200);
+  expect(await isSignedIn(site, agent)).toBe(false);
+});
