@@ -196,6 +196,15 @@ describe('R137 over HTTP', () => {
     },
   );
 
+  test('hidden frames of another site use up no sign-ins of their address', async () => {
+    const frame = { 'sec-fetch-dest': 'iframe', 'sec-fetch-mode': 'navigate', 'sec-fetch-site': 'cross-site' };
+    const browser = callerAt('198.51.100.202');
+    vi.useFakeTimers({ toFake: ['Date'] });
+    for (let count = 0; count <= SIGN_INS; count += 1)
+      expect((await browser.send('/sign-in', { headers: frame })).status).toBe(403);
+    expect((await browser.send('/sign-in', {})).status).toBe(200);
+  });
+
   test('calls that the policy refuses count for the relay token', async () => {
     const { token } = await admin.createRelayToken({ scopes: ['bin:read'] });
     const headers = { ...ACCEPT_JSON, authorization: `Bearer ${token}` };

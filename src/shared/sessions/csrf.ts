@@ -36,8 +36,16 @@ function foreignHeader(req: Request, origin: string): 'Origin' | 'Sec-Fetch-Site
   return site === undefined || site === 'same-origin' ? undefined : 'Sec-Fetch-Site';
 }
 
-/** Safe methods change nothing, but no other site may read their responses. */
+/** `Sec-Fetch-Dest` of a document that is loaded into another one (Fetch Standard, section 2.2.5). */
+const FRAMED = new Set(['iframe', 'frame', 'embed', 'object', 'fencedframe']);
+const NOT_FRAMED = 'This page cannot be shown inside another page. Open its address in a window of its own.';
+
+/**
+ * Safe methods change nothing, but no other site may read their responses. Nor may any page load ours into itself: it
+ * would not be shown (`frame-ancestors`), but would count for its address (R137).
+ */
 export const crossSiteGuard: RequestHandler = (req, _res, next) => {
+  if (FRAMED.has(req.get('sec-fetch-dest') ?? '')) return next(failed('loaded into another page', NOT_FRAMED));
   const isForeign = req.get('sec-fetch-site') === 'cross-site' && req.get('sec-fetch-mode') !== 'navigate';
   next(isForeign ? failed('cross-site read') : undefined);
 };

@@ -226,6 +226,35 @@ describe('R66 safe methods', () => {
   );
 });
 
+describe('R137 a page that is loaded into another one is refused', () => {
+  /** Sec-Fetch-Dest of documents that are shown inside another one (Fetch Standard, section 2.2.5). */
+  const FRAMED = ['iframe', 'frame', 'embed', 'object', 'fencedframe'];
+  const navigation = (dest: string, fetchSite: string) => ({
+    ...{ ...ACCEPT_HTML, 'sec-fetch-mode': 'navigate' },
+    ...{ 'sec-fetch-dest': dest, 'sec-fetch-site': fetchSite },
+  });
+
+  test.each(ROUTES.filter(({ method }) => method === 'GET'))('$path', async ({ path }) => {
+    const statuses: Record<string, number> = {};
+    for (const dest of [...FRAMED, 'document']) {
+      const { status, body } = await sendRequest(site.url + path, {
+        headers: { ...navigation(dest, 'cross-site'), cookie },
+      });
+      statuses[dest] = status;
+      if (status === 403) expect(body).toContain('inside another page');
+    }
+    const { document: opened, ...framed } = statuses;
+    expect(framed).toEqual(Object.fromEntries(FRAMED.map((dest) => [dest, 403])));
+    expect(opened).not.toBe(403);
+  });
+
+  test.each(['cross-site', 'same-site', 'same-origin', 'none'])('from a frame that is %s', async (fetchSite) => {
+    for (const dest of FRAMED)
+      expect((await sendRequest(site.url, { headers: navigation(dest, fetchSite) })).status).toBe(403);
+    expect((await sendRequest(site.url, { headers: navigation('document', fetchSite) })).status).toBe(200);
+  });
+});
+
 describe('R67 no CORS headers for any origin', () => {
   test.each(['null', 'https://evil.example', 'SELF.evil.example', 'https://evilSELF', 'SELF'])(
     'Origin: %s',
