@@ -108,14 +108,14 @@ export function createConnectLinks(parts: {
 
   const prune = async (): Promise<void> => {
     const { items } = await store.page(keys.allConnectLinks, { limit: MAX_PRUNED });
-    const expired = items.filter(({ score }) => score <= clock() - LIFETIME_SECONDS * 1000);
-    if (expired.length === 0) return;
-    await store.write(
-      expired.flatMap(({ member }) => {
-        const link = fromMember(member);
-        return [{ index: keys.connectLinks, remove: link.id }, ...removalsOf(link)];
-      }),
-    );
+    const expired = items
+      .filter(({ score }) => score <= clock() - LIFETIME_SECONDS * 1000)
+      .map(({ member }) => fromMember(member));
+    // A clock may be ahead: while the record exists, the link may be open, and the lists must have it.
+    const stored = await Promise.all(expired.map(({ id }) => store.get(keys.connectLink(id))));
+    const gone = expired.filter((_, index) => stored[index] === undefined);
+    if (gone.length === 0) return;
+    await store.write(gone.flatMap((link) => [{ index: keys.connectLinks, remove: link.id }, ...removalsOf(link)]));
   };
 
   const end = async (link: ListedLink): Promise<boolean> => {

@@ -258,6 +258,18 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R138 beside a relay token that fl
   });
 });
 
+test('R138 a process whose clock is ahead removes no open link from the lists', async () => {
+  const open = await createLink();
+  const clock = () => now + LIFETIME_MS + 60_000;
+  const parts = { store, sealedJson: createSealedJson(makeSealer()), publicHref: HREF, clock };
+  await createConnectLinks(parts).create(
+    { userId: 'u2', app: 'files', scopes: [], returnUrl: undefined, relayToken: { id: 't2', name: 'Daily' } },
+    async () => [],
+  );
+  await links.revokeAll('user', 'u1');
+  expect(await isRefused('u1', open.text)).toBe(true);
+});
+
 test('expired links are removed from the list when a link is created', async () => {
   const members = async () => (await store.page(keys.connectLinks, { limit: 9 })).items.map(({ member }) => member);
   const first = await createLink();
