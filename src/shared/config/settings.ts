@@ -211,7 +211,8 @@ https_proxy and no_proxy, which count if both spellings are set.`,
     about: `Calls to one host (platform, provider, BIN lookup service): how many may run at a time, and how many may wait. A request
 beyond that gets a 503 immediately. Each process counts separately. Discovery and pushed authorization requests, which anonymous
 callers cause by starting a sign-in, use at most an eighth of both each. Services use at most five eighths, and one relay token
-half of those. So users always have slots, if there are at least four.`,
+half of those. So users always have slots, if there are at least four; with fewer than five, services have one slot, which one relay
+token may hold.`,
   },
   UPSTREAM_WAITING: {
     schema: integer(0, 1_000_000).default(1_000),
