@@ -62,7 +62,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const { config, encryptionKeys, fromFile, datasetFile, logDestination } = parts;
   const { publicUrl } = config;
   const publicHref = publicUrl.href;
-  const clock = Date.now;
+  const clock = () => Date.now();
   const monotonicClock = () => performance.now();
   const random = Math.random;
   // If a module cannot be created, those before it are closed.
