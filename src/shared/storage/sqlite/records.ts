@@ -10,7 +10,9 @@ const WALKED_AT_ONCE = 500;
 
 type RecordMethods = 'get' | 'getUnless' | 'walk' | 'write';
 
-export function sqliteRecords({ database, clock, read, readTogether, write }: SqliteParts): Pick<Store, RecordMethods> {
+export function sqliteRecords(parts: SqliteParts): Pick<Store, RecordMethods> {
+  const { database, clock, read, readTogether, write: runWrite } = parts;
+  // `ALIVE` takes the time as its parameter, `LIMIT` the number of rows.
   const select = database.prepare(`SELECT value, version FROM records WHERE key = ? AND ${ALIVE}`);
   const selectUnless = database.prepare(
     `SELECT CASE WHEN version = ? THEN NULL ELSE value END AS value, version FROM records WHERE key = ? AND ${ALIVE}`,
@@ -36,9 +38,10 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
     return value === null ? 'unchanged' : { value, version };
   };
   const holds = (step: Write): boolean => {
-    if ('index' in step || (!('exists' in step) && step.ifVersion === undefined)) return true;
+    const isConditional = 'exists' in step || ('ifVersion' in step && step.ifVersion !== undefined);
+    if (!isConditional) return true;
     const version = Number(selectVersion.get(keyOf(step), clock())?.version ?? 0);
-    if ('exists' in step) return version !== 0 && version === (step.version ?? version);
+    if ('exists' in step) return version !== 0 && (step.version === undefined || version === step.version);
     return version === step.ifVersion;
   };
 
@@ -55,17 +58,18 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
         last = records.at(-1)?.key;
       }
     },
-    async write(writes, { fence } = {}) {
-      // Refuses the same writes as a cluster.
-      assertOneTag([...writes.map(keyOf), ...(fence ? [fence.lease] : [])]);
-      const writeAll = () => {
+    async write(steps, { fence } = {}) {
+      // A Redis cluster refuses a write across tags, so this store does too.
+      assertOneTag([...steps.map(keyOf), ...(fence ? [fence.lease] : [])]);
+      const applyAll = () => {
         if (fence && isLatestHolder.get(fence.lease, fence.number) === undefined) return undefined;
-        if (!writes.every(holds)) return undefined;
-        const version = writes.some((step) => 'put' in step) ? nextVersion() : 1;
-        for (const step of writes) apply(step, version);
+        if (!steps.every(holds)) return undefined;
+        // Without a put, any positive number means success.
+        const version = steps.some((step) => 'put' in step) ? nextVersion() : 1;
+        for (const step of steps) apply(step, version);
         return version;
       };
-      return write(writeAll, { relaxed: writes.every((step) => 'exists' in step || isRelaxed(keyOf(step))) });
+      return runWrite(applyAll, { relaxed: steps.every((step) => 'exists' in step || isRelaxed(keyOf(step))) });
     },
   };
 }
@@ -75,14 +79,15 @@ function prepareStep({ database, clock }: Pick<SqliteParts, 'database' | 'clock'
   const upsert = database.prepare(`
     INSERT INTO records (key, value, version, expires_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version, expires_at = excluded.expires_at`);
-  const refill = database.prepare(`UPDATE records SET value = ?, version = ? WHERE key = ? AND ${ALIVE}`);
+  const updateKeepingExpiry = database.prepare(`UPDATE records SET value = ?, version = ? WHERE key = ? AND ${ALIVE}`);
   const remove = database.prepare('DELETE FROM records WHERE key = ?');
   const changeIndex = prepareIndexStep(database);
 
   const put = ({ put: key, value, lifetimeSeconds }: Extract<Write, { put: string }>, version: number): void => {
     if (lifetimeSeconds === undefined) upsert.run(key, value, version, null);
     else if (lifetimeSeconds === 'unchanged') {
-      if (refill.run(value, version, key, clock()).changes === 0) upsert.run(key, value, version, null);
+      const { changes } = updateKeepingExpiry.run(value, version, key, clock());
+      if (changes === 0) upsert.run(key, value, version, null);
     } else if (lifetimeSeconds <= 0) remove.run(key);
     else upsert.run(key, value, version, Math.ceil(clock() + lifetimeSeconds * 1000));
   };
