@@ -37,14 +37,17 @@ export interface ProviderRecords {
   endAccessTokens(accountId: string, clientId: string): void;
   /**
    * Extends the lifetime of a used refresh token.
-   * @param secondsFrom returns the new lifetime for the time of the sign-in (seconds since 1970)
+   * @param lifetimeSeconds returns the new lifetime. Its argument is the time at which the first refresh token of the
+   *   grant was issued, in seconds since the epoch
    */
-  prolong(refreshToken: string, secondsFrom: (signedInAtSeconds: number) => number): void;
+  prolong(refreshToken: string, lifetimeSeconds: (firstIssuedAtSeconds: number) => number): void;
 }
 
+/** The beginning of the keys of a kind of record. */
+const prefixOf = (model: string) => `${model}:`;
+
 /**
- * Replaces the library's memory store, which silently drops valid grants if there are more than 1,000 records. This
- * store drops expired records first, and the oldest only if there are more than `maxRecords`.
+ * Replaces the library's memory store, which silently drops valid grants if there are more than 1,000 records.
  * @param parts `graceSeconds`: how long after its first use a refresh token of an app may be used again
  */
 export function createProviderRecords(parts: {
@@ -73,20 +76,25 @@ export function createProviderRecords(parts: {
   function save(key: string, payload: Payload, expiresAtMs: number): void {
     // Delete first, so that the record moves to the end of the eviction order.
     drop(key);
-    if (records.size >= maxRecords) evict();
+    makeSpace();
     records.set(key, { payload: structuredClone(payload), expiresAtMs });
     if (payload.uid !== undefined) keyByUid.set(payload.uid, key);
   }
 
-  function evict(): void {
+  /** When the store is full, drops expired records, then the oldest until it is 90 % full. */
+  function makeSpace(): void {
+    if (records.size < maxRecords) return;
     // Reading drops expired records.
-    for (const key of [...records.keys()]) readUnexpired(key);
-    const tenth = Math.ceil(maxRecords / 10);
-    for (const key of [...records.keys()].slice(0, Math.max(0, records.size - maxRecords + tenth))) drop(key);
+    for (const key of records.keys()) readUnexpired(key);
+    const target = Math.floor(maxRecords * 0.9);
+    for (const key of records.keys()) {
+      if (records.size <= target) return;
+      drop(key);
+    }
   }
 
-  /** Returns the record for the library, to which a used refresh token appears unused within the grace period. */
-  function visible(key: string, model: string): Payload | undefined {
+  /** Returns the payload that the library sees. During the grace period, a used refresh token looks unused. */
+  function payloadForLibrary(key: string, model: string): Payload | undefined {
     const payload = structuredClone(readUnexpired(key));
     const consumedAtMs = records.get(key)?.consumedAtMs;
     if (payload === undefined || consumedAtMs === undefined || model !== 'RefreshToken') return payload;
@@ -96,12 +104,13 @@ export function createProviderRecords(parts: {
   }
 
   function adapterFor(model: string): RecordAdapter {
-    const keyOf = (id: string) => `${model}:${id}`;
+    const prefix = prefixOf(model);
+    const keyOf = (id: string) => prefix + id;
     return {
       async upsert(id, payload, expiresIn) {
         save(keyOf(id), payload, expiresIn === undefined ? Number.POSITIVE_INFINITY : now() + expiresIn * 1000);
       },
-      find: async (id) => visible(keyOf(id), model),
+      find: async (id) => payloadForLibrary(keyOf(id), model),
       findByUid: async (uid) => structuredClone(readUnexpired(keyByUid.get(uid))),
       async consume(id) {
         const payload = readUnexpired(keyOf(id));
@@ -115,7 +124,7 @@ export function createProviderRecords(parts: {
       },
       async revokeByGrantId(grantId) {
         for (const [key, { payload }] of records) {
-          if (key.startsWith(keyOf('')) && payload.grantId === grantId) drop(key);
+          if (key.startsWith(prefix) && payload.grantId === grantId) drop(key);
         }
       },
     };
@@ -124,12 +133,11 @@ export function createProviderRecords(parts: {
   return {
     adapterFor,
     all(model) {
-      const ids = [...records.keys()]
-        .filter((key) => key.startsWith(`${model}:`))
-        .map((key) => key.slice(model.length + 1));
-      return ids.flatMap((id) => {
-        const payload = structuredClone(readUnexpired(`${model}:${id}`));
-        return payload === undefined ? [] : [{ id, payload }];
+      const prefix = prefixOf(model);
+      const keys = [...records.keys()].filter((key) => key.startsWith(prefix));
+      return keys.flatMap((key) => {
+        const payload = structuredClone(readUnexpired(key));
+        return payload === undefined ? [] : [{ id: key.slice(prefix.length), payload }];
       });
     },
     endGrant(grantId) {
@@ -139,13 +147,13 @@ export function createProviderRecords(parts: {
     endAccessTokens(accountId, clientId) {
       for (const [key, { payload }] of records) {
         const isMatch = payload.accountId === accountId && payload.clientId === clientId;
-        if (isMatch && key.startsWith('AccessToken:')) drop(key);
+        if (isMatch && key.startsWith(prefixOf('AccessToken'))) drop(key);
       }
     },
-    prolong(refreshToken, secondsFrom) {
+    prolong(refreshToken, lifetimeSeconds) {
       const record = records.get(`RefreshToken:${refreshToken}`);
       if (record === undefined) return;
-      const seconds = secondsFrom(record.payload.iiat ?? 0);
+      const seconds = lifetimeSeconds(record.payload.iiat ?? 0);
       record.expiresAtMs = now() + seconds * 1000;
       // The library checks `exp` against the clock of the process.
       record.payload.exp = Math.floor(Date.now() / 1000) + seconds;
