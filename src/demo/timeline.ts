@@ -10,20 +10,20 @@ export const hourOf = (time: number): number => new Date(time).getUTCHours();
 export const isWeekend = (time: number): boolean => [0, 6].includes(new Date(time).getUTCDay());
 export const isWorkingHour = (time: number): boolean => !isWeekend(time) && hourOf(time) >= 7 && hourOf(time) < 18;
 
-type Task = { at: number; run: () => unknown };
+type PlannedEvent = { at: number; run: () => unknown };
 
-/** Runs the planned tasks in the order of their times. */
+/** Runs the planned events in the order of their times. */
 export interface Timeline {
   clock(): number;
   moveTo(time: number): void;
-  at(time: number, run: Task['run']): void;
-  /** Runs every task, including tasks that another task adds for a later time. */
+  at(time: number, run: PlannedEvent['run']): void;
+  /** Runs every event, including events that another event adds for a later time. */
   play(): Promise<void>;
 }
 
-/** @param end the present, in milliseconds since the epoch: later tasks are ignored */
+/** @param end the current time, in milliseconds since the epoch. Events at or after it are ignored. */
 export function createTimeline(end: number): Timeline {
-  const tasks: Task[] = [];
+  const events: PlannedEvent[] = [];
   let now = end;
   return {
     clock: () => now,
@@ -33,13 +33,13 @@ export function createTimeline(end: number): Timeline {
     at(time, run) {
       const at = Math.round(time);
       if (at >= end) return;
-      const index = tasks.findIndex((task) => task.at > at);
-      tasks.splice(index === -1 ? tasks.length : index, 0, { at, run });
+      const index = events.findIndex((event) => event.at > at);
+      events.splice(index === -1 ? events.length : index, 0, { at, run });
     },
     async play() {
-      for (let task = tasks.shift(); task !== undefined; task = tasks.shift()) {
-        now = task.at;
-        await task.run();
+      for (let event = events.shift(); event !== undefined; event = events.shift()) {
+        now = event.at;
+        await event.run();
       }
       now = end;
     },
