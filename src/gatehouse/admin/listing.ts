@@ -1,28 +1,28 @@
 /**
  * Lists of the administration: `?after=&limit=&q=` and `{"items", "next"}`.
  *
- * For each list of `/admin/api` except those of `createResource`, the table has the parameters in addition to `after`
- * and `limit`, the index that serves them, and the cost of that index. No list has another order: a new order, or a new
- * filter on a list that grows without bound, needs an index of its own. "Scanned" means that the items are read and
- * compared, which suits the short lists of items that administrators create. A page scans at most 10,000 connections,
+ * For each list of `/admin/api` except those of `createResource`, the table has the filters, the index, and the cost of
+ * that index. Filters "by index" read only matching items. For filters that are "scanned", all items are read and
+ * compared, which suits the short lists of items that administrators create. No list has another order: a new order, or
+ * a new filter on a list that grows without bound, needs an index of its own. A page scans at most 10,000 connections,
  * and 1,000 users that match `q`. It can then have fewer items than its limit, and `next` continues the list.
  *
- * | list | order | filters | index | cost of the index |
- * | --- | --- | --- | --- | --- |
- * | `users` | last sign-in, newest first | none | `users` | a sign-in moves 1 member |
- * | `users` | the matching text | `q`: the beginning of a name, of a word in it, or of an address, id or subject | `user-names` | at most 10 members for each user, written when a text changes |
- * | `sessions` | start, newest first | none | `live-sessions` | 1 member for each session, added and removed |
- * | `sessions` | last use, newest first | `user` | none: the record `sessions-of` | with each session |
- * | `sessions` | in the order of `users` with `q`, then last use | `q`, by the matching users | `user-names` | none |
- * | `connections` | connected, newest first | `app` | `connections` | connecting writes 3 members and removes 4; a refresh writes only if the state changes |
- * | `connections` | connected, newest first | `scopes`; with `app`, `health` scanned | `connections` | 1 more member for a connection that lacks scopes, or whose user declined some |
- * | `connections` | newest failure first | `health`; with `app` scanned | `connections` | the same members |
- * | `connections` | connected, oldest first | `user` | `grants` | 1 member for each connection, in the write of the grant |
- * | `connections` | in the order of `users` with `q`, then connected | `q`, by the matching users; with `app`, `health` scanned | `user-names`, `grants` | none |
- * | `revocations` | next attempt, soonest first | none; `q` is accepted and ignored | `revocations` | 1 member for each, moved with each attempt |
- * | `sign-ins` | start, newest first | `failed`, `q`: an address; a reference finds the record itself | `sign-ins` | 2 members at the start; at most 3 added and 1 removed at the end |
- * | `audit` | newest first | `event`, `actor`, `target`; the smallest of their indexes is scanned for the others and for `from`, `to`, `text`, `q` | `audit-all`, `audit-event`, `audit-actor`, `audit-target` | at most 9 members for each entry, in its own write |
- * | `connected-apps` | id | `q`: scanned | none: every process holds all apps, and reads them by `connected-apps` | 1 member for each app |
+ * | list | order | by index | scanned | index | cost of the index |
+ * | --- | --- | --- | --- | --- | --- |
+ * | `users` | last sign-in, newest first | none | none | `users` | a sign-in moves 1 member |
+ * | `users` | the matching text | `q`: the beginning of a name, of a word in it, or of an address, id or subject | none | `user-names` | at most 10 members for each user, written when a text changes |
+ * | `sessions` | start, newest first | none | none | `live-sessions` | 1 member for each session, added and removed |
+ * | `sessions` | last use, newest first | `user` | none | none: the record `sessions-of` | 1 more record in the write of the user at each sign-in |
+ * | `sessions` | in the order of `users` with `q`, then last use | `q`, by the matching users | none | `user-names` | none |
+ * | `connections` | connected, newest first | `app` | none | `connections` | connecting writes 3 members and removes 4; a refresh writes only if the state changes |
+ * | `connections` | connected, newest first | `scopes` | `app`, `health` | `connections` | 1 more member for a connection that lacks scopes, or whose user declined some |
+ * | `connections` | newest failure first | `health` | `app` | `connections` | the same members |
+ * | `connections` | connected, oldest first | `user` | `app`, `health`, `scopes` | `grants` | 1 member for each connection, in the write of the grant |
+ * | `connections` | in the order of `users` with `q`, then connected | `q`, by the matching users | `app`, `health`, `scopes` | `user-names`, `grants` | none |
+ * | `revocations` | next attempt, soonest first | none; `q` is accepted and ignored | none | `revocations` | 1 member for each, moved with each attempt |
+ * | `sign-ins` | start, newest first | `failed`; `q`: an address (by index) or a reference (reads that one record) | none | `sign-ins` | 2 members at the start; at most 3 added and 1 removed at the end |
+ * | `audit` | newest first | `from`, `to`; one of `event`, `actor`, `target`: the one with the fewest entries | the other two, `text`, `q` | `audit-all`, `audit-event`, `audit-actor`, `audit-target` | at most 9 members for each entry, written together with the entry |
+ * | `connected-apps` | id | none | `q` | `connected-apps`: each page reads all apps and sorts them | 1 member for each app |
  *
  * The lists of `createResource` (`resource.ts`) have the newest item first; `q` and their filters are scanned. Each
  * index has the name of its list and 1 member for each item. Creating a connect link removes the expired ones.
