@@ -51,7 +51,7 @@ const lastCheckJson = z.object({
   ok: z.boolean(),
   problems: z.int(),
   problem: z.string().nullable().describe('the first problem, as a sentence'),
-  warnings: z.int().describe('the number of checks without a result that have advice'),
+  warnings: z.int().describe('the number of checks that could not tell, but give advice'),
   findings: findingsJson.optional().describe('only for a single app, not in lists'),
 });
 
@@ -71,7 +71,9 @@ export const appJson = z.object({
   clientSecretExpiresAt: nullableTime.describe('if the provider specified it'),
   createdAt: nullableTime,
   changedAt: nullableTime,
-  callbackUrl: z.string().describe('to register at the provider'),
+  callbackUrl: z
+    .string()
+    .describe("this Gatehouse's callback URL for the app; must be in `callbackUrls` and registered at the provider"),
   postLogoutRedirectUri: z.string().describe('to register at the provider'),
   backchannelLogoutUri: z.string().describe('to register at the provider'),
   usable: z.boolean(),
@@ -87,15 +89,15 @@ export const appJson = z.object({
         .describe('false if the app has more than 1,000 connections: only the newest 1,000 were counted'),
     })
     .optional()
-    .describe('only with `scopes` in the query'),
+    .describe('with `scopes` in the query: what would be missing if the app had these scopes'),
 });
 
 export type AppView = z.output<typeof appJson>;
 
-/** Returns the JSON of an app. @param registered undefined for an app of the file */
+/** Returns the JSON of an app. @param stored undefined if the app comes from `CONNECTED_APPS_FILE` */
 export function appView(
   app: ConnectedApp,
-  registered: RegisteredApp | undefined,
+  stored: RegisteredApp | undefined,
   publicHref: string,
 ): Omit<AppView, 'lastCheck'> {
   const { clientSecret: secret, ...registration } = app;
@@ -103,13 +105,13 @@ export function appView(
   const urls = providerUrls(app.id, publicHref);
   return {
     ...registration,
-    source: registered ? 'administration' : 'file',
-    version: registered?.version ?? null,
+    source: stored ? 'administration' : 'file',
+    version: stored?.version ?? null,
     hasClientSecret: secret !== undefined,
-    clientSecretSetAt: isoOrNull(registered?.secretSetAt),
-    clientSecretExpiresAt: isoOrNull(registered?.secretExpiresAt),
-    createdAt: isoOrNull(registered?.createdAt),
-    changedAt: isoOrNull(registered?.changedAt),
+    clientSecretSetAt: isoOrNull(stored?.secretSetAt),
+    clientSecretExpiresAt: isoOrNull(stored?.secretExpiresAt),
+    createdAt: isoOrNull(stored?.createdAt),
+    changedAt: isoOrNull(stored?.changedAt),
     callbackUrl: urls.callback,
     postLogoutRedirectUri: urls.postLogout,
     backchannelLogoutUri: urls.backchannelLogout,
