@@ -1,6 +1,6 @@
 /** Runs `enrichCsv` on a file in memory, with a look-up that knows every BIN that does not start with 9. */
 import { Readable } from 'node:stream';
-import { enrichCsv } from '../../src/gatehouse/bin/enrich.ts';
+import { type EnrichReport, enrichCsv } from '../../src/gatehouse/bin/enrich.ts';
 import type { LookupFound, LookupResult } from '../../src/shared/bin/lookup-result.ts';
 import type { Bin } from '../../src/shared/bin/parse-bin.ts';
 
@@ -11,12 +11,12 @@ export const FOUND: LookupFound = {
   digitsMatched: 6,
 };
 
-/** `report` is the error if the file was refused. */
+/** Returns the `report`, or the `error` if the file was refused. */
 export async function enrich(csv: string | Buffer | Iterable<string>, column = 'bin', result: LookupResult = FOUND) {
   const chunks = typeof csv === 'string' || Buffer.isBuffer(csv) ? [csv] : csv;
   const lookedUp: Bin[][] = [];
   let written = '';
-  const run = enrichCsv({
+  const run: Promise<{ report?: EnrichReport; error?: Error }> = enrichCsv({
     input: Readable.from(chunks).map((chunk) => Buffer.from(chunk)),
     column,
     lookup: {
@@ -29,6 +29,10 @@ export async function enrich(csv: string | Buffer | Iterable<string>, column = '
     async write(text) {
       written += text;
     },
-  });
-  return { report: await run.catch((error: unknown) => error as Error), lookedUp, written: () => written };
+  }).then(
+    (report) => ({ report }),
+    (error: unknown) => (error instanceof Error ? { error } : Promise.reject(error)),
+  );
+  const { report, error } = await run;
+  return { report, error, lookedUp, written: () => written };
 }

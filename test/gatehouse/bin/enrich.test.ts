@@ -2,11 +2,14 @@
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { AppError } from '../../../src/shared/errors.ts';
 import { withCheckDigit } from '../../support/bins.ts';
 import { enrich, FOUND } from '../../support/enriched.ts';
 
 const ADDED =
   'bin_scheme,bin_type,bin_brand,bin_prepaid,bin_country,bin_bank,bin_source,bin_as_of,bin_digits_matched,bin_problem';
+
+const detailOf = (error: Error | undefined) => (error instanceof AppError ? error.detail : undefined);
 
 describe('rows', () => {
   test('are returned in order with their facts, or their problem', async () => {
@@ -67,41 +70,41 @@ describe('rows', () => {
   });
 });
 
-describe('R85 R86: a column that holds card numbers', () => {
+describe('R85 R86', () => {
   const cardNumber = withCheckDigit('457173601234567');
-  const notations = [
-    cardNumber,
-    `${cardNumber.slice(0, 4)} ${cardNumber.slice(4, 8)} ${cardNumber.slice(8, 12)} ${cardNumber.slice(12)}`,
-    `${cardNumber.slice(0, 6)}-${cardNumber.slice(6)}`,
-    '457173601',
-    '4.571736E8 45717360',
-    [...cardNumber].map((digit) => String.fromCharCode(0xff10 + Number(digit))).join(''),
-    [...cardNumber].map((digit) => String.fromCharCode(0x0660 + Number(digit))).join(''),
-  ];
+  const digitsFrom = (zero: number) =>
+    [...cardNumber].map((digit) => String.fromCharCode(zero + Number(digit))).join('');
+  const notations = {
+    digits: cardNumber,
+    spaces: `${cardNumber.slice(0, 4)} ${cardNumber.slice(4, 8)} ${cardNumber.slice(8, 12)} ${cardNumber.slice(12)}`,
+    hyphen: `${cardNumber.slice(0, 6)}-${cardNumber.slice(6)}`,
+    'nine digits': '457173601',
+    exponent: '4.571736E8 45717360',
+    'full-width': digitsFrom(0xff10),
+    'Arabic-Indic': digitsFrom(0x0660),
+  };
 
-  test.each(notations.map((form, index) => [index, form] as const))(
-    'stops at notation %i before its batch is looked up, and names only line and column',
-    async (_index, form) => {
+  test.each(Object.entries(notations))(
+    'a card number in notation "%s" stops the work before the batch is looked up; the error has only the line and the column',
+    async (_name, form) => {
       const rows = Array.from({ length: 1_500 }, (_, row) => `${400_000 + row},x`);
       rows.push(`${form},x`, '410000,x');
-      const { report, lookedUp } = await enrich(`Card,note\n${rows.join('\n')}\n`, 'card');
-      expect(report).toMatchObject({ code: 'invalid_request' });
-      const { detail } = report as Error & { detail: string };
-      expect(detail).toMatch(/^Line 1502, column "card": the value has more than 8 digits/);
-      expect(detail).not.toContain(form.slice(0, 4));
+      const { error, lookedUp } = await enrich(`Card,note\n${rows.join('\n')}\n`, 'card');
+      expect(error).toMatchObject({ code: 'invalid_request' });
+      expect(detailOf(error)).toMatch(/^Line 1502, column "card": the value has more than 8 digits/);
+      expect(detailOf(error)).not.toContain(form.slice(0, 4));
       expect(lookedUp).toHaveLength(1);
       expect(lookedUp.flat().join(' ')).not.toMatch(/\d{9}/);
     },
   );
 
-  test.each(notations.map((form, index) => [index, form] as const))(
-    'is refused in notation %i without a header, and the digits are not repeated',
-    async (_index, form) => {
+  test.each(Object.entries(notations))(
+    'a card number in notation "%s" as a column name is refused, and the error does not contain it',
+    async (_name, form) => {
       for (const column of [form, 'bin']) {
-        const { report, written } = await enrich(`id,${form}\n1,400000\n`, column);
-        const { detail } = report as Error & { detail: string };
-        expect(detail).toMatch(/card number|No column/);
-        expect(detail + written()).not.toContain(form.slice(0, 4));
+        const { error, written } = await enrich(`id,${form}\n1,400000\n`, column);
+        expect(detailOf(error)).toMatch(/card number|No column/);
+        expect(`${detailOf(error)}${written()}`).not.toContain(form.slice(0, 4));
       }
     },
   );
@@ -109,8 +112,8 @@ describe('R85 R86: a column that holds card numbers', () => {
 
 describe('files that cannot be enriched', () => {
   test.each([
-    ['another column', 'a,b\n1,2\n', /No column is named "bin"/],
-    ['two columns of that name', 'bin,BIN\n400000,400000\n', /Several columns/],
+    ['no column with the name', 'a,b\n1,2\n', /No column is named "bin"/],
+    ['two columns with the name', 'bin,BIN\n400000,400000\n', /Several columns/],
     ['facts of an earlier run', 'bin,bin_bank\n400000,x\n', /earlier enrichment/],
     ['no content', '', /empty/],
     [
@@ -120,8 +123,8 @@ describe('files that cannot be enriched', () => {
     ],
     ['a quote that never ends', `bin\n"400000\n${'x'.repeat(2_000_000)}`, /line \d+ cannot be read as CSV/],
   ])('%s', async (_name, csv, problem) => {
-    const { report, lookedUp } = await enrich(csv);
-    expect((report as Error & { detail: string }).detail).toMatch(problem);
+    const { error, lookedUp } = await enrich(csv);
+    expect(detailOf(error)).toMatch(problem);
     expect(lookedUp).toEqual([]);
   });
 });

@@ -68,8 +68,8 @@ describe('encodings', () => {
     expect(sentence).toMatch(
       /^set\.csv .*Save it as “CSV UTF-8”, or convert it with `iconv -f \S+ -t UTF-8 OLD\.csv > NEW\.csv`/,
     );
-    const { report, lookedUp } = await enrich(content, 'BIN');
-    expect((report as Error).message).toMatch(problem);
+    const { error, lookedUp } = await enrich(content, 'BIN');
+    expect(error?.message).toMatch(problem);
     expect(lookedUp).toEqual([]);
   });
 
@@ -110,8 +110,8 @@ describe('separators', () => {
     const [writtenHeader, row] = written().split('\n');
     expect(writtenHeader).toMatch(`id${separator}bin${separator}bin_scheme${separator}bin_type`);
     expect(row).toMatch(`"a${separator}b"${separator}457173${separator}visa${separator}debit${separator}`);
-    const { report: refusal } = await enrich(`${before}id${separator}bin\n1${separator}4571736012\n`);
-    expect((refusal as Error).message).toMatch(`Line ${before ? 3 : 2},`);
+    const { error } = await enrich(`${before}id${separator}bin\n1${separator}4571736012\n`);
+    expect(error?.message).toMatch(`Line ${before ? 3 : 2},`);
   });
 
   test('the separator is the one with which the header has the columns, whatever else is in it', async () => {
@@ -141,12 +141,11 @@ describe('a stray quote', () => {
   );
 
   test('R85: in the column of BINs is an invalid BIN, and a card number with one is named by its line', async () => {
-    const { report } = await enrich('bin\n457173"\n"457173\n');
-    expect(report).toBeInstanceOf(Error);
+    expect((await enrich('bin\n457173"\n"457173\n')).error).toBeInstanceOf(Error);
     expect((await enrich('bin\n457173"\n45"71\n')).report).toMatchObject({ outcomes: { invalid_bin: 2 } });
-    const { report: refusal } = await enrich('bin\n4111111111111111"5\n');
-    expect((refusal as Error).message).toMatch(/^Line 2, column "bin": the value has more than 8 digits/);
-    expect((refusal as Error).message).not.toContain('4111');
+    const { error } = await enrich('bin\n4111111111111111"5\n');
+    expect(error?.message).toMatch(/^Line 2, column "bin": the value has more than 8 digits/);
+    expect(error?.message).not.toContain('4111');
   });
 
   test('that opens a cell makes a bad row of the import, and is named by bin enrich before rows are joined', async () => {
@@ -155,8 +154,8 @@ describe('a stray quote', () => {
       taken: 1,
       faults: [{ line: 2, reason: 'not_csv' }],
     });
-    const { report } = await enrich('name,bin\nA,457170\n"Joe,457173\nB "C",457174\n');
-    expect((report as Error).message).toMatch(/after line 2 has a quote that is not closed/);
+    const { error } = await enrich('name,bin\nA,457170\n"Joe,457173\nB "C",457174\n');
+    expect(error?.message).toMatch(/after line 2 has a quote that is not closed/);
   });
 });
 
@@ -210,7 +209,7 @@ describe('files of another format are named', () => {
   ])('%s', async (_name, content, problem) => {
     expect((await read(content)).problem).toMatch(problem);
     if (_name.startsWith('gzipped')) return;
-    expect(((await enrich(content)).report as Error).message).toMatch(problem);
+    expect((await enrich(content)).error?.message).toMatch(problem);
   });
 });
 
@@ -248,8 +247,8 @@ describe('what a spreadsheet has spoiled', () => {
   test.each(['45717360.0', '457173.0', '4.57E+07', '4,57E+07', "'457173", '="457173"'])(
     'bin enrich stops at %s, and says what to do',
     async (value) => {
-      const { report, lookedUp } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
-      expect((report as Error).message).toBe(
+      const { error, lookedUp } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
+      expect(error?.message).toBe(
         'Line 3, column "bin": a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07. Format the column as text, export the file again, and start again.',
       );
       expect(lookedUp).toEqual([]);
@@ -259,8 +258,8 @@ describe('what a spreadsheet has spoiled', () => {
   test.each(['4571736012345674.0', '4.57173601234567E+15', '457,173,601,234,567', "'4571736012345674"])(
     'R85: %s is taken for a card number',
     async (value) => {
-      const { report } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
-      expect((report as Error).message).toMatch(/^Line 3, column "bin": the value has more than 8 digits/);
+      const { error } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
+      expect(error?.message).toMatch(/^Line 3, column "bin": the value has more than 8 digits/);
     },
   );
 });
@@ -306,7 +305,7 @@ describe('headers', () => {
   });
 
   test('bin enrich lists the columns that it has found', async () => {
-    expect(((await enrich('id;number\n1;457173\n')).report as Error).message).toBe(
+    expect((await enrich('id;number\n1;457173\n')).error?.message).toBe(
       'No column is named "bin". The first line has: id, number. Use one of these with --column.',
     );
   });
