@@ -1,4 +1,7 @@
-/** A client other than Gatehouse registers, signs in, refreshes, revokes, and reads with both kinds of token. */
+/**
+ * A client other than Gatehouse registers, signs in, refreshes, revokes, and reads a thread with an access token and with
+ * an API token.
+ */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -13,20 +16,20 @@ import {
 
 const INITIAL_ACCESS_TOKEN = 'initial-access-token-of-this-test-0123456789';
 
-let client: ForeignClient;
+let setup: ForeignClient;
 let admin: Awaited<ReturnType<typeof openConsole>>;
 
 beforeAll(async () => {
-  client = await startForeignClient({ initialAccessToken: INITIAL_ACCESS_TOKEN });
-  admin = await openConsole(client);
+  setup = await startForeignClient({ initialAccessToken: INITIAL_ACCESS_TOKEN });
+  admin = await openConsole(setup);
 });
-afterAll(() => client.sandbox.close());
+afterAll(() => setup.sandbox.close());
 
 const secretOn = (body: string) => /class="secret".*?<code>([^<]+)</s.exec(body)?.[1] ?? '';
 
 const registration = (metadata: Record<string, unknown>, initialAccessToken: string) =>
   oidc.dynamicClientRegistration(
-    new URL(client.sandbox.issuer),
+    new URL(setup.sandbox.issuer),
     { redirect_uris: [CALLBACK_URL], grant_types: ['authorization_code', 'refresh_token'], ...metadata } as never,
     undefined,
     { initialAccessToken, execute: [oidc.allowInsecureRequests, oidc.enableNonRepudiationChecks] },
@@ -34,40 +37,41 @@ const registration = (metadata: Record<string, unknown>, initialAccessToken: str
 
 /** Signs in, reads the thread, refreshes, reads it again, revokes, and is refused. */
 async function expectWholeFlow(appConfig: oidc.Configuration): Promise<void> {
-  const tokens = await client.signIn({ appConfig });
+  const tokens = await setup.signIn({ appConfig });
   expect(tokens.claims()?.email).toBe('user@example.test');
-  expect((await client.thread(tokens.access_token)).status).toBe(200);
+  expect((await setup.thread(tokens.access_token)).status).toBe(200);
   const renewed = await oidc.refreshTokenGrant(appConfig, tokens.refresh_token ?? '');
-  const response = await client.thread(renewed.access_token);
+  const response = await setup.thread(renewed.access_token);
   expect([response.status, await response.json()]).toEqual([
     200,
     expect.objectContaining({ html: expect.any(String) }),
   ]);
   await oidc.tokenRevocation(appConfig, renewed.refresh_token ?? '');
-  expect((await client.thread(renewed.access_token)).status).toBe(401);
+  expect((await setup.thread(renewed.access_token)).status).toBe(401);
 }
 
-describe('an app registered', () => {
-  it('in the admin console can use the whole flow', async () => {
-    const form = await admin.open('/apps/new');
-    // The preselected scopes do not include e-mail.
+describe('registration', () => {
+  it('in the admin console lets the app use the whole flow', async () => {
+    const newAppPage = await admin.open('/apps/new');
     const input = { name: 'Board', callbackUrls: CALLBACK_URL, postLogoutUrls: SIGNED_OUT_URL };
     const body = new URLSearchParams([
-      ...(form.forms.find(({ names }) => names.includes('callbackUrls'))?.fields ?? []),
+      ...(newAppPage.forms.find(({ names }) => names.includes('callbackUrls'))?.fields ?? []),
     ]);
     for (const [name, value] of Object.entries(input)) body.set(name, value);
+    // The preselected scopes do not include e-mail.
     body.append('scopes', 'email');
-    const page = await admin.browser.request(`${client.sandbox.issuer}/console/apps`, { method: 'POST', body });
+    const page = await admin.browser.request(`${setup.sandbox.issuer}/console/apps`, { method: 'POST', body });
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
-    const appConfig = new oidc.Configuration(client.config.serverMetadata(), clientId, secretOn(page.body));
+    const appConfig = new oidc.Configuration(setup.config.serverMetadata(), clientId, secretOn(page.body));
     oidc.allowInsecureRequests(appConfig);
     await expectWholeFlow(appConfig);
-    expect((await createBrowser().get((await client.begin('openid groups', {}, appConfig)).url)).url).toContain(
-      'invalid_scope',
-    );
+    // `groups` was not selected.
+    const { url } = await setup.begin('openid groups', {}, appConfig);
+    const refused = await createBrowser().get(url);
+    expect(refused.url).toContain('invalid_scope');
   });
 
-  it('by dynamic registration can use the whole flow, and is listed in the console', async () => {
+  it('by the app itself (RFC 7591) lets it use the whole flow, and the console lists it', async () => {
     const appConfig = await registration({ client_name: 'Robot <bot>' }, INITIAL_ACCESS_TOKEN);
     await expectWholeFlow(appConfig);
 
@@ -79,7 +83,7 @@ describe('an app registered', () => {
     );
   });
 
-  it('RFC 7592 can read, change and delete its registration, and other callers cannot', async () => {
+  it('lets the app, and no other caller, read, change and delete its registration (RFC 7592)', async () => {
     const appConfig = await registration({ client_name: 'Managed' }, INITIAL_ACCESS_TOKEN);
     const { client_id, registration_client_uri, registration_access_token } = appConfig.clientMetadata();
     const manage = (method: string, bearer: unknown, body?: object) =>
@@ -117,7 +121,7 @@ describe('an app registered', () => {
     expect((await admin.open(`/apps/${client_id}`)).status).toBe(404);
   });
 
-  it('can use an initial access token from the console, which is shown once', async () => {
+  it('accepts an initial access token, which the console shows once', async () => {
     const page = await admin.browser.submit(
       await admin.open('/registration'),
       {},
@@ -128,9 +132,9 @@ describe('an app registered', () => {
     expect((await registration({}, token)).clientMetadata().client_id).toBeTruthy();
   });
 
-  it('needs an initial access token', async () => {
+  it('is refused without an initial access token', async () => {
     const register = (authorization?: string) =>
-      fetch(`${client.sandbox.issuer}/register`, {
+      fetch(`${setup.sandbox.issuer}/register`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', ...(authorization ? { authorization } : {}) },
         body: JSON.stringify({ redirect_uris: [CALLBACK_URL] }),
@@ -142,7 +146,7 @@ describe('an app registered', () => {
     expect(guessed.headers.get('www-authenticate')).toContain('error="invalid_token"');
   });
 
-  it('is refused with the name of each fault in its callback URLs', async () => {
+  it('is refused for invalid callback URLs, and the error names the fault of each', async () => {
     const uris = ['http://app.example.com/cb', 'https://*.example.com/cb'];
     const refused = await registration({ redirect_uris: uris }, INITIAL_ACCESS_TOKEN).catch((error: unknown) => error);
     expect(refused).toMatchObject({ error: 'invalid_redirect_uri' });
@@ -163,7 +167,7 @@ describe('an API token', () => {
     expect(token).toMatch(/^sbxt_[\w-]{43}$/);
     expect(page.body).toMatch(/Last used<\/dt><dd>\s*never/);
 
-    const response = await client.thread(token);
+    const response = await setup.thread(token);
     expect([response.status, await response.json()]).toMatchObject([
       200,
       { thread: { author: { name: 'Sven Lindqvist' } } },
@@ -175,7 +179,7 @@ describe('an API token', () => {
     expect((await admin.open('/tokens')).body).not.toContain(token);
 
     await admin.browser.submit(pageAfterUse, {}, { button: 'Revoke' });
-    expect((await client.thread(token)).status).toBe(401);
+    expect((await setup.thread(token)).status).toBe(401);
   });
 
   it('can be for a service account, which cannot sign in', async () => {
@@ -186,17 +190,17 @@ describe('an API token', () => {
       kind: 'service',
     });
     const { token } = await createApiToken({ user: new URL(added.url).pathname.split('/').at(-1) ?? '' });
-    const current = await fetch(`${client.sandbox.platformUrl}/1/users/current`, {
+    const current = await fetch(`${setup.sandbox.platformUrl}/1/users/current`, {
       headers: { authorization: `Bearer ${token}` },
     });
     expect(await current.json()).toMatchObject({ name: 'Report robot', is_robot: true });
-    expect((await client.thread(token)).status).toBe(200);
+    expect((await setup.thread(token)).status).toBe(200);
 
     const browser = createBrowser();
-    const login = await browser.get((await client.begin(FULL_SCOPE)).url);
+    const login = await browser.get((await setup.begin(FULL_SCOPE)).url);
     const refused = await browser.submit(login, {
       login: 'robot@example.test',
-      password: client.sandbox.accounts[0]?.password ?? '',
+      password: setup.sandbox.accounts[0]?.password ?? '',
     });
     expect(refused.status).toBe(422);
   });
