@@ -9,11 +9,11 @@ const MARKS = `%00 % %E0%A4 ..%2f %2e%2e ..; // \\ ' "><script> ; & = ? # [] {} 
 const WORDS = 'platform elsewhere enable true null NaN -1 1e309 toString constructor __proto__ not_found'.split(' ');
 const LONG_TEXTS = ['9'.repeat(400), 'a'.repeat(5_000)];
 const NUMBERS = ['45717360', '4571%2036', '457173600', '4571736000000000'];
-/** Most of these texts are valid anywhere in a request. Those of the last line end it or make it invalid. */
 export const hostileText = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom(...MARKS, ...WORDS, ...LONG_TEXTS, ...NUMBERS) },
   { weight: 3, arbitrary: fc.string({ maxLength: 40 }) },
   { weight: 1, arbitrary: anyText(40) },
+  // NUL and white space end the request line or make it invalid.
   { weight: 1, arbitrary: fc.constantFrom('\u0000', '\r\n', ' ', '\t', '\n') },
 );
 const encoded = hostileText.map((text) => encodeURIComponent(text.toWellFormed()));
@@ -26,7 +26,7 @@ export interface Target {
 const seldom = <T>(arbitrary: fc.Arbitrary<T>) =>
   fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
 
-/** A route with its method and valid parameters. Sometimes one of them is changed. */
+/** A route, usually with hostile parameters, sometimes with another method. */
 const onRoute: fc.Arbitrary<Target> = fc
   .record({
     route: fc.constantFrom(...EVERY_ROUTE),
