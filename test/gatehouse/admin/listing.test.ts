@@ -17,8 +17,8 @@ const ROWS = source('gatehouse/admin/listing.ts')
   .split('\n')
   .filter((line) => line.startsWith(' * | `'))
   .map((line) => {
-    const [, list = '', _order, filters = '', indexes = ''] = line.split('|');
-    return { list: wordsIn(list)[0] ?? '', filters: wordsIn(filters), indexes: wordsIn(indexes) };
+    const [, list = '', _order, byIndex = '', scanned = '', indexes = ''] = line.split('|');
+    return { list: wordsIn(list)[0] ?? '', filters: wordsIn(byIndex + scanned), indexes: wordsIn(indexes) };
   });
 
 /** The lists of `createResource`. */
