@@ -1,7 +1,7 @@
 /** Several processes on one storage: the count is exact, survives restarts and kills, and never passes the limit. */
 import type { TestContext } from 'vitest';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import type { Program } from '../support/program.ts';
 import { missingRedis, startRedis } from '../support/redis-server.ts';
 import { settingsFor, startBinProcess, startBinSite, statuses, temporaryFolder } from './site.ts';
@@ -58,7 +58,7 @@ describe('R87 two processes on one store', () => {
   });
 
   test('together grant exactly the limit on Redis, where every key has the prefix of the service', async (context: TestContext) => {
-    skipWithout(context, missingRedis);
+    skipIfMissing(context, missingRedis);
     const redis = await startRedis();
     const services = [
       await startInThisProcess({ REDIS_URL: redis.url }),

@@ -1,7 +1,7 @@
 /** Mixed load on real processes with random faults: minutes in a long run, seconds in a short one. */
 import { afterAll, describe, expect, type TestContext, test } from 'vitest';
 import type { StoreKind } from '../support/fleet.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { runCampaign } from './campaign.ts';
 import type { Measures, Stored } from './campaign-measures.ts';
@@ -34,7 +34,7 @@ function defineTests(kind: StoreKind): void {
   afterAll(() => report.print(`Campaign on ${kind}, seed ${chance.seed}`));
 
   test(`${SECONDS} s: no wrong response, nothing lost, stable memory, descriptors, storage and latency, full recovery`, async (context: TestContext) => {
-    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+    skipIfMissing(context, kind === 'Redis' ? missingRedis : undefined);
     process.stdout.write(`Campaign on ${kind}: CAMPAIGN_SEED=${chance.seed}\n`);
     await report.run(`mixed load for ${SECONDS} s with these faults`, 1, async () => {
       const result = await runCampaign({

@@ -10,7 +10,7 @@ import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { type Crowd, type CrowdUser, startCrowd } from '../support/crowd.ts';
 import type { Member, StoreKind } from '../support/fleet.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { refusalOf } from '../support/refusal.ts';
 import { startLoad } from './load.ts';
@@ -36,7 +36,7 @@ export function crowdSuite(kind: StoreKind): void {
   });
   const fault = (name: string, rounds: number, work: () => Promise<string | undefined>) =>
     test(name, async (context: TestContext) => {
-      skipWithout(context, missing);
+      skipIfMissing(context, missing);
       await report.run(name, rounds, work);
     });
 

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, afterEach, beforeAll, expect, type TestContext, test } from 'vitest';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { type Crowd, startCrowd } from '../support/crowd.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { until } from '../support/until.ts';
 import { LONG } from './report.ts';
 
@@ -39,7 +39,7 @@ afterAll(async () => {
 });
 
 function crowdOrSkip(context: TestContext): Crowd {
-  skipWithout(context, missing);
+  skipIfMissing(context, missing);
   if (!startedCrowd) throw new Error('There are no users.');
   return startedCrowd;
 }

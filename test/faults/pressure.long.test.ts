@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, tes
 import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { type Crowd, type CrowdUser, startCrowd } from '../support/crowd.ts';
 import { limitOpenFiles, missingPrlimit, type StoreKind } from '../support/fleet.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../support/send-request.ts';
 import { until } from '../support/until.ts';
@@ -62,7 +62,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   const signedInUsers = () => crowd.users.slice(1);
 
   test('F21: no free file descriptor: requests are refused or closed, never 500; the process survives and recovers', async (context: TestContext) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     await report.run(`F21: no free file descriptor on ${kind}, ${SECONDS} s`, 1, async () => {
       const { pid } = crowd.member(0).program;
       await limitOpenFiles(pid, readdirSync(`/proc/${pid}/fd`).length + SPARE_DESCRIPTORS);
@@ -84,7 +84,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   });
 
   test('F21: no free file descriptor for the first requests of pages and assets: 503 if one is needed, never 500', async (context: TestContext) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     await report.run(`F21: pages with no free file descriptor on ${kind}`, PAGES.length, async () => {
       const { url, program } = crowd.member(0);
       const { pid } = program;
@@ -117,7 +117,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   });
 
   test('F21: no free file descriptor for the first form: the form still takes effect', async (context: TestContext) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     await report.run(`F21: a form with no free file descriptor on ${kind}`, 1, async () => {
       const { url, program } = crowd.member(0);
       const { pid } = program;
@@ -144,7 +144,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   });
 
   test(`F21: a heap of ${HEAP_MEGABYTES} MB under load: every response belongs to its user, and memory suffices`, async (context: TestContext) => {
-    skipWithout(context, missingStore);
+    skipIfMissing(context, missingStore);
     await report.run(`F21: a heap of ${HEAP_MEGABYTES} MB on ${kind}, ${SECONDS} s`, 1, async () => {
       const member = crowd.member(0);
       const { pid } = member.program;

@@ -8,7 +8,7 @@ import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { type Crowd, type CrowdUser, startCrowd } from '../support/crowd.ts';
 import type { Member } from '../support/fleet.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import {
   IN_MEMORY,
   missingRedis,
@@ -36,7 +36,7 @@ afterAll(() => report.print('Loss of Redis'));
 
 function fault(name: string, rounds: number, work: () => Promise<string | undefined>): void {
   test(name, async (context: TestContext) => {
-    skipWithout(context, missingRedis);
+    skipIfMissing(context, missingRedis);
     await report.run(name, rounds, work);
   });
 }

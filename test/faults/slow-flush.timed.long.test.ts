@@ -8,7 +8,7 @@ import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { startChild } from '../support/child.ts';
 import { type Fleet, type FleetUser, LOGINS, startFleet } from '../support/fleet.ts';
 import { signIn } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { sendRequest } from '../support/send-request.ts';
 import { missingCompiler, type SlowFlush, slowFlush } from '../support/slow-flush.ts';
 
@@ -34,7 +34,7 @@ afterAll(async () => {
 });
 
 const setFlushOrSkip = (context: TestContext, setting: number | 'fail') => {
-  skipWithout(context, missing);
+  skipIfMissing(context, missing);
   disk.setFlush(setting);
   context.onTestFinished(() => disk.setFlush(0));
 };
@@ -81,7 +81,7 @@ test('R124 flushes of two seconds do not delay reads or /healthz, and sign-ins s
 });
 
 test('R124 the log of many writes is copied into the file without flushes on the main thread', async (context) => {
-  skipWithout(context, missing);
+  skipIfMissing(context, missing);
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-grow-'));
   context.onTestFinished(() => rmSync(directory, { recursive: true }));
   const child = startChild('store-worker.ts', [directory, 'grow'], { env: disk.env });
@@ -101,7 +101,7 @@ test('R124 the log of many writes is copied into the file without flushes on the
 });
 
 test('R124 with flushes of four seconds, each write ends within 12 s and each probe within 5 s, also during a checkpoint', async (context) => {
-  skipWithout(context, missing);
+  skipIfMissing(context, missing);
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-slow-'));
   context.onTestFinished(() => rmSync(directory, { recursive: true }));
   const child = startChild('store-worker.ts', [directory, 'outlast'], { env: disk.env });

@@ -29,7 +29,7 @@ import {
   startFleet,
 } from '../support/fleet.ts';
 import { CLIENT_SECRET } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { until } from '../support/until.ts';
@@ -89,7 +89,7 @@ function defineTests(kind: StoreKind): void {
   const newestTokensOf = (user: FleetUser) => fleet.tokenEndpoint.latestOf(user.userId);
   const fault = (name: string, work: () => Promise<string | undefined>, rounds = 1) =>
     test(name, { concurrent: false }, async (context: TestContext) => {
-      skipWithout(context, missing);
+      skipIfMissing(context, missing);
       await report.run(name, rounds, work);
     });
 
@@ -373,7 +373,7 @@ function defineTests(kind: StoreKind): void {
   test('F16: no space: refreshes are refused before a call of the provider, valid tokens work, and the process recovers', {
     concurrent: false,
   }, async (context) => {
-    skipWithout(context, missing ?? (kind === 'SQLite' ? missingPrlimit : undefined));
+    skipIfMissing(context, missing ?? (kind === 'SQLite' ? missingPrlimit : undefined));
     await report.run('F16: no space', 1, async () => {
       const userWithValidToken = await fleet.signIn(SVEN);
       const user = await signInWithExpiredToken(UMA);

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { COSTS_NOTHING } from '../../src/shared/http/route-table.ts';
 import type { StoreKind } from '../support/fleet.ts';
 import { startSite } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { recordOutbound } from '../support/outbound-recorder.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { type ListedRoute, listed, ROUTE_TABLE } from '../support/routes.ts';
@@ -18,7 +18,7 @@ describe.for<StoreKind>(['SQLite', 'Redis'])('R137 on %s', (kind) => {
   const CALLS = 50;
 
   test('a route that costs nothing causes no write, no call and no audit entry', async (context) => {
-    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+    skipIfMissing(context, kind === 'Redis' ? missingRedis : undefined);
     const storage = await createTestStorage(kind);
     const site = await startSite({ env: storage.env });
     const sent = recordOutbound();

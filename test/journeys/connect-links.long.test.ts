@@ -10,7 +10,7 @@ import { useBrowser } from '../support/browser.ts';
 import { type StoreKind, startFleet } from '../support/fleet.ts';
 import { PASSWORD, sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
 import { checkOnAllScreens, completeProviderSignIn, navigateBy, signInWithBrowser } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { startDocumentedSite } from '../support/recorded-responses.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { JSON_BODY, sendRequest } from '../support/send-request.ts';
@@ -176,7 +176,7 @@ test('R114 an administrator sees the links and revokes one, which then no longer
 test.for<StoreKind>(['SQLite', 'Redis'])(
   'R114 two processes on %s: a link of one works at the other, even after a kill during the token response',
   async (kind, context) => {
-    if (kind === 'Redis') skipWithout(context, missingRedis);
+    if (kind === 'Redis') skipIfMissing(context, missingRedis);
     const returnUrls = [`${serviceUrl}/connected`];
     const fleet = await startFleet({
       kind,

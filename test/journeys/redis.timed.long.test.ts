@@ -1,7 +1,7 @@
 /** Redis outages with deadlines, and refused starts. `smoke/redis.test.ts` has the main flow on Redis. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { until } from '../support/until.ts';
@@ -20,7 +20,7 @@ afterAll(async () => {
 
 describe('on Redis', () => {
   test('F4: without Redis returns 503 with Retry-After within 500 ms, stays alive, and recovers within 2 s', async (context) => {
-    skipWithout(context, missingRedis);
+    skipIfMissing(context, missingRedis);
     const { agent } = await signIn(site, 'second@example.test');
     await redis.kill();
     try {
@@ -39,7 +39,7 @@ describe('on Redis', () => {
   });
 
   test('R51: refuses to start with a Redis that may evict keys or lose data', async (context) => {
-    skipWithout(context, missingRedis);
+    skipIfMissing(context, missingRedis);
     const evicting = await startRedis(['--appendonly', 'yes', '--maxmemory-policy', 'allkeys-lru']);
     const forgetting = await startRedis(IN_MEMORY);
     try {

@@ -6,7 +6,7 @@ import { emptyFolder, stepsOf } from '../server/shown-steps.ts';
 import { useBrowser } from '../support/browser.ts';
 import { PASSWORD } from '../support/gatehouse.ts';
 import { navigateBy } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { isRunning, type Program, startProgram } from '../support/program.ts';
@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 test('the tutorial ends with the thread on its page, and with a reconnection after the consent is revoked', async (context) => {
-  skipWithout(context, missingNginx);
+  skipIfMissing(context, missingNginx);
   const page = await openPage({}, expected);
   const [nginxPort, gatehousePort, sandboxPort] = [await freePort(), await freePort(), await freePort(3)];
   const ports: Record<string, number> = {

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
 import { readSeed } from '../../src/sandbox/seed.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { type ForeignClient, startForeignClient } from './foreign-client.ts';
 
 const text = readFileSync(join(import.meta.dirname, '../../docs/sandbox.md'), 'utf8');
@@ -44,7 +44,7 @@ function missing(): string | undefined {
 
 describe('docs/sandbox.md', () => {
   it('has calls that register, sign in, refresh, revoke, and read with both kinds of token', async (context) => {
-    skipWithout(context, missing());
+    skipIfMissing(context, missing());
     const script = blocks('sh', curlSection)
       .join('\n')
       .replaceAll('http://127.0.0.1:3001', client.sandbox.issuer)

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
 import { SCOPES } from '../../src/sandbox/scopes.ts';
 import { killOnExit } from '../support/child-processes.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import {
   CALLBACK_URL,
   CLIENT,
@@ -103,7 +103,7 @@ describe('a confidential client without PKCE', () => {
   });
 
   it('works with requests-oauthlib as its documentation shows', async (context) => {
-    skipWithout(context, await missingPythonModule('requests_oauthlib'));
+    skipIfMissing(context, await missingPythonModule('requests_oauthlib'));
     const { issuer, platformUrl } = client.sandbox;
     const script = `
 import json, sys
@@ -122,7 +122,7 @@ print(json.dumps([first, oauth.get(platform + '/1/threads/current').status_code,
   });
 
   it('works with Authlib as its documentation shows', async (context) => {
-    skipWithout(context, await missingPythonModule('authlib'));
+    skipIfMissing(context, await missingPythonModule('authlib'));
     const { issuer, platformUrl } = client.sandbox;
     const script = `
 import json, sys

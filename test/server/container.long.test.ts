@@ -27,7 +27,7 @@ import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { LONG } from '../faults/report.ts';
 import { killOnExit } from '../support/child-processes.ts';
 import { startWithoutSandbox, type TestGatehouse } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
@@ -139,7 +139,7 @@ describe('compose.yaml', () => {
   test('R90 restricts each service: limits, no privileges, a read-only root, and logs of limited size', (context) => {
     const script = 'import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))';
     const { status, stdout } = spawnSync('/usr/bin/python3', ['-c', script], { input: compose, encoding: 'utf8' });
-    skipWithout(context, status === 0 ? undefined : 'python3-yaml');
+    skipIfMissing(context, status === 0 ? undefined : 'python3-yaml');
     const { services, secrets } = JSON.parse(stdout);
     expect(Object.keys(services)).toEqual(['redis', 'gatehouse', 'proxy']);
 
@@ -158,7 +158,7 @@ describe('compose.yaml', () => {
   });
 
   test('has a Redis that requires its password', async (context) => {
-    skipWithout(context, missingRedis);
+    skipIfMissing(context, missingRedis);
     const folder = emptyFolder();
     const [, lines = ''] = /^ {6}- \|\n((?: {8}.*\n)+)/m.exec(compose) ?? [];
     writeFileSync(join(folder, 'redis-password'), 'the-password-of-redis\n');
@@ -201,7 +201,7 @@ describe('compose.yaml', () => {
   });
 
   test('R73 sends Gatehouse the address of the client, or the one from the proxy before it, and ignores other headers', async (context) => {
-    skipWithout(context, missingNginx);
+    skipIfMissing(context, missingNginx);
     const receivedAddresses: unknown[] = [];
     const replica = createServer((req, res) => {
       receivedAddresses.push(req.headers['x-forwarded-for']);

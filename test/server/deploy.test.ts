@@ -17,7 +17,7 @@ import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { selfSigned } from '../support/self-signed.ts';
@@ -392,7 +392,7 @@ describe('the unit', () => {
   });
 
   test('R90 is valid for systemd, whose security analysis finds little that is still exposed', (context) => {
-    skipWithout(context, missingSystemd);
+    skipIfMissing(context, missingSystemd);
     const folder = emptyFolder();
     const path = join(folder, 'gatehouse@3000.service');
     writeFileSync(path, unit);
@@ -527,7 +527,7 @@ describe('the nginx of step 5', () => {
     };
 
     test('speaks HTTP/2, compresses only styles and scripts, and redirects port 80 to https', async (context) => {
-      skipWithout(context, missingNginx);
+      skipIfMissing(context, missingNginx);
       const { nginx, port, plainPort } = await start();
       const getOverHttp2 = (path: string) =>
         sendRequestOverHttp2({ port, host: HOST, cert }, path, { 'accept-encoding': 'gzip', accept: 'text/html' });
@@ -555,7 +555,7 @@ describe('the nginx of step 5', () => {
     });
 
     test('speaks TLS, skips a dead process, and sets cookies only for https', async (context) => {
-      skipWithout(context, missingNginx);
+      skipIfMissing(context, missingNginx);
       const { nginx, get } = await start();
       try {
         expect((await get('/sign-in', '::1')).status).toBe(303);

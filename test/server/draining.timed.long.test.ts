@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { type Fleet, type FleetUser, LOGINS, type Member, startFleet } from '../support/fleet.ts';
 import { type Haproxy, type Mode, missingHaproxy, startHaproxy } from '../support/haproxy.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { JSON_BODY, sendRequest } from '../support/send-request.ts';
 import { isStarved } from '../support/starved.ts';
 import { until } from '../support/until.ts';
@@ -77,7 +77,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
   }
 
   test('no request and no refresh is lost when both processes are restarted one after the other', async (context) => {
-    skipWithout(context, missingHaproxy);
+    skipIfMissing(context, missingHaproxy);
     await Promise.all([untilSeen(0, 'UP'), untilSeen(1, 'UP')]);
     let isOver = false;
     const outcomes: Record<string, number> = {};
@@ -107,7 +107,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
   });
 
   test('a draining process reports it, serves each request, and ends the connection with the response', async (context) => {
-    skipWithout(context, missingHaproxy);
+    skipIfMissing(context, missingHaproxy);
     const member = fleet.member(0);
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const session = () => sendRequest(`${member.url}/session`, { agent, headers: { accept: 'application/json' } });

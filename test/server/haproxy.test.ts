@@ -10,7 +10,7 @@ import { sharedAssets } from '../../src/shared/pages/assets.ts';
 import { type DocumentedHaproxy, startDocumentedHaproxy } from '../support/documented-haproxy.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { missingHaproxy } from '../support/haproxy.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { freePort } from '../support/ports.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { sendRequest } from '../support/send-request.ts';
@@ -47,7 +47,7 @@ function onThisMachine(settings: string, { port, plainPort }: { port: number; pl
 }
 
 test('R73 HAProxy sends Gatehouse the address of the client, and ignores what the client sends', async (context) => {
-  skipWithout(context, missingHaproxy);
+  skipIfMissing(context, missingHaproxy);
   const receivedHeaders: IncomingHttpHeaders[] = [];
   const upstream = createServer((req, res) => {
     receivedHeaders.push(req.headers);
@@ -84,7 +84,7 @@ test('the steps of the document check the settings before HAProxy reads them', (
 });
 
 test('HAProxy serves Gatehouse at a path of the host', async (context) => {
-  skipWithout(context, missingHaproxy);
+  skipIfMissing(context, missingHaproxy);
   const env = { PUBLIC_URL: `https://${HOST}/auth`, TRUSTED_PROXIES: '127.0.0.1', PORT: String(await freePort()) };
   const site = await startSite({ env });
   onTestFinished(() => site.close());
@@ -119,7 +119,7 @@ describe('R74 HAProxy with Gatehouse behind it', () => {
   const get = (path: string, headers: Record<string, string> = {}): Promise<Http2Response> =>
     sendRequestOverHttp2({ port, host: HOST, cert }, path, headers);
   beforeEach(async (context) => {
-    skipWithout(context, missingHaproxy);
+    skipIfMissing(context, missingHaproxy);
     [port, plainPort] = [await freePort(), await freePort()];
     const { status, errors, settings } = follow();
     expect([status, errors]).toEqual([0, '']);

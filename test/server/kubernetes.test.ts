@@ -9,7 +9,7 @@ import { SETTINGS } from '../../src/shared/config/settings.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { startWithoutSandbox, type TestGatehouse } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { programsOf, stepsOf } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -31,7 +31,7 @@ const kind = (name: string): Resource => yaml?.find((resource) => resource.kind 
 const pod = (): Resource => kind('Deployment').spec.template;
 const container = (): Resource => pod().spec.containers[0];
 
-beforeEach((context) => skipWithout(context, missingYaml));
+beforeEach((context) => skipIfMissing(context, missingYaml));
 
 test('the manifest has each resource once, all in one namespace', () => {
   const kinds = yaml?.map((resource) => resource.kind);

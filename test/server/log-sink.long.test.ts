@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { killOnExit } from '../support/child-processes.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { freePort } from '../support/ports.ts';
 import { sendRequest } from '../support/send-request.ts';
 import { until } from '../support/until.ts';
@@ -101,7 +101,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
   test.for(Object.entries(PROGRAMS))(
     '%s continues to serve, counts the lines, and ends with 0',
     async ([, program], context) => {
-      skipWithout(context, missing());
+      skipIfMissing(context, missing());
       const [port, managementPort] = [String(await freePort()), String(await freePort())];
       const env = { PORT: port, MANAGEMENT_PORT: managementPort, LOG_LEVEL: 'debug', ...program.env(port) };
       child = startInto(sink, program.file, env);
@@ -119,7 +119,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
   );
 
   test('the sandbox continues to serve, and ends with 0', async (context) => {
-    skipWithout(context, missing());
+    skipIfMissing(context, missing());
     const port = await freePort(3);
     child = startInto(sink, 'src/sandbox.ts', { SANDBOX_PORT: String(port) });
     const ended = once(child, 'exit');
@@ -129,7 +129,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
   });
 
   test('the demo continues to serve, and ends with 0', async (context) => {
-    skipWithout(context, missing());
+    skipIfMissing(context, missing());
     const [port, sandboxPort, managementPort] = [await freePort(), await freePort(3), await freePort()];
     const env = { PORT: `${port}`, SANDBOX_PORT: `${sandboxPort}`, MANAGEMENT_PORT: `${managementPort}` };
     child = startInto(sink, 'src/demo.ts', env);

@@ -19,7 +19,7 @@ import {
   startFleet,
 } from '../support/fleet.ts';
 import { type Haproxy, missingHaproxy, startHaproxy } from '../support/haproxy.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { runCommandProcess } from '../support/program.ts';
 import { missingPrometheus, type Prometheus, startPrometheus } from '../support/prometheus.ts';
 import { missingRedis, type RedisServer, type SentinelSet, startSentinelSet } from '../support/redis-server.ts';
@@ -247,7 +247,7 @@ async function expectShortFailover(load: ReturnType<typeof startLoad>): Promise<
 test('a restart, new keys, a backup and a new certificate lose no request; a failover refuses calls for 10 s at most', {
   timeout: 7_200_000,
 }, async (context) => {
-  skipWithout(context, missing);
+  skipIfMissing(context, missing);
   const load = startLoad();
   const steps = [restart, rotateKeys, () => runOperatorCommand('backup', join(directory, 'backup')), changeCertificate];
   try {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../support/send-request.ts';
@@ -41,7 +41,7 @@ describe.each([
       .replace('listen 80;', `listen 127.0.0.1:${plainPort};`);
 
   test('accepts uploads of BIN data, with and without a path in PUBLIC_URL, and no other request of that size', async (context) => {
-    skipWithout(context, missingNginx);
+    skipIfMissing(context, missingNginx);
     const nginx = await startNginx(
       settings(await freePort(), await freePort()),
       async () => (await sendRequest(site.url)).status > 0,
@@ -64,7 +64,7 @@ describe.each([
   test.for(['/', '/auth/'])(
     'serves Gatehouse at a path of the host, with the location %s',
     async (location, context) => {
-      skipWithout(context, missingNginx);
+      skipIfMissing(context, missingNginx);
       const [port, publicPort] = [await freePort(), await freePort()];
       const origin = `http://127.0.0.1:${publicPort}`;
       const below = await startSite({
@@ -98,7 +98,7 @@ describe.each([
   );
 
   test('R108 logs no card number, code, state or token, even if a process is dead, and the request id', async (context) => {
-    skipWithout(context, missingNginx);
+    skipIfMissing(context, missingNginx);
     const headers = {
       authorization: 'Bearer the-other-token',
       accept: 'application/json',

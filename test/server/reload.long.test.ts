@@ -18,7 +18,7 @@ import {
   startFleet,
 } from '../support/fleet.ts';
 import { CLIENT_SECRET, sandboxApp } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { sendRequest } from '../support/send-request.ts';
@@ -67,7 +67,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
   const settings = () => fleet.member(0).env;
   const testReload = (name: string, work: () => Promise<void>) =>
     test(name, async (context: TestContext) => {
-      skipWithout(context, missing);
+      skipIfMissing(context, missing);
       await work();
     });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Fleet, type FleetUser, LOGINS, type Member, startFleet } from '../support/fleet.ts';
-import { skipWithout } from '../support/missing.ts';
+import { skipIfMissing } from '../support/missing.ts';
 import { missingNginx, type Nginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { IN_MEMORY, missingRedis } from '../support/redis-server.ts';
@@ -70,7 +70,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
   });
 
   test('a 503 response does not make nginx skip the replica', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     for (let count = 0; count < 5; count += 1) {
       const refused = await sendThroughProxy('/bin/999999', users[0]);
       expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'bin_service_unavailable']);
@@ -79,7 +79,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
   });
 
   test('loses no request, no session and no refresh', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     let isOver = false;
     const responses: Record<string, number> = {};
     const caller = async (user: FleetUser) => {

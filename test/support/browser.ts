@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import packed from '@sparticuz/chromium';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
-import { skipWithout } from './missing.ts';
+import { skipIfMissing } from './missing.ts';
 import { LONG_TIMEOUT } from './until.ts';
 
 /** The default arguments of the package are not used, because they disable web security. */
@@ -119,7 +119,7 @@ export function useBrowser(launch = launchBrowser): (...options: ContextOptions)
     // Do not wait: the site can start meanwhile.
     launching = launch();
   });
-  beforeEach(async (context) => skipWithout(context, (await launching).missing));
+  beforeEach(async (context) => skipIfMissing(context, (await launching).missing));
   afterEach(async () => {
     const errors = opened.flatMap((watched) => watched.errors);
     await Promise.all(opened.map(({ context }) => context.close()));

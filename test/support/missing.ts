@@ -3,7 +3,7 @@ import type { TestContext } from 'vitest';
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
 /** Call this in each test that needs a program. @param missing its name, such as `nginx`; undefined if installed */
-export function skipWithout(context: Pick<TestContext, 'skip'>, missing: string | undefined): void {
+export function skipIfMissing(context: Pick<TestContext, 'skip'>, missing: string | undefined): void {
   if (missing === undefined) return;
   if (process.env.CI === 'true')
     throw new Error(`With CI=true no test is skipped. This machine does not have ${missing}.`);

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { test as baseTest, beforeEach, describe, expect, type TestAPI } from 'vitest';
 import type { CopyItem, Store } from '../../src/shared/storage/store.ts';
 import { appendTo } from './append-to.ts';
-import { skipWithout } from './missing.ts';
+import { skipIfMissing } from './missing.ts';
 
 export interface StoreHarness {
   /** Opens a store on the same data, like another process. The suite closes it. */
@@ -42,7 +42,7 @@ export function storeContract(name: string, makeStore: () => Promise<StoreHarnes
   // Concurrent, because half of the tests wait for an expiry, each in a separate store. A test that polls must use the
   // `expect` of its context, because the global one cannot tell which of the concurrent tests is running.
   describe.concurrent(`${name} fulfils the store contract:`, () => {
-    beforeEach(({ skip }) => skipWithout({ skip }, missing));
+    beforeEach(({ skip }) => skipIfMissing({ skip }, missing));
 
     testRecords(test);
     testWalk(test);

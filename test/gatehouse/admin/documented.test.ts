@@ -9,7 +9,7 @@ import { SETTINGS } from '../../../src/shared/config/settings.ts';
 import { emptyFolder } from '../../server/shown-steps.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { getJson, startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingCurl, startOperator } from '../../support/operator.ts';
 import { freePort } from '../../support/ports.ts';
 import { startProviderSimulator } from '../../support/provider-simulator.ts';
@@ -119,7 +119,7 @@ test('the first settings are the defaults except for the app, and a session keep
 });
 
 test('without any administrator, the commands of the document lead to the admin API', async (context) => {
-  skipWithout(context, missingCurl);
+  skipIfMissing(context, missingCurl);
   const site = await startWith('okta', { ADMIN_VALUES: 'nobody' });
   expect(await signInAndOpenAdmin(site, { groups: ['gatehouse-admins'] })).toEqual(OTHER_USER);
   const operator = await startOperator(site, emptyFolder());

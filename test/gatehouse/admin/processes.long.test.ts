@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Fleet, type FleetUser, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { signIn } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { ACCEPT_HTML, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { createAdministrator } from '../relay/service.ts';
@@ -36,7 +36,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   };
 
   test('R56 a disabled user is signed out at the next request, and can sign in only once enabled', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const person = await fleet.signIn('user@example.test');
     // The second process may now have the session in its cache.
     expect(await isSignedIn(person)).toBe(true);
@@ -54,7 +54,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R56 an ended session is refused at the next request, and no other', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const firstSession = await fleet.signIn('second@example.test');
     const newestSession = await fleet.signIn('second@example.test');
     expect([await isSignedIn(firstSession), await isSignedIn(newestSession)]).toEqual([true, true]);
@@ -67,7 +67,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('a deleted user is signed out at the next request', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const person = await fleet.signIn('second@example.test');
     expect(await isSignedIn(person)).toBe(true);
     await change('DELETE', `/users/${person.userId}`);
@@ -75,7 +75,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R106 a form that is sent twice counts once, and its secret is shown once, at any process', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { cookie } = await fleet.signIn('admin@example.test');
     const host = new URL(fleet.url).host;
     const open = (member: number, path: string) =>

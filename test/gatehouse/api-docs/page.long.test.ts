@@ -6,7 +6,7 @@ import { sampleOf } from '../../../src/gatehouse/api-docs/curl.ts';
 import { fieldsOf, type JsonSchema } from '../../../src/gatehouse/api-docs/schema-fields.ts';
 import { useBrowser } from '../../support/browser.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
 import { type Administrator, createAdministrator } from '../relay/service.ts';
@@ -56,7 +56,7 @@ describe('the curl lines', () => {
   });
 
   test('work in a shell unchanged, if the variables are set', async (context) => {
-    skipWithout(context, spawnSync('curl', ['--version']).error && 'curl');
+    skipIfMissing(context, spawnSync('curl', ['--version']).error && 'curl');
     const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
     const { json } = await admin.call('POST', '/admin-tokens', { name: 'curl', scope: 'write', expiresAt });
     const { token } = json as { token: string };

@@ -15,7 +15,7 @@ import type { Store } from '../../../src/shared/storage/store.ts';
 import type { LookupTask } from '../../support/bin-lookup-process.ts';
 import { bin, datasetOf } from '../../support/bins.ts';
 import { type Child, startChild } from '../../support/child.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
 import {
   type ScriptedBinService,
@@ -434,7 +434,7 @@ describe('many at once', () => {
     });
 
     test('R87 R93: on Redis, with 1 call left in the month or to the user: 1 outbound call', async (context) => {
-      skipWithout(context, missingRedis);
+      skipIfMissing(context, missingRedis);
       const redis = await startRedis();
       try {
         expectOneCall(await runBoth(redis.url, 1, ['99000000', '99000100']));

@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
 import { type Fleet, type FleetUser, LOGINS, type StoreKind, startFleet } from '../../support/fleet.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { type CommandResult, isRunning, runCommandProcess, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { refusalOf } from '../../support/refusal.ts';
@@ -63,7 +63,7 @@ export function testBackups(kind: StoreKind): void {
     });
     const check = (name: string, work: () => Promise<void>) =>
       test(name, async (context: TestContext) => {
-        skipWithout(context, missing);
+        skipIfMissing(context, missing);
         await work();
       });
     const createStorage = async (of: StoreKind) => {

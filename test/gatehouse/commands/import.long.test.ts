@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, type TestContext, test } from 'vitest';
 import { type Fleet, type FleetUser, LOGINS, type StoreKind, startFleet } from '../../support/fleet.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { runCommandProcess, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { runCommand } from '../../support/terminal.ts';
@@ -43,7 +43,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     });
     const check = (name: string, work: () => Promise<void>) =>
       test(name, async (context: TestContext) => {
-        skipWithout(context, missing);
+        skipIfMissing(context, missing);
         await work();
       });
     const checkOnce: typeof check = kind === 'SQLite' ? check : () => undefined;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
 import { type Fleet, LOGINS, type StoreKind, startFleet } from '../../support/fleet.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { type CommandResult, runCommandProcess } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { refusalOf } from '../../support/refusal.ts';
@@ -46,7 +46,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     afterAll(() => fleet?.close());
     const check = (name: string, work: () => Promise<void>) =>
       test(name, async (context: TestContext) => {
-        skipWithout(context, missing);
+        skipIfMissing(context, missing);
         await work();
       });
 

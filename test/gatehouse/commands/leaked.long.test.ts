@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { openConsole } from '../../sandbox/foreign-client.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingCurl, type Operator, startOperator } from '../../support/operator.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { createAdminToken, runCommand } from '../../support/terminal.ts';
@@ -38,7 +38,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 beforeEach(async (context) => {
-  skipWithout(context, missingCurl);
+  skipIfMissing(context, missingCurl);
   ({ agent: userAgent } = await signIn(site));
 });
 

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, tes
 import { startGatehouse } from '../../../src/gatehouse/start.ts';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
 import { type Fleet, type FleetUser, LOGINS, startFleet } from '../../support/fleet.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { type CommandResult, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { refusalOf } from '../../support/refusal.ts';
@@ -44,7 +44,7 @@ describe('migrate', () => {
   afterEach(() => void vi.useRealTimers());
   const check = (name: string, work: () => Promise<void>) =>
     test(name, async (context: TestContext) => {
-      skipWithout(context, missingRedis);
+      skipIfMissing(context, missingRedis);
       await work();
     });
   const environment = () => ({ ...fleet.env, ...redisStorage.env });

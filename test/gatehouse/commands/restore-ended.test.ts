@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { freePort } from '../../support/ports.ts';
 import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { createAdminToken, runCommand } from '../../support/terminal.ts';
@@ -59,7 +59,7 @@ async function callAdmin(method: string, path: string): Promise<void> {
 }
 
 test('the lines of restore --audit end only the records that were ended since', async (context) => {
-  skipWithout(context, missingCurl);
+  skipIfMissing(context, missingCurl);
   const ann = await signInUser('ann');
   const bob = await signInUser('bob');
   const cleo = await signInUser('cleo');

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'v
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
 import { VERSION } from '../../../src/shared/version.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { freePort } from '../../support/ports.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { runCommand } from '../../support/terminal.ts';
@@ -20,7 +20,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
   let site: TestSite;
   const check = (name: string, work: () => Promise<void>) =>
     test(name, async (context: TestContext) => {
-      skipWithout(context, missing);
+      skipIfMissing(context, missing);
       await work();
     });
   // These tests do not depend on the storage, so they run only on SQLite.

@@ -7,7 +7,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createProgram } from '../../../src/gatehouse/commands/program.ts';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { runCommand } from '../../support/terminal.ts';
 
@@ -90,7 +90,7 @@ describe('on an empty Redis', () => {
     server = await startRedis();
     redis = new Redis(server.url);
   });
-  beforeEach((context) => skipWithout(context, missingRedis));
+  beforeEach((context) => skipIfMissing(context, missingRedis));
   afterAll(async () => {
     redis?.disconnect();
     await server?.dispose();

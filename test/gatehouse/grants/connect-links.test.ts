@@ -15,7 +15,7 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store, Write } from '../../../src/shared/storage/store.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
 import type { StoreKind } from '../../support/fleet.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 
@@ -213,7 +213,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R138 beside a relay token that fl
   afterAll(() => testStorage?.dispose());
 
   test('another link stays open, and ending the links of another user reads only those', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     await testStorage.withStore(async (store) => {
       const reads: string[] = [];
       const counting: Store = {

@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Fleet, type FleetUser, LOGINS, type StoreKind, startFleet } from '../../support/fleet.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
 import { createAdministrator } from '../relay/service.ts';
@@ -32,7 +32,7 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   };
 
   test('R113 each refresh token is used once, by one of two processes', { concurrent: false }, async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     await checked(users);
     const sent = fleet.tokenEndpoint.uses.map(({ refreshToken }) => refreshToken);
     expect(new Set(sent).size).toBe(sent.length);
@@ -43,7 +43,7 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   test('R113, F1: after a kill during a check, the other process checks the rest', {
     concurrent: false,
   }, async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     fleet.sandbox.refreshTokens.policy = 'grace';
     const [first, second] = [fleet.member(0), fleet.member(1)];
     first.signal('SIGTERM');
@@ -60,7 +60,7 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   test('R115 announces a new scope of an app in the file once per connection, even over a restart', {
     concurrent: false,
   }, async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const events = ['connection.scopes_missing'];
     const webhook = await admin.call('POST', '/webhooks', { url: `${fleet.sandbox.platformUrl}/hook`, events });
     const messages = async () =>
@@ -85,7 +85,7 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R113 finds and announces a revoked connection', { concurrent: false }, async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const events = ['connection.reconnect_needed'];
     const webhook = await admin.call('POST', '/webhooks', { url: `${fleet.sandbox.platformUrl}/hook`, events });
     fleet.sandbox.switches.revoke({ login: 'second@example.test', clientId: 'test-platform' });

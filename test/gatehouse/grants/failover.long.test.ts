@@ -1,7 +1,7 @@
 /** R40: a refresh token that was lost in a failover of the storage is not attributed to the provider. */
 import { afterEach, expect, test } from 'vitest';
 import { startCrowd } from '../../support/crowd.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, startSentinelSet } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
 
@@ -11,7 +11,7 @@ afterEach(async () => {
 });
 
 test('behind sentinels with REDIS_DURABILITY=aof, the start warns, and a lost renewal has the cause lost_in_failover', async (context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const set = await startSentinelSet();
   closers.push(() => set.dispose());
   // A sentinel promotes no replica that has been without its master for ten times as long.

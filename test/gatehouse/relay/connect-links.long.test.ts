@@ -5,7 +5,7 @@ import { keys } from '../../../src/shared/storage/keys.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { type Fleet, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { sandboxApp, signIn } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { JSON_BODY, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
@@ -92,7 +92,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   };
 
   test('R114 connects with the scopes of the link, which the webhook and the audit trail name', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, url } = await createLink({ scopes: ['platform_read_only'], returnUrl: RETURN_URL });
     const secret = url.slice(url.lastIndexOf('/') + 1).slice(16, 59);
     const browser = createUserAgent({ stopAt: (target) => target === RETURN_URL });
@@ -126,7 +126,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 refuses another user with the reason, and the link stays open', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, url } = await createLink();
     const otherBrowser = await signInSecondUser();
     const { userId: otherId, csrfToken } = await sessionOf(fleet, otherBrowser);
@@ -144,7 +144,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 accepts one of two concurrent callbacks of a link at two processes', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, url } = await createLink({ returnUrl: RETURN_URL });
     const callbacks = [await followLink(url), await followLink(url)];
     const responses = await Promise.all(callbacks.map((callback, process) => openCallback(process, callback)));
@@ -156,7 +156,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 a failed attempt and a kill before the callback leave the link open', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, url } = await createLink();
     const callbackWithError = new URL(await followLink(url));
     callbackWithError.searchParams.delete('code');
@@ -193,7 +193,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   };
 
   test('R114 a kill before the token response arrives stores nothing, and the link still connects', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, url } = await createLink({ returnUrl: RETURN_URL });
     const callback = await followLink(url);
     const heldResponse = fleet.tokenEndpoint.holdNext();
@@ -209,7 +209,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 a kill right after the link is used up keeps the connection, and the link cannot be used twice', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, url } = await createLink();
     const callback = await followLink(url);
     const secondCallback = await followLink(url);
@@ -227,7 +227,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 a kill at any moment of the callback stores the connection and uses up the link, or does neither', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     for (const milliseconds of [0, 4, 8, 16, 32]) {
       const { id, url } = await createLink();
       const callback = await followLink(url);
@@ -243,7 +243,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 an expired link connects nothing, even for a user who is at the provider', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, url } = await createLink();
     const callback = await followLink(url);
     const grantBefore = await fleet.storage.readGrant(userId);
@@ -257,7 +257,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 a revoked link connects nothing, even for a user who is at the provider', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, url } = await createLink();
     const callback = await followLink(url);
     const grantBefore = await fleet.storage.readGrant(userId);
@@ -271,7 +271,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 disabling or deleting a user ends their links for good', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { userId: secondUserId } = await sessionOf(fleet, await signInSecondUser());
     for (const [method, path] of [
       ['POST', `/users/${secondUserId}/disable`],
@@ -291,7 +291,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 disabling or deleting a user also ends links that are being created at the same time', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { userId: secondUserId } = await sessionOf(fleet, await signInSecondUser());
     for (const [method, path] of [
       ['POST', `/users/${secondUserId}/disable`],
@@ -320,7 +320,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 revoking the relay token ends its links, even for a user who is at the provider', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id: tokenId, token: revokedToken } = await admin.createRelayToken({
       scopes: ['connect_links:create'],
       assertUser: true,
@@ -339,7 +339,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R138 of 1,000 links of one relay token for a user, ten stay open, and other links and entries of the user stay', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const floodingToken = await admin.createRelayToken({ assertUser: true });
     const otherToken = await admin.createRelayToken({ assertUser: true });
     const { url: urlOfOtherToken } = JSON.parse((await requestLink({}, otherToken.token)).body);
@@ -370,7 +370,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R114 deleting the app ends its links for good, even if it is registered again', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const app = { ...sandboxApp(fleet, 'second'), clientSecret: 'not used here' };
     expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
     const { token: forBothApps } = await admin.createRelayToken({ apps: ['platform', 'second'], assertUser: true });

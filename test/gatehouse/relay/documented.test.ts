@@ -16,7 +16,7 @@ import { WEBHOOK_EVENTS } from '../../../src/gatehouse/webhooks/webhook-store.ts
 import { newOpaqueTokenId } from '../../../src/shared/storage/opaque-token.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
 import { assertionOf, createAdministrator, relayThread } from './service.ts';
@@ -58,7 +58,7 @@ afterAll(async () => {
 });
 
 test('every curl example gets the response that the text describes', async (context) => {
-  skipWithout(context, missingCurl);
+  skipIfMissing(context, missingCurl);
   const env = { ...process.env, GATEHOUSE: site.url, ADMIN_TOKEN: adminToken, RELAY_TOKEN: relayToken };
   const responses = await Promise.all(
     blocksOf('sh curl').map(async (block) => {

@@ -13,7 +13,7 @@ import { missingCaddy, startCaddy } from '../../support/caddy.ts';
 import { startDocumentedHaproxy } from '../../support/documented-haproxy.ts';
 import { PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { missingHaproxy } from '../../support/haproxy.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingNginx, startNginx } from '../../support/nginx.ts';
 import { freePort } from '../../support/ports.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
@@ -202,7 +202,7 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
   }
 
   test('R77 a page, a script, a form and an upload reach the service with an assertion', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const forwarded = { 'x-forwarded-for': '198.51.100.9' };
     for (const headers of [ACCEPT_HTML, ACCEPT_JSON, { accept: '*/*' }, {}]) {
       const page = await sendRequest(`${origin}/a/b?c=d&e=%2F`, { headers: { ...headers, ...forwarded, cookie } });
@@ -232,7 +232,7 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
   });
 
   test('R77 a WebSocket opens with an assertion, and not without a session', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const socket = await openWebSocket(`${origin}/live`, { cookie });
     expect(socket).toEqual([101, '\x81\x05hello']);
     await expectProven();
@@ -242,7 +242,7 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
   });
 
   test('R77 a deep link without a session leads through the sign-in and back', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const link = `${origin}/reports/2026?view=7&sort=a%26b`;
     const agent = createUserAgent();
     const signInPage = await agent.get(link);
@@ -256,7 +256,7 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
   });
 
   test('R77 a script without a session gets 401, and a forged assertion counts for nothing', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const count = service.received.length;
     const forged = { 'gatehouse-user-assertion': 'eyJhbGciOiJub25lIn0.e30.' };
     for (const headers of [ACCEPT_JSON, { accept: '*/*' }, {}]) {
@@ -272,7 +272,7 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
   });
 
   test('R77 a path that no redirect may name leads to the start page of Gatehouse', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     for (const path of ['//evil.example/x', `/${'x'.repeat(600)}`, '/4571736012345674']) {
       const page = await sendRequest(origin, { target: path, headers: ACCEPT_HTML });
       expect([page.status, page.headers.location]).toEqual([303, `${origin}/gatehouse/sign-in`]);
@@ -280,7 +280,7 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
   });
 
   test('R73 the log names no host, since the proxy passes on that of the browser', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     expect(site.logs().filter((line) => line.includes('PUBLIC_URL'))).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { openSharedStorage } from '../../support/fleet.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
 import { roundTrips } from '../../support/round-trips.ts';
 import { sessionOf } from '../grants/storage-access.ts';
@@ -18,7 +18,7 @@ const RATE_LIMITS = {
 };
 
 test('on Redis a service’s call for a user takes one round trip, and is refused once the user is disabled', async (context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const redis = await startRedis();
   const site = await startSite({ env: { REDIS_URL: redis.url }, sandbox: { rateLimits: RATE_LIMITS } });
   const storage = await openSharedStorage(site.env);

@@ -14,7 +14,7 @@ import { retryWhileUnavailable } from '../../../src/shared/storage/retry.ts';
 import { appOfFile } from '../../support/apps.ts';
 import { type Fleet, type FleetUser, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { sandboxApp } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import { repeatWhileStarved } from '../../support/starved.ts';
@@ -125,7 +125,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R80 R82 neither store nor output holds a relay token, and a token created at one process works at the other', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, token } = await admin.createRelayToken({ assertUser: true });
     const secret = token.slice(5 + id.length);
     const response = await relayThread(fleet.member(1), token, { 'gatehouse-user': userIds[0] ?? '' }, '?app=platform');
@@ -148,7 +148,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     );
 
   test('R81 both processes refuse a token within a second after one has revoked it', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, token } = await admin.createRelayToken({ assertUser: true });
     expect(await statusesOf(token)).toEqual([200, 200]);
     expect((await admin.call('DELETE', `/relay-tokens/${id}`)).status).toBe(204);
@@ -157,7 +157,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R81 both processes accept the new secret of a token immediately after one has rotated it', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { id, token } = await admin.createRelayToken({ assertUser: true });
     let currentToken = token;
     for (let rotations = 0; rotations < 20; rotations += 1) {
@@ -170,7 +170,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test(`R33 ${SERVICES} services for ${USERS} users at 2 processes never receive another user's thread`, async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const services = await Promise.all(
       Array.from({ length: SERVICES }, (_, index) =>
         admin.createRelayToken({ name: `service ${index}`, assertUser: true }),
@@ -198,7 +198,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R109 pages that are read from both processes in turn list each connection once, without tokens', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const index = createConnectionIndex({ store: fleet.storage.store, clock: Date.now });
     const app = appOfFile(fleet.env, 'personal');
     for (const userId of userIds) await retryWhileUnavailable(() => index.update(grantOf(userId, app)));
@@ -244,7 +244,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   };
 
   test('an app’s limit is shared by both processes, and browsers get responses while bulk jobs run', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const tokens = await createTwoTokens('limited');
     const callsBefore = platform.tokens.length;
     const shareOfServices = PER_APP - PER_APP / 5;
@@ -275,7 +275,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('a user’s limit is shared by both processes', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const tokens = await createTwoTokens('personal');
     const callsBefore = platform.tokens.length;
     await Promise.all(tokens.map((token) => callInBulk(token, 'personal', userIds.slice(0, 10), 12)));
@@ -287,7 +287,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('limits that only the platform states are never exceeded, and leave a share to browsers', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const services = await Promise.all(
       Array.from({ length: SERVICES }, () => admin.createRelayToken({ apps: ['stated'], assertUser: true })),
     );
@@ -326,7 +326,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('all processes sign with one key, and accept each other’s assertions', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const readKeySet = async ({ url }: { url: string }) => {
       const read = () => sendRequest(`${url}/.well-known/jwks.json`, { headers: ACCEPT_JSON });
       // A slow machine may still be busy with the calls of the previous test.
@@ -350,7 +350,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   test('R84 all processes share the limit of guesses', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const guess = async (process: 0 | 1) => (await relayThread(fleet.member(process), inventedToken(), {})).status;
     let minute = 0;
     let guesses = 0;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Fleet, type FleetUser, type StoreKind, startFleet } from '../../support/fleet.ts';
 import { sandboxApp } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { ACCEPT_JSON, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { createAdministrator } from './service.ts';
@@ -44,7 +44,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   };
 
   test('R31 R34 R112 two processes send no refresh token twice, and each refreshes once for a resource', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { accessToken: storedToken } = await fleet.storage.readGrant(user.userId);
     const usesBefore = fleet.tokenEndpoint.uses.length;
 

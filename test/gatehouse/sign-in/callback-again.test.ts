@@ -5,7 +5,7 @@ import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import type { StoreKind } from '../../support/fleet.ts';
 import { getJson } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { createTestStorage, type TestStorage } from '../../support/test-storage.ts';
 import {
@@ -49,7 +49,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
   const testOn = (title: string, run: () => Promise<void>) =>
     test(title, async (context) => {
-      if (kind === 'Redis') skipWithout(context, missingRedis);
+      if (kind === 'Redis') skipIfMissing(context, missingRedis);
       site.provider.signInAs(ADA);
       await run();
     });

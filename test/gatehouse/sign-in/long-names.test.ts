@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { attempt, type HostileSite, startHostileSite } from './attempt.ts';
 
@@ -13,7 +13,7 @@ const ADMIN = { sub: 'root', email: 'root@example.test', groups: ['gatehouse-adm
 describe.each(['SQLite', 'Redis'])('with %s', (kind) => {
   let redis: RedisServer | undefined;
   let site: HostileSite;
-  beforeEach((context) => skipWithout(context, kind === 'Redis' ? missingRedis : undefined));
+  beforeEach((context) => skipIfMissing(context, kind === 'Redis' ? missingRedis : undefined));
   beforeAll(async () => {
     if (kind === 'Redis' && missingRedis) return;
     redis = kind === 'Redis' ? await startRedis() : undefined;

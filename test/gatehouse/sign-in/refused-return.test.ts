@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRefusalLog, refusedReturn } from '../../../src/gatehouse/sign-in/refused-return.ts';
 import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { ACCEPT_HTML, FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { until } from '../../support/until.ts';
@@ -97,7 +97,7 @@ describe.each(['SQLite', 'Redis'])('with %s', (kind) => {
   };
 
   test('a sign-in goes on to the start page, and its log line and record say why', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const query = `?return_to=${encodeURIComponent(`${FRONT.slice(0, -1)}?code=secret`)}`;
     const { agent, page } = await signIn(site, 'admin@example.test', { path: `/sign-in${query}` });
     expect(new URL(page.url).pathname).toBe('/');
@@ -118,7 +118,7 @@ describe.each(['SQLite', 'Redis'])('with %s', (kind) => {
   });
 
   test('the start of a connection and a sign-out name it, too', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const { agent } = await signIn(site);
     const token = await csrfTokenOf(site, agent);
     const post = (path: string, fields: Record<string, string> = {}) =>
@@ -140,7 +140,7 @@ describe.each(['SQLite', 'Redis'])('with %s', (kind) => {
   });
 
   test('an allowed address writes no line', async (context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const before = lines().length;
     for (const allowed of ['/board', FRONT, ''])
       await sendRequest(`${site.url}/sign-in?return_to=${encodeURIComponent(allowed)}`, JSON_ONLY);

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
 import { getJson } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { APPEND_ONLY, missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
 import {
@@ -75,7 +75,7 @@ async function flood(site: HostileSite, count: number, path?: string): Promise<M
 test.for(['SQLite', 'Redis'] as const)(
   'R91 5,000 starts from one address leave %s and other users unaffected',
   async (kind, context) => {
-    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+    skipIfMissing(context, kind === 'Redis' ? missingRedis : undefined);
     holdTheClock();
     const { site, size } = await siteOn(kind);
     expect((await startFrom(site, '192.0.2.1')).status).toBe(303);
@@ -121,7 +121,7 @@ test('R91 the limit counts every kind of start, by IPv6 network, and its page sa
 });
 
 test('R91 a pending request takes less than 300 bytes plus return_to of at most 512 characters', async (context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const { site, redis } = await siteOn('Redis');
   const keysOf = () => redis?.sendCommand('--scan', '--pattern', 'pending-requests:*').trim().split('\n') ?? [];
   await startFrom(site, '192.0.2.1', '/sign-in?return_to=/');

@@ -1,7 +1,7 @@
 /** The storage operations of a sign-in: records of one slot are written together, and none twice. */
 import { expect, test } from 'vitest';
 import { signIn, startSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { sendRequest } from '../../support/send-request.ts';
 
@@ -19,7 +19,7 @@ const BACKGROUND = 3;
 const COMMANDS = 125;
 
 test('a sign-in takes seven scripts on Redis', async (context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const redis = await startRedis();
   const site = await startSite({ env: { REDIS_URL: redis.url } });
   const path = '/sign-in?return_to=/session';

@@ -9,7 +9,7 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { createUserAgent, type Page } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { signWith } from '../../support/hostile-modes.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
 import { FORM_BODY, sendRequest } from '../../support/send-request.ts';
 import { attempt, begin, callbackFor, startHostileSite } from './attempt.ts';
@@ -58,7 +58,7 @@ function expectFailedAt(record: Shown, step: string, cause: string): void {
 test.for(['SQLite', 'Redis'] as const)(
   'R62 with %s, records a sign-in as failed because the provider ended its session meanwhile',
   async (kind, context) => {
-    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+    skipIfMissing(context, kind === 'Redis' ? missingRedis : undefined);
     const { site, grant, recordOn, failures } = await siteOn(kind);
     const before = await grant();
     site.provider.setModes({
@@ -88,7 +88,7 @@ test.for([
   ['session:', 'session', 'session_not_saved', true],
   ['grant', 'connection', 'connection_not_saved', false],
 ] as const)('a Redis that refuses to write %s: the step %s failed', async ([refused, step, cause, isNew], context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const { site, redis, grant, recordOn, failures } = await siteOn('Redis');
   const before = await grant();
   const { agent, location } = await begin(site);

@@ -4,7 +4,7 @@ import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions
 import { hashOf, keys } from '../../../src/shared/storage/keys.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, startRedis } from '../../support/redis-server.ts';
 import { roundTrips } from '../../support/round-trips.ts';
 import { openStorageOf } from '../grants/storage-access.ts';
@@ -23,7 +23,7 @@ function sessionKeyOf(agent: UserAgent): string {
 }
 
 test('on Redis, a session in use costs one round trip per thread', async (context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const redis = await startRedis();
   const siteOnRedis = await startSite({ env: { REDIS_URL: redis.url } });
   try {

@@ -9,7 +9,7 @@ import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { type Deployment, type StoreKind, startDeployment } from '../../support/fleet.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
 import { type Administrator, createAdministrator } from '../relay/service.ts';
@@ -127,7 +127,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
     const [beforeCallback, beforeDeletion] = pausesOf(delay);
 
     test(`${ROUNDS} users who are deleted during the callback of a connection leave nothing`, async (context) => {
-      skipWithout(context, missing);
+      skipIfMissing(context, missing);
       delayTokenResponses(() => 0);
       const rounds: (() => Promise<Round>)[] = [];
       for (let at = 0; at < ROUNDS; at += 1) {
@@ -149,7 +149,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
     });
 
     test(`${ROUNDS} users who are deleted during the callback of a sign-in leave nothing`, async (context) => {
-      skipWithout(context, missing);
+      skipIfMissing(context, missing);
       delayTokenResponses(() => 0);
       const rounds: (() => Promise<Round>)[] = [];
       for (let at = 0; at < ROUNDS; at += 1) {
@@ -173,7 +173,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
     });
 
     test(`${ROUNDS} apps that are deleted during a callback leave no connection`, async (context) => {
-      skipWithout(context, missing);
+      skipIfMissing(context, missing);
       delayTokenResponses(() => 0);
       const user = await signInNewUser();
       const { clientSecret: _, ...registration } = site.provider.app(site.url, { signIn: undefined });

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createUserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { createDocumentedUser } from '../../support/redis-acl.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { until } from '../../support/until.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
   redis = await startRedis();
   site = await startSite({ env: { REDIS_URL: createDocumentedUser(redis) } });
 });
-beforeEach((context) => skipWithout(context, missingRedis));
+beforeEach((context) => skipIfMissing(context, missingRedis));
 afterAll(async () => {
   await site?.close();
   await redis?.dispose();

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sandboxApp, signIn, startSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingPrometheus, promtool } from '../../support/prometheus.ts';
 import { sendRequest } from '../../support/send-request.ts';
 
@@ -536,7 +536,7 @@ const FIRING_SCENARIOS: Record<string, Scenario> = {
 };
 
 test('promtool accepts the rules without remarks', (context) => {
-  skipWithout(context, missingPrometheus);
+  skipIfMissing(context, missingPrometheus);
   const { status, text } = promtool(['check', 'rules', '--lint-fatal', RULES]);
   expect([status, text]).toEqual([0, expect.stringContaining(`SUCCESS: ${alertNames.length} rules found`)]);
 });
@@ -576,14 +576,14 @@ test('the summary of an alert for one app or process names it', () => {
 
 describe('no alert fires in', () => {
   test.for(Object.entries(QUIET_SCENARIOS))('%s', ([, scenario], context) => {
-    skipWithout(context, missingPrometheus);
+    skipIfMissing(context, missingPrometheus);
     expect(firing(scenario)).toEqual([]);
   });
 });
 
 describe('exactly the expected alerts fire in', () => {
   test.for(Object.entries(FIRING_SCENARIOS))('%s', ([, scenario], context) => {
-    skipWithout(context, missingPrometheus);
+    skipIfMissing(context, missingPrometheus);
     expect(firing(scenario).toSorted()).toEqual(scenario.fires.toSorted());
   });
 });

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingPrometheus, type Prometheus, promtool, startPrometheus } from '../../support/prometheus.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { LONG_TIMEOUT, until } from '../../support/until.ts';
@@ -50,7 +50,7 @@ async function untilScraped(): Promise<void> {
 }
 
 test('promtool accepts the metrics without remarks', async (context) => {
-  skipWithout(context, missingPrometheus);
+  skipIfMissing(context, missingPrometheus);
   const { body } = await sendRequest(`${site.managementUrl}/metrics`);
   // promtool ignores metrics without a value, and those of stored facts have none yet.
   const values = [...body.matchAll(/^# TYPE (\w+) gauge$/gm)].map(([, name]) => `# TYPE ${name} gauge\n${name} 1\n`);
@@ -60,7 +60,7 @@ test('promtool accepts the metrics without remarks', async (context) => {
 
 describe('in an idle Gatehouse', () => {
   test.for(queries)('the panel "%s" shows a number', async ([, expr], context) => {
-    skipWithout(context, missingPrometheus);
+    skipIfMissing(context, missingPrometheus);
     const values = (await samplesOf(withVariables(expr))).map(({ value: [, value] }) => value);
     expect(values).not.toContain('NaN');
   });
@@ -68,7 +68,7 @@ describe('in an idle Gatehouse', () => {
   test.for(dashboard.templating.list.filter(({ type }) => type === 'query'))(
     '$name has values',
     async (variable, context) => {
-      skipWithout(context, missingPrometheus);
+      skipIfMissing(context, missingPrometheus);
       const [, selector = '', label = ''] = /^label_values\((.+), (\w+)\)$/.exec(variable.definition ?? '') ?? [];
       const values = (await samplesOf(`group by (${label}) (${selector})`)).map(({ metric }) => metric[label]);
       expect(values).not.toContain(undefined);
@@ -80,7 +80,7 @@ describe('in an idle Gatehouse', () => {
 });
 
 test('a panel by app shows the selected app', async (context) => {
-  skipWithout(context, missingPrometheus);
+  skipIfMissing(context, missingPrometheus);
   const panelsByApp = queries.filter(([, expr]) => expr.includes('$app'));
   expect(panelsByApp.length).toBeGreaterThanOrEqual(6);
 

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { watchStorage } from '../../../src/shared/observability/storage-watch.ts';
 import { storageProbe } from '../../../src/shared/storage/probe.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingRedis, type RedisServer, startCluster, startRedis } from '../../support/redis-server.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { breakStore } from '../../support/store-fault.ts';
@@ -61,7 +61,7 @@ describe('R90 readiness without a request', () => {
   });
 
   test('on Redis: the line has the address and the code, and no password', async (context) => {
-    skipWithout(context, missingRedis);
+    skipIfMissing(context, missingRedis);
     const redis = await startRedis();
     servers.push(redis);
     redis.sendCommand('ACL', 'SETUSER', 'gatehouse', 'on', '>a-password-of-the-test', '~*', '&*', '+@all');
@@ -85,7 +85,7 @@ describe('R90 readiness without a request', () => {
   });
 
   test('on a Redis cluster: the loss of one master is the loss of the storage', async (context) => {
-    skipWithout(context, missingRedis);
+    skipIfMissing(context, missingRedis);
     const nodes = await startCluster(3);
     servers.push(...nodes);
     const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);

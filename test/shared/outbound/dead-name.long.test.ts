@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { killOnExit } from '../../support/child-processes.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const missing = spawnSync('gcc', ['--version']).status === 0 ? undefined : 'gcc';
@@ -30,7 +30,7 @@ afterAll(() => {
   host.close();
   rmSync(directory, { recursive: true, force: true });
 });
-beforeEach((context) => skipWithout(context, missing));
+beforeEach((context) => skipIfMissing(context, missing));
 
 /** Calls each dead name every 250 ms, and the live host 33 times meanwhile. */
 const PROGRAM = `

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound } from '../../../src/shared/outbound/outbound.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { missingNginx, type Nginx, startNginx } from '../../support/nginx.ts';
 import { freePort } from '../../support/ports.ts';
 import { sendRequest } from '../../support/send-request.ts';
@@ -59,7 +59,7 @@ afterAll(async () => {
   relay?.close();
   origin?.close();
 });
-beforeEach((context) => skipWithout(context, missingNginx));
+beforeEach((context) => skipIfMissing(context, missingNginx));
 
 test('R130 no call fails and no POST arrives twice while nginx closes idle connections and reloads', async () => {
   const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });

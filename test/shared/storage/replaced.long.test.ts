@@ -6,7 +6,7 @@ import { keys } from '../../../src/shared/storage/keys.ts';
 import { retryWhileUnavailable } from '../../../src/shared/storage/retry.ts';
 import { type Crowd, type CrowdUser, startCrowd } from '../../support/crowd.ts';
 import type { Member, StoreKind } from '../../support/fleet.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { APPEND_ONLY, missingRedis, type RedisServer, startCluster } from '../../support/redis-server.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
@@ -91,7 +91,7 @@ async function expectRecovered(started: RunningProcess): Promise<void> {
 
 const onRedis = (name: string, work: () => Promise<void>) =>
   test(name, async (context: TestContext) => {
-    skipWithout(context, missingRedis);
+    skipIfMissing(context, missingRedis);
     await work();
   });
 

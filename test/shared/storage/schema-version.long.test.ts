@@ -16,7 +16,7 @@ import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
 import { keys, OLDEST_READABLE, SCHEMA, type SchemaVersion } from '../../../src/shared/storage/keys.ts';
 import { agreeOnSchema } from '../../../src/shared/storage/schema-version.ts';
 import { makeSealer, sealerOf } from '../../support/encryption-keys.ts';
-import { skipWithout } from '../../support/missing.ts';
+import { skipIfMissing } from '../../support/missing.ts';
 import { freePort } from '../../support/ports.ts';
 import { runServer, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
@@ -34,7 +34,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   let env: Record<string, string>;
   let directory: string;
   beforeEach(async (context) => {
-    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+    skipIfMissing(context, kind === 'Redis' ? missingRedis : undefined);
     storage = await createTestStorage(kind);
     directory = mkdtempSync(join(tmpdir(), 'gatehouse-schema-'));
     const port = await freePort();

@@ -1,7 +1,7 @@
 /** Connected apps and admin tokens on shared storage: every process has a change within a second. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startWithoutSandbox, type TestGatehouse } from '../../../support/gatehouse.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 import { createAdminToken } from '../../../support/terminal.ts';
@@ -24,7 +24,7 @@ afterAll(async () => {
 });
 
 test('R81 an app and a token are created and deleted in both processes', async (context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const token = await createAdminToken(firstSite);
   const headers = { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${token}` };
   const callApps = (site: TestGatehouse, path = '', options: { method?: string; body?: string } = {}) =>

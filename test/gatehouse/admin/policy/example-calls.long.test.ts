@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { exampleCalls } from '../../../../src/gatehouse/admin/policy/example-calls.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { LONG_TIMEOUT } from '../../../support/until.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
 import { type Administrator, assertionOf, createAdministrator } from '../../relay/service.ts';
@@ -63,7 +63,7 @@ const missing = (program: string) => (spawnSync(program, ['--version']).status =
 const MISSING = { curl: missing('curl'), typescript: undefined, python: missing('/usr/bin/python3') };
 
 describe('the shell command that gets an assertion', () => {
-  beforeEach((context) => skipWithout(context, missing('bash') ?? MISSING.curl));
+  beforeEach((context) => skipIfMissing(context, missing('bash') ?? MISSING.curl));
 
   const examplesFor = async (question: object) => {
     const body = {
@@ -103,7 +103,7 @@ describe('the shell command that gets an assertion', () => {
 });
 
 describe.each(LANGUAGES)('in %s', (language) => {
-  beforeEach((context) => skipWithout(context, MISSING[language]));
+  beforeEach((context) => skipIfMissing(context, MISSING[language]));
   const noProof = async () => ({});
   const userAssertion = async () => ({ ASSERTION: await assertionOf(site, cookie) });
   const CASES: [

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
 import type { Store } from '../../../../src/shared/storage/store.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { missingRedis, type RedisServer, startCluster, untilReplicated } from '../../../support/redis-server.ts';
 import { storeContract } from '../../../support/store-contract.ts';
 import { until } from '../../../support/until.ts';
@@ -36,7 +36,7 @@ storeContract(
 );
 
 describe('messages on a cluster', () => {
-  beforeEach((context) => skipWithout(context, missingRedis));
+  beforeEach((context) => skipIfMissing(context, missingRedis));
 
   test('published after a subscription reach each subscriber once, on any node', async () => {
     const stores = await Promise.all([1, 2, 3].map(() => createRedisStore({ cluster, durability: 'none' })));
@@ -54,7 +54,7 @@ describe('messages on a cluster', () => {
 });
 
 describe('when a master of the cluster dies,', () => {
-  beforeEach((context) => skipWithout(context, missingRedis));
+  beforeEach((context) => skipIfMissing(context, missingRedis));
 
   test('its replica takes over within seconds, for the same store and its subscribers', async () => {
     // An earlier attempt may have left one server dead. It is started again as a replica.

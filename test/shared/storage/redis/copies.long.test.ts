@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { createKeyList } from '../../../../src/shared/storage/redis/key-list.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 
 const SOURCE = join(import.meta.dirname, '..', '..', '..', '..', 'src');
@@ -47,12 +47,12 @@ beforeAll(async () => {
 afterAll(() => server?.dispose());
 
 test('a copy of many keys fits in a small heap', async (context: TestContext) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   expect(await countItems(server?.url)).toBe(String(KEYS));
 });
 
 test('a copy without disk space for its list of keys says where it needs space', async (context: TestContext) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const noLargeFiles = 'ulimit -f 20000;';
   await expect(countItems(server?.url, noLargeFiles)).rejects.toThrow(/needs a temporary file.*: .*Set TMPDIR/);
 });

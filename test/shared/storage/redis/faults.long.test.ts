@@ -8,7 +8,7 @@ import { toStoreError } from '../../../../src/shared/storage/redis/faults.ts';
 import { createRedisStore, type RedisStoreOptions } from '../../../../src/shared/storage/redis/store.ts';
 import type { Store } from '../../../../src/shared/storage/store.ts';
 import { appendTo } from '../../../support/append-to.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { freePort } from '../../../support/ports.ts';
 import { startHoldingProxy } from '../../../support/redis-proxy.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
@@ -19,7 +19,7 @@ const UNAVAILABLE = { code: 'storage_unavailable', status: 503 };
 const openedStores: { close(): Promise<void> }[] = [];
 const startedServers: RedisServer[] = [];
 
-beforeEach((context) => skipWithout(context, missingRedis));
+beforeEach((context) => skipIfMissing(context, missingRedis));
 
 afterEach(async () => {
   for (const store of openedStores.splice(0)) await store.close();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { AppError } from '../../../../src/shared/errors.ts';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
 import { StorageRefused } from '../../../../src/shared/storage/refused.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { createDocumentedUser } from '../../../support/redis-acl.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 
@@ -11,7 +11,7 @@ let server: RedisServer;
 beforeAll(async () => {
   if (!missingRedis) server = await startRedis(IN_MEMORY);
 });
-beforeEach((context) => skipWithout(context, missingRedis));
+beforeEach((context) => skipIfMissing(context, missingRedis));
 afterAll(() => server?.dispose());
 
 const open = (url: string, keyPrefix = '') =>

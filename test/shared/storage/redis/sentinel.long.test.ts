@@ -1,7 +1,7 @@
 /** The Redis store behind three sentinels, with a master and two replicas, when the master is lost. */
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { missingRedis, type SentinelSet, startSentinelSet } from '../../../support/redis-server.ts';
 import { startStopwatch } from '../../../support/stopwatch.ts';
 import { until } from '../../../support/until.ts';
@@ -9,7 +9,7 @@ import { until } from '../../../support/until.ts';
 let sentinelSet: SentinelSet;
 
 beforeEach(async (context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   // A second attempt needs all three servers again.
   sentinelSet = await startSentinelSet();
 });

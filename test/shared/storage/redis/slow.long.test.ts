@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { generateEncryptionKey } from '../../../../src/shared/storage/key-ring.ts';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
 import type { Store } from '../../../../src/shared/storage/store.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { freePort } from '../../../support/ports.ts';
 import { type Program, runServer, startProgram } from '../../../support/program.ts';
 import { type DelayingProxy, startDelayingProxy } from '../../../support/redis-proxy.ts';
@@ -16,7 +16,7 @@ beforeAll(async () => {
   if (!missingRedis) redis = await startRedis();
 });
 afterAll(() => redis?.dispose());
-beforeEach((context) => skipWithout(context, missingRedis));
+beforeEach((context) => skipIfMissing(context, missingRedis));
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

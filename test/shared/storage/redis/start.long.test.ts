@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../../../src/shared/storage/key-ring.ts';
 import { isUnprotected } from '../../../../src/shared/storage/storage.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { freePort } from '../../../support/ports.ts';
 import { runServer } from '../../../support/program.ts';
 import { createDocumentedUser } from '../../../support/redis-acl.ts';
@@ -172,7 +172,7 @@ describe.concurrent('a start', () => {
   test.for(cases.filter((row) => !mayEndItsProcess(row)))(
     '%s is refused with status %i and its reason',
     async ([, status, env, message], context) => {
-      skipWithout(context, missingRedis);
+      skipIfMissing(context, missingRedis);
       let failure = await failureOf(settings(env()));
       // On a starved machine, the response of Redis may take longer than the five seconds of a start.
       while (failure.text.includes('no response')) failure = await failureOf(settings(env()));
@@ -186,7 +186,7 @@ describe.concurrent('a start', () => {
   test.for([...oneOfEach, ...cases.filter(mayEndItsProcess)])(
     '%s ends its process with %i and reports the same',
     async ([, status, env, message], context) => {
-      skipWithout(context, missingRedis);
+      skipIfMissing(context, missingRedis);
       const ports = { PORT: String(await freePort()), MANAGEMENT_PORT: String(await freePort()) };
       const result = await runServer({ ...settings(env()), ...ports });
       expect([result.status, result.stderr]).toEqual([status, expect.stringMatching(message)]);

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { createDocumentedUser } from '../../../support/redis-acl.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 import { storeContract } from '../../../support/store-contract.ts';
@@ -38,7 +38,7 @@ storeContract(
 );
 
 test('all reads of one turn are sent as one command, and each returns its own record', async (context) => {
-  skipWithout(context, missing);
+  skipIfMissing(context, missing);
   const keyPrefix = `gatehouse-test-${randomUUID()}:`;
   const store = await createRedisStore({ url, durability: 'none', keyPrefix, deadlineMilliseconds: 5_000 });
   const client = new Redis(url);
@@ -71,7 +71,7 @@ test.for([
 ] satisfies [string, string[], string[]][])(
   'reads records one by one from a server %s',
   async ([, args, command], context) => {
-    skipWithout(context, missing);
+    skipIfMissing(context, missing);
     const server = await startRedis([...IN_MEMORY, ...args]);
     try {
       expect(server.sendCommand(...command)).toContain('OK');

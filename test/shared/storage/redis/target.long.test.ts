@@ -6,7 +6,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
 import { type RedisTarget, readTarget } from '../../../../src/shared/storage/redis/target.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { freePort } from '../../../support/ports.ts';
 import { missingRedis, startRedis } from '../../../support/redis-server.ts';
 
@@ -62,7 +62,7 @@ test.each<RedisTarget>([
 });
 
 test('rediss:// uses TLS and the credentials of the URL', async (context) => {
-  skipWithout(context, missingRedis);
+  skipIfMissing(context, missingRedis);
   const tlsPort = await freePort();
   const server = await startRedis(['--user', 'default', 'on', 'nopass', '-@all', '+ping']);
   onTestFinished(() => server.dispose());

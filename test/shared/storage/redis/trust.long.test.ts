@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../../../src/shared/storage/key-ring.ts';
 import { createAuthority, type SignedFiles } from '../../../support/authority.ts';
-import { skipWithout } from '../../../support/missing.ts';
+import { skipIfMissing } from '../../../support/missing.ts';
 import { freePort } from '../../../support/ports.ts';
 import { runServer, startProgram } from '../../../support/program.ts';
 import { missingRedis, type RedisServer, startRedis, startSentinel } from '../../../support/redis-server.ts';
@@ -51,7 +51,7 @@ afterAll(async () => {
   for (const redis of [sentinel, server]) await redis?.dispose();
   for (const issuer of [authority, otherAuthority]) issuer.dispose();
 });
-beforeEach((context) => skipWithout(context, missingRedis));
+beforeEach((context) => skipIfMissing(context, missingRedis));
 
 const settings = async (env: Record<string, string>) => ({
   PUBLIC_URL: 'http://127.0.0.1:3000',
