@@ -12,7 +12,7 @@ import {
 } from '../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
 
-const [place = '', task = '', name = '', startAt = '0'] = process.argv.slice(2);
+const [location = '', task = '', name = '', startAt = '0'] = process.argv.slice(2);
 /** The durations of the steps of checkpoints. */
 const checkpointSeconds: number[] = [];
 const observer: SqliteObserver = {
@@ -183,8 +183,8 @@ function codeOf(error: unknown): string {
 while (Date.now() < Number(startAt)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.2);
 // The task that measures durations uses the deadline of a server.
 const deadlineMilliseconds = task === 'outlast' ? DEADLINE_MILLISECONDS : 10_000;
-const store = place.startsWith('redis:')
-  ? await createRedisStore({ url: place, durability: 'none', deadlineMilliseconds })
-  : await createSqliteStore({ directory: place, deadlineMilliseconds, observer });
+const store = location.startsWith('redis:')
+  ? await createRedisStore({ url: location, durability: 'none', deadlineMilliseconds })
+  : await createSqliteStore({ directory: location, deadlineMilliseconds, observer });
 await TASKS[task]?.(store);
 await store.close();

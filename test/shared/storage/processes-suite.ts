@@ -6,15 +6,15 @@ import { startStopwatch } from '../../support/stopwatch.ts';
 
 export const PROCESSES = ['A', 'B', 'C', 'D'];
 
-/** @param place a Redis URL, or the directory of a database */
-export function startWorker(place: string, task: string, name = '', startAt = '0'): Child {
-  return startChild('store-worker.ts', [place, task, name, startAt]);
+/** @param location a Redis URL, or the directory of a database */
+export function startWorker(location: string, task: string, name = '', startAt = '0'): Child {
+  return startChild('store-worker.ts', [location, task, name, startAt]);
 }
 
-/** @param harness `place`: the URL or directory of the store; `open`: opens it in this process */
-export function testProcesses({ place, open }: { place: () => string; open: () => Promise<Store> }): void {
+/** @param harness `location`: the URL or directory of the store; `open`: opens it in this process */
+export function testProcesses({ location, open }: { location: () => string; open: () => Promise<Store> }): void {
   const runAll = async (task: string): Promise<string[]> => {
-    const children = PROCESSES.map((name) => startWorker(place(), task, name));
+    const children = PROCESSES.map((name) => startWorker(location(), task, name));
     return (await Promise.all(children.map((child) => child.ended))).flat();
   };
   const withStore = async <T>(work: (store: Store) => Promise<T>): Promise<T> => {
@@ -48,7 +48,7 @@ export function testProcesses({ place, open }: { place: () => string; open: () =
   });
 
   test('messages reach the other processes, in order, within a second', async () => {
-    const listeners = PROCESSES.map((name) => startWorker(place(), 'listen', name));
+    const listeners = PROCESSES.map((name) => startWorker(location(), 'listen', name));
     await expect.poll(() => listeners.every(({ lines }) => lines[0] === 'listening')).toBe(true);
 
     await withStore(async (store) => {
@@ -63,7 +63,7 @@ export function testProcesses({ place, open }: { place: () => string; open: () =
   });
 
   test('a process that has closed its store ends at once', async () => {
-    const child = startWorker(place(), 'close');
+    const child = startWorker(location(), 'close');
     await expect.poll(() => child.lines, { interval: 10 }).toEqual(['closed']);
 
     const took = startStopwatch();

@@ -18,7 +18,7 @@ beforeEach(async () => {
 
 afterEach(() => rm(directory, { recursive: true }));
 
-testProcesses({ place: () => directory, open: () => createSqliteStore({ directory }) });
+testProcesses({ location: () => directory, open: () => createSqliteStore({ directory }) });
 
 test('simultaneous first starts of four processes create one database with the writes of all', async () => {
   for (let round = 0; round < 6; round += 1) {
