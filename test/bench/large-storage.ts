@@ -232,9 +232,9 @@ function createDraft(target: Store): { store: Store; take(): CopyItem[] } {
       records.set(put, { value, version, ...end });
     } else if ('delete' in step) records.delete(step.delete);
   };
-  const store: Pick<Store, 'get' | 'getUnless' | 'write' | 'append' | 'subscribe' | 'publish'> = {
+  const store: Pick<Store, 'get' | 'getIfChanged' | 'write' | 'append' | 'subscribe' | 'publish'> = {
     get: async (key) => records.get(key),
-    getUnless: async (key) => records.get(key),
+    getIfChanged: async (key) => records.get(key),
     async write(writes) {
       version += 1;
       for (const step of writes) apply(step);

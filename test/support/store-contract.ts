@@ -66,31 +66,31 @@ function testRecords(test: ContractTest): void {
       expect(await pair.first.get('missing')).toBeUndefined();
     });
 
-    test('getUnless returns the record only if its version differs', async ({ pair }) => {
+    test('getIfChanged returns the record only if its version differs', async ({ pair }) => {
       await pair.first.write([{ put: 'a', value: '1', lifetimeSeconds: 60 }]);
-      const first = await pair.second.getUnless('a', undefined);
+      const first = await pair.second.getIfChanged('a', undefined);
       if (typeof first !== 'object') throw new Error('Without a version, the record must be returned.');
       expect(first.value).toBe('1');
-      expect(await pair.second.getUnless('a', first.version)).toBe('unchanged');
+      expect(await pair.second.getIfChanged('a', first.version)).toBe('unchanged');
 
       await pair.first.write([{ put: 'a', value: '1' }]);
-      const second = await pair.second.getUnless('a', first.version);
+      const second = await pair.second.getIfChanged('a', first.version);
       expect(second).toEqual(await pair.first.get('a'));
       expect(second).not.toMatchObject({ version: first.version });
 
       await pair.first.write([{ delete: 'a' }]);
-      expect(await pair.second.getUnless('a', first.version)).toBeUndefined();
+      expect(await pair.second.getIfChanged('a', first.version)).toBeUndefined();
 
       await pair.first.write([{ put: 'a', value: '1' }]);
-      expect(await pair.second.getUnless('a', first.version)).toMatchObject({ value: '1' });
-      expect(await pair.first.getUnless('missing', undefined)).toBeUndefined();
+      expect(await pair.second.getIfChanged('a', first.version)).toMatchObject({ value: '1' });
+      expect(await pair.first.getIfChanged('missing', undefined)).toBeUndefined();
     });
 
-    test('getUnless returns undefined for an expired record', async ({ pair }) => {
+    test('getIfChanged returns undefined for an expired record', async ({ pair }) => {
       await pair.first.write([{ put: 'a', value: '1', lifetimeSeconds: 1 }]);
       const version = (await pair.first.get('a'))?.version;
       await pair.elapse(1_100);
-      expect(await pair.first.getUnless('a', version)).toBeUndefined();
+      expect(await pair.first.getIfChanged('a', version)).toBeUndefined();
     });
 
     test('a write returns the version of every record that it put', async ({ pair }) => {

@@ -175,7 +175,7 @@ export function createGrantStore(parts: {
     prefetch(userId, appId) {
       const reading = records.read(keys.grant(userId, appId));
       // `load` reports a failure; without this, a read that is never used would be an unhandled rejection.
-      reading.record.catch(() => undefined);
+      reading.pendingRecord.catch(() => undefined);
       return reading;
     },
 

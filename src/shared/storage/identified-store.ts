@@ -12,7 +12,7 @@ const REMEDY =
  * An undefined result of these methods may mean that the data is lost, so the identity is checked before it is
  * returned.
  */
-const CONFIRMED_METHODS: ReadonlySet<string> = new Set(['get', 'getUnless', 'write'] satisfies (keyof Store)[]);
+const CONFIRMED_METHODS: ReadonlySet<string> = new Set(['get', 'getIfChanged', 'write'] satisfies (keyof Store)[]);
 
 export interface IdentifiedStore {
   store: Store;

@@ -91,7 +91,7 @@ export interface Store {
   get(key: string): Promise<StoredRecord | undefined>;
 
   /** Like `get`, but returns `unchanged` if the record still has this version, so the store need not send the value. */
-  getUnless(key: string, version: number | undefined): Promise<StoredRecord | 'unchanged' | undefined>;
+  getIfChanged(key: string, knownVersion: number | undefined): Promise<StoredRecord | 'unchanged' | undefined>;
 
   /**
    * Returns every record, a few hundred at a time, in no particular order. A record that exists throughout the walk is

@@ -3,7 +3,7 @@ import type { Store } from './store.ts';
 
 /** The commands of requests and background work, but not those that copy the whole store. */
 const TIMED_COMMANDS = [
-  ...(['get', 'getUnless', 'write', 'page', 'count', 'increment', 'counter'] as const),
+  ...(['get', 'getIfChanged', 'write', 'page', 'count', 'increment', 'counter'] as const),
   ...(['append', 'readLog', 'logEntries', 'removeEntries', 'acquireLease', 'renewLease', 'releaseLease'] as const),
 ] satisfies (keyof Store)[];
 export type TimedCommand = (typeof TIMED_COMMANDS)[number];

@@ -222,9 +222,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R138 beside a relay token that fl
           reads.push(key);
           return store.get(key);
         },
-        getUnless(key, version) {
+        getIfChanged(key, version) {
           reads.push(key);
-          return store.getUnless(key, version);
+          return store.getIfChanged(key, version);
         },
         page(index, options) {
           reads.push(index);

@@ -242,7 +242,7 @@ describe('one refresh at a time', () => {
   test('many callers of a grant that cannot be refreshed read it a few times each', async () => {
     await stored('u1', { expiresAt: now + 600_000 });
     respond = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
-    const reads = vi.spyOn(store, 'getUnless');
+    const reads = vi.spyOn(store, 'getIfChanged');
     const results = await Promise.all(Array.from({ length: 300 }, () => token('at1-u1')));
     expect(new Set(results.map(({ kind }) => kind))).toEqual(new Set(['unavailable']));
     expect(refreshed).toHaveLength(1);
@@ -333,7 +333,7 @@ describe('concurrent writes', () => {
     return {
       ...store,
       get: guarded(store.get),
-      getUnless: guarded(store.getUnless),
+      getIfChanged: guarded(store.getIfChanged),
       write: guarded(store.write),
       renewLease: guarded(store.renewLease),
       releaseLease: guarded(store.releaseLease),

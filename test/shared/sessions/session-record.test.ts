@@ -187,9 +187,9 @@ describe('a session in the store', () => {
     const isOfSession = (write: object) => 'put' in write && write.put === keys.session(hashOf(ID));
     const loggingStore: Store = {
       ...store,
-      getUnless: (key, version) => {
+      getIfChanged: (key, version) => {
         calls.push(`get ${key.split(':')[0]}`);
-        return store.getUnless(key, version);
+        return store.getIfChanged(key, version);
       },
       write: async (writes) => {
         const [session] = writes.filter(isOfSession);

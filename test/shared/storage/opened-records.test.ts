@@ -7,7 +7,7 @@ test('each version of a record is opened once, with `find` as well as with `read
   const cache = new Map<string, { text: string; version: number }>();
   let opens = 0;
   const records = createOpenedRecords({
-    store: { getUnless: async (_key, version) => (stored?.version === version ? 'unchanged' : stored) },
+    store: { getIfChanged: async (_key, version) => (stored?.version === version ? 'unchanged' : stored) },
     cache,
     async open(key, { value, version }) {
       opens += 1;

@@ -16,7 +16,11 @@ export interface RedisParts {
 /** 3,000 years. Redis cannot represent longer lifetimes. */
 const MAX_LIFETIME_MS = 1e14;
 
-export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<Store, 'get' | 'getUnless' | 'write'> {
+export function redisRecords({
+  connection,
+  runWrite,
+  names,
+}: RedisParts): Pick<Store, 'get' | 'getIfChanged' | 'write'> {
   const get = async (key: string): Promise<StoredRecord | undefined> => {
     const text = await connection.get(names.of(key));
     return text === null ? undefined : readRecord(text);
@@ -24,9 +28,9 @@ export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<
 
   return {
     get,
-    async getUnless(key, version) {
+    async getIfChanged(key, knownVersion) {
       const record = await get(key);
-      return record && record.version === version ? 'unchanged' : record;
+      return record && record.version === knownVersion ? 'unchanged' : record;
     },
     async write(writes, options = {}) {
       const script = writeScript(writes, options, names);

@@ -8,8 +8,8 @@ import { redisCopies } from './copies.ts';
 import { createDurableWrites, type RunWrite } from './durable.ts';
 import { redisIndexes } from './indexes.ts';
 import { redisLogs } from './logs.ts';
+import { openRedisMessages } from './messages.ts';
 import { createRedisNames, type RedisNames } from './names.ts';
-import { openRedisNotices } from './notices.ts';
 import { lifetimeMilliseconds, type RedisParts, redisRecords } from './records.ts';
 import { runScript } from './scripts.ts';
 import { type ClientCertificate, type RedisLocation, type RedisTarget, readTarget } from './target.ts';
@@ -62,8 +62,8 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Stor
     // Redis Cluster has no way to wait for the replica of the node that wrote.
     const waitsForReplica = durability === 'replicas' && location.kind !== 'cluster';
     const runWrite = waitsForReplica ? createDurableWrites(await open(), deadlineMilliseconds) : connection.run;
-    const notices = await openRedisNotices({ location, connection, names, deadlineMilliseconds, random });
-    closers.push(notices.close);
+    const messages = await openRedisMessages({ location, connection, names, deadlineMilliseconds, random });
+    closers.push(messages.close);
     const parts = { connection, runWrite, names };
     return {
       ...redisRecords(parts),
@@ -73,8 +73,8 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Stor
       ...redisLogs(parts),
       ...redisLeases(parts),
       ...redisCopies(parts),
-      publish: notices.publish,
-      subscribe: notices.subscribe,
+      publish: messages.publish,
+      subscribe: messages.subscribe,
       admit: admission.duringUse,
       ready: createProbe(location, runWrite, names),
       close: closeAll,

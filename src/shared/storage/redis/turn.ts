@@ -12,8 +12,8 @@ interface Read {
 const KEYS_PER_COMMAND = 256;
 
 /**
- * Collects the commands of a turn: with one packet for each turn, a process can send more than twice as many. The turn
- * ends with `setImmediate`, after all requests that arrived together.
+ * Collects the commands of a turn. One packet per turn more than doubles the commands that a process can send per
+ * second. The turn ends with `setImmediate`, after all requests that arrived together.
  * @param readAll returns the values in the order of the keys
  */
 export function createTurn(
@@ -67,6 +67,7 @@ export function createTurn(
     /** Reads a value at the end of the turn, together with all other reads. */
     get(key: string): Promise<string | null> {
       begin();
+      // Not connected: there is no stream to cork.
       if (!corkedStream) return readOne(key);
       return new Promise((resolve, reject) => waitingReads.push({ key, resolve, reject }));
     },

@@ -8,17 +8,17 @@ import { ALIVE, createSequence, LIMIT } from './schema.ts';
 
 const WALKED_AT_ONCE = 500;
 
-type RecordMethods = 'get' | 'getUnless' | 'walk' | 'write';
+type RecordMethods = 'get' | 'getIfChanged' | 'walk' | 'write';
 
 export function sqliteRecords(parts: SqliteParts): Pick<Store, RecordMethods> {
   const { database, clock, read, readTogether, write: runWrite } = parts;
   // `ALIVE` takes the time as its parameter, `LIMIT` the number of rows.
   const select = database.prepare(`SELECT value, version FROM records WHERE key = ? AND ${ALIVE}`);
-  const selectUnless = database.prepare(
+  const selectIfChanged = database.prepare(
     `SELECT CASE WHEN version = ? THEN NULL ELSE value END AS value, version FROM records WHERE key = ? AND ${ALIVE}`,
   );
   // Every relayed call runs this statement, and arrays are cheaper than objects.
-  selectUnless.setReturnArrays(true);
+  selectIfChanged.setReturnArrays(true);
   const selectVersion = database.prepare(`SELECT version FROM records WHERE key = ? AND ${ALIVE}`);
   const selectBeyond = database.prepare(
     `SELECT key, value, version FROM records WHERE key > ? AND ${ALIVE} ORDER BY key ${LIMIT}`,
@@ -31,8 +31,10 @@ export function sqliteRecords(parts: SqliteParts): Pick<Store, RecordMethods> {
     const row = select.get(key, clock()) as StoredRecord | undefined;
     return row && { value: row.value, version: row.version };
   };
-  const findUnless = (key: string, cachedVersion: number | undefined): StoredRecord | 'unchanged' | undefined => {
-    const row = selectUnless.get(cachedVersion ?? null, key, clock()) as unknown as [string | null, number] | undefined;
+  const findIfChanged = (key: string, knownVersion: number | undefined): StoredRecord | 'unchanged' | undefined => {
+    const row = selectIfChanged.get(knownVersion ?? null, key, clock()) as unknown as
+      | [string | null, number]
+      | undefined;
     if (row === undefined) return undefined;
     const [value, version] = row;
     return value === null ? 'unchanged' : { value, version };
@@ -47,7 +49,7 @@ export function sqliteRecords(parts: SqliteParts): Pick<Store, RecordMethods> {
 
   return {
     get: (key) => readTogether(() => find(key)),
-    getUnless: (key, version) => readTogether(() => findUnless(key, version)),
+    getIfChanged: (key, knownVersion) => readTogether(() => findIfChanged(key, knownVersion)),
     async *walk() {
       let last: string | undefined = '';
       while (last !== undefined) {

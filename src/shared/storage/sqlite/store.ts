@@ -15,7 +15,7 @@ import { sqliteLeases } from './leases.ts';
 import { createLogFlush, type FlushObserver, openLog } from './log-flush.ts';
 import { END_USE } from './log-state.ts';
 import { sqliteLogs } from './logs.ts';
-import { sqliteNotices } from './notices.ts';
+import { sqliteMessages } from './messages.ts';
 import type { SqliteParts } from './parts.ts';
 import { sqliteProbe } from './probe.ts';
 import { createSqliteReader } from './reader.ts';
@@ -74,7 +74,7 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   if (flush) checkpoints = createCheckpoints({ file, database, writer, flush, observer });
   const reader = createSqliteReader(database, retry);
   const parts = { database, clock, read: reader.run, readTogether: reader.runTogether, write: writer.run };
-  const notices = sqliteNotices(parts);
+  const messages = sqliteMessages(parts);
   const probe = sqliteProbe(parts, {
     file,
     retry,
@@ -91,8 +91,8 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
     ...sqliteLogs(parts),
     ...sqliteLeases(parts),
     ...sqliteCopies(parts, file),
-    publish: notices.publish,
-    subscribe: notices.subscribe,
+    publish: messages.publish,
+    subscribe: messages.subscribe,
     // The program sets the settings of the database itself, so there is nothing to check.
     admit: async () => ({ failedOver: false }),
     ready: probe.ready,
@@ -101,7 +101,7 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
       reader.end();
       await writer.close();
       await checkpoints?.close();
-      notices.close();
+      messages.close();
       probe.close();
       await log.close();
       await closeDatabase(database, retry);

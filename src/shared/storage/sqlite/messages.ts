@@ -1,4 +1,7 @@
-/** Publish and subscribe between the processes that share a database file, by a table and a poll of `data_version`. */
+/**
+ * Publish and subscribe between the processes that share a database file, by the table `notices` and a poll of
+ * `data_version`.
+ */
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { createListeners } from '../listeners.ts';
@@ -7,7 +10,7 @@ import { isStorageFault } from './faults.ts';
 import type { SqliteParts } from './parts.ts';
 import { LIMIT } from './schema.ts';
 
-interface Notice {
+interface StoredMessage {
   id: number;
   channel: string;
   message: string;
@@ -16,7 +19,7 @@ interface Notice {
 const READ_BATCH = 1_000;
 const POLL_MS = 20;
 
-export function sqliteNotices({
+export function sqliteMessages({
   database,
   clock,
   read,
@@ -30,11 +33,11 @@ export function sqliteNotices({
 
   function poll(): void {
     try {
-      for (let notices = readForeign(); notices.length > 0; notices = readForeign()) {
-        for (const { channel, message } of notices) listeners.deliver(channel, message);
+      for (let messages = readForeign(); messages.length > 0; messages = readForeign()) {
+        for (const { channel, message } of messages) listeners.deliver(channel, message);
       }
     } catch (error) {
-      // The notices stay in the table for the next poll. Requests report the fault.
+      // The messages stay in the table for the next poll. Requests report the fault.
       if (!isStorageFault(error)) throw error;
     }
   }
@@ -60,8 +63,8 @@ export function sqliteNotices({
   };
 }
 
-/** Returns the notices of other processes since the last call. Reads the table only after a commit. */
-function prepareForeignRead(database: DatabaseSync, origin: string): () => Notice[] {
+/** Returns the messages of other processes since the last call. Reads the table only after a commit. */
+function prepareForeignRead(database: DatabaseSync, origin: string): () => StoredMessage[] {
   const version = database.prepare('PRAGMA data_version');
   const later = database.prepare(
     `SELECT id, channel, message FROM notices WHERE id > ? AND origin <> ? ORDER BY id ${LIMIT}`,
@@ -72,9 +75,9 @@ function prepareForeignRead(database: DatabaseSync, origin: string): () => Notic
   return () => {
     const currentVersion = version.get()?.data_version;
     if (currentVersion === lastVersion) return [];
-    const notices = later.all(lastId, origin, READ_BATCH) as unknown as Notice[];
-    lastId = notices.at(-1)?.id ?? lastId;
-    if (notices.length < READ_BATCH) lastVersion = currentVersion;
-    return notices;
+    const messages = later.all(lastId, origin, READ_BATCH) as unknown as StoredMessage[];
+    lastId = messages.at(-1)?.id ?? lastId;
+    if (messages.length < READ_BATCH) lastVersion = currentVersion;
+    return messages;
   };
 }

@@ -11,16 +11,16 @@ import type { RedisNames } from './names.ts';
 import { runScript } from './scripts.ts';
 import { cutStuckHandshakes, watchSilence } from './silence.ts';
 
-interface RedisNoticesParts extends ConnectionParts {
+interface RedisMessagesParts extends ConnectionParts {
   connection: RedisConnection;
   names: RedisNames;
 }
 
-const NEXT_NODE_MS = 100;
+const NODE_RETRY_DELAY_MS = 100;
 
-/** Opens the connection for messages. Rejects with the error of `startFault` if there is none in time. */
-export async function openRedisNotices(
-  parts: RedisNoticesParts,
+/** Opens the connection for messages. Rejects with the error of `startFault` if it cannot connect in time. */
+export async function openRedisMessages(
+  parts: RedisMessagesParts,
 ): Promise<Pick<Store, 'publish' | 'subscribe'> & { close(): void }> {
   const { connection, names, deadlineMilliseconds } = parts;
   const listeners = createListeners();
@@ -49,35 +49,35 @@ export async function openRedisNotices(
       if (channels.length > 0) next.subscribe(...channels).catch(() => undefined);
     });
     next.on('message', listeners.deliver);
-    // If the node of a cluster is gone, another node is used.
+    // Only a cluster's node client ends: it does not reconnect. Choose a node again.
     next.on('end', () => {
       if (isClosed) return;
       timer = setTimeout(() => {
         client = connect();
-      }, NEXT_NODE_MS);
+      }, NODE_RETRY_DELAY_MS);
     });
     return next;
   }
 
   return {
-    async publish(name, message) {
-      await connection.run((server) => runScript(server, 'gatehousePublish', [names.of(name)], [message]));
+    async publish(channel, message) {
+      await connection.run((server) => runScript(server, 'gatehousePublish', [names.of(channel)], [message]));
     },
-    async subscribe(name, listener) {
+    async subscribe(channel, listener) {
       if (isClosed) throw storeClosed();
       if (client.status !== 'ready') throw unavailable('There is no connection to Redis to listen on');
-      const channel = names.of(name);
-      const remove = listeners.add(channel, listener);
+      const redisChannel = names.of(channel);
+      const remove = listeners.add(redisChannel, listener);
       try {
         // Repeated for each listener of a channel, because Redis may not have confirmed the first subscription yet.
-        await withDeadline(client.subscribe(channel), deadlineMilliseconds);
+        await withDeadline(client.subscribe(redisChannel), deadlineMilliseconds);
       } catch (error) {
         remove();
         throw toStoreError(error);
       }
       return async () => {
         // Not awaited, because a message without listeners is dropped anyway.
-        if (remove()) client.unsubscribe(channel).catch(() => undefined);
+        if (remove()) client.unsubscribe(redisChannel).catch(() => undefined);
       };
     },
     close,
@@ -85,7 +85,7 @@ export async function openRedisNotices(
 }
 
 /** Creates the client. On a cluster it connects to any node, because every node forwards all messages. */
-function createListeningClient(parts: RedisNoticesParts): Redis {
+function createListeningClient(parts: RedisMessagesParts): Redis {
   const { location, connection, random } = parts;
   if (!(connection.client instanceof Cluster)) return createClient(parts) as Redis;
   const nodes = connection.client.nodes('all').filter((node) => node.status === 'ready');
