@@ -47,7 +47,7 @@ if (form) {
     if (!response.ok) return;
     const { faults, nearMisses } = await response.json();
     for (const input of inputs()) clear(input);
-    for (const { position, detail, meant } of nearMisses) show(filledInputs[position], detail, meant);
+    for (const { position, detail, suggestedUrl } of nearMisses) show(filledInputs[position], detail, suggestedUrl);
     for (const { position, rule, detail } of faults) {
       filledInputs[position].setAttribute('aria-invalid', 'true');
       show(filledInputs[position], `${detail} (${rule})`);

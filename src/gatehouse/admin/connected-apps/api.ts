@@ -36,7 +36,8 @@ export function connectedAppApi(parts: {
 }) {
   const { reader, changes, registerAtProvider, publicHref } = parts;
 
-  const respondCreated = async (res: Response, id: string) => {
+  /** Sets `Location` and returns the body. */
+  const setLocationAndRead = async (res: Response, id: string) => {
     res.set('Location', `${publicHref}/admin/api/connected-apps/${id}`);
     return reader.read(id);
   };
@@ -53,7 +54,7 @@ export function connectedAppApi(parts: {
 
     read: operation(
       {
-        summary: 'Read a connected app, and how many of its connections would lack added scopes',
+        summary: 'Read a connected app; with scopes, also count the connections that would need new consent',
         query: z.strictObject({
           scopes: z.string().max(20_000).optional().describe('the planned scopes of the app, separated by spaces'),
         }),
@@ -61,13 +62,14 @@ export function connectedAppApi(parts: {
       },
       async ({ req, query: { scopes } }) => {
         const app = await reader.read(String(req.params.id));
-        return scopes === undefined ? app : { ...app, lacking: await reader.lacking(app, entriesOf(scopes, /\s/)) };
+        if (scopes === undefined) return app;
+        return { ...app, missingScopes: await reader.countMissingScopes(app, entriesOf(scopes, /\s/)) };
       },
     ),
 
     create: operation(
       { summary: 'Register a connected app', body: newApp, response: appJson, status: 201 },
-      async ({ req, res, body }) => respondCreated(res, (await changes.create(req, body)).app.id),
+      async ({ req, res, body }) => setLocationAndRead(res, (await changes.create(req, body)).app.id),
     ),
 
     registerAtProvider: operation(
@@ -77,7 +79,7 @@ export function connectedAppApi(parts: {
         response: appJson,
         status: 201,
       },
-      async ({ req, res, body }) => respondCreated(res, (await registerAtProvider(req, body)).app.id),
+      async ({ req, res, body }) => setLocationAndRead(res, (await registerAtProvider(req, body)).app.id),
     ),
 
     replace: operation(
@@ -98,7 +100,11 @@ export function connectedAppApi(parts: {
           'Delete a connected app without connections: 204, or 200 with the outcome at the provider if Gatehouse ' +
           'had registered the app there',
         query: z.strictObject({
-          version: z.coerce.number().int().optional().describe('the version that was read: a newer one is not deleted'),
+          version: z.coerce
+            .number()
+            .int()
+            .optional()
+            .describe('the version you read; the app is not deleted if it has changed since'),
         }),
         response: removedJson,
         emptyStatus: 204,
@@ -121,7 +127,7 @@ export function connectedAppApi(parts: {
         response: z.object({
           faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })),
           nearMisses: z
-            .array(z.object({ position: z.int(), meant: z.string(), detail: z.string() }))
+            .array(z.object({ position: z.int(), suggestedUrl: z.string(), detail: z.string() }))
             .describe(
               'valid URLs that differ slightly from the callback URL of an app of this Gatehouse, or whose host is not written as browsers send it',
             ),
@@ -134,13 +140,14 @@ export function connectedAppApi(parts: {
           detail: CALLBACK_URL_ADVICE[rule],
         })),
         nearMisses: body.urls.flatMap((url, position) => {
-          const asciiUrl = checkCallbackUrl(url) === undefined ? asciiForm(url) : undefined;
-          const meant = intendedCallbackUrl(url, publicHref) ?? asciiUrl;
-          if (meant === undefined) return [];
-          const difference = meant === asciiUrl ? 'Browsers write the host name in another form. ' : '';
-          return [
-            { position, meant, detail: `${difference}Providers compare every character. Did you mean ${meant}?` },
-          ];
+          const isValid = checkCallbackUrl(url) === undefined;
+          const asciiUrl = isValid ? asciiForm(url) : undefined;
+          const suggestedUrl = intendedCallbackUrl(url, publicHref) ?? asciiUrl;
+          if (suggestedUrl === undefined) return [];
+          const onlyHostDiffers = suggestedUrl === asciiUrl;
+          const difference = onlyHostDiffers ? 'Browsers write the host name in another form. ' : '';
+          const detail = `${difference}Providers compare every character. Did you mean ${suggestedUrl}?`;
+          return [{ position, suggestedUrl, detail }];
         }),
       }),
     ),

@@ -24,7 +24,7 @@ export function connectedAppRoutes(parts: AdminParts) {
     checks,
     publicHref,
     countConnections,
-    countLacking: grants.missing.count,
+    countConnectionsWithout: grants.missing.count,
   });
   const withdraw = createWithdraw({ registration: atProvider, audit });
   const { links, countSetAside } = grants;

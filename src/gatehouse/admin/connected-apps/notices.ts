@@ -32,7 +32,7 @@ export const NOTICES = {
 } as const satisfies Record<string, Notice>;
 
 /** Describes the effect of added scopes on existing connections. */
-export function lackingText({ scopes, connections, exact }: NonNullable<AppView['lacking']>): string {
+export function missingScopesText({ scopes, connections, exact }: NonNullable<AppView['missingScopes']>): string {
   const count = `${exact ? '' : 'At least '}${connections.toLocaleString('en-GB')}`;
   const [them, part] = scopes.length === 1 ? ['it', ''] : ['them', 'some of '];
   const isSingle = connections === 1 && exact;

@@ -16,7 +16,7 @@ import type { ConnectedAppChanges } from './changes.ts';
 import { APP_COLUMNS, type AppRow } from './columns.ts';
 import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
 import { APP_INPUTS, changedAppForm, enteredRegistration, scopesOf, valuesOfApp } from './form.ts';
-import { lackingText, NOTICES } from './notices.ts';
+import { missingScopesText, NOTICES } from './notices.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import type { ConnectedAppReader } from './reader.ts';
 import { type AppView, changedApp, registrationIn } from './view.ts';
@@ -116,8 +116,8 @@ export function connectedAppPages(parts: {
       const enteredUrls = form.callbackUrl;
       const registration = enteredRegistration(form, enteredUrls.length > 0 ? enteredUrls : [defaultUrl]);
       const changed = parseInput(changedApp, { ...registration, disabled, version });
-      const lacking = await reader.lacking(storedApp, changed.scopes);
-      if (lacking.connections > 0 && lacking.scopes.join(' ') !== confirmed) throw unconfirmed(lacking);
+      const missing = await reader.countMissingScopes(storedApp, changed.scopes);
+      if (missing.connections > 0 && missing.scopes.join(' ') !== confirmed) throw unconfirmed(missing);
       await changes.replace(req, id, changed);
       const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
       return redirectTo(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
@@ -161,8 +161,8 @@ export function connectedAppPages(parts: {
 
 const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_INPUTS };
 
-function unconfirmed(lacking: NonNullable<AppView['lacking']>): AppError {
-  const fault = { pointer: '#/confirmed', rule: 'lacking', detail: lackingText(lacking) };
+function unconfirmed(missing: NonNullable<AppView['missingScopes']>): AppError {
+  const fault = { pointer: '#/confirmed', rule: 'missing_scopes', detail: missingScopesText(missing) };
   return new AppError('invalid_request', { detail: fault.detail, faults: [fault] });
 }
 

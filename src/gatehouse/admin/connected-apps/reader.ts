@@ -16,7 +16,7 @@ export interface ConnectedAppReader {
   /** Reads an app, with the number of its connections. @throws AppError `not_found` */
   read(id: string): Promise<AppView>;
   /** Counts the connections that would lack scopes if the app had the planned ones. */
-  lacking(app: AppView, plannedScopes: readonly string[]): Promise<NonNullable<AppView['lacking']>>;
+  countMissingScopes(app: AppView, plannedScopes: readonly string[]): Promise<NonNullable<AppView['missingScopes']>>;
 }
 
 export function connectedAppReader(parts: {
@@ -25,9 +25,9 @@ export function connectedAppReader(parts: {
   checks: Pick<ScheduledChecks, 'read'>;
   publicHref: string;
   countConnections: (appId: string) => Promise<number>;
-  countLacking: MissingScopes['count'];
+  countConnectionsWithout: MissingScopes['count'];
 }): ConnectedAppReader {
-  const { apps, registry, checks, publicHref, countConnections, countLacking } = parts;
+  const { apps, registry, checks, publicHref, countConnections, countConnectionsWithout } = parts;
 
   const lastCheckOf = async (id: string): Promise<Required<LastCheckView> | null> => {
     const lastCheck = await checks.read(id);
@@ -77,10 +77,10 @@ export function connectedAppReader(parts: {
       return { ...appView(app, registered, publicHref), lastCheck, connections };
     },
 
-    async lacking({ id, scopes: currentScopes }, plannedScopes) {
+    async countMissingScopes({ id, scopes: currentScopes }, plannedScopes) {
       const scopes = plannedScopes.filter((scope) => !currentScopes.includes(scope));
       if (scopes.length === 0) return { scopes, connections: 0, exact: true };
-      const { count, exact } = await countLacking(id, [...currentScopes, ...scopes], scopes);
+      const { count, exact } = await countConnectionsWithout(id, [...currentScopes, ...scopes], scopes);
       return { scopes, connections: count, exact };
     },
   };

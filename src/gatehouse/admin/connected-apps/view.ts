@@ -80,7 +80,7 @@ export const appJson = z.object({
   unusable: z.string().nullable().describe('why the app cannot be used'),
   lastCheck: lastCheckJson.nullable().describe('the last check of this app, by schedule or by an administrator'),
   connections: z.int().optional().describe('how many users are connected; only for a single app, not in lists'),
-  lacking: z
+  missingScopes: z
     .object({
       scopes: z.array(z.string()).describe('the planned scopes that the app does not have yet'),
       connections: z.int().describe('how many connections would lack one of them'),

@@ -2,7 +2,7 @@
  * Notices after changes of an app: added scopes, and a deletion at the provider; and the chosen client authentication.
  */
 import { describe, expect, test } from 'vitest';
-import { lackingText, noticeOf } from '../../../../src/gatehouse/admin/connected-apps/notices.ts';
+import { missingScopesText, noticeOf } from '../../../../src/gatehouse/admin/connected-apps/notices.ts';
 import { createProviderReading } from '../../../../src/gatehouse/admin/connected-apps/provider-reading.ts';
 import { withdrawalWords } from '../../../../src/gatehouse/admin/connected-apps/withdrawal.ts';
 
@@ -23,7 +23,7 @@ test.each([
     { scopes: ['mail'], connections: 1, exact: false },
     'At least 1 connections lack mail. They keep working without it until their users allow it. Save again to add it to the app.',
   ],
-])('%j', (lacking, text) => expect(lackingText(lacking)).toBe(text));
+])('%j', (missing, text) => expect(missingScopesText(missing)).toBe(text));
 
 const BY_HAND = 'the registration with the client ID c1: delete it there by hand.';
 

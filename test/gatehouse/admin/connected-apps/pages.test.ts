@@ -390,7 +390,7 @@ describe('a registered app', () => {
     );
     expect((await submitForm(warnedAgain, 'save', {})).body).toContain('Saved.');
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second?scopes=openid+files+video`);
-    expect(json.lacking).toEqual({ scopes: ['video'], connections: 1, exact: true });
+    expect(json.missingScopes).toEqual({ scopes: ['video'], connections: 1, exact: true });
     const withoutScopes = await submitForm(await open('connected-apps/second'), 'save', {
       name: 'Second',
       moreScopes: '',
