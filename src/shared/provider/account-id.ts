@@ -3,7 +3,7 @@ import * as client from 'openid-client';
 import { parseJson } from '../json.ts';
 import { ProviderError, retryFacts } from './provider-error.ts';
 import { callError } from './provider-failures.ts';
-import { dpopOptions, type ProviderConnection } from './token-request.ts';
+import { type ConfiguredApp, dpopOptions } from './token-request.ts';
 import type { TokenResponse } from './token-response.ts';
 
 const MAX_CHARACTERS = 255;
@@ -14,7 +14,7 @@ const MAX_CHARACTERS = 255;
  * @throws ProviderError if the response has no id
  */
 export async function readAccountId(
-  { app: { account }, server, configuration }: ProviderConnection,
+  { app: { account }, server, configuration }: ConfiguredApp,
   { accessToken, dpopKey }: Pick<TokenResponse, 'accessToken' | 'dpopKey'>,
   now: number,
 ): Promise<string | undefined> {
@@ -27,7 +27,7 @@ export async function readAccountId(
     .fetchProtectedResource(configuration, accessToken, new URL(url), 'GET', null, headers, options)
     .catch((error: unknown) => {
       const challenge = error instanceof client.WWWAuthenticateChallengeError ? error : undefined;
-      throw challenge ? unreadable('invalid', challenge) : callError(error, 'account_unreadable');
+      throw challenge ? unreadable('invalid', challenge) : callError(error, { defaultReason: 'account_unreadable' });
     });
   const { status } = response;
   if (status === 429 || status >= 500) throw unreadable('unavailable', response, retryFacts(response, now));

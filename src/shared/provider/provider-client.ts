@@ -1,7 +1,7 @@
 /**
  * The client for providers (OAuth 2.0, OpenID Connect), based on openid-client. Its `customFetch` captures responses
- * before the library processes them. oauth4webapi separates the two steps, but would need more code here: retries for
- * DPoP nonces.
+ * before the library processes them. oauth4webapi has separate functions for sending a request and for processing its
+ * response, but we would have to write the DPoP nonce retry ourselves.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as client from 'openid-client';
@@ -20,8 +20,8 @@ import { withResources } from './resources.ts';
 import { signingAlgorithms } from './signing-keys.ts';
 import { readAsTenant } from './tenant-response.ts';
 import { type RefreshOutcome, refreshFailure, type TokenRefresh } from './token-refresh.ts';
-import { dpopOptions, type ProviderConnection, requestTokens } from './token-request.ts';
-import { type CapturedResponse, type Claims, captureResponse, type TokenResponse } from './token-response.ts';
+import { type ConfiguredApp, dpopOptions, requestTokens } from './token-request.ts';
+import { type Capture, type Claims, captureResponse, type TokenResponse } from './token-response.ts';
 
 /** The values that verify the callback and the code exchange. */
 type CodeRequest = Pick<AuthorizationRequest, 'state' | 'nonce' | 'codeVerifier' | 'scopes'>;
@@ -34,7 +34,8 @@ export interface ProviderClient {
   /** The origin that refreshes go to, by the metadata that was read last; undefined if none was read. Makes no call. */
   tokenOrigin(app: ConnectedApp): string | undefined;
   /**
-   * The URL of the authorization request. If `par` requires it, the request is pushed first (RFC 9126).
+   * The URL of the authorization request. If the app's `par` setting or the provider requires it, the request is pushed
+   * first (RFC 9126).
    * @throws ProviderError
    */
   authorizationUrl(app: ConnectedApp, request: AuthorizationRequest): Promise<string>;
@@ -82,7 +83,7 @@ export function createProviderClient(parts: {
 }): ProviderClient {
   const { outbound, metadata, jwts, clock = Date.now, ownKeys, onTokens } = parts;
   /** The raw response of the current call. */
-  const captures = new AsyncLocalStorage<CapturedResponse>();
+  const captures = new AsyncLocalStorage<Capture>();
   /** The inner keys are issuers: that of the provider, or those of the tenants that the app names. */
   const configurations = new WeakMap<ProviderMetadata, Map<string, client.Configuration>>();
 
@@ -94,16 +95,19 @@ export function createProviderClient(parts: {
   ) => {
     const body = options.body === undefined || options.body === null ? undefined : String(options.body);
     const { method, headers } = options;
-    const anonymous = isPush ? 'pushed request' : undefined;
-    const captured = method === 'POST' ? captures.getStore() : undefined;
-    // The result of the second request with a DPoP nonce counts, even if it gets no response.
-    if (captured) Object.assign(captured, { status: undefined, isSent: true });
+    // A visitor who is not signed in can cause a push (R92).
+    const anonymousCall = isPush ? 'pushed request' : undefined;
+    // A push and a token request are POSTs. Another request of the library must not change their capture.
+    const capture = method === 'POST' ? captures.getStore() : undefined;
+    // The library may send the request again with a DPoP nonce. Drop the first status, in case the second request gets
+    // no response.
+    if (capture) Object.assign(capture, { status: undefined, isSent: true });
     try {
       const limits = isRevocation ? REVOCATION_LIMITS : LIMITS;
-      const response = await outbound.fetch(url, { app, method, headers, body, anonymous }, limits);
-      return captured ? await captureResponse(response, captured, clock()) : response;
+      const response = await outbound.fetch(url, { app, method, headers, body, anonymous: anonymousCall }, limits);
+      return capture ? await captureResponse(response, capture, clock()) : response;
     } catch (error) {
-      if (captured && error instanceof OutboundError) captured.isSent = error.sent;
+      if (capture && error instanceof OutboundError) capture.isSent = error.sent;
       throw error;
     }
   };
@@ -138,22 +142,23 @@ export function createProviderClient(parts: {
     const pushUrl = hrefOf(server.pushed_authorization_request_endpoint);
     const revocationUrl = hrefOf(server.revocation_endpoint);
     configuration[client.customFetch] = async (url, options) => {
-      const captured = captures.getStore();
-      if (captured?.isReplay && captured.response) return captured.response;
+      const capture = captures.getStore();
+      // For another tenant, the library reads the same response again.
+      if (capture?.isRereading && capture.response) return capture.response;
       const kind = { isPush: url === pushUrl, isRevocation: url === revocationUrl };
       const call = () => cappedFetch(url, options, app.id, kind);
       const response = await watchEndpoints(app, server, { url, call });
-      if (captured && isIssuerTemplate(app.issuer)) captured.response = response.clone();
+      if (capture && isIssuerTemplate(app.issuer)) capture.response = response.clone();
       const isSigned = response.headers.get('content-type')?.split(';')[0] === 'application/jwt';
       return isSigned ? Response.json(await jwts.verify(app, await response.text(), USERINFO)) : response;
     };
-    // The address policy allows plain http only for loopback hosts in INTERNAL_HOSTS.
+    // Safe, because the address policy already refuses plain http except for loopback hosts in INTERNAL_HOSTS.
     client.allowInsecureRequests(configuration);
     return configuration;
   };
 
-  /** @param issuer for an app with an issuer template: that of one tenant */
-  const connect = async (app: ConnectedApp, issuer = firstIssuer(app)): Promise<ProviderConnection> => {
+  /** @param issuer the issuer to check `iss` against; one tenant's, if the app has an issuer template */
+  const withConfiguration = async (app: ConnectedApp, issuer = firstIssuer(app)): Promise<ConfiguredApp> => {
     const server = await metadata.load(app);
     const byIssuer = configurations.get(server) ?? new Map<string, client.Configuration>();
     configurations.set(server, byIssuer);
@@ -162,14 +167,16 @@ export function createProviderClient(parts: {
     return { app, server, configuration };
   };
 
+  /** May run `call` again for another tenant; see `readAsTenant`. */
   const withCapture = <T>(
-    connection: ProviderConnection,
-    captured: CapturedResponse,
+    configuredApp: ConfiguredApp,
+    capture: Capture,
     call: (configuration: client.Configuration) => Promise<T>,
   ): Promise<T> =>
-    readAsTenant({ app: connection.app, jwts, captured }, async (issuer) => {
-      const { configuration } = issuer === undefined ? connection : await connect(connection.app, issuer);
-      return captures.run(captured, () => call(configuration));
+    readAsTenant({ app: configuredApp.app, jwts, capture }, async (issuer) => {
+      const { configuration } =
+        issuer === undefined ? configuredApp : await withConfiguration(configuredApp.app, issuer);
+      return captures.run(capture, () => call(configuration));
     });
 
   return {
@@ -180,32 +187,32 @@ export function createProviderClient(parts: {
     tokenOrigin: (app) => URL.parse(metadata.peek(app)?.token_endpoint ?? '')?.origin,
 
     async authorizationUrl(app, request) {
-      const { server, configuration } = await connect(app);
+      const { server, configuration } = await withConfiguration(app);
       const parameters = withResources(app, authorizationParameters(app, server, request));
       if (!isPushed(app, server)) return client.buildAuthorizationUrl(configuration, parameters).href;
-      const captured: CapturedResponse = { secrets: [app.clientSecret] };
+      const capture: Capture = { secrets: [app.clientSecret] };
       try {
         const push = () => client.buildAuthorizationUrlWithPAR(configuration, parameters);
-        return (await captures.run(captured, push)).href;
+        return (await captures.run(capture, push)).href;
       } catch (error) {
-        throw pushError(error, captured);
+        throw pushError(error, capture);
       }
     },
 
     async exchangeCode(app, callback, request) {
-      const connection = await connect(app, firstIssuer(app, callback.searchParams.get('iss')));
+      const configuredApp = await withConfiguration(app, firstIssuer(app, callback.searchParams.get('iss')));
       const secrets = [callback.searchParams.get('code') ?? undefined, request.codeVerifier, app.clientSecret];
-      const captured: CapturedResponse = { app, secrets };
+      const capture: Capture = { app, secrets };
       const checks = {
         expectedState: request.state,
         pkceCodeVerifier: request.codeVerifier,
         ...(request.scopes.includes('openid') && { expectedNonce: request.nonce, idTokenExpected: true }),
       };
       try {
-        const response = await requestTokens(connection, {
+        const response = await requestTokens(configuredApp, {
           jwts,
           send: (dpop) =>
-            withCapture(connection, captured, (configuration) =>
+            withCapture(configuredApp, capture, (configuration) =>
               client.authorizationCodeGrant(
                 configuration,
                 callback,
@@ -218,34 +225,34 @@ export function createProviderClient(parts: {
         onTokens?.(app, response, undefined);
         return response;
       } catch (error) {
-        throw exchangeError(error, captured);
+        throw exchangeError(error, capture);
       }
     },
 
     async refresh(app, { refreshToken, dpopKey, scopes, resource, saveRefreshToken }) {
-      const captured: CapturedResponse = { app, secrets: [refreshToken, app.clientSecret], saveRefreshToken };
+      const capture: Capture = { app, secrets: [refreshToken, app.clientSecret], saveRefreshToken };
       try {
-        const connection = await connect(app);
+        const configuredApp = await withConfiguration(app);
         const scope = scopes && { scope: scopes.join(' ') };
         const parameters = withResources(app, { ...app.tokenParameters, ...scope }, resource);
-        const response = await requestTokens(connection, {
+        const response = await requestTokens(configuredApp, {
           jwts,
           dpopKey,
           send: (dpop) =>
-            withCapture(connection, captured, (configuration) =>
+            withCapture(configuredApp, capture, (configuration) =>
               client.refreshTokenGrant(configuration, refreshToken, parameters, dpop),
             ),
         });
         onTokens?.(app, response, refreshToken);
         return { kind: 'tokens', response };
       } catch (error) {
-        return refreshFailure(captured, callError(error, 'no_response'));
+        return refreshFailure(capture, callError(error, { defaultReason: 'no_response' }));
       }
     },
 
     async revoke(app, token, hint) {
       try {
-        const { server, configuration } = await connect(app);
+        const { server, configuration } = await withConfiguration(app);
         if (!server.revocation_endpoint) return { outcome: 'unsupported' };
         await client.tokenRevocation(configuration, token, { token_type_hint: hint });
         return { outcome: 'revoked', reply: { status: 200 } };
@@ -255,7 +262,7 @@ export function createProviderClient(parts: {
     },
 
     async userinfo(app, { accessToken, dpopKey }, subject) {
-      const { server, configuration } = await connect(app);
+      const { server, configuration } = await withConfiguration(app);
       if (!server.userinfo_endpoint) return undefined;
       try {
         const options = await dpopOptions({ configuration }, dpopKey);
@@ -265,7 +272,7 @@ export function createProviderClient(parts: {
       }
     },
 
-    accountId: async (app, token) => readAccountId(await connect(app), token, clock()),
+    accountId: async (app, token) => readAccountId(await withConfiguration(app), token, clock()),
 
     async hasPublicSubjects(app) {
       const { subject_types_supported: types } = await metadata.load(app);
@@ -275,7 +282,7 @@ export function createProviderClient(parts: {
     async endSessionUrl(app, request) {
       if (!app.providerSignOut) return undefined;
       try {
-        const { server, configuration } = await connect(app);
+        const { server, configuration } = await withConfiguration(app);
         if (!server.end_session_endpoint) return undefined;
         return client.buildEndSessionUrl(configuration, {
           post_logout_redirect_uri: request.returnTo,

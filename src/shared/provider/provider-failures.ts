@@ -3,36 +3,36 @@ import * as client from 'openid-client';
 import { isClientRefusal, oauthErrorOf } from './oauth-error.ts';
 import { failedCall, ProviderError, retryFacts } from './provider-error.ts';
 import type { ProviderReply } from './provider-reply.ts';
-import type { CapturedResponse } from './token-response.ts';
+import type { Capture } from './token-response.ts';
 
 /** A refused push usually means that a callback URL or scope is not registered at the provider. */
-export function pushError(error: unknown, captured: CapturedResponse): ProviderError {
-  const { status } = captured;
-  if (status === undefined) return callError(error, 'push_refused');
-  const facts = factsOf(captured, error);
+export function pushError(error: unknown, capture: Capture): ProviderError {
+  const { status } = capture;
+  if (status === undefined) return callError(error, { defaultReason: 'push_refused' });
+  const facts = factsOf(capture, error);
   if (isTemporary(status)) return new ProviderError('unavailable', 'push_failed', facts);
-  return new ProviderError('misconfigured', refusesClient(captured) ? 'client_refused' : 'push_refused', facts);
+  return new ProviderError('misconfigured', refusesClient(capture) ? 'client_refused' : 'push_refused', facts);
 }
 
 /** For a code exchange. The captured response has more facts than the library's error. */
-export function exchangeError(error: unknown, captured: CapturedResponse): ProviderError {
+export function exchangeError(error: unknown, capture: Capture): ProviderError {
   if (error instanceof client.AuthorizationResponseError) {
     return new ProviderError('refused', 'authorization_refused', {
       oauthError: oauthErrorOf(error.error),
       cause: error,
     });
   }
-  const { status } = captured;
-  if (status === undefined) return callError(error, 'authorization_response_invalid');
+  const { status } = capture;
+  if (status === undefined) return callError(error, { defaultReason: 'authorization_response_invalid' });
   // The token response was refused here, or the keys to verify it are unavailable.
-  if (causeOf(error) instanceof ProviderError) return callError(error, 'token_response_invalid');
-  const facts = factsOf(captured, error);
+  if (causeOf(error) instanceof ProviderError) return callError(error, { defaultReason: 'token_response_invalid' });
+  const facts = factsOf(capture, error);
   if (isTemporary(status)) return new ProviderError('unavailable', 'token_endpoint_failed', facts);
   // Some providers refuse with status 200.
-  if (status < 400 && !(captured.fault && captured.error))
-    return new ProviderError('invalid', 'token_response_invalid', { ...facts, member: captured.fault });
-  if (refusesClient(captured)) return new ProviderError('misconfigured', 'client_refused', facts);
-  if (captured.error === 'unsupported_grant_type') return new ProviderError('misconfigured', 'flow_refused', facts);
+  if (status < 400 && !(capture.fault && capture.error))
+    return new ProviderError('invalid', 'token_response_invalid', { ...facts, member: capture.fault });
+  if (refusesClient(capture)) return new ProviderError('misconfigured', 'client_refused', facts);
+  if (capture.error === 'unsupported_grant_type') return new ProviderError('misconfigured', 'flow_refused', facts);
   return new ProviderError('refused', 'code_refused', facts);
 }
 
@@ -40,17 +40,14 @@ export function exchangeError(error: unknown, captured: CapturedResponse): Provi
  * RFC 6749 section 5.2 uses 401 for the client only; some providers also send it for a code, with an error that says
  * so.
  */
-function refusesClient({ status, error }: CapturedResponse): boolean {
+function refusesClient({ status, error }: Capture): boolean {
   if (isClientRefusal(error) || error === 'unauthorized_client') return true;
   return status === 401 && error !== 'invalid_grant' && error !== 'invalid_request';
 }
 
 const isTemporary = (status: number) => status === 429 || status >= 500;
 
-function factsOf(
-  { status = 0, error: oauthError, retryAfterSeconds: seconds, limited }: CapturedResponse,
-  cause: unknown,
-) {
+function factsOf({ status = 0, error: oauthError, retryAfterSeconds: seconds, limited }: Capture, cause: unknown) {
   return { status, oauthError, retryAfterSeconds: isTemporary(status) ? seconds : undefined, limited, cause };
 }
 
@@ -59,8 +56,8 @@ function causeOf(error: unknown): unknown {
   return error instanceof client.ClientError ? (error.cause ?? error) : error;
 }
 
-/** For a call without a captured response. @param defaultReason the reason for an unknown error */
-export function callError(error: unknown, defaultReason: string): ProviderError {
+/** For a call without a captured response. `defaultReason`: the reason for an unknown error. */
+export function callError(error: unknown, { defaultReason }: { defaultReason: string }): ProviderError {
   const failure = ProviderError.from(causeOf(error));
   return failure.reason === 'unreadable_response'
     ? new ProviderError('invalid', defaultReason, { cause: error })
@@ -78,7 +75,7 @@ export function replyOf(error: unknown, token: string, now: number): ProviderRep
   if (error instanceof client.WWWAuthenticateChallengeError) return { status: error.status };
   const cause = causeOf(error);
   if (cause instanceof Response) return statusAndRetry(cause, now);
-  const failure = callError(error, 'unreadable_response');
+  const failure = callError(error, { defaultReason: 'unreadable_response' });
   const { status, retryAfterSeconds } = failure.facts;
   return { status, retryAfterSeconds, error: failure.reason, detail: failedCall(failure)?.message };
 }
@@ -98,5 +95,5 @@ export function userinfoError(error: unknown, now: number): ProviderError {
         ...retryFacts(response, now),
         cause: error,
       })
-    : callError(error, 'userinfo_invalid');
+    : callError(error, { defaultReason: 'userinfo_invalid' });
 }

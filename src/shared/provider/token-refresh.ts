@@ -2,7 +2,7 @@
 import type { DpopKey } from './dpop.ts';
 import { isClientRefusal } from './oauth-error.ts';
 import type { ProviderError } from './provider-error.ts';
-import type { CapturedResponse, TokenResponse } from './token-response.ts';
+import type { Capture, TokenResponse } from './token-response.ts';
 
 export interface TokenRefresh {
   refreshToken: string;
@@ -41,8 +41,8 @@ interface Unavailable {
  * Classified by status and `error` only: the library reports a body that timed out as one that cannot be parsed (R40).
  * @param failure the reason if there was no response
  */
-export function refreshFailure(captured: CapturedResponse, failure: ProviderError): RefreshOutcome {
-  const { status, error: oauthError } = captured;
+export function refreshFailure(capture: Capture, failure: ProviderError): RefreshOutcome {
+  const { status, error: oauthError } = capture;
   if (status === undefined) {
     if (failure.failure === 'misconfigured') return { kind: 'app_fault', reason: failure.reason };
     const { retryAfterSeconds, limited } = failure.facts;
@@ -50,14 +50,14 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
       kind: 'unavailable',
       reason: failure.reason,
       retryAfterSeconds,
-      ...(!captured.isSent && { unsent: true }),
+      ...(!capture.isSent && { unsent: true }),
       ...(limited && { limited }),
     };
   }
   const isSuccess = status >= 200 && status < 300;
   // Some providers refuse with a status of success. Such a refusal never ends a grant.
   const isRefusal = isSuccess
-    ? oauthError !== undefined && captured.refreshToken === undefined
+    ? oauthError !== undefined && capture.refreshToken === undefined
     : status >= 400 && status < 500 && status !== 429 && status !== 408;
   if (isSuccess && !isRefusal) {
     // The response may be valid while the keys to verify it are unavailable (F13).
@@ -65,14 +65,14 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
     const refused =
       failure.reason === 'api_base_url_refused' ? [failure.reason, member, host].filter(Boolean).join(' ') : oauthError;
     const reason = failure.failure === 'unavailable' ? failure.reason : (refused ?? 'token_response_invalid');
-    return { kind: 'unusable', reason, refreshToken: captured.refreshToken };
+    return { kind: 'unusable', reason, refreshToken: capture.refreshToken };
   }
-  const isJson = captured.isJson !== false;
+  const isJson = capture.isJson !== false;
   if (isRefusal && !isSuccess && isJson && oauthError === 'invalid_grant') return { kind: 'refused' };
   if (isRefusal && isAppFault(status, oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
   if (isRefusal && (isJson || oauthError)) return { kind: 'unclear_refusal', reason: oauthError ?? `status_${status}` };
   const reason = [`status_${status}`, oauthError].filter(Boolean).join(' ');
-  const { retryAfterSeconds, limited } = captured;
+  const { retryAfterSeconds, limited } = capture;
   return { kind: 'unavailable', reason, retryAfterSeconds, ...(limited && { limited }) };
 }
 

@@ -10,7 +10,7 @@ import type { ProviderMetadata } from './provider-metadata.ts';
 import type { TokenResponse } from './token-response.ts';
 
 /** An app and its provider, with the configuration of openid-client. */
-export interface ProviderConnection {
+export interface ConfiguredApp {
   app: ConnectedApp;
   server: ProviderMetadata;
   configuration: client.Configuration;
@@ -20,23 +20,24 @@ type LibraryResponse = client.TokenEndpointResponse & client.TokenEndpointRespon
 
 /**
  * @param parts `dpopKey`: the key that the tokens are already bound to; without it, a new key is created if tokens must
- *   be bound. `send`: calls the library
+ *   be bound. `send`: makes the token request with openid-client, passing it these options
  * @throws ProviderError, RefusedJwt, or an error of openid-client
  */
 export async function requestTokens(
-  connection: ProviderConnection,
+  configuredApp: ConfiguredApp,
   parts: {
     jwts: ProviderJwts;
     dpopKey?: DpopKey | undefined;
     send: (options: client.DPoPOptions) => Promise<LibraryResponse>;
   },
 ): Promise<TokenResponse> {
-  const key = parts.dpopKey ?? (bindsTokens(connection) ? await makeDpopKey() : undefined);
-  return tokenResponse(connection, await parts.send(await dpopOptions(connection, key)), { jwts: parts.jwts, key });
+  const key = parts.dpopKey ?? (bindsTokens(configuredApp) ? await makeDpopKey() : undefined);
+  const response = await parts.send(await dpopOptions(configuredApp, key));
+  return tokenResponse(configuredApp, response, { jwts: parts.jwts, key });
 }
 
 export async function dpopOptions(
-  { configuration }: Pick<ProviderConnection, 'configuration'>,
+  { configuration }: Pick<ConfiguredApp, 'configuration'>,
   key: DpopKey | undefined,
 ): Promise<client.DPoPOptions> {
   return key ? { DPoP: client.getDPoPHandle(configuration, await dpopKeyPair(key)) } : {};
@@ -45,14 +46,15 @@ export async function dpopOptions(
 /**
  * `auto` binds tokens if the provider requires pushed requests and supports DPoP, as in the FAPI 2.0 Security Profile.
  */
-function bindsTokens({ app, server }: ProviderConnection): boolean {
+function bindsTokens({ app, server }: ConfiguredApp): boolean {
   const algorithms = server.dpop_signing_alg_values_supported;
-  const isFapi = server.require_pushed_authorization_requests === true && Array.isArray(algorithms);
-  return app.dpop === 'required' || (app.dpop === 'auto' && isFapi && algorithms.includes('ES256'));
+  const requiresPar = server.require_pushed_authorization_requests === true;
+  const supportsDpop = Array.isArray(algorithms) && algorithms.includes('ES256');
+  return app.dpop === 'required' || (app.dpop === 'auto' && requiresPar && supportsDpop);
 }
 
 async function tokenResponse(
-  { app, server }: ProviderConnection,
+  { app, server }: ConfiguredApp,
   response: LibraryResponse,
   { jwts, key }: { jwts: ProviderJwts; key: DpopKey | undefined },
 ): Promise<TokenResponse> {
@@ -60,8 +62,8 @@ async function tokenResponse(
   if (isBound && !key) throw new ProviderError('invalid', 'token_response_invalid', { member: 'token_type' });
   if (app.dpop === 'required' && !isBound) throw new ProviderError('invalid', 'token_not_bound');
   const apiBaseUrl = readApiBaseUrl(app, response);
-  // Without keys the ID token cannot be verified and is ignored, except for issuer templates. Sign-in apps always have
-  // keys.
+  // If the provider has no `jwks_uri`, the ID token cannot be verified and is ignored: a connection needs none, and a
+  // sign-in fails. With an issuer template it is refused instead, since only the ID token names the tenant.
   const isVerifiable = server.jwks_uri !== undefined || isIssuerTemplate(app.issuer);
   const idToken = isVerifiable ? response.id_token : undefined;
   return {

@@ -28,7 +28,7 @@ export interface TokenResponse {
 export type Claims = Record<string, unknown> & { sub: string };
 
 /** Facts about the raw response, set before the library reads it; `status` is undefined if no response arrived. */
-export interface CapturedResponse {
+export interface Capture {
   /** Set for a token request only: the response of any other request is not read as tokens. */
   app?: ConnectedApp;
   /** The secrets in the request, which a response must not make us show. */
@@ -51,8 +51,8 @@ export interface CapturedResponse {
   saveRefreshToken?: ((refreshToken: string) => Promise<void>) | undefined;
   /** The response that the library read; kept only for an issuer template. */
   response?: Response;
-  /** The library reads `response` again, and no request is sent. */
-  isReplay?: boolean;
+  /** True while the library reads `response` again for another tenant: no request is sent. */
+  isRereading?: boolean;
 }
 
 /** Providers may respond with 201, although RFC 6749 section 5.1 requires 200. */
@@ -62,23 +62,23 @@ const hasTokens = (status: number): boolean => status === 200 || status === 201;
  * Captures a response and returns it for the library, with tokens in the form of RFC 6749 section 5.1.
  * @param now milliseconds since the epoch
  */
-export async function captureResponse(response: Response, captured: CapturedResponse, now: number): Promise<Response> {
+export async function captureResponse(response: Response, capture: Capture, now: number): Promise<Response> {
   const text = await response.text();
   const { status, headers } = response;
   const members = responseMembers(text, headers.get('content-type'));
-  captured.status = status;
+  capture.status = status;
   const { limited = false, retryAfterSeconds } = retryFacts(response, now);
-  Object.assign(captured, { limited, retryAfterSeconds });
-  captured.isJson = isWhole(response) && (parseObject(text) !== undefined || text.trim() === '');
+  Object.assign(capture, { limited, retryAfterSeconds });
+  capture.isJson = isWhole(response) && (parseObject(text) !== undefined || text.trim() === '');
   // The provider may require a second call with a DPoP nonce (RFC 9449 section 8): the later response counts.
-  captured.error = oauthErrorOf(members?.error, captured.secrets);
-  const { app } = captured;
+  capture.error = oauthErrorOf(members?.error, capture.secrets);
+  const { app } = capture;
   if (!app || !hasTokens(status)) return new Response(text || null, { status, headers });
   const tokens = readTokens(members ?? {}, { tokenPath: app.tokenPath, isOpenId: isOpenIdApp(app) });
-  captured.fault = tokens.fault;
+  capture.fault = tokens.fault;
   if (tokens.refreshToken !== undefined) {
-    captured.refreshToken = tokens.refreshToken;
-    await captured.saveRefreshToken?.(tokens.refreshToken);
+    capture.refreshToken = tokens.refreshToken;
+    await capture.saveRefreshToken?.(tokens.refreshToken);
   }
   // The library refuses an empty object.
   return new Response(JSON.stringify(tokens.members ?? {}), { status: 200, headers });

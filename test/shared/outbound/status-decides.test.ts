@@ -11,7 +11,7 @@ import { createOutbound, type EndedCall, type Outbound, OutboundError } from '..
 import { isWhole } from '../../../src/shared/outbound/whole-response.ts';
 import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 import { refreshFailure } from '../../../src/shared/provider/token-refresh.ts';
-import { type CapturedResponse, captureResponse } from '../../../src/shared/provider/token-response.ts';
+import { type Capture, captureResponse } from '../../../src/shared/provider/token-response.ts';
 import { until } from '../../support/until.ts';
 
 const LIMITS = { deadlineMilliseconds: 500, maxBytes: 1_000 };
@@ -106,7 +106,7 @@ test.each(['empty', 'of 1,000 bytes'])('R133 a body that is %s is complete', asy
 test('R133 a refresh that receives an error page does not count as refused by the provider', async () => {
   const outcomes = [403, 404].flatMap((status) =>
     [...KINDS, 'empty'].map(async (kind) => {
-      const captured: CapturedResponse = {};
+      const captured: Capture = {};
       await captureResponse(await fetch(status, kind, {}), captured, Date.now());
       return refreshFailure(captured, new ProviderError('invalid', 'no_response')).kind;
     }),

@@ -17,7 +17,7 @@ import {
   userinfoError,
 } from '../../../src/shared/provider/provider-failures.ts';
 import { describeReply } from '../../../src/shared/provider/provider-reply.ts';
-import type { CapturedResponse } from '../../../src/shared/provider/token-response.ts';
+import type { Capture } from '../../../src/shared/provider/token-response.ts';
 
 const TIMEOUT = new OutboundError('timeout', 'idp.test:443 did not respond in time', 'Check the firewall.');
 const REFUSED = new OutboundError('address', 'the address policy refuses 10.0.0.8:443 (private_address)');
@@ -30,10 +30,9 @@ const summaryOf = ({ failure, reason, facts }: ProviderError) => {
 };
 
 describe('a pushed authorization request', () => {
-  const push = (captured: CapturedResponse, error: unknown = wrapped(undefined)) =>
-    summaryOf(pushError(error, captured));
+  const push = (captured: Capture, error: unknown = wrapped(undefined)) => summaryOf(pushError(error, captured));
 
-  test.each<[string, CapturedResponse, unknown[]]>([
+  test.each<[string, Capture, unknown[]]>([
     ['without a response', {}, ['invalid', 'push_refused', {}]],
     [
       '429',
@@ -62,10 +61,10 @@ describe('a pushed authorization request', () => {
 });
 
 describe('a code exchange', () => {
-  const exchange = (captured: CapturedResponse, error: unknown = wrapped(undefined)) =>
+  const exchange = (captured: Capture, error: unknown = wrapped(undefined)) =>
     summaryOf(exchangeError(error, captured));
 
-  test.each<[CapturedResponse, unknown[]]>([
+  test.each<[Capture, unknown[]]>([
     [{}, ['invalid', 'authorization_response_invalid', {}]],
     [
       { status: 429, retryAfterSeconds: 9 },
@@ -122,13 +121,13 @@ describe('a code exchange', () => {
 
 test('callError uses the default reason for an unknown error', () => {
   const error = new TypeError('of a library');
-  expect(callError(error, 'userinfo_invalid')).toMatchObject({
+  expect(callError(error, { defaultReason: 'userinfo_invalid' })).toMatchObject({
     failure: 'invalid',
     reason: 'userinfo_invalid',
     facts: { cause: error },
   });
   const providerError = new ProviderError('unavailable', 'discovery_failed');
-  expect(callError(wrapped(providerError), 'userinfo_invalid')).toBe(providerError);
+  expect(callError(wrapped(providerError), { defaultReason: 'userinfo_invalid' })).toBe(providerError);
 });
 
 test.each([

@@ -6,7 +6,7 @@ import { makeDpopKey } from '../../../src/shared/provider/dpop.ts';
 import type { ProviderJwts } from '../../../src/shared/provider/provider-jwt.ts';
 import type { ProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
 import { requestTokens } from '../../../src/shared/provider/token-request.ts';
-import { type CapturedResponse, captureResponse } from '../../../src/shared/provider/token-response.ts';
+import { type Capture, captureResponse } from '../../../src/shared/provider/token-response.ts';
 
 const NOW = Date.parse('2026-11-30T02:00:00Z');
 
@@ -21,7 +21,7 @@ const appOf = (changes: object = {}) =>
   }) as ConnectedApp;
 
 describe('a raw response', () => {
-  const capture = async (body: string, init: ResponseInit = {}, captured: CapturedResponse = {}) => {
+  const capture = async (body: string, init: ResponseInit = {}, captured: Capture = {}) => {
     const passed = await captureResponse(new Response(body, init), captured, NOW);
     return { captured, status: passed.status, text: await passed.text() };
   };
