@@ -14,7 +14,7 @@ import { actorOf } from '../../shared/sessions/actor.ts';
 import { csrfGuard } from '../../shared/sessions/csrf.ts';
 import { pageOfForm, type SessionGuards, sessionOf } from '../../shared/sessions/guards.ts';
 import type { Session } from '../../shared/sessions/session.ts';
-import { isRecent } from '../../shared/sessions/step-up.ts';
+import { wasRecentAtSignIn } from '../../shared/sessions/step-up.ts';
 import { parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from '../admin-tokens/admin-tokens.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
@@ -70,7 +70,7 @@ export function createAdminGuards(parts: {
         action: returnTo === undefined ? undefined : switchAccount(returnTo),
       });
     }
-    if (!stepUp || (acr === stepUp.acr && isRecent(authTime, createdAt))) return;
+    if (!stepUp || (acr === stepUp.acr && wasRecentAtSignIn(authTime, createdAt))) return;
     throw new AppError('step_up_required', {
       detail: 'The administration needs a stronger sign-in than your current one. Sign in again.',
       connectUrl: `${stepUp.href()}&return_to=${encodeURIComponent(returnTo ?? `${basePath}/admin`)}`,

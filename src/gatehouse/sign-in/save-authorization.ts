@@ -5,7 +5,7 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Claims, TokenResponse } from '../../shared/provider/token-response.ts';
 import type { BrowserSecret, NewSession } from '../../shared/sessions/browser-sessions.ts';
 import type { SessionUser } from '../../shared/sessions/session.ts';
-import { isRecent } from '../../shared/sessions/step-up.ts';
+import { wasRecentAtSignIn } from '../../shared/sessions/step-up.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import type { GrantReading } from '../grants/grant-store.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
@@ -72,7 +72,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
   const checkStepUp = (appId: string, acr: string | undefined, authTime: number | undefined): void => {
     if (acr !== adminRule().acr) throw fail('step_up_refused', { appId });
     if (authTime === undefined) throw fail('auth_time_missing', { appId });
-    if (!isRecent(authTime, clock())) throw fail('step_up_refused', { appId });
+    if (!wasRecentAtSignIn(authTime, clock())) throw fail('step_up_refused', { appId });
   };
 
   /**

@@ -25,8 +25,8 @@ export interface SessionGuards {
   authenticateUser: UserGuard<(req: IncomingMessage) => Promise<Session>>;
 
   /**
-   * Like `requireUser`, for a reverse proxy that asks about a user's request. If that was for a page, the refusal has
-   * the URL at which the user signs in and returns to the page, in `Gatehouse-Sign-In`.
+   * Like `requireUser`, for a reverse proxy that asks about a user's request. If the user's request was for a page, the
+   * response has a `Gatehouse-Sign-In` header: the URL to sign in at, which leads back to that page.
    */
   requireUserForProxy: UserGuard<RequestHandler>;
 
@@ -45,43 +45,51 @@ export function createSessionGuards(parts: {
 }): SessionGuards {
   const { read, publicUrl, isTrusted } = parts;
 
-  const load = async (req: IncomingMessage, extend: boolean): Promise<Session | undefined> => {
+  const load = async (req: IncomingMessage, { extend }: { extend: boolean }): Promise<Session | undefined> => {
     req.context.session = await read(req, { extend });
     return req.context.session;
   };
 
-  const signInRequired = (returnTo?: string, { tellsProxy = false } = {}) => {
+  const signInRequired = (returnTo?: string, { withSignInHeader = false } = {}) => {
     const query = returnTo === undefined ? '' : `?${new URLSearchParams({ return_to: returnTo })}`;
     const connectUrl = `${publicUrl.href}/sign-in${query}`;
     return new AppError('sign_in_required', {
       detail: 'You are not signed in, or your session has ended. Sign in and try again.',
       connectUrl,
-      ...(tellsProxy && { headers: { 'Gatehouse-Sign-In': connectUrl } }),
+      ...(withSignInHeader && { headers: { 'Gatehouse-Sign-In': connectUrl } }),
     });
   };
 
-  const requireUserForProxy: RequestHandler = async (req, _res, next) => {
-    if (await load(req, true)) return next();
+  const continueForUser: RequestHandler = (req, _res, next) =>
+    load(req, { extend: true }).then(
+      (session) => next(session ? undefined : signInRequired(pageOfForm(req, publicUrl.origin))),
+      next,
+    );
+
+  const continueForProxiedUser: RequestHandler = async (req, _res, next) => {
+    if (await load(req, { extend: true })) return next();
     if (!wantsPage(req)) throw signInRequired();
-    const isFromProxy = isTrusted(req.socket.remoteAddress ?? '');
-    throw signInRequired(isFromProxy ? forwardedPath(req, publicUrl) : undefined, { tellsProxy: true });
+    // Only a trusted proxy may name the page.
+    const returnTo = isTrusted(req.socket.remoteAddress ?? '') ? forwardedPath(req, publicUrl) : undefined;
+    throw signInRequired(returnTo, { withSignInHeader: true });
   };
 
-  const authenticateUser = async (req: IncomingMessage): Promise<Session> => {
-    const session = await load(req, true);
+  const sessionOfUser = async (req: IncomingMessage): Promise<Session> => {
+    const session = await load(req, { extend: true });
     if (!session) throw signInRequired();
     return session;
   };
 
-  const loading =
-    (extend: boolean): RequestHandler =>
+  const sessionLoader =
+    ({ extend }: { extend: boolean }): RequestHandler =>
     (req, _res, next) =>
-      load(req, extend).then(() => next(), next);
+      load(req, { extend }).then(() => next(), next);
 
-  const orRedirect = (appId: () => string | undefined): UserGuard<RequestHandler> =>
+  const requiringUserOrRedirecting = (appId: () => string | undefined): UserGuard<RequestHandler> =>
     requiringUser<RequestHandler>(SESSION, (req, res, next) =>
-      load(req, true).then((session) => {
+      load(req, { extend: true }).then((session) => {
         if (session) return next();
+        // A GET with `Accept: */*` is redirected, too.
         if (req.method !== 'GET' || wantsData(req)) return next(signInRequired());
         const app = appId();
         const query = new URLSearchParams({ ...(app && { app }), return_to: req.originalUrl });
@@ -90,18 +98,13 @@ export function createSessionGuards(parts: {
     );
 
   return {
-    loadSession: loading(true),
-    peekSession: loading(false),
-    requireUser: requiringUser<RequestHandler>(SESSION, (req, _res, next) =>
-      load(req, true).then(
-        (session) => next(session ? undefined : signInRequired(pageOfForm(req, publicUrl.origin))),
-        next,
-      ),
-    ),
-    requireUserForProxy: requiringUser(SESSION, requireUserForProxy),
-    authenticateUser: requiringUser(SESSION, authenticateUser),
-    requireUserOrRedirect: orRedirect(() => undefined),
-    requireUserOfAppOrRedirect: orRedirect,
+    loadSession: sessionLoader({ extend: true }),
+    peekSession: sessionLoader({ extend: false }),
+    requireUser: requiringUser(SESSION, continueForUser),
+    requireUserForProxy: requiringUser(SESSION, continueForProxiedUser),
+    authenticateUser: requiringUser(SESSION, sessionOfUser),
+    requireUserOrRedirect: requiringUserOrRedirecting(() => undefined),
+    requireUserOfAppOrRedirect: requiringUserOrRedirecting,
   };
 }
 

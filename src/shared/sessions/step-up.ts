@@ -5,10 +5,12 @@ export const STEP_UP_SECONDS = 900;
 const MAX_AHEAD_SECONDS = 60;
 
 /**
+ * Compares with the start of the session, not with now.
  * @param authTime the ID token's `auth_time`, in seconds since the epoch
- * @param startedAt when the session began, in milliseconds since the epoch
+ * @param sessionCreatedAt in milliseconds since the epoch
  */
-export function isRecent(authTime: number | undefined, startedAt: number): boolean {
-  const age = startedAt / 1000 - (authTime ?? Number.NEGATIVE_INFINITY);
+export function wasRecentAtSignIn(authTime: number | undefined, sessionCreatedAt: number): boolean {
+  if (authTime === undefined) return false;
+  const age = sessionCreatedAt / 1000 - authTime;
   return age <= STEP_UP_SECONDS && -age <= MAX_AHEAD_SECONDS;
 }
