@@ -271,10 +271,10 @@ keys # Keys
   Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
   | {kid} | Encrypts | 16 min ago | 18 | admin tokens: 2, connect links: 1, apps: 1, connections: 3, signing keys: 1, relay tokens: 2, service accounts: 1, ID tokens of sessions: 3, sessions: 3, webhooks: 1
   Counted just now. 1 instance is running. / Create a key: npm run -s gatehouse -- keys generate
-  Put it first in ENCRYPTION_KEYS, keep the old one after it, and restart. With several instances, put it last and restart all of them; then put it first and restart all of them again.
+  One instance: put it first in ENCRYPTION_KEYS, before the old key, and restart. Several instances: first put it last and restart all; then move it to the front and restart all again.
   Encrypt all records again, with the button that this page then shows, or with npm run gatehouse -- keys rotate.
-  Remove the old key from ENCRYPTION_KEYS, and restart. Keep it as long as you have backups that need it.
-  Gatehouse signs user assertions for back-end services with these keys, and authenticates at providers. The public keys are at /.well-known/jwks.json </.well-known/jwks.json>. A new key is created every 30 days.
+  Remove the old key from ENCRYPTION_KEYS, and restart. Store a copy of it somewhere safe for as long as you have backups that need it.
+  With these keys, Gatehouse signs user assertions for back-end services and authenticates to providers. The public keys are at /.well-known/jwks.json </.well-known/jwks.json>. A new key is created every 30 days.
   | {thumbprint} | Signs | 6 min ago | 5 March 2031 at 10:10 UTC
 admin-tokens # Admin tokens
   With an admin token, a program uses the HTTP API </docs> as an administrator.

@@ -25,9 +25,11 @@ declare module '../../../shared/pages/page-data.ts' {
       /** Undefined while the first count is under way. */
       report: CountedReport | undefined;
       /** The keys of `ENCRYPTION_KEYS`. */
-      held: readonly { kid: string; seals: boolean }[];
+      configuredKeys: readonly { kid: string; isCurrent: boolean }[];
+      /** The id of the first of them. */
+      encryptingKid: string;
       /** The number of records sealed by a key other than the first; undefined until they are counted. */
-      due: number | undefined;
+      recordsToEncrypt: number | undefined;
       rotation: RotationProgress | undefined;
       signing: readonly SigningKey[];
       wordsOfKind: typeof wordsOfKind;
@@ -129,7 +131,7 @@ export function keyRoutes(parts: AdminParts) {
       signsFrom: isoTime(signsFrom),
     }));
 
-  const dueIn = ({ keys }: CountedReport) =>
+  const countToEncrypt = ({ keys }: CountedReport) =>
     keys.filter(({ seals }) => !seals).reduce((sum, { records }) => sum + records, 0);
 
   const rotate = (req: Request) => audited(audit, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
@@ -145,9 +147,10 @@ export function keyRoutes(parts: AdminParts) {
     const [report, signing] = await Promise.all([latestReport(rotation), signingKeys()]);
     // While a rotation runs, the view reloads the page.
     if (!report && rotation?.finishedAt !== null) res.set('Refresh', '2');
-    const held = sealer.kids.map((kid) => ({ kid, seals: kid === sealer.sealingKid }));
-    const due = report && dueIn(report);
-    return { title: 'Keys', report, held, due, rotation, signing, wordsOfKind };
+    const encryptingKid = sealer.sealingKid;
+    const configuredKeys = sealer.kids.map((kid) => ({ kid, isCurrent: kid === encryptingKid }));
+    const recordsToEncrypt = report && countToEncrypt(report);
+    return { title: 'Keys', report, configuredKeys, encryptingKid, recordsToEncrypt, rotation, signing, wordsOfKind };
   });
 
   return {
@@ -162,13 +165,13 @@ export function keyRoutes(parts: AdminParts) {
       menuPath: 'keys',
       async find() {
         const report = await latestReport(await keyRotation.progress());
-        return report && dueIn(report);
+        return report && countToEncrypt(report);
       },
-      questionFor: (due) => ({
+      questionFor: (recordsToEncrypt) => ({
         action: 'Encrypt all records with',
         name: keyRotation.kid(),
         consequences: [
-          `${due === undefined ? 'All records' : `The ${due.toLocaleString('en-GB')} records`} encrypted by an older key are encrypted again. Gatehouse keeps working, and users notice nothing.`,
+          `${recordsOfOlderKeys(recordsToEncrypt)} encrypted again. Gatehouse keeps working, and users notice nothing.`,
           'The keys themselves do not change. Older keys can be removed afterwards.',
         ],
         verb: 'Encrypt again',
@@ -190,7 +193,7 @@ export function keyRoutes(parts: AdminParts) {
         const [report, signing] = await Promise.all([latestReport(rotation ?? undefined), signingKeys()]);
         if (report) {
           const { countedAt, keys: encryption, processes } = report;
-          return { countedAt, encryption, due: dueIn(report), rotation, processes: processes.length, signing };
+          return { countedAt, encryption, due: countToEncrypt(report), rotation, processes: processes.length, signing };
         }
         const encryption = (await listKeys(storage)).map((key) => ({ ...key, records: null, kinds: null }));
         return { countedAt: null, encryption, due: null, rotation, processes: null, signing };
@@ -209,6 +212,13 @@ export function keyRoutes(parts: AdminParts) {
 
     rotate: operation({ summary: 'Publish the next signing key now; it signs a day later' }, ({ req }) => rotate(req)),
   };
+}
+
+/** @param count undefined until the records are counted */
+function recordsOfOlderKeys(count: number | undefined): string {
+  if (count === 1) return 'The record encrypted by an older key is';
+  const records = count === undefined ? 'All records' : `The ${count.toLocaleString('en-GB')} records`;
+  return `${records} encrypted by an older key are`;
 }
 
 /** Processes with older keys do not make the form outdated, so the error must not say so. */
