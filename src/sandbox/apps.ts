@@ -34,7 +34,8 @@ export interface AppRegistry {
   newSecret(clientId: string, overlapMs: number): string | undefined;
   isOldSecret(clientId: string, secret: string): boolean;
   remove(clientId: string): void;
-  settingsOf(clientId: string): AppSettings;
+  /** Returns the settings of an app; the defaults if there is no such app. */
+  settingsOf(clientId: string | undefined): AppSettings;
   /** The adapter by which oidc-provider reads registrations, and stores dynamic ones. */
   readonly adapter: RecordAdapter;
 }
@@ -82,7 +83,7 @@ export function createApps({ clients, defaults, refreshTokens, own, now }: Parts
       return oldSecret !== undefined && now() < oldSecret.untilMs && isEqual(oldSecret.secret, secret);
     },
     remove: (clientId) => void apps.delete(clientId),
-    settingsOf: (clientId) => settingsFor(apps.get(clientId)?.settings, defaults, refreshTokens),
+    settingsOf: (clientId) => settingsFor(apps.get(clientId ?? '')?.settings, defaults, refreshTokens),
     adapter: {
       async find(id) {
         const app = apps.get(id);

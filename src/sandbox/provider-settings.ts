@@ -60,13 +60,14 @@ export function protocolSettings(parts: ProviderSettingsParts): Record<string, u
     extraParams: { scope: completeScope },
     allowOmittingSingleRegisteredRedirectUri: false,
     rotateRefreshToken: ({ oidc }: ProviderContext) =>
-      apps.settingsOf(oidc?.client?.clientId ?? '').refreshPolicy !== 'reusable',
+      apps.settingsOf(oidc?.client?.clientId).refreshPolicy !== 'reusable',
     clientBasedCORS: () => false,
     discovery: { prompt_values_supported: PROMPTS },
     // The platform accepts the same algorithms.
     enabledJWA: { dPoPSigningAlgValues: DPOP_ALGORITHMS },
-    // Replaces the library's fetch, which refuses loopback addresses.
-    fetch: (url: string, { dispatcher: _, ...options }: RequestInit & { dispatcher?: unknown }) => fetch(url, options),
+    // Drops the library's dispatcher, which refuses loopback addresses.
+    fetch: (url: string, { dispatcher: _, ...options }: RequestInit & { dispatcher?: unknown }) =>
+      globalThis.fetch(url, options),
     findAccount: async ({ req, oidc }: ProviderContext, id: string, token?: GrantedToken) => {
       const account = accounts.byId(id);
       if (account === undefined || account.disabled) return undefined;
@@ -81,7 +82,7 @@ export function protocolSettings(parts: ProviderSettingsParts): Record<string, u
 }
 
 function lifetimes(apps: AppRegistry): Record<string, unknown> {
-  const settingsOf = (client: Client | undefined) => apps.settingsOf(client?.clientId ?? '');
+  const settingsOf = (client: Client | undefined) => apps.settingsOf(client?.clientId);
   return {
     AccessToken: (_ctx: unknown, _token: unknown, client: Client) => settingsOf(client).accessTokenSeconds,
     RefreshToken: (_ctx: unknown, token: { iiat: number }, client: Client) =>
@@ -97,7 +98,7 @@ function lifetimes(apps: AppRegistry): Record<string, unknown> {
 
 export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSettingsParts): Record<string, unknown> {
   return {
-    // The ports of a host share cookies, so these names must differ from those of the app.
+    // Cookies are shared by all ports of a host, so these names must differ from Gatehouse's.
     cookies: {
       names: { session: 'sandbox-session', interaction: 'sandbox-interaction', resume: 'sandbox-resume' },
       keys: [randomBytes(32).toString('base64url')],
@@ -110,7 +111,7 @@ export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSe
     renderError: async (ctx: ProviderContext, out: Problem, error: { error_detail?: string }) => {
       ctx.type = 'html';
       ctx.set(pages.headers);
-      const text = 'The app sent a request that the identity provider refuses. Details for the operator of the app:';
+      const text = 'The app sent a request that the provider refuses. Details for the operator of the app:';
       ctx.body = pages.render('message', { title: 'This request was refused', text, problem: withCause(out, error) });
     },
   };
@@ -129,7 +130,7 @@ export function features({ platformClientId, apps }: ProviderSettingsParts, rpIn
     dPoP: {
       enabled: true,
       nonceSecret: randomBytes(32),
-      requireNonce: ({ oidc }: ProviderContext) => apps.settingsOf(oidc?.client?.clientId ?? '').requireDpopNonce,
+      requireNonce: ({ oidc }: ProviderContext) => apps.settingsOf(oidc?.client?.clientId).requireDpopNonce,
     },
     backchannelLogout: { enabled: true },
     registration: {
