@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { PRESETS, type Preset, presetApp } from '../../src/gatehouse/connected-apps/presets.ts';
+import { CLIENT_SECRET } from './gatehouse.ts';
 import { documentAtLoopback, settingsAtLoopback } from './providers/loopback.ts';
 import type { Issued, Json, Profile, Reply } from './providers/profile.ts';
 
@@ -18,16 +19,15 @@ export interface ProviderSimulator {
   /** The response body of the API. */
   threadBody: unknown;
   isOpenId: boolean;
-  hasRevocation: boolean;
+  hasRevocationEndpoint: boolean;
   /** Whether its revocation endpoint accepts requests as in RFC 7009. */
-  canRevoke: boolean;
+  acceptsRevocation: boolean;
   /**
    * Ends the access of every user, like a revocation at the provider, but keeps the consent. Refresh tokens are then
    * refused with this reply.
    */
   endGrants(refusal: Reply): void;
-  /** @param secret the only secret that is accepted from now on; default: that of Gatehouse */
-  acceptSecret(secret?: string): void;
+  acceptOnlySecret(secret: string): void;
   /** The number of accepted refresh tokens. */
   refreshes(): number;
   /** The number of tokens that were revoked at its endpoint. */
@@ -35,7 +35,7 @@ export interface ProviderSimulator {
   close(): Promise<void>;
 }
 
-const CLIENT = { id: 'simulated-client_1', secret: 'test-client-secret-0123456789' };
+const CLIENT_ID = 'simulated-client_1';
 /** For providers whose tokens are for the APIs of their customers. */
 const EXAMPLE_PLATFORM = { apiBaseUrl: 'https://api.example.com', threadPath: '/1/threads/current' };
 const PERSON = { sub: 'person-1', name: 'Ada Quill', email: 'ada@example.test' };
@@ -66,7 +66,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   const grants: Grant[] = [];
   const counts = { refreshes: 0, revocations: 0 };
   let hasConsented = false;
-  let acceptedSecret = CLIENT.secret;
+  let acceptedSecret = CLIENT_SECRET;
   let refusedRefresh = profile.refusedRefresh;
 
   const server = createServer((req, res) => {
@@ -120,7 +120,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   }
 
   function authorizationError(request: URLSearchParams): string | undefined {
-    if (request.get('client_id') !== CLIENT.id) return 'unauthorized_client';
+    if (request.get('client_id') !== CLIENT_ID) return 'unauthorized_client';
     // There are no sign-in pages here.
     return request.get('prompt') === 'none' ? 'login_required' : profile.refusesAuthorization?.(request);
   }
@@ -146,8 +146,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   function authenticatesClient({ headers }: IncomingMessage, form: URLSearchParams): boolean {
     const methods = profile.clientAuthentication ?? ['client_secret_basic', 'client_secret_post'];
     const [, basic = ''] = /^Basic (.+)$/.exec(headers.authorization ?? '') ?? [];
-    const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT.id}:${acceptedSecret}`;
-    const isPost = form.get('client_id') === CLIENT.id && form.get('client_secret') === acceptedSecret;
+    const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT_ID}:${acceptedSecret}`;
+    const isPost = form.get('client_id') === CLIENT_ID && form.get('client_secret') === acceptedSecret;
     return (isBasic && methods.includes('client_secret_basic')) || (isPost && methods.includes('client_secret_post'));
   }
 
@@ -205,7 +205,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     return new SignJWT({ ...PERSON, ...(nonce && { nonce }), ...claims })
       .setProtectedHeader({ alg: 'RS256', kid: jwk.kid })
       .setIssuer(toLoopback(String(iss)))
-      .setAudience(CLIENT.id)
+      .setAudience(CLIENT_ID)
       .setIssuedAt(Math.floor(Date.now() / 1000))
       .setExpirationTime(Math.floor(Date.now() / 1000) + 3600)
       .sign(privateKey);
@@ -230,19 +230,19 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
       ...settingsAtLoopback({ ...settings, ...platform }, toLoopback, `localhost:${port}`),
       id: preset.id,
       name: preset.name,
-      clientId: CLIENT.id,
+      clientId: CLIENT_ID,
       clientSecret: { env: 'TEST_CLIENT_SECRET' },
       callbackUrls: [`${gatehouseUrl}/oauth/callback/${preset.id}`],
     }),
     threadBody: api[threadUrl],
     isOpenId,
-    hasRevocation: urls.revocation !== undefined,
-    canRevoke: urls.revocation !== undefined && profile.revocation?.contentType === undefined,
+    hasRevocationEndpoint: urls.revocation !== undefined,
+    acceptsRevocation: urls.revocation !== undefined && profile.revocation?.contentType === undefined,
     endGrants(refusal) {
       refusedRefresh = refusal;
       for (const grant of grants) grant.isAlive = false;
     },
-    acceptSecret(secret = CLIENT.secret) {
+    acceptOnlySecret(secret) {
       acceptedSecret = secret;
     },
     refreshes: () => counts.refreshes,
