@@ -45,7 +45,7 @@ interface CheckedHealth {
 
 const SHOW = {
   /** The path of the assets, below the base path. */
-  assets: sharedAssets().path,
+  assetsPath: sharedAssets().path,
   problem: problemText,
   whose: whoseText,
   healths: HEALTHS,
