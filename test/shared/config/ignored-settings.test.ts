@@ -18,11 +18,11 @@ test.each([
   ['redis_url', 'REDIS_URL'],
   ['Public_Url', 'PUBLIC_URL'],
   ['noproxy', 'NO_PROXY'],
-])('%s is recognised as %s', (name, setting) => {
+])('warns about %s and suggests %s', (name, setting) => {
   expect(warningsOf(name)).toEqual([`${name} is ignored. Did you mean ${setting}?`]);
 });
 
-test('ignores correct names, empty variables and those of other programs', () => {
+test('does not warn about correct names, empty variables or variables of other programs', () => {
   expect(warningsOf(...Object.keys(SETTINGS), 'SESSION_SECRETS_FILE')).toEqual([]);
   expect(ignoredSettings({ REDIS_URI: ' ', SESSION_SECRET: undefined }, SETTINGS)).toEqual([]);
   const others =
@@ -32,20 +32,40 @@ test('ignores correct names, empty variables and those of other programs', () =>
 });
 
 test.each([
-  [{ https_proxy: 'a', no_proxy: 'b' }, []],
-  [{ HTTPS_PROXY: 'a', no_proxy: 'b' }, []],
-  [{ HTTPS_PROXY: 'a', https_proxy: 'a ', NO_PROXY: 'b', no_proxy: '' }, []],
-  [{ HTTPS_PROXY: 'a', https_proxy: 'c' }, ['HTTPS_PROXY is ignored, because https_proxy is set to another value.']],
-  [{ NO_PROXY: 'a', no_proxy: 'c' }, ['NO_PROXY is ignored, because no_proxy is set to another value.']],
-  [{ http_proxy: 'a', https_proxy: 'a', HTTP_PROXY: 'b', all_proxy: 'c' }, []],
-  [{ http_proxy: 'a' }, ['http_proxy is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.']],
-  [{ HTTP_PROXY: 'a' }, ['HTTP_PROXY is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.']],
-  [{ ALL_PROXY: 'a' }, ['ALL_PROXY is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.']],
-])('knows the spellings that other programs use for proxies: %j', (env, warnings) => {
+  ['lower case is read, too', { https_proxy: 'a', no_proxy: 'b' }, []],
+  ['the two settings may differ in case', { HTTPS_PROXY: 'a', no_proxy: 'b' }, []],
+  ['both cases agree, or one is empty', { HTTPS_PROXY: 'a', https_proxy: 'a ', NO_PROXY: 'b', no_proxy: '' }, []],
+  [
+    'both cases differ',
+    { HTTPS_PROXY: 'a', https_proxy: 'c' },
+    ['HTTPS_PROXY is ignored, because https_proxy is set to another value.'],
+  ],
+  [
+    'both cases differ',
+    { NO_PROXY: 'a', no_proxy: 'c' },
+    ['NO_PROXY is ignored, because no_proxy is set to another value.'],
+  ],
+  ['an https proxy is set as well', { http_proxy: 'a', https_proxy: 'a', HTTP_PROXY: 'b', all_proxy: 'c' }, []],
+  [
+    'no https proxy is set',
+    { http_proxy: 'a' },
+    ['http_proxy is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.'],
+  ],
+  [
+    'no https proxy is set',
+    { HTTP_PROXY: 'a' },
+    ['HTTP_PROXY is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.'],
+  ],
+  [
+    'no https proxy is set',
+    { ALL_PROXY: 'a' },
+    ['ALL_PROXY is ignored: set HTTPS_PROXY, since only https calls leave through a proxy.'],
+  ],
+])('warns about proxy variables that have no effect (%s): %j', (_reason, env, warnings) => {
   expect(ignoredSettings(env, SETTINGS)).toEqual(warnings);
 });
 
-test('a refused start reports them, and a successful start logs them, never with their values', async () => {
+test('a failed start reports misspelt settings and a successful start logs them, in both cases without values', async () => {
   const misspelt = { SESSION_SECRET: 'the-secret-itself' };
   await expect(startSite({ env: { ...misspelt, SESSION_SECRETS: '' } })).rejects.toMatchObject({
     faults: [

@@ -1,4 +1,4 @@
-/** Metrics by connected app, as scraped: bounded, and removed with the app. */
+/** Metrics per connected app: unknown ids add no series, and deleting an app removes its series. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
@@ -34,10 +34,11 @@ test('sign-ins and calls count for their app', async () => {
   expect(
     sampleOf(samplesAfter, 'outbound_requests_total{app="platform",peer="provider",outcome="2xx"}'),
   ).toBeGreaterThan(2);
+  // `other` counts the ids that no app has.
   expect(sampleOf(samplesAfter, 'outbound_requests_total{app="other",peer="provider",outcome="2xx"}')).toBe(0);
 });
 
-test('a failure of a platform counts by its kind', async () => {
+test('a 503 of the platform counts as outcome 5xx', async () => {
   const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
   const failures = 'outbound_requests_total{app="platform",peer="platform",outcome="5xx"}';
   const before = sampleOf(await samples(), failures);
@@ -46,9 +47,12 @@ test('a failure of a platform counts by its kind', async () => {
   await expect.poll(async () => sampleOf(await samples(), failures)).toBe(before + 1);
 });
 
-test('the callback of an unknown app counts as other, without a new series', async () => {
+test('a callback for an unknown app adds no series', async () => {
+  const failed = 'sign_ins_total{app="other",outcome="failed"}';
+  const before = sampleOf(await samples(), failed);
   await sendRequest(`${site.url}/oauth/callback/invented-by-a-caller?state=abc&code=def`);
   const lines = await samples();
+  expect(sampleOf(lines, failed)).toBe(before + 1);
   expect(lines.filter((line) => line.includes('invented'))).toEqual([]);
 });
 

@@ -1,4 +1,4 @@
-/** Every file that a page or a style sheet loads has an address with a version, which browsers keep for a year. */
+/** Every file that a page or a style sheet loads has a versioned URL, so browsers may cache it for a year. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
