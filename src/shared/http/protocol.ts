@@ -1,5 +1,5 @@
 /** Refuses upgrades, tunnels and bytes that are not HTTP (R77, R78). */
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { RequestHandler } from 'express';
 import { AppError, type ProblemCode } from '../errors.ts';
@@ -41,13 +41,21 @@ export function refuseUnreadable(server: Server, refuse: Refuse): void {
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
     socket.end([`HTTP/1.1 ${status}`, ...extraLines, ...lines, '', body].join('\r\n'));
   };
+  const unfinishedRequests = new WeakMap<Duplex, IncomingMessage>();
+  server.on('request', (req) => {
+    // Only a request with a body can fail after its head has arrived.
+    if (req.headers['content-length'] === undefined && req.headers['transfer-encoding'] === undefined) return;
+    unfinishedRequests.set(req.socket, req);
+    req.once('close', () => unfinishedRequests.delete(req.socket));
+  });
   server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Duplex) => {
     // No response is possible to a disconnected peer, or in the middle of another response.
     if (error.code === 'ECONNRESET' || !socket.writable || hasSentHead(socket)) return socket.destroy();
     const [code, status] = PARSER_REFUSALS[error.code ?? ''] ?? (['invalid_request', '400 Bad Request'] as const);
-    // The bytes that arrived last. What a browser accepts is among them, unless its head came in several parts.
-    const received = error.rawPacket?.toString('latin1') ?? '';
-    return end(socket, status, { code, accept: headerIn(received, 'accept'), cookie: headerIn(received, 'cookie') });
+    const request = unfinishedRequests.get(socket);
+    if (request === undefined) return end(socket, status, { code, ...headersIn(error.rawPacket) });
+    const { accept, cookie } = request.headers;
+    return end(socket, status, { code, method: request.method, accept, cookie });
   });
   server.on('connect', (_req, socket: Duplex) => {
     const refused = { code: 'method_not_allowed', method: 'CONNECT' } as const;
@@ -60,6 +68,12 @@ const PARSER_REFUSALS: Readonly<Record<string, readonly [ProblemCode, string]>> 
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['too_large', '413 Content Too Large'],
   ERR_HTTP_REQUEST_TIMEOUT: ['invalid_request', '408 Request Timeout'],
 };
+
+/** @param packet the bytes that arrived last. Node does not tell what came before them */
+function headersIn(packet: Buffer | undefined): Pick<RefusedRequest, 'accept' | 'cookie'> {
+  const received = packet?.toString('latin1') ?? '';
+  return { accept: headerIn(received, 'accept'), cookie: headerIn(received, 'cookie') };
+}
 
 function headerIn(head: string, name: string): string | undefined {
   return new RegExp(`^${name}:[ \\t]*([^\\r\\n]*)`, 'im').exec(head)?.[1];

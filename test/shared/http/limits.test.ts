@@ -12,7 +12,7 @@ import {
   LISTENER_LIMITS,
 } from '../../../src/shared/http/limits.ts';
 import { refuseUnreadable } from '../../../src/shared/http/protocol.ts';
-import { createRefuse } from '../../../src/shared/http/refusal.ts';
+import { createRefuse, type RefusalPage } from '../../../src/shared/http/refusal.ts';
 import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
 import { sendRequest } from '../../support/send-request.ts';
@@ -151,9 +151,13 @@ describe('R89 a listener with small limits', () => {
     await new Promise((resolve) => server?.close(resolve) ?? resolve(undefined));
   });
 
-  async function listen(overrides: Partial<typeof limits>, listener: RequestListener): Promise<string> {
+  async function listen(
+    overrides: Partial<typeof limits>,
+    listener: RequestListener,
+    page: RefusalPage = NO_PAGE,
+  ): Promise<string> {
     server = createLimitedServer({ ...limits, ...overrides }, listener);
-    refuseUnreadable(server, createRefuse({ publicHref: 'http://127.0.0.1', page: NO_PAGE }));
+    refuseUnreadable(server, createRefuse({ publicHref: 'http://127.0.0.1', page }));
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -175,6 +179,45 @@ describe('R89 a listener with small limits', () => {
     const url = await listen({}, drain);
     const response = await sendRaw(url, 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc');
     expect([response.status, response.closed]).toEqual([408, true]);
+  });
+
+  describe('a body that is too slow or broken', () => {
+    const page: RefusalPage = { policy: 'POLICY', draw: ({ status }) => `PAGE ${status}` };
+    const post = (accept: string) => `POST / HTTP/1.1\r\nHost: x\r\nAccept: ${accept}\r\n`;
+
+    test.each([
+      ['slow', `${post('text/html')}Content-Length: 9\r\n\r\nabc`, 'text/html; charset=utf-8', 408],
+      ['slow chunks', `${post('text/html')}Transfer-Encoding: chunked\r\n\r\n3\r\n`, 'text/html; charset=utf-8', 408],
+      ['broken', `${post('text/html')}Transfer-Encoding: chunked\r\n\r\nnone\r\n`, 'text/html; charset=utf-8', 400],
+      [
+        'slow, of a program',
+        `${post('*/*')}Content-Length: 9\r\n\r\nabc`,
+        'application/problem+json; charset=utf-8',
+        408,
+      ],
+    ])('gets a page if the request accepts one: %s', async (_what, bytes, type, status) => {
+      const response = await sendRaw(await listen({}, drain, page), bytes);
+      expect([response.status, response.headers.get('content-type')]).toEqual([status, [type]]);
+      if (type.startsWith('text/html')) expect(response.rest).toBe(`PAGE ${status}`);
+    });
+
+    test.each([
+      ['a body', `${post('*/*')}Content-Length: 9\r\n\r\nabc`],
+      ['a head', 'GET / HTTP/1.1\r\nHost: x\r\n'],
+    ])('is not judged by the request before it on the connection: %s', async (_what, bytes) => {
+      const url = await listen({}, drain, page);
+      const socket = connect(Number(new URL(url).port), '127.0.0.1').setEncoding('latin1');
+      sockets.push(socket);
+      let text = '';
+      socket.on('data', (chunk) => {
+        text += chunk;
+      });
+      socket.write(`${post('text/html')}Content-Length: 3\r\n\r\nabc`);
+      await until(() => text.endsWith('ok'));
+      socket.write(bytes);
+      await once(socket, 'end');
+      expect(text).toMatch(/HTTP\/1\.1 408 .*application\/problem\+json/s);
+    });
   });
 
   test('closes connections beyond the limit, and accepts new ones once others have closed', async () => {
