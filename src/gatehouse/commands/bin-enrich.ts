@@ -29,5 +29,6 @@ export function addEnrichCommand(bin: Command, terminal: Terminal): void {
 
 function textOf({ rows, outcomes }: EnrichReport): string {
   const lines = Object.entries(outcomes).map(([outcome, count]) => `  ${outcome}: ${count.toLocaleString('en-GB')}`);
-  return [`Enriched ${rows.toLocaleString('en-GB')} rows, by source of the facts or problem:`, ...lines].join('\n');
+  const number = `${rows.toLocaleString('en-GB')} ${rows === 1 ? 'row' : 'rows'}`;
+  return [`Enriched ${number}, by source of the facts or problem:`, ...lines].join('\n');
 }

@@ -67,11 +67,13 @@ function rotationText(
   { resealed, unreadable, retired }: RotationResult,
   unused: readonly string[],
 ): string {
-  const lines = [`Every record is now sealed with ${kid}: ${resealed.toLocaleString('en-GB')} were sealed again.`];
-  for (const [kind, count] of unreadable)
-    lines.push(
-      `${count.toLocaleString('en-GB')} records of the kind ${kind} cannot be opened with any key and were not changed.`,
-    );
+  const sealedAgain = `${resealed.toLocaleString('en-GB')} ${resealed === 1 ? 'was' : 'were'} sealed again`;
+  const lines = [`Every record is now sealed with ${kid}: ${sealedAgain}.`];
+  for (const [kind, count] of unreadable) {
+    const [records, were] = count === 1 ? ['record', 'was'] : ['records', 'were'];
+    const subject = `${count.toLocaleString('en-GB')} ${records} of the kind ${kind}`;
+    lines.push(`${subject} cannot be opened with any key and ${were} not changed.`);
+  }
   for (const unusedKid of unused)
     lines.push(
       `${unusedKid} comes after it and was never used. To change to it, put it first, restart or reload every process, and run this again.`,

@@ -215,7 +215,7 @@ export function keyRoutes(parts: AdminParts) {
 }
 
 /** @param count undefined until the records are counted */
-function recordsOfOlderKeys(count: number | undefined): string {
+export function recordsOfOlderKeys(count: number | undefined): string {
   if (count === 1) return 'The record encrypted by an older key is';
   const records = count === undefined ? 'All records' : `The ${count.toLocaleString('en-GB')} records`;
   return `${records} encrypted by an older key are`;

@@ -1,6 +1,6 @@
 /** The page and the API call for keys. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { wordsOfKind } from '../../../../src/gatehouse/admin/keys/routes.ts';
+import { recordsOfOlderKeys, wordsOfKind } from '../../../../src/gatehouse/admin/keys/routes.ts';
 import { keys, SEALED_KINDS } from '../../../../src/shared/storage/keys.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -51,6 +51,14 @@ test('R48: API and page show how many records each key seals, and never a key', 
     expect(text).not.toContain(material);
     expect(text).not.toMatch(/"d":/);
   }
+});
+
+test.each([
+  [undefined, 'All records encrypted by an older key are'],
+  [1, 'The record encrypted by an older key is'],
+  [1_234, 'The 1,234 records encrypted by an older key are'],
+])('the question before a rotation has the number of records: %s', (count, text) => {
+  expect(recordsOfOlderKeys(count)).toBe(text);
 });
 
 test('the page has words for every kind of encrypted record, and shows a kind of a later version as stored', () => {
