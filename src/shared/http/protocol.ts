@@ -69,11 +69,23 @@ const PARSER_REFUSALS: Readonly<Record<string, readonly [ProblemCode, string]>> 
   ERR_HTTP_REQUEST_TIMEOUT: ['invalid_request', '408 Request Timeout'],
 };
 
-/** @param packet the bytes that arrived last. Node does not tell what came before them */
+/**
+ * @param packet the bytes that arrived last. Node does not tell what came before them: if the head began earlier, it is
+ * taken for that of a browser if it continues with cookies, or with the mark of a navigation (Fetch Metadata)
+ */
 function headersIn(packet: Buffer | undefined): Pick<RefusedRequest, 'accept' | 'cookie'> {
   const received = packet?.toString('latin1') ?? '';
-  return { accept: headerIn(received, 'accept'), cookie: headerIn(received, 'cookie') };
+  const accept = headerIn(received, 'accept');
+  const cookie = headerIn(received, 'cookie');
+  if (accept !== undefined || REQUEST_LINE.test(received)) return { accept, cookie };
+  const cookies = cookie ?? CONTINUED_COOKIES.exec(received)?.[1];
+  const mode = headerIn(received, 'sec-fetch-mode') ?? (cookies === undefined ? undefined : 'navigate');
+  return { accept: mode === 'navigate' ? 'text/html' : undefined, cookie: cookies };
 }
+
+const REQUEST_LINE = /^[A-Z]+ \S+ HTTP\//;
+/** The first line continues a `Cookie` header: what follows its first separator are whole cookies. */
+const CONTINUED_COOKIES = /^[^\r\n]*?; ([^\r\n=; ]+=[^\r\n]*)/;
 
 function headerIn(head: string, name: string): string | undefined {
   return new RegExp(`^${name}:[ \\t]*([^\\r\\n]*)`, 'im').exec(head)?.[1];

@@ -5,7 +5,7 @@ import type { Server } from 'node:http';
 import type { Request, Response } from 'express';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { plainHttp, refuseUnreadable } from '../../../src/shared/http/protocol.ts';
-import { createRefuse } from '../../../src/shared/http/refusal.ts';
+import { createRefuse, type RefusalPage } from '../../../src/shared/http/refusal.ts';
 import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
@@ -269,9 +269,13 @@ test.each([
 
 describe('R78 bytes that never become a request', () => {
   /** @returns the bytes written to the connection, or undefined if it is closed without a response */
-  function responseTo(event: 'clientError' | 'connect', payload: object, socketState: object = {}): string | undefined {
+  function responseTo(
+    event: 'clientError' | 'connect',
+    payload: object,
+    socketState: object = {},
+    page: RefusalPage = { policy: 'POLICY', draw: () => 'PAGE' },
+  ): string | undefined {
     const server = new EventEmitter();
-    const page = { policy: 'POLICY', draw: () => 'PAGE' };
     refuseUnreadable(server as unknown as Server, createRefuse({ publicHref: 'https://gatehouse.test/gate', page }));
     const socket = { writable: true, end: vi.fn<(text: string) => void>(), destroy: vi.fn(), ...socketState };
     server.emit(event, payload, socket);
@@ -318,13 +322,30 @@ describe('R78 bytes that never become a request', () => {
     ['a navigation', 'GET /\u0000 HTTP/1.1\r\nHost: x\r\nACCEPT:  text/html,*/*;q=0.8\r\n\r\n', true],
     ['a program', 'GET /\u0000 HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n', false],
     ['a program that would take a page', 'GET / HTTP/9\r\nAccept: application/json, text/html;q=0.1\r\n\r\n', false],
-    ['a head whose beginning came before', 'x: y\r\nCookie: a=b\r\n\r\n', false],
+    ['a program with cookies that names no type', 'GET / HTTP/9\r\nCookie: a=b\r\n\r\n', false],
+    ['a head whose beginning came before, with cookies', 'x: y\r\nCookie: a=b\r\n\r\n', true],
+    ['a head whose beginning came before, in its cookies', 'x; b=c; d=e', true],
+    ['a head whose beginning came before, of a navigation', 'x\r\nSec-Fetch-Mode: navigate\r\n\r\n', true],
+    ['a head whose beginning came before, of a script', 'x\r\nSec-Fetch-Mode: cors\r\nCookie: a=b\r\n\r\n', false],
+    ['a head whose beginning came before, of a program', 'x: y\r\nX-Long: xxx\r\n\r\n', false],
+    ['a head whose beginning came before, with what it accepts', 'x: y\r\nAccept: */*\r\nCookie: a=b\r\n\r\n', false],
     ['the words in another header', 'GET / HTTP/9\r\nX-Accept: text/html\r\n\r\n', false],
   ])('a browser gets a page: %s', (_what, bytes, isPage) => {
     const text = responseTo('clientError', { code: 'HPE_INVALID_METHOD', rawPacket: Buffer.from(bytes) }) ?? '';
     expect(text.endsWith('\r\n\r\nPAGE')).toBe(isPage);
     expect(text.includes('Content-Security-Policy: POLICY\r\n')).toBe(isPage);
     expect(text.includes('Content-Type: text/html; charset=utf-8\r\nContent-Length: 4\r\n')).toBe(isPage);
+  });
+
+  test('the page is told the cookies, without the value that was cut', () => {
+    const cookies: (string | undefined)[] = [];
+    const page: RefusalPage = { policy: '', draw: ({ cookie }) => String(cookies.push(cookie)) };
+    const refuse = (bytes: string) =>
+      responseTo('clientError', { code: 'HPE_HEADER_OVERFLOW', rawPacket: Buffer.from(bytes) }, {}, page);
+    refuse('x\r\nCookie: a=b; c=d');
+    refuse('secret=x; b=c; d=e\r\nSec-Fetch-Mode: navigate');
+    refuse('x\r\nSec-Fetch-Mode: navigate');
+    expect(cookies).toEqual(['a=b; c=d', 'b=c; d=e', undefined]);
   });
 
   test('a CONNECT gets the allowed methods', () => {
