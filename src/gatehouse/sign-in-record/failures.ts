@@ -580,8 +580,12 @@ const FAILURES = {
 
 export type SignInFailure = keyof typeof FAILURES;
 
-/** Failures of a callback whose request is gone. They lead to the start page, which shows `detail`. */
-export const GONE_FAILURES = ['state_expired', 'no_longer_pending'] as const satisfies readonly SignInFailure[];
+/** Failures of a callback whose request is gone. They can lead to the start page, which shows `detail`. */
+export const GONE_FAILURES = [
+  'state_expired',
+  'no_longer_pending',
+  'cookie_missing',
+] as const satisfies readonly SignInFailure[];
 export type GoneFailure = (typeof GONE_FAILURES)[number];
 
 export const SIGN_IN_FAILURES: Readonly<Record<SignInFailure, Failure>> = FAILURES;

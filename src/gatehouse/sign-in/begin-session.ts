@@ -24,8 +24,7 @@ export function createBeginSession(browser: BrowserSessions, req: Request, res: 
         await save();
         // Another tab has signed this user in meanwhile, and the browser has a newer secret.
         if (browserSecret.isEarlier) return;
-        const presentSecrets = browser.readBrowserSecrets(req).filter(({ isEarlier }) => !isEarlier);
-        const earlierSecrets = presentSecrets.map((secret) => ({ ...secret, isEarlier: true }));
+        const earlierSecrets = browser.readBrowserSecrets(req).map((secret) => ({ ...secret, isEarlier: true }));
         browser.setBrowserSecrets(req, res, [...earlierSecrets, newBrowserSecret()]);
       },
     };

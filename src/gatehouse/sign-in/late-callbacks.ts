@@ -85,10 +85,14 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
       }
       const isExpired = clock() - startedAt > PENDING_REQUEST_SECONDS * 1000;
       if (!isExpired && !isSameBrowser) {
-        if (user !== undefined) return { url: home };
         const reference = record?.failure === 'cookie_missing' ? record.references.at(-1) : undefined;
         const error = fail('cookie_missing', { appId, facts: { otherBrowser }, reference });
-        if (record?.endedAt !== undefined) return { unrecorded: error };
+        const isEnded = record?.endedAt !== undefined;
+        if (user !== undefined) {
+          if (!isEnded) await attemptLog.failed(error);
+          return startPage('cookie_missing');
+        }
+        if (isEnded) return { unrecorded: error };
         throw error;
       }
       const failure = isExpired ? 'state_expired' : 'no_longer_pending';
