@@ -13,7 +13,14 @@ const PROGRAMS: Record<string, string[]> = {
   gatehouse: ['shared'],
   'bin-lookup-service': ['shared'],
   // An independent system, which may disagree with Gatehouse.
-  sandbox: ['bin-lookup-service', 'shared/bin', 'shared/pages', 'shared/errors.ts', 'shared/config/networks.ts'],
+  sandbox: [
+    'bin-lookup-service',
+    'shared/bin',
+    'shared/pages',
+    'shared/errors.ts',
+    'shared/config/networks.ts',
+    'shared/http/cookie-name.ts',
+  ],
   demo: ['gatehouse', 'sandbox', 'shared'],
   shared: [],
 };

@@ -35,7 +35,6 @@ const ERROR_EVENTS = [
 ] as const;
 
 export interface IdentityProviderParts extends ProviderSettingsParts {
-  issuer: string;
   secondFactor: SecondFactor;
   apiTokens: ApiTokens;
   threads: Threads;

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { InvalidGrant, InvalidToken } from 'oidc-provider/lib/helpers/errors.js';
 import type { Client, GrantedToken, ProviderContext } from 'oidc-provider/lib/provider.js';
+import { cookieName } from '../shared/http/cookie-name.ts';
 import { type Accounts, claimsOf } from './accounts.ts';
 import { isTokenAllowedFrom, refreshTokenSeconds } from './app-settings.ts';
 import type { AppRegistry } from './apps.ts';
@@ -36,6 +37,8 @@ export interface ProviderSettingsParts {
   records: ProviderRecords;
   signingKeys: SigningKeys;
   pages: Pages;
+  /** Its own URL. */
+  issuer: string;
   /** The only client that may introspect tokens of other clients. */
   platformClientId: string;
   claimsInIdToken: boolean;
@@ -96,11 +99,12 @@ function lifetimes(apps: AppRegistry): Record<string, unknown> {
   };
 }
 
-export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSettingsParts): Record<string, unknown> {
+export function pageSettings(parts: ProviderSettingsParts): Record<string, unknown> {
+  const { pages, accounts, secondFactorDemand, issuer } = parts;
+  const nameOf = (cookie: string) => cookieName(`sandbox-${cookie}`, issuer);
   return {
-    // Cookies are shared by all ports of a host, so these names must differ from Gatehouse's.
     cookies: {
-      names: { session: 'sandbox-session', interaction: 'sandbox-interaction', resume: 'sandbox-resume' },
+      names: { session: nameOf('session'), interaction: nameOf('interaction'), resume: nameOf('resume') },
       keys: [randomBytes(32).toString('base64url')],
     },
     routes: ROUTES,

@@ -73,6 +73,25 @@ describe('signing in', () => {
     expect(pageInOtherBrowser.body).toContain('name="login"');
   });
 
+  it('R139 lasts while the browser signs in and out at another sandbox of the host', async () => {
+    const other = await startForeignClient();
+    const browser = createBrowser();
+    const { url, finish } = await client.begin();
+    const form = await browser.get(url);
+    await other.signIn({ browser });
+    const consent = await browser.submit(form, { login: 'user@example.test', password: PASSWORD });
+    const tokens = await finish(await browser.submit(consent, {}, { button: 'Allow' }));
+    expect(tokens.claims()?.sub).toBe('sbx-00u1');
+
+    await browser.submit(await browser.get(`${other.sandbox.issuer}/sign-out`));
+    for (const [{ begin }, isSignedIn] of [
+      [client, true],
+      [other, false],
+    ] as const)
+      expect((await browser.get((await begin()).url)).body.includes('name="login"')).toBe(!isSignedIn);
+    await other.sandbox.close();
+  });
+
   it('honours prompt=select_account and login_hint, and accepts ui_locales', async () => {
     const browser = createBrowser();
     await client.signIn({ browser });
