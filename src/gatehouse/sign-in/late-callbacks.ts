@@ -34,19 +34,25 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
     `${home}connections/${appId}?${new URLSearchParams({ return_to: returnTo })}`;
 
   /** Starts the request again as it was. At the provider, the user is usually still signed in and notices nothing. */
-  const startOver = (pendingRequest: PendingRequest, user: SessionUser | undefined): CallbackEnd => {
-    const { appId, appFingerprint, scopes, returnTo, prompt, isStartedOver } = pendingRequest;
+  const startOver = (
+    pendingRequest: PendingRequest,
+    user: SessionUser | undefined,
+    { isUnderWay }: { isUnderWay: boolean },
+  ): CallbackEnd => {
+    const { appId, appFingerprint, scopes, returnTo, hints = {}, startedOverFrom, attempt } = pendingRequest;
     const registeredApp = apps.find(appId);
     const app = registeredApp && fingerprintOf(registeredApp) === appFingerprint ? registeredApp : undefined;
-    const again = { scopes, returnTo, hints: { ...(prompt && { prompt }) }, isStartedOver: true } as const;
+    // A response that was lost twice may be lost each time. A call that is under way has lost none yet.
+    const mayStartOver = startedOverFrom === undefined || isUnderWay;
+    const again = { scopes, returnTo, hints, startedOverFrom: attempt };
     if (pendingRequest.purpose === 'sign_in') {
       const { stepUp = false } = pendingRequest;
-      if (!app || isStartedOver) return startPage('no_longer_pending');
+      if (!app || !mayStartOver) return startPage('no_longer_pending');
       return { startOver: { purpose: 'sign_in', user, stepUp, app, ...again } };
     }
     const { userId, link, linkPath, trial } = pendingRequest;
     // On the page of the connection or of the link, the user consents again.
-    if (!app || isStartedOver || user?.id !== userId) return { url: linkPath ?? consentPath(pendingRequest) };
+    if (!app || !mayStartOver || user?.id !== userId) return { url: linkPath ?? consentPath(pendingRequest) };
     const ofLink = link === undefined || linkPath === undefined ? {} : { link, linkPath };
     return { startOver: { purpose: 'connect', user, ...ofLink, ...(trial && { trial }), app, ...again } };
   };
@@ -63,7 +69,8 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
       const page = record && endPage(record, user, failureContextOf(pendingRequest));
       if (page) return page;
       const isDone = purpose === 'sign_in' ? user !== undefined : record?.outcome === 'connected';
-      return isDone ? { url: returnTo } : startOver(pendingRequest, user);
+      if (isDone) return { url: returnTo };
+      return startOver(pendingRequest, user, { isUnderWay: record !== undefined && record.endedAt === undefined });
     },
 
     /** Ends a callback whose request is too old, was dropped, or belongs to another browser. @throws SignInError */

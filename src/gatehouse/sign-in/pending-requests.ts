@@ -16,10 +16,10 @@ export type PendingRequest = {
   returnTo: string;
   /** The sign-in must be the stronger one that the administration requires. */
   stepUp?: boolean | undefined;
-  /** The `prompt` of the link or form. */
-  prompt?: ProviderHints['prompt'];
-  /** It took the place of one whose callback came again, and is not started over itself. */
-  isStartedOver?: boolean | undefined;
+  /** The hints of the link or form, if there are any. */
+  hints?: ProviderHints | undefined;
+  /** Id of the attempt whose callback came again and started this one over. */
+  startedOverFrom?: string | undefined;
   /** Id of the attempt in the sign-in record. */
   attempt: string;
   /** Milliseconds since the epoch. */
@@ -43,12 +43,14 @@ export type PendingRequest = {
 export const PENDING_REQUEST_SECONDS = 600;
 const MAX_PENDING = 10;
 const MAX_SPENT = 10;
+const MAX_OTHER_NAMES = 9;
 
 /**
  * A pending request as it is stored. `sealed` has the paths that contain the secret of a connect link. `spentAt` is set
- * once its callback has come, in milliseconds since the epoch.
+ * once its callback has come, in milliseconds since the epoch. `otherNames` has the names of further states, each of
+ * which can take it: one for each time that the same callback started over while this request was pending.
  */
-type StoredRequest = PendingRequest & { sealed?: string; spentAt?: number };
+type StoredRequest = PendingRequest & { sealed?: string; spentAt?: number; otherNames?: readonly string[] };
 type RequestsByState = Record<string, StoredRequest>;
 
 /** Spent requests have a limit of their own, so they displace no pending one. */
@@ -60,7 +62,8 @@ interface Loaded {
 
 export interface PendingRequests {
   /**
-   * Stores a pending request; the oldest ones of the secret beyond the limit are dropped (R6).
+   * Stores a pending request; the oldest ones of the secret beyond the limit are dropped (R6). If the same callback has
+   * started over before, and that request is still pending, it gets this state as well and nothing else is stored.
    * @param options `isNewBrowser`: the browser secret was created just now, so nothing is stored under it. `record`:
    *   the writes of the sign-in record, made in the same write
    */
@@ -104,7 +107,10 @@ export function createPendingRequests(parts: {
     return returnTo === undefined ? rest : { ...rest, returnTo: home };
   };
 
-  const open = async ({ sealed, spentAt, ...request }: StoredRequest, key: string): Promise<PendingRequest> =>
+  const open = async (
+    { sealed, spentAt, otherNames, ...request }: StoredRequest,
+    key: string,
+  ): Promise<PendingRequest> =>
     sealed === undefined ? request : { ...request, ...(await sealedJson.open<object>(sealed, key)) };
 
   const load = async (key: string): Promise<Loaded> => {
@@ -129,25 +135,34 @@ export function createPendingRequests(parts: {
     async put(browserSecret, state, pendingRequest, { isNewBrowser = false, record = [] } = {}) {
       const key = keys.pendingRequests(browserSecret);
       const stored = await seal(pendingRequest, key);
-      const add = async (loaded: Loaded, otherWrites: readonly Write[]) => {
-        const pending = { ...newest(loaded.pending, MAX_PENDING - 1), [nameOf(state)]: stored };
-        return (await store.write([writeOf(key, { ...loaded, pending }), ...otherWrites])) !== undefined;
+      const { startedOverFrom } = pendingRequest;
+      const add = async (loaded: Loaded, otherWrites: readonly Write[]): Promise<'added' | 'named' | undefined> => {
+        const earlier =
+          startedOverFrom === undefined
+            ? undefined
+            : Object.entries(loaded.pending).find(([, request]) => request.startedOverFrom === startedOverFrom);
+        const pending = earlier
+          ? { ...loaded.pending, [earlier[0]]: withOtherName(earlier[1], nameOf(state)) }
+          : { ...newest(loaded.pending, MAX_PENDING - 1), [nameOf(state)]: stored };
+        const writes = [writeOf(key, { ...loaded, pending }), ...(earlier ? [] : otherWrites)];
+        if ((await store.write(writes)) === undefined) return undefined;
+        return earlier ? 'named' : 'added';
       };
       if (await add(isNewBrowser ? { pending: {}, spent: {}, version: 0 } : await load(key), record)) return;
-      let isAdded = false;
-      while (!isAdded) isAdded = await add(await load(key), []);
+      let result: 'added' | 'named' | undefined;
+      while (!result) result = await add(await load(key), []);
       // The record gets its own write: if a record with the same reference exists, this attempt has none.
-      if (record.length > 0) await store.write(record);
+      if (result === 'added' && record.length > 0) await store.write(record);
     },
 
     async take(browserSecret, state) {
       const key = keys.pendingRequests(browserSecret);
-      const name = nameOf(state);
       for (;;) {
         const { pending, spent, version } = await load(key);
+        const name = nameIn(pending, state);
         const { [name]: request, ...otherPending } = pending;
         if (!request) {
-          const spentRequest = spent[name];
+          const spentRequest = spent[nameIn(spent, state)];
           return spentRequest && { pendingRequest: await open(spentRequest, key), isSpent: true };
         }
         const nextSpent = { ...newest(spent, MAX_SPENT - 1), [name]: { ...request, spentAt: clock() } };
@@ -159,7 +174,8 @@ export function createPendingRequests(parts: {
 
     async findSpent(browserSecret, state) {
       const key = keys.pendingRequests(browserSecret);
-      const request = (await load(key)).spent[nameOf(state)];
+      const { spent } = await load(key);
+      const request = spent[nameIn(spent, state)];
       return request && open(request, key);
     },
   };
@@ -170,6 +186,17 @@ const timeOf = ({ startedAt, spentAt = startedAt }: StoredRequest) => spentAt;
 function newest(requests: RequestsByState, count: number): RequestsByState {
   const newestFirst = Object.entries(requests).sort(([, left], [, right]) => timeOf(right) - timeOf(left));
   return Object.fromEntries(newestFirst.slice(0, count));
+}
+
+const withOtherName = (request: StoredRequest, name: string): StoredRequest => ({
+  ...request,
+  otherNames: [...(request.otherNames ?? []), name].slice(-MAX_OTHER_NAMES),
+});
+
+/** Returns the name under which the request of this state is stored. */
+function nameIn(requests: RequestsByState, state: string): string {
+  const name = nameOf(state);
+  return Object.keys(requests).find((stored) => requests[stored]?.otherNames?.includes(name)) ?? name;
 }
 
 /** Short, because requests without a session store this name (R91), and long enough for a browser's 10 requests. */

@@ -41,8 +41,8 @@ export type StartInput = StartPurpose & {
   /** Registered scopes of the app; undefined for all of them. */
   scopes?: readonly string[] | undefined;
   hints: ProviderHints;
-  /** It takes the place of a request whose callback came again. */
-  isStartedOver?: boolean | undefined;
+  /** Id of the attempt whose callback came again, which this one takes the place of. */
+  startedOverFrom?: string | undefined;
 };
 
 export type StartRequest = StartInput & {
@@ -81,8 +81,8 @@ export function createStart(parts: FlowParts, fail: Fail) {
       scopes: request.scopes,
       returnTo: trial ? recordUrl(attemptLog.newId) : request.returnTo,
       stepUp: stepUp || undefined,
-      prompt: request.hints.prompt,
-      isStartedOver: request.isStartedOver,
+      hints: Object.keys(request.hints).length > 0 ? request.hints : undefined,
+      startedOverFrom: request.startedOverFrom,
       attempt: attemptLog.newId,
       startedAt: clock(),
     };

@@ -322,4 +322,42 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const ended = (await records()).filter(({ failure }) => failure === 'cookie_missing');
     expect(ended.filter(({ purpose }) => purpose === 'connect')).toHaveLength(1);
   });
+
+  testOn('R6, R10 reloads of one callback share one pending request, and each of them can complete it', async () => {
+    for (const completing of ['first', 'second', 'last']) {
+      const agent = createUserAgent();
+      const otherTab = await pending(agent, '/sign-in?app=elsewhere&return_to=/bin');
+      const { callback } = await pending(agent);
+      const withoutResponse = copyOf(agent);
+      await open(agent, callback);
+      const before = await records();
+      const locations: string[] = [];
+      for (let n = 0; n < 10; n += 1) locations.push(locationOf(await open(withoutResponse, callback)));
+      expect((await records()).length - before.length).toBe(1);
+      const end = locations.at({ first: 0, second: 1, last: -1 }[completing] ?? 0) ?? '';
+      expect(locationOf(await open(withoutResponse, (await callbackFor(end)).href))).toBe('/sessions');
+      expect(await isSignedIn(site, withoutResponse)).toBe(true);
+      for (const location of locations)
+        expect(locationOf(await open(withoutResponse, (await callbackFor(location)).href))).toBe('/sessions');
+      expect(locationOf(await open(withoutResponse, otherTab.callback))).toBe('/bin');
+    }
+  });
+
+  testOn('R10 starting over keeps every hint', async () => {
+    const hints = { login_hint: 'ada@example.test', prompt: 'login', ui_locales: 'de en' };
+    const { agent, callback } = await pending(undefined, `${START}&${new URLSearchParams(hints)}`);
+    const withoutResponse = copyOf(agent);
+    await open(agent, callback);
+    const again = parametersOf(locationOf(await open(withoutResponse, callback)));
+    for (const [name, value] of Object.entries(hints)) expect(again.get(name)).toContain(value);
+    const connecting = await startConnecting(agent, hints);
+    const { release, arrived } = holdTokens();
+    const consentCallback = (await callbackFor(connecting)).href;
+    const first = open(agent, consentCallback);
+    await arrived;
+    const consentAgain = parametersOf(locationOf(await open(agent, consentCallback)));
+    for (const [name, value] of Object.entries(hints)) expect(consentAgain.get(name)).toContain(value);
+    release();
+    await first;
+  });
 });

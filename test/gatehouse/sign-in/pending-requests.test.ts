@@ -154,6 +154,21 @@ test('R10 a spent request is known for ten minutes, and displaces no pending one
   expect(await spent(0)).toBeUndefined();
 });
 
+test('R6, R10 what starts over from one callback has one place, and ten of its states can take it', async () => {
+  for (let n = 0; n < 9; n += 1) await put(n);
+  const startOver = (n: number, attempt: string) =>
+    pendingRequests.put('b1', `again-${n}`, { ...pendingRequest(20), attempt, startedOverFrom: 'a0' });
+  for (let n = 0; n < 12; n += 1) await startOver(n, `again-${n}`);
+  const takeAgain = (n: number) => pendingRequests.take('b1', `again-${n}`);
+  expect(await takeAgain(1)).toBeUndefined();
+  expect(await takeAgain(2)).toBeUndefined();
+  expect(await takeAgain(3)).toMatchObject({ isSpent: false, pendingRequest: { returnTo: '/20', attempt: 'again-0' } });
+  for (const n of [0, 4, 11]) expect(await takeAgain(n)).toMatchObject({ isSpent: true });
+  for (let n = 0; n < 9; n += 1) expect(await take(n)).toMatchObject({ returnTo: `/${n}` });
+  await startOver(12, 'again-12');
+  expect(await takeAgain(12)).toMatchObject({ isSpent: false, pendingRequest: { attempt: 'again-12' } });
+});
+
 test('R44 seals the paths of connect links, and falls back to the start page if their key is lost', async () => {
   const path = '/connect/gthl_8KqVabcdefgAbCdEfGhIjKlMnOpQrStUvWxYz';
   const [signingIn, connecting]: PendingRequest[] = [
