@@ -41,8 +41,8 @@ const dead = Array.from({ length: Number(count) }, (_, index) => \`dead-\${index
 const host = new URL(url).hostname;
 const slow = new Set();
 const policy = createAddressPolicy([host, '127.0.0.1', '::1']);
-const threads = Number(process.env.UV_THREADPOOL_SIZE);
-const outbound = createOutbound({ policy, threads, onSlowName: ({ host }) => slow.add(host) });
+const threadPoolSize = Number(process.env.UV_THREADPOOL_SIZE);
+const outbound = createOutbound({ policy, threadPoolSize, onSlowName: ({ host }) => slow.add(host) });
 const messages = new Set();
 const call = (to, limit) => outbound.fetch(to, {}, { deadlineMilliseconds: limit, maxBytes: 1000 });
 const callDead = () => {
