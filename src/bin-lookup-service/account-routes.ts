@@ -1,7 +1,8 @@
 /** Handlers of the account pages: registration, plan, keys and their addresses. */
 import type { Request, RequestHandler, Response } from 'express';
 import { AppError } from '../shared/errors.ts';
-import { formField } from '../shared/http/body.ts';
+import { wantsPage } from '../shared/http/accept.ts';
+import { formField, queryField } from '../shared/http/body.ts';
 import type { RateLimits } from '../shared/http/rate-limit.ts';
 import type { Flash } from '../shared/pages/flash.ts';
 import { faultsOfRow, formHandler } from '../shared/pages/form.ts';
@@ -46,19 +47,19 @@ export function accountRoutes(parts: {
   const { accounts, browsers, quota, limits, plans, pages, publicUrl, confirmSeconds, randomToken, clock } = parts;
   const accountUrl = `${publicUrl.href}/account`;
 
-  type RefusedForm = Partial<Pick<BinAccountPage, 'form' | 'addresses'>>;
-  const send = async (req: Request, res: Response, account: Account | undefined, refused: RefusedForm = {}) => {
+  type Shown = Partial<Pick<BinAccountPage, 'form' | 'addresses' | 'notice'>>;
+  const send = async (req: Request, res: Response, account: Account | undefined, shown: Shown = {}) => {
     const { address } = req.context;
     const used = {
       free: await quota.used(freeSubject(address)),
       account: account ? await quota.used(accountSubject(account.id)) : 0,
     };
-    const { form, addresses } = refused;
+    const { form, addresses } = shown;
     const faults = form?.faults ?? (addresses && faultsOfRow(addresses.faults, addresses.key));
     const page = account ? pages.signedInFrame(req, 'Your account', faults) : pages.frame(req, 'Look up a card');
     const { free, signIn } = parts;
     const data = { page, baseUrl: publicUrl.href, address, plans, free, signIn, account, used, confirmSeconds };
-    const fresh = { ...refused, ...(await pages.flashOf(req)) };
+    const fresh = { ...shown, ...(await pages.flashOf(req)) };
     pages.send(res, 'account', accountPage({ ...data, fresh, now: clock() }));
   };
 
@@ -91,15 +92,17 @@ export function accountRoutes(parts: {
 
     async show(req, res) {
       const account = req.context.session && (await accountOf(req));
-      await send(req, res, account);
+      const hasSignInEnded = !account && queryField(req, 'ended') === 'sign-in';
+      await send(req, res, account, hasSignInEnded ? { notice: { tone: 'warning', text: SIGN_IN_OVER } } : {});
     },
 
     async signIn(req, res) {
       const signIn = requireSignIn();
       limits.take('sign-in', req.context.address);
-      const secret = browsers.secretOf(req) ?? randomToken();
+      const knownSecret = browsers.secretsOf(req).at(-1);
+      const secret = knownSecret ?? randomToken();
       const url = await signIn.start(secret);
-      browsers.setSecret(res, secret);
+      if (knownSecret === undefined) browsers.addSecret(res, secret);
       res.redirect(303, url);
     },
 
@@ -107,19 +110,17 @@ export function accountRoutes(parts: {
       // The URL contains the authorization code, which must not leak by the Referer header.
       res.set('Referrer-Policy', 'no-referrer');
       const callback = new URL(req.originalUrl, publicUrl.origin);
-      const identity = await requireSignIn()
-        .finish(browsers.secretOf(req), callback)
-        .catch((error: unknown) => {
-          // The callback URL was opened again by a user who is signed in.
-          if (req.context.session && error instanceof AppError && error.code === 'invalid_request') return undefined;
-          throw error;
-        });
+      const identity = await requireSignIn().finish(browsers.secretsOf(req), callback);
       const user = req.context.session?.user;
-      if (user && identity && (user.issuer !== identity.issuer || user.subject !== identity.subject)) {
+      if (!identity) {
+        if (!user && !wantsPage(req)) throw new AppError('invalid_request', { detail: SIGN_IN_OVER });
+        return res.redirect(303, user ? accountUrl : `${accountUrl}?ended=sign-in`);
+      }
+      if (user && (user.issuer !== identity.issuer || user.subject !== identity.subject)) {
         const action = { label: 'Go to your account', url: accountUrl };
         throw new AppError('invalid_request', { detail: OTHER_ACCOUNT, words: OTHER_ACCOUNT_WORDS, action });
       }
-      if (identity) await browsers.begin(req, res, await accounts.register(identity));
+      await browsers.begin(req, res, await accounts.register(identity));
       res.redirect(303, accountUrl);
     },
 
@@ -172,6 +173,8 @@ export function accountRoutes(parts: {
   };
 }
 
+const SIGN_IN_OVER =
+  'That sign-in is over: it was used before, it took too long, or this browser started many others after it.';
 const OTHER_ACCOUNT = 'You are signed in here with another account, so this sign-in was not used.';
 const OTHER_ACCOUNT_WORDS = {
   title: 'Another account is signed in',

@@ -1,14 +1,15 @@
-/** The cookies of the account pages: a session, and a random value that binds sign-ins to the browser. */
+/** The cookies of the account pages: a session, and random values that bind sign-ins to the browser. */
 import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
 import type { CookieOptions, RequestHandler, Response } from 'express';
 import type { SessionData } from 'express-session';
 import type { PublicUrl } from '../shared/config/rules.ts';
 import { AppError } from '../shared/errors.ts';
-import { cookieName } from '../shared/http/cookie-name.ts';
+import { cookieName, cookieNames } from '../shared/http/cookie-name.ts';
 import { describeBrowser } from '../shared/http/describe-browser.ts';
 import type { Session } from '../shared/sessions/session.ts';
 import type { SessionRecords } from '../shared/sessions/session-record.ts';
+import { hashOf } from '../shared/storage/keys.ts';
 import type { Account } from './accounts.ts';
 
 export interface Browsers {
@@ -16,18 +17,23 @@ export interface Browsers {
   loadSession: RequestHandler;
   /** Refuses a request without a session with `sign_in_required`. */
   requireUser: RequestHandler;
-  /** Returns the random value from the browser's cookie. */
-  secretOf(req: IncomingMessage): string | undefined;
-  setSecret(res: Response, secret: string): void;
   /**
-   * Begins a new session and replaces the random value, so that the earlier session and value are useless (R17, R103).
+   * Returns the random values from the browser's cookies, oldest first. It has several if it sent its first requests at
+   * the same moment, such as those of restored tabs: one cookie for all would keep only the last value (R64).
+   */
+  secretsOf(req: IncomingMessage): readonly string[];
+  addSecret(res: Response, secret: string): void;
+  /**
+   * Begins a new session and replaces the random values, so that the earlier session and values are useless (R17, R103).
    */
   begin(req: IncomingMessage, res: Response, account: Account): Promise<void>;
-  /** Clears both cookies, so that a pending callback cannot finish afterwards (R103). */
+  /** Clears all cookies, so that a pending callback cannot finish afterwards (R103). */
   end(req: IncomingMessage, res: Response): Promise<void>;
 }
 
 const TOKEN_FORM = /^[A-Za-z0-9_-]{43}$/;
+/** A callback looks for its sign-in under each of them. */
+const MAX_SECRETS = 20;
 
 /** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: starts a sign-in */
 export function createBrowsers(parts: {
@@ -38,25 +44,31 @@ export function createBrowsers(parts: {
 }): Browsers {
   const { records, publicUrl, randomToken, signInUrl } = parts;
   const sessionCookie = cookieName('bin-lookup-service', publicUrl.href);
-  const secretCookie = cookieName('bin-lookup-service-tx', publicUrl.href);
+  const secretCookies = cookieNames('bin-lookup-service-tx', publicUrl.href);
   const options: CookieOptions = { httpOnly: true, sameSite: 'lax', path: '/', secure: publicUrl.secure };
-  const read = (req: IncomingMessage, name: string): string | undefined => {
-    const value = req.headers.cookie && parseCookies(req.headers.cookie)[name];
-    return value && TOKEN_FORM.test(value) ? value : undefined;
+  const cookiesOf = ({ headers }: IncomingMessage) => parseCookies(headers.cookie ?? '');
+  const isToken = (value: string | undefined): value is string => value !== undefined && TOKEN_FORM.test(value);
+  const sessionIdOf = (req: IncomingMessage): string | undefined => {
+    const value = cookiesOf(req)[sessionCookie];
+    return isToken(value) ? value : undefined;
   };
 
   const load = async (req: IncomingMessage): Promise<Session | undefined> => {
-    const id = read(req, sessionCookie);
+    const id = sessionIdOf(req);
     req.context.session = id === undefined ? undefined : await records.read(id, { extend: true });
     return req.context.session;
   };
 
   const endSession = async (req: IncomingMessage) => {
-    const id = read(req, sessionCookie);
+    const id = sessionIdOf(req);
     if (id !== undefined) await records.end(id);
   };
 
-  const setSecret = (res: Response, secret: string) => void res.cookie(secretCookie, secret, options);
+  const addSecret = (res: Response, secret: string) =>
+    void res.cookie(secretCookies.nameOf(hashOf(secret).slice(0, 6)), secret, options);
+  const clearSecrets = (req: IncomingMessage, res: Response) => {
+    for (const id of secretCookies.idsIn(cookiesOf(req))) res.clearCookie(secretCookies.nameOf(id), options);
+  };
 
   return {
     loadSession: (req, _res, next) => load(req).then(() => next(), next),
@@ -65,8 +77,12 @@ export function createBrowsers(parts: {
         const action = { label: 'Sign in', url: signInUrl };
         next(session ? undefined : new AppError('sign_in_required', { detail: 'Sign in and try again.', action }));
       }, next),
-    secretOf: (req) => read(req, secretCookie),
-    setSecret,
+    secretsOf(req) {
+      const cookies = cookiesOf(req);
+      const values = secretCookies.idsIn(cookies).map((id) => cookies[secretCookies.nameOf(id)]);
+      return values.filter(isToken).slice(-MAX_SECRETS);
+    },
+    addSecret,
 
     async begin(req, res, account) {
       const { id, issuer, subject, name, email } = account;
@@ -81,12 +97,14 @@ export function createBrowsers(parts: {
       // This program reads none of the other fields of express-session.
       await records.write(sessionId, data as unknown as SessionData);
       res.cookie(sessionCookie, sessionId, options);
-      setSecret(res, randomToken());
+      clearSecrets(req, res);
+      addSecret(res, randomToken());
     },
 
     async end(req, res) {
       await endSession(req);
-      res.clearCookie(sessionCookie, options).clearCookie(secretCookie, options);
+      res.clearCookie(sessionCookie, options);
+      clearSecrets(req, res);
     },
   };
 }

@@ -1,6 +1,6 @@
 /**
  * Registration and sign-in by the OpenID Connect code flow with PKCE. Nonce and verifier are not stored: they are
- * derived from the state and the random value in the browser's cookie.
+ * derived from the state and a random value in a cookie of the browser.
  */
 import { AppError, type AppErrorOptions } from '../shared/errors.ts';
 import type { AuthorizationRequest } from '../shared/provider/authorization-request.ts';
@@ -21,14 +21,22 @@ export interface SignIn {
   name: string;
   /** Returns the URL of the authorization request. @throws AppError */
   start(browserSecret: string): Promise<string>;
-  /** Returns the identity, and stores no account. @param callback URL with all its parameters @throws AppError */
-  finish(browserSecret: string | undefined, callback: URL): Promise<Identity>;
+  /**
+   * Returns the identity, and stores no account. Returns undefined if the sign-in is over: it was finished, it has
+   * expired, or the browser has started too many since.
+   * @param callback URL with all its parameters @throws AppError
+   */
+  finish(browserSecrets: readonly string[], callback: URL): Promise<Identity | undefined>;
 }
 
 const PENDING_SECONDS = 600;
 const MAX_PENDING = 10;
 const SINGLE_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description', 'response'];
 const SCOPES = ['openid', 'profile', 'email'];
+
+const INVALID_RESPONSE = 'The response of your provider is incomplete, or has a parameter twice.';
+const NO_COOKIE =
+  'This browser has no cookie of this sign-in: it was started in another browser, or you have signed out since.';
 
 const LIMITED = {
   words: { title: 'The sign-in provider is busy' },
@@ -88,12 +96,16 @@ export function createSignIn(parts: {
       return url;
     },
 
-    async finish(browserSecret, callback) {
-      const state = callback.searchParams.get('state');
-      const hasDuplicates = SINGLE_PARAMETERS.some((name) => callback.searchParams.getAll(name).length > 1);
-      const isPending = !hasDuplicates && state && browserSecret && (await pending.take(browserSecret, state, clock()));
-      if (!isPending)
-        throw fail('invalid_request', { detail: 'This sign-in was not started in this browser, or it has expired.' });
+    async finish(browserSecrets, callback) {
+      const { searchParams } = callback;
+      const state = searchParams.get('state');
+      if (!state || SINGLE_PARAMETERS.some((name) => searchParams.getAll(name).length > 1))
+        throw fail('invalid_request', { detail: INVALID_RESPONSE });
+      if (browserSecrets.length === 0) throw fail('invalid_request', { detail: NO_COOKIE });
+      // A refusal spends nothing, so that a reload shows it again.
+      const find = searchParams.has('error') ? pending.has : pending.take;
+      const browserSecret = await findLast(browserSecrets, (secret) => find(secret, state, clock()));
+      if (browserSecret === undefined) return undefined;
       const callbackUrl = new URL(redirectUri);
       callbackUrl.search = callback.search;
       const tokenResponse = await provider
@@ -128,18 +140,23 @@ type PendingStates = [hash: string, startedAt: number][];
 
 /** Stores the states of pending sign-ins. Each is valid once, in its browser. A browser has at most ten. */
 function createPending({ store }: { store: Store }) {
+  const current = (states: PendingStates, now: number) =>
+    states.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000);
+
   /** @param change gets the states that have not expired, and returns undefined to change nothing */
   const update = (browserSecret: string, now: number, change: (states: PendingStates) => PendingStates | undefined) =>
-    updateRecord<PendingStates>(
-      store,
-      keys.planSignIns(browserSecret),
-      (stored = []) => change(stored.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000)),
-      { lifetimeSeconds: PENDING_SECONDS },
-    );
+    updateRecord<PendingStates>(store, keys.planSignIns(browserSecret), (stored = []) => change(current(stored, now)), {
+      lifetimeSeconds: PENDING_SECONDS,
+    });
 
   return {
     async put(browserSecret: string, state: string, now: number): Promise<void> {
       await update(browserSecret, now, (states) => [...states.slice(1 - MAX_PENDING), [hashOf(state), now]]);
+    },
+    async has(browserSecret: string, state: string, now: number): Promise<boolean> {
+      const stored = await store.get(keys.planSignIns(browserSecret));
+      const states: PendingStates = stored ? JSON.parse(stored.value) : [];
+      return current(states, now).some(([hash]) => hash === hashOf(state));
     },
     async take(browserSecret: string, state: string, now: number): Promise<boolean> {
       const updated = await update(browserSecret, now, (states) => {
@@ -149,6 +166,11 @@ function createPending({ store }: { store: Store }) {
       return updated !== undefined;
     },
   };
+}
+
+async function findLast(secrets: readonly string[], isRight: (secret: string) => Promise<boolean>) {
+  for (const secret of secrets.toReversed()) if (await isRight(secret)) return secret;
+  return undefined;
 }
 
 function text(value: unknown): string | undefined {

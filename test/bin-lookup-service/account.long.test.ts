@@ -34,8 +34,14 @@ const register = (login = 'user@example.test', agent?: UserAgent) =>
 /** Signs in at the provider. @returns the URL of the callback, not yet opened, for a browser with this cookie */
 async function callbackFor(login: string, secret: string | undefined): Promise<string> {
   const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
-  agent.cookies.set(site.url, cookieName('bin-lookup-service-tx', site.url), secret);
+  agent.cookies.set(site.url, cookieName('bin-lookup-service-tx-abcdef', site.url), secret);
   return (await register(login, agent)).page.url;
+}
+/** The random value of the browser's only cookie for pending sign-ins. */
+function pendingCookieOf(agent: UserAgent): string | undefined {
+  const cookies = agent.cookies.all().filter(({ name }) => name.startsWith('bin-lookup-service-tx-'));
+  expect(cookies.length).toBeLessThan(2);
+  return cookies[0]?.value;
 }
 const keyOn = (page: Page) => /data-copy-source>(gthb_[^<]+)</.exec(page.body)?.[1] ?? '';
 const accountOn = (page: Page) => /Account <code>([^<]+)</.exec(page.body)?.[1] ?? '';
@@ -411,7 +417,7 @@ describe('security', () => {
     },
   );
 
-  test('a sign-in that started more than 600 s ago is refused, even if another started later', async () => {
+  test('a sign-in that started more than 600 s ago leads to the start page, even if another started later', async () => {
     const agent = createUserAgent();
     const startSignIn = async () => {
       const redirect = await agent.get(`${site.url}/account/sign-in`, { follow: false });
@@ -421,8 +427,10 @@ describe('security', () => {
     advanceClock(500);
     const laterSignIn = await startSignIn();
     advanceClock(101);
-    const { page: refused } = await signIn({ url: expiredSignIn }, 'user@example.test', { agent, path: '' });
-    expect([refused.status, refused.body.includes('it has expired')]).toEqual([400, true]);
+    const { page: over } = await signIn({ url: expiredSignIn }, 'user@example.test', { agent, path: '' });
+    expect([over.status, over.url]).toEqual([200, `${site.url}/account?ended=sign-in`]);
+    expect(over.body).toContain('That sign-in is over');
+    expect(over.body).toContain('Sign in with');
     const { page } = await signIn({ url: laterSignIn }, 'user@example.test', { agent, path: '' });
     expect([page.status, page.url]).toEqual([200, `${site.url}/account`]);
   });
@@ -435,6 +443,45 @@ describe('security', () => {
     const refused = await agent.get(`${site.url}/account/callback?error=access_denied&state=${state}&iss=${iss}`);
     expect(refused.status).toBe(403);
     expect(refused.body).toContain('Try again');
+    const again = await agent.get(refused.url);
+    expect([again.status, again.body.includes('did not confirm the sign-in')]).toEqual([403, true]);
+  });
+
+  test('R64 sign-ins that start at once in a browser without cookies all end well', async () => {
+    const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
+    const starts = await Promise.all(
+      Array.from({ length: 10 }, () => agent.get(`${site.url}/account/sign-in`, { follow: false })),
+    );
+    const callbacks: string[] = [];
+    for (const start of starts) {
+      const url = start.headers.get('location') ?? '';
+      callbacks.push((await signIn({ url }, 'user@example.test', { agent, path: '' })).page.url);
+    }
+    const cookie = agent.cookies.header(site.url);
+    const open = (url: string) => fetch(url, { redirect: 'manual', headers: { cookie, accept: 'text/html' } });
+    const responses = await Promise.all(callbacks.map(open));
+    expect(responses.map(({ headers }) => headers.get('location'))).toEqual(
+      Array.from({ length: 10 }, () => `${site.url}/account`),
+    );
+    // One cookie for the next sign-ins is enough.
+    const signedIn = createUserAgent();
+    for (const pair of cookie.split('; ')) signedIn.cookies.store(site.url, [`${pair}; Path=/`]);
+    signedIn.cookies.store(site.url, responses[0]?.headers.getSetCookie() ?? []);
+    expect(pendingCookieOf(signedIn)).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect((await signedIn.get(callbacks[1] ?? '')).url).toBe(`${site.url}/account`);
+  });
+
+  test('a sign-in that ten later ones of the browser have displaced leads to the start page', async () => {
+    const agent = createUserAgent();
+    const starts: string[] = [];
+    for (let count = 0; count < 11; count += 1) {
+      const start = await agent.get(`${site.url}/account/sign-in`, { follow: false });
+      starts.push(start.headers.get('location') ?? '');
+    }
+    const { page } = await signIn({ url: starts[0] ?? '' }, 'user@example.test', { agent, path: '' });
+    expect([page.url, page.body.includes('That sign-in is over')]).toEqual([`${site.url}/account?ended=sign-in`, true]);
+    const { page: last } = await signIn({ url: starts[10] ?? '' }, 'user@example.test', { agent, path: '' });
+    expect(last.url).toBe(`${site.url}/account`);
   });
 
   test('R41 a provider that limits its calls is named as that, with the time to wait', async () => {
@@ -467,7 +514,7 @@ describe('security', () => {
 
   test('R103 the cookie of pending sign-ins changes at sign-in and at sign-out', async () => {
     const agent = createUserAgent();
-    const pendingCookie = () => agent.cookies.get(cookieName('bin-lookup-service-tx', site.url));
+    const pendingCookie = () => pendingCookieOf(agent);
     await agent.get(`${site.url}/account/sign-in`, { follow: false });
     const cookieBefore = pendingCookie();
     const { page } = await register('user@example.test', agent);
@@ -478,33 +525,24 @@ describe('security', () => {
     await agent.submit(page, {}, { button: 'Sign out' });
     await agent.get(`${site.url}/account/sign-in`, { follow: false });
     expect(pendingCookie()).not.toBe(cookieAfterSignIn);
-    expect((await agent.get(callbackUrl)).status).toBe(400);
+    expect((await agent.get(callbackUrl)).body).toContain('That sign-in is over');
     expect((await agent.get(`${site.url}/account`)).body).toContain('Sign in with');
   });
 
   test('R103 a sign-out without a session also clears the cookie of pending sign-ins', async () => {
     const agent = createUserAgent();
     await register('user@example.test', agent);
-    const callbackUrl = await callbackFor(
-      'user@example.test',
-      agent.cookies.get(cookieName('bin-lookup-service-tx', site.url)),
-    );
+    const callbackUrl = await callbackFor('user@example.test', pendingCookieOf(agent));
     agent.cookies.set(site.url, cookieName('bin-lookup-service', site.url), undefined);
     const signedOut = await agent.request(`${site.url}/account/sign-out`, { method: 'POST', follow: false });
-    expect([signedOut.status, agent.cookies.get(cookieName('bin-lookup-service-tx', site.url)) ?? '']).toEqual([
-      303,
-      '',
-    ]);
+    expect([signedOut.status, pendingCookieOf(agent) ?? '']).toEqual([303, '']);
     expect((await agent.get(callbackUrl)).status).toBe(400);
   });
 
   test('R103 a callback of another account while signed in stores nothing, and asks to sign out', async () => {
     const otherAccount = accountOn((await register('second@example.test')).page);
     const { agent, page } = await register();
-    const callbackUrl = await callbackFor(
-      'second@example.test',
-      agent.cookies.get(cookieName('bin-lookup-service-tx', site.url)),
-    );
+    const callbackUrl = await callbackFor('second@example.test', pendingCookieOf(agent));
     const cookies = agent.cookies.header(site.url);
     const store = await openBinServiceStore(readBinServiceSettings(site.env));
     onTestFinished(() => store.close());

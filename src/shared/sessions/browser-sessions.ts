@@ -8,7 +8,7 @@ import { sign, unsign } from 'cookie-signature';
 import type { Request, RequestHandler, Response } from 'express';
 import type { SessionData } from 'express-session';
 import type { PublicUrl } from '../config/rules.ts';
-import { cookieName } from '../http/cookie-name.ts';
+import { cookieName, cookieNames } from '../http/cookie-name.ts';
 import { describeBrowser } from '../http/describe-browser.ts';
 import { rememberedOfEach } from '../remembered.ts';
 import { hashOf } from '../storage/keys.ts';
@@ -105,9 +105,7 @@ export function createBrowserSessions(parts: {
   let { secrets } = parts;
   const { href, secure } = publicUrl;
   const name = sessionCookieName(href);
-  const nameOfSecret = (id: string) => cookieName(`gatehouse-tx-${id}`, href);
-  const [beforeId = '', afterId = ''] = nameOfSecret('/').split('/').map(RegExp.escape);
-  const secretName = new RegExp(`^${beforeId}([\\w-]{6})${afterId}$`);
+  const { nameOf: nameOfSecret, idsIn: secretIdsIn } = cookieNames('gatehouse-tx', href);
   const cookie = { httpOnly: true, sameSite: 'lax', path: '/', secure } as const;
   const express = expressSession({ records, name, secrets, cookie });
 
@@ -125,8 +123,6 @@ export function createBrowserSessions(parts: {
     if (cookies.length <= MAX_CACHED_CHARACTERS) hashes.set(cookies, hash, cookies.length);
     return hash;
   };
-
-  const secretIdsIn = (cookies: object) => Object.keys(cookies).flatMap((found) => secretName.exec(found)?.[1] ?? []);
 
   /** Browsers send older cookies first (RFC 6265, section 5.4). */
   const readBrowserSecrets = ({ headers }: IncomingMessage): BrowserSecret[] => {
