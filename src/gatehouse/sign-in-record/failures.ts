@@ -169,6 +169,15 @@ const FAILURES = {
       },
     ],
   },
+  session_ended: {
+    code: 'invalid_request',
+    whose: 'nobody',
+    failedAt: 'cookie',
+    detail: 'The session of this browser has ended since you went to the provider, so nothing was done.',
+    page: { title: 'Your session has ended', advice: 'Sign in again.' },
+    words: 'The session had ended when the browser came back, with a cookie from before its last sign-in.',
+    advice: 'The user can sign in again.',
+  },
   other_user: {
     code: 'invalid_request',
     whose: 'yours',
@@ -585,6 +594,12 @@ export const GONE_FAILURES = [
   'state_expired',
   'no_longer_pending',
   'cookie_missing',
+] as const satisfies readonly SignInFailure[];
+/** Failures of a request that does not prove to come from the browser of the attempt, so they do not end it. */
+export const UNPROVEN_FAILURES = [
+  'cookie_missing',
+  'session_ended',
+  'form_post',
 ] as const satisfies readonly SignInFailure[];
 export type GoneFailure = (typeof GONE_FAILURES)[number];
 

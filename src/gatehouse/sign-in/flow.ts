@@ -22,6 +22,8 @@ interface TakenRequest {
   browserSecret: BrowserSecret;
   /** Its callback came before. */
   isSpent: boolean;
+  /** It was found but not taken, because the browser secret proves nothing. */
+  isUnproven: boolean;
 }
 
 /** The parameters of a response that came by POST. */
@@ -69,8 +71,8 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   };
 
   /**
-   * Finds the request of this state. A secret from before the last sign-in takes one only with a session: without a
-   * session it proves nothing (R103).
+   * Finds and takes the request of this state. A secret from before the last sign-in takes one only with a session:
+   * without a session it proves nothing (R103).
    */
   const takeRequest = async (
     { user, browserSecrets }: CallbackRequest,
@@ -78,13 +80,9 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   ): Promise<TakenRequest | undefined> => {
     for (const browserSecret of browserSecrets.toReversed()) {
       const { secret, isEarlier } = browserSecret;
-      if (isEarlier && user === undefined) {
-        const pendingRequest = await pendingRequests.findSpent(secret, state);
-        if (pendingRequest) return { pendingRequest, browserSecret, isSpent: true };
-      } else {
-        const taken = await pendingRequests.take(secret, state);
-        if (taken) return { ...taken, browserSecret };
-      }
+      const isUnproven = isEarlier && user === undefined;
+      const found = await (isUnproven ? pendingRequests.find(secret, state) : pendingRequests.take(secret, state));
+      if (found) return { ...found, browserSecret, isUnproven };
     }
     return undefined;
   };
@@ -145,8 +143,9 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     attemptLog.learn({ state });
     const takenRequest = await takeRequest(request, state);
     if (!takenRequest) return late.withoutRequest(request, { state, startedAt }, attemptLog);
-    const { pendingRequest, isSpent } = takenRequest;
+    const { pendingRequest, isSpent, isUnproven } = takenRequest;
     if (isSpent) return late.repeated(pendingRequest, request);
+    if (isUnproven) return late.afterSession(pendingRequest);
     attemptLog.learn({ id: pendingRequest.attempt, purpose: pendingRequest.purpose });
     const returnTo = exchangeAndSave(request, takenRequest, state, attemptLog);
     const isTrial = pendingRequest.purpose === 'connect' && pendingRequest.trial;

@@ -2,7 +2,7 @@
 import type { SessionUser } from '../../shared/sessions/session.ts';
 import type { SignInRecord } from '../sign-in-record/attempt.ts';
 import { type AttemptLog, isOtherBrowser } from '../sign-in-record/attempt-log.ts';
-import type { GoneFailure } from '../sign-in-record/failures.ts';
+import { type GoneFailure, UNPROVEN_FAILURES } from '../sign-in-record/failures.ts';
 import type { SignInError } from '../sign-in-record/sign-in-error.ts';
 import { type Fail, failureContextOf } from './fail.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
@@ -11,6 +11,10 @@ import type { StartInput } from './start.ts';
 
 /** How a callback ends. `unrecorded`: an error page that changes nothing in the record of the attempt. */
 export type CallbackEnd = { url: string } | { startOver: StartInput } | { unrecorded: SignInError };
+
+/** Returns the record of an attempt that has ended. An unproven request ends none: its browser can still come back. */
+const endedRecord = (record: SignInRecord | undefined): SignInRecord | undefined =>
+  record?.endedAt === undefined || UNPROVEN_FAILURES.some((failure) => failure === record.failure) ? undefined : record;
 
 export function createLateCallbacks(parts: FlowParts, fail: Fail) {
   const { apps, recorder, clock, home } = parts;
@@ -24,10 +28,22 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
     context: Parameters<Fail>[1],
   ): CallbackEnd | undefined => {
     if (failure === 'state_expired' || failure === 'no_longer_pending') return startPage(failure);
-    // An internal error may not happen again. The attempt itself may not have ended when another browser came.
-    if (failure === undefined || failure === 'internal' || failure === 'cookie_missing') return undefined;
+    // An internal error may not happen again.
+    if (failure === undefined || failure === 'internal') return undefined;
     const signOutFirst = user !== undefined && (failure === 'other_user' || failure === 'other_user_signed_in');
     return { unrecorded: fail(failure, { ...context, facts, signOutFirst, reference: references.at(-1) }) };
+  };
+
+  /** Shows a failure of a request that does not prove to come from the browser of the attempt. @throws SignInError */
+  const unproven = (
+    failure: 'session_ended' | 'cookie_missing',
+    record: SignInRecord | undefined,
+    context: Parameters<Fail>[1],
+  ): CallbackEnd => {
+    const reference = record?.failure === failure ? record.references.at(-1) : undefined;
+    const error = fail(failure, { ...context, reference });
+    if (record?.endedAt !== undefined) return { unrecorded: error };
+    throw error;
   };
 
   const consentPath = ({ appId, returnTo }: PendingRequest) =>
@@ -65,12 +81,19 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
       const { purpose, returnTo, attempt } = pendingRequest;
       const record = await recorder.find(attempt);
       const isTrial = purpose === 'connect' && pendingRequest.trial;
-      if (isTrial && record?.endedAt !== undefined) return { url: returnTo };
-      const page = record && endPage(record, user, failureContextOf(pendingRequest));
+      const ended = endedRecord(record);
+      if (isTrial && ended) return { url: returnTo };
+      const page = ended && endPage(ended, user, failureContextOf(pendingRequest));
       if (page) return page;
       const isDone = purpose === 'sign_in' ? user !== undefined : record?.outcome === 'connected';
       if (isDone) return { url: returnTo };
-      return startOver(pendingRequest, user, { isUnderWay: record !== undefined && record.endedAt === undefined });
+      return startOver(pendingRequest, user, { isUnderWay: record !== undefined && !ended });
+    },
+
+    /** Ends a callback whose browser secret is from before the last sign-in, without a session. @throws SignInError */
+    async afterSession(pendingRequest: PendingRequest): Promise<CallbackEnd> {
+      const record = await recorder.find(pendingRequest.attempt);
+      return unproven('session_ended', record, failureContextOf(pendingRequest));
     },
 
     /** Ends a callback whose request is too old, was dropped, or belongs to another browser. @throws SignInError */
@@ -85,23 +108,26 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
       const secrets = validSecrets.map(({ secret }) => secret);
       const otherBrowser = record !== undefined && isOtherBrowser(record, { ...info, browserSecrets: secrets });
       const isSameBrowser = secrets.length > 0 && !otherBrowser;
-      if (isSameBrowser && record?.endedAt !== undefined) {
-        const { app, purpose } = record;
+      const ended = endedRecord(record);
+      if (isSameBrowser && ended) {
+        const { app, purpose } = ended;
         const context = { appId: app, ...(purpose !== 'unknown' && { purpose }) };
-        return endPage(record, user, context) ?? { url: home };
+        return endPage(ended, user, context) ?? { url: home };
       }
       const isExpired = clock() - startedAt > PENDING_REQUEST_SECONDS * 1000;
       if (!isExpired && !isSameBrowser) {
-        const reference = record?.failure === 'cookie_missing' ? record.references.at(-1) : undefined;
-        const error = fail('cookie_missing', { appId, facts: { otherBrowser }, reference });
-        const isEnded = record?.endedAt !== undefined;
-        if (user !== undefined) {
-          if (!isEnded) await attemptLog.failed(error);
-          return startPage('cookie_missing');
+        if (user === undefined) {
+          const isEarlierSecret = record !== undefined && browserSecrets.length > 0 && !isOtherBrowser(record, info);
+          return unproven(isEarlierSecret ? 'session_ended' : 'cookie_missing', record, {
+            appId,
+            facts: { otherBrowser },
+          });
         }
-        if (isEnded) return { unrecorded: error };
-        throw error;
+        if (record?.endedAt === undefined)
+          await attemptLog.failed(fail('cookie_missing', { appId, facts: { otherBrowser } }));
+        return startPage('cookie_missing');
       }
+      if (isSameBrowser && record) attemptLog.learn({ id: record.id });
       const failure = isExpired ? 'state_expired' : 'no_longer_pending';
       await attemptLog.failed(fail(failure, { appId }));
       return startPage(failure);

@@ -80,8 +80,8 @@ export interface PendingRequests {
    */
   take(browserSecret: string, state: string): Promise<{ pendingRequest: PendingRequest; isSpent: boolean } | undefined>;
 
-  /** Returns a request that was taken. */
-  findSpent(browserSecret: string, state: string): Promise<PendingRequest | undefined>;
+  /** Like `take`, but takes nothing. */
+  find(browserSecret: string, state: string): Promise<{ pendingRequest: PendingRequest; isSpent: boolean } | undefined>;
 }
 
 /**
@@ -172,11 +172,12 @@ export function createPendingRequests(parts: {
       }
     },
 
-    async findSpent(browserSecret, state) {
+    async find(browserSecret, state) {
       const key = keys.pendingRequests(browserSecret);
-      const { spent } = await load(key);
-      const request = spent[nameIn(spent, state)];
-      return request && open(request, key);
+      const { pending, spent } = await load(key);
+      const requests = { ...spent, ...pending };
+      const request = requests[nameIn(requests, state)];
+      return request && { pendingRequest: await open(request, key), isSpent: request.spentAt !== undefined };
     },
   };
 }

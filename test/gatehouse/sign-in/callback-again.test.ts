@@ -360,4 +360,70 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     release();
     await first;
   });
+
+  testOn('R103 a session that ended elsewhere is named, with the way to where the user was going', async () => {
+    const agent = createUserAgent();
+    const [first, second, evicted] = [
+      await pending(agent),
+      await pending(agent, `${START}%3Fa=b`),
+      await pending(agent),
+    ];
+    await open(agent, first.callback);
+    const withoutSession = createUserAgent();
+    for (const { name, value } of agent.cookies.all())
+      if (name.includes('-tx')) withoutSession.cookies.set(site.url, name, value);
+    const page = await withoutSession.get(second.callback);
+    expectNamedCause(page, SIGN_IN_FAILURES.session_ended.detail);
+    expect(page.body).toContain('return_to=%2Fsessions%3Fa%3Db');
+    const before = await records();
+    expect(referenceOn(await withoutSession.get(second.callback))).toBe(referenceOn(page));
+    expect(await records()).toEqual(before);
+    // With a session of its user again, the request completes.
+    await withoutSession.get((await pending(withoutSession)).callback);
+    expect(locationOf(await open(withoutSession, second.callback))).toBe('/sessions?a=b');
+    expect(locationOf(await open(withoutSession, evicted.callback))).toBe('/sessions');
+  });
+
+  testOn('R103 a connection whose session ended elsewhere leads back to its page', async () => {
+    const agent = await signedIn();
+    const callback = (await callbackFor(await startConnecting(agent, { return_to: '/sessions' }))).href;
+    await agent.get((await pending(agent)).callback);
+    const withoutSession = createUserAgent();
+    for (const { name, value } of agent.cookies.all())
+      if (name.includes('-tx')) withoutSession.cookies.set(site.url, name, value);
+    const page = await withoutSession.get(callback);
+    expectNamedCause(page, SIGN_IN_FAILURES.session_ended.detail);
+    expect(page.body).toContain('/connections/connected?return_to=%2Fsessions');
+  });
+
+  testOn('R10 an unproven request does not end an attempt: the sentence for an evicted one stays', async () => {
+    const asPost = (callback: string) => {
+      const body = new URL(callback).searchParams;
+      return createUserAgent().request(callback.split('?', 1)[0] ?? '', { method: 'POST', body });
+    };
+    for (const unproven of [(callback: string) => createUserAgent().get(callback), asPost]) {
+      const { agent, callback } = await pending();
+      expect((await unproven(callback)).status).toBe(400);
+      for (let n = 0; n < 12; n += 1) await begin(site, { agent, path: START });
+      const before = await records();
+      const page = await agent.get(callback);
+      expect(new URL(page.url).search).toBe('?ended=no_longer_pending');
+      const changed = (await records()).filter(({ id, failure }) =>
+        before.some((r) => r.id === id && r.failure !== failure),
+      );
+      expect(changed).toMatchObject([{ failure: 'no_longer_pending' }]);
+    }
+  });
+
+  testOn('R10 a reload while the first call is under way starts over, whatever unproven requests came', async () => {
+    const { agent, callback } = await pending();
+    await createUserAgent().get(callback);
+    const { release, arrived } = holdTokens();
+    const first = open(agent, callback);
+    await arrived;
+    site.provider.reset();
+    expect(locationOf(await open(agent, callback))).toMatch(`${site.provider.issuer}/authorize`);
+    release();
+    await first;
+  });
 });

@@ -95,7 +95,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     recorder,
     pendingRequests: {
       take: async () => pendingRequest && { pendingRequest, isSpent: false },
-      findSpent: async () => undefined,
+      find: async () => undefined,
       put,
     },
     states: { createdAt: () => NOW, create: () => 'state-1' },

@@ -141,7 +141,10 @@ test('R10 a spent request is known for ten minutes, and displaces no pending one
     await put(n);
     expect(await take(n)).toMatchObject({ returnTo: `/${n}` });
   }
-  const spent = (n: number) => pendingRequests.findSpent('b1', `state-${n}`);
+  const spent = async (n: number) => {
+    const found = await pendingRequests.find('b1', `state-${n}`);
+    return found?.isSpent ? found.pendingRequest : undefined;
+  };
   expect([await spent(0), await spent(2)]).toEqual([undefined, undefined]);
   for (let n = 3; n <= 12; n += 1) {
     expect(await spent(n)).toMatchObject({ returnTo: `/${n}` });
