@@ -220,6 +220,27 @@ describe('R89 a listener with small limits', () => {
     });
   });
 
+  test('a browser whose large head comes in parts gets a page that names its cookies', async () => {
+    const told: (string | undefined)[] = [];
+    const url = await listen({}, drain, { policy: '', draw: ({ cookie }) => `PAGE ${told.push(cookie)}` });
+    const received: Socket[] = [];
+    server?.on('connection', (socket) => received.push(socket));
+    const cookies = Array.from({ length: 12 }, (_, index) => `c${index}=${'x'.repeat(4_000)}`).join('; ');
+    const head = `GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\nCookie: ${cookies}\r\n\r\n`;
+    const socket = connect(Number(new URL(url).port), '127.0.0.1').setEncoding('latin1');
+    sockets.push(socket);
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk;
+    });
+    socket.write(head.slice(0, 1_024));
+    await until(() => received[0]?.bytesRead === 1_024);
+    socket.write(head.slice(1_024));
+    await once(socket, 'close');
+    expect(text).toMatch(/HTTP\/1\.1 431 .*PAGE 1$/s);
+    expect(told[0]).toMatch(/^c\d+=x{4000}; c/);
+  });
+
   test('closes connections beyond the limit, and accepts new ones once others have closed', async () => {
     const url = await listen({ connections: 3, headMilliseconds: 60_000, requestMilliseconds: 60_000 }, drain);
     const { port } = new URL(url);
