@@ -14,19 +14,24 @@ const TOKEN = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [
 const APP = { id: 'platform' } as ConnectedApp;
 
 type Result = Awaited<ReturnType<AccessTokens['getAnother']>>;
+/** What the next requests for a token return. */
 let tokens: (Result | Promise<TokenResult>)[];
+/** The statuses of the next responses of the platform. */
 let statuses: number[];
-let sent: (readonly string[])[];
+let sentHeaders: (readonly string[])[];
 let targets: string[];
 /** The errors that calls were destroyed with. */
-let destroyed: Error[];
+let stopErrors: Error[];
 const accessTokens = { get: vi.fn(), getAnother: vi.fn(), clearRefusal: vi.fn() };
 const grants = { noteUse: vi.fn() };
 const body = { destroy: vi.fn() };
 beforeEach(() => {
   vi.resetAllMocks();
-  [tokens, statuses, sent] = [[TOKEN], [200], []];
-  [targets, destroyed] = [[], []];
+  tokens = [TOKEN];
+  statuses = [200];
+  sentHeaders = [];
+  targets = [];
+  stopErrors = [];
   accessTokens.get.mockImplementation(async () => tokens.shift());
   accessTokens.getAnother.mockImplementation(async () => tokens.shift());
 });
@@ -37,10 +42,10 @@ const outbound = {
     return { origin: new URL(url).origin, path: '/threads/current' };
   },
   stream: (target: { origin: string }, headers: readonly string[]) => {
-    sent.push(headers);
+    sentHeaders.push(headers);
     targets.push(target.origin);
     const response = Promise.resolve({ statusCode: statuses.shift(), headers: {}, body });
-    return { response, destroy: (error: Error) => void destroyed.push(error) };
+    return { response, destroy: (error: Error) => void stopErrors.push(error) };
   },
 } as unknown as Outbound;
 const fetch = createAuthorizedFetch({
@@ -51,19 +56,17 @@ const fetch = createAuthorizedFetch({
 
 const get = (changes: Partial<AuthorizedRequest> = {}) =>
   fetch.get({
-    ...{
-      ownerId: 'u1',
-      app: APP,
-      urlFor: () => 'https://platform.test/threads/current',
-      headers: ['accept', 'text/plain'],
-    },
+    ownerId: 'u1',
+    app: APP,
+    urlFor: () => 'https://platform.test/threads/current',
+    headers: ['accept', 'text/plain'],
     stop: { endStepWith: () => undefined },
     ...changes,
   } as AuthorizedRequest);
 
 test('sends the token with the headers of the request, and records the use', async () => {
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 200 } });
-  expect(sent).toEqual([['accept', 'text/plain', 'authorization', 'Bearer at1']]);
+  expect(sentHeaders).toEqual([['accept', 'text/plain', 'authorization', 'Bearer at1']]);
   expect(grants.noteUse.mock.calls).toEqual([['u1', 'platform']]);
   expect(accessTokens.clearRefusal).not.toHaveBeenCalled();
 });
@@ -72,33 +75,39 @@ test('clears the recorded refusal after a response that is not a refusal', async
   tokens = [{ ...TOKEN, wasRefused: true }];
   statuses = [503];
   await get();
+
   expect(accessTokens.clearRefusal.mock.calls).toEqual([['u1', 'platform', 'at1']]);
 });
 
 test('sends nothing before beforeSending resolves, or if it rejects', async () => {
-  const leave = Promise.withResolvers<void>();
-  const result = get({ beforeSending: () => leave.promise });
+  const permission = Promise.withResolvers<void>();
+  const result = get({ beforeSending: () => permission.promise });
   await new Promise((resolve) => setImmediate(resolve));
-  expect(sent).toEqual([]);
-  leave.resolve();
+
+  expect(sentHeaders).toEqual([]);
+
+  permission.resolve();
   await result;
-  expect(sent).toHaveLength(1);
+  expect(sentHeaders).toHaveLength(1);
+
   tokens = [TOKEN];
   const refusal = new Error('over the limit');
+
   await expect(get({ beforeSending: () => Promise.reject(refusal) })).rejects.toBe(refusal);
-  expect(sent).toHaveLength(1);
+  expect(sentHeaders).toHaveLength(1);
 });
 
 test('R42: refreshes a refused token once and repeats the call, with beforeSending before each call', async () => {
   tokens = [TOKEN, { ...TOKEN, accessToken: 'at2' }];
   statuses = [401, 200];
   const beforeSending = vi.fn(() => undefined);
+
   expect(await get({ beforeSending })).toMatchObject({ response: { statusCode: 200 } });
-  expect(sent.map((headers) => headers.at(-1))).toEqual(['Bearer at1', 'Bearer at2']);
+  expect(sentHeaders.map((headers) => headers.at(-1))).toEqual(['Bearer at1', 'Bearer at2']);
   expect(accessTokens.getAnother.mock.calls.map(([, , rejected]) => rejected)).toEqual(['at1']);
-  expect([beforeSending.mock.calls.length, body.destroy.mock.calls.length, grants.noteUse.mock.calls.length]).toEqual([
-    2, 1, 1,
-  ]);
+  expect(beforeSending).toHaveBeenCalledTimes(2);
+  expect(body.destroy).toHaveBeenCalledTimes(1);
+  expect(grants.noteUse).toHaveBeenCalledTimes(1);
 });
 
 test.each([
@@ -107,7 +116,7 @@ test.each([
   [499, 1],
   [500, 0],
   [503, 0],
-])('a response with status %i counts as a use of the connection: %i', async (status, uses) => {
+])('a response with status %i counts as %i uses of the connection', async (status, uses) => {
   statuses = [status];
   await get();
   expect(grants.noteUse).toHaveBeenCalledTimes(uses);
@@ -120,46 +129,54 @@ test('uses the API base URL of the grant instead of that of the app, and checks 
   tokens = [TOKEN];
   statuses = [200];
   await get({ urlFor });
+
   expect(targets).toEqual(['https://eu.platform.test', 'https://platform.test']);
+
   tokens = [{ ...TOKEN, apiBaseUrl: 'https://refused.test' }];
   await expect(get({ urlFor })).rejects.toThrow('refused');
-  expect(sent).toHaveLength(2);
+  expect(sentHeaders).toHaveLength(2);
 });
 
 test('ends the call with the reason when the caller stops', async () => {
   const stop = createStop();
   await get({ stop });
-  expect(destroyed).toEqual([]);
+  expect(stopErrors).toEqual([]);
+
   stop.stopLate();
-  expect(destroyed).toEqual([stopError(true)]);
+  expect(stopErrors).toEqual([stopError(true)]);
 });
 
 test('R42: returns a second refusal, and does not record a use', async () => {
   tokens = [TOKEN, { ...TOKEN, accessToken: 'at2', wasRefused: true }];
   statuses = [401, 401];
+
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
-  expect([sent.length, grants.noteUse.mock.calls.length, accessTokens.clearRefusal.mock.calls.length]).toEqual([
-    2, 0, 0,
-  ]);
+  expect(sentHeaders).toHaveLength(2);
+  expect(grants.noteUse).not.toHaveBeenCalled();
+  expect(accessTokens.clearRefusal).not.toHaveBeenCalled();
 });
 
 test('sends nothing without a token, and returns the reason', async () => {
   tokens = [{ kind: 'not_connected' }];
   expect(await get()).toEqual({ kind: 'not_connected' });
+
   tokens = [TOKEN, { kind: 'not_connected' }];
   statuses = [401];
+
   expect(await get()).toEqual({ kind: 'not_connected' });
-  expect(sent).toHaveLength(1);
+  expect(sentHeaders).toHaveLength(1);
 });
 
 test('returns the refusal of a token that was just refreshed', async () => {
   tokens = [TOKEN, { kind: 'still_refused' }];
   statuses = [401];
+
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
-  expect([sent.length, grants.noteUse.mock.calls.length]).toEqual([1, 0]);
+  expect(sentHeaders).toHaveLength(1);
+  expect(grants.noteUse).not.toHaveBeenCalled();
 });
 
-test('gets no token for a refused address', async () => {
+test('requests no token for a refused address', async () => {
   await expect(get({ urlFor: () => 'https://refused.test/' })).rejects.toThrow('refused');
   expect(accessTokens.get).not.toHaveBeenCalled();
 });
@@ -168,10 +185,12 @@ test('returns at once when the caller stops while waiting for the token', async 
   tokens = [new Promise(() => undefined)];
   const endStepWith = vi.fn();
   const result = get({ stop: { endStepWith } as unknown as AuthorizedRequest['stop'] });
-  endStepWith.mock.calls[0]?.[0]();
-  const late = { kind: 'unavailable', cause: 'provider_unavailable', isUnverified: false, retryAfterSeconds: 5 };
-  expect(await result).toEqual(late);
-  expect(sent).toEqual([]);
+  const [stop] = endStepWith.mock.calls[0] ?? [];
+  stop();
+  const unavailable = { kind: 'unavailable', cause: 'provider_unavailable', isUnverified: false, retryAfterSeconds: 5 };
+
+  expect(await result).toEqual(unavailable);
+  expect(sentHeaders).toEqual([]);
 });
 
 test('uses a prefetched grant only for the first token', async () => {
@@ -179,6 +198,9 @@ test('uses a prefetched grant only for the first token', async () => {
   statuses = [401, 200];
   const prefetched = {} as NonNullable<AuthorizedRequest['prefetched']>;
   await get({ prefetched });
-  expect(accessTokens.get.mock.calls.map((given) => given[2])).toEqual([{ prefetched, relayTokenId: undefined }]);
+
+  expect(accessTokens.get.mock.calls.map(([, , options]) => options)).toEqual([
+    { prefetched, relayTokenId: undefined },
+  ]);
   expect(accessTokens.getAnother.mock.calls).toEqual([['u1', APP, 'at1', { relayTokenId: undefined }]]);
 });

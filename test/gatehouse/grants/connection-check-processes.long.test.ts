@@ -23,38 +23,43 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
   afterAll(() => fleet?.close());
 
-  const failures = async () =>
-    (await Promise.all(users.map(({ userId }) => fleet.storage.readGrant(userId)))).map(({ failure }) => failure?.kind);
-  /** Resolves once the grants of these were refreshed twice more. */
-  const checked = async (these: readonly FleetUser[]) => {
-    const before = new Map(these.map(({ userId }) => [userId, fleet.tokenEndpoint.countUsesBy(userId)]));
-    await until(() => [...before].every(([userId, uses]) => fleet.tokenEndpoint.countUsesBy(userId) >= uses + 2));
+  const readFailureKinds = async () => {
+    const grants = await Promise.all(users.map(({ userId }) => fleet.storage.readGrant(userId)));
+    return grants.map(({ failure }) => failure?.kind);
+  };
+  /** Resolves once the grant of each of these users has been refreshed twice more. */
+  const waitForChecks = async (checkedUsers: readonly FleetUser[]) => {
+    const usesBefore = new Map(checkedUsers.map(({ userId }) => [userId, fleet.tokenEndpoint.countUsesBy(userId)]));
+    await until(() => [...usesBefore].every(([userId, uses]) => fleet.tokenEndpoint.countUsesBy(userId) >= uses + 2));
   };
 
   test('R113 each refresh token is used once, by one of two processes', { concurrent: false }, async (context) => {
     skipIfMissing(context, missing);
-    await checked(users);
-    const sent = fleet.tokenEndpoint.uses.map(({ refreshToken }) => refreshToken);
-    expect(new Set(sent).size).toBe(sent.length);
+    await waitForChecks(users);
+    const sentTokens = fleet.tokenEndpoint.uses.map(({ refreshToken }) => refreshToken);
+
+    expect(new Set(sentTokens).size).toBe(sentTokens.length);
     // A refused refresh token would have ended its connection.
-    expect(await failures()).toEqual(users.map(() => undefined));
+    expect(await readFailureKinds()).toEqual(users.map(() => undefined));
   });
 
-  test('R113, F1: after a kill during a check, the other process checks the rest', {
+  test('R113, F1: after a process is killed during a check, the other process checks all connections', {
     concurrent: false,
   }, async (context) => {
     skipIfMissing(context, missing);
     fleet.sandbox.refreshTokens.policy = 'grace';
-    const [first, second] = [fleet.member(0), fleet.member(1)];
+    const first = fleet.member(0);
+    const second = fleet.member(1);
     first.signal('SIGTERM');
     await until(() => !first.isRunning());
-    const held = fleet.tokenEndpoint.holdNext();
-    await held.prepared;
+    const heldCall = fleet.tokenEndpoint.holdNext();
+    await heldCall.prepared;
     await first.start();
     await second.kill();
-    held.release();
-    await checked(users);
-    expect(await failures()).toEqual(users.map(() => undefined));
+    heldCall.release();
+    await waitForChecks(users);
+
+    expect(await readFailureKinds()).toEqual(users.map(() => undefined));
   });
 
   test('R115 announces a new scope of an app in the file once per connection, even over a restart', {
@@ -63,7 +68,7 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     skipIfMissing(context, missing);
     const events = ['connection.scopes_missing'];
     const webhook = await admin.call('POST', '/webhooks', { url: `${fleet.sandbox.platformUrl}/hook`, events });
-    const messages = async () =>
+    const readMessages = async () =>
       (await admin.call('GET', `/webhooks/${webhook.json.id}/messages`)).json.items as { event: string }[];
     const restart = async () => {
       for (const member of fleet.members) {
@@ -76,10 +81,12 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const [app] = JSON.parse(readFileSync(file, 'utf8'));
     writeFileSync(file, JSON.stringify([{ ...app, scopes: [...app.scopes, 'platform_full_access'] }]));
     await restart();
-    await until(async () => (await messages()).length >= users.length);
+    await until(async () => (await readMessages()).length >= users.length);
     await restart();
-    await checked(users);
-    expect(await messages()).toEqual(users.map(() => expect.objectContaining({ event: events[0] })));
+    await waitForChecks(users);
+
+    expect(await readMessages()).toEqual(users.map(() => expect.objectContaining({ event: events[0] })));
+
     const { json } = await admin.call('GET', '/connections?scopes=missing');
     expect(json.items).toEqual(users.map(() => expect.objectContaining({ missingScopes: ['platform_full_access'] })));
   });
@@ -89,12 +96,15 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const events = ['connection.reconnect_needed'];
     const webhook = await admin.call('POST', '/webhooks', { url: `${fleet.sandbox.platformUrl}/hook`, events });
     fleet.sandbox.switches.revoke({ login: 'second@example.test', clientId: 'test-platform' });
-    await until(async () => (await failures()).includes('reconnect_needed'));
-    expect((await failures()).filter((one) => one !== undefined)).toEqual(['reconnect_needed']);
-    const messages = async () =>
+    await until(async () => (await readFailureKinds()).includes('reconnect_needed'));
+
+    expect((await readFailureKinds()).filter((kind) => kind !== undefined)).toEqual(['reconnect_needed']);
+
+    const readMessages = async () =>
       (await admin.call('GET', `/webhooks/${webhook.json.id}/messages`)).json.items as { event: string }[];
     // The message is stored after the grant.
-    await until(async () => (await messages()).length > 0);
-    expect(await messages()).toMatchObject([{ event: 'connection.reconnect_needed' }]);
+    await until(async () => (await readMessages()).length > 0);
+
+    expect(await readMessages()).toMatchObject([{ event: 'connection.reconnect_needed' }]);
   });
 });

@@ -32,29 +32,51 @@ import { ENDLESS_TURN } from '../../support/task-turn.ts';
 import { until } from '../../support/until.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
-const OF_APP = keys.connections('app', APP.id);
+const CONNECTIONS_OF_APP = keys.connections('app', APP.id);
 const START = 1_800_000_000_000;
-const SECONDS = 400;
+const INTERVAL_SECONDS = 400;
+const INTERVAL_MS = INTERVAL_SECONDS * 1_000;
 /** The time between two runs of the scheduled task. A round takes a sixth of the interval. */
 const STEP_MS = 10_000;
+/** When a check that exceeds the budget may be repeated. */
+const RETRY_AFTER_SECONDS = 60;
+/** How many connections of one app a run checks at the same time. */
+const MAX_CONCURRENT_CHECKS = 16;
+/** The longest time that a failed refresh delays the next one. */
+const MAX_BACK_OFF_MS = 75_000;
 
-describe('R113', () => {
+/** The scheduled tasks for an interval, of a check whose other parts are not used. */
+function scheduledTasksOf(seconds: number) {
+  const noParts = {} as Parameters<typeof createConnectionCheck>[0];
+  const createTasks = createConnectionCheck({ ...noParts, seconds });
+  return createTasks({ isDisabled: async () => false, chargeCheck: async () => undefined });
+}
+
+describe('R113: the connection check', () => {
   let directory: string;
   let store: Store;
   let grants: GrantStore;
   let now: number;
-  let disabled: string[];
+  let disabledUsers: string[];
   let apps: ConnectedApp[];
-  /** Remaining calls in the budget of the app. */
-  let left: number;
-  /** Refresh tokens that the provider was sent. */
-  let used: string[];
-  let broken: string[];
-  let lacking: string[];
+  /** How many refreshes the budget of the app still permits. */
+  let remainingBudget: number;
+  /** The refresh tokens that the provider has received. */
+  let sentRefreshTokens: string[];
+  /** The user and the cause of each event that a user must reconnect. */
+  let reconnectEvents: string[];
+  /** The user and the scopes of each event that a connection lacks scopes. */
+  let missingScopeEvents: string[];
   let outcomeOf: (refreshToken: string) => RefreshOutcome;
 
   beforeEach(async () => {
-    [now, disabled, apps, left, used, broken, lacking] = [START, [], [APP], 1_000, [], [], []];
+    now = START;
+    disabledUsers = [];
+    apps = [APP];
+    remainingBudget = 1_000;
+    sentRefreshTokens = [];
+    reconnectEvents = [];
+    missingScopeEvents = [];
     outcomeOf = (refreshToken) => ({
       kind: 'tokens',
       response: {
@@ -79,36 +101,51 @@ describe('R113', () => {
 
   const provider = {
     async refresh(_app: ConnectedApp, { refreshToken }: TokenRefresh) {
-      used.push(refreshToken);
+      sentRefreshTokens.push(refreshToken);
       return outcomeOf(refreshToken);
     },
   } as unknown as ProviderClient;
   const events = {
     refreshEnded: () => undefined,
-    reconnectNeeded: ({ userId, cause }: { userId: string; cause: string }) => void broken.push(`${userId} ${cause}`),
+    reconnectNeeded: ({ userId, cause }: { userId: string; cause: string }) =>
+      void reconnectEvents.push(`${userId} ${cause}`),
     connectionRecovered: () => undefined,
     connectionCreated: () => undefined,
     scopesMissing: ({ userId, scopes }: { userId: string; scopes: string[] }) =>
-      void lacking.push(`${userId} ${scopes.join(' ')}`),
+      void missingScopeEvents.push(`${userId} ${scopes.join(' ')}`),
   } as unknown as Events;
 
   /** The scheduled task of one process. */
-  const processOf = (over: Store = store, seconds = SECONDS): (() => Promise<unknown>) => {
+  const newTask = (storeOfProcess: Store = store, seconds = INTERVAL_SECONDS): (() => Promise<unknown>) => {
     const clock = () => now;
     const refresher = createRefresher({
-      ...{ grants, provider, events, clock, random: () => 0.5, times: refreshTimes(300) },
+      grants,
+      provider,
+      events,
+      clock,
+      random: () => 0.5,
+      times: refreshTimes(300),
       revokeUnowned: async () => ({ outcome: 'revoked' as const }),
       leases: createLeases({ store, milliseconds: 4_000 }),
     });
     const index = createConnectionIndex({ store, clock });
     const missing = createMissingScopes({ grants, index, events });
     const scheduledTasks = createConnectionCheck({
-      ...{ store: over, grants, refresher, missing, seconds, clock },
+      store: storeOfProcess,
+      grants,
+      refresher,
+      missing,
+      seconds,
+      clock,
       apps: { list: () => apps, find: (id) => apps.find((app) => app.id === id) },
     });
     const [task] = scheduledTasks({
-      isDisabled: async (userId) => disabled.includes(userId),
-      chargeCheck: async (app) => (app.id === APP.id && left-- <= 0 ? 60 : undefined),
+      isDisabled: async (userId) => disabledUsers.includes(userId),
+      async chargeCheck(app) {
+        if (app.id !== APP.id) return undefined;
+        remainingBudget -= 1;
+        return remainingBudget < 0 ? RETRY_AFTER_SECONDS : undefined;
+      },
     });
     if (!task) throw new Error('There is no task.');
     return () => task.work(ENDLESS_TURN);
@@ -116,312 +153,377 @@ describe('R113', () => {
 
   const connect = async (userId: string, changes: Partial<Grant> = {}) => {
     const grant: Grant = {
-      ...{ id: newConnectionId(), userId, appId: APP.id, registration: registrationOf(APP) },
-      ...{ accessToken: `at-${userId}`, refreshToken: `rt-${userId}`, scopes: [], account: {} },
-      ...{ obtainedAt: now, expiresAt: now + DAY_MS, connectedAt: now, consentedAt: now },
-      ...{ failure: undefined, refresh: undefined, ...changes },
+      id: newConnectionId(),
+      userId,
+      appId: APP.id,
+      registration: registrationOf(APP),
+      accessToken: `at-${userId}`,
+      refreshToken: `rt-${userId}`,
+      scopes: [],
+      account: {},
+      obtainedAt: now,
+      expiresAt: now + DAY_MS,
+      connectedAt: now,
+      consentedAt: now,
+      failure: undefined,
+      refresh: undefined,
+      ...changes,
     };
     expect(await grants.save(grant, 0)).toBeDefined();
   };
-  const pass = async (milliseconds: number, works: readonly (() => Promise<unknown>)[]) => {
-    for (const end = now + milliseconds; now < end; ) {
+  /** Advances the clock in steps, and runs the tasks at each step. */
+  const passTime = async (milliseconds: number, tasks: readonly (() => Promise<unknown>)[]) => {
+    const end = now + milliseconds;
+    while (now < end) {
       now += STEP_MS;
-      await Promise.all(works.map((work) => work()));
+      await Promise.all(tasks.map((runTask) => runTask()));
     }
   };
-  const users = (count: number) => Array.from({ length: count }, (_, at) => `u${String(at).padStart(2, '0')}`);
-  const firstTokens = (ids: readonly string[]) => ids.map((id) => `rt-${id}`);
+  /** The ids u00, u01 and so on. */
+  const userIds = (count: number) =>
+    Array.from({ length: count }, (_, number) => `u${String(number).padStart(2, '0')}`);
+  /** The refresh tokens with which these users were connected. */
+  const firstTokensOf = (ids: readonly string[]) => ids.map((id) => `rt-${id}`);
 
   test('refreshes each connection once before the interval ends, even with two processes', async () => {
-    for (const id of users(30)) await connect(id);
-    const works = [processOf(), processOf()];
-    await pass(SECONDS * 750 - STEP_MS, works);
-    expect(used).toEqual([]);
-    await pass(SECONDS * 250 + STEP_MS, works);
-    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+    for (const id of userIds(30)) await connect(id);
+    const tasks = [newTask(), newTask()];
+    await passTime(INTERVAL_MS * 0.75 - STEP_MS, tasks);
+
+    expect(sentRefreshTokens).toEqual([]);
+
+    await passTime(INTERVAL_MS * 0.25 + STEP_MS, tasks);
+    expect(sentRefreshTokens.toSorted()).toEqual(firstTokensOf(userIds(30)));
   });
 
   test('counts a refresh by a use as a check', async () => {
-    await connect('u1', { obtainedAt: now + SECONDS * 500 });
-    await pass(SECONDS * 1_200, [processOf()]);
-    expect(used).toEqual([]);
-    await pass(SECONDS * 400, [processOf()]);
-    expect(used).toEqual(['rt-u1']);
+    await connect('u1', { obtainedAt: now + INTERVAL_MS * 0.5 });
+    await passTime(INTERVAL_MS * 1.2, [newTask()]);
+    expect(sentRefreshTokens).toEqual([]);
+
+    await passTime(INTERVAL_MS * 0.4, [newTask()]);
+    expect(sentRefreshTokens).toEqual(['rt-u1']);
   });
 
   test('finds a revoked connection and announces it once, without a call of the user', async () => {
-    for (const id of users(3)) await connect(id);
-    const tokens = outcomeOf;
-    outcomeOf = (refreshToken) => (refreshToken === 'rt-u01' ? { kind: 'refused' } : tokens(refreshToken));
-    await pass(SECONDS * 1_000 + STEP_MS, [processOf(), processOf()]);
-    expect(broken).toEqual(['u01 grant_refused']);
-    const ended = await grants.loadStored('u01', APP.id);
-    if (!ended || 'unreadable' in ended) throw new Error('There is no grant.');
-    expect(checkedAtOf(ended.grant)).toBe(ended.grant.failure?.since);
-    expect(ended.grant.obtainedAt).toBe(START);
-    await pass(SECONDS * 1_000, [processOf()]);
-    expect(used.filter((token) => token === 'rt-u01')).toHaveLength(1);
+    for (const id of userIds(3)) await connect(id);
+    const respondWithTokens = outcomeOf;
+    outcomeOf = (refreshToken) => (refreshToken === 'rt-u01' ? { kind: 'refused' } : respondWithTokens(refreshToken));
+    await passTime(INTERVAL_MS + STEP_MS, [newTask(), newTask()]);
+
+    expect(reconnectEvents).toEqual(['u01 grant_refused']);
+
+    const endedGrant = await grants.loadStored('u01', APP.id);
+    if (!endedGrant || 'unreadable' in endedGrant) throw new Error('There is no grant.');
+    expect(checkedAtOf(endedGrant.grant)).toBe(endedGrant.grant.failure?.since);
+    expect(endedGrant.grant.obtainedAt).toBe(START);
+
+    await passTime(INTERVAL_MS, [newTask()]);
+    expect(sentRefreshTokens.filter((token) => token === 'rt-u01')).toHaveLength(1);
   });
 
   test('R115 announces a new scope of the app once per connection without it, by one of two processes', async () => {
-    const granted = { scopes: ['openid'], requestedScopes: ['openid'] };
-    for (const id of users(20)) await connect(id, granted);
-    await connect('has-it', { ...granted, requestedScopes: ['openid', 'files'] });
-    await connect('declined', { ...granted, declinedScopes: ['files'] });
-    await connect('importing', { ...granted, accessToken: '' });
-    const ended = { kind: 'reconnect_needed', cause: 'grant_refused', since: now, failures: 1, retryAt: now } as const;
-    await connect('ended', { ...granted, failure: ended });
-    await connect('in-refresh', { ...granted, refresh: { startedAt: now, received: undefined } });
+    const withoutFiles = { scopes: ['openid'], requestedScopes: ['openid'] };
+    for (const id of userIds(20)) await connect(id, withoutFiles);
+    await connect('has-it', { ...withoutFiles, requestedScopes: ['openid', 'files'] });
+    await connect('declined', { ...withoutFiles, declinedScopes: ['files'] });
+    await connect('importing', { ...withoutFiles, accessToken: '' });
+    const refusal = {
+      kind: 'reconnect_needed',
+      cause: 'grant_refused',
+      since: now,
+      failures: 1,
+      retryAt: now,
+    } as const;
+    await connect('ended', { ...withoutFiles, failure: refusal });
+    await connect('in-refresh', { ...withoutFiles, refresh: { startedAt: now, received: undefined } });
     apps = [{ ...APP, scopes: ['openid', 'files'] }];
-    await pass(SECONDS * 250, [processOf(), processOf()]);
-    expect(lacking.toSorted()).toEqual(users(20).map((id) => `${id} files`));
-    expect(used).toEqual([]);
-    await pass(SECONDS * 250, [processOf()]);
-    expect(lacking).toHaveLength(20);
+    await passTime(INTERVAL_MS * 0.25, [newTask(), newTask()]);
+
+    expect(missingScopeEvents.toSorted()).toEqual(userIds(20).map((id) => `${id} files`));
+    expect(sentRefreshTokens).toEqual([]);
+
+    await passTime(INTERVAL_MS * 0.25, [newTask()]);
+    expect(missingScopeEvents).toHaveLength(20);
 
     // Another scope is announced, but a scope that was removed and added again is not.
     apps = [{ ...APP, scopes: ['openid', 'mail'] }];
-    await pass(SECONDS * 250, [processOf(), processOf()]);
-    expect(lacking.slice(20).toSorted()).toEqual([
+    await passTime(INTERVAL_MS * 0.25, [newTask(), newTask()]);
+    expect(missingScopeEvents.slice(20).toSorted()).toEqual([
       'declined mail',
       'has-it mail',
-      ...users(20).map((id) => `${id} mail`),
+      ...userIds(20).map((id) => `${id} mail`),
     ]);
+
     apps = [{ ...APP, scopes: ['openid', 'files'] }];
-    await pass(SECONDS * 250, [processOf(), processOf()]);
+    await passTime(INTERVAL_MS * 0.25, [newTask(), newTask()]);
     // These two may have been refreshed in between: two processes divide the work by chance, without a lease.
-    expect(lacking.filter((one) => !/^(?:in-refresh|importing) /.test(one))).toHaveLength(42);
+    const ofOtherConnections = missingScopeEvents.filter((event) => !/^(?:in-refresh|importing) /.test(event));
+
+    expect(ofOtherConnections).toHaveLength(42);
   });
 
   test('does not check connections of disabled users and apps, or connections unused for 90 days', async () => {
-    const old = now - 91 * DAY_MS;
-    await connect('disabled', { obtainedAt: old });
-    await connect('unused', { obtainedAt: old, consentedAt: old });
-    await connect('used', { obtainedAt: old, consentedAt: old });
+    const longAgo = now - 91 * DAY_MS;
+    await connect('disabled', { obtainedAt: longAgo });
+    await connect('unused', { obtainedAt: longAgo, consentedAt: longAgo });
+    await connect('used', { obtainedAt: longAgo, consentedAt: longAgo });
     await grants.noteUse('used', APP.id);
-    await connect('of-disabled-app', { obtainedAt: old, appId: 'off' });
-    await connect('of-no-app', { obtainedAt: old, appId: 'gone' });
-    await connect('without', { obtainedAt: old, refreshToken: undefined });
+    await connect('of-disabled-app', { obtainedAt: longAgo, appId: 'off' });
+    await connect('of-no-app', { obtainedAt: longAgo, appId: 'gone' });
+    await connect('without', { obtainedAt: longAgo, refreshToken: undefined });
     await connect('ended', {
-      obtainedAt: old,
-      failure: { kind: 'reconnect_needed', cause: 'grant_refused', since: old, failures: 1, retryAt: old },
+      obtainedAt: longAgo,
+      failure: { kind: 'reconnect_needed', cause: 'grant_refused', since: longAgo, failures: 1, retryAt: longAgo },
     });
     await connect('importing', { obtainedAt: 0, accessToken: '' });
-    disabled = ['disabled'];
+    disabledUsers = ['disabled'];
     apps = [APP, { ...APP, id: 'off', disabled: true } as ConnectedApp];
-    await pass(SECONDS * 300, [processOf()]);
-    expect(used).toEqual(['rt-used']);
+    await passTime(INTERVAL_MS * 0.3, [newTask()]);
+
+    expect(sentRefreshTokens).toEqual(['rt-used']);
   });
 
   test('sends an unavailable provider only a few calls at a time, and keeps the grants', async () => {
-    for (const id of users(60)) await connect(id, { obtainedAt: now - DAY_MS });
+    for (const id of userIds(60)) await connect(id, { obtainedAt: now - DAY_MS });
     outcomeOf = () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
-    await processOf()();
-    now += SECONDS * 1_000;
-    const before = used.length;
-    await processOf()();
-    expect(used.length - before).toBeLessThanOrEqual(16);
-    expect(broken).toEqual([]);
+    await newTask()();
+    now += INTERVAL_MS;
+    const callsOfFirstRun = sentRefreshTokens.length;
+    await newTask()();
+
+    expect(sentRefreshTokens.length - callsOfFirstRun).toBeLessThanOrEqual(MAX_CONCURRENT_CHECKS);
+    expect(reconnectEvents).toEqual([]);
   });
 
-  test('calls a provider that limits its calls only after the time that it names', async () => {
-    for (const id of users(60)) await connect(id, { obtainedAt: now - DAY_MS });
+  test('calls a provider that limits the rate again only after the time that it names', async () => {
+    for (const id of userIds(60)) await connect(id, { obtainedAt: now - DAY_MS });
     outcomeOf = () => ({ kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 90 });
-    const work = processOf();
-    await pass(STEP_MS, [work]);
-    const before = used.length;
-    expect(before).toBeGreaterThan(0);
-    await pass(8 * STEP_MS, [work]);
-    expect(used).toHaveLength(before);
-    const tokens = {
+    const runTask = newTask();
+    await passTime(STEP_MS, [runTask]);
+    const callsAtFirstRun = sentRefreshTokens.length;
+
+    expect(callsAtFirstRun).toBeGreaterThan(0);
+
+    await passTime(8 * STEP_MS, [runTask]);
+    expect(sentRefreshTokens).toHaveLength(callsAtFirstRun);
+
+    const tokensOutcome = {
       kind: 'tokens',
       response: { accessToken: 'at', expiresInSeconds: 86_400 } as TokenResponse,
     } as const;
     outcomeOf = (token) =>
-      token < 'rt-u20' ? tokens : { kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 600 };
-    await pass(60 * STEP_MS, [work]);
-    // Concurrent calls may have been sent, but none after the refusal.
-    expect(used.filter((token) => token >= 'rt-u20').length).toBeLessThanOrEqual(before + 16);
+      token < 'rt-u20' ? tokensOutcome : { kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 600 };
+    await passTime(60 * STEP_MS, [runTask]);
+    // Concurrent calls may have been sent before the refusal, but none after it.
+    const limitedCalls = sentRefreshTokens.filter((token) => token >= 'rt-u20');
+
+    expect(limitedCalls.length).toBeLessThanOrEqual(callsAtFirstRun + MAX_CONCURRENT_CHECKS);
   });
 
   test('charges each refresh to the budget of the app, and defers it until the budget permits it', async () => {
-    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
-    left = 10;
-    const work = processOf();
-    await pass(SECONDS * 1_000, [work]);
-    expect(used).toHaveLength(10);
-    left = 20;
-    await pass(STEP_MS, [work]);
-    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+    for (const id of userIds(30)) await connect(id, { obtainedAt: now - DAY_MS });
+    remainingBudget = 10;
+    const runTask = newTask();
+    await passTime(INTERVAL_MS, [runTask]);
+
+    expect(sentRefreshTokens).toHaveLength(10);
+
+    remainingBudget = 20;
+    await passTime(STEP_MS, [runTask]);
+    expect(sentRefreshTokens.toSorted()).toEqual(firstTokensOf(userIds(30)));
   });
 
-  test('a spent budget or an unavailable provider delays no other app', async () => {
+  test('is not delayed by a spent budget or an unavailable provider of another app', async () => {
     apps = [APP, { ...APP, id: 'other' } as ConnectedApp];
-    for (const id of users(20)) await connect(id, { obtainedAt: now - DAY_MS });
-    for (const id of users(20))
+    for (const id of userIds(20)) await connect(id, { obtainedAt: now - DAY_MS });
+    for (const id of userIds(20))
       await connect(id, { obtainedAt: now - DAY_MS, appId: 'other', refreshToken: `of-${id}` });
-    const tokens = outcomeOf;
-    left = 0;
-    await pass(SECONDS * 250, [processOf()]);
-    expect(used.toSorted()).toEqual(users(20).map((id) => `of-${id}`));
-    [left, used] = [1_000, []];
+    const respondWithTokens = outcomeOf;
+    remainingBudget = 0;
+    await passTime(INTERVAL_MS * 0.25, [newTask()]);
+
+    expect(sentRefreshTokens.toSorted()).toEqual(userIds(20).map((id) => `of-${id}`));
+
+    remainingBudget = 1_000;
+    sentRefreshTokens = [];
     outcomeOf = (token) =>
       token.startsWith('of-')
-        ? tokens(token)
+        ? respondWithTokens(token)
         : { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined };
-    await pass(SECONDS * 1_000 + STEP_MS, [processOf()]);
-    expect(used.filter((token) => token.startsWith('of-'))).toHaveLength(20);
+    await passTime(INTERVAL_MS + STEP_MS, [newTask()]);
+
+    expect(sentRefreshTokens.filter((token) => token.startsWith('of-'))).toHaveLength(20);
   });
 
   test('checks all connections after an outage, at the first run after the back-off, and none stays unverified', async () => {
-    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS, expiresAt: now });
-    const tokens = outcomeOf;
+    for (const id of userIds(30)) await connect(id, { obtainedAt: now - DAY_MS, expiresAt: now });
+    const respondWithTokens = outcomeOf;
     outcomeOf = () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
-    const work = processOf();
-    await pass(SECONDS * 600, [work]);
-    const health = async (userId: string) => {
+    const runTask = newTask();
+    await passTime(INTERVAL_MS * 0.6, [runTask]);
+    const healthOfUser = async (userId: string) => {
       const stored = await grants.loadStored(userId, APP.id);
       return stored && 'grant' in stored ? healthOf(stored.grant, now) : undefined;
     };
-    const healths = async () => Promise.all(users(30).map(health));
+    const healths = async () => Promise.all(userIds(30).map(healthOfUser));
+
     expect(await healths()).toContain('unverified');
     // One call per back-off, not one per connection.
-    expect(used.length).toBeGreaterThan(2);
-    expect(used.length).toBeLessThanOrEqual(12);
-    outcomeOf = tokens;
-    // The longest back-off.
-    now += 75_000;
-    await work();
-    expect(await healths()).toEqual(users(30).map(() => 'active'));
-    expect(broken).toEqual([]);
+    expect(sentRefreshTokens.length).toBeGreaterThan(2);
+    expect(sentRefreshTokens.length).toBeLessThanOrEqual(12);
+
+    outcomeOf = respondWithTokens;
+    now += MAX_BACK_OFF_MS;
+    await runTask();
+
+    expect(await healths()).toEqual(userIds(30).map(() => 'active'));
+    expect(reconnectEvents).toEqual([]);
   });
 
   test('between two rounds, retries only connections whose refresh failed in an outage', async () => {
     const failure = { cause: 'provider_unavailable', since: now, failures: 1, retryAt: now } as const;
-    const old = { obtainedAt: now - DAY_MS, expiresAt: now };
-    await connect('outage', { ...old, failure: { ...failure, kind: 'passing' } });
-    // A provider that refuses without a clear reason would get many calls.
-    await connect('unclear', { ...old, failure: { ...failure, kind: 'unverified', cause: 'unclear_refusal' } });
+    const dueForCheck = { obtainedAt: now - DAY_MS, expiresAt: now };
+    await connect('outage', { ...dueForCheck, failure: { ...failure, kind: 'passing' } });
+    // This one is not retried: a provider that refuses without a clear reason would get many calls.
+    await connect('unclear', { ...dueForCheck, failure: { ...failure, kind: 'unverified', cause: 'unclear_refusal' } });
+    // With a count of 0, the run checks no connections of the list.
     const withoutLists = { ...store, count: async () => 0 };
-    await pass(STEP_MS, [processOf(withoutLists)]);
-    expect(used).toEqual(['rt-outage']);
+    await passTime(STEP_MS, [newTask(withoutLists)]);
+
+    expect(sentRefreshTokens).toEqual(['rt-outage']);
   });
 
-  test('a connection whose refresh always fails delays no other', async () => {
-    for (const id of users(30)) await connect(id);
-    const tokens = outcomeOf;
+  test('is delayed by at most two back-offs by a connection whose refresh always fails', async () => {
+    for (const id of userIds(30)) await connect(id);
+    const respondWithTokens = outcomeOf;
     outcomeOf = (token) =>
-      token === 'rt-u03' ? { kind: 'unavailable', reason: 'status_500', retryAfterSeconds: undefined } : tokens(token);
-    // It delays the others at most by two back-offs, since it is tried twice.
-    await pass(SECONDS * 1_000 + STEP_MS + 150_000, [processOf()]);
-    expect(new Set(used)).toEqual(new Set(firstTokens(users(30))));
+      token === 'rt-u03'
+        ? { kind: 'unavailable', reason: 'status_500', retryAfterSeconds: undefined }
+        : respondWithTokens(token);
+    // The failing refresh delays the others by at most two back-offs, since it is tried twice.
+    await passTime(INTERVAL_MS + STEP_MS + 2 * MAX_BACK_OFF_MS, [newTask()]);
+
+    expect(new Set(sentRefreshTokens)).toEqual(new Set(firstTokensOf(userIds(30))));
   });
 
   test('repeats a check that throws in the next round, and makes the other checks', async () => {
-    for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
-    const load = grants.load;
+    for (const id of userIds(3)) await connect(id, { obtainedAt: now - DAY_MS });
+    const loadGrant = grants.load;
     vi.spyOn(grants, 'load').mockImplementation((userId, ...rest) =>
-      userId === 'u01' ? Promise.reject(new Error('unexpected')) : load(userId, ...rest),
+      userId === 'u01' ? Promise.reject(new Error('unexpected')) : loadGrant(userId, ...rest),
     );
-    await pass(SECONDS * 500, [processOf()]);
-    expect(used.toSorted()).toEqual(firstTokens(['u00', 'u02']));
+    await passTime(INTERVAL_MS * 0.5, [newTask()]);
+
+    expect(sentRefreshTokens.toSorted()).toEqual(firstTokensOf(['u00', 'u02']));
   });
 
-  test('the task fails while the storage is unavailable, and then repeats the same part', async () => {
-    for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
-    const load = vi.spyOn(grants, 'load').mockRejectedValue(new AppError('storage_unavailable'));
-    const work = processOf();
+  test('fails while the storage is unavailable, and then repeats the same part', async () => {
+    for (const id of userIds(3)) await connect(id, { obtainedAt: now - DAY_MS });
+    const loadGrant = vi.spyOn(grants, 'load').mockRejectedValue(new AppError('storage_unavailable'));
+    const runTask = newTask();
     now += STEP_MS;
-    await expect(work()).rejects.toMatchObject({ code: 'storage_unavailable' });
+
+    await expect(runTask()).rejects.toMatchObject({ code: 'storage_unavailable' });
     expect(await store.get(keys.connectionCheck(APP.id))).toBeUndefined();
-    load.mockRestore();
-    await pass(SECONDS * 500, [work]);
-    expect(used.toSorted()).toEqual(firstTokens(users(3)));
+
+    loadGrant.mockRestore();
+    await passTime(INTERVAL_MS * 0.5, [runTask]);
+    expect(sentRefreshTokens.toSorted()).toEqual(firstTokensOf(userIds(3)));
   });
 
-  test('R132 a slow provider delays only the checks of its own app', async () => {
+  test('R132 does not wait for a slow provider before it checks the connections of other apps', async () => {
     const other = { ...APP, id: 'other' } as ConnectedApp;
     apps = [APP, other];
     await connect('slow', { obtainedAt: now - DAY_MS });
     await connect('good', { appId: other.id, registration: registrationOf(other), obtainedAt: now - DAY_MS });
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { promise: slowResponse, resolve: releaseSlowResponse } = Promise.withResolvers<void>();
     vi.spyOn(provider, 'refresh').mockImplementation(async ({ id }, { refreshToken }) => {
-      used.push(refreshToken);
-      await (id === APP.id ? promise : sleep(200));
+      sentRefreshTokens.push(refreshToken);
+      await (id === APP.id ? slowResponse : sleep(200));
       return outcomeOf(refreshToken);
     });
     now += STEP_MS;
-    const turn = processOf(store, 4)();
+    const run = newTask(store, 4)();
     // This connection comes due while the slow provider has not responded yet.
-    await until(() => used.length === 2);
+    await until(() => sentRefreshTokens.length === 2);
     await connect('late', { appId: other.id, registration: registrationOf(other), obtainedAt: now - DAY_MS });
-    // The clock advances: how much of a list is due depends on the time since its last part ended.
+    // The clock must advance: the part of a list that is due depends on the time since its last part ended.
     await until(() => {
       now += 20;
-      return used.includes('rt-late');
+      return sentRefreshTokens.includes('rt-late');
     });
-    resolve();
-    await turn;
-    expect(used.filter((token) => token === 'rt-slow')).toHaveLength(1);
+    releaseSlowResponse();
+    await run;
+
+    expect(sentRefreshTokens.filter((token) => token === 'rt-slow')).toHaveLength(1);
   });
 
   test('checks connections that a slow provider left unchecked together with the next part', async () => {
-    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
-    const { now: elapsed } = performance;
-    let waited = 0;
-    const spy = vi.spyOn(performance, 'now').mockImplementation(() => elapsed.call(performance) + waited);
-    const page: Store['page'] = (index, ...parameters) => {
-      if (index === OF_APP) waited += 3_000;
+    for (const id of userIds(30)) await connect(id, { obtainedAt: now - DAY_MS });
+    const realNow = performance.now;
+    let addedMilliseconds = 0;
+    const spy = vi.spyOn(performance, 'now').mockImplementation(() => realNow.call(performance) + addedMilliseconds);
+    const slowPage: Store['page'] = (index, ...parameters) => {
+      if (index === CONNECTIONS_OF_APP) addedMilliseconds += 3_000;
       return store.page(index, ...parameters);
     };
-    await pass(SECONDS * 400, [processOf({ ...store, page })]).finally(() => spy.mockRestore());
-    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+    await passTime(INTERVAL_MS * 0.4, [newTask({ ...store, page: slowPage })]).finally(() => spy.mockRestore());
+
+    expect(sentRefreshTokens.toSorted()).toEqual(firstTokensOf(userIds(30)));
   });
 
   test('repeats the part of a process that was killed, and refreshes no connection twice', async () => {
-    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
-    let pages = 0;
-    const page: Store['page'] = async (index, ...parameters) => {
-      if (index === OF_APP && ++pages > 1) throw new Error('killed');
+    for (const id of userIds(30)) await connect(id, { obtainedAt: now - DAY_MS });
+    let pagesRead = 0;
+    const failingPage: Store['page'] = async (index, ...parameters) => {
+      if (index === CONNECTIONS_OF_APP) pagesRead += 1;
+      if (pagesRead > 1) throw new Error('killed');
       return store.page(index, ...parameters);
     };
-    const killed = { ...store, page, write: () => Promise.reject(new Error('killed')) };
-    await processOf()();
-    now += SECONDS * 200;
-    await expect(processOf(killed)()).rejects.toThrow('killed');
-    const done = used.length;
-    expect(done).toBeGreaterThan(0);
-    expect(done).toBeLessThan(30);
-    await pass(SECONDS * 260, [processOf()]);
-    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+    const storeOfKilledProcess = { ...store, page: failingPage, write: () => Promise.reject(new Error('killed')) };
+    await newTask()();
+    now += INTERVAL_MS * 0.2;
+
+    await expect(newTask(storeOfKilledProcess)()).rejects.toThrow('killed');
+
+    const callsBeforeKill = sentRefreshTokens.length;
+    expect(callsBeforeKill).toBeGreaterThan(0);
+    expect(callsBeforeKill).toBeLessThan(30);
+
+    await passTime(INTERVAL_MS * 0.26, [newTask()]);
+    expect(sentRefreshTokens.toSorted()).toEqual(firstTokensOf(userIds(30)));
   });
 
   test('reads only the due share of a long list, in small pages', async () => {
     const index = keys.connections('app', APP.id);
-    const listed = Array.from({ length: 2_000 }, (_, at) => ({
+    const indexEntries = Array.from({ length: 2_000 }, (_, number) => ({
       index,
-      add: JSON.stringify([`n${at}`, APP.id]),
-      score: at,
+      add: JSON.stringify([`n${number}`, APP.id]),
+      score: number,
     }));
-    await store.write(listed);
+    await store.write(indexEntries);
     const page = vi.fn(store.page);
     const count = vi.fn(store.count);
-    const work = processOf({ ...store, page, count });
-    await pass(4 * STEP_MS, [work]);
+    const runTask = newTask({ ...store, page, count });
+    await passTime(4 * STEP_MS, [runTask]);
+
     // On SQLite, counting a long list delays every request.
     expect(count).toHaveBeenCalledTimes(1);
-    const limits = page.mock.calls.filter(([name]) => name === index).map(([, { limit }]) => limit);
-    expect(Math.max(...limits)).toBe(16);
-    // Six tenths of a round.
-    const read = limits.reduce((sum, limit) => sum + limit, 0);
-    expect(read).toBeGreaterThanOrEqual(1_200);
-    expect(read).toBeLessThanOrEqual(1_210);
+
+    const pagesOfList = page.mock.calls.filter(([name]) => name === index);
+    const limits = pagesOfList.map(([, { limit }]) => limit);
+    expect(Math.max(...limits)).toBe(MAX_CONCURRENT_CHECKS);
+
+    let entriesRead = 0;
+    for (const limit of limits) entriesRead += limit;
+    // The four runs take six tenths of a round, in which all 2,000 connections would be read.
+    expect(entriesRead).toBeGreaterThanOrEqual(1_200);
+    expect(entriesRead).toBeLessThanOrEqual(1_210);
   });
 
-  test('an interval of 0 s switches the checks off', () => {
-    const none = {} as Parameters<typeof createConnectionCheck>[0];
-    const options = { isDisabled: async () => false, chargeCheck: async () => undefined };
-    expect(createConnectionCheck({ ...none, seconds: 0 })(options)).toEqual([]);
+  test('is switched off by an interval of 0 s', () => {
+    expect(scheduledTasksOf(0)).toEqual([]);
   });
 });
 
@@ -431,9 +533,5 @@ test.each([
   [240, 10_000],
   [86_400, 10_000],
 ])('R113 with an interval of %i s the task runs every %i ms', (seconds, everyMilliseconds) => {
-  const none = {} as Parameters<typeof createConnectionCheck>[0];
-  const options = { isDisabled: async () => false, chargeCheck: async () => undefined };
-  expect(createConnectionCheck({ ...none, seconds })(options)).toMatchObject([
-    { name: 'check-connections', everyMilliseconds },
-  ]);
+  expect(scheduledTasksOf(seconds)).toMatchObject([{ name: 'check-connections', everyMilliseconds }]);
 });

@@ -11,26 +11,26 @@ import type { Store } from '../../../src/shared/storage/store.ts';
 import { until } from '../../support/until.ts';
 
 const NOW = 1_800_000_000_000;
-const BY = { kind: 'system' } as never;
+const ADMINISTRATOR = { kind: 'system' } as never;
 
 let directory: string;
 let store: Store;
 let listed: ListedConnection[];
-/** A side effect of disconnecting a user. */
-let beside: (userId: string) => Promise<void>;
+/** Runs before each disconnect. */
+let onDisconnect: (userId: string) => Promise<void>;
 
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-everyone-'));
   store = await createSqliteStore({ directory, clock: () => NOW });
-  listed = Array.from({ length: 25 }, (_none, at) => ({ userId: `u${at}`, appId: 'platform' }));
-  beside = async () => undefined;
+  listed = Array.from({ length: 25 }, (_, number) => ({ userId: `u${number}`, appId: 'platform' }));
+  onDisconnect = async () => undefined;
 });
 afterEach(async () => {
   await store.close();
   rmSync(directory, { recursive: true });
 });
 
-const everyone = () =>
+const createJob = () =>
   createDisconnectEveryone({
     store,
     index: {
@@ -39,77 +39,104 @@ const everyone = () =>
     } as unknown as ConnectionIndex,
     connections: {
       async end(userId) {
-        await beside(userId);
-        listed = listed.filter((one) => one.userId !== userId);
+        await onDisconnect(userId);
+        listed = listed.filter((connection) => connection.userId !== userId);
         return { id: 'c1', revocation: 'revoked' };
       },
     },
     clock: () => NOW,
   });
-const isFinished = async (job: ReturnType<typeof everyone>) =>
+const isFinished = async (job: ReturnType<typeof createJob>) =>
   (await job.progress('platform'))?.finishedAt !== undefined;
 
 test('retries a user whose disconnect fails, and counts the others', async () => {
-  let failures = 2;
-  beside = async (userId) => {
-    if (userId === 'u3' && failures-- > 0) throw new Error('The storage was away.');
+  let remainingFailures = 2;
+  onDisconnect = async (userId) => {
+    if (userId !== 'u3' || remainingFailures === 0) return;
+    remainingFailures -= 1;
+    throw new Error('The storage was away.');
   };
-  const job = everyone();
-  await job.start('platform', BY);
+  const job = createJob();
+  await job.start('platform', ADMINISTRATOR);
   await until(() => isFinished(job));
+
   expect(await job.progress('platform')).toMatchObject({ total: 25, done: 25, results: { revoked: 25 } });
+
   await job.close();
 });
 
 test('stops if all disconnects fail, and resumes later', async () => {
   let calls = 0;
-  beside = async () => {
+  onDisconnect = async () => {
     calls += 1;
     throw new Error('The storage is away.');
   };
-  const job = everyone();
-  await job.start('platform', BY);
+  const job = createJob();
+  await job.start('platform', ADMINISTRATOR);
   await until(() => calls === 10);
   await job.close();
+
   expect(calls).toBe(10);
-  beside = async () => undefined;
-  const next = everyone();
-  await next.resume();
-  await until(async () => (await next.progress('platform'))?.finishedAt !== undefined);
-  expect(await next.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
-  await next.close();
+
+  onDisconnect = async () => undefined;
+  const nextJob = createJob();
+  await nextJob.resume();
+  await until(async () => (await nextJob.progress('platform'))?.finishedAt !== undefined);
+
+  expect(await nextJob.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
+
+  await nextJob.close();
 });
 
-test('a process that was suspended does not overwrite the progress of another one', async () => {
+test('a process that was suspended does not overwrite the progress of another process', async () => {
   const key = keys.disconnectJob('platform');
-  const finished = { app: 'platform', startedAt: NOW, finishedAt: NOW, total: 25, done: 25, results: {}, by: BY };
-  let reached = false;
-  beside = async () => {
-    if (reached) return;
-    reached = true;
+  const finished = {
+    app: 'platform',
+    startedAt: NOW,
+    finishedAt: NOW,
+    total: 25,
+    done: 25,
+    results: {},
+    by: ADMINISTRATOR,
+  };
+  let isOvertaken = false;
+  onDisconnect = async () => {
+    if (isOvertaken) return;
+    isOvertaken = true;
     await store.write([{ put: key, value: JSON.stringify(finished) }]);
   };
-  const job = everyone();
-  await job.start('platform', BY);
-  await until(() => reached && listed.length === 15);
+  const job = createJob();
+  await job.start('platform', ADMINISTRATOR);
+  await until(() => isOvertaken && listed.length === 15);
   await job.close();
+
   expect(await job.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
 });
 
-test('the progress does not name the administrator, and a second start returns the running job', async () => {
-  const gate = Promise.withResolvers<void>();
-  beside = () => gate.promise;
-  const job = everyone();
-  const begun = { app: 'platform', startedAt: NOW, total: 25, done: 0, results: {} };
+test('a second start returns the running job, whose progress does not name the administrator', async () => {
+  const disconnects = Promise.withResolvers<void>();
+  onDisconnect = () => disconnects.promise;
+  const job = createJob();
+  const runningJob = { app: 'platform', startedAt: NOW, total: 25, done: 0, results: {} };
+
   expect(await job.progress('platform')).toBeUndefined();
-  expect(await job.start('platform', BY)).toEqual(begun);
-  expect(await job.start('platform', { kind: 'other' } as never)).toEqual(begun);
-  expect(await job.progress('platform')).toEqual(begun);
-  gate.resolve();
+  expect(await job.start('platform', ADMINISTRATOR)).toEqual(runningJob);
+  expect(await job.start('platform', { kind: 'other' } as never)).toEqual(runningJob);
+  expect(await job.progress('platform')).toEqual(runningJob);
+
+  disconnects.resolve();
   await until(() => isFinished(job));
-  expect(await job.progress('platform')).toEqual({ ...begun, finishedAt: NOW, done: 25, results: { revoked: 25 } });
+
+  expect(await job.progress('platform')).toEqual({
+    ...runningJob,
+    finishedAt: NOW,
+    done: 25,
+    results: { revoked: 25 },
+  });
+
   listed = [{ userId: 'u9', appId: 'platform' }];
-  expect(await job.start('platform', BY)).toEqual({ ...begun, total: 1 });
+  expect(await job.start('platform', ADMINISTRATOR)).toEqual({ ...runningJob, total: 1 });
+
   await until(() => isFinished(job));
   await job.close();
 });
@@ -137,12 +164,14 @@ test('ends the connections that were listed at the start, each in the name of th
     clock: () => NOW,
   });
   listed = listed.slice(0, 3);
-  await job.start('platform', BY);
+  await job.start('platform', ADMINISTRATOR);
   await until(() => isFinished(job));
+
   expect(listRequest).toEqual({ app: 'platform', until: NOW });
-  expect(calls).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: BY }]));
-  // More were ended than were counted at the start.
+  expect(calls).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: ADMINISTRATOR }]));
+  // The count at the start was 1, but three connections were ended.
   expect(await job.progress('platform')).toMatchObject({ total: 3, done: 3, results: { pending: 1, unsupported: 2 } });
+
   await job.close();
 });
 
@@ -162,12 +191,14 @@ test('a listed connection that does not exist is dropped from the list, and not 
     clock: () => NOW,
   });
   listed = listed.slice(0, 2);
-  await job.start('platform', BY);
+  await job.start('platform', ADMINISTRATOR);
   await until(() => isFinished(job));
+
   expect(dropped.map(({ userId, appId }) => [userId, appId])).toEqual([
     ['u0', 'platform'],
     ['u1', 'platform'],
   ]);
   expect(await job.progress('platform')).toMatchObject({ total: 2, done: 0, results: {} });
+
   await job.close();
 });

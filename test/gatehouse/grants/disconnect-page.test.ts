@@ -11,29 +11,34 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 const CONFIRMED = 'has confirmed';
-const OTHERWISE = /not confirm|keep asking/;
+const OTHER_RESULTS = /not confirm|keep asking/;
 
 test('R52: the page says "confirmed" only after the provider confirmed, whatever the URL says', async () => {
   const { agent } = await signIn(site);
   const connection = await agent.get(`${site.url}/connections/platform`, { headers: { accept: 'text/html' } });
-  const ended = await agent.submit(connection, {}, { button: 'Disconnect' });
-  expect(ended.url).toMatch(/\?done=[\w-]{22}$/);
-  expect(ended.body).toContain(CONFIRMED);
+
+  const resultPage = await agent.submit(connection, {}, { button: 'Disconnect' });
+  expect(resultPage.url).toMatch(/\?done=[\w-]{22}$/);
+  expect(resultPage.body).toContain(CONFIRMED);
+
   // The audit trail has the user, the address and the request.
-  const removed = { event: 'connection.removed', address: '127.0.0.1', requestId: expect.stringMatching(/-/) };
-  const audited = () => site.logs().map((line) => JSON.parse(line).audit);
-  await expect.poll(audited).toContainEqual(expect.objectContaining(removed));
+  const removalEntry = { event: 'connection.removed', address: '127.0.0.1', requestId: expect.stringMatching(/-/) };
+  const auditEntries = () => site.logs().map((line) => JSON.parse(line).audit);
+
+  await expect.poll(auditEntries).toContainEqual(expect.objectContaining(removalEntry));
 
   // The notice is shown once, and a link cannot show it.
-  for (const claim of [ended.url, `${site.url}/connections/platform?done=revoked`]) {
-    const claimed = await agent.get(claim);
-    expect(claimed.body).not.toContain(CONFIRMED);
-    expect(claimed.body).not.toMatch(OTHERWISE);
+  for (const url of [resultPage.url, `${site.url}/connections/platform?done=revoked`]) {
+    const page = await agent.get(url);
+    expect(page.body).not.toContain(CONFIRMED);
+    expect(page.body).not.toMatch(OTHER_RESULTS);
   }
-  const { agent: other } = await signIn(site, 'second@example.test');
-  const ending = await other.submit(await other.get(`${site.url}/connections/platform`), {}, { button: 'Disconnect' });
-  expect(ending.body).toContain(CONFIRMED);
-  expect((await agent.get(ending.url)).body).not.toContain(CONFIRMED);
+
+  const { agent: otherAgent } = await signIn(site, 'second@example.test');
+  const connectionOfOther = await otherAgent.get(`${site.url}/connections/platform`);
+  const resultPageOfOther = await otherAgent.submit(connectionOfOther, {}, { button: 'Disconnect' });
+  expect(resultPageOfOther.body).toContain(CONFIRMED);
+  expect((await agent.get(resultPageOfOther.url)).body).not.toContain(CONFIRMED);
 });
 
 test('an app that does not exist has no connection page', async () => {
@@ -46,12 +51,15 @@ test('the list names every app, and the page of a connection keeps the return pa
   const { agent } = await signIn(site);
   const { json } = await getJson(agent, `${site.url}/connections`);
   expect(json.connections).toMatchObject([{ app: 'platform', connectUrl: `${site.url}/connections/platform` }]);
+
   const list = await agent.get(`${site.url}/connections`, { headers: { accept: 'text/html' } });
   expect(list.body).toContain('Your connections');
   for (const id of ['platform', 'second']) expect(list.body).toContain(`/connections/${id}`);
+
   const query = 'return_to=%2Faccount&login_hint=ada%40example.test';
   const page = await agent.get(`${site.url}/connections/second?${query}`);
   const form = page.forms.find(({ names }) => names.includes('return_to'));
+
   expect(form?.fields).toEqual(
     expect.arrayContaining([
       ['return_to', '/account'],

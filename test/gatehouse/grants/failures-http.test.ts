@@ -21,11 +21,12 @@ afterAll(async () => {
 });
 afterEach(() => site.sandbox.faults.clear());
 
-const ENDED = 61;
+/** A second longer than the lifetime of an access token. */
+const AFTER_EXPIRY_SECONDS = 61;
 type Agent = Awaited<ReturnType<typeof signIn>>['agent'];
-const thread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`);
-const tokenCalls = () => site.sandbox.requests.count('POST /token');
-const failing = (fault: FaultKind) =>
+const getThread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`);
+const countTokenCalls = () => site.sandbox.requests.count('POST /token');
+const failTokenEndpoint = (fault: FaultKind) =>
   site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', ...fault });
 const healthOf = async (agent: Agent) => (await sessionOf(site, agent)).connections[0]?.health;
 
@@ -37,7 +38,7 @@ const faultOf = (status: number, body: string | object, headers = {}): FaultKind
 });
 const HTML = { 'Content-Type': 'text/html' };
 
-/** Name, response of the token endpoint, and the cause while the connection is unverified. */
+/** A name, the response of the token endpoint, and the cause of the unverified connection. */
 const NOT_TERMINAL: [string, FaultKind, string][] = [
   ['401 invalid_client', faultOf(401, { error: 'invalid_client' }), 'app_refused'],
   ['401 unauthorized_client', faultOf(401, { error: 'unauthorized_client' }), 'app_refused'],
@@ -76,37 +77,40 @@ const NOT_TERMINAL: [string, FaultKind, string][] = [
   ['400 with an error that is no text', faultOf(400, { error: { code: 'invalid_grant' } }), 'unclear_refusal'],
 ];
 
-describe('R40: the end of a connection', () => {
+describe('R40: a response of the token endpoint', () => {
   test.each(NOT_TERMINAL)(
-    '%s does not: it is unverified, says what to do, and recovers by itself',
+    '%s does not end the connection, which is unverified, says what to do, and recovers by itself',
     async (_name, fault, cause) => {
       const { agent } = await signIn(site);
       site.sandbox.requests.reset();
-      failing(fault);
-      advanceClock(ENDED);
-      const { status, json, headers } = await thread(agent);
+      failTokenEndpoint(fault);
+      advanceClock(AFTER_EXPIRY_SECONDS);
+      const { status, json, headers } = await getThread(agent);
       const connectUrl = `${site.url}/connections/platform`;
       const detail = expect.stringMatching(/Try again/);
+
       expect({ status, ...json }).toMatchObject({ status: 503, code: 'provider_unavailable', connectUrl, detail });
       expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(15);
       expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
       expect(headers.get('proxy-status')).toMatch(/^gatehouse; error=/);
       expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'unverified', cause });
-      expect(tokenCalls()).toBe(1);
+      expect(countTokenCalls()).toBe(1);
 
       site.sandbox.faults.clear();
       advanceClock(Number(headers.get('retry-after')));
-      expect((await thread(agent)).status).toBe(200);
+
+      expect((await getThread(agent)).status).toBe(200);
       expect(await healthOf(agent)).toBe('active');
     },
   );
 
-  test('a JSON 400 invalid_grant ends the connection for good, and the response has the cause and the URL to reconnect', async () => {
+  test('400 invalid_grant in JSON ends the connection, and the caller gets the cause and the URL to reconnect', async () => {
     const { agent } = await signIn(site);
     site.sandbox.requests.reset();
-    failing(faultOf(400, { error: 'invalid_grant' }));
-    advanceClock(ENDED);
-    const { status, json } = await thread(agent);
+    failTokenEndpoint(faultOf(400, { error: 'invalid_grant' }));
+    advanceClock(AFTER_EXPIRY_SECONDS);
+
+    const { status, json } = await getThread(agent);
     expect({ status, ...json }).toMatchObject({
       status: 403,
       code: 'reconnect_needed',
@@ -117,10 +121,12 @@ describe('R40: the end of a connection', () => {
       health: 'reconnect_needed',
       cause: 'grant_refused',
     });
+
     site.sandbox.faults.clear();
     advanceClock(1000);
-    expect((await thread(agent)).json.code).toBe('reconnect_needed');
-    expect(tokenCalls()).toBe(1);
+
+    expect((await getThread(agent)).json.code).toBe('reconnect_needed');
+    expect(countTokenCalls()).toBe(1);
   });
 
   test.each<[string, FaultKind, string]>([
@@ -129,70 +135,84 @@ describe('R40: the end of a connection', () => {
     ['a wrong secret', faultOf(200, { ok: false, error: 'bad_client_secret' }), 'bad_client_secret'],
     ['a 503', { kind: 'unavailable' }, 'status_503 temporarily_unavailable'],
     ['no code', faultOf(400, ''), 'status_400'],
-  ])('administrators see the provider’s own error code: %s', async (_words, fault, reason) => {
+  ])('has an error code that administrators see, and users do not: %s', async (_description, fault, reason) => {
     const { agent } = await signIn(site);
     const admin = await createAdministrator(site, storage);
-    failing(fault);
-    advanceClock(ENDED);
-    await thread(agent);
+    failTokenEndpoint(fault);
+    advanceClock(AFTER_EXPIRY_SECONDS);
+    await getThread(agent);
     const { userId } = await sessionOf(site, agent);
     const { json } = await admin.call('GET', '/connections');
     const rows = json.items as { user: { id: string }; reason: string | null }[];
+
     expect(rows.find(({ user }) => user.id === userId)?.reason).toBe(reason);
+
     const audited = `/audit?event=refresh.failed&target=${userId}&limit=1`;
     await expect.poll(async () => (await admin.call('GET', audited)).json.items).toMatchObject([{ facts: { reason } }]);
+
     site.sandbox.faults.clear();
     const { agent: administrator } = await signIn(site, 'admin@example.test');
+
     const page = await administrator.get(`${site.url}/admin/users/${userId}`);
     expect(page.body).toContain(` · ${reason}</span>`);
     expect(JSON.stringify((await sessionOf(site, agent)).connections)).not.toContain(reason);
   });
 
-  test('reconnecting restores the connection', async () => {
+  test('400 invalid_grant in JSON is followed by a working connection if the user reconnects', async () => {
     const { agent } = await signIn(site);
-    failing(faultOf(400, { error: 'invalid_grant' }));
-    advanceClock(ENDED);
-    expect((await thread(agent)).status).toBe(403);
+    failTokenEndpoint(faultOf(400, { error: 'invalid_grant' }));
+    advanceClock(AFTER_EXPIRY_SECONDS);
+
+    expect((await getThread(agent)).status).toBe(403);
+
     site.sandbox.faults.clear();
-    const again = await signIn(site);
-    expect((await thread(again.agent)).status).toBe(200);
+    const signInOfUser = await signIn(site);
+
+    expect((await getThread(signInOfUser.agent)).status).toBe(200);
     expect(await healthOf(agent)).toBe('active');
   });
 
-  test('a refusal of the app itself ends no connection: all of them work once the app is corrected', async () => {
+  test('401 invalid_client ends no connection of the app: all of them work once the app is corrected', async () => {
     const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
-    const agents = await Promise.all(logins.map(async (login) => (await signIn(site, login)).agent));
-    failing(faultOf(401, { error: 'invalid_client' }));
-    advanceClock(ENDED);
-    const refused = await Promise.all(agents.map(thread));
-    expect(refused.map(({ status }) => status)).toEqual([503, 503, 503]);
+    const agents = await Promise.all(logins.map(async (loginName) => (await signIn(site, loginName)).agent));
+    failTokenEndpoint(faultOf(401, { error: 'invalid_client' }));
+    advanceClock(AFTER_EXPIRY_SECONDS);
+
+    const responsesDuringRefusal = await Promise.all(agents.map(getThread));
+    expect(responsesDuringRefusal.map(({ status }) => status)).toEqual([503, 503, 503]);
+
     site.sandbox.faults.clear();
     advanceClock(40);
-    const healed = await Promise.all(agents.map(thread));
-    expect(healed.map(({ status }) => status)).toEqual([200, 200, 200]);
+
+    const responsesAfterCorrection = await Promise.all(agents.map(getThread));
+    expect(responsesAfterCorrection.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 });
 
-test('R40: an unverified connection is nowhere shown as working, and names where to reconnect, for services too', async () => {
+test('R40: an unverified connection is shown as working nowhere, and users and services get the URL to reconnect', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
   const administrator = await createAdministrator(site, storage);
   const { token } = await administrator.createRelayToken({ assertUser: true });
-  failing(faultOf(200, { error: 'bad_refresh_token' }));
-  advanceClock(ENDED);
-  const relayed = JSON.parse((await relayThread(site, token, { 'gatehouse-user': userId })).body);
+  failTokenEndpoint(faultOf(200, { error: 'bad_refresh_token' }));
+  advanceClock(AFTER_EXPIRY_SECONDS);
+  const relayResponse = JSON.parse((await relayThread(site, token, { 'gatehouse-user': userId })).body);
   const connectUrl = `${site.url}/connections/platform`;
-  expect(relayed).toMatchObject({ status: 503, code: 'provider_unavailable', connectUrl });
+
+  expect(relayResponse).toMatchObject({ status: 503, code: 'provider_unavailable', connectUrl });
+
   const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user', audience: 'platform' };
   for (const scope of ['', 'openid']) {
-    const exchanged = await exchange(site, token, { ...subject, scope });
-    expect([exchanged.status, JSON.parse(exchanged.body)]).toMatchObject([
+    const exchangeResponse = await exchange(site, token, { ...subject, scope });
+    expect([exchangeResponse.status, JSON.parse(exchangeResponse.body)]).toMatchObject([
       503,
       { error: 'temporarily_unavailable', error_description: expect.stringContaining(connectUrl), connectUrl },
     ]);
   }
-  const own = { app: 'platform', health: 'unverified', cause: 'unclear_refusal' };
-  expect((await getJson(agent, `${site.url}/connections`)).json.connections).toMatchObject([own]);
+  const expectedConnection = { app: 'platform', health: 'unverified', cause: 'unclear_refusal' };
+
+  expect((await getJson(agent, `${site.url}/connections`)).json.connections).toMatchObject([expectedConnection]);
+
   for (const path of ['/', '/connections', '/connections/platform']) {
     const { body } = await agent.get(`${site.url}${path}`);
     expect(body).toContain('Unverified');
@@ -200,73 +220,85 @@ test('R40: an unverified connection is nowhere shown as working, and names where
     expect(body).toContain('did not say clearly why. Try again shortly, or reconnect.');
     expect(body).not.toContain('The sign-in provider does not respond');
   }
-  const problem = await agent.get(`${site.url}/threads/current`, { headers: { accept: 'text/html' } });
-  expect(problem.body).toContain('Your access could not be renewed');
-  expect(problem.body).toContain(`href="${connectUrl}"`);
-  const listed = async (health: string) =>
+  const problemPage = await agent.get(`${site.url}/threads/current`, { headers: { accept: 'text/html' } });
+  expect(problemPage.body).toContain('Your access could not be renewed');
+  expect(problemPage.body).toContain(`href="${connectUrl}"`);
+
+  const listByHealth = async (health: string) =>
     (await administrator.call('GET', `/connections?health=${health}`)).json.items as object[];
-  expect(await listed('unverified')).toMatchObject([{ user: { id: userId }, app: 'platform' }]);
+  expect(await listByHealth('unverified')).toMatchObject([{ user: { id: userId }, app: 'platform' }]);
   expect((await administrator.call('GET', '/overview')).json.connections).toMatchObject({ unverified: 1 });
 });
 
 describe('R41: a provider that is down', () => {
-  test('gets few calls in a minute of many requests, and its return is noticed within a minute', async () => {
+  test('gets few calls in a minute of many requests, and is called again once it is back', async () => {
     const { agent } = await signIn(site);
     site.sandbox.requests.reset();
-    failing({ kind: 'error' });
-    advanceClock(ENDED);
-    const seen = new Set<number>();
+    failTokenEndpoint({ kind: 'error' });
+    advanceClock(AFTER_EXPIRY_SECONDS);
+    const statuses = new Set<number>();
     for (let second = 0; second < 60; second += 1) {
-      const responses = await Promise.all(Array.from({ length: 10 }, () => thread(agent)));
-      for (const { status } of responses) seen.add(status);
+      const responses = await Promise.all(Array.from({ length: 10 }, () => getThread(agent)));
+      for (const { status } of responses) statuses.add(status);
       advanceClock(1);
     }
-    expect([...seen]).toEqual([503]);
-    expect(tokenCalls()).toBeGreaterThanOrEqual(2);
-    expect(tokenCalls()).toBeLessThanOrEqual(4);
+
+    expect([...statuses]).toEqual([503]);
+    expect(countTokenCalls()).toBeGreaterThanOrEqual(2);
+    expect(countTokenCalls()).toBeLessThanOrEqual(4);
+
     site.sandbox.faults.clear();
     advanceClock(75);
-    expect((await thread(agent)).status).toBe(200);
+
+    expect((await getThread(agent)).status).toBe(200);
   });
 
   test('is not called before the time that it named', async () => {
     const { agent } = await signIn(site);
     site.sandbox.requests.reset();
-    failing({ kind: 'unavailable', retryAfterSeconds: 300 });
-    advanceClock(ENDED);
-    // The whole seconds that remain once the refusal is stored.
-    expect(['300', '299', '298']).toContain((await thread(agent)).headers.get('retry-after'));
+    failTokenEndpoint({ kind: 'unavailable', retryAfterSeconds: 300 });
+    advanceClock(AFTER_EXPIRY_SECONDS);
+
+    // The seconds that remain when the response is sent, up to two after the refusal was stored.
+    expect(['300', '299', '298']).toContain((await getThread(agent)).headers.get('retry-after'));
+
     advanceClock(290);
-    expect((await thread(agent)).status).toBe(503);
-    expect(tokenCalls()).toBe(1);
+    expect((await getThread(agent)).status).toBe(503);
+    expect(countTokenCalls()).toBe(1);
+
     site.sandbox.faults.clear();
     advanceClock(11);
-    expect((await thread(agent)).status).toBe(200);
+
+    expect((await getThread(agent)).status).toBe(200);
   });
 
   test('is not called for each request that the platform refuses with 401', async () => {
     const { agent } = await signIn(site);
     site.sandbox.requests.reset();
-    failing({ kind: 'error' });
+    failTokenEndpoint({ kind: 'error' });
     site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, body: {} });
     advanceClock(5);
     for (let round = 0; round < 3; round += 1) {
-      const responses = await Promise.all(Array.from({ length: 20 }, () => thread(agent)));
+      const responses = await Promise.all(Array.from({ length: 20 }, () => getThread(agent)));
       expect(new Set(responses.map(({ json }) => json.code))).toEqual(new Set(['provider_unavailable']));
     }
-    expect(tokenCalls()).toBe(1);
+
+    expect(countTokenCalls()).toBe(1);
   });
 
   test('is called again in time even if the clock is set back (F12)', async () => {
     const { agent } = await signIn(site);
-    failing({ kind: 'error' });
-    advanceClock(ENDED);
-    expect((await thread(agent)).status).toBe(503);
+    failTokenEndpoint({ kind: 'error' });
+    advanceClock(AFTER_EXPIRY_SECONDS);
+
+    expect((await getThread(agent)).status).toBe(503);
+
     site.sandbox.faults.clear();
     const { userId } = await sessionOf(site, agent);
     await storage.changeGrant(userId, ({ failure }) => ({
       failure: failure && { ...failure, retryAt: Date.now() + 3_600_000 },
     }));
-    expect((await thread(agent)).status).toBe(200);
+
+    expect((await getThread(agent)).status).toBe(200);
   });
 });

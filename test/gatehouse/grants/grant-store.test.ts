@@ -19,20 +19,20 @@ afterAll(async () => {
 });
 
 type Agent = Awaited<ReturnType<typeof signIn>>['agent'];
-const thread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`);
+const getThread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`);
 
-async function person(login: string) {
+async function signInAndReadRecord(login: string) {
   const { agent } = await signIn(site, login);
   const { userId } = await sessionOf(site, agent);
   const key = keys.grant(userId, 'platform');
   const record = await storage.store.get(key);
-  if (!record) throw new Error('Signing in kept no grant.');
+  if (!record) throw new Error('The sign-in stored no grant.');
   return { agent, key, value: record.value };
 }
 
-/** The response to the user once the record cannot be opened. */
+/** Asserts that the user is told to reconnect, since the record cannot be opened, and that the pages work. */
 async function expectUnreadable(agent: Agent): Promise<void> {
-  const { status, json } = await thread(agent);
+  const { status, json } = await getThread(agent);
   expect({ status, ...json }).toMatchObject({
     status: 403,
     code: 'reconnect_needed',
@@ -51,7 +51,7 @@ async function expectUnreadable(agent: Agent): Promise<void> {
 test('R44: no token and no secret is readable on disk or in the log', async () => {
   const canaries = new Map<string, string>([['client secret', CLIENT_SECRET]]);
   let tokenResponses = 0;
-  const off = site.sandbox.faults.set({
+  const stopRewriting = site.sandbox.faults.set({
     listener: 'identity-provider',
     path: '/token',
     kind: 'rewrite',
@@ -64,60 +64,71 @@ test('R44: no token and no secret is readable on disk or in the log', async () =
     },
   });
   const { agent } = await signIn(site);
-  expect((await thread(agent)).status).toBe(200);
+
+  expect((await getThread(agent)).status).toBe(200);
+
   advanceClock(61);
-  expect((await thread(agent)).status).toBe(200);
-  off();
+  expect((await getThread(agent)).status).toBe(200);
+
+  stopRewriting();
   expect(tokenResponses).toBe(2);
   expect(canaries.size).toBe(7);
+
   const { userId } = await sessionOf(site, agent);
   expect([...canaries.values()]).toContain((await storage.readGrant(userId)).refreshToken);
 
-  const files = readdirSync(site.dataDirectory, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
-  const stored = files
+  const files = readdirSync(site.dataDirectory, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
+  const textOnDisk = files
     .map(({ parentPath, name }) => readFileSync(join(parentPath, name)).toString('latin1'))
     .join('\n');
-  // The search works: it finds ids, which are no secret.
-  expect(stored).toContain(userId);
-  const logged = site.logs().join('');
-  expect(logged).toContain('refresh ended');
+  // Ids, which are no secret, are found, so the files are searched correctly.
+  expect(textOnDisk).toContain(userId);
+
+  const logText = site.logs().join('');
+  expect(logText).toContain('refresh ended');
+
   for (const [name, value] of canaries) {
-    for (const form of [value, Buffer.from(value).toString('base64url'), encodeURIComponent(value)]) {
-      expect(stored.includes(form), `${name} on disk`).toBe(false);
-      expect(logged.includes(form), `${name} in the log`).toBe(false);
+    for (const encodedValue of [value, Buffer.from(value).toString('base64url'), encodeURIComponent(value)]) {
+      expect(textOnDisk.includes(encodedValue), `${name} on disk`).toBe(false);
+      expect(logText.includes(encodedValue), `${name} in the log`).toBe(false);
     }
   }
 });
 
 /** Changes a character inside the ciphertext, since not every bit of the last character counts. */
-function changedAmid(value: string): string {
-  const at = value.length - 60;
-  return value.slice(0, at) + (value[at] === 'A' ? 'B' : 'A') + value.slice(at + 1);
+function changeOneCharacter(value: string): string {
+  const position = value.length - 60;
+  const newCharacter = value[position] === 'A' ? 'B' : 'A';
+  return value.slice(0, position) + newCharacter + value.slice(position + 1);
 }
 
 describe('a record that cannot be opened', () => {
   test.each([
-    ['R45: changed by one character', changedAmid],
+    ['R45: changed by one character', changeOneCharacter],
     [
       'R47: plain text',
       () => JSON.stringify({ accessToken: 'forged', refreshToken: 'forged', scopes: [], account: {} }),
     ],
     ['cut off', (value: string) => value.slice(0, 40)],
     ['empty', () => ''],
-  ])('R49: one that is %s costs only that connection, and reconnecting restores it', async (_name, damage) => {
-    const damaged = await person('user@example.test');
-    const other = await person('second@example.test');
-    await storage.store.write([{ put: damaged.key, value: damage(damaged.value) }]);
+  ])('R49: that is %s affects only its own connection, and reconnecting restores that', async (_name, damageRecord) => {
+    const damaged = await signInAndReadRecord('user@example.test');
+    const other = await signInAndReadRecord('second@example.test');
+    await storage.store.write([{ put: damaged.key, value: damageRecord(damaged.value) }]);
     await expectUnreadable(damaged.agent);
-    expect((await thread(other.agent)).status).toBe(200);
-    const again = await signIn(site, 'user@example.test');
-    expect((await thread(again.agent)).status).toBe(200);
+
+    expect((await getThread(other.agent)).status).toBe(200);
+
+    const nextSignIn = await signIn(site, 'user@example.test');
+    expect((await getThread(nextSignIn.agent)).status).toBe(200);
     expect((await sessionOf(site, damaged.agent)).connections[0]?.health).toBe('active');
   });
 
-  test('R46: exchanged records of two users are both refused, and neither user sees the other’s thread', async () => {
-    const first = await person('user@example.test');
-    const second = await person('second@example.test');
+  test('R46: that belongs to another user is refused, and neither user sees the thread of the other', async () => {
+    const first = await signInAndReadRecord('user@example.test');
+    const second = await signInAndReadRecord('second@example.test');
     await storage.store.write([{ put: first.key, value: second.value }]);
     await storage.store.write([{ put: second.key, value: first.value }]);
     await expectUnreadable(first.agent);
@@ -125,9 +136,10 @@ describe('a record that cannot be opened', () => {
   });
 
   test('can be disconnected: the record is deleted, and the revocation is reported as unconfirmed', async () => {
-    const { agent, key } = await person('user@example.test');
+    const { agent, key } = await signInAndReadRecord('user@example.test');
     await storage.store.write([{ put: key, value: 'not sealed' }]);
     const { csrfToken } = await sessionOf(site, agent);
+
     const page = await agent.request(`${site.url}/connections/platform/disconnect`, {
       method: 'POST',
       headers: { accept: 'application/json' },
@@ -138,23 +150,26 @@ describe('a record that cannot be opened', () => {
   });
 });
 
-test('a write of another process is seen at once: a cached grant of an older version is not used', async () => {
-  const { agent } = await person('user@example.test');
-  expect((await thread(agent)).status).toBe(200);
+test('a grant that another process has written is used at once, instead of the cached one', async () => {
+  const { agent } = await signInAndReadRecord('user@example.test');
+  expect((await getThread(agent)).status).toBe(200);
+
   const { userId } = await sessionOf(site, agent);
   site.sandbox.requests.reset();
   await storage.changeGrant(userId, () => ({ accessToken: 'written-elsewhere' }));
-  await thread(agent);
-  const [first] = site.sandbox.requests.latest('platform');
-  expect(first?.headers.authorization).toBe('Bearer written-elsewhere');
+  await getThread(agent);
+  const [platformRequest] = site.sandbox.requests.latest('platform');
+
+  expect(platformRequest?.headers.authorization).toBe('Bearer written-elsewhere');
 });
 
-test('refuses a save over a version that is no longer stored', async () => {
-  const { agent } = await person('user@example.test');
+test('a save or removal of a version that is no longer stored is refused', async () => {
+  const { agent } = await signInAndReadRecord('user@example.test');
   const { userId } = await sessionOf(site, agent);
-  const stored = await storage.grants.loadStored(userId, 'platform');
-  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
-  const { grant, version } = stored;
+  const storedGrant = await storage.grants.loadStored(userId, 'platform');
+  if (!storedGrant || 'unreadable' in storedGrant) throw new Error('There is no grant.');
+  const { grant, version } = storedGrant;
+
   expect(await storage.grants.save({ ...grant, accessToken: 'first' }, version)).toBeDefined();
   expect(await storage.grants.save({ ...grant, accessToken: 'late' }, version)).toBeUndefined();
   expect(await storage.grants.save({ ...grant, accessToken: 'new' }, 0)).toBeUndefined();

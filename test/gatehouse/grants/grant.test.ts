@@ -24,6 +24,8 @@ import { PLATFORM } from '../../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
+/** The longest back-off is ten minutes, and random waiting adds up to a quarter. */
+const MAX_BACK_OFF_MS = 750_000;
 
 function grantOf(changes: Partial<Grant> = {}): Grant {
   return {
@@ -45,7 +47,7 @@ function grantOf(changes: Partial<Grant> = {}): Grant {
   };
 }
 
-const ANSWER: TokenResponse = {
+const RESPONSE: TokenResponse = {
   accessToken: 'at2',
   refreshToken: undefined,
   idToken: undefined,
@@ -54,16 +56,16 @@ const ANSWER: TokenResponse = {
   claims: undefined,
 };
 
-const spread = fc.double({ min: 0, max: 1, noNaN: true });
-const lifetime = fc.integer({ min: 1_000, max: 400 * 24 * HOUR });
-const kind = fc.constantFrom<RefreshFailure['kind']>('passing', 'unverified');
+const anySpread = fc.double({ min: 0, max: 1, noNaN: true });
+const anyLifetime = fc.integer({ min: 1_000, max: 400 * 24 * HOUR });
+const anyKind = fc.constantFrom<RefreshFailure['kind']>('passing', 'unverified');
 
 describe('isRefreshDue', () => {
   test.each([
-    ['an hour: 60 s before its end', HOUR, HOUR - 60_000],
-    ['a minute: 6 s before its end', 60_000, 54_000],
-    ['30 days: 60 s before its end', 720 * HOUR, 720 * HOUR - 60_000],
-  ])('with a lifetime of %s', (_name, milliseconds, dueAfter) => {
+    ['60 s before the end of a lifetime of an hour', HOUR, HOUR - 60_000],
+    ['6 s before the end of a lifetime of a minute', 60_000, 54_000],
+    ['60 s before the end of a lifetime of 30 days', 720 * HOUR, 720 * HOUR - 60_000],
+  ])('becomes true %s', (_description, milliseconds, dueAfter) => {
     const grant = grantOf({ expiresAt: NOW + milliseconds });
     expect(isRefreshDue(grant, NOW + dueAfter - 1, 0)).toBe(false);
     expect(isRefreshDue(grant, NOW + dueAfter, 0)).toBe(true);
@@ -76,8 +78,8 @@ describe('isRefreshDue', () => {
 
   test('is never true if the lifetime is unknown', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 0, max: 10 * NOW }), spread, (now, s) => {
-        expect(isRefreshDue(grantOf({ expiresAt: undefined }), now, s)).toBe(false);
+      fc.property(fc.integer({ min: 0, max: 10 * NOW }), anySpread, (now, spreadOfUser) => {
+        expect(isRefreshDue(grantOf({ expiresAt: undefined }), now, spreadOfUser)).toBe(false);
         expect(hasUsableToken(grantOf({ expiresAt: undefined }), now)).toBe(true);
       }),
     );
@@ -85,13 +87,13 @@ describe('isRefreshDue', () => {
 
   test('is false at the beginning, becomes true before the end, and stays true', () => {
     fc.assert(
-      fc.property(lifetime, spread, fc.nat(), (milliseconds, s, later) => {
-        const grant = grantOf({ expiresAt: NOW + milliseconds });
-        expect(isRefreshDue(grant, NOW, s)).toBe(false);
-        expect(isRefreshDue(grant, NOW + milliseconds - 1, s)).toBe(true);
-        expect(isRefreshDue(grant, NOW + milliseconds + later, s)).toBe(true);
-        expect(hasUsableToken(grant, NOW + milliseconds - 1)).toBe(true);
-        expect(hasUsableToken(grant, NOW + milliseconds + later)).toBe(false);
+      fc.property(anyLifetime, anySpread, fc.nat(), (lifetimeMs, spreadOfUser, msAfterExpiry) => {
+        const grant = grantOf({ expiresAt: NOW + lifetimeMs });
+        expect(isRefreshDue(grant, NOW, spreadOfUser)).toBe(false);
+        expect(isRefreshDue(grant, NOW + lifetimeMs - 1, spreadOfUser)).toBe(true);
+        expect(isRefreshDue(grant, NOW + lifetimeMs + msAfterExpiry, spreadOfUser)).toBe(true);
+        expect(hasUsableToken(grant, NOW + lifetimeMs - 1)).toBe(true);
+        expect(hasUsableToken(grant, NOW + lifetimeMs + msAfterExpiry)).toBe(false);
       }),
     );
   });
@@ -100,7 +102,7 @@ describe('isRefreshDue', () => {
 describe('withTokens', () => {
   test('R30: keeps what the response leaves out, and drops the failure', () => {
     const failed = withFailure(grantOf(), 'unverified', 'unclear_refusal', { now: NOW, random: 0 });
-    const { accessToken, refreshToken, scopes, failure } = withTokens(failed, ANSWER, NOW + 5, undefined);
+    const { accessToken, refreshToken, scopes, failure } = withTokens(failed, RESPONSE, NOW + 5, undefined);
     expect({ accessToken, refreshToken, scopes, failure }).toEqual({
       accessToken: 'at2',
       refreshToken: 'rt1',
@@ -109,8 +111,8 @@ describe('withTokens', () => {
     });
   });
 
-  test('stores what the response has', () => {
-    const response = { ...ANSWER, refreshToken: 'rt2', scopes: ['a'], expiresInSeconds: 10 };
+  test('stores the tokens, scopes and lifetime of the response', () => {
+    const response = { ...RESPONSE, refreshToken: 'rt2', scopes: ['a'], expiresInSeconds: 10 };
     expect(withTokens(grantOf(), response, NOW, 99)).toEqual({
       ...grantOf(),
       accessToken: 'at2',
@@ -121,93 +123,110 @@ describe('withTokens', () => {
     });
   });
 
-  test('stores the key that the new access token is bound to, and the API base URL only if the response names one', () => {
-    const before = grantOf({ dpopKey: { kty: 'EC', x: '1' }, apiBaseUrl: 'https://a.api.test' });
-    expect(withTokens(before, ANSWER, NOW, undefined)).toMatchObject({ apiBaseUrl: 'https://a.api.test' });
-    expect(withTokens(before, ANSWER, NOW, undefined).dpopKey).toBeUndefined();
+  test('replaces the key that the access token is bound to, but the API base URL only if the response names one', () => {
+    const boundGrant = grantOf({ dpopKey: { kty: 'EC', x: '1' }, apiBaseUrl: 'https://a.api.test' });
+    expect(withTokens(boundGrant, RESPONSE, NOW, undefined)).toMatchObject({ apiBaseUrl: 'https://a.api.test' });
+    expect(withTokens(boundGrant, RESPONSE, NOW, undefined).dpopKey).toBeUndefined();
+
     const dpopKey = { kty: 'EC', x: '2' };
-    const response = { ...ANSWER, dpopKey, apiBaseUrl: 'https://b.api.test' };
-    expect(withTokens(before, response, NOW, undefined)).toMatchObject({ dpopKey, apiBaseUrl: 'https://b.api.test' });
+    const response = { ...RESPONSE, dpopKey, apiBaseUrl: 'https://b.api.test' };
+    expect(withTokens(boundGrant, response, NOW, undefined)).toMatchObject({
+      dpopKey,
+      apiBaseUrl: 'https://b.api.test',
+    });
   });
 
   test('without expires_in, uses the lifetime that the app sets, or else none', () => {
-    expect(withTokens(grantOf(), ANSWER, NOW, 30).expiresAt).toBe(NOW + 30_000);
-    expect(withTokens(grantOf(), ANSWER, NOW, undefined).expiresAt).toBeUndefined();
+    expect(withTokens(grantOf(), RESPONSE, NOW, 30).expiresAt).toBe(NOW + 30_000);
+    expect(withTokens(grantOf(), RESPONSE, NOW, undefined).expiresAt).toBeUndefined();
   });
 
-  test('stores the expiry of a new refresh token, and keeps that of a retained one', () => {
-    const ending = grantOf({ refreshExpiresAt: NOW + 7_000 });
-    const endOf = (changes: Partial<TokenResponse>) =>
-      withTokens(ending, { ...ANSWER, ...changes }, NOW, undefined).refreshExpiresAt;
-    expect(endOf({ refreshToken: 'rt2', refreshExpiresInSeconds: 30 })).toBe(NOW + 30_000);
-    expect(endOf({ refreshExpiresInSeconds: 40 })).toBe(NOW + 40_000);
-    expect(endOf({ refreshToken: 'rt2' })).toBeUndefined();
-    expect(endOf({})).toBe(NOW + 7_000);
+  test('stores the expiry of a new refresh token, and keeps or extends that of a retained one', () => {
+    const grantWithExpiry = grantOf({ refreshExpiresAt: NOW + 7_000 });
+    const refreshExpiryAfter = (changes: Partial<TokenResponse>) =>
+      withTokens(grantWithExpiry, { ...RESPONSE, ...changes }, NOW, undefined).refreshExpiresAt;
+    expect(refreshExpiryAfter({ refreshToken: 'rt2', refreshExpiresInSeconds: 30 })).toBe(NOW + 30_000);
+    expect(refreshExpiryAfter({ refreshExpiresInSeconds: 40 })).toBe(NOW + 40_000);
+    expect(refreshExpiryAfter({ refreshToken: 'rt2' })).toBeUndefined();
+    expect(refreshExpiryAfter({})).toBe(NOW + 7_000);
   });
 });
 
 describe('R41: withFailure', () => {
-  const waits = (of: RefreshFailure['kind'], random: number, count: number) => {
+  /** The seconds until the next try after each of several failures in a row. */
+  const secondsUntilRetry = (kind: RefreshFailure['kind'], random: number, failures: number) => {
+    const waits: number[] = [];
     let grant = grantOf();
-    return Array.from({ length: count }, () => {
-      grant = withFailure(grant, of, 'provider_unavailable', { now: NOW, random });
-      return ((grant.failure?.retryAt ?? 0) - NOW) / 1000;
-    });
+    for (let failure = 1; failure <= failures; failure += 1) {
+      grant = withFailure(grant, kind, 'provider_unavailable', { now: NOW, random });
+      const waitMs = (grant.failure?.retryAt ?? 0) - NOW;
+      waits.push(waitMs / 1_000);
+    }
+    return waits;
   };
 
   test('waits about 30 s, then longer, up to a cap', () => {
-    expect(waits('passing', 0.5, 4)).toEqual([30, 60, 60, 60]);
-    expect(waits('unverified', 0.5, 7)).toEqual([30, 60, 120, 240, 480, 600, 600]);
-    expect(waits('passing', 0, 1)).toEqual([22.5]);
-    expect(waits('passing', 1, 1)).toEqual([37.5]);
+    expect(secondsUntilRetry('passing', 0.5, 4)).toEqual([30, 60, 60, 60]);
+    expect(secondsUntilRetry('unverified', 0.5, 7)).toEqual([30, 60, 120, 240, 480, 600, 600]);
+    expect(secondsUntilRetry('passing', 0, 1)).toEqual([22.5]);
+    expect(secondsUntilRetry('passing', 1, 1)).toEqual([37.5]);
   });
 
   test('waits at least as long as the provider requests, up to a cap', () => {
-    const wait = (retryAfterSeconds: number) =>
+    const failureAfter = (retryAfterSeconds: number) =>
       withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5, retryAfterSeconds }).failure;
-    expect(wait(90)?.retryAt).toBe(NOW + 90_000);
-    expect(wait(5)?.retryAt).toBe(NOW + 30_000);
-    expect(wait(1e9)?.retryAt).toBe(NOW + 600_000);
+    expect(failureAfter(90)?.retryAt).toBe(NOW + 90_000);
+    expect(failureAfter(5)?.retryAt).toBe(NOW + 30_000);
+    expect(failureAfter(1e9)?.retryAt).toBe(NOW + 600_000);
   });
 
   test('keeps the tokens, counts the failures, and always waits between 22 s and 12.5 minutes', () => {
     fc.assert(
       fc.property(
-        kind,
-        spread,
+        anyKind,
+        anySpread,
         fc.integer({ min: 1, max: 2000 }),
         fc.option(fc.nat()),
-        (k, random, failures, retryAfter) => {
-          const before = grantOf({ failure: { kind: k, cause: 'app_refused', since: 7, failures, retryAt: 0 } });
+        (kind, random, failures, retryAfter) => {
+          const failedGrant = grantOf({
+            failure: { kind: kind, cause: 'app_refused', since: 7, failures, retryAt: 0 },
+          });
           const moment = { now: NOW, random, retryAfterSeconds: retryAfter ?? undefined };
-          const { failure, ...rest } = withFailure(before, k, 'app_refused', moment);
-          expect({ ...rest, failure: undefined }).toEqual({ ...before, failure: undefined });
+          const { failure, ...otherFields } = withFailure(failedGrant, kind, 'app_refused', moment);
+          expect({ ...otherFields, failure: undefined }).toEqual({ ...failedGrant, failure: undefined });
           expect(failure).toMatchObject({ since: 7, failures: failures + 1 });
           expect(failure?.retryAt).toBeGreaterThanOrEqual(NOW + 22_500);
-          expect(failure?.retryAt).toBeLessThanOrEqual(NOW + 750_000);
+          expect(failure?.retryAt).toBeLessThanOrEqual(NOW + MAX_BACK_OFF_MS);
         },
       ),
     );
   });
 
-  test('has the reason, and that the platform refused the access token, as long as the refresh fails', () => {
+  test('has the reason of the last failure, and remembers that the platform refused the access token', () => {
     const moment = { now: NOW, random: 0.5 };
-    const plain = withFailure(grantOf(), 'passing', 'provider_unavailable', moment);
-    expect(plain.failure).toEqual({
-      ...{ kind: 'passing', cause: 'provider_unavailable', since: NOW, failures: 1, retryAt: NOW + 30_000 },
+    const failedGrant = withFailure(grantOf(), 'passing', 'provider_unavailable', moment);
+    expect(failedGrant.failure).toEqual({
+      kind: 'passing',
+      cause: 'provider_unavailable',
+      since: NOW,
+      failures: 1,
+      retryAt: NOW + 30_000,
     });
-    const at = { ...moment, tokenRefused: true, reason: 'status_503' };
-    const refused = withFailure(plain, 'passing', 'provider_unavailable', at);
-    expect(refused.failure).toMatchObject({ failures: 2, tokenRefused: true, reason: 'status_503' });
-    const { tokenRefused, reason } = withFailure(refused, 'unverified', 'unclear_refusal', moment).failure ?? {};
+
+    const momentOfRefusal = { ...moment, tokenRefused: true, reason: 'status_503' };
+    const refusedGrant = withFailure(failedGrant, 'passing', 'provider_unavailable', momentOfRefusal);
+    expect(refusedGrant.failure).toMatchObject({ failures: 2, tokenRefused: true, reason: 'status_503' });
+
+    const { tokenRefused, reason } = withFailure(refusedGrant, 'unverified', 'unclear_refusal', moment).failure ?? {};
     expect([tokenRefused, reason]).toEqual([true, undefined]);
   });
 
-  test('`since` changes with the kind of failure', () => {
-    const first = withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0 });
-    const same = withFailure(first, 'passing', 'app_refused', { now: NOW + 5, random: 0 });
-    const other = withFailure(same, 'unverified', 'unclear_refusal', { now: NOW + 9, random: 0 });
-    expect([same.failure?.since, other.failure?.since]).toEqual([NOW, NOW + 9]);
+  test('changes `since` only with the kind of failure', () => {
+    const firstFailure = withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0 });
+    const sameKind = withFailure(firstFailure, 'passing', 'app_refused', { now: NOW + 5, random: 0 });
+    const otherKind = withFailure(sameKind, 'unverified', 'unclear_refusal', { now: NOW + 9, random: 0 });
+
+    expect([sameKind.failure?.since, otherKind.failure?.since]).toEqual([NOW, NOW + 9]);
   });
 });
 
@@ -222,19 +241,26 @@ describe('isBackingOff', () => {
 
   test('F12: lasts no longer than the longest back-off, even if the clock is changed', () => {
     fc.assert(
-      fc.property(kind, spread, fc.integer({ min: -400 * 24 * HOUR, max: 400 * 24 * HOUR }), (k, random, jump) => {
-        const grant = withFailure(grantOf(), k, 'provider_unavailable', { now: NOW, random });
-        const now = NOW + jump;
-        if (isBackingOff(grant, now)) expect((grant.failure?.retryAt ?? 0) - now).toBeLessThanOrEqual(750_000);
-        expect(isBackingOff(grant, now) && isBackingOff(grant, now + 750_000)).toBe(false);
-      }),
+      fc.property(
+        anyKind,
+        anySpread,
+        fc.integer({ min: -400 * 24 * HOUR, max: 400 * 24 * HOUR }),
+        (kind, random, clockChangeMs) => {
+          const grant = withFailure(grantOf(), kind, 'provider_unavailable', { now: NOW, random });
+          const now = NOW + clockChangeMs;
+          if (isBackingOff(grant, now)) {
+            expect((grant.failure?.retryAt ?? 0) - now).toBeLessThanOrEqual(MAX_BACK_OFF_MS);
+          }
+          expect(isBackingOff(grant, now) && isBackingOff(grant, now + MAX_BACK_OFF_MS)).toBe(false);
+        },
+      ),
     );
   });
 });
 
 describe('healthOf', () => {
-  const failure = (of: RefreshFailure['kind']): RefreshFailure => ({
-    kind: of,
+  const failure = (kind: RefreshFailure['kind']): RefreshFailure => ({
+    kind,
     cause: 'provider_unavailable',
     since: NOW,
     failures: 1,
@@ -244,7 +270,7 @@ describe('healthOf', () => {
     ['a refresh token', {}, 'active'],
     ['a refresh token and a spent access token', { expiresAt: NOW - 1 }, 'active'],
     ['a refresh token that lasts for 3 days', { refreshExpiresAt: NOW + 259_200_000 }, 'active'],
-    ['a refresh token that ends before that', { refreshExpiresAt: NOW + 259_199_999 }, 'expiring'],
+    ['a refresh token that ends sooner', { refreshExpiresAt: NOW + 259_199_999 }, 'expiring'],
     ['a passing failure while the access token works', { failure: failure('passing') }, 'active'],
     ['a passing failure without a known end', { expiresAt: undefined, failure: failure('passing') }, 'active'],
     ['a passing failure and a spent access token', { expiresAt: NOW, failure: failure('passing') }, 'unverified'],
@@ -256,19 +282,23 @@ describe('healthOf', () => {
     ['an unclear refusal', { failure: failure('unverified') }, 'unverified'],
     ['a refusal', { failure: failure('reconnect_needed') }, 'reconnect_needed'],
     ['no refresh token and 10 minutes left', { refreshToken: undefined, expiresAt: NOW + 600_000 }, 'active'],
-    ['no refresh token and less left', { refreshToken: undefined, expiresAt: NOW + 599_999 }, 'expiring'],
-    ['no refresh token and nothing left', { refreshToken: undefined, expiresAt: NOW }, 'reconnect_needed'],
+    [
+      'no refresh token and less than 10 minutes left',
+      { refreshToken: undefined, expiresAt: NOW + 599_999 },
+      'expiring',
+    ],
+    ['no refresh token and a spent access token', { refreshToken: undefined, expiresAt: NOW }, 'reconnect_needed'],
     ['no refresh token and no known end', { refreshToken: undefined, expiresAt: undefined }, 'active'],
   ];
-  test.each(cases)('with %s', (_name, changes, health) => {
+  test.each(cases)('returns the health of a grant with %s', (_description, changes, health) => {
     expect(healthOf(grantOf(changes), NOW)).toBe(health);
   });
 });
 
 test('every failure has a sentence of its own for the user', () => {
-  const words = Object.values(FAILURE_WORDS);
-  for (const one of words) expect(one).toMatch(/^\p{Lu}.{20,}\.$/u);
-  expect(new Set(words).size).toBe(words.length);
+  const sentences = Object.values(FAILURE_WORDS);
+  for (const sentence of sentences) expect(sentence).toMatch(/^\p{Lu}.{20,}\.$/u);
+  expect(new Set(sentences).size).toBe(sentences.length);
 });
 
 test('every failure text says what the user can do', () => {
@@ -284,17 +314,21 @@ test('every failure text says what the user can do', () => {
 test.each([
   ['the refresh token', {}, { token: 'rt1', hint: 'refresh_token' }],
   [
-    'that of an interrupted refresh, which is newer',
+    'the newer refresh token that an interrupted refresh received',
     { refresh: { startedAt: NOW, received: 'rt2' } },
     { token: 'rt2', hint: 'refresh_token' },
   ],
   [
-    'the same where that one got none',
+    'the refresh token if the interrupted refresh received none',
     { refresh: { startedAt: NOW, received: undefined } },
     { token: 'rt1', hint: 'refresh_token' },
   ],
-  ['the access token where there is no other', { refreshToken: undefined }, { token: 'at1', hint: 'access_token' }],
-])('R43: a grant is revoked by %s', (_words, changes, expected) => {
+  [
+    'the access token if there is no refresh token',
+    { refreshToken: undefined },
+    { token: 'at1', hint: 'access_token' },
+  ],
+])('R43: a grant is revoked by %s', (_description, changes, expected) => {
   expect(revocationToken(grantOf(changes))).toEqual(expected);
 });
 
@@ -308,23 +342,27 @@ test.each([
   expect(isSpentByUse(grantOf({ rotates }), setting)).toBe(isSpent);
 });
 
-test('mayNeedReconnect is true after a refusal, and false after an outage', () => {
-  const broken = (kind?: RefreshFailure['kind']) =>
+test('mayNeedReconnect is true after a refusal, also an unclear one, and false after an outage', () => {
+  const mayNeedReconnectAfter = (kind?: RefreshFailure['kind']) =>
     mayNeedReconnect(kind ? withFailure(grantOf(), kind, 'app_refused', { now: NOW, random: 0 }) : grantOf());
-  expect([broken(), broken('passing'), broken('unverified'), broken('reconnect_needed')]).toEqual([
-    false,
-    false,
-    true,
-    true,
-  ]);
-  expect([isUnchecked(grantOf()), isUnchecked(grantOf({ accessToken: '' }))]).toEqual([false, true]);
+  expect(mayNeedReconnectAfter()).toBe(false);
+  expect(mayNeedReconnectAfter('passing')).toBe(false);
+  expect(mayNeedReconnectAfter('unverified')).toBe(true);
+  expect(mayNeedReconnectAfter('reconnect_needed')).toBe(true);
+});
+
+test('isUnchecked is true for a grant without an access token, such as an import', () => {
+  expect(isUnchecked(grantOf())).toBe(false);
+  expect(isUnchecked(grantOf({ accessToken: '' }))).toBe(true);
 });
 
 test('spreads the refreshes of many users over the whole margin, always in the same way', () => {
-  const spreads = Array.from({ length: 1_000 }, (_, at) => spreadOf(`u${(at * 7_919).toString(36)}x`));
-  for (const one of spreads) expect(one >= 0 && one < 1).toBe(true);
-  const tenths = Array.from({ length: 10 }, (_, at) => spreads.filter((one) => Math.floor(one * 10) === at).length);
-  expect(Math.min(...tenths)).toBeGreaterThan(20);
+  const spreads = Array.from({ length: 1_000 }, (_, number) => spreadOf(`u${(number * 7_919).toString(36)}x`));
+  for (const spread of spreads) expect(spread >= 0 && spread < 1).toBe(true);
+  for (let tenth = 0; tenth < 10; tenth += 1) {
+    const usersInTenth = spreads.filter((spread) => Math.floor(spread * 10) === tenth);
+    expect(usersInTenth.length).toBeGreaterThan(20);
+  }
   expect(spreadOf('u1')).toBe(spreadOf('u1'));
   expect(new Set(spreads).size).toBeGreaterThan(900);
 });

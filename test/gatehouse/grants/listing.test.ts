@@ -6,42 +6,61 @@ import { createListing } from '../../../src/gatehouse/grants/listing.ts';
 const grantOf = (version: number) => ({ userId: 'u1', appId: 'platform', id: `c${version}` }) as Grant;
 const storedOf = (version: number): StoredGrant => ({ grant: grantOf(version), version });
 
-/** @param options `failing`: how many writes of the lists fail first */
-function listingOf({ failing, current }: { failing: number; current: () => StoredGrant | undefined }) {
-  const listed: string[] = [];
-  let lost = 0;
+/**
+ * @param options.remainingFailures how many writes of the lists fail first
+ * @param options.loadCurrent returns the grant that is stored at each read
+ */
+function listingOf({
+  remainingFailures,
+  loadCurrent,
+}: {
+  remainingFailures: number;
+  loadCurrent: () => StoredGrant | undefined;
+}) {
+  const listedTexts: string[] = [];
+  let lostConnections = 0;
   const write = async (text: string) => {
-    failing -= 1;
-    if (failing >= 0) throw new Error('away');
-    listed.push(text);
+    remainingFailures -= 1;
+    if (remainingFailures >= 0) throw new Error('away');
+    listedTexts.push(text);
   };
   const listing = createListing({
     index: { update: (grant) => write(grant.id), drop: () => write('dropped') },
-    load: async () => current(),
-    onLost: (connections) => (lost += connections),
+    load: async () => loadCurrent(),
+    onLost: (connections) => (lostConnections += connections),
   });
-  return { listing, listed, lost: () => lost };
+  return { listing, listedTexts, lostConnections: () => lostConnections };
 }
 
 test('R119 lists a connection once the storage is back, by its current grant', async () => {
   const versions = [storedOf(2), storedOf(3), storedOf(3)];
-  const { listing, listed, lost } = listingOf({ failing: 1, current: () => versions.shift() });
+  const { listing, listedTexts, lostConnections } = listingOf({
+    remainingFailures: 1,
+    loadCurrent: () => versions.shift(),
+  });
   await listing.update(grantOf(1), { version: 1, replacedVersion: 0 });
-  expect(listed).toEqual([]);
+
+  expect(listedTexts).toEqual([]);
+
   await listing.close();
-  expect([listed, lost()]).toEqual([['c2', 'c3'], 0]);
+  expect([listedTexts, lostConnections()]).toEqual([['c2', 'c3'], 0]);
 });
 
 test('R119 removes an ended connection from the lists once the storage is back', async () => {
-  const { listing, listed, lost } = listingOf({ failing: 1, current: () => undefined });
+  const { listing, listedTexts, lostConnections } = listingOf({ remainingFailures: 1, loadCurrent: () => undefined });
   await listing.drop({ userId: 'u1', appId: 'platform' });
   await listing.close();
-  expect([listed, lost()]).toEqual([['dropped'], 0]);
+
+  expect([listedTexts, lostConnections()]).toEqual([['dropped'], 0]);
 });
 
 test('R119 counts the connections that a stop leaves unlisted', async () => {
-  const { listing, lost } = listingOf({ failing: Number.POSITIVE_INFINITY, current: () => storedOf(2) });
+  const { listing, lostConnections } = listingOf({
+    remainingFailures: Number.POSITIVE_INFINITY,
+    loadCurrent: () => storedOf(2),
+  });
   await listing.update(grantOf(1), { version: 1, replacedVersion: 0 });
   await listing.close();
-  expect(lost()).toBe(1);
+
+  expect(lostConnections()).toBe(1);
 });

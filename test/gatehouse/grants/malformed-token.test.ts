@@ -9,7 +9,7 @@ import { attempt, expectNamedCause, type HostileSite, startHostileSite } from '.
 import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 const APP = 'elsewhere';
-const MALFORMED = ['a€b', 'a\nb', 'a\u007fb', 'aéb'];
+const MALFORMED_TOKENS = ['a€b', 'a\nb', 'a\u007fb', 'aéb'];
 const NEW_REFRESH_TOKEN = 'the-refresh-token-that-came-along';
 
 let provider: HostileProvider;
@@ -32,8 +32,8 @@ afterEach(() => {
   resetClock();
 });
 
-/** From now on each token response holds this access token. */
-const give = (accessToken: string) =>
+/** Makes the provider put this access token into each token response. */
+const setAccessToken = (accessToken: string) =>
   provider.setModes({
     tokenResponse: (body) => ({
       ...body,
@@ -42,56 +42,62 @@ const give = (accessToken: string) =>
       scope: 'openid',
     }),
   });
-const visit = async (subject: string) => {
+const signInUser = async (subject: string) => {
   provider.signInAs({ sub: subject, name: subject });
   provider.setModes({ tokenResponse: (body) => ({ ...body, expires_in: 60 }) });
   const { agent } = await attempt(site);
   return { agent, ...(await sessionOf(site, agent)) };
 };
-type Visitor = Awaited<ReturnType<typeof visit>>;
-const thread = ({ agent }: Visitor) => getJson(agent, `${site.url}/threads/current`);
+type SignedInUser = Awaited<ReturnType<typeof signInUser>>;
+const getThread = ({ agent }: SignedInUser) => getJson(agent, `${site.url}/threads/current`);
 
-test.each(MALFORMED)(
+test.each(MALFORMED_TOKENS)(
   'R107 a refresh that returns %j is refused, and the new refresh token is stored (R32)',
   async (token) => {
-    const visitor = await visit('user-of-a-malformed-token');
-    const before = await storage.readGrant(visitor.userId, APP);
-    give(token);
+    const user = await signInUser('user-of-a-malformed-token');
+    const originalGrant = await storage.readGrant(user.userId, APP);
+    setAccessToken(token);
     advanceClock(61);
-    const { status, json } = await thread(visitor);
+
+    const { status, json } = await getThread(user);
     expect([status, json.code]).toEqual([503, 'provider_unavailable']);
-    const { accessToken, refreshToken, failure } = await storage.readGrant(visitor.userId, APP);
-    expect([accessToken, refreshToken]).toEqual([before.accessToken, NEW_REFRESH_TOKEN]);
+
+    const { accessToken, refreshToken, failure } = await storage.readGrant(user.userId, APP);
+    expect([accessToken, refreshToken]).toEqual([originalGrant.accessToken, NEW_REFRESH_TOKEN]);
     expect(failure).toMatchObject({ kind: 'passing', cause: 'unusable_response' });
   },
 );
 
 test('R107 a malformed token of a refresh for fewer scopes is returned to no service', async () => {
-  const visitor = await visit('user-of-a-service');
+  const user = await signInUser('user-of-a-service');
   const { token } = await (await createAdministrator(site, storage)).createRelayToken({ apps: [APP] });
   const subject = {
-    subject_token: await assertionOf(site, visitor.agent.cookies.header(site.url)),
+    subject_token: await assertionOf(site, user.agent.cookies.header(site.url)),
     subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
     audience: APP,
   };
-  give('a€b');
+  setAccessToken('a€b');
+
   const response = await exchange(site, token, { ...subject, scope: 'openid' });
   expect(response.status).toBe(503);
-  expect((await storage.readGrant(visitor.userId, APP)).refreshToken).toBe(NEW_REFRESH_TOKEN);
+  expect((await storage.readGrant(user.userId, APP)).refreshToken).toBe(NEW_REFRESH_TOKEN);
 });
 
-test.each(MALFORMED)('R107 a sign-in whose access token is %j is refused', async (token) => {
-  give(token);
+test.each(MALFORMED_TOKENS)('R107 a sign-in whose access token is %j is refused', async (token) => {
+  setAccessToken(token);
   const { page, signedIn } = await attempt(site);
   expect(signedIn).toBe(false);
+
   expectNamedCause(page, SIGN_IN_FAILURES.token_response_refused.detail);
 });
 
 test('F28 200 calls of a user with a malformed token do not affect other users', async () => {
-  const [malformed, other] = [await visit('malformed'), await visit('other')];
-  give('a€b');
+  const [malformed, other] = [await signInUser('malformed'), await signInUser('other')];
+  setAccessToken('a€b');
   advanceClock(61);
-  for (let calls = 0; calls < 200; calls += 1) expect((await thread(malformed)).status).toBe(503);
+
+  for (let calls = 0; calls < 200; calls += 1) expect((await getThread(malformed)).status).toBe(503);
+
   provider.setModes();
-  expect((await thread(other)).status).toBe(200);
+  expect((await getThread(other)).status).toBe(200);
 });

@@ -6,15 +6,15 @@ import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createMissingScopes } from '../../../src/gatehouse/grants/missing-scopes.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 
-/** An app with this many connections, of which every third was granted `files` before. */
-function counting(size: number) {
-  const listed = Array.from({ length: size }, (_, at) => ({ userId: String(at), appId: 'platform' }));
+/** Counts the connections without `files` of an app with `size` connections. Every third one has it, and one is gone. */
+function createCounter(size: number) {
+  const connections = Array.from({ length: size }, (_, number) => ({ userId: String(number), appId: 'platform' }));
   let loads = 0;
-  const missing = createMissingScopes({
+  const missingScopes = createMissingScopes({
     index: {
       page: async ({ after = '0', limit }: { after?: string; limit: number }) => {
         const end = Number(after) + limit;
-        return { items: listed.slice(Number(after), end), ...(end < size && { next: String(end) }) };
+        return { items: connections.slice(Number(after), end), ...(end < size && { next: String(end) }) };
       },
     } as unknown as ConnectionIndex,
     grants: {
@@ -28,20 +28,21 @@ function counting(size: number) {
     },
     events: { scopesMissing: () => undefined },
   });
-  return { count: () => missing.count('platform', ['openid', 'files'], ['files']), loads: () => loads };
+  return { count: () => missingScopes.count('platform', ['openid', 'files'], ['files']), loads: () => loads };
 }
 
 test('R115 the count of up to 1,000 connections is exact', async () => {
-  expect(await counting(30).count()).toEqual({ count: 19, exact: true });
-  const thousand = counting(1_000);
-  expect(await thousand.count()).toEqual({ count: 665, exact: true });
-  expect(thousand.loads()).toBe(1_000);
+  expect(await createCounter(30).count()).toEqual({ count: 19, exact: true });
+
+  const counter = createCounter(1_000);
+  expect(await counter.count()).toEqual({ count: 665, exact: true });
+  expect(counter.loads()).toBe(1_000);
 });
 
 test('R115 of more than 1,000 connections, only the newest 1,000 are counted', async () => {
-  const many = counting(1_000_000);
-  expect(await many.count()).toEqual({ count: 665, exact: false });
-  expect(many.loads()).toBe(1_000);
+  const counter = createCounter(1_000_000);
+  expect(await counter.count()).toEqual({ count: 665, exact: false });
+  expect(counter.loads()).toBe(1_000);
   expect(missingScopesText({ scopes: ['files'], connections: 665, exact: false })).toBe(
     'At least 665 connections lack files. They keep working without it until their users allow it. Save again to add it to the app.',
   );
@@ -51,14 +52,17 @@ describe('R115 a scope that a connection newly lacks', () => {
   const app = { id: 'platform', scopes: ['openid', 'mail', 'files'] } as unknown as ConnectedApp;
   const grantOf = (changes: Partial<Grant> = {}) =>
     ({
-      ...{ userId: 'u1', accessToken: 'at1', scopes: ['openid', 'mail'], requestedScopes: ['openid', 'mail'] },
+      userId: 'u1',
+      accessToken: 'at1',
+      scopes: ['openid', 'mail'],
+      requestedScopes: ['openid', 'mail'],
       ...changes,
     }) as Grant;
 
-  async function announced(changes: Partial<Grant> = {}, save = async (): Promise<number | undefined> => 2) {
+  async function announceMissing(changes: Partial<Grant> = {}, save = async (): Promise<number | undefined> => 2) {
     const events: unknown[] = [];
     const saved: unknown[] = [];
-    const missing = createMissingScopes({
+    const missingScopes = createMissingScopes({
       index: {} as ConnectionIndex,
       grants: {
         loadStored: async () => undefined,
@@ -69,19 +73,20 @@ describe('R115 a scope that a connection newly lacks', () => {
       },
       events: { scopesMissing: (facts) => void events.push(facts) },
     });
-    await missing.announce(app, { grant: grantOf(changes), version: 1 });
+    await missingScopes.announce(app, { grant: grantOf(changes), version: 1 });
     return { events, saved };
   }
   const EVENT = { userId: 'u1', app: 'platform', scopes: ['files'] };
 
   test('is announced, and the grant records it', async () => {
-    expect(await announced()).toEqual({ events: [EVENT], saved: [[['files'], 1]] });
+    expect(await announceMissing()).toEqual({ events: [EVENT], saved: [[['files'], 1]] });
   });
 
-  test('is announced together with one that was announced before', async () => {
+  test('is announced together with another one, and the grant keeps those announced before', async () => {
     const changes = { scopes: [], requestedScopes: ['openid'], announcedScopes: ['mail', 'gone'] };
-    expect(await announced(changes)).toEqual({
-      ...{ events: [{ ...EVENT, scopes: ['mail', 'files'] }], saved: [[['mail', 'gone', 'files'], 1]] },
+    expect(await announceMissing(changes)).toEqual({
+      events: [{ ...EVENT, scopes: ['mail', 'files'] }],
+      saved: [[['mail', 'gone', 'files'], 1]],
     });
   });
 
@@ -91,27 +96,29 @@ describe('R115 a scope that a connection newly lacks', () => {
     ['was declined', { declinedScopes: ['files'] }],
     ['was announced', { announcedScopes: ['files'] }],
     ['is of a connection that has ended', { failure: { kind: 'reconnect_needed' } as Grant['failure'] }],
-    ['is of an imported one that was not refreshed', { accessToken: '' }],
-    ['is of one whose refresh is under way', { refresh: { startedAt: 1, received: undefined } }],
-  ])('is not announced if it %s', async (_words, changes) => {
-    expect(await announced(changes)).toEqual({ events: [], saved: [] });
+    ['is of an imported connection that was not refreshed', { accessToken: '' }],
+    ['is of a connection whose refresh is under way', { refresh: { startedAt: 1, received: undefined } }],
+  ])('is not announced if it %s', async (_description, changes) => {
+    expect(await announceMissing(changes)).toEqual({ events: [], saved: [] });
   });
 
   test('is announced even while a refresh fails', async () => {
     const failure = { kind: 'passing' } as Grant['failure'];
-    expect((await announced({ failure })).events).toEqual([EVENT]);
+    expect((await announceMissing({ failure })).events).toEqual([EVENT]);
   });
 
   test('is not announced if another process was first, or the store is unavailable', async () => {
-    expect((await announced({}, async () => undefined)).events).toEqual([]);
-    expect((await announced({}, () => Promise.reject(new Error('away')))).events).toEqual([]);
+    expect((await announceMissing({}, async () => undefined)).events).toEqual([]);
+    expect((await announceMissing({}, () => Promise.reject(new Error('away')))).events).toEqual([]);
   });
 
   test('is not announced for a connection that cannot be read', async () => {
-    const missing = createMissingScopes({
-      ...{ index: {} as ConnectionIndex, grants: {} as never, events: { scopesMissing: () => undefined } },
+    const missingScopes = createMissingScopes({
+      index: {} as ConnectionIndex,
+      grants: {} as never,
+      events: { scopesMissing: () => undefined },
     });
-    await missing.announce(app, undefined);
-    await missing.announce(app, { unreadable: new Error('sealed') as never, version: 1 });
+    await missingScopes.announce(app, undefined);
+    await missingScopes.announce(app, { unreadable: new Error('sealed') as never, version: 1 });
   });
 });

@@ -10,15 +10,15 @@ import { ENDLESS_TURN } from '../../support/task-turn.ts';
 
 const appOf = (issuer: string, apiBaseUrl?: string) =>
   ({ id: 'files', name: 'Files', issuer, clientId: 'c1', apiBaseUrl }) as ConnectedApp;
-/** Read again at each change. */
-const home = () => appOf('https://home.test');
-const away = () => appOf('https://away.test');
+/** A new object each time, like an app that is read again at each change. */
+const ownApp = () => appOf('https://home.test');
+const movedApp = () => appOf('https://away.test');
 
 test('R116 a second change of an app announces only the connections that this change sets aside', async () => {
   const registrations = new Map<string, ConnectedApp>();
   const records = new Map<string, string>();
   const announced: number[] = [];
-  let app = home();
+  let app = ownApp();
   const task = createMovedApps({
     store: {
       page: async () => ({
@@ -29,7 +29,7 @@ test('R116 a second change of an app announces only the connections that this ch
     } as unknown as Store,
     grants: {
       loadStored: async (userId: string) => ({
-        grant: { userId, appId: 'files', registration: registrationOf(registrations.get(userId) ?? home()) },
+        grant: { userId, appId: 'files', registration: registrationOf(registrations.get(userId) ?? ownApp()) },
         version: 1,
       }),
     } as unknown as GrantStore,
@@ -37,19 +37,21 @@ test('R116 a second change of an app announces only the connections that this ch
     apps: { list: () => [app] },
     events: { connectionsSetAside: ({ count }) => void announced.push(count) },
   });
-  const changeTo = async (changed: ConnectedApp) => {
-    app = changed;
+  const changeTo = async (newApp: ConnectedApp) => {
+    app = newApp;
     await task.work(ENDLESS_TURN);
   };
 
-  registrations.set('ann', home()).set('bob', home());
-  await changeTo(home());
-  await changeTo(away());
-  registrations.set('cleo', away());
+  registrations.set('ann', ownApp()).set('bob', ownApp());
+  await changeTo(ownApp());
+  await changeTo(movedApp());
+  registrations.set('cleo', movedApp());
   await changeTo(appOf('https://away.test', 'https://api.test'));
   await changeTo(appOf('https://away.test'));
+
   expect(announced).toEqual([2, 1]);
-  await changeTo(home());
-  await changeTo(away());
+
+  await changeTo(ownApp());
+  await changeTo(movedApp());
   expect(announced).toEqual([2, 1, 1, 2]);
 });

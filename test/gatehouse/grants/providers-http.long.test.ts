@@ -16,11 +16,14 @@ afterEach(async () => {
 });
 
 type Json = Record<string, unknown>;
-const thread = (agent: Awaited<ReturnType<typeof signIn>>['agent']) => getJson(agent, `${site.url}/threads/current`);
-const calls = () => [site.sandbox.requests.count('POST /token'), site.sandbox.requests.count('GET /1/threads/current')];
+const getThread = (agent: Awaited<ReturnType<typeof signIn>>['agent']) => getJson(agent, `${site.url}/threads/current`);
+const countCalls = () => ({
+  token: site.sandbox.requests.count('POST /token'),
+  platform: site.sandbox.requests.count('GET /1/threads/current'),
+});
 
 /** A site whose provider changes its responses at `path`, with a user who is signed in. */
-async function visit(path: string, change: (body: Json) => object, options: SiteOptions = {}) {
+async function signInWith(path: string, change: (body: Json) => object, options: SiteOptions = {}) {
   site = await startSite(options);
   storage = await openStorageOf(site);
   site.sandbox.faults.set({ listener: 'identity-provider', path, kind: 'rewrite', change });
@@ -35,26 +38,28 @@ const withoutRefreshToken = ({ refresh_token: _, ...rest }: Json) => rest;
 
 describe('a provider that does not say how long a token lasts', () => {
   test('a 401 of the platform shows that the token has expired: it is refreshed, and the call repeated', async () => {
-    const { agent, userId } = await visit('/token', withoutLifetime);
+    const { agent, userId } = await signInWith('/token', withoutLifetime);
     expect((await storage.readGrant(userId)).expiresAt).toBeUndefined();
-    expect((await thread(agent)).status).toBe(200);
-    expect(calls()).toEqual([0, 1]);
+    expect((await getThread(agent)).status).toBe(200);
+    expect(countCalls()).toEqual({ token: 0, platform: 1 });
+
     advanceClock(61);
-    expect((await thread(agent)).status).toBe(200);
-    expect(calls()).toEqual([1, 3]);
+    expect((await getThread(agent)).status).toBe(200);
+    expect(countCalls()).toEqual({ token: 1, platform: 3 });
   });
 
   test('accessTokenLifetimeSeconds sets the lifetime: the token is refreshed before the platform refuses it', async () => {
-    const { agent, userId } = await visit('/token', withoutLifetime, { app: { accessTokenLifetimeSeconds: 30 } });
+    const { agent, userId } = await signInWith('/token', withoutLifetime, { app: { accessTokenLifetimeSeconds: 30 } });
     const { expiresAt = 0, obtainedAt } = await storage.readGrant(userId);
     expect(expiresAt - obtainedAt).toBe(30_000);
+
     advanceClock(31);
-    expect((await thread(agent)).status).toBe(200);
-    expect(calls()).toEqual([1, 1]);
+    expect((await getThread(agent)).status).toBe(200);
+    expect(countCalls()).toEqual({ token: 1, platform: 1 });
   });
 
   test('accessTokenLifetimeSeconds does not override the lifetime of the response', async () => {
-    const { userId } = await visit('/token', (body) => body, { app: { accessTokenLifetimeSeconds: 30 } });
+    const { userId } = await signInWith('/token', (body) => body, { app: { accessTokenLifetimeSeconds: 30 } });
     const { expiresAt = 0, obtainedAt } = await storage.readGrant(userId);
     expect(expiresAt - obtainedAt).toBe(60_000);
   });
@@ -68,55 +73,62 @@ describe('a provider that says when the refresh token ends', () => {
     ['refresh_expires_in', 0, 'active'],
     ['refresh_token_expires_in', 'soon', 'active'],
   ])('%s %j: the connection is %s', async (member, value, health) => {
-    const { agent } = await visit('/token', (body) => ({ ...body, [member]: value }));
+    const { agent } = await signInWith('/token', (body) => ({ ...body, [member]: value }));
     expect((await sessionOf(site, agent)).connections[0]?.health).toBe(health);
   });
 });
 
 describe('a provider that issues no refresh token', () => {
   test('the connection is expiring, works until it expires, and then needs reconnecting', async () => {
-    const { agent, userId } = await visit('/token', withoutRefreshToken);
+    const { agent, userId } = await signInWith('/token', withoutRefreshToken);
     expect((await sessionOf(site, agent)).connections[0]?.health).toBe('expiring');
+
     const expiresAt = Date.now() + 30_000;
     await storage.changeGrant(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
-    expect((await thread(agent)).status).toBe(200);
+
+    expect((await getThread(agent)).status).toBe(200);
+
     advanceClock(31);
-    // Even before it is used.
+    // The connection needs reconnecting even before it is used.
     expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
-      ...{ health: 'reconnect_needed', cause: 'access_ended' },
+      health: 'reconnect_needed',
+      cause: 'access_ended',
     });
-    const { status, json } = await thread(agent);
+
+    const { status, json } = await getThread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);
     expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
       health: 'reconnect_needed',
       cause: 'access_ended',
     });
-    expect(calls()[0]).toBe(0);
+    expect(countCalls().token).toBe(0);
   });
 
   test('a 401 of the platform makes it unverified, and a successful response ends that', async () => {
-    const { agent } = await visit('/token', (body) => withoutRefreshToken(withoutLifetime(body)));
+    const { agent } = await signInWith('/token', (body) => withoutRefreshToken(withoutLifetime(body)));
     advanceClock(5);
     site.sandbox.faults.set({ listener: 'platform', times: 1, kind: 'response', status: 401, body: {} });
-    const { status, json } = await thread(agent);
+
+    const { status, json } = await getThread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);
-    const health = async () => (await sessionOf(site, agent)).connections[0]?.health;
-    expect(await health()).toBe('unverified');
-    expect((await thread(agent)).status).toBe(200);
-    await expect.poll(health).toBe('active');
-    expect(calls()[0]).toBe(0);
+
+    const readHealth = async () => (await sessionOf(site, agent)).connections[0]?.health;
+    expect(await readHealth()).toBe('unverified');
+    expect((await getThread(agent)).status).toBe(200);
+    await expect.poll(readHealth).toBe('active');
+    expect(countCalls().token).toBe(0);
   });
 
   test('disconnecting revokes the access token', async () => {
-    const { agent } = await visit('/token', withoutRefreshToken);
+    const { agent } = await signInWith('/token', withoutRefreshToken);
     expect(await disconnect(site, agent)).toMatchObject({ revocation: 'revoked' });
     expect(site.sandbox.requests.count('POST /revoke')).toBe(1);
   });
 });
 
-describe('disconnecting reports what the provider confirmed, and deletes the grant', () => {
-  const same = (body: Json) => body;
-  const cases: [string, object, (where: TestSite) => unknown][] = [
+describe('disconnecting deletes the grant and reports the result of the revocation', () => {
+  const unchanged = (body: Json) => body;
+  const cases: [string, object, (site: TestSite) => unknown][] = [
     ['revoked', { status: 200 }, () => undefined],
     [
       'pending',
@@ -129,36 +141,45 @@ describe('disconnecting reports what the provider confirmed, and deletes the gra
       ({ sandbox }) => sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'reset' }),
     ],
   ];
-  test.each(cases)('%s, with the response of the provider: %o', async (outcome, provider, prepare) => {
-    const { agent, userId } = await visit('/token', same);
+  test.each(cases)('as %s, with the response of the provider: %o', async (outcome, provider, prepare) => {
+    const { agent, userId } = await signInWith('/token', unchanged);
     prepare(site);
-    await thread(agent);
-    const ended = { app: 'platform', disconnected: true, revocation: outcome, provider };
-    expect(await disconnect(site, agent)).toEqual({ ...ended, id: expect.stringMatching(/^cn/) });
+    await getThread(agent);
+    const result = { app: 'platform', disconnected: true, revocation: outcome, provider };
+
+    expect(await disconnect(site, agent)).toEqual({ ...result, id: expect.stringMatching(/^cn/) });
     expect(await storage.store.get(keys.grant(userId, 'platform'))).toBeUndefined();
     expect(await storage.store.get(keys.lastUse(userId, 'platform'))).toBeUndefined();
     expect(await storage.store.count(keys.grants(userId))).toBe(0);
-    const { status, json } = await thread(agent);
+
+    const { status, json } = await getThread(agent);
     expect([status, json.code]).toEqual([403, 'not_connected']);
-    // The second time, there is no connection.
+    // When the user disconnects for the second time, there is no connection.
     expect(await disconnect(site, agent)).toEqual({
-      ...{ ...ended, id: null, disconnected: false },
-      ...{ revocation: null, provider: null },
+      ...result,
+      id: null,
+      disconnected: false,
+      revocation: null,
+      provider: null,
     });
   });
 
-  test('unsupported if the provider has no revocation endpoint', async () => {
-    const { agent } = await visit('/.well-known/openid-configuration', ({ revocation_endpoint: _, ...rest }) => rest);
+  test('as unsupported if the provider has no revocation endpoint', async () => {
+    const { agent } = await signInWith(
+      '/.well-known/openid-configuration',
+      ({ revocation_endpoint: _, ...rest }) => rest,
+    );
     expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'unsupported' });
     expect(site.sandbox.requests.count('POST /revoke')).toBe(0);
   });
 
-  test('the page reports the result, and offers to connect again', async () => {
-    const { agent } = await visit('/token', same);
+  test('on the page, which offers to connect again', async () => {
+    const { agent } = await signInWith('/token', unchanged);
     const page = await agent.get(`${site.url}/connections/platform`);
-    const after = await agent.submit(page, {}, { button: 'Disconnect' });
-    expect(after.url).toMatch(`${site.url}/connections/platform?done=`);
-    expect(after.body).toContain('The provider has confirmed that our access is withdrawn');
-    expect(after.forms.some(({ action }) => action.endsWith('/connections/platform'))).toBe(true);
+
+    const resultPage = await agent.submit(page, {}, { button: 'Disconnect' });
+    expect(resultPage.url).toMatch(`${site.url}/connections/platform?done=`);
+    expect(resultPage.body).toContain('The provider has confirmed that our access is withdrawn');
+    expect(resultPage.forms.some(({ action }) => action.endsWith('/connections/platform'))).toBe(true);
   });
 });

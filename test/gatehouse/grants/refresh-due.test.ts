@@ -25,47 +25,67 @@ const HOUR = 3_600_000;
 
 function grantOf(changes: Partial<Grant> = {}): Grant {
   return {
-    ...{ id: 'c1', userId: 'u1', appId: PLATFORM.id, registration: registrationOf(PLATFORM) },
-    ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: [], account: {} },
-    ...{ obtainedAt: NOW - HOUR, expiresAt: NOW + HOUR, connectedAt: NOW - 2 * HOUR, consentedAt: NOW - 2 * HOUR },
-    ...{ failure: undefined, refresh: undefined },
+    id: 'c1',
+    userId: 'u1',
+    appId: PLATFORM.id,
+    registration: registrationOf(PLATFORM),
+    accessToken: 'at1',
+    refreshToken: 'rt1',
+    scopes: [],
+    account: {},
+    obtainedAt: NOW - HOUR,
+    expiresAt: NOW + HOUR,
+    connectedAt: NOW - 2 * HOUR,
+    consentedAt: NOW - 2 * HOUR,
+    failure: undefined,
+    refresh: undefined,
     ...changes,
   };
 }
 const failureOf = (changes: Partial<RefreshFailure> = {}): RefreshFailure => ({
-  ...{ kind: 'passing', cause: 'provider_unavailable', since: NOW - 5_000, failures: 1, retryAt: NOW - 1 },
+  kind: 'passing',
+  cause: 'provider_unavailable',
+  since: NOW - 5_000,
+  failures: 1,
+  retryAt: NOW - 1,
   ...changes,
 });
-const stored = (changes: Partial<Grant> = {}) => ({ grant: grantOf(changes), version: 1 });
+const storedGrant = (changes: Partial<Grant> = {}) => ({ grant: grantOf(changes), version: 1 });
 const UNREADABLE = { unreadable: new Error('sealed') as never, version: 1 };
 const EXPIRED = { expiresAt: NOW };
-const ENDED = { failure: failureOf({ kind: 'reconnect_needed', cause: 'grant_refused' }) };
+const REFUSED = { failure: failureOf({ kind: 'reconnect_needed', cause: 'grant_refused' }) };
 
 describe('a grant is due for a call to the provider', () => {
   const isDue = (changes: Partial<Grant>, request: Partial<RefreshRequest> = {}) => {
-    const one = stored(changes);
-    const due = ifDue(one, { userId: 'u1', app: PLATFORM, ...request }, NOW);
-    expect([one, undefined]).toContain(due);
-    return due !== undefined;
+    const grant = storedGrant(changes);
+    const dueGrant = ifDue(grant, { userId: 'u1', app: PLATFORM, ...request }, NOW);
+    // The result is the grant itself, or nothing.
+    expect([grant, undefined]).toContain(dueGrant);
+    return dueGrant !== undefined;
   };
 
   test.each<[string, boolean, Partial<Grant>, Partial<RefreshRequest>?]>([
     ['with a fresh access token', false, {}],
-    ['with an expired one', true, EXPIRED],
-    ['with one that is about to expire', true, { expiresAt: NOW + 30_000 }],
-    ['with an expired one and no refresh token', true, { ...EXPIRED, refreshToken: undefined }],
-    ['that has ended', false, { ...EXPIRED, ...ENDED }],
+    ['with an expired access token', true, EXPIRED],
+    ['with an access token that is about to expire', true, { expiresAt: NOW + 30_000 }],
+    ['with an expired access token and no refresh token', true, { ...EXPIRED, refreshToken: undefined }],
+    ['that has ended', false, { ...EXPIRED, ...REFUSED }],
     ['during the back-off', false, { ...EXPIRED, failure: failureOf({ retryAt: NOW + 1 }) }],
     ['after the back-off', true, { ...EXPIRED, failure: failureOf({ retryAt: NOW }) }],
     [
-      'without a refresh token, whatever the back-off: the provider is not called',
+      'without a refresh token, even during the back-off, since the provider is not called',
       true,
       { ...EXPIRED, refreshToken: undefined, failure: failureOf({ retryAt: NOW + 1 }) },
     ],
     ['whose access token the platform refused', true, {}, { rejected: 'at1' }],
     ['whose earlier access token the platform refused', false, {}, { rejected: 'at0' }],
     ['whose access token is two seconds old and refused', true, { obtainedAt: NOW - 2_000 }, { rejected: 'at1' }],
-    ['whose access token is newer than that', false, { obtainedAt: NOW - 1_999 }, { rejected: 'at1' }],
+    [
+      'whose access token is less than two seconds old and refused',
+      false,
+      { obtainedAt: NOW - 1_999 },
+      { rejected: 'at1' },
+    ],
     ['with a journal entry', false, { refresh: { startedAt: NOW - 9, received: undefined } }],
     [
       'with a journal entry that is to be closed',
@@ -80,22 +100,25 @@ describe('a grant is due for a call to the provider', () => {
     ['for fewer scopes', true, {}, { scopes: [] }],
     ['for one resource', true, {}, { resource: 'urn:example:reports' }],
     ['for fewer scopes without a refresh token', false, { ...EXPIRED, refreshToken: undefined }, { scopes: [] }],
-  ])('%s: %s', (_words, due, changes, request) => expect(isDue(changes, request)).toBe(due));
+  ])('%s: %s', (_description, expected, changes, request) => {
+    expect(isDue(changes, request)).toBe(expected);
+  });
 
-  test('but not if there is no grant, or it cannot be read', () => {
+  test('only if it exists and can be read', () => {
     const request = { userId: 'u1', app: PLATFORM, closesJournal: true };
-    expect([ifDue(undefined, request, NOW), ifDue(UNREADABLE, request, NOW)]).toEqual([undefined, undefined]);
+    expect(ifDue(undefined, request, NOW)).toBeUndefined();
+    expect(ifDue(UNREADABLE, request, NOW)).toBeUndefined();
   });
 
   test.each<[string, boolean, Partial<Grant>, string?]>([
     ['with a fresh access token', false, {}],
-    ['with one that the platform refused', true, {}, 'at1'],
-    ['with another than the platform refused', false, {}, 'at0'],
-    ['with an expired one', true, EXPIRED],
-    ['with one that is about to expire', true, { expiresAt: NOW + 30_000 }],
-    ['with one that only other users would have refreshed by now', false, { expiresAt: NOW + 74_000 }],
-    ['that has ended', false, { ...EXPIRED, ...ENDED }],
-  ])('needs a refresh for a request for its token, %s: %s', (_words, isNeeded, changes, rejected) => {
+    ['with an access token that the platform refused', true, {}, 'at1'],
+    ['with another access token than the platform refused', false, {}, 'at0'],
+    ['with an expired access token', true, EXPIRED],
+    ['with an access token that is about to expire', true, { expiresAt: NOW + 30_000 }],
+    ['in the part of the margin that is due only for other users', false, { expiresAt: NOW + 74_000 }],
+    ['that has ended', false, { ...EXPIRED, ...REFUSED }],
+  ])('when its token is requested, %s: %s', (_description, isNeeded, changes, rejected) => {
     expect(needsToken(grantOf(changes), rejected, NOW)).toBe(isNeeded);
   });
 });
@@ -107,7 +130,9 @@ test('F12: a clock that was set back makes no access token look new', () => {
 });
 
 test('a request is narrowed by its scopes, even an empty list, or by its resource', () => {
-  expect([{}, { scopes: [] }, { resource: 'urn:a' }].map(isNarrowed)).toEqual([false, true, true]);
+  expect(isNarrowed({})).toBe(false);
+  expect(isNarrowed({ scopes: [] })).toBe(true);
+  expect(isNarrowed({ resource: 'urn:a' })).toBe(true);
 });
 
 test.each([
@@ -120,67 +145,79 @@ test.each([
   },
 );
 
-describe('R113 when a connection was last known to work', () => {
+describe('R113 the time when a connection was last known to work', () => {
   test.each<[string, number | undefined, Partial<Grant>]>([
-    ['its last tokens', NOW - HOUR, {}],
-    ['its last tokens, where only the present refresh fails', NOW - HOUR, { failure: failureOf() }],
-    ['its end, where the provider said so', NOW - 5_000, ENDED],
+    ['that of its last tokens', NOW - HOUR, {}],
+    ['that of its last tokens if only the present refresh fails', NOW - HOUR, { failure: failureOf() }],
+    ['that of its end if the provider refused it', NOW - 5_000, REFUSED],
     [
-      'its last tokens, where it ended without the provider',
+      'that of its last tokens if it ended without the provider',
       NOW - HOUR,
       { failure: failureOf({ kind: 'reconnect_needed', cause: 'access_ended' }) },
     ],
-    ['never, where it was imported and not refreshed', undefined, { accessToken: '' }],
-  ])('is the time of %s', (_words, at, changes) => expect(checkedAtOf(grantOf(changes))).toBe(at));
-
-  test('counts for two intervals, to the millisecond', () => {
-    const since = (times: Parameters<typeof notCheckedSince>[0]) => notCheckedSince(times, NOW, 60);
-    expect(since({ checkedAt: NOW - 120_000 })).toBeUndefined();
-    expect(since({ checkedAt: NOW - 120_001 })).toBe(NOW - 120_001);
-    expect(since({ checkedAt: NOW - 120_001, connectedAt: NOW })).toBe(NOW - 120_001);
-    expect(since({ checkedAt: NOW - 120_002, lastUsedAt: NOW - 120_001 })).toBe(NOW - 120_001);
-    expect(since({})).toBe(0);
+    ['unknown if it was imported and not refreshed', undefined, { accessToken: '' }],
+  ])('is %s', (_description, expectedTime, changes) => {
+    expect(checkedAtOf(grantOf(changes))).toBe(expectedTime);
   });
 
-  test('is the time since when it is idle; for an imported one, its import', () => {
-    expect([isIdle(grantOf(), NOW - HOUR), isIdle(grantOf(), NOW - HOUR + 1)]).toEqual([false, true]);
+  test('counts for two intervals, to the millisecond', () => {
+    const uncheckedSince = (times: Parameters<typeof notCheckedSince>[0]) => notCheckedSince(times, NOW, 60);
+    expect(uncheckedSince({ checkedAt: NOW - 120_000 })).toBeUndefined();
+    expect(uncheckedSince({ checkedAt: NOW - 120_001 })).toBe(NOW - 120_001);
+    expect(uncheckedSince({ checkedAt: NOW - 120_001, connectedAt: NOW })).toBe(NOW - 120_001);
+    expect(uncheckedSince({ checkedAt: NOW - 120_002, lastUsedAt: NOW - 120_001 })).toBe(NOW - 120_001);
+    expect(uncheckedSince({})).toBe(0);
+  });
+
+  test('is the time since when the connection is idle; an imported one is idle since its import', () => {
+    expect(isIdle(grantOf(), NOW - HOUR)).toBe(false);
+    expect(isIdle(grantOf(), NOW - HOUR + 1)).toBe(true);
+
     const imported = grantOf({ accessToken: '', obtainedAt: 0 });
-    expect([isIdle(imported, NOW - 2 * HOUR), isIdle(imported, NOW - 2 * HOUR + 1)]).toEqual([false, true]);
+    expect(isIdle(imported, NOW - 2 * HOUR)).toBe(false);
+    expect(isIdle(imported, NOW - 2 * HOUR + 1)).toBe(true);
     expect(isIdle(grantOf({ refreshToken: undefined }), NOW)).toBe(false);
   });
 });
 
 describe('another process may have an unsaved response', () => {
-  const entry = (age: number, received?: string) => ({ refresh: { startedAt: NOW - age, received } });
+  const entry = (ageMs: number, received?: string) => ({ refresh: { startedAt: NOW - ageMs, received } });
   test.each<[string, boolean, Partial<Grant>]>([
     ['without a journal entry', false, {}],
     ['while a call runs', true, entry(1_000)],
     ['until 90 seconds after its start', true, entry(89_999)],
-    ['and no longer', false, entry(90_000)],
-    ['but not where the journal has its refresh token', false, entry(1_000, 'rt2')],
-    ['but not where the call has failed since', false, { ...entry(1_000), failure: failureOf({ retryAt: NOW - 999 }) }],
-    ['also after an earlier failure', true, { ...entry(1_000), failure: failureOf({ retryAt: NOW - 1_000 }) }],
-  ])('%s: %s', (_words, may, changes) => expect(mayHaveUnsavedResponse(grantOf(changes), NOW)).toBe(may));
+    ['90 seconds after its start', false, entry(90_000)],
+    ['if the journal has its refresh token', false, entry(1_000, 'rt2')],
+    ['if the call has failed since', false, { ...entry(1_000), failure: failureOf({ retryAt: NOW - 999 }) }],
+    [
+      'if the failure is earlier than the call',
+      true,
+      { ...entry(1_000), failure: failureOf({ retryAt: NOW - 1_000 }) },
+    ],
+  ])('%s: %s', (_description, isPossible, changes) => {
+    expect(mayHaveUnsavedResponse(grantOf(changes), NOW)).toBe(isPossible);
+  });
 });
 
 describe('the journal entry of a call', () => {
-  const own = { startedAt: NOW, received: undefined };
-  const other = { startedAt: NOW - 7, received: undefined };
+  const ownEntry = { startedAt: NOW, received: undefined };
+  const earlierEntry = { startedAt: NOW - 7, received: undefined };
   const callOf = (changes: Partial<RefreshCall> = {}) =>
-    ({ grant: grantOf({ refresh: own }), lostEntry: undefined, ...changes }) as RefreshCall;
+    ({ grant: grantOf({ refresh: ownEntry }), lostEntry: undefined, ...changes }) as RefreshCall;
 
   test('is closed with the call; the entry of another process is not', () => {
-    expect(withEntryClosed(callOf(), grantOf({ refresh: { ...own, received: 'rt2' } })).refresh).toBeUndefined();
-    const left = [grantOf({ refresh: other }), grantOf()];
-    expect(left.map((grant) => withEntryClosed(callOf(), grant))).toEqual(left);
+    expect(withEntryClosed(callOf(), grantOf({ refresh: { ...ownEntry, received: 'rt2' } })).refresh).toBeUndefined();
+    const grantsWithoutOwnEntry = [grantOf({ refresh: earlierEntry }), grantOf()];
+    for (const grant of grantsWithoutOwnEntry) expect(withEntryClosed(callOf(), grant)).toEqual(grant);
   });
 
   test('is replaced by the entry of an earlier call that may have spent the same refresh token', () => {
-    const call = callOf({ lostEntry: other });
-    expect(withLostEntryRestored(call, grantOf({ refresh: own })).refresh).toEqual(other);
-    expect(withLostEntryRestored(callOf(), grantOf({ refresh: own })).refresh).toBeUndefined();
-    expect(withLostEntryRestored(call, grantOf({ refresh: own, refreshToken: 'rt2' })).refresh).toBeUndefined();
-    const third = { startedAt: NOW - 9, received: undefined };
-    expect(withLostEntryRestored(call, grantOf({ refresh: third })).refresh).toEqual(third);
+    const call = callOf({ lostEntry: earlierEntry });
+    expect(withLostEntryRestored(call, grantOf({ refresh: ownEntry })).refresh).toEqual(earlierEntry);
+    expect(withLostEntryRestored(callOf(), grantOf({ refresh: ownEntry })).refresh).toBeUndefined();
+    expect(withLostEntryRestored(call, grantOf({ refresh: ownEntry, refreshToken: 'rt2' })).refresh).toBeUndefined();
+
+    const thirdEntry = { startedAt: NOW - 9, received: undefined };
+    expect(withLostEntryRestored(call, grantOf({ refresh: thirdEntry })).refresh).toEqual(thirdEntry);
   });
 });

@@ -23,36 +23,49 @@ import { PLATFORM } from '../../support/apps.ts';
 import { until } from '../../support/until.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
-/** An app whose provider does not respond until `hanging` is resolved. */
+/** An app whose provider does not respond until `hangingResponse` is resolved. */
 const HANGING = { ...APP, id: 'hanging' } as ConnectedApp;
 const OF_APP = { appId: APP.id, registration: registrationOf(APP) };
-const MINUTE = 60_000;
-const ID = expect.stringMatching(/^cn/);
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const WEEK_MS = 7 * 24 * HOUR_MS;
+/** A second longer than the pause before the first retry. */
+const AFTER_FIRST_PAUSE_MS = 31_000;
+const CONNECTION_ID = expect.stringMatching(/^cn/);
 
 let directory: string;
 let store: Store;
 let sealedJson: SealedJson;
 let grants: GrantStore;
 let now: number;
+/** How the provider handles a revocation. */
 let outcome: RevocationOutcome;
 /** The status of the provider's response, if there is one. */
 let status: number | undefined;
 let retryAfterSeconds: number | undefined;
+/** The tokens that the provider has received. */
 let sentTokens: string[];
+/** The results of revocations, as the events have them. */
 let outcomes: string[];
-let hanging: Promise<void>;
+/** When the provider of the app `HANGING` responds. */
+let hangingResponse: Promise<void>;
 /** The current apps. */
 let apps: ConnectedApp[];
-/** The connection of each revocation that ended later. */
-let confirmed: unknown[];
+/** The connection of each revocation that ended after the disconnect. */
+let endedConnections: unknown[];
 /** How many revocations were stored during the last call to the provider. */
 let storedDuringCall = 0;
 
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-revocations-'));
-  [now, outcome, status, apps] = [1_800_000_000_000, 'unconfirmed', undefined, [APP]];
+  now = 1_800_000_000_000;
+  outcome = 'unconfirmed';
+  status = undefined;
   retryAfterSeconds = undefined;
-  [sentTokens, outcomes, confirmed] = [[], [], []];
+  apps = [APP];
+  sentTokens = [];
+  outcomes = [];
+  endedConnections = [];
   store = await createSqliteStore({ directory, clock: () => now });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
@@ -69,7 +82,7 @@ const events = {
   connectionRemoved: ({ revocation }: { revocation: string }) => void outcomes.push(revocation),
   revocationEnded(facts: { outcome: string; connection: unknown }) {
     outcomes.push(facts.outcome);
-    confirmed.push(facts.connection);
+    endedConnections.push(facts.connection);
   },
 } as unknown as Events;
 
@@ -78,19 +91,17 @@ const findApp = (id: string) => apps.find((app) => app.id === id);
 /** The parts of another process, which shares only the store. */
 const revocations = () =>
   createRevocations({
-    ...{
-      store,
-      sealedJson,
-      grants,
-      events,
-      clock: () => now,
-      random: () => 0.5,
-      findApp,
-    },
+    store,
+    sealedJson,
+    grants,
+    events,
+    clock: () => now,
+    random: () => 0.5,
+    findApp,
     provider: {
       async revoke(app: ConnectedApp, token: string) {
         sentTokens.push(token);
-        if (app.id === HANGING.id) await hanging;
+        if (app.id === HANGING.id) await hangingResponse;
         storedDuringCall = (await store.page(keys.revocations, { limit: 9 })).items.length;
         return { outcome, ...(status === undefined ? {} : { reply: { status, retryAfterSeconds } }) };
       },
@@ -120,41 +131,58 @@ const connect = (refreshToken: string | undefined, subject: string | null = 's1'
     account: subject === null ? {} : { subject },
     writesOfUser: async () => ({ writes: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] }),
   });
-const retryAfter = async (milliseconds: number) => {
+const retryDueAfter = async (milliseconds: number) => {
   now += milliseconds;
   await revocations().retryDue();
 };
 
-test('R52: a failed revocation is pending; the connection ends at once, and another process retries until it is confirmed', async () => {
+test('R52: the connection ends at once, and another process retries a failed revocation until it is confirmed', async () => {
   await connect('rt1');
   const ended = await connections().end('u1', APP.id);
-  expect(ended).toEqual({ id: ID, revocation: 'pending' });
+  expect(ended).toEqual({ id: CONNECTION_ID, revocation: 'pending' });
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', connection: ended?.id, attempts: 1 }]);
-  await retryAfter(29_000);
+
+  await retryDueAfter(29_000);
   expect(sentTokens).toEqual(['rt1']);
-  await retryAfter(2_000);
+
+  await retryDueAfter(2_000);
   expect(sentTokens).toEqual(['rt1', 'rt1']);
-  await retryAfter(59_000);
+
+  await retryDueAfter(59_000);
   expect(sentTokens).toHaveLength(2);
   expect(outcomes).toEqual(['pending']);
+
   outcome = 'revoked';
-  await retryAfter(2_000);
+  await retryDueAfter(2_000);
   expect(sentTokens).toHaveLength(3);
-  expect([outcomes, confirmed]).toEqual([['pending', 'confirmed'], [ended?.id]]);
+  expect([outcomes, endedConnections]).toEqual([['pending', 'confirmed'], [ended?.id]]);
   expect(await revocations().pendingOf('u1')).toEqual([]);
   expect((await revocations().page({ limit: 9 })).items).toEqual([]);
 });
 
 test('R52: the result has the provider’s response, if there was one', async () => {
   await connect('rt1');
-  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending' });
+  expect(await connections().end('u1', APP.id)).toEqual({ id: CONNECTION_ID, revocation: 'pending' });
+
   status = 500;
   await connect('rt2');
-  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending', reply: { status: 500 } });
-  [outcome, status] = ['revoked', 200];
+
+  expect(await connections().end('u1', APP.id)).toEqual({
+    id: CONNECTION_ID,
+    revocation: 'pending',
+    reply: { status: 500 },
+  });
+
+  outcome = 'revoked';
+  status = 200;
   await connect('rt3');
-  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'revoked', reply: { status: 200 } });
+
+  expect(await connections().end('u1', APP.id)).toEqual({
+    id: CONNECTION_ID,
+    revocation: 'revoked',
+    reply: { status: 200 },
+  });
 });
 
 test('R52: after a kill between storing the request and deleting the grant, a later run finishes both', async () => {
@@ -163,67 +191,77 @@ test('R52: after a kill between storing the request and deleting the grant, a la
   const request = { userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' as const };
   await revocations().plan({ ...request, grantVersion: stored?.version });
   outcome = 'revoked';
-  await retryAfter(31_000);
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
+
   expect(sentTokens).toEqual(['rt1']);
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
 });
 
 /** Plans a revocation of the connection, like a disconnect whose next step failed. */
-async function planned(): Promise<void> {
+async function planRevocationOfGrant(): Promise<void> {
   const stored = await grants.loadStored('u1', APP.id);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   const { refreshToken: token = '' } = stored.grant;
   await revocations().plan({
-    ...{ userId: 'u1', ...OF_APP, grantVersion: stored.version, token, hint: 'refresh_token' },
+    userId: 'u1',
+    ...OF_APP,
+    grantVersion: stored.version,
+    token,
+    hint: 'refresh_token',
   });
   now += 1_000;
 }
 
-test('R52: after such a kill, a grant that was rewritten since is deleted as well, before the provider is called', async () => {
+test('R52: after such a kill, a grant that was rewritten since is deleted as well, and its token is revoked', async () => {
   await connect('rt1');
-  await planned();
+  await planRevocationOfGrant();
   const stored = await grants.loadStored('u1', APP.id);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   await grants.save(stored.grant, stored.version);
   outcome = 'revoked';
-  await retryAfter(31_000);
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
+
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   expect(sentTokens).toEqual(['rt1']);
 });
 
-test('R43, R52: revokes the newer token if a refresh was stored in between', async () => {
+test('R43, R52: after such a kill, the newer token is revoked if a refresh was stored since', async () => {
   await connect('rt1');
-  await planned();
+  await planRevocationOfGrant();
   const stored = await grants.loadStored('u1', APP.id);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   await grants.save({ ...stored.grant, refreshToken: 'rt2', refreshedBy: 7 }, stored.version);
   outcome = 'revoked';
-  await retryAfter(31_000);
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
+
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   expect(sentTokens).toEqual(['rt2']);
 });
 
 test.each(['rt2', undefined])(
-  'R52: if the user has connected again by then (%s), the connection stays, and the provider is not called',
-  async (token) => {
+  'R52: if the user has connected again since (new refresh token: %s), the connection stays, and nothing is revoked',
+  async (newToken) => {
     await connect('rt1');
-    await planned();
-    await connect(token);
-    await retryAfter(31_000);
-    expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: token ?? 'rt1' } });
+    await planRevocationOfGrant();
+    await connect(newToken);
+    await retryDueAfter(AFTER_FIRST_PAUSE_MS);
+
+    expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: newToken ?? 'rt1' } });
     expect(sentTokens).toEqual([]);
     expect(await revocations().pendingOf('u1')).toEqual([]);
   },
 );
 
-test('R52: a new connection does not keep the earlier token from being revoked', async () => {
+test('R52: if the grant was deleted, its token is revoked even after the user has connected again', async () => {
   await connect('rt1');
-  await planned();
-  await grants.remove('u1', APP.id, (await grants.loadStored('u1', APP.id))?.version ?? 0);
+  await planRevocationOfGrant();
+  const stored = await grants.loadStored('u1', APP.id);
+  await grants.remove('u1', APP.id, stored?.version ?? 0);
   now += 1_000;
   await connect('rt2');
   outcome = 'revoked';
-  await retryAfter(31_000);
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
+
   expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt2' } });
   expect(sentTokens).toEqual(['rt1']);
 });
@@ -238,7 +276,8 @@ test('R52: revoking a replaced token leaves the connection that replaced it', as
     grantVersion: undefined,
   });
   outcome = 'revoked';
-  await retryAfter(31_000);
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
+
   expect(sentTokens).toEqual(['rt-old']);
   expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt-new' } });
 });
@@ -247,6 +286,7 @@ test('R44: the token of a pending revocation is sealed', async () => {
   await connect('rt-canary');
   await connections().end('u1', APP.id);
   const [pending] = await revocations().pendingOf('u1');
+
   const record = await store.get(`revocation:{u1}:${pending?.id}`);
   expect(record?.value).not.toContain('rt-canary');
   expect(record?.value).toMatch(/^eyJ/);
@@ -255,82 +295,99 @@ test('R44: the token of a pending revocation is sealed', async () => {
 test('R52: a revocation is abandoned after a week, with an event', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
-  await retryAfter(7 * 86_400_000 + MINUTE);
+  await retryDueAfter(WEEK_MS + MINUTE_MS);
+
   expect(outcomes).toEqual(['pending', 'abandoned']);
   expect(await revocations().pendingOf('u1')).toEqual([]);
 });
 
-test('R52: connecting another account revokes the earlier grant; connecting the same account again does not end the new grant', async () => {
+test('R52: connecting another account revokes the earlier grant; connecting the same account again does not', async () => {
   outcome = 'revoked';
   await connect('rt1');
   await connect('rt2');
+
   expect(sentTokens).toEqual([]);
+
   await connect('rt3', 'another-account');
   expect(sentTokens).toEqual(['rt2']);
 });
 
 test.each([
-  ['now', 's1', null],
-  ['before', null, 's1'],
+  { consent: 'second', firstSubject: 's1', secondSubject: null },
+  { consent: 'first', firstSubject: null, secondSubject: 's1' },
 ])(
-  'R52: revokes nothing if the provider did not name the account %s, since it may be the same',
-  async (_when, ...subjects) => {
+  'R52: revokes nothing if the $consent consent does not name its account, since it may be the same',
+  async ({ firstSubject, secondSubject }) => {
     outcome = 'revoked';
-    for (const [n, subject] of subjects.entries()) await connect(`rt${n}`, subject);
+    await connect('rt0', firstSubject);
+    await connect('rt1', secondSubject);
+
     expect(sentTokens).toEqual([]);
   },
 );
 
-test('R43, R52: a token of no grant is stored before the provider is called, so that a kill does not lose it', async () => {
+test('R43, R52: the revocation of a token of no grant is stored before the provider is called, so a kill does not lose it', async () => {
   const { revokeUnowned: revoke } = revocations();
-  const page = () => revocations().page({ limit: 9 });
+  const readPage = () => revocations().page({ limit: 9 });
+
   expect(await revoke(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'unconfirmed' });
   expect([sentTokens, storedDuringCall]).toEqual([['rt-late'], 1]);
-  expect((await page()).items).toMatchObject([{ userId: 'nobody', attempts: 1 }]);
+  expect((await readPage()).items).toMatchObject([{ userId: 'nobody', attempts: 1 }]);
+
   outcome = 'revoked';
   expect(await revoke(APP, 'rt-later', 'refresh_token')).toEqual({ outcome: 'revoked' });
-  expect((await page()).items).toHaveLength(1);
+  expect((await readPage()).items).toHaveLength(1);
 });
 
 test('R52: the pauses double up to an hour', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
-  const pauses: number[] = [];
+  const pausesInSeconds: number[] = [];
   for (let attempt = 1; attempt <= 9; attempt += 1) {
     const [pending] = await revocations().pendingOf('u1');
     expect(pending?.attempts).toBe(attempt);
-    pauses.push(((pending?.nextAt ?? 0) - now) / 1_000);
-    await retryAfter((pending?.nextAt ?? 0) - now);
+    const pauseMs = (pending?.nextAt ?? 0) - now;
+    pausesInSeconds.push(pauseMs / 1_000);
+    await retryDueAfter(pauseMs);
   }
-  expect(pauses).toEqual([30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
+
+  expect(pausesInSeconds).toEqual([30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
   expect(sentTokens).toHaveLength(10);
 });
 
 test('R52: a provider that says when to call again is not called earlier', async () => {
-  [status, retryAfterSeconds] = [429, 400];
+  status = 429;
+  retryAfterSeconds = 400;
   await connect('rt1');
   await connections().end('u1', APP.id);
-  const [pending] = await revocations().pendingOf('u1');
-  expect((pending?.nextAt ?? 0) - now).toBe(400_000);
+
+  const [firstAttempt] = await revocations().pendingOf('u1');
+  expect((firstAttempt?.nextAt ?? 0) - now).toBe(400_000);
+
   retryAfterSeconds = 1;
-  await retryAfter(400_000);
-  const [again] = await revocations().pendingOf('u1');
-  expect((again?.nextAt ?? 0) - now).toBe(60_000);
+  await retryDueAfter(400_000);
+
+  const [secondAttempt] = await revocations().pendingOf('u1');
+  expect((secondAttempt?.nextAt ?? 0) - now).toBe(60_000);
 });
 
 test('R52: pending revocations are listed with the last response, page by page, until each has ended', async () => {
   status = 503;
   await connect('rt1');
-  const began = now;
+  const disconnectedAt = now;
   await connections().end('u1', APP.id);
   now += 1_000;
   const { revokeUnowned, page } = revocations();
   await revokeUnowned(APP, 'rt2', 'access_token');
-  const first = await page({ limit: 1 });
-  expect(first.items).toMatchObject([{ userId: 'u1', app: 'platform', since: began, reply: { status: 503 } }]);
-  const second = await page({ limit: 1, after: first.next });
-  expect(second.items).toMatchObject([{ userId: 'nobody', app: 'platform', since: began + 1_000 }]);
-  expect(JSON.stringify([first, second])).not.toContain('rt');
+
+  const firstPage = await page({ limit: 1 });
+  expect(firstPage.items).toMatchObject([
+    { userId: 'u1', app: 'platform', since: disconnectedAt, reply: { status: 503 } },
+  ]);
+
+  const secondPage = await page({ limit: 1, after: firstPage.next });
+  expect(secondPage.items).toMatchObject([{ userId: 'nobody', app: 'platform', since: disconnectedAt + 1_000 }]);
+  expect(JSON.stringify([firstPage, secondPage])).not.toContain('rt');
 });
 
 test('R52: a revocation is abandoned if its app no longer exists, or its record cannot be opened', async () => {
@@ -339,26 +396,31 @@ test('R52: a revocation is abandoned if its app no longer exists, or its record 
   await plan('gone');
   const id = await plan(APP.id);
   await store.write([{ put: keys.revocation('u1', id), value: 'not sealed' }]);
+
   expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'gone' }]);
-  await retryAfter(31_000);
+
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
   expect([sentTokens, outcomes]).toEqual([[], ['abandoned', 'abandoned']]);
   expect(await revocations().pendingOf('u1')).toEqual([]);
-  await retryAfter(31_000);
+
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
   expect(outcomes).toHaveLength(2);
 });
 
-test('R116, R52: an app that moved gets no token of its earlier registration; it is revoked once the app is changed back', async () => {
+test('R116, R52: a token of an earlier registration of the app is sent only once the app is changed back', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
   outcome = 'revoked';
-  for (const moved of [{ issuer: 'https://other.test' }, { clientId: 'c2' }, { apiBaseUrl: 'https://other.test' }]) {
-    apps = [{ ...APP, ...moved }];
-    await retryAfter(2 * 60 * MINUTE);
+  for (const changes of [{ issuer: 'https://other.test' }, { clientId: 'c2' }, { apiBaseUrl: 'https://other.test' }]) {
+    apps = [{ ...APP, ...changes }];
+    await retryDueAfter(2 * HOUR_MS);
   }
+
   expect([sentTokens, outcomes]).toEqual([['rt1'], ['pending']]);
   expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 4 }]);
+
   apps = [APP];
-  await retryAfter(2 * 60 * MINUTE);
+  await retryDueAfter(2 * HOUR_MS);
   expect([sentTokens, outcomes]).toEqual([
     ['rt1', 'rt1'],
     ['pending', 'confirmed'],
@@ -369,54 +431,67 @@ test('R116, R52: a revocation of an earlier registration is abandoned after a we
   await connect('rt1');
   await connections().end('u1', APP.id);
   apps = [{ ...APP, clientId: 'c2' }];
-  await retryAfter(7 * 86_400_000);
+  await retryDueAfter(WEEK_MS);
+
   expect(outcomes).toEqual(['pending']);
-  await retryAfter(2 * 60 * MINUTE);
+
+  await retryDueAfter(2 * HOUR_MS);
   expect(outcomes).toEqual(['pending', 'abandoned']);
 });
 
 test('R132, R52: any number of revocations at a provider that hangs delay no other revocations', async () => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  hanging = promise;
+  const { promise: response, resolve: respond } = Promise.withResolvers<void>();
+  hangingResponse = response;
   apps = [APP, HANGING];
-  const plan = (app: ConnectedApp, at: number) =>
+  const plan = (app: ConnectedApp, number: number) =>
     revocations().plan({
-      ...{ userId: `u${at}`, appId: app.id, registration: registrationOf(app) },
-      ...{ token: `${app.id} ${at}`, hint: 'refresh_token' as const },
+      userId: `u${number}`,
+      appId: app.id,
+      registration: registrationOf(app),
+      token: `${app.id} ${number}`,
+      hint: 'refresh_token' as const,
     });
-  for (let at = 0; at < 30; at += 1) await plan(APP, at);
+  for (let number = 0; number < 30; number += 1) await plan(APP, number);
   now += 1;
-  // More than one part of the list, which is read in parts.
-  await Promise.all(Array.from({ length: 210 }, (_none, at) => plan(HANGING, at)));
-  now += 31_000;
+  // These do not fit into one part of the list, which is read in parts.
+  await Promise.all(Array.from({ length: 210 }, (_none, number) => plan(HANGING, number)));
+  now += AFTER_FIRST_PAUSE_MS;
   outcome = 'revoked';
-  let isOver = false;
-  const turn = revocations().retryDue({ isOver: () => isOver });
+  let isRunOver = false;
+  const run = revocations().retryDue({ isOver: () => isRunOver });
   await until(() => outcomes.length === 30);
+
   expect(sentTokens.filter((token) => token.startsWith(HANGING.id))).toHaveLength(1);
-  // Revocations that become due meanwhile are not delayed either.
+
+  // A revocation that becomes due during the run is not delayed either.
   await plan(APP, 31);
-  now += 31_000;
+  now += AFTER_FIRST_PAUSE_MS;
   await until(() => outcomes.length === 31);
-  isOver = true;
-  resolve();
-  await turn;
+  isRunOver = true;
+  respond();
+  await run;
 });
 
-test('R52: counts the revocations of an app among the next 1,000', async () => {
+test('R52: counts the revocations of an app among the first 1,000, and says if there are more', async () => {
   const { plan, countOf } = revocations();
   const request = { userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' as const };
+
   expect(await countOf(APP.id)).toEqual({ count: 0, exact: true });
+
   for (const appId of [APP.id, 'other', APP.id]) await plan({ ...request, appId });
   await store.write([{ put: keys.revocation('u1', await plan(request)), value: 'not sealed' }]);
+
   expect(await countOf(APP.id)).toEqual({ count: 2, exact: true });
-  const others = Array.from({ length: 996 }, (_, at) => ({
+
+  const revocationsOfOthers = Array.from({ length: 996 }, (_, number) => ({
     index: keys.revocations,
-    add: `["u2","${at}"]`,
+    add: `["u2","${number}"]`,
     score: now * 2,
   }));
-  await store.write(others);
+  await store.write(revocationsOfOthers);
+
   expect(await countOf(APP.id)).toEqual({ count: 2, exact: true });
+
   await store.write([{ index: keys.revocations, add: '["u3","0"]', score: now }]);
   expect(await countOf(APP.id)).toEqual({ count: 2, exact: false });
 });
@@ -424,7 +499,8 @@ test('R52: counts the revocations of an app among the next 1,000', async () => {
 test('R52: a revocation without a record is dropped from the list, and nothing is called', async () => {
   const id = await revocations().plan({ userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' });
   await store.write([{ delete: keys.revocation('u1', id) }]);
-  await retryAfter(31_000);
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
+
   expect((await store.page(keys.revocations, { limit: 9 })).items).toEqual([]);
   expect([sentTokens, outcomes]).toEqual([[], []]);
 });
@@ -433,87 +509,117 @@ test('R52: a revocation that was cancelled, or has ended in another process, cal
   const { plan, cancel, attempt } = revocations();
   const id = await plan({ userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' });
   await cancel('u1', id);
+
   expect(await attempt(APP, 'u1', id)).toEqual({ outcome: 'revoked' });
-  await retryAfter(31_000);
+
+  await retryDueAfter(AFTER_FIRST_PAUSE_MS);
   expect([sentTokens, await revocations().pendingOf('u1')]).toEqual([[], []]);
 });
 
 test('R52: a revocation is still retried when it is exactly a week old', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
-  await retryAfter(7 * 86_400_000);
-  expect([sentTokens.length, outcomes]).toEqual([2, ['pending']]);
+  await retryDueAfter(WEEK_MS);
+
+  expect(sentTokens).toHaveLength(2);
+  expect(outcomes).toEqual(['pending']);
 });
 
 describe('a caller that does not wait for the provider', () => {
-  const planOne = () => revocations().plan({ userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' });
+  const planRevocation = () => revocations().plan({ userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' });
 
-  test('R52: gets "pending", and an event follows at the end', async () => {
+  test('R52: gets "pending", and an event follows when the revocation is confirmed', async () => {
     outcome = 'revoked';
     const { attempt, pendingOf } = revocations();
-    expect(await attempt(APP, 'u1', await planOne(), AbortSignal.abort())).toEqual({ outcome: 'pending' });
+
+    expect(await attempt(APP, 'u1', await planRevocation(), AbortSignal.abort())).toEqual({ outcome: 'pending' });
+
     await until(() => outcomes.length > 0);
     expect(outcomes).toEqual(['confirmed']);
     expect(await pendingOf('u1')).toEqual([]);
   });
 
   test('R52: gets the result of a provider that responds in time', async () => {
-    [outcome, status] = ['revoked', 200];
+    outcome = 'revoked';
+    status = 200;
     const { attempt } = revocations();
-    const patience = new AbortController();
-    expect(await attempt(APP, 'u1', await planOne(), patience.signal)).toEqual({
-      ...{ outcome: 'revoked', reply: { status: 200 } },
+    const waitLimit = new AbortController();
+
+    expect(await attempt(APP, 'u1', await planRevocation(), waitLimit.signal)).toEqual({
+      outcome: 'revoked',
+      reply: { status: 200 },
     });
-    patience.abort();
+
+    waitLimit.abort();
     expect(outcomes).toEqual([]);
   });
 
-  test('R52: gets no event if the provider did not confirm', async () => {
+  test('R52: causes no event if the provider did not confirm', async () => {
     const { attempt, pendingOf } = revocations();
-    const id = await planOne();
+    const id = await planRevocation();
     await attempt(APP, 'u1', id, AbortSignal.abort());
     await until(async () => (await pendingOf('u1'))[0]?.attempts === 1);
+
     expect(outcomes).toEqual([]);
   });
 });
 
-test('R43: without the store, a token of no grant is revoked once', async () => {
-  [outcome, status] = ['revoked', 200];
+test('R43: a token of no grant is revoked even if the revocation cannot be stored', async () => {
+  outcome = 'revoked';
+  status = 200;
   const { revokeUnowned } = revocations();
   vi.spyOn(store, 'write').mockRejectedValue(new Error('disk full'));
+
   expect(await revokeUnowned(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'revoked', reply: { status: 200 } });
   expect(sentTokens).toEqual(['rt-late']);
+
   vi.restoreAllMocks();
 });
 
-test('R52: without a revocation endpoint nothing is pending; without its app a grant is not revoked', async () => {
+test('R52: without a revocation endpoint, nothing is pending; without its app, the revocation of a grant is unconfirmed', async () => {
   outcome = 'unsupported';
   await connect('rt1');
-  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'unsupported' });
+
+  expect(await connections().end('u1', APP.id)).toEqual({ id: CONNECTION_ID, revocation: 'unsupported' });
   expect(await revocations().pendingOf('u1')).toEqual([]);
+
   await connect('rt2');
   const withoutApps = createConnections({
-    ...{ grants, revocations: revocations(), links: NO_LINKS, findApp: () => undefined, isRegistered },
-    ...{ checkSeconds: 86_400, events, clock: () => now },
+    grants,
+    revocations: revocations(),
+    links: NO_LINKS,
+    findApp: () => undefined,
+    isRegistered,
+    checkSeconds: 86_400,
+    events,
+    clock: () => now,
   });
-  expect(await withoutApps.end('u1', APP.id)).toEqual({ id: ID, revocation: 'unconfirmed', reply: undefined });
+
+  expect(await withoutApps.end('u1', APP.id)).toEqual({
+    id: CONNECTION_ID,
+    revocation: 'unconfirmed',
+    reply: undefined,
+  });
   expect(await withoutApps.end('u1', APP.id)).toBeUndefined();
   expect([sentTokens, outcomes]).toEqual([['rt1'], ['unsupported', 'unconfirmed']]);
 });
 
 test('R43: tokens that were not stored are revoked, unless the user has a connection that would end with them', async () => {
   outcome = 'revoked';
-  const discard = (userId: string, account?: { id?: string; subject?: string; issuer?: string }) =>
+  const discardTokens = (userId: string, account?: { id?: string; subject?: string; issuer?: string }) =>
     connections().discard(userId, APP, { accessToken: 'at9', refreshToken: 'rt9' } as TokenResponse, account);
   await connect('rt1');
-  await discard('u1');
-  await discard('u2', { id: 'u1' });
+  await discardTokens('u1');
+  await discardTokens('u2', { id: 'u1' });
+
   expect(await revocations().pendingOf('u2')).toEqual([]);
-  await discard('u2');
+
+  await discardTokens('u2');
   await until(() => sentTokens.length > 0);
   expect(sentTokens).toEqual(['rt9']);
-  // A connection of another account does not end with them.
-  await discard('u1', { subject: 'another', issuer: APP.issuer });
+
+  // The connection of another account does not end with these tokens.
+  await discardTokens('u1', { subject: 'another', issuer: APP.issuer });
   await until(() => sentTokens.length > 1);
   expect(sentTokens).toEqual(['rt9', 'rt9']);
 });

@@ -53,12 +53,15 @@ test('the share is that of the discovered token endpoint, which is read within t
 
 test('a service whose refreshes have its share of the token endpoint makes no further call to that host', async () => {
   await inServiceShare(app, 'flood', async () => undefined);
-  const end = Promise.withResolvers<void>();
-  const refreshes = [1, 2].map(() => inServiceShare(app, 'flood', () => end.promise));
+  const release = Promise.withResolvers<void>();
+  const refreshes = [1, 2].map(() => inServiceShare(app, 'flood', () => release.promise));
+
   expect(await inServiceShare(app, 'flood', async () => undefined)).toBeUndefined();
+
   const relayed = outbound.stream(outbound.target(`${TOKEN_ORIGIN}/`), [], { service: 'flood' });
   await expect(relayed.response).rejects.toMatchObject({ reason: 'busy' });
-  end.resolve();
+
+  release.resolve();
   await Promise.all(refreshes);
 });
 

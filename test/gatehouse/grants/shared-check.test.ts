@@ -7,7 +7,8 @@ import { makeSealer } from '../../support/encryption-keys.ts';
 
 const KILOBYTE = 1_024;
 
-function checkedStore() {
+function createCheckedStore() {
+  /** How many kilobytes each check of the store is for. */
   const checks: number[] = [];
   const store = {
     async ready(bytes = 0) {
@@ -17,25 +18,29 @@ function checkedStore() {
   return { checks, grants: createGrantStore({ store, sealedJson: createSealedJson(makeSealer()), clock: () => 0 }) };
 }
 
-test('F23: refreshes that begin in one turn of the event loop share a check; a later one has its own', async () => {
-  const { checks, grants } = checkedStore();
+test('F23: refreshes that begin in one turn of the event loop share a check; a later refresh has its own', async () => {
+  const { checks, grants } = createCheckedStore();
   await Promise.all([1, 2, 3].map(grants.assertWritable));
   await grants.assertWritable(1);
+
   expect(checks).toEqual([192, 64]);
 });
 
 test('F23: a check covers the largest number of refreshes of its callers, at most a hundred', async () => {
-  const { checks, grants } = checkedStore();
+  const { checks, grants } = createCheckedStore();
   await Promise.all([3, 100, 2].map(grants.assertWritable));
   await grants.assertWritable(101);
+
   expect(checks).toEqual([6_400, 6_400]);
 });
 
 test('F23: a failed check fails all of its callers', async () => {
-  const { grants, checks } = checkedStore();
+  const { grants, checks } = createCheckedStore();
+  // The check of the store throws when it adds its entry.
   checks.push = () => {
     throw new Error('full');
   };
-  const ended = await Promise.allSettled([1, 2].map(grants.assertWritable));
-  expect(ended.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+
+  const results = await Promise.allSettled([1, 2].map(grants.assertWritable));
+  expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
 });

@@ -25,9 +25,9 @@ export async function openStorageOf(site: TestGatehouse): Promise<StorageAccess>
   const sealer = sealerOf(site.env);
   const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
   const load = async (userId: string, appId = 'platform') => {
-    const stored = await grants.loadStored(userId, appId);
-    if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId} for ${appId}.`);
-    return stored;
+    const storedGrant = await grants.loadStored(userId, appId);
+    if (!storedGrant || 'unreadable' in storedGrant) throw new Error(`No readable grant of ${userId} for ${appId}.`);
+    return storedGrant;
   };
   return {
     store,
@@ -37,7 +37,7 @@ export async function openStorageOf(site: TestGatehouse): Promise<StorageAccess>
     async changeGrant(userId, change, appId) {
       const { grant, version } = await load(userId, appId);
       if (!(await grants.save({ ...grant, ...change(grant) }, version)))
-        throw new Error('The grant was changed meanwhile.');
+        throw new Error('Another write has changed the grant.');
     },
     close: () => store.close(),
   };

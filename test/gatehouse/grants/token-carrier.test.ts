@@ -9,27 +9,31 @@ import type { StreamedResponse } from '../../../src/shared/outbound/streamed-bod
 import { type DpopKey, makeDpopKey } from '../../../src/shared/provider/dpop.ts';
 
 const TARGET = { origin: 'https://platform.test', path: '/threads/current' };
-const ASKS = { 'www-authenticate': 'DPoP error="use_dpop_nonce"' };
+const NONCE_CHALLENGE = { 'www-authenticate': 'DPoP error="use_dpop_nonce"' };
 
 let dpopKey: DpopKey;
-let sent: Record<string, string>[];
+let sentHeaders: Record<string, string>[];
 let responses: StreamedResponse[];
 let carrier: ReturnType<typeof createTokenCarrier>;
 beforeEach(async () => {
   dpopKey = await makeDpopKey();
-  [sent, responses, carrier] = [[], [], createTokenCarrier()];
+  sentHeaders = [];
+  responses = [];
+  carrier = createTokenCarrier();
 });
 
 const responseOf = (statusCode: number, headers: Record<string, string> = {}) =>
   ({ statusCode, headers, body: { destroy: vi.fn() } }) as unknown as StreamedResponse;
 const call = (key: DpopKey | undefined = dpopKey, target = TARGET) =>
   carrier.send({ accessToken: 'at1', dpopKey: key }, target as Parameters<typeof carrier.send>[1], async (headers) => {
-    sent.push(
-      Object.fromEntries(Array.from({ length: headers.length / 2 }, (_, n) => headers.slice(2 * n, 2 * n + 2))),
-    );
+    const headersByName: Record<string, string> = {};
+    for (let index = 0; index < headers.length; index += 2) {
+      headersByName[headers[index] ?? ''] = headers[index + 1] ?? '';
+    }
+    sentHeaders.push(headersByName);
     return responses.shift() ?? responseOf(200);
   });
-const nonces = () => sent.map(({ dpop = '' }) => decodeJwt(dpop).nonce);
+const sentNonces = () => sentHeaders.map(({ dpop = '' }) => decodeJwt(dpop).nonce);
 
 test('sends a bearer token without a proof', async () => {
   await carrier.send({ accessToken: 'at1', dpopKey: undefined }, TARGET as never, async (headers) => {
@@ -41,58 +45,64 @@ test('sends a bearer token without a proof', async () => {
 test('sends a bound token with a new proof for each call', async () => {
   await call();
   await call();
-  const [first, second] = sent.map(({ dpop = '' }) => decodeJwt(dpop));
-  expect(sent[0]?.authorization).toBe('DPoP at1');
+  const [first, second] = sentHeaders.map(({ dpop = '' }) => decodeJwt(dpop));
+
+  expect(sentHeaders[0]?.authorization).toBe('DPoP at1');
   expect(first).toMatchObject({ htm: 'GET', htu: 'https://platform.test/threads/current' });
   expect(second?.jti).not.toBe(first?.jti);
-  expect(nonces()).toEqual([undefined, undefined]);
+  expect(sentNonces()).toEqual([undefined, undefined]);
 });
 
 test.each(['DPoP error="use_dpop_nonce"', 'DPoP algs="ES256", error=use_dpop_nonce'])(
-  'repeats the call with a nonce that %s requires, and sends the nonce from then on',
+  'repeats the call with the nonce that the challenge %s requires, and sends that nonce from then on',
   async (challenge) => {
     const refused = responseOf(401, { 'www-authenticate': challenge, 'dpop-nonce': 'n1' });
     responses = [refused, responseOf(200), responseOf(200)];
+
     expect((await call()).statusCode).toBe(200);
     expect(refused.body.destroy).toHaveBeenCalledOnce();
+
     await call();
-    expect(nonces()).toEqual([undefined, 'n1', 'n1']);
+    expect(sentNonces()).toEqual([undefined, 'n1', 'n1']);
   },
 );
 
 test('uses the nonce of any response from then on', async () => {
-  responses = [responseOf(401, { ...ASKS, 'dpop-nonce': 'n1' }), responseOf(200, { 'dpop-nonce': 'n2' })];
+  responses = [responseOf(401, { ...NONCE_CHALLENGE, 'dpop-nonce': 'n1' }), responseOf(200, { 'dpop-nonce': 'n2' })];
   await call();
   await call();
-  expect(nonces()).toEqual([undefined, 'n1', 'n2']);
+
+  expect(sentNonces()).toEqual([undefined, 'n1', 'n2']);
 });
 
 test.each([
-  ['with the nonce that was sent, asked for once more', [responseOf(401, { ...ASKS, 'dpop-nonce': 'n1' })], 1],
-  ['without a nonce to send', [responseOf(401, ASKS)], 1],
+  ['that requires the nonce that was sent', [responseOf(401, { ...NONCE_CHALLENGE, 'dpop-nonce': 'n1' })], 1],
+  ['that names no nonce', [responseOf(401, NONCE_CHALLENGE)], 1],
   [
     'for another reason',
     [responseOf(401, { 'www-authenticate': 'DPoP error="invalid_token"', 'dpop-nonce': 'n9' })],
     1,
   ],
-  ['with another status', [responseOf(400, { ...ASKS, 'dpop-nonce': 'n9' })], 1],
+  ['with another status', [responseOf(400, { ...NONCE_CHALLENGE, 'dpop-nonce': 'n9' })], 1],
 ])('returns a refusal %s without another call', async (_what, platformResponses, calls) => {
   responses = [responseOf(200, { 'dpop-nonce': 'n1' })];
   await call();
-  [sent, responses] = [[], [...platformResponses]];
-  const last = await call();
-  expect([sent.length, last]).toEqual([calls, platformResponses[0]]);
-  expect(last.body.destroy).not.toHaveBeenCalled();
+  sentHeaders = [];
+  responses = [...platformResponses];
+
+  const refusal = await call();
+  expect([sentHeaders.length, refusal]).toEqual([calls, platformResponses[0]]);
+  expect(refusal.body.destroy).not.toHaveBeenCalled();
 });
 
-test('does not follow a second demand for a nonce in a row', async () => {
+test('does not repeat the call for a second challenge in a row', async () => {
   responses = [
-    responseOf(401, { ...ASKS, 'dpop-nonce': 'n1' }),
-    responseOf(401, { ...ASKS, 'dpop-nonce': 'n2' }),
+    responseOf(401, { ...NONCE_CHALLENGE, 'dpop-nonce': 'n1' }),
+    responseOf(401, { ...NONCE_CHALLENGE, 'dpop-nonce': 'n2' }),
     responseOf(200),
   ];
   expect((await call()).statusCode).toBe(401);
-  expect(nonces()).toEqual([undefined, 'n1']);
+  expect(sentNonces()).toEqual([undefined, 'n1']);
 });
 
 test('does not send the nonce of one platform to another', async () => {
@@ -100,16 +110,18 @@ test('does not send the nonce of one platform to another', async () => {
   await call();
   await call(dpopKey, { ...TARGET, origin: 'https://other.test' });
   await call();
-  expect(nonces()).toEqual([undefined, undefined, 'n1']);
+
+  expect(sentNonces()).toEqual([undefined, undefined, 'n1']);
 });
 
 test('stores nonces for a bounded number of platforms', async () => {
-  for (let n = 0; n < 1_001; n += 1) {
-    responses = [responseOf(200, { 'dpop-nonce': `n${n}` })];
-    await call(dpopKey, { ...TARGET, origin: `https://p${n}.test` });
+  for (let number = 0; number < 1_001; number += 1) {
+    responses = [responseOf(200, { 'dpop-nonce': `n${number}` })];
+    await call(dpopKey, { ...TARGET, origin: `https://p${number}.test` });
   }
-  sent = [];
+  sentHeaders = [];
   await call(dpopKey, { ...TARGET, origin: 'https://p0.test' });
   await call(dpopKey, { ...TARGET, origin: 'https://p1000.test' });
-  expect(nonces()).toEqual([undefined, 'n1000']);
+
+  expect(sentNonces()).toEqual([undefined, 'n1000']);
 });

@@ -1,52 +1,62 @@
+/** Work in turns: one at a time for each key, with a pause in between. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createTurns, type InTurn } from '../../../src/gatehouse/grants/turns.ts';
 
 let inTurn: InTurn;
-let begun: string[];
+let startedWork: string[];
 beforeEach(() => {
   vi.useFakeTimers();
-  [inTurn, begun] = [createTurns(), []];
+  inTurn = createTurns();
+  startedWork = [];
 });
 afterEach(() => void vi.useRealTimers());
 
-const begin = (key: string, name: string, work: Promise<unknown>) =>
+const start = (key: string, name: string, work: Promise<unknown>) =>
   inTurn(key, () => {
-    begun.push(name);
+    startedWork.push(name);
     return work;
   });
 
-test('work with one key runs one at a time and in order, with a pause after each; work with another does not wait', async () => {
-  const first = Promise.withResolvers<string>();
-  const results = [begin('a', 'first', first.promise), begin('a', 'second', Promise.resolve('2'))];
-  void begin('b', 'beside', Promise.resolve());
+test('work with one key runs one at a time and in order, with pauses; work with another key does not wait', async () => {
+  const firstWork = Promise.withResolvers<string>();
+  const results = [start('a', 'first', firstWork.promise), start('a', 'second', Promise.resolve('2'))];
+  void start('b', 'beside', Promise.resolve());
   await vi.advanceTimersByTimeAsync(20_000);
-  expect(begun).toEqual(['first', 'beside']);
-  first.resolve('1');
+
+  expect(startedWork).toEqual(['first', 'beside']);
+
+  firstWork.resolve('1');
   await vi.advanceTimersByTimeAsync(99);
-  expect(begun).toHaveLength(2);
+  expect(startedWork).toHaveLength(2);
+
   await vi.advanceTimersByTimeAsync(1);
-  expect(begun).toEqual(['first', 'beside', 'second']);
+  expect(startedWork).toEqual(['first', 'beside', 'second']);
   expect(await Promise.all(results)).toEqual([{ value: '1' }, { value: '2' }]);
 });
 
-test('work that gets no turn within 30 seconds is not done, and those behind it wait on', async () => {
-  const first = Promise.withResolvers<void>();
-  void begin('a', 'first', first.promise);
-  const second = begin('a', 'second', Promise.resolve());
+test('work that gets no turn within 30 seconds is not done, and work behind it keeps waiting', async () => {
+  const firstWork = Promise.withResolvers<void>();
+  void start('a', 'first', firstWork.promise);
+  const secondResult = start('a', 'second', Promise.resolve());
   await vi.advanceTimersByTimeAsync(10_000);
-  const third = begin('a', 'third', Promise.resolve('3'));
+  const thirdResult = start('a', 'third', Promise.resolve('3'));
   await vi.advanceTimersByTimeAsync(20_000);
-  expect(await second).toBeUndefined();
-  first.resolve();
+
+  expect(await secondResult).toBeUndefined();
+
+  firstWork.resolve();
   await vi.advanceTimersByTimeAsync(100);
-  expect(await third).toEqual({ value: '3' });
-  expect(begun).toEqual(['first', 'third']);
+
+  expect(await thirdResult).toEqual({ value: '3' });
+  expect(startedWork).toEqual(['first', 'third']);
 });
 
-test('work that rejects gives its turn to the next', async () => {
-  const first = begin('a', 'first', Promise.reject(new Error('refused')));
-  const second = begin('a', 'second', Promise.resolve('2'));
-  await expect(first).rejects.toThrow('refused');
+test('work that rejects ends its turn, and the next work runs', async () => {
+  const firstResult = start('a', 'first', Promise.reject(new Error('refused')));
+  const secondResult = start('a', 'second', Promise.resolve('2'));
+
+  await expect(firstResult).rejects.toThrow('refused');
+
   await vi.advanceTimersByTimeAsync(100);
-  expect(await second).toEqual({ value: '2' });
+  expect(await secondResult).toEqual({ value: '2' });
 });

@@ -21,7 +21,7 @@ beforeAll(async () => {
       hostile.app(url, { id: 'nested', tokenPath: 'authed_user', tokenParameters: { audience: 'the-api' } }),
     ],
     provider,
-    // Longer than the access tokens of this provider last.
+    // The sessions last longer than the access tokens of this provider.
     env: { SESSION_IDLE_SECONDS: '28800' },
   });
   storage = await openStorageOf(site);
@@ -36,17 +36,17 @@ afterEach(() => {
   resetClock();
 });
 
-async function visit(app: string, mode: Mode, subject: string) {
+async function signInUser(app: string, mode: Mode, subject: string) {
   provider.signInAs({ sub: subject, name: subject });
   provider.setModes(mode);
   const { agent, signedIn } = await attempt(site, { path: `/sign-in?app=${app}` });
   expect(signedIn).toBe(true);
   const { userId } = await sessionOf(site, agent);
-  const thread = () => getJson(agent, `${site.url}/threads/current?app=${app}`);
-  return { userId, thread, stored: () => storage.readGrant(userId, app) };
+  const getThread = () => getJson(agent, `${site.url}/threads/current?app=${app}`);
+  return { userId, getThread, readGrant: () => storage.readGrant(userId, app) };
 }
 
-const WRITINGS: [string, string, Mode][] = [
+const TOKEN_RESPONSES: [string, string, Mode][] = [
   ...Object.entries(ODD_TOKEN_RESPONSES)
     // Without a lifetime, only an access token that the platform refuses is refreshed.
     .filter(([name]) => name !== 'tokens-with-nulls')
@@ -54,47 +54,56 @@ const WRITINGS: [string, string, Mode][] = [
   ['nested', 'nested', NESTED_TOKENS],
 ];
 
-test.each(WRITINGS)('%s: signs in, reads, and refreshes twice with the returned tokens', async (name, app, mode) => {
-  const { thread, stored } = await visit(app, mode, `user-of-${name}`);
-  const seen = new Set([(await stored()).refreshToken]);
-  for (const _round of [1, 2]) {
-    advanceClock(HOUR + 1);
-    expect((await thread()).status).toBe(200);
-    seen.add((await stored()).refreshToken);
-  }
-  expect(seen.size).toBe(3);
-  const bodies = provider.hitsOf('refresh').map(({ body }) => new URLSearchParams(body));
-  expect(bodies.map((body) => body.get('audience'))).toEqual(bodies.map(() => (app === 'nested' ? 'the-api' : null)));
-});
+test.each(TOKEN_RESPONSES)(
+  'a user signs in, reads, and gets two refreshes with token responses of the form %s',
+  async (name, app, mode) => {
+    const { getThread, readGrant } = await signInUser(app, mode, `user-of-${name}`);
+    const refreshTokens = new Set([(await readGrant()).refreshToken]);
 
-/** The same forms of response, with an access token that no header can carry. */
-const malformed = (write: BrokenResponse): Mode => ({
+    for (const _round of [1, 2]) {
+      advanceClock(HOUR + 1);
+      expect((await getThread()).status).toBe(200);
+      refreshTokens.add((await readGrant()).refreshToken);
+    }
+    expect(refreshTokens.size).toBe(3);
+
+    const bodies = provider.hitsOf('refresh').map(({ body }) => new URLSearchParams(body));
+    expect(bodies.map((body) => body.get('audience'))).toEqual(bodies.map(() => (app === 'nested' ? 'the-api' : null)));
+  },
+);
+
+/** A response in this form, with an access token that no header can carry. */
+const withMalformedToken = (write: BrokenResponse): Mode => ({
   responses: {
     refresh: (res, context) =>
       write(res, { ...context, body: JSON.stringify({ ...JSON.parse(context.body), access_token: 'a\nb' }) }),
   },
 });
-const BROKEN: [string, string, Mode][] = [
-  ['a form', 'plain', malformed(BROKEN_RESPONSES.form)],
-  ['plain text', 'plain', malformed(BROKEN_RESPONSES['form-as-text'])],
-  ['a 201', 'plain', malformed(BROKEN_RESPONSES.created)],
-  ['an object within', 'nested', { refreshResponse: (body) => ({ authed_user: { ...body, access_token: 'a\nb' } }) }],
+const MALFORMED_RESPONSES: [string, string, Mode][] = [
+  ['a form', 'plain', withMalformedToken(BROKEN_RESPONSES.form)],
+  ['plain text', 'plain', withMalformedToken(BROKEN_RESPONSES['form-as-text'])],
+  ['a 201', 'plain', withMalformedToken(BROKEN_RESPONSES.created)],
+  ['a nested object', 'nested', { refreshResponse: (body) => ({ authed_user: { ...body, access_token: 'a\nb' } }) }],
 ];
 
-test.each(BROKEN)(
-  'R32 the new refresh token in %s is stored, and the old one is not sent again',
+test.each(MALFORMED_RESPONSES)(
+  'R32 the new refresh token of a malformed response in the form of %s is stored, and the old one is not sent again',
   async (name, app, mode) => {
-    const { thread, stored } = await visit(app, {}, `user-with-${name.replaceAll(' ', '-')}`);
-    const before = await stored();
+    const { getThread, readGrant } = await signInUser(app, {}, `user-with-${name.replaceAll(' ', '-')}`);
+    const originalGrant = await readGrant();
     provider.setModes(mode);
     advanceClock(HOUR + 1);
-    expect((await thread()).json.code).toBe('provider_unavailable');
-    const { accessToken, refreshToken, failure } = await stored();
-    expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_response']);
-    expect(refreshToken).not.toBe(before.refreshToken);
+
+    expect((await getThread()).json.code).toBe('provider_unavailable');
+
+    const { accessToken, refreshToken, failure } = await readGrant();
+    expect([accessToken, failure?.cause]).toEqual([originalGrant.accessToken, 'unusable_response']);
+    expect(refreshToken).not.toBe(originalGrant.refreshToken);
+
     // This provider rotates strictly: the token that was sent first would be refused.
     provider.setModes();
     advanceClock(60);
-    expect((await thread()).status).toBe(200);
+
+    expect((await getThread()).status).toBe(200);
   },
 );
