@@ -37,14 +37,15 @@ let store: Store;
 let grants: GrantStore;
 let refresher: Refresher;
 let otherRefresher: Refresher;
-let narrowed: NarrowedTokens;
-let otherNarrowed: NarrowedTokens;
+let narrowedTokens: NarrowedTokens;
+let otherNarrowedTokens: NarrowedTokens;
 let now: number;
 let calls: { refreshToken: string; scopes: readonly string[] | undefined }[];
 let runInServiceShare: Outbound['runInServiceShare'];
 let respond: (request: TokenRefresh) => Promise<RefreshOutcome>;
 beforeEach(async () => {
-  [now, calls] = [NOW, []];
+  now = NOW;
+  calls = [];
   runInServiceShare = (_host, _service, work) => work();
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-narrow-'));
   store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
@@ -78,128 +79,156 @@ beforeEach(async () => {
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
   otherRefresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
   const inServiceShare = createServiceShare({ runInServiceShare: (...call) => runInServiceShare(...call) }, provider);
-  narrowed = createNarrowedTokens({ grants, refresher, inServiceShare, store, clock });
-  otherNarrowed = createNarrowedTokens({ grants, refresher: otherRefresher, inServiceShare, store, clock });
+  narrowedTokens = createNarrowedTokens({ grants, refresher, inServiceShare, store, clock });
+  otherNarrowedTokens = createNarrowedTokens({ grants, refresher: otherRefresher, inServiceShare, store, clock });
 });
 afterEach(async () => {
   await store.close();
   rmSync(directory, { recursive: true, force: true });
 });
 
-const tokens = (accessToken: string, refreshToken?: string, changes: object = {}): RefreshOutcome => {
-  const rest = { idToken: undefined, scopes: undefined, expiresInSeconds: 60, claims: undefined };
-  return { kind: 'tokens', response: { accessToken, refreshToken, ...rest, ...changes } } as RefreshOutcome;
+const newTokens = (accessToken: string, refreshToken?: string, changes: object = {}): RefreshOutcome => {
+  const otherMembers = { idToken: undefined, scopes: undefined, expiresInSeconds: 60, claims: undefined };
+  return { kind: 'tokens', response: { accessToken, refreshToken, ...otherMembers, ...changes } } as RefreshOutcome;
 };
 
-async function stored(changes: Partial<Grant> = {}): Promise<void> {
-  const fixed = { id: 'c1', userId: 'u1', appId: APP.id, registration: registrationOf(APP) };
-  const own = { accessToken: 'at1', refreshToken: 'rt1' };
-  const times = { obtainedAt: now - 60_000, expiresAt: now + 3_600_000, connectedAt: now - 60_000, consentedAt: NOW };
-  const rest = { scopes: APP.scopes, account: {}, failure: undefined, refresh: undefined };
+async function storeGrant(changes: Partial<Grant> = {}): Promise<void> {
+  const grant: Grant = {
+    id: 'c1',
+    userId: 'u1',
+    appId: APP.id,
+    registration: registrationOf(APP),
+    accessToken: 'at1',
+    refreshToken: 'rt1',
+    scopes: APP.scopes,
+    account: {},
+    obtainedAt: now - 60_000,
+    expiresAt: now + 3_600_000,
+    connectedAt: now - 60_000,
+    consentedAt: NOW,
+    failure: undefined,
+    refresh: undefined,
+    ...changes,
+  };
   const version = (await grants.loadStored('u1', APP.id))?.version ?? 0;
-  expect(await grants.save({ ...fixed, ...own, ...times, ...rest, ...changes } as Grant, version)).toBeDefined();
+  expect(await grants.save(grant, version)).toBeDefined();
 }
 
-async function read(): Promise<Grant> {
-  const found = await grants.loadStored('u1', APP.id);
-  if (!found || 'unreadable' in found) throw new Error('There is no grant.');
-  return found.grant;
+async function readGrant(): Promise<Grant> {
+  const storedGrant = await grants.loadStored('u1', APP.id);
+  if (!storedGrant || 'unreadable' in storedGrant) throw new Error('There is no grant.');
+  return storedGrant.grant;
 }
 
-const token = (scopes: readonly string[] = ['read'], app = APP) =>
-  narrowed.accessToken('u1', app, { scopes }, 'service');
-/** After a step back of the clock, a lease takes its length until it is free. */
-const runClock = () => {
+const requestNarrowed = (scopes: readonly string[] = ['read'], app = APP) =>
+  narrowedTokens.accessToken('u1', app, { scopes }, 'service');
+/** Advances the clock: after it was set back, a lease becomes free only when its length has passed. */
+const startClock = () => {
   const timer = setInterval(() => {
     now += 500;
   }, 10);
   return () => clearInterval(timer);
 };
-const failed = (kind: 'reconnect_needed' | 'passing') =>
+const failureOfKind = (kind: 'reconnect_needed' | 'passing') =>
   ({ failure: { kind, cause: 'provider_unavailable', since: now, failures: 1, retryAt: now + 30_000 } }) as const;
 
 describe('a narrower token', () => {
   test('is requested by its scopes; the grant keeps its access token and stores a new refresh token', async () => {
-    await stored();
-    respond = async () => tokens('narrow', 'rt2');
-    expect(await token()).toEqual({
+    await storeGrant();
+    respond = async () => newTokens('narrow', 'rt2');
+
+    expect(await requestNarrowed()).toEqual({
       kind: 'narrowed',
       accessToken: 'narrow',
       scopes: ['read'],
       expiresAt: now + 60_000,
     });
     expect(calls).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
-    expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt2', refresh: undefined });
+    expect(await readGrant()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt2', refresh: undefined });
     expect(await grants.listUnfinishedRefreshes()).toEqual([]);
   });
 
   test('is returned from the cache for equal requests, also after the refresh token was rotated', async () => {
-    await stored();
-    respond = async ({ scopes }) => tokens(`narrow ${calls.length} ${scopes?.join()}`);
-    const first = await token(['read', 'write']);
-    expect(await token(['write', 'read'])).toEqual(first);
+    await storeGrant();
+    respond = async ({ scopes }) => newTokens(`narrow ${calls.length} ${scopes?.join()}`);
+    const firstResult = await requestNarrowed(['read', 'write']);
+
+    expect(await requestNarrowed(['write', 'read'])).toEqual(firstResult);
     expect(calls).toHaveLength(1);
-    expect(await token(['read'])).not.toEqual(first);
+    expect(await requestNarrowed(['read'])).not.toEqual(firstResult);
+
     now += 29_000;
-    expect(await token(['read', 'write'])).toEqual(first);
+    expect(await requestNarrowed(['read', 'write'])).toEqual(firstResult);
+
     now += 2_000;
-    expect(await token(['read', 'write'])).not.toEqual(first);
+    expect(await requestNarrowed(['read', 'write'])).not.toEqual(firstResult);
     expect(calls).toHaveLength(3);
-    await stored({ refreshToken: 'rt9' });
-    await token(['read', 'write']);
+
+    await storeGrant({ refreshToken: 'rt9' });
+    await requestNarrowed(['read', 'write']);
     expect(calls.map(({ refreshToken }) => refreshToken)).toEqual(['rt1', 'rt1', 'rt1']);
   });
 
   test('is not returned again after a rotation, if the provider ends earlier access tokens', async () => {
     const app = { ...APP, endsEarlierTokens: true };
-    await stored();
-    respond = async () => tokens(`narrow ${calls.length}`);
-    expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 1' });
-    expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 1' });
+    await storeGrant();
+    respond = async () => newTokens(`narrow ${calls.length}`);
+
+    expect(await requestNarrowed(['read'], app)).toMatchObject({ accessToken: 'narrow 1' });
+    expect(await requestNarrowed(['read'], app)).toMatchObject({ accessToken: 'narrow 1' });
     expect(await refresher.refresh({ userId: 'u1', app, rejected: 'at1' })).toMatchObject({
       grant: { accessToken: 'narrow 2' },
     });
+
     now += 29_999;
-    expect(await token(['read'], app)).toEqual({ kind: 'too_many', retryAfterSeconds: 1 });
+    expect(await requestNarrowed(['read'], app)).toEqual({ kind: 'too_many', retryAfterSeconds: 1 });
+
     now += 1;
-    expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 3' });
+    expect(await requestNarrowed(['read'], app)).toMatchObject({ accessToken: 'narrow 3' });
   });
 
   test('is returned from the cache while more than 30 seconds of its lifetime remain', async () => {
-    await stored();
-    respond = async () => tokens(`narrow ${calls.length}`);
-    await token();
+    await storeGrant();
+    respond = async () => newTokens(`narrow ${calls.length}`);
+    await requestNarrowed();
     now += 29_999;
-    expect(await token()).toMatchObject({ accessToken: 'narrow 1' });
+
+    expect(await requestNarrowed()).toMatchObject({ accessToken: 'narrow 1' });
+
     now += 1;
-    expect(await token()).toMatchObject({ accessToken: 'narrow 2' });
+    expect(await requestNarrowed()).toMatchObject({ accessToken: 'narrow 2' });
   });
 
   test('RFC 8707: for one resource has the scopes of the grant, and is not returned for another resource', async () => {
-    await stored();
-    respond = async () => tokens(`narrow ${calls.length}`);
-    const of = (resource: string) => narrowed.accessToken('u1', APP, { resource }, 'service');
-    expect(await of('urn:a')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 1', scopes: APP.scopes });
-    expect(await of('urn:b')).toMatchObject({ accessToken: 'narrow 2' });
-    expect(await of('urn:a')).toMatchObject({ accessToken: 'narrow 1' });
+    await storeGrant();
+    respond = async () => newTokens(`narrow ${calls.length}`);
+    const requestFor = (resource: string) => narrowedTokens.accessToken('u1', APP, { resource }, 'service');
+
+    expect(await requestFor('urn:a')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 1', scopes: APP.scopes });
+    expect(await requestFor('urn:b')).toMatchObject({ accessToken: 'narrow 2' });
+    expect(await requestFor('urn:a')).toMatchObject({ accessToken: 'narrow 1' });
+
     respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_target' });
-    expect(await of('urn:c')).toEqual({ kind: 'unsupported' });
+    expect(await requestFor('urn:c')).toEqual({ kind: 'unsupported' });
   });
 
   test('is not returned from the cache once the connection needs reconnecting', async () => {
-    await stored();
-    respond = async () => tokens('narrow');
-    expect(await token()).toMatchObject({ kind: 'narrowed' });
-    await stored(failed('reconnect_needed'));
-    expect(await token()).toEqual({ kind: 'no_grant' });
+    await storeGrant();
+    respond = async () => newTokens('narrow');
+
+    expect(await requestNarrowed()).toMatchObject({ kind: 'narrowed' });
+
+    await storeGrant(failureOfKind('reconnect_needed'));
+    expect(await requestNarrowed()).toEqual({ kind: 'no_grant' });
     expect(calls).toHaveLength(1);
   });
 
   test('R31: callers at the same time share one call', async () => {
-    await stored();
-    respond = async () => tokens('narrow');
-    const results = await Promise.all(Array.from({ length: 20 }, () => token()));
-    expect(new Set(results.map((one) => JSON.stringify(one))).size).toBe(1);
+    await storeGrant();
+    respond = async () => newTokens('narrow');
+
+    const results = await Promise.all(Array.from({ length: 20 }, () => requestNarrowed()));
+    expect(new Set(results.map((result) => JSON.stringify(result))).size).toBe(1);
     expect(calls).toHaveLength(1);
   });
 
@@ -209,113 +238,132 @@ describe('a narrower token', () => {
       { id: 'c2', accessToken: 'at9', refreshToken: 'rt9', account: { subject: 'mallory' } },
     ],
     ['consented anew', { accessToken: 'at9', consentedAt: NOW + 1 }],
-  ])('R118 is not that of the earlier connection if the user has %s meanwhile', async (_what, changes) => {
-    await stored({ account: { subject: 'alice' } });
+  ])('R118 is not that of the earlier connection if the user has %s during the call', async (_description, changes) => {
+    await storeGrant({ account: { subject: 'alice' } });
     respond = async () => {
-      await stored({ account: { subject: 'alice' }, ...changes });
-      return tokens('of the connection before', undefined);
+      await storeGrant({ account: { subject: 'alice' }, ...changes });
+      return newTokens('of the earlier connection', undefined);
     };
-    expect(await token()).toMatchObject({ kind: 'unavailable' });
-    respond = async () => tokens('narrow');
-    expect(await token()).toMatchObject({ kind: 'narrowed', accessToken: 'narrow' });
+
+    expect(await requestNarrowed()).toMatchObject({ kind: 'unavailable' });
+
+    respond = async () => newTokens('narrow');
+    expect(await requestNarrowed()).toMatchObject({ kind: 'narrowed', accessToken: 'narrow' });
   });
 
   test('R118 is not returned from the cache after a new consent, even if the refresh token stays', async () => {
-    await stored();
-    respond = async () => tokens(`narrow ${calls.length}`);
-    expect(await token()).toMatchObject({ accessToken: 'narrow 1' });
-    await stored({ consentedAt: NOW + 1 });
-    expect(await token()).toMatchObject({ accessToken: 'narrow 2' });
+    await storeGrant();
+    respond = async () => newTokens(`narrow ${calls.length}`);
+
+    expect(await requestNarrowed()).toMatchObject({ accessToken: 'narrow 1' });
+
+    await storeGrant({ consentedAt: NOW + 1 });
+    expect(await requestNarrowed()).toMatchObject({ accessToken: 'narrow 2' });
   });
 
   test('R101 is refused if its ID token has another subject, and the grant keeps its tokens', async () => {
-    await stored({ account: { subject: 'alice' } });
+    await storeGrant({ account: { subject: 'alice' } });
     respond = async ({ saveRefreshToken }) => {
       await saveRefreshToken?.('rt-of-mallory');
-      return tokens('of-mallory', 'rt-of-mallory', { claims: { sub: 'mallory' } });
+      return newTokens('of-mallory', 'rt-of-mallory', { claims: { sub: 'mallory' } });
     };
-    expect(await token()).toMatchObject({ kind: 'unavailable' });
-    expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt1', refresh: undefined });
-    expect((await read()).failure).toMatchObject({ kind: 'passing', cause: 'unusable_response' });
+
+    expect(await requestNarrowed()).toMatchObject({ kind: 'unavailable' });
+    expect(await readGrant()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt1', refresh: undefined });
+    expect((await readGrant()).failure).toMatchObject({ kind: 'passing', cause: 'unusable_response' });
   });
 
   test('is refused if it has more scopes than requested, and returned with its scopes if it has fewer', async () => {
-    await stored();
-    respond = async () => tokens('wide', undefined, { scopes: ['read', 'write'] });
-    expect(await token()).toEqual({ kind: 'unsupported' });
-    respond = async () => tokens('narrower', undefined, { scopes: ['read'] });
-    expect(await token(['read', 'write'])).toMatchObject({ kind: 'narrowed', scopes: ['read'] });
+    await storeGrant();
+    respond = async () => newTokens('wide', undefined, { scopes: ['read', 'write'] });
+
+    expect(await requestNarrowed()).toEqual({ kind: 'unsupported' });
+
+    respond = async () => newTokens('narrower', undefined, { scopes: ['read'] });
+    expect(await requestNarrowed(['read', 'write'])).toMatchObject({ kind: 'narrowed', scopes: ['read'] });
   });
 
-  test('without a lifetime has the one that the app sets; without either, it is requested each time', async () => {
-    await stored();
-    respond = async () => tokens(`narrow ${calls.length}`, undefined, { expiresInSeconds: undefined });
-    expect(await token(['read'], { ...APP, accessTokenLifetimeSeconds: 90 })).toMatchObject({
+  test('has the lifetime that the app sets if its response names none; without either, it is requested each time', async () => {
+    await storeGrant();
+    respond = async () => newTokens(`narrow ${calls.length}`, undefined, { expiresInSeconds: undefined });
+
+    expect(await requestNarrowed(['read'], { ...APP, accessTokenLifetimeSeconds: 90 })).toMatchObject({
       expiresAt: now + 90_000,
     });
-    expect(await token(['write'])).toMatchObject({ accessToken: 'narrow 2', expiresAt: undefined });
-    expect(await token(['write'])).toMatchObject({ accessToken: 'narrow 3' });
+    expect(await requestNarrowed(['write'])).toMatchObject({ accessToken: 'narrow 2', expiresAt: undefined });
+    expect(await requestNarrowed(['write'])).toMatchObject({ accessToken: 'narrow 3' });
   });
 });
 
-describe('R135 from a provider that ends earlier access tokens', () => {
+describe('R135 at a provider that ends earlier access tokens', () => {
   const app = { ...APP, endsEarlierTokens: true };
   const scopeSets = [['read'], ['write'], ['read', 'write']];
-  const of = (scopes: readonly string[], service = 'flood') => narrowed.accessToken('u1', app, { scopes }, service);
+  const requestFor = (scopes: readonly string[], service = 'flood') =>
+    narrowedTokens.accessToken('u1', app, { scopes }, service);
 
   test('a service that sends many requests causes one refresh in 30 seconds, and another service still gets a token', async () => {
-    await stored();
-    respond = async () => tokens(`narrow ${calls.length}`, `rt${calls.length + 1}`);
+    await storeGrant();
+    respond = async () => newTokens(`narrow ${calls.length}`, `rt${calls.length + 1}`);
     const kinds: string[] = [];
-    for (let call = 0; call < 42; call += 1) kinds.push((await of(scopeSets[call % 3] ?? [])).kind);
+    for (let call = 0; call < 42; call += 1) {
+      const { kind } = await requestFor(scopeSets[call % 3] ?? []);
+      kinds.push(kind);
+    }
+
     expect(calls).toHaveLength(1);
     expect(kinds.filter((kind) => kind === 'narrowed')).toHaveLength(14);
-    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
-    expect(await of(['write'], 'beside')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 2' });
+    expect(await requestFor(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+    expect(await requestFor(['write'], 'beside')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 2' });
+
     now += 29_001;
-    expect(await of(['write', 'read'])).toEqual({ kind: 'too_many', retryAfterSeconds: 1 });
+    expect(await requestFor(['write', 'read'])).toEqual({ kind: 'too_many', retryAfterSeconds: 1 });
+
     now += 1_000;
-    expect(await of(['write', 'read'])).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 3' });
+    expect(await requestFor(['write', 'read'])).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 3' });
     expect(calls).toHaveLength(3);
   });
 
   test('equal requests of one service at the same time share one refresh', async () => {
-    await stored();
-    respond = async () => tokens('narrow');
-    const results = await Promise.all(Array.from({ length: 20 }, () => of(['read'])));
+    await storeGrant();
+    respond = async () => newTokens('narrow');
+
+    const results = await Promise.all(Array.from({ length: 20 }, () => requestFor(['read'])));
     expect(new Set(results.map(({ kind }) => kind))).toEqual(new Set(['narrowed']));
     expect(calls).toHaveLength(1);
   });
 
-  test('if the provider is unavailable as well, the result says so, with the longer wait', async () => {
-    await stored();
+  test('during the pause after a failed refresh, the result is that the provider is unavailable, with the longer wait', async () => {
+    await storeGrant();
     respond = async () =>
       ({ kind: 'unavailable', reason: 'status', sent: true, retryAfterSeconds: 7 }) as RefreshOutcome;
-    await of(['read']);
-    expect(await of(['write'])).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 30 });
+    await requestFor(['read']);
+
+    expect(await requestFor(['write'])).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 30 });
   });
 
   test('a token that a later refresh ended is not returned again, even if the refresh token stays the same', async () => {
-    await stored();
-    respond = async () => tokens(`narrow ${calls.length}`, undefined, { expiresInSeconds: 3_600 });
-    expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 1' });
-    expect(await of(['write'], 'beside')).toMatchObject({ accessToken: 'narrow 2' });
+    await storeGrant();
+    respond = async () => newTokens(`narrow ${calls.length}`, undefined, { expiresInSeconds: 3_600 });
+
+    expect(await requestFor(['read'])).toMatchObject({ accessToken: 'narrow 1' });
+    expect(await requestFor(['write'], 'beside')).toMatchObject({ accessToken: 'narrow 2' });
+
     now += 31_000;
-    expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 3' });
+    expect(await requestFor(['read'])).toMatchObject({ accessToken: 'narrow 3' });
   });
 
   describe('after a refresh that another service caused, a cached token', () => {
     const unavailable = (changes: object): RefreshOutcome =>
       ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined, ...changes }) as RefreshOutcome;
-    const cachedAfter = async (outcome: () => Promise<RefreshOutcome>) => {
-      await stored();
-      respond = async () => tokens('cached', undefined, { expiresInSeconds: 3_600 });
-      expect(await of(['read'])).toMatchObject({ accessToken: 'cached' });
-      respond = outcome;
-      await of(['write'], 'beside').catch(() => undefined);
-      respond = async () => tokens('new', undefined, { expiresInSeconds: 3_600 });
+    const requestAfterRefresh = async (refreshOutcome: () => Promise<RefreshOutcome>) => {
+      await storeGrant();
+      respond = async () => newTokens('cached', undefined, { expiresInSeconds: 3_600 });
+      expect(await requestFor(['read'])).toMatchObject({ accessToken: 'cached' });
+      respond = refreshOutcome;
+      await requestFor(['write'], 'beside').catch(() => undefined);
+      respond = async () => newTokens('new', undefined, { expiresInSeconds: 3_600 });
       now += 120_000;
-      return of(['read']);
+      return requestFor(['read']);
     };
 
     test.each<[string, RefreshOutcome]>([
@@ -324,330 +372,398 @@ describe('R135 from a provider that ends earlier access tokens', () => {
       ['refused the client', { kind: 'app_fault', reason: 'invalid_client' }],
       ['was not available', unavailable({ reason: 'status_503' })],
       ['was not reached', unavailable({ unsent: true })],
-    ])('is returned if the provider %s', async (_words, outcome) => {
-      expect(await cachedAfter(async () => outcome)).toMatchObject({ kind: 'narrowed', accessToken: 'cached' });
+    ])('is returned if the provider %s', async (_description, refreshOutcome) => {
+      expect(await requestAfterRefresh(async () => refreshOutcome)).toMatchObject({
+        kind: 'narrowed',
+        accessToken: 'cached',
+      });
       expect(calls).toHaveLength(2);
     });
 
     test.each<[string, RefreshOutcome]>([
-      ['issued tokens', tokens('narrow')],
+      ['issued tokens', newTokens('narrow')],
       ['sent a response that cannot be used', { kind: 'unusable', reason: 'other', refreshToken: undefined }],
       ['sent no response', unavailable({})],
-    ])('is not returned if the provider %s', async (_words, outcome) => {
-      expect(await cachedAfter(async () => outcome)).toMatchObject({ kind: 'narrowed', accessToken: 'new' });
+    ])('is not returned if the provider %s', async (_description, refreshOutcome) => {
+      expect(await requestAfterRefresh(async () => refreshOutcome)).toMatchObject({
+        kind: 'narrowed',
+        accessToken: 'new',
+      });
     });
 
     test('is not returned if the provider issued tokens before a kill, even if it refuses later scopes', async () => {
-      await stored({ rotates: false });
-      respond = async () => tokens('cached', undefined, { expiresInSeconds: 3_600 });
-      expect(await of(['read'])).toMatchObject({ accessToken: 'cached' });
+      await storeGrant({ rotates: false });
+      respond = async () => newTokens('cached', undefined, { expiresInSeconds: 3_600 });
+
+      expect(await requestFor(['read'])).toMatchObject({ accessToken: 'cached' });
+
       const { grant, version } = (await grants.loadStored('u1', APP.id)) as ReadableGrant;
       await grants.save({ ...grant, refresh: { startedAt: now, received: undefined } }, version);
       now += 89_999;
-      expect(await of(['read'])).toMatchObject({ accessToken: 'cached' });
+
+      expect(await requestFor(['read'])).toMatchObject({ accessToken: 'cached' });
+
       now += 1;
       respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
-      expect(await of(['write'], 'beside')).toEqual({ kind: 'unsupported' });
-      expect((await read()).refresh).toBeUndefined();
-      respond = async () => tokens('new');
-      expect(await of(['read'])).toMatchObject({ accessToken: 'new' });
+
+      expect(await requestFor(['write'], 'beside')).toEqual({ kind: 'unsupported' });
+      expect((await readGrant()).refresh).toBeUndefined();
+
+      respond = async () => newTokens('new');
+      expect(await requestFor(['read'])).toMatchObject({ accessToken: 'new' });
     });
 
     test('is returned after the grant was sealed with another key', async () => {
-      await stored();
-      respond = async () => tokens(`narrow ${calls.length}`);
-      expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 1' });
+      await storeGrant();
+      respond = async () => newTokens(`narrow ${calls.length}`);
+
+      expect(await requestFor(['read'])).toMatchObject({ accessToken: 'narrow 1' });
+
       const { grant, version } = (await grants.loadStored('u1', APP.id)) as ReadableGrant;
       await grants.save(grant, version);
-      expect(await of(['read'])).toMatchObject({ accessToken: 'narrow 1' });
+
+      expect(await requestFor(['read'])).toMatchObject({ accessToken: 'narrow 1' });
     });
   });
 
   test('calls that wait for a slot together cause one refresh', async () => {
-    await stored();
+    await storeGrant();
     const slot = Promise.withResolvers<void>();
     runInServiceShare = async (_host, _service, work) => {
       await slot.promise;
       return work();
     };
-    respond = async () => tokens(`narrow ${calls.length}`);
-    const results = Promise.all(scopeSets.map((scopes) => of(scopes)));
+    respond = async () => newTokens(`narrow ${calls.length}`);
+    const results = Promise.all(scopeSets.map((scopes) => requestFor(scopes)));
     slot.resolve();
+
     expect((await results).map(({ kind }) => kind).toSorted()).toEqual(['narrowed', 'too_many', 'too_many']);
     expect(calls).toHaveLength(1);
   });
 
-  test('while the grant backs off, calls need no slot, and none is made later', async () => {
-    await stored(failed('passing'));
+  test('while the grant backs off, requests take no slot at the provider and cause no call', async () => {
+    await storeGrant(failureOfKind('passing'));
     runInServiceShare = () => expect.unreachable();
-    for (const scopes of scopeSets) expect(await of(scopes)).toMatchObject({ kind: 'unavailable' });
+
+    for (const scopes of scopeSets) expect(await requestFor(scopes)).toMatchObject({ kind: 'unavailable' });
     expect(calls).toEqual([]);
   });
 
-  test('the pause of 30 seconds begins at the end of a refresh, which may have waited for others', async () => {
-    await stored();
+  test('the pause of 30 seconds begins at the end of a refresh, which may have taken long', async () => {
+    await storeGrant();
     respond = async () => {
       now += 40_000;
-      return tokens(`narrow ${calls.length}`);
+      return newTokens(`narrow ${calls.length}`);
     };
-    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
-    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+
+    expect(await requestFor(['read'])).toMatchObject({ kind: 'narrowed' });
+    expect(await requestFor(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+
     now += 30_000;
-    expect(await of(['write'])).toMatchObject({ kind: 'narrowed' });
+    expect(await requestFor(['write'])).toMatchObject({ kind: 'narrowed' });
   });
 
   test('the pause does not become longer if the clock is set back', async () => {
-    await stored();
-    respond = async () => tokens(`narrow ${calls.length}`);
-    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
-    // A process whose clock is behind.
+    await storeGrant();
+    respond = async () => newTokens(`narrow ${calls.length}`);
+
+    expect(await requestFor(['read'])).toMatchObject({ kind: 'narrowed' });
+
+    // The clock of another process is behind.
     now -= 29_999;
-    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+    expect(await requestFor(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+
     now -= 3_600_000;
-    const stopClock = runClock();
-    expect(await of(['write'])).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 2' });
+    const stopClock = startClock();
+
+    expect(await requestFor(['write'])).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 2' });
+
     stopClock();
-    expect(await of(['read', 'write'])).toMatchObject({ kind: 'too_many' });
+    expect(await requestFor(['read', 'write'])).toMatchObject({ kind: 'too_many' });
   });
 
-  test('while a refresh runs, the whole pause is still to come', async () => {
-    await stored();
+  test('while a refresh runs, other requests are told to wait for the whole pause', async () => {
+    await storeGrant();
     const isReleased = Promise.withResolvers<void>();
     respond = async () => {
       await isReleased.promise;
-      return tokens('narrow');
+      return newTokens('narrow');
     };
-    const first = of(['read']);
+    const firstResult = requestFor(['read']);
     await until(() => calls.length === 1);
     now += 40_000;
-    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+
+    expect(await requestFor(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+
     isReleased.resolve();
-    expect(await first).toMatchObject({ kind: 'narrowed' });
-    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+    expect(await firstResult).toMatchObject({ kind: 'narrowed' });
+    expect(await requestFor(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
   });
 
   test('a refresh that the storage refuses before it begins is not counted', async () => {
-    await stored();
+    await storeGrant();
     const { assertWritable } = grants;
     grants.assertWritable = () => Promise.reject(new AppError('storage_unavailable'));
-    await expect(of(['read'])).rejects.toMatchObject({ code: 'storage_unavailable' });
+
+    await expect(requestFor(['read'])).rejects.toMatchObject({ code: 'storage_unavailable' });
+
     grants.assertWritable = assertWritable;
-    respond = async () => tokens('narrow');
-    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
+    respond = async () => newTokens('narrow');
+
+    expect(await requestFor(['read'])).toMatchObject({ kind: 'narrowed' });
   });
 
   test('a refresh that needs no call after all is not counted', async () => {
-    await stored();
+    await storeGrant();
     const { attempt } = refresher;
     refresher.attempt = async () => ({ stored: await grants.loadStored('u1', APP.id) });
-    expect(await of(['read'])).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 5 });
+
+    expect(await requestFor(['read'])).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 5 });
+
     refresher.attempt = attempt;
-    respond = async () => tokens('narrow');
-    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
+    respond = async () => newTokens('narrow');
+
+    expect(await requestFor(['read'])).toMatchObject({ kind: 'narrowed' });
   });
 
   test('a call that finds no slot at the provider is not counted', async () => {
-    await stored();
+    await storeGrant();
     runInServiceShare = () => Promise.reject(new OutboundError('busy', 'no slot'));
-    expect(await of(['read'])).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 2 });
+
+    expect(await requestFor(['read'])).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 2 });
+
     runInServiceShare = (_host, _service, work) => work();
-    respond = async () => tokens('narrow');
-    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
+    respond = async () => newTokens('narrow');
+
+    expect(await requestFor(['read'])).toMatchObject({ kind: 'narrowed' });
   });
 });
 
-describe('R135 a user whose own token is due waits for one refresh of a service at most', () => {
+describe('R135 a user whose own token is due waits for at most one refresh of a service', () => {
   test.each([
     ['in one process', () => refresher],
     ['in another process', () => otherRefresher],
-  ])('beside 20 narrower tokens of one grant, %s', async (_words, refresherOfUser) => {
-    await stored({ expiresAt: now - 1 });
+  ])('while 20 narrower tokens of one grant are requested, %s', async (_description, refresherOfUser) => {
+    await storeGrant({ expiresAt: now - 1 });
     const calledProvider = Promise.withResolvers<void>();
     const isReleased = Promise.withResolvers<void>();
     respond = async ({ scopes }) => {
       calledProvider.resolve();
       await isReleased.promise;
-      return tokens(scopes ? 'narrow' : 'own', undefined, { expiresInSeconds: 3_600 });
+      return newTokens(scopes ? 'narrow' : 'own', undefined, { expiresInSeconds: 3_600 });
     };
-    const narrowing = Array.from({ length: 20 }, (_, n) => token([`scope ${n}`]));
+    const narrowedResults = Array.from({ length: 20 }, (_, number) => requestNarrowed([`scope ${number}`]));
     await calledProvider.promise;
-    const own = refresherOfUser().refresh({ userId: 'u1', app: APP });
-    // From then on the user's call waits for the lease.
+    const ownResult = refresherOfUser().refresh({ userId: 'u1', app: APP });
+    // Once this record exists, the user's request waits for the lease.
     await until(async () => (await store.get(keys.awaitedRefresh('u1', APP.id))) !== undefined);
     isReleased.resolve();
-    expect(await own).toMatchObject({ grant: { accessToken: 'own' } });
+
+    expect(await ownResult).toMatchObject({ grant: { accessToken: 'own' } });
     expect(calls.slice(0, 2).map(({ scopes }) => scopes)).toEqual([[expect.any(String)], undefined]);
-    expect(new Set((await Promise.all(narrowing)).map(({ kind }) => kind))).toEqual(new Set(['narrowed']));
+
+    const kinds = (await Promise.all(narrowedResults)).map(({ kind }) => kind);
+    expect(new Set(kinds)).toEqual(new Set(['narrowed']));
     expect(await store.get(keys.awaitedRefresh('u1', APP.id))).toBeUndefined();
   });
 });
 
 test('R135 after a step back of the clock, a request that waited before it delays no narrower token', async () => {
-  await stored();
+  await storeGrant();
   await grants.addAwaitedRefresh('u1', APP.id);
-  // A process whose clock is behind.
+  // The clock of another process is behind.
   now -= 29_999;
+
   expect(await grants.isRefreshAwaited('u1', APP.id)).toBe(true);
+
   now -= 1;
   expect(await grants.isRefreshAwaited('u1', APP.id)).toBe(false);
-  respond = async () => tokens('narrow');
-  expect(await token()).toMatchObject({ kind: 'narrowed' });
+
+  respond = async () => newTokens('narrow');
+  expect(await requestNarrowed()).toMatchObject({ kind: 'narrowed' });
 });
 
 describe('R135 services that request narrower tokens of one grant take turns', () => {
   test.each([
-    ['in one process', () => narrowed],
-    ['in two processes', () => otherNarrowed],
-  ])('one that keeps 20 requests in flight delays another by a few calls, %s', async (_words, narrowedOfOther) => {
-    await stored();
-    const calledProvider = Promise.withResolvers<void>();
-    const isReleased = Promise.withResolvers<void>();
-    respond = async () => {
-      calledProvider.resolve();
-      await isReleased.promise;
-      return tokens('narrow', undefined, { expiresInSeconds: undefined });
-    };
-    let isFlooding = true;
-    const flood = Array.from({ length: 20 }, async (_, n) => {
-      for (let round = 0; isFlooding; round += 1)
-        expect(await token([`flood ${n} ${round}`])).toMatchObject({ kind: 'narrowed' });
-    });
-    await calledProvider.promise;
-    const ofOther = narrowedOfOther().accessToken('u1', APP, { scopes: ['beside'] }, 'other');
-    isReleased.resolve();
-    expect(await ofOther).toMatchObject({ kind: 'narrowed' });
-    isFlooding = false;
-    expect(calls.findIndex(({ scopes }) => scopes?.[0] === 'beside')).toBeLessThanOrEqual(4);
-    await Promise.all(flood);
-  });
+    ['in one process', () => narrowedTokens],
+    ['in two processes', () => otherNarrowedTokens],
+  ])(
+    'a service that keeps 20 requests in flight delays another one by at most four calls, %s',
+    async (_description, narrowedTokensOfOther) => {
+      await storeGrant();
+      const calledProvider = Promise.withResolvers<void>();
+      const isReleased = Promise.withResolvers<void>();
+      respond = async () => {
+        calledProvider.resolve();
+        await isReleased.promise;
+        return newTokens('narrow', undefined, { expiresInSeconds: undefined });
+      };
+      let isFlooding = true;
+      const floodingRequests = Array.from({ length: 20 }, async (_, number) => {
+        for (let round = 0; isFlooding; round += 1)
+          expect(await requestNarrowed([`flood ${number} ${round}`])).toMatchObject({ kind: 'narrowed' });
+      });
+      await calledProvider.promise;
+      const resultOfOther = narrowedTokensOfOther().accessToken('u1', APP, { scopes: ['beside'] }, 'other');
+      isReleased.resolve();
+
+      expect(await resultOfOther).toMatchObject({ kind: 'narrowed' });
+
+      isFlooding = false;
+      expect(calls.findIndex(({ scopes }) => scopes?.[0] === 'beside')).toBeLessThanOrEqual(4);
+
+      await Promise.all(floodingRequests);
+    },
+  );
 });
 
 describe('no narrower token is issued', () => {
-  const AWAY = { kind: 'unavailable', isUnverified: false, retryAfterSeconds: 30 };
+  const UNAVAILABLE = { kind: 'unavailable', isUnverified: false, retryAfterSeconds: 30 };
 
   test.each([
     ['no refresh token', () => ({ refreshToken: undefined }), { kind: 'unsupported' }],
-    ['a grant that has ended', () => failed('reconnect_needed'), { kind: 'no_grant' }],
-    ['a provider that is to be left alone', () => failed('passing'), AWAY],
+    ['a grant that has ended', () => failureOfKind('reconnect_needed'), { kind: 'no_grant' }],
+    ['a grant that backs off', () => failureOfKind('passing'), UNAVAILABLE],
   ] as const)('with %s, and the provider is not called', async (_what, changes, result) => {
-    await stored(changes());
-    expect(await token()).toEqual(result);
+    await storeGrant(changes());
+    expect(await requestNarrowed()).toEqual(result);
     expect(calls).toEqual([]);
   });
 
   test('while the connection is unverified, for at least 5 seconds, and the result says so', async () => {
-    await stored({ failure: { ...failed('passing').failure, tokenRefused: true, retryAt: now + 2_000 } });
-    expect(await token()).toEqual({ kind: 'unavailable', isUnverified: true, retryAfterSeconds: 5 });
-    await stored({ failure: { ...failed('passing').failure, retryAt: now + 5_001 } });
-    expect(await token()).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 6 });
+    await storeGrant({ failure: { ...failureOfKind('passing').failure, tokenRefused: true, retryAt: now + 2_000 } });
+    expect(await requestNarrowed()).toEqual({ kind: 'unavailable', isUnverified: true, retryAfterSeconds: 5 });
+
+    await storeGrant({ failure: { ...failureOfKind('passing').failure, retryAt: now + 5_001 } });
+    expect(await requestNarrowed()).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 6 });
   });
 
   test('without a grant', async () => {
-    expect(await token()).toEqual({ kind: 'no_grant' });
+    expect(await requestNarrowed()).toEqual({ kind: 'no_grant' });
   });
 
   test.each(['invalid_scope', 'invalid_request'])(
     'if the provider refuses with %s, and the grant stays active',
     async (reason) => {
-      await stored();
+      await storeGrant();
       respond = async () => ({ kind: 'unclear_refusal', reason });
-      expect(await token()).toEqual({ kind: 'unsupported' });
-      expect(await read()).toMatchObject({ failure: undefined, refresh: undefined });
+
+      expect(await requestNarrowed()).toEqual({ kind: 'unsupported' });
+      expect(await readGrant()).toMatchObject({ failure: undefined, refresh: undefined });
       expect(await grants.listUnfinishedRefreshes()).toEqual([]);
     },
   );
 
-  test('for five minutes after the provider refused it, without another call', async () => {
-    await stored();
+  test('for five minutes after the provider refused one with these scopes, without another call', async () => {
+    await storeGrant();
     respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
-    for (let n = 0; n < 300; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
+
+    for (let request = 0; request < 300; request += 1) expect(await requestNarrowed()).toEqual({ kind: 'unsupported' });
     expect(calls).toHaveLength(1);
-    expect(await token(['write'])).toEqual({ kind: 'unsupported' });
+    expect(await requestNarrowed(['write'])).toEqual({ kind: 'unsupported' });
     expect(calls).toHaveLength(2);
-    respond = async () => tokens('narrow');
+
+    respond = async () => newTokens('narrow');
     now += 299_999;
-    expect(await token()).toEqual({ kind: 'unsupported' });
+
+    expect(await requestNarrowed()).toEqual({ kind: 'unsupported' });
+
     now += 1;
-    expect(await token()).toMatchObject({ kind: 'narrowed' });
+    expect(await requestNarrowed()).toMatchObject({ kind: 'narrowed' });
   });
 
-  test('after the provider granted more than was requested, without another call', async () => {
-    await stored();
-    respond = async () => tokens('wide', undefined, { scopes: ['read', 'write'] });
-    for (let n = 0; n < 300; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
+  test('after the provider granted more scopes than were requested, without another call', async () => {
+    await storeGrant();
+    respond = async () => newTokens('wide', undefined, { scopes: ['read', 'write'] });
+
+    for (let request = 0; request < 300; request += 1) expect(await requestNarrowed()).toEqual({ kind: 'unsupported' });
     expect(calls).toHaveLength(1);
   });
 
-  test('until a new consent, or a step back of the clock', async () => {
-    await stored();
+  test('after a refusal, until a new consent or a step back of the clock', async () => {
+    await storeGrant();
     respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
-    expect(await token()).toEqual({ kind: 'unsupported' });
-    await stored({ consentedAt: NOW + 1 });
-    expect(await token()).toEqual({ kind: 'unsupported' });
+
+    expect(await requestNarrowed()).toEqual({ kind: 'unsupported' });
+
+    await storeGrant({ consentedAt: NOW + 1 });
+    expect(await requestNarrowed()).toEqual({ kind: 'unsupported' });
     expect(calls).toHaveLength(2);
-    respond = async () => tokens('narrow');
+
+    respond = async () => newTokens('narrow');
     now -= 3_600_000;
-    const stopClock = runClock();
-    expect(await token()).toMatchObject({ kind: 'narrowed' });
+    const stopClock = startClock();
+
+    expect(await requestNarrowed()).toMatchObject({ kind: 'narrowed' });
+
     stopClock();
   });
 
   test('while the provider is unavailable, until the back-off of the grant ends', async () => {
-    await stored();
+    await storeGrant();
     respond = async () =>
       ({ kind: 'unavailable', reason: 'timeout', sent: false, retryAfterSeconds: 7 }) as RefreshOutcome;
-    expect(await token()).toEqual(AWAY);
+
+    expect(await requestNarrowed()).toEqual(UNAVAILABLE);
+
     now += 60_000;
-    respond = async () => tokens('narrow');
-    expect(await token()).toMatchObject({ kind: 'narrowed' });
+    respond = async () => newTokens('narrow');
+
+    expect(await requestNarrowed()).toMatchObject({ kind: 'narrowed' });
   });
 });
 
 describe('after a refresh that a kill interrupted', () => {
   test('the received refresh token is used first', async () => {
-    await stored({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
-    respond = async ({ refreshToken, scopes }) => tokens(scopes ? 'narrow' : 'at3', `${refreshToken}+`);
-    expect(await token()).toMatchObject({ kind: 'narrowed', accessToken: 'narrow' });
+    await storeGrant({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
+    respond = async ({ refreshToken, scopes }) => newTokens(scopes ? 'narrow' : 'at3', `${refreshToken}+`);
+
+    expect(await requestNarrowed()).toMatchObject({ kind: 'narrowed', accessToken: 'narrow' });
     expect(calls.at(-1)?.scopes).toEqual(['read']);
     expect(calls[0]?.refreshToken).toBe('rt2');
-    expect((await read()).refresh).toBeUndefined();
+    expect((await readGrant()).refresh).toBeUndefined();
   });
 
   test.each([true, false])('a refresh token that may be spent is sent once more (rotates: %s)', async (rotates) => {
-    await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates });
-    respond = async () => tokens('narrow');
-    expect(await token()).toMatchObject({ kind: 'narrowed' });
+    await storeGrant({ refresh: { startedAt: now - 60_000, received: undefined }, rotates });
+    respond = async () => newTokens('narrow');
+
+    expect(await requestNarrowed()).toMatchObject({ kind: 'narrowed' });
     expect(calls).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
-    expect((await read()).refresh).toBeUndefined();
+    expect((await readGrant()).refresh).toBeUndefined();
   });
 
   test('R39 a refresh token that the interrupted refresh spent ends the grant with the cause response_lost', async () => {
-    await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: true });
+    await storeGrant({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: true });
     respond = async () => ({ kind: 'refused' });
-    expect(await token()).toEqual({ kind: 'no_grant' });
-    expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'response_lost' });
+
+    expect(await requestNarrowed()).toEqual({ kind: 'no_grant' });
+    expect((await readGrant()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'response_lost' });
   });
 
   test('R39 a refusal of the scopes does not hide that the refresh token may be spent, and delays no later refresh', async () => {
-    await stored({ refresh: { startedAt: now - 120_000, received: undefined }, rotates: true });
+    await storeGrant({ refresh: { startedAt: now - 120_000, received: undefined }, rotates: true });
     respond = async () => ({ kind: 'unclear_refusal', reason: 'invalid_scope' });
     const took = startStopwatch();
-    for (const scope of ['a', 'b', 'c']) expect(await token([scope])).toEqual({ kind: 'unsupported' });
+
+    for (const scope of ['a', 'b', 'c']) expect(await requestNarrowed([scope])).toEqual({ kind: 'unsupported' });
     expect(took()).toBeLessThan(1_000);
+
     respond = async () => ({ kind: 'refused' });
-    expect(await token()).toEqual({ kind: 'no_grant' });
-    expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'response_lost' });
+    expect(await requestNarrowed()).toEqual({ kind: 'no_grant' });
+    expect((await readGrant()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'response_lost' });
   });
 
   test('a start closes every open refresh, even if an app no longer exists and one refresh fails', async () => {
-    await stored({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
+    await storeGrant({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
     await grants.addUnfinishedRefresh('u1', APP.id);
     await grants.addUnfinishedRefresh('u1', 'gone');
     await grants.addUnfinishedRefresh('u2', APP.id);
-    respond = async () => tokens('at3', 'rt3');
+    respond = async () => newTokens('at3', 'rt3');
     await refresher.refreshInterrupted((id) => (id === APP.id ? APP : undefined));
+
     expect(await grants.listUnfinishedRefreshes()).toEqual([]);
-    expect(await read()).toMatchObject({ refreshToken: 'rt3', refresh: undefined });
+    expect(await readGrant()).toMatchObject({ refreshToken: 'rt3', refresh: undefined });
     expect(calls.map(({ refreshToken }) => refreshToken)).toEqual(['rt2']);
   });
 });
