@@ -16,6 +16,8 @@ export interface RequestContext {
   reference: string;
   /** The pattern of the route, never the path, which may hold user input. */
   route: string;
+  /** Whether a path without the base path is that of a route, but not of one with GET. Set by the route table. */
+  isWithoutGet?: ((path: string) => boolean) | undefined;
   address: string;
   /** The headers of every response, which the fast path sends with the head. Names and values alternate. */
   unsentHeaders?: readonly string[] | undefined;

@@ -138,10 +138,14 @@ export function fastPathHandler([, , guards, handler, { budget }]: FastPathRoute
 /** Mounts the routes. Other methods on their paths get 405 with the allowed methods. */
 export function routeTable(routes: readonly MountedRoute[]): RequestHandler {
   const router = express.Router({ caseSensitive: true });
+  const isOfRoute = isPathOf(routes);
+  const isOfGet = isPathOf(routes.filter(([method]) => method === 'GET'));
+  const isWithoutGet = (path: string) => isOfRoute(path) && !isOfGet(path);
   const setRoute =
     (path: string): RequestHandler =>
     (req, _res, next) => {
       req.context.route = path;
+      req.context.isWithoutGet = isWithoutGet;
       next();
     };
   for (const path of new Set(routes.map((route) => route[1]))) {

@@ -115,7 +115,12 @@ export function createSessionGuards(parts: {
 export function pageOfForm(req: Request, origin: string): string | undefined {
   if (req.method !== 'POST' || !wantsPage(req)) return undefined;
   const referrer = URL.parse(req.get('referer') ?? '');
-  return referrer?.origin === origin ? localPath(referrer.pathname + referrer.search, { origin }) : undefined;
+  if (referrer?.origin !== origin) return undefined;
+  const { pathname, search } = referrer;
+  // The page may be the response to a form, whose address cannot be opened.
+  const isOwn = pathname.startsWith(req.baseUrl);
+  if (isOwn && req.context.isWithoutGet?.(pathname.slice(req.baseUrl.length))) return undefined;
+  return localPath(pathname + search, { origin });
 }
 
 /** The session of a request, for handlers behind a guard that requires a user. */

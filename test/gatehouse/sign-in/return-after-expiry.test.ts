@@ -48,6 +48,25 @@ test.each([
   expect([page.status, signInLink(page)]).toEqual([401, `${site.url}/sign-in`]);
 });
 
+test.each([
+  '/connections/platform/disconnect',
+  '/connections/platform/disconnect/?a=b',
+  '/sign-out',
+  '/admin/keys/rotate',
+])('a referrer that only takes forms is not used: %s', async (path) => {
+  const agent = await signedOutAgent();
+  const headers = { referer: site.url + path };
+  const page = await agent.request(`${site.url}/connections/platform`, { method: 'POST', body: 'a=b', headers });
+  expect([page.status, signInLink(page)]).toEqual([401, `${site.url}/sign-in`]);
+});
+
+test('a referrer of another program on the host is used', async () => {
+  const agent = await signedOutAgent();
+  const headers = { referer: `${site.url}/board` };
+  const page = await agent.request(`${site.url}/connections/platform`, { method: 'POST', body: 'a=b', headers });
+  expect([page.status, signInLink(page)]).toEqual([401, `${site.url}/sign-in?return_to=%2Fboard`]);
+});
+
 test('a program gets the address of the sign-in alone', async () => {
   const { json } = await getJson(createUserAgent(), `${site.url}/threads/current`);
   expect(json.connectUrl).toBe(`${site.url}/sign-in`);
