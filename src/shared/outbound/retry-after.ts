@@ -20,7 +20,8 @@ export function retryAfterSeconds(
   now: number,
   maxSeconds = DEFAULT_MAX_SECONDS,
 ): number | undefined {
-  const text = String(header ?? '').trim();
+  if (header === undefined || header === null) return undefined;
+  const text = String(header).trim();
   const seconds = /^\d+(\.\d+)?$/.test(text) ? Number(text) : (timeOf(text, now) - now) / 1000;
   return Number.isNaN(seconds) ? undefined : Math.ceil(Math.min(Math.max(seconds, 0), maxSeconds));
 }
