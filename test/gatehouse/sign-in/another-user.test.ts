@@ -35,19 +35,24 @@ afterEach(() => site.provider.reset());
 afterAll(() => site.close());
 
 /** The values of the cookies with the browser's secrets, by name. */
-const cookiesOf = (agent: UserAgent) =>
+const secretsOf = (agent: UserAgent) =>
   Object.fromEntries(secretCookiesOf(agent).map(({ name, value }) => [name, value]));
-async function pendingAs(person: object, agent: UserAgent, path = START): Promise<string> {
-  site.provider.signInAs(person as typeof ANN);
-  return (await callbackFor((await begin(site, { agent, path })).location)).href;
+/** Starts a sign-in that the provider confirms for this user. @returns the callback URL, which is not opened */
+async function startAs(user: object, agent: UserAgent, path = START): Promise<string> {
+  site.provider.signInAs(user as typeof ANN);
+  const { location } = await begin(site, { agent, path });
+  return (await callbackFor(location)).href;
 }
-async function signInAs(person: typeof ANN, agent = createUserAgent()): Promise<UserAgent> {
-  site.provider.signInAs(person);
+async function signInAs(user: typeof ANN, agent = createUserAgent()): Promise<UserAgent> {
+  site.provider.signInAs(user);
   expect((await attempt(site, { agent, path: START })).signedIn).toBe(true);
   return agent;
 }
-const nameOf = async (agent: UserAgent) =>
-  ((await getJson(agent, `${site.url}/session`)).json.user as { email?: string } | undefined)?.email;
+async function readEmail(agent: UserAgent): Promise<string | undefined> {
+  const { json } = await getJson(agent, `${site.url}/session`);
+  const user = json.user as { email?: string } | undefined;
+  return user?.email;
+}
 const post = async (agent: UserAgent, path: string) =>
   agent.request(site.url + path, {
     method: 'POST',
@@ -55,45 +60,49 @@ const post = async (agent: UserAgent, path: string) =>
     follow: false,
   });
 
-/** The callback of an attacker, who started a sign-in with the cookies of the victim's browser. */
-async function linkWith(cookies: Record<string, string>): Promise<string> {
+/** Starts a sign-in of an attacker with the cookies of the victim's browser. @returns its callback URL */
+async function startAttackWith(cookies: Record<string, string>): Promise<string> {
   const attacker = createUserAgent();
   for (const [name, value] of Object.entries(cookies)) attacker.cookies.set(site.url, name, value);
-  return pendingAs(MALLORY, attacker);
+  return startAs(MALLORY, attacker);
 }
 
 describe('R103 the cookie of pending requests', () => {
   test('changes at sign-in and is deleted at sign-out, so a callback of the old one signs nobody in', async () => {
     const agent = createUserAgent();
     await begin(site, { agent, path: START });
-    const before = cookiesOf(agent);
-    const link = await linkWith(before);
+    const earlierSecrets = secretsOf(agent);
+    const attackersCallback = await startAttackWith(earlierSecrets);
+
     await signInAs(ANN, agent);
-    for (const value of Object.values(before)) expect(Object.values(cookiesOf(agent))).not.toContain(value);
+    const currentSecrets = Object.values(secretsOf(agent));
+    for (const secret of Object.values(earlierSecrets)) expect(currentSecrets).not.toContain(secret);
+
     await post(agent, '/sign-out');
-    expect(cookiesOf(agent)).toEqual({});
-    expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
+    expect(secretsOf(agent)).toEqual({});
+    expectNamedCause(await agent.get(attackersCallback), SIGN_IN_FAILURES.cookie_missing.detail);
     await begin(site, { agent, path: START });
-    expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
+    expectNamedCause(await agent.get(attackersCallback), SIGN_IN_FAILURES.cookie_missing.detail);
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 
   test.each([
-    ['its own page', {}, ''],
+    ['its own page', {}, 'deleted'],
     ['a page of another site', { origin: 'https://evil.example' }, 'kept'],
     ['a page of the same site', { 'sec-fetch-site': 'same-site' }, 'kept'],
     ['a page without an origin', { origin: 'null' }, 'kept'],
   ])(
     'is deleted by a sign-out without a session only if its own page sent it: %s',
-    async (_whose, headers, expected) => {
+    async (_sender, headers, expected) => {
       const agent = await signInAs(ANN);
-      const link = await pendingAs(ANN, agent);
+      const callback = await startAs(ANN, agent);
       agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
-      const before = cookiesOf(agent);
+      const secrets = secretsOf(agent);
+
       const signedOut = await agent.request(`${site.url}/sign-out`, { method: 'POST', headers, follow: false });
-      expect([signedOut.status, cookiesOf(agent)]).toEqual([303, expected === 'kept' ? before : {}]);
+      expect([signedOut.status, secretsOf(agent)]).toEqual([303, expected === 'kept' ? secrets : {}]);
       if (expected === 'kept') return;
-      expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
+      expectNamedCause(await agent.get(callback), SIGN_IN_FAILURES.cookie_missing.detail);
       expect(await isSignedIn(site, agent)).toBe(false);
     },
   );
@@ -101,37 +110,46 @@ describe('R103 the cookie of pending requests', () => {
   test('from before the sign-in is useless without a session', async () => {
     const agent = createUserAgent();
     await begin(site, { agent, path: START });
-    const link = await linkWith(cookiesOf(agent));
+    const attackersCallback = await startAttackWith(secretsOf(agent));
     await signInAs(ANN, agent);
     agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
-    expect((await agent.get(link)).status).toBe(400);
+
+    expect((await agent.get(attackersCallback)).status).toBe(400);
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 
-  test('R64 five tabs that started before the sign-in all reach their return paths', async () => {
+  test('R64 lets five tabs that started before the sign-in all reach their return paths', async () => {
     const agent = createUserAgent();
-    const paths = Array.from({ length: 5 }, (_, n) => `/problems/not_found?tab=${n}`);
+    const paths = Array.from({ length: 5 }, (_, tab) => `/problems/not_found?tab=${tab}`);
     const callbacks: string[] = [];
-    for (const path of paths)
-      callbacks.push(await pendingAs(ANN, agent, `${START}&return_to=${encodeURIComponent(path)}`));
-    const ends: (string | null)[] = [];
-    for (const callback of callbacks) ends.push((await agent.get(callback, { follow: false })).headers.get('location'));
-    expect(ends).toEqual(paths);
-    expect(await nameOf(agent)).toBe(ANN.email);
+    for (const path of paths) {
+      const start = `${START}&return_to=${encodeURIComponent(path)}`;
+      callbacks.push(await startAs(ANN, agent, start));
+    }
+
+    const locations: (string | null)[] = [];
+    for (const callback of callbacks) {
+      const page = await agent.get(callback, { follow: false });
+      locations.push(page.headers.get('location'));
+    }
+    expect(locations).toEqual(paths);
+    expect(await readEmail(agent)).toBe(ANN.email);
   });
 
-  test('R64 a connection completes even if the same user signs in again meanwhile', async () => {
+  test('R64 does not keep a connection from completing if the same user signs in again meanwhile', async () => {
     const agent = await signInAs(ANN);
     const location = (await post(agent, '/connections/second')).headers.get('location') ?? '';
     const callback = (await callbackFor(location)).href;
+
     await signInAs(ANN, agent);
-    expect((await agent.get(callback, { follow: false })).headers.get('location')).toBe('/connections/second');
+    const page = await agent.get(callback, { follow: false });
+    expect(page.headers.get('location')).toBe('/connections/second');
   });
 });
 
 describe('R103 the callback of a user who is not the signed-in one', () => {
   const referenceOn = (page: Page) => /data-copy-source>([^<]+)</.exec(page.body)?.[1] ?? 'none';
-  const expectOffer = async (agent: UserAgent, page: Page) => {
+  const expectSignOutOffered = async (agent: UserAgent, page: Page) => {
     expect(page.headers.get('referrer-policy')).toBe('strict-origin');
     const signedOut = await agent.submit(page, {}, { button: 'Sign out' });
     expect(signedOut.visited[0]).toBe(`${site.url}/sign-out`);
@@ -140,36 +158,41 @@ describe('R103 the callback of a user who is not the signed-in one', () => {
 
   test('of a sign-in stores nothing, revokes the tokens, and offers to sign out', async () => {
     const agent = await signInAs(ANN);
-    const callback = await pendingAs(MALLORY, agent);
+    const callback = await startAs(MALLORY, agent);
     site.provider.reset();
+
     const page = await agent.get(callback);
     expectNamedCause(page, SIGN_IN_FAILURES.other_user_signed_in.detail);
-    expect(await nameOf(agent)).toBe(ANN.email);
+    expect(await readEmail(agent)).toBe(ANN.email);
     expect(site.provider.hitsOf('token')).toHaveLength(1);
+
     await expect.poll(() => site.provider.hitsOf('revocation')).toHaveLength(1);
+
     const store = await createSqliteStore({ directory: site.dataDirectory });
-    const mallory = userIdOf(site.provider.issuer, MALLORY.sub);
-    expect(await store.get(keys.grant(mallory, 'elsewhere'))).toBeUndefined();
-    expect(await store.get(keys.user(mallory))).toBeUndefined();
+    const userId = userIdOf(site.provider.issuer, MALLORY.sub);
+    expect(await store.get(keys.grant(userId, 'elsewhere'))).toBeUndefined();
+    expect(await store.get(keys.user(userId))).toBeUndefined();
     await store.close();
+
     const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins/${referenceOn(page)}`);
     expect(json).toMatchObject({ outcome: 'failed', cause: { name: 'other_user_signed_in' } });
-    await expectOffer(agent, page);
+    await expectSignOutOffered(agent, page);
   });
 
   test('does not wait for a revocation that hangs', async () => {
     const agent = await signInAs(ANN);
-    const callback = await pendingAs({ sub: 'slow' }, agent);
+    const callback = await startAs({ sub: 'slow' }, agent);
     site.provider.setModes('revocation-hang');
-    const took = startStopwatch();
+
+    const elapsed = startStopwatch();
     expectNamedCause(await agent.get(callback), SIGN_IN_FAILURES.other_user_signed_in.detail);
-    expect(took()).toBeLessThan(5_000);
+    expect(elapsed()).toBeLessThan(5_000);
   });
 
-  test('keeps an existing connection of that user', async () => {
+  test('revokes nothing if that user already has a connection', async () => {
     await signInAs(MALLORY as typeof ANN);
     const agent = await signInAs(ANN);
-    const callback = await pendingAs(MALLORY, agent);
+    const callback = await startAs(MALLORY, agent);
     site.provider.reset();
     expectNamedCause(await agent.get(callback), SIGN_IN_FAILURES.other_user_signed_in.detail);
     expect(site.provider.hitsOf('revocation')).toEqual([]);
@@ -182,17 +205,18 @@ describe('R103 the callback of a user who is not the signed-in one', () => {
     agent.cookies.set(site.url, sessionCookieName(site.url), undefined);
     await signInAs(ANN, agent);
     site.provider.reset();
+
     const page = await agent.get(callback);
     expectNamedCause(page, SIGN_IN_FAILURES.other_user.detail);
     expect(site.provider.hitsOf('token')).toEqual([]);
     const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins/${referenceOn(page)}`);
     expect(json).toMatchObject({ cause: { name: 'other_user' } });
-    await expectOffer(agent, page);
+    await expectSignOutOffered(agent, page);
   });
+});
 
-  test('does not concern a second sign-in of the same user', async () => {
-    const agent = await signInAs(ANN);
-    await signInAs(ANN, agent);
-    expect(await nameOf(agent)).toBe(ANN.email);
-  });
+test('R103 a second sign-in of the same user succeeds', async () => {
+  const agent = await signInAs(ANN);
+  await signInAs(ANN, agent);
+  expect(await readEmail(agent)).toBe(ANN.email);
 });

@@ -43,7 +43,7 @@ export interface Attempt {
   signedIn: boolean;
 }
 
-/** A complete sign-in, whether it succeeds or fails. */
+/** Signs in, and follows every redirect. The sign-in may succeed or fail. */
 export async function attempt(
   site: HostileSite,
   { agent = createUserAgent(), path = '/sign-in' }: { agent?: UserAgent; path?: string } = {},
@@ -61,17 +61,18 @@ export async function csrfTokenOf(site: { url: string }, agent: UserAgent): Prom
   return String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
 }
 
-/** Only the start of a sign-in. @returns the authorization request as the provider would receive it */
+/** Starts a sign-in without following the redirect to the provider. @returns its location and parameters */
 export async function begin(
   site: { url: string },
   { agent = createUserAgent(), path = '/sign-in' }: { agent?: UserAgent; path?: string } = {},
 ) {
   const page = await agent.get(site.url + path, { follow: false });
   const location = page.headers.get('location') ?? '';
-  return { agent, page, location, asked: location === '' ? new URLSearchParams() : new URL(location).searchParams };
+  const parameters = location === '' ? new URLSearchParams() : new URL(location).searchParams;
+  return { agent, page, location, parameters };
 }
 
-/** The callback URL with which the provider responds to an authorization request. It is not opened. */
+/** Sends an authorization request to the provider. @returns the callback URL of its redirect, which is not opened */
 export async function callbackFor(location: string): Promise<URL> {
   const response = await fetch(location, { redirect: 'manual' });
   return new URL(response.headers.get('location') ?? '');

@@ -1,4 +1,4 @@
-/** R9, R10: a callback that comes again changes nothing in the record of the first call, and leads the user on. */
+/** R9, R10: a callback that is opened again changes nothing in the record of the first time, and leads the user on. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { SignInRecord } from '../../../src/gatehouse/sign-in-record/attempt.ts';
 import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
@@ -54,9 +54,20 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       await run();
     });
 
-  const pending = async (agent = createUserAgent(), path = START) => {
+  /** Starts a sign-in, up to the provider's redirect. @returns the callback URL, which is not opened */
+  const startSignIn = async (agent = createUserAgent(), path = START) => {
     const { location } = await begin(site, { agent, path });
     return { agent, location, callback: (await callbackFor(location)).href };
+  };
+  const startTenTabs = async (agent: UserAgent) => {
+    const paths = Array.from({ length: 10 }, (_, tab) => `/problems/not_found?tab=${tab}`);
+    return Promise.all(
+      paths.map(async (path) => {
+        const start = `/sign-in?app=elsewhere&return_to=${encodeURIComponent(path)}`;
+        const { callback } = await startSignIn(agent, start);
+        return { path, callback };
+      }),
+    );
   };
   const startConnecting = async (agent: UserAgent, fields: Record<string, string>) => {
     const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent), ...fields });
@@ -64,222 +75,251 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const page = await agent.request(url, { method: 'POST', body, follow: false });
     return locationOf(page);
   };
-  const signedIn = async () => {
-    const { agent, callback } = await pending();
+  const signIn = async () => {
+    const { agent, callback } = await startSignIn();
     await agent.get(callback);
     expect(await isSignedIn(site, agent)).toBe(true);
     return agent;
   };
-  const records = async () =>
-    (await storage.items())
-      .flatMap((item) => ('record' in item && item.record.startsWith('sign-in:') ? [item.value] : []))
-      .map((value) => JSON.parse(value) as SignInRecord);
+  const readRecords = async () => {
+    const records: SignInRecord[] = [];
+    for (const item of await storage.items())
+      if ('record' in item && item.record.startsWith('sign-in:')) records.push(JSON.parse(item.value));
+    return records;
+  };
   const expectNoChangeIn = async (earlierRecords: readonly SignInRecord[]) => {
-    const now = await records();
-    for (const record of earlierRecords) expect(now).toContainEqual(record);
+    const currentRecords = await readRecords();
+    for (const record of earlierRecords) expect(currentRecords).toContainEqual(record);
   };
   const open = (agent: UserAgent, url: string) => agent.get(url, { follow: false });
   const locationOf = (page: Page) => page.headers.get('location') ?? '';
   const parametersOf = (location: string) => new URL(location, site.url).searchParams;
   const referenceOn = ({ body }: Page) => /data-copy-source>([^<]+)</.exec(body)?.[1];
-  /** A browser with the present cookies of another one, which later changes do not reach. */
+  /** A browser with the cookies that the other one has now. Later changes of the other one do not reach it. */
   const copyOf = (agent: UserAgent) => {
     const copy = createUserAgent();
     for (const { name, value } of agent.cookies.all()) copy.cookies.set(site.url, name, value);
     return copy;
   };
-  /** Lets the token endpoint respond only after `release`. */
-  const holdTokens = () => {
-    const { promise, resolve } = Promise.withResolvers<void>();
+  const copyWithoutSession = (agent: UserAgent) => {
+    const copy = createUserAgent();
+    for (const { name, value } of secretCookiesOf(agent)) copy.cookies.set(site.url, name, value);
+    return copy;
+  };
+  /** Lets the token endpoint respond only after `release`. `arrived` resolves when its request arrives. */
+  const holdTokenResponse = () => {
+    const released = Promise.withResolvers<void>();
     const arrived = Promise.withResolvers<void>();
     site.provider.setModes({
       responses: {
         token: (res) => {
           arrived.resolve();
-          void promise.then(() => res.writeHead(503).end());
+          void released.promise.then(() => res.writeHead(503).end());
         },
       },
     });
-    return { release: resolve, arrived: arrived.promise };
+    return { release: released.resolve, arrived: arrived.promise };
   };
 
-  testOn('R10 after a success: on to the return path, without another token request', async () => {
-    for (const returnTo of ['/sessions', 'https://front.example.test/board']) {
-      site.provider.reset();
-      const { agent, callback } = await pending(undefined, `/sign-in?app=elsewhere&return_to=${returnTo}`);
-      expect(locationOf(await open(agent, callback))).toBe(returnTo);
-      const before = await records();
-      for (let n = 0; n < 3; n += 1) expect(locationOf(await open(agent, callback))).toBe(returnTo);
-      expect(await records()).toEqual(before);
-      expect(site.provider.hitsOf('token')).toHaveLength(1);
-    }
-  });
+  testOn(
+    'R10 a callback that is opened again after a success leads to the return path, without another token request',
+    async () => {
+      for (const returnTo of ['/sessions', 'https://front.example.test/board']) {
+        site.provider.reset();
+        const { agent, callback } = await startSignIn(undefined, `/sign-in?app=elsewhere&return_to=${returnTo}`);
+        expect(locationOf(await open(agent, callback))).toBe(returnTo);
+        const recordsBefore = await readRecords();
 
-  testOn('R10 after a refusal: the same page with its cause and reference, signed in or not', async () => {
-    const refusals = [
-      ['access_denied', START, () => site.provider.setModes('callback-access-denied')],
-      ['not_permitted', '/sign-in?app=staff', () => undefined],
-      ['token_response_refused', START, () => site.provider.setModes('id-token-wrong-nonce')],
-    ] as const;
-    for (const [failure, path, arrange] of refusals) {
-      site.provider.reset();
-      arrange();
-      const { agent, callback } = await pending(undefined, path);
-      const first = await agent.get(callback);
-      expectNamedCause(first, SIGN_IN_FAILURES[failure].detail);
-      const before = await records();
-      const expectSamePage = async () => {
-        const again = await agent.get(callback);
-        expect([again.status, referenceOn(again)]).toEqual([first.status, referenceOn(first)]);
-        expectNamedCause(again, SIGN_IN_FAILURES[failure].detail);
-      };
-      await expectSamePage();
-      expect(await records()).toEqual(before);
-      site.provider.reset();
-      await agent.get((await pending(agent)).callback);
-      expect(await isSignedIn(site, agent)).toBe(true);
-      await expectSamePage();
-      await expectNoChangeIn(before);
-    }
-  });
+        for (let n = 0; n < 3; n += 1) expect(locationOf(await open(agent, callback))).toBe(returnTo);
+        expect(await readRecords()).toEqual(recordsBefore);
+        expect(site.provider.hitsOf('token')).toHaveLength(1);
+      }
+    },
+  );
+
+  testOn(
+    'R10 a callback that is opened again after a refusal shows the same page, whether the user is signed in or not',
+    async () => {
+      const refusals = [
+        { failure: 'access_denied', path: START, mode: 'callback-access-denied' },
+        { failure: 'not_permitted', path: '/sign-in?app=staff', mode: undefined },
+        { failure: 'token_response_refused', path: START, mode: 'id-token-wrong-nonce' },
+      ] as const;
+      for (const { failure, path, mode } of refusals) {
+        site.provider.reset();
+        if (mode) site.provider.setModes(mode);
+        const { agent, callback } = await startSignIn(undefined, path);
+        const first = await agent.get(callback);
+        expectNamedCause(first, SIGN_IN_FAILURES[failure].detail);
+        const recordsBefore = await readRecords();
+        const expectSamePage = async () => {
+          const second = await agent.get(callback);
+          expect([second.status, referenceOn(second)]).toEqual([first.status, referenceOn(first)]);
+          expectNamedCause(second, SIGN_IN_FAILURES[failure].detail);
+        };
+
+        await expectSamePage();
+        expect(await readRecords()).toEqual(recordsBefore);
+
+        site.provider.reset();
+        await agent.get((await startSignIn(agent)).callback);
+        expect(await isSignedIn(site, agent)).toBe(true);
+        await expectSamePage();
+        await expectNoChangeIn(recordsBefore);
+      }
+    },
+  );
 
   testOn(
     'R10 "Try again" and "Use another account" on a page that is shown again lead to the return path',
     async () => {
       site.provider.setModes('callback-access-denied');
-      const { agent, callback } = await pending();
-      const links = ({ body }: Page) => [...body.matchAll(/href="([^"]*sign-in\?[^"]*)"/g)].map(([, href]) => href);
-      const first = links(await agent.get(callback));
-      expect(first.length).toBe(2);
-      for (const href of first) expect(href).toContain('return_to=%2Fsessions');
-      expect(links(await agent.get(callback))).toEqual(first);
+      const { agent, callback } = await startSignIn();
+      const signInLinksOn = ({ body }: Page) =>
+        [...body.matchAll(/href="([^"]*sign-in\?[^"]*)"/g)].map(([, href]) => href);
+
+      const links = signInLinksOn(await agent.get(callback));
+      expect(links.length).toBe(2);
+      for (const href of links) expect(href).toContain('return_to=%2Fsessions');
+      expect(signInLinksOn(await agent.get(callback))).toEqual(links);
     },
   );
 
   testOn(
-    'R9 four at once while the first is at the provider: the others start over, and all end signed in',
+    'R9 a callback that is opened again while its token request is under way starts over, and the user is signed in',
     async () => {
-      const { agent, callback } = await pending();
-      const { release, arrived } = holdTokens();
+      const { agent, callback } = await startSignIn();
+      const { release, arrived } = holdTokenResponse();
       const first = open(agent, callback);
       await arrived;
       site.provider.reset();
       const others = await Promise.all([1, 2, 3].map(() => open(agent, callback)));
       for (const page of others) expect(locationOf(page)).toMatch(`${site.provider.issuer}/authorize`);
-      const ends = await Promise.all(others.map((page) => agent.get(locationOf(page), { follow: true })));
-      for (const page of ends) expect(new URL(page.url).pathname).toBe('/sessions');
+      const pages = await Promise.all(others.map((page) => agent.get(locationOf(page), { follow: true })));
+      for (const page of pages) expect(new URL(page.url).pathname).toBe('/sessions');
       expect(await isSignedIn(site, agent)).toBe(true);
+
       release();
       expect((await first).status).toBe(503);
       expect(await isSignedIn(site, agent)).toBe(true);
     },
   );
 
-  testOn('R10 the browser lost the first response: the sign-in starts over once, as it was', async () => {
-    const { agent, location, callback } = await pending(undefined, `${START}&prompt=login`);
+  testOn('R10 a sign-in whose first response the browser lost starts over once, with the same prompt', async () => {
+    const { agent, location, callback } = await startSignIn(undefined, `${START}&prompt=login`);
     const withoutResponse = copyOf(agent);
     await open(agent, callback);
-    const before = await records();
-    const again = await open(withoutResponse, callback);
-    expect(parametersOf(locationOf(again)).get('prompt')).toBe(parametersOf(location).get('prompt'));
-    const secondCallback = (await callbackFor(locationOf(again))).href;
+    const recordsBefore = await readRecords();
+
+    const secondLocation = locationOf(await open(withoutResponse, callback));
+    expect(parametersOf(secondLocation).get('prompt')).toBe(parametersOf(location).get('prompt'));
+
+    const secondCallback = (await callbackFor(secondLocation)).href;
     // This response is lost, too.
     await open(copyOf(withoutResponse), secondCallback);
-    const end = await withoutResponse.get(secondCallback);
-    expect([end.status, new URL(end.url).search]).toEqual([200, '?ended=no_longer_pending']);
-    await expectNoChangeIn(before);
-    const third = await withoutResponse.get(callback);
-    expect(new URL(third.url).pathname).toBe('/sessions');
+    const notStarted = await withoutResponse.get(secondCallback);
+    expect([notStarted.status, new URL(notStarted.url).search]).toEqual([200, '?ended=no_longer_pending']);
+    await expectNoChangeIn(recordsBefore);
+    const returned = await withoutResponse.get(callback);
+    expect(new URL(returned.url).pathname).toBe('/sessions');
   });
 
   testOn('R10 a consent that is still under way starts over with the chosen scopes, and completes', async () => {
-    const agent = await signedIn();
+    const agent = await signIn();
     const fields = { scope: 'openid profile', choose: '1', prompt: 'select_account', return_to: '/connections' };
     const location = await startConnecting(agent, fields);
-    const { release, arrived } = holdTokens();
+    const { release, arrived } = holdTokenResponse();
     const callback = (await callbackFor(location)).href;
     const first = open(agent, callback);
     await arrived;
     site.provider.reset();
-    const again = locationOf(await open(agent, callback));
+
+    const secondLocation = locationOf(await open(agent, callback));
     for (const name of ['scope', 'prompt', 'redirect_uri'])
-      expect([name, parametersOf(again).get(name)]).toEqual([name, parametersOf(location).get(name)]);
-    const secondCallback = (await callbackFor(again)).href;
+      expect([name, parametersOf(secondLocation).get(name)]).toEqual([name, parametersOf(location).get(name)]);
+
+    const secondCallback = (await callbackFor(secondLocation)).href;
     expect(locationOf(await open(agent, secondCallback))).toBe('/connections');
     expect(locationOf(await open(agent, secondCallback))).toBe('/connections');
+
     release();
     await first;
     const { connections } = (await getJson(agent, `${site.url}/session`)).json as { connections: { app: string }[] };
     expect(connections.map(({ app }) => app)).toContain('connected');
   });
 
-  testOn('R10 a consent cannot start over for another user: the page of the connection is opened', async () => {
-    const agent = await signedIn();
-    const { release, arrived } = holdTokens();
-    const callback = (await callbackFor(await startConnecting(agent, { return_to: '/sessions' }))).href;
-    const first = open(agent, callback);
-    await arrived;
-    const signedOut = copyOf(agent);
-    for (const { name } of agent.cookies.all())
-      if (!name.includes('-tx')) signedOut.cookies.set(site.url, name, undefined);
-    expect(locationOf(await open(signedOut, callback))).toBe('/connections/connected?return_to=%2Fsessions');
-    release();
-    await first;
-  });
+  testOn(
+    'R10 a consent of a user who has signed out does not start over, but leads to the page of the connection',
+    async () => {
+      const agent = await signIn();
+      const { release, arrived } = holdTokenResponse();
+      const callback = (await callbackFor(await startConnecting(agent, { return_to: '/sessions' }))).href;
+      const first = open(agent, callback);
+      await arrived;
+
+      const signedOut = copyWithoutSession(agent);
+      expect(locationOf(await open(signedOut, callback))).toBe('/connections/connected?return_to=%2Fsessions');
+      release();
+      await first;
+    },
+  );
 
   testOn('R64 ten sign-ins that start at once in a browser without cookies all finish, in any order', async () => {
     for (const order of ['first to last', 'last to first', 'at once']) {
       const agent = createUserAgent();
-      const paths = Array.from({ length: 10 }, (_one, n) => `/problems/not_found?tab=${n}`);
-      const callbacks = await Promise.all(
-        paths.map((path) => pending(agent, `/sign-in?app=elsewhere&return_to=${encodeURIComponent(path)}`)),
-      );
-      const ends = new Map<string, string>();
-      const finish = async (n: number) => {
-        ends.set(paths[n] ?? '', locationOf(await open(agent, callbacks[n]?.callback ?? '')));
+      const tabs = await startTenTabs(agent);
+
+      const locations = new Map<string, string>();
+      const finish = async ({ path, callback }: { path: string; callback: string }) => {
+        locations.set(path, locationOf(await open(agent, callback)));
       };
-      const tabs = order === 'last to first' ? [...paths.keys()].reverse() : [...paths.keys()];
+      if (order === 'last to first') tabs.reverse();
       if (order === 'at once') await Promise.all(tabs.map(finish));
-      else for (const n of tabs) await finish(n);
-      for (const path of paths) expect([order, ends.get(path)]).toEqual([order, path]);
+      else for (const tab of tabs) await finish(tab);
+
+      for (const { path } of tabs) expect([order, locations.get(path)]).toEqual([order, path]);
       expect(await isSignedIn(site, agent)).toBe(true);
       expect(secretCookiesOf(agent).length).toBeLessThanOrEqual(20);
-      await agent.get((await pending(agent)).callback);
+      await agent.get((await startSignIn(agent)).callback);
       expect(secretCookiesOf(agent).length).toBeLessThanOrEqual(20);
     }
   });
 
   testOn(
-    'R6, R10 a request that twelve others displaced: the start page says so, and the record has the cause',
+    'R6, R10 a callback whose request twelve later starts displaced leads to the start page, which names the cause',
     async () => {
-      const { agent, callback } = await pending();
+      const { agent, callback } = await startSignIn();
       for (let n = 0; n < 12; n += 1) await begin(site, { agent, path: START });
+
       const page = await agent.get(callback);
       expect([page.status, new URL(page.url).pathname]).toEqual([200, '/']);
       expect(textOf(page.body)).toContain(SIGN_IN_FAILURES.no_longer_pending.detail);
       expect(textOf(page.body)).not.toMatch(/already|used/);
-      const ended = (await records()).filter(({ failure }) => failure === 'no_longer_pending');
-      expect(ended).toHaveLength(1);
+
+      const displacedRecords = (await readRecords()).filter(({ failure }) => failure === 'no_longer_pending');
+      expect(displacedRecords).toHaveLength(1);
       expect((await agent.get(callback)).url).toBe(page.url);
-      await expectNoChangeIn(ended);
+      await expectNoChangeIn(displacedRecords);
       expect(site.provider.hitsOf('token')).toEqual([]);
     },
   );
 
   testOn('R10 another browser that opens the callback of an ended attempt changes nothing in its record', async () => {
     site.provider.setModes('callback-access-denied');
-    const { agent, callback } = await pending();
+    const { agent, callback } = await startSignIn();
     await agent.get(callback);
-    const before = await records();
+    const recordsBefore = await readRecords();
+
     expectNamedCause(await createUserAgent().get(callback), SIGN_IN_FAILURES.cookie_missing.detail);
     expectNamedCause(await (await begin(site)).agent.get(callback), SIGN_IN_FAILURES.cookie_missing.detail);
-    await expectNoChangeIn(before);
+    await expectNoChangeIn(recordsBefore);
   });
 
-  testOn('R10, R64 what waits at the provider survives any number of sign-ins in another tab', async () => {
-    const agent = await signedIn();
+  testOn('R10, R64 a request that is pending at the provider survives three sign-ins in another tab', async () => {
+    const agent = await signIn();
     const location = await startConnecting(agent, { return_to: '/sessions' });
-    for (let n = 0; n < 3; n += 1) await agent.get((await pending(agent)).callback);
+    for (let n = 0; n < 3; n += 1) await agent.get((await startSignIn(agent)).callback);
+
     expect(locationOf(await open(agent, (await callbackFor(location)).href))).toBe('/sessions');
     const { connections } = (await getJson(agent, `${site.url}/session`)).json as { connections: { app: string }[] };
     expect(connections.map(({ app }) => app)).toContain('connected');
@@ -287,55 +327,64 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   testOn('R64 nine of ten tabs finish after the first one and another sign-in have finished', async () => {
     const agent = createUserAgent();
-    const paths = Array.from({ length: 10 }, (_one, n) => `/problems/not_found?tab=${n}`);
-    const tabs = await Promise.all(
-      paths.map((path) => pending(agent, `/sign-in?app=elsewhere&return_to=${encodeURIComponent(path)}`)),
-    );
+    const tabs = await startTenTabs(agent);
     await open(agent, tabs[0]?.callback ?? '');
-    await agent.get((await pending(agent)).callback);
-    for (const [n, path] of paths.entries()) expect(locationOf(await open(agent, tabs[n]?.callback ?? ''))).toBe(path);
+    await agent.get((await startSignIn(agent)).callback);
+
+    for (const { path, callback } of tabs) expect(locationOf(await open(agent, callback))).toBe(path);
   });
 
-  testOn('R10 a callback that comes again after two more sign-ins ends as it ended at first', async () => {
+  testOn('R10 a callback that is opened again after later sign-ins has the same result as the first time', async () => {
     const agent = createUserAgent();
     site.provider.setModes('callback-access-denied');
-    const denied = await pending(agent);
-    const first = await agent.get(denied.callback);
+    const denied = await startSignIn(agent);
+    const deniedPage = await agent.get(denied.callback);
+
     site.provider.reset();
     site.provider.signInAs(ADA);
-    const succeeded = await pending(agent);
+    const succeeded = await startSignIn(agent);
     expect(locationOf(await open(agent, succeeded.callback))).toBe('/sessions');
-    for (let n = 0; n < 2; n += 1) await agent.get((await pending(agent)).callback);
+    for (let n = 0; n < 2; n += 1) await agent.get((await startSignIn(agent)).callback);
+
     expect(locationOf(await open(agent, succeeded.callback))).toBe('/sessions');
-    const again = await agent.get(denied.callback);
-    expect([again.status, referenceOn(again)]).toEqual([first.status, referenceOn(first)]);
+    const reopenedPage = await agent.get(denied.callback);
+    expect([reopenedPage.status, referenceOn(reopenedPage)]).toEqual([deniedPage.status, referenceOn(deniedPage)]);
   });
 
-  testOn('R10 a request whose secret twenty newer ones displaced: the start page says so, and it ends', async () => {
-    const agent = await signedIn();
-    const location = await startConnecting(agent, { return_to: '/sessions' });
-    for (let n = 0; n < 21; n += 1) await agent.get((await pending(agent)).callback);
-    expect(secretCookiesOf(agent)).toHaveLength(20);
-    const page = await agent.get((await callbackFor(location)).href);
-    expect(new URL(page.url).search).toBe('?ended=cookie_missing');
-    expect(textOf(page.body)).toContain(SIGN_IN_FAILURES.cookie_missing.detail);
-    const ended = (await records()).filter(({ failure }) => failure === 'cookie_missing');
-    expect(ended.filter(({ purpose }) => purpose === 'connect')).toHaveLength(1);
-  });
+  testOn(
+    'R10 a callback whose secret twenty newer ones displaced leads to the start page, and its attempt has failed',
+    async () => {
+      const agent = await signIn();
+      const location = await startConnecting(agent, { return_to: '/sessions' });
+      for (let n = 0; n < 21; n += 1) await agent.get((await startSignIn(agent)).callback);
+      expect(secretCookiesOf(agent)).toHaveLength(20);
+
+      const page = await agent.get((await callbackFor(location)).href);
+      expect(new URL(page.url).search).toBe('?ended=cookie_missing');
+      expect(textOf(page.body)).toContain(SIGN_IN_FAILURES.cookie_missing.detail);
+      const records = await readRecords();
+      const ofConnection = records.filter(
+        ({ failure, purpose }) => failure === 'cookie_missing' && purpose === 'connect',
+      );
+      expect(ofConnection).toHaveLength(1);
+    },
+  );
 
   testOn('R6, R10 reloads of one callback share one pending request, and each of them can complete it', async () => {
-    for (const completing of ['first', 'second', 'last']) {
+    for (const completedReload of [0, 1, 9]) {
       const agent = createUserAgent();
-      const otherTab = await pending(agent, '/sign-in?app=elsewhere&return_to=/bin');
-      const { callback } = await pending(agent);
+      const otherTab = await startSignIn(agent, '/sign-in?app=elsewhere&return_to=/bin');
+      const { callback } = await startSignIn(agent);
       const withoutResponse = copyOf(agent);
       await open(agent, callback);
-      const before = await records();
+      const recordsBefore = await readRecords();
+
       const locations: string[] = [];
       for (let n = 0; n < 10; n += 1) locations.push(locationOf(await open(withoutResponse, callback)));
-      expect((await records()).length - before.length).toBe(1);
-      const end = locations.at({ first: 0, second: 1, last: -1 }[completing] ?? 0) ?? '';
-      expect(locationOf(await open(withoutResponse, (await callbackFor(end)).href))).toBe('/sessions');
+      expect((await readRecords()).length - recordsBefore.length).toBe(1);
+
+      const completedLocation = locations[completedReload] ?? '';
+      expect(locationOf(await open(withoutResponse, (await callbackFor(completedLocation)).href))).toBe('/sessions');
       expect(await isSignedIn(site, withoutResponse)).toBe(true);
       for (const location of locations)
         expect(locationOf(await open(withoutResponse, (await callbackFor(location)).href))).toBe('/sessions');
@@ -343,82 +392,87 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     }
   });
 
-  testOn('R10 starting over keeps every hint', async () => {
+  testOn('R10 a sign-in or a consent that starts over keeps every hint', async () => {
     const hints = { login_hint: 'ada@example.test', prompt: 'login', ui_locales: 'de en' };
-    const { agent, callback } = await pending(undefined, `${START}&${new URLSearchParams(hints)}`);
+    const { agent, callback } = await startSignIn(undefined, `${START}&${new URLSearchParams(hints)}`);
     const withoutResponse = copyOf(agent);
     await open(agent, callback);
-    const again = parametersOf(locationOf(await open(withoutResponse, callback)));
-    for (const [name, value] of Object.entries(hints)) expect(again.get(name)).toContain(value);
-    const connecting = await startConnecting(agent, hints);
-    const { release, arrived } = holdTokens();
-    const consentCallback = (await callbackFor(connecting)).href;
+    const parameters = parametersOf(locationOf(await open(withoutResponse, callback)));
+    for (const [name, value] of Object.entries(hints)) expect(parameters.get(name)).toContain(value);
+
+    const consentLocation = await startConnecting(agent, hints);
+    const { release, arrived } = holdTokenResponse();
+    const consentCallback = (await callbackFor(consentLocation)).href;
     const first = open(agent, consentCallback);
     await arrived;
-    const consentAgain = parametersOf(locationOf(await open(agent, consentCallback)));
-    for (const [name, value] of Object.entries(hints)) expect(consentAgain.get(name)).toContain(value);
+    const consentParameters = parametersOf(locationOf(await open(agent, consentCallback)));
+    for (const [name, value] of Object.entries(hints)) expect(consentParameters.get(name)).toContain(value);
     release();
     await first;
   });
 
-  testOn('R103 a session that ended elsewhere is named, with the way to where the user was going', async () => {
-    const agent = createUserAgent();
-    const [first, second, evicted] = [
-      await pending(agent),
-      await pending(agent, `${START}%3Fa=b`),
-      await pending(agent),
-    ];
-    await open(agent, first.callback);
-    const withoutSession = createUserAgent();
-    for (const { name, value } of agent.cookies.all())
-      if (name.includes('-tx')) withoutSession.cookies.set(site.url, name, value);
-    const page = await withoutSession.get(second.callback);
-    expectNamedCause(page, SIGN_IN_FAILURES.session_ended.detail);
-    expect(page.body).toContain('return_to=%2Fsessions%3Fa%3Db');
-    const before = await records();
-    expect(referenceOn(await withoutSession.get(second.callback))).toBe(referenceOn(page));
-    expect(await records()).toEqual(before);
-    // With a session of its user again, the request completes.
-    await withoutSession.get((await pending(withoutSession)).callback);
-    expect(locationOf(await open(withoutSession, second.callback))).toBe('/sessions?a=b');
-    expect(locationOf(await open(withoutSession, evicted.callback))).toBe('/sessions');
-  });
+  testOn(
+    'R103 a callback whose session ended elsewhere names this, and its page leads to the return path',
+    async () => {
+      const agent = createUserAgent();
+      const first = await startSignIn(agent);
+      const second = await startSignIn(agent, `${START}%3Fa=b`);
+      const third = await startSignIn(agent);
+      await open(agent, first.callback);
+      const withoutSession = copyWithoutSession(agent);
+
+      const page = await withoutSession.get(second.callback);
+      expectNamedCause(page, SIGN_IN_FAILURES.session_ended.detail);
+      expect(page.body).toContain('return_to=%2Fsessions%3Fa%3Db');
+
+      const recordsBefore = await readRecords();
+      expect(referenceOn(await withoutSession.get(second.callback))).toBe(referenceOn(page));
+      expect(await readRecords()).toEqual(recordsBefore);
+
+      // The request completes once its user is signed in.
+      await withoutSession.get((await startSignIn(withoutSession)).callback);
+      expect(locationOf(await open(withoutSession, second.callback))).toBe('/sessions?a=b');
+      expect(locationOf(await open(withoutSession, third.callback))).toBe('/sessions');
+    },
+  );
 
   testOn('R103 a connection whose session ended elsewhere leads back to its page', async () => {
-    const agent = await signedIn();
+    const agent = await signIn();
     const callback = (await callbackFor(await startConnecting(agent, { return_to: '/sessions' }))).href;
-    await agent.get((await pending(agent)).callback);
-    const withoutSession = createUserAgent();
-    for (const { name, value } of agent.cookies.all())
-      if (name.includes('-tx')) withoutSession.cookies.set(site.url, name, value);
+    await agent.get((await startSignIn(agent)).callback);
+    const withoutSession = copyWithoutSession(agent);
+
     const page = await withoutSession.get(callback);
     expectNamedCause(page, SIGN_IN_FAILURES.session_ended.detail);
     expect(page.body).toContain('/connections/connected?return_to=%2Fsessions');
   });
 
-  testOn('R10 an unproven request does not end an attempt: the sentence for an evicted one stays', async () => {
-    const asPost = (callback: string) => {
+  testOn('R10 an unproven request does not end an attempt, whose own callback still names why it ended', async () => {
+    const openInOtherBrowser = (callback: string) => createUserAgent().get(callback);
+    const sendAsPost = (callback: string) => {
       const body = new URL(callback).searchParams;
       return createUserAgent().request(callback.split('?', 1)[0] ?? '', { method: 'POST', body });
     };
-    for (const unproven of [(callback: string) => createUserAgent().get(callback), asPost]) {
-      const { agent, callback } = await pending();
-      expect((await unproven(callback)).status).toBe(400);
+    for (const sendUnproven of [openInOtherBrowser, sendAsPost]) {
+      const { agent, callback } = await startSignIn();
+      expect((await sendUnproven(callback)).status).toBe(400);
       for (let n = 0; n < 12; n += 1) await begin(site, { agent, path: START });
-      const before = await records();
+      const recordsBefore = await readRecords();
+
       const page = await agent.get(callback);
       expect(new URL(page.url).search).toBe('?ended=no_longer_pending');
-      const changed = (await records()).filter(({ id, failure }) =>
-        before.some((r) => r.id === id && r.failure !== failure),
+      const failuresBefore = new Map(recordsBefore.map(({ id, failure }) => [id, failure]));
+      const changedRecords = (await readRecords()).filter(
+        ({ id, failure }) => failuresBefore.has(id) && failuresBefore.get(id) !== failure,
       );
-      expect(changed).toMatchObject([{ failure: 'no_longer_pending' }]);
+      expect(changedRecords).toMatchObject([{ failure: 'no_longer_pending' }]);
     }
   });
 
-  testOn('R10 a reload while the first call is under way starts over, whatever unproven requests came', async () => {
-    const { agent, callback } = await pending();
+  testOn('R10 a reload while the first call is under way starts over, even after an unproven request', async () => {
+    const { agent, callback } = await startSignIn();
     await createUserAgent().get(callback);
-    const { release, arrived } = holdTokens();
+    const { release, arrived } = holdTokenResponse();
     const first = open(agent, callback);
     await arrived;
     site.provider.reset();

@@ -1,4 +1,4 @@
-/** The errors of a sign-in: the failure for an error of the provider, the next action on the page, and the log detail. */
+/** The errors of a sign-in: the failure, the next action on the page, and the detail in the log. */
 import { describe, expect, test } from 'vitest';
 import { createFail, providerFailure } from '../../../src/gatehouse/sign-in/fail.ts';
 import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
@@ -29,17 +29,18 @@ describe('the next action on the page', () => {
   const openLink = { label: 'Open the link again', url: `https://gatehouse.test${LINK_PATH}` };
   const signOut = { label: 'Sign out', url: `${HREF}/sign-out`, isForm: true };
 
-  const toBoard = ({ label, url }: { label: string; url: string }) => ({
+  /** The same action with the return path that the requests below name. */
+  const withReturnPath = ({ label, url }: { label: string; url: string }) => ({
     label,
     url: `${url}${url.includes('?') ? '&' : '?'}return_to=%2Fboard%3Fa%3D1%23b`,
   });
 
-  type About = Parameters<typeof fail>[1];
-  const ofApp: About = { appId: 'platform' };
-  const ofConnection: About = { ...ofApp, purpose: 'connect' };
-  const ofLink: About = { ...ofConnection, linkPath: LINK_PATH };
+  type Context = Parameters<typeof fail>[1];
+  const ofApp: Context = { appId: 'platform' };
+  const ofConnection: Context = { ...ofApp, purpose: 'connect' };
+  const ofLink: Context = { ...ofConnection, linkPath: LINK_PATH };
 
-  test.each<[SignInFailure, About, object]>([
+  test.each<[SignInFailure, Context, object]>([
     ['state_missing', undefined, startPage],
     ['state_expired', { appId: 'deleted' }, startPage],
     ['code_refused', ofApp, signInAgain],
@@ -58,33 +59,33 @@ describe('the next action on the page', () => {
     ['link_other_account', ofLink, { label: 'Use another account', url: `${openLink.url}?prompt=select_account` }],
     ['link_ended', ofLink, startPage],
     ['code_refused', { ...ofLink, appId: 'deleted' }, startPage],
-    ['code_refused', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(signInAgain)],
-    ['step_up_refused', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(stepUpAgain)],
-    ['not_permitted', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(anotherAccount)],
+    ['code_refused', { ...ofApp, returnTo: '/board?a=1#b' }, withReturnPath(signInAgain)],
+    ['step_up_refused', { ...ofApp, returnTo: '/board?a=1#b' }, withReturnPath(stepUpAgain)],
+    ['not_permitted', { ...ofApp, returnTo: '/board?a=1#b' }, withReturnPath(anotherAccount)],
     [
       'access_denied',
       { ...ofApp, returnTo: '/board?a=1#b' },
       {
-        ...toBoard(signInAgain),
-        alternative: toBoard({ ...anotherAccount, url: `${HREF}/sign-in?prompt=select_account` }),
+        ...withReturnPath(signInAgain),
+        alternative: withReturnPath({ ...anotherAccount, url: `${HREF}/sign-in?prompt=select_account` }),
       },
     ],
     [
       'other_user_signed_in',
       { ...ofApp, signOutFirst: true, returnTo: '/board?a=1#b' },
-      { ...signOut, alternative: toBoard(anotherAccount) },
+      { ...signOut, alternative: withReturnPath(anotherAccount) },
     ],
-    ['access_denied', { ...ofConnection, returnTo: '/board?a=1#b' }, toBoard(connectAgain)],
+    ['access_denied', { ...ofConnection, returnTo: '/board?a=1#b' }, withReturnPath(connectAgain)],
     ['access_denied', { ...ofLink, returnTo: '/board?a=1#b' }, openLink],
-    // Without a return path, they lead to the usual one.
+    // A return path is left out if it is the default one.
     ['code_refused', { ...ofApp, returnTo: '/base/' }, signInAgain],
     ['code_refused', { ...ofConnection, returnTo: '/base/connections/platform' }, connectAgain],
-  ])('of %s with %j', (failure, about, action) => {
-    expect(fail(failure, about).action).toEqual(action);
+  ])('of %s with %j', (failure, context, action) => {
+    expect(fail(failure, context).action).toEqual(action);
   });
 });
 
-test('has the code and the words of its failure, and the facts for the record', () => {
+test('an error has the code and the words of its failure, and the facts for the record', () => {
   const facts = { disabled: true };
   const { code, detail, whose } = SIGN_IN_FAILURES.not_permitted;
   const error = fail('not_permitted', { appId: 'platform', facts });
@@ -123,12 +124,16 @@ describe('the failure of an error of the provider client', () => {
 });
 
 describe('the log', () => {
-  const logged = (cause?: unknown) => fail('token_response_refused', { appId: 'platform', cause }).logDetail;
+  const logDetailOf = (cause?: unknown) => fail('token_response_refused', { appId: 'platform', cause }).logDetail;
 
   test.each([
-    ['the failure alone', undefined, ''],
-    ['the failure alone for an unexpected error', new Error('texts of libraries'), ''],
-    ['the detail of an error of ours', new AppError('storage_unavailable', { logDetail: 'disk full' }), ': disk full'],
+    ['only the failure', undefined, ''],
+    ['only the failure for an unexpected error', new Error('texts of libraries'), ''],
+    [
+      'the detail of an error of Gatehouse',
+      new AppError('storage_unavailable', { logDetail: 'disk full' }),
+      ': disk full',
+    ],
     [
       'status, code and endpoint of a refusal',
       providerError('refused', 'token_refused', { status: 400, oauthError: 'invalid_grant', endpoint: 'token' }),
@@ -155,7 +160,7 @@ describe('the log', () => {
       ': token_response_invalid (times, this clock 7200 s ahead)',
     ],
     [
-      'no check where the form was wrong',
+      'no check if the form was wrong',
       providerError('invalid', 'token_response_invalid', { cause: new Error('no JSON') }),
       ': token_response_invalid',
     ],
@@ -164,13 +169,14 @@ describe('the log', () => {
       providerError('invalid', 'userinfo_invalid', { cause: { claim: 'nonce' } }),
       ': userinfo_invalid',
     ],
-  ])('names %s', (_what, cause, seen) => {
-    expect(logged(cause)).toBe(`token_response_refused${seen}`);
+  ])('names %s', (_part, cause, detail) => {
+    expect(logDetailOf(cause)).toBe(`token_response_refused${detail}`);
   });
 
   test('names the app and the called host if the provider client caused the error', () => {
     const cause = providerError('unavailable', 'timeout');
-    const callOf = (about: Parameters<typeof fail>[1]) => fail('provider_unavailable', about).call;
+    const callOf = (context: Parameters<typeof fail>[1]) => fail('provider_unavailable', context).call;
+
     expect(callOf({ appId: 'platform', cause })).toEqual({ app: 'platform', host: 'provider.test:8443' });
     expect(callOf({ appId: 'deleted', cause })).toBeUndefined();
     expect(callOf({ cause })).toBeUndefined();
@@ -178,9 +184,9 @@ describe('the log', () => {
   });
 });
 
-test('passes on Retry-After from the provider or the storage', () => {
-  const waitOf = (cause?: unknown) => fail('provider_unavailable', { cause }).retryAfterSeconds;
-  expect(waitOf(providerError('unavailable', 'http_status', { retryAfterSeconds: 30 }))).toBe(30);
-  expect(waitOf(new AppError('storage_unavailable', { retryAfterSeconds: 5 }))).toBe(5);
-  expect([waitOf(new Error('a bug')), waitOf()]).toEqual([undefined, undefined]);
+test('an error passes on Retry-After from the provider or the storage', () => {
+  const retryAfterOf = (cause?: unknown) => fail('provider_unavailable', { cause }).retryAfterSeconds;
+  expect(retryAfterOf(providerError('unavailable', 'http_status', { retryAfterSeconds: 30 }))).toBe(30);
+  expect(retryAfterOf(new AppError('storage_unavailable', { retryAfterSeconds: 5 }))).toBe(5);
+  expect([retryAfterOf(new Error('a bug')), retryAfterOf()]).toEqual([undefined, undefined]);
 });

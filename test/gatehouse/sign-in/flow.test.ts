@@ -1,4 +1,4 @@
-/** How a callback ends: session, connection and record in order, forbidden changes meanwhile, and discarded tokens. */
+/** The flow of a sign-in: what a start sends and stores, and which session, grant and record a callback writes. */
 import { describe, expect, test, vi } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import type { ConnectResult } from '../../../src/gatehouse/grants/connections.ts';
@@ -15,21 +15,31 @@ import type { SessionUser } from '../../../src/shared/sessions/session.ts';
 
 const HREF = 'https://gatehouse.test';
 const NOW = 1_800_000_000_000;
+const TEN_MINUTES_MS = 600_000;
 const ORIGIN = { address: '192.0.2.7' };
 const APP = {
-  ...{ id: 'platform', name: 'Platform', issuer: 'https://provider.test', clientId: 'c1' },
-  ...{ scopes: ['openid'], disabled: false },
-  ...{ callbackUrls: [`${HREF}/oauth/callback/platform`], signIn: { allow: 'everyone' } },
+  id: 'platform',
+  name: 'Platform',
+  issuer: 'https://provider.test',
+  clientId: 'c1',
+  scopes: ['openid'],
+  disabled: false,
+  callbackUrls: [`${HREF}/oauth/callback/platform`],
+  signIn: { allow: 'everyone' },
 };
 const CLAIMS = { sub: 's1', iat: 1_800_000_000, name: 'Ada', email: 'ada@example.test' };
 const PENDING_REQUEST = {
-  ...{ purpose: 'sign_in', appId: 'platform', appFingerprint: fingerprintOf(APP) },
-  ...{ returnTo: '/', attempt: 'a1', startedAt: NOW },
+  purpose: 'sign_in',
+  appId: 'platform',
+  appFingerprint: fingerprintOf(APP),
+  returnTo: '/',
+  attempt: 'a1',
+  startedAt: NOW,
 };
 const TOKENS = { accessToken: 'at', claims: CLAIMS, scopes: ['openid'] };
 const USER_ID = userIdOf(APP.issuer, CLAIMS.sub);
 
-/** A stub: any other method resolves with undefined. */
+/** An object with these methods. Every other method of it resolves with undefined. */
 const stub = (methods: Record<string, unknown>) =>
   new Proxy(methods, { get: (target, name) => Reflect.get(target, name) ?? (async () => undefined) });
 
@@ -69,11 +79,13 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     add: async (_state: string, change: SignInChanges) => void added.push(change),
     beginWrites(attempt: object) {
       begun.push(attempt);
-      return [LISTED];
+      return [LIST_WRITE];
     },
   });
   const recorder = createAttemptRecorder({
-    ...{ records, events: { signInEnded: ended }, clock },
+    records,
+    events: { signInEnded: ended },
+    clock,
   } as unknown as Parameters<typeof createAttemptRecorder>[0]);
   const connect = vi.fn(
     async ({ writesOfUser }: { writesOfUser: WritesOfUser }): Promise<ConnectResult> =>
@@ -82,7 +94,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const discard = vi.fn(async () => undefined);
   const exchangeCode = vi.fn(async () => TOKENS as object);
   const beginning = {
-    list: vi.fn(async () => ({ ofUser: LISTED, live: LISTED })),
+    list: vi.fn(async () => ({ ofUser: LIST_WRITE, live: LIST_WRITE })),
     save: vi.fn(async () => undefined),
     drop: vi.fn(() => undefined),
   };
@@ -91,7 +103,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     apps: { find: (id: string) => (id === APP.id ? app : undefined) },
     provider: stub({ exchangeCode, authorizationUrl, ...changes.provider }),
     connections: stub({ connect, discard, ...changes.connections }),
-    users: stub({ conditionFor: async () => LISTED, ...users }),
+    users: stub({ conditionFor: async () => LIST_WRITE, ...users }),
     recorder,
     pendingRequests: {
       take: async () => pendingRequest && { pendingRequest, isSpent: false },
@@ -108,7 +120,9 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   } as unknown as Parameters<typeof createSignInFlow>[0]);
   const finish = async (appId = 'platform') => {
     const end = await flow.handleCallback({
-      ...{ appId, callback: new URL(callback), signInApp: changes.signInApp },
+      appId,
+      callback: new URL(callback),
+      signInApp: changes.signInApp,
       user: changes.userId === undefined ? undefined : ({ id: changes.userId } as SessionUser),
       browserSecrets: [{ id: 'b', secret: 'b1', isEarlier: false }],
       info: { reference: 'REF1', browserSecrets: ['b1'], origin: ORIGIN },
@@ -116,31 +130,29 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     });
     return 'url' in end ? end.url : end;
   };
-  const outcomes = () => ended.mock.calls.map(([{ outcome }]) => outcome);
-  /** The recorded steps of the request; a failed one has the prefix `not`. */
-  const steps = () => added.at(-1)?.steps.map(({ name, ok }) => (ok ? name : `not ${name}`));
+  const readOutcomes = () => ended.mock.calls.map(([{ outcome }]) => outcome);
+  /** The names of the recorded steps of the request. Those of failed ones have the prefix `not`. */
+  const readStepNames = () => added.at(-1)?.steps.map(({ name, ok }) => (ok ? name : `not ${name}`));
   const start = (request: object = {}) =>
     flow.start({
-      ...{
-        purpose: 'sign_in',
-        user: undefined,
-        stepUp: false,
-        app,
-        returnTo: '/threads',
-        isNewBrowser: true,
-        hints: {},
-      },
+      purpose: 'sign_in',
+      user: undefined,
+      stepUp: false,
+      app,
+      returnTo: '/threads',
+      isNewBrowser: true,
+      hints: {},
       info: { reference: 'REF1', browserSecrets: ['b1'], origin: ORIGIN },
       browserSecret: 'b1',
       ...request,
     } as Parameters<typeof flow.start>[0]);
   const parts = { flow, ended, connect, discard, exchangeCode, session, put, authorizationUrl, started };
-  return { ...parts, start, finish, outcomes, added, begun, steps };
+  return { ...parts, start, finish, readOutcomes, added, begun, readStepNames };
 }
 
-const STEPS = { writes: [], lists: [] };
-const LISTED = { index: 'sessions', add: 's1', score: 0 };
-const ENABLED = { signInWrites: async () => STEPS };
+const USER_WRITES = { writes: [], lists: [] };
+const LIST_WRITE = { index: 'sessions', add: 's1', score: 0 };
+const ENABLED = { signInWrites: async () => USER_WRITES };
 
 test('R56 a user who is disabled before the sign-in gets no session and no connection', async () => {
   const { finish, connect, session } = flowWith({ signInWrites: async () => 'disabled' });
@@ -148,33 +160,33 @@ test('R56 a user who is disabled before the sign-in gets no session and no conne
   expect([connect.mock.calls.length, session.begin.mock.calls.length]).toEqual([0, 0]);
 });
 
-test('R56 a user who is disabled during the sign-in gets no session, and the record says why', async () => {
-  let disabled = false;
-  const { finish, outcomes, connect, session } = flowWith({
-    signInWrites: async () => (disabled ? 'disabled' : STEPS),
+test('R56 a user who is disabled during the sign-in gets no session, and the sign-in is recorded as refused', async () => {
+  let isDisabled = false;
+  const { finish, readOutcomes, connect, session } = flowWith({
+    signInWrites: async () => (isDisabled ? 'disabled' : USER_WRITES),
   });
-  // The first write is refused, since the record of the user has changed.
+  // The connection is written twice, since the user changes in between.
   connect.mockImplementation(async ({ writesOfUser }) => {
     await writesOfUser(true);
-    disabled = true;
+    isDisabled = true;
     return resultAfter(await writesOfUser(false));
   });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
   expect([session.save.mock.calls.length, session.drop.mock.calls.length]).toEqual([0, 1]);
-  expect(outcomes()).toEqual(['refused']);
+  expect(readOutcomes()).toEqual(['refused']);
 });
 
 test('records a successful sign-in once', async () => {
-  const { finish, outcomes, session } = flowWith(ENABLED);
+  const { finish, readOutcomes, session } = flowWith(ENABLED);
   expect(await finish()).toBe('/');
-  expect(outcomes()).toEqual(['signed_in']);
+  expect(readOutcomes()).toEqual(['signed_in']);
   expect([session.save.mock.calls.length, session.drop.mock.calls.length]).toEqual([1, 0]);
 });
 
 test('the record of a sign-in has every step of the callback, and names the user', async () => {
-  const { finish, added, steps } = flowWith(ENABLED);
+  const { finish, added, readStepNames } = flowWith(ENABLED);
   await finish();
-  expect(steps()).toEqual(STEP_NAMES.slice(STEP_NAMES.indexOf('came_back')));
+  expect(readStepNames()).toEqual(STEP_NAMES.slice(STEP_NAMES.indexOf('came_back')));
   const redirected = { name: 'redirect_uri', detail: `${HREF}/oauth/callback/platform` };
   expect(added[0]?.steps).toContainEqual(expect.objectContaining(redirected));
   expect(added).toMatchObject([{ app: 'platform', purpose: 'sign_in', userId: USER_ID, email: 'ada@example.test' }]);
@@ -183,36 +195,38 @@ test('the record of a sign-in has every step of the callback, and names the user
 test('sends the code with the registered callback URL, whatever the host and path of the callback', async () => {
   const { finish, exchangeCode } = flowWith(ENABLED, { callback: 'https://other.test/elsewhere?code=c&state=s' });
   await finish();
-  const [, callback, { scopes }] = exchangeCode.mock.calls[0] as unknown as [unknown, URL, { scopes: string[] }];
-  expect([callback.href, scopes]).toEqual([`${HREF}/oauth/callback/platform?code=c&state=s`, APP.scopes]);
+
+  const [_app, callback, options] = exchangeCode.mock.calls[0] as unknown as [unknown, URL, { scopes: string[] }];
+  expect([callback.href, options.scopes]).toEqual([`${HREF}/oauth/callback/platform?code=c&state=s`, APP.scopes]);
 });
 
 test('a user whom the app’s rule refuses gets no session, and is named in the record', async () => {
   const app = { ...APP, signIn: { allow: { claim: 'groups', values: ['staff'] } } };
   const provider = { userinfo: async () => ({ groups: ['guests'] }) };
-  const { finish, added, steps, session } = flowWith(ENABLED, { app, provider });
+  const { finish, added, readStepNames, session } = flowWith(ENABLED, { app, provider });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: {} });
-  expect(steps()?.slice(-2)).toEqual(['claims', 'not permitted']);
+  expect(readStepNames()?.slice(-2)).toEqual(['claims', 'not permitted']);
   expect(added).toMatchObject([{ outcome: 'refused', userId: USER_ID, email: 'ada@example.test' }]);
   expect(session.begin).not.toHaveBeenCalled();
 });
 
-test('tokens without an ID token sign nobody in', async () => {
-  const { finish, exchangeCode, session, steps } = flowWith(ENABLED);
+test('tokens without an ID token begin no session', async () => {
+  const { finish, exchangeCode, session, readStepNames } = flowWith(ENABLED);
   exchangeCode.mockResolvedValue({ accessToken: 'at', scopes: ['openid'] });
   await expect(finish()).rejects.toMatchObject({
     failure: 'token_response_refused',
     action: { url: `${HREF}/sign-in?app=platform` },
   });
-  expect([session.begin.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not id_token_form']);
+  expect([session.begin.mock.calls.length, readStepNames()?.at(-1)]).toEqual([0, 'not id_token_form']);
 });
 
-test('session and grant belong to the verified user, and the record contains claims from userinfo', async () => {
+test('session and grant belong to the verified user, whose e-mail address can come from userinfo', async () => {
   const { email: _, ...claims } = { ...CLAIMS, sid: 'at-provider', acr: 'pwd', auth_time: 1_799_999_000 };
   const tokens = { ...TOKENS, claims, idToken: 'ey.id.token' };
   const provider = { userinfo: async () => ({ email: 'ada@userinfo.test' }) };
   const { finish, exchangeCode, session, connect, added } = flowWith(ENABLED, { provider });
   exchangeCode.mockResolvedValue(tokens);
+
   await finish();
   const user = {
     id: USER_ID,
@@ -224,8 +238,8 @@ test('session and grant belong to the verified user, and the record contains cla
   };
   const providerSession = { id: providerSessionIdOf(APP.issuer, 'at-provider'), issuedAt: CLAIMS.iat };
   const idToken = { token: 'ey.id.token', registration: registrationOf(APP) };
-  const begun = { user, app: 'platform', providerSession, acr: 'pwd', authTime: 1_799_999_000, idToken };
-  expect(session.begin.mock.calls).toEqual([[begun, { id: 'b', secret: 'b1', isEarlier: false }]]);
+  const newSession = { user, app: 'platform', providerSession, acr: 'pwd', authTime: 1_799_999_000, idToken };
+  expect(session.begin.mock.calls).toEqual([[newSession, { id: 'b', secret: 'b1', isEarlier: false }]]);
   const grant = { userId: USER_ID, app: APP, response: tokens, scopes: ['openid'], account: user, origin: ORIGIN };
   expect(connect.mock.calls).toEqual([[expect.objectContaining(grant)]]);
   expect(added).toMatchObject([{ outcome: 'signed_in', name: 'Ada', email: 'ada@userinfo.test' }]);
@@ -234,46 +248,48 @@ test('session and grant belong to the verified user, and the record contains cla
 test('R103 discards the tokens of a user who is not the signed-in one', async () => {
   const { finish, session, discard } = flowWith(ENABLED, { userId: 'u-other' });
   await expect(finish()).rejects.toMatchObject({
-    ...{
-      failure: 'other_user_signed_in',
-      action: { label: 'Sign out', alternative: { label: 'Use another account' } },
-    },
+    failure: 'other_user_signed_in',
+    action: { label: 'Sign out', alternative: { label: 'Use another account' } },
   });
   expect(discard.mock.calls).toEqual([[USER_ID, APP, TOKENS]]);
   expect(session.begin).not.toHaveBeenCalled();
-  expect(await flowWith(ENABLED, { userId: USER_ID }).finish()).toBe('/');
+
+  const sameUser = flowWith(ENABLED, { userId: USER_ID });
+  expect(await sameUser.finish()).toBe('/');
 });
 
 describe('R18 a stronger sign-in', () => {
   const admin = { app: 'platform', acr: 'mfa' };
-  const now = NOW / 1000;
-  const stepUp = (claims: object, changes: Changes = {}) => {
+  const nowSeconds = NOW / 1000;
+  const flowOfStepUp = (claims: object, changes: Changes = {}) => {
     const parts = flowWith(ENABLED, { pendingRequest: { ...PENDING_REQUEST, stepUp: true }, admin, ...changes });
     parts.exchangeCode.mockResolvedValue({ ...TOKENS, claims: { ...CLAIMS, groups: [], ...claims } });
     return parts;
   };
 
   test.each([
-    ['another acr', { acr: 'pwd', auth_time: now }, 'step_up_refused'],
-    ['no acr', { auth_time: now }, 'step_up_refused'],
-    ['no time', { acr: 'mfa' }, 'auth_time_missing'],
-    ['a time long ago', { acr: 'mfa', auth_time: now - 3_600 }, 'step_up_refused'],
-  ])('with %s is refused', async (_what, claims, failure) => {
-    const { finish, session, steps } = stepUp(claims);
+    ['another acr', { acr: 'pwd', auth_time: nowSeconds }, 'step_up_refused'],
+    ['no acr', { auth_time: nowSeconds }, 'step_up_refused'],
+    ['no time of authentication', { acr: 'mfa' }, 'auth_time_missing'],
+    ['an authentication an hour ago', { acr: 'mfa', auth_time: nowSeconds - 3_600 }, 'step_up_refused'],
+  ])('with %s is refused', async (_case, claims, failure) => {
+    const { finish, session, readStepNames } = flowOfStepUp(claims);
     const action = { label: 'Try again', url: `${HREF}/sign-in?app=platform&step_up=1` };
     await expect(finish()).rejects.toMatchObject({ failure, action });
-    expect([session.begin.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not permitted']);
+    expect([session.begin.mock.calls.length, readStepNames()?.at(-1)]).toEqual([0, 'not permitted']);
   });
 
-  test('with the right acr and a recent time signs in, and its event names the acr', async () => {
-    const { finish, ended } = stepUp({ acr: 'mfa', auth_time: now - 10 });
+  test('with the right acr and a recent authentication begins a session, and its event names the acr', async () => {
+    const { finish, ended } = flowOfStepUp({ acr: 'mfa', auth_time: nowSeconds - 10 });
     expect(await finish()).toBe('/');
     expect(ended).toHaveBeenCalledWith(expect.objectContaining({ outcome: 'signed_in', steppedUp: 'mfa' }));
   });
 
   test('is not checked if none was requested, or the administration no longer requires one', async () => {
-    for (const changes of [{ pendingRequest: PENDING_REQUEST }, { admin: { app: 'platform' } }]) {
-      const { finish, ended } = stepUp({ acr: 'pwd' }, changes);
+    const notRequested = { pendingRequest: PENDING_REQUEST };
+    const notRequired = { admin: { app: 'platform' } };
+    for (const changes of [notRequested, notRequired]) {
+      const { finish, ended } = flowOfStepUp({ acr: 'pwd' }, changes);
       expect(await finish()).toBe('/');
       expect(ended.mock.calls.map(([facts]) => facts)).toMatchObject([{ outcome: 'signed_in', steppedUp: undefined }]);
     }
@@ -281,37 +297,35 @@ describe('R18 a stronger sign-in', () => {
 });
 
 describe('a change while the user is at the provider', () => {
-  const change = (changes: object) => ({ app: { ...APP, ...changes } });
+  const withApp = (changes: object) => ({ app: { ...APP, ...changes } });
 
   test.each([
     ['the app was deleted', { app: undefined }, 'registration_changed', 'unknown'],
-    ['the app has another issuer', change({ issuer: 'https://other.test' }), 'registration_changed', 'platform'],
-    ['the app has another client ID', change({ clientId: 'other' }), 'registration_changed', 'platform'],
-    ['the app has another API', change({ apiBaseUrl: 'https://api.test' }), 'registration_changed', 'platform'],
-    ['the app has other scopes', change({ scopes: ['openid', 'email'] }), 'registration_changed', 'platform'],
-    ['the app was disabled', change({ disabled: true }), 'disabled_app', 'platform'],
-  ])('%s: the code is not used', async (_what, changes, failure, app) => {
+    ['the app has another issuer', withApp({ issuer: 'https://other.test' }), 'registration_changed', 'platform'],
+    ['the app has another client ID', withApp({ clientId: 'other' }), 'registration_changed', 'platform'],
+    ['the app has another API', withApp({ apiBaseUrl: 'https://api.test' }), 'registration_changed', 'platform'],
+    ['the app has other scopes', withApp({ scopes: ['openid', 'email'] }), 'registration_changed', 'platform'],
+    ['the app was disabled', withApp({ disabled: true }), 'disabled_app', 'platform'],
+  ])('%s: the code is not used', async (_change, changes, failure, recordedApp) => {
     const { finish, exchangeCode, added } = flowWith(ENABLED, changes);
     await expect(finish()).rejects.toMatchObject({ failure });
-    expect([exchangeCode.mock.calls.length, added.map((change) => [change.app, change.failure])]).toEqual([
-      0,
-      [[app, failure]],
-    ]);
+    const records = added.map((record) => [record.app, record.failure]);
+    expect([exchangeCode.mock.calls.length, records]).toEqual([0, [[recordedApp, failure]]]);
   });
 
-  test('the app was renamed: the sign-in succeeds', async () => {
-    expect(await flowWith(ENABLED, change({ name: 'Renamed' })).finish()).toBe('/');
+  test('the app was renamed: the code is used', async () => {
+    expect(await flowWith(ENABLED, withApp({ name: 'Renamed' })).finish()).toBe('/');
   });
 
-  test('the record does not name an app that does not exist', async () => {
+  test('the app does not exist: the record does not name it', async () => {
     const { finish, added } = flowWith(ENABLED);
-    await expect(finish('made-up')).rejects.toMatchObject({ failure: 'other_app' });
+    await expect(finish('not-registered')).rejects.toMatchObject({ failure: 'other_app' });
     expect(added).toMatchObject([{ app: 'unknown' }]);
   });
 });
 
 describe('a callback that is no longer pending', () => {
-  const late = (milliseconds: number, userId?: string) =>
+  const finishAfter = (milliseconds: number, userId?: string) =>
     flowWith(ENABLED, {
       pendingRequest: undefined,
       clock: () => NOW + milliseconds,
@@ -320,43 +334,45 @@ describe('a callback that is no longer pending', () => {
 
   test('R10 counts as dropped within ten minutes of the start, and as expired after that', async () => {
     for (const userId of [undefined, USER_ID]) {
-      expect(await late(600_000, userId)).toBe('/?ended=no_longer_pending');
-      expect(await late(600_001, userId)).toBe('/?ended=state_expired');
+      expect(await finishAfter(TEN_MINUTES_MS, userId)).toBe('/?ended=no_longer_pending');
+      expect(await finishAfter(TEN_MINUTES_MS + 1, userId)).toBe('/?ended=state_expired');
     }
   });
 });
 
 describe('a failed write', () => {
   const unavailable = new AppError('storage_unavailable', { logDetail: 'disk full', retryAfterSeconds: 7 });
-  const unsaved = { retryAfterSeconds: 7, cause: unavailable };
+  const errorOfStorage = { retryAfterSeconds: 7, cause: unavailable };
 
-  test('of the session names the storage or the sign-out by the provider', async () => {
-    const { finish, session, steps } = flowWith(ENABLED);
+  test('of the session is reported as a fault of the storage, or as a sign-out by the provider', async () => {
+    const { finish, session, readStepNames } = flowWith(ENABLED);
     session.save.mockRejectedValueOnce(unavailable);
     await expect(finish()).rejects.toMatchObject({
-      ...{ failure: 'session_not_saved', logDetail: 'session_not_saved: disk full', ...unsaved },
+      failure: 'session_not_saved',
+      logDetail: 'session_not_saved: disk full',
+      ...errorOfStorage,
     });
-    expect(steps()?.at(-1)).toBe('not session');
-    for (const step of [session.list, session.save]) {
-      step.mockRejectedValueOnce(new AppError('sign_in_required', { logDetail: 'signed out' }));
+    expect(readStepNames()?.at(-1)).toBe('not session');
+
+    for (const method of [session.list, session.save]) {
+      method.mockRejectedValueOnce(new AppError('sign_in_required', { logDetail: 'signed out' }));
       await expect(finish()).rejects.toMatchObject({
-        ...{ failure: 'ended_by_provider', logDetail: 'ended_by_provider: signed out' },
+        failure: 'ended_by_provider',
+        logDetail: 'ended_by_provider: signed out',
       });
     }
+
     session.begin.mockRejectedValueOnce(new TypeError('a bug of ours'));
     await expect(finish()).rejects.toThrow('a bug of ours');
     expect(session.drop).toHaveBeenCalledTimes(3);
   });
 
   test('of the connection leaves no session', async () => {
-    const { finish, session, connect, steps } = flowWith(ENABLED);
+    const { finish, session, connect, readStepNames } = flowWith(ENABLED);
     connect.mockRejectedValue(unavailable);
-    await expect(finish()).rejects.toMatchObject({ failure: 'connection_not_saved', ...unsaved });
-    expect([session.save.mock.calls.length, session.drop.mock.calls.length, steps()?.at(-1)]).toEqual([
-      0,
-      1,
-      'not connection',
-    ]);
+    await expect(finish()).rejects.toMatchObject({ failure: 'connection_not_saved', ...errorOfStorage });
+    expect([session.save.mock.calls.length, session.drop.mock.calls.length]).toEqual([0, 1]);
+    expect(readStepNames()?.at(-1)).toBe('not connection');
   });
 });
 
@@ -376,18 +392,28 @@ describe('a connection', () => {
   };
 
   test('without an ID token uses the account of the app’s setting', async () => {
-    const named = flowOf({}, { provider: { accountId: async () => 'account-7' } });
-    expect(await named.finish()).toBe('/connections/platform');
-    expect(named.connect).toHaveBeenCalledWith({
-      ...{ userId: 'u1', app, response: tokens, scopes: APP.scopes, chosen: true, link: undefined, origin: ORIGIN },
-      ...{ account: { accountId: 'account-7' }, writesOfUser: expect.any(Function) },
+    const withAccountId = flowOf({}, { provider: { accountId: async () => 'account-7' } });
+    expect(await withAccountId.finish()).toBe('/connections/platform');
+    expect(withAccountId.connect).toHaveBeenCalledWith({
+      userId: 'u1',
+      app,
+      response: tokens,
+      scopes: APP.scopes,
+      chosen: true,
+      link: undefined,
+      origin: ORIGIN,
+      account: { accountId: 'account-7' },
+      writesOfUser: expect.any(Function),
     });
-    expect(named.steps()?.slice(-3)).toEqual(['token_endpoint', 'claims', 'connection']);
-    expect(named.outcomes()).toEqual(['connected']);
-    const unnamed = flowOf({});
-    await unnamed.finish();
-    expect(unnamed.connect).toHaveBeenCalledWith(expect.objectContaining({ account: { accountId: undefined } }));
-    expect(unnamed.steps()?.slice(-2)).toEqual(['token_endpoint', 'connection']);
+    expect(withAccountId.readStepNames()?.slice(-3)).toEqual(['token_endpoint', 'claims', 'connection']);
+    expect(withAccountId.readOutcomes()).toEqual(['connected']);
+
+    const withoutAccountId = flowOf({});
+    await withoutAccountId.finish();
+    expect(withoutAccountId.connect).toHaveBeenCalledWith(
+      expect.objectContaining({ account: { accountId: undefined } }),
+    );
+    expect(withoutAccountId.readStepNames()?.slice(-2)).toEqual(['token_endpoint', 'connection']);
   });
 
   test('with an ID token uses its subject, and the scopes that the user chose', async () => {
@@ -401,6 +427,7 @@ describe('a connection', () => {
     expect(connect).toHaveBeenCalledWith(
       expect.objectContaining({ scopes: ['openid'], account: expect.objectContaining({ subject: 's1' }) }),
     );
+
     // The record names the user who connects, not the account at the provider.
     expect(added).toMatchObject([{ purpose: 'connect', userId: 'u1' }]);
     expect(added[0]?.email).toBeUndefined();
@@ -410,61 +437,75 @@ describe('a connection', () => {
     const accountId = async () => {
       throw new ProviderError('invalid', 'account_unreadable', { status: 404 });
     };
-    const { finish, connect, discard, steps } = flowOf({}, { provider: { accountId } });
+    const { finish, connect, discard, readStepNames } = flowOf({}, { provider: { accountId } });
     discard.mockRejectedValue(new Error('the provider is away'));
     await expect(finish()).rejects.toMatchObject({
-      ...{ failure: 'account_unreadable', logDetail: 'account_unreadable: account_unreadable 404' },
+      failure: 'account_unreadable',
+      logDetail: 'account_unreadable: account_unreadable 404',
       action: { label: 'Try again', url: `${HREF}/connections/platform` },
     });
     expect(discard.mock.calls).toEqual([['u1', app, tokens]]);
-    expect([connect.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not claims']);
+    expect([connect.mock.calls.length, readStepNames()?.at(-1)]).toEqual([0, 'not claims']);
   });
 
-  test('that cannot be saved fails at that step', async () => {
-    const { finish, connect, steps } = flowOf({});
+  test('that cannot be saved fails at the step "connection"', async () => {
+    const { finish, connect, readStepNames } = flowOf({});
     connect.mockRejectedValue(new AppError('storage_unavailable'));
     await expect(finish()).rejects.toMatchObject({ failure: 'connection_not_saved' });
-    expect(steps()?.at(-1)).toBe('not connection');
+    expect(readStepNames()?.at(-1)).toBe('not connection');
   });
 
   const byLink = { link: 'l1', linkPath: '/connect/gthl_x' };
-  const own = { issuer: APP.issuer };
+  const userOfSameProvider = { issuer: APP.issuer };
+  const userOfOtherProvider = { issuer: 'https://other.test' };
   const isPublic = async () => true;
   const isPairwise = async () => false;
-  const unknown = async () => {
+  const failsToSay = async () => {
     throw new ProviderError('unavailable', 'timeout');
   };
   test.each<[string, string, object | undefined, string | undefined, () => Promise<boolean>]>([
-    ['refused', 'at a provider that names each user alike to all clients', own, undefined, isPublic],
-    ['refused', 'with the app that the user signed in with', own, 'platform', isPairwise],
-    ['connected', 'at a provider that names users differently to each client', own, undefined, isPairwise],
-    ['connected', 'where the session began with another client', own, 'second', isPairwise],
-    ['connected', 'where the provider cannot be asked', own, undefined, unknown],
-    ['connected', 'of another provider', { issuer: 'https://other.test' }, 'platform', isPublic],
-    ['connected', 'of a user who is not known', undefined, 'platform', isPublic],
-  ])('R114 by a link with another account is %s %s', async (outcome, _where, user, signInApp, hasPublicSubjects) => {
-    const { finish, exchangeCode, connect, discard } = flowOf(byLink, {
-      ...{ provider: { hasPublicSubjects }, signInApp },
-      users: { find: async () => user },
-    });
-    exchangeCode.mockResolvedValue(TOKENS);
-    if (outcome === 'connected') return expect(await finish()).toBe(connecting.returnTo);
-    const action = { label: 'Use another account', url: `${HREF}/connect/gthl_x?prompt=select_account` };
-    await expect(finish()).rejects.toMatchObject({ failure: 'link_other_account', action });
-    expect(discard.mock.calls).toEqual([['u1', app, TOKENS, expect.objectContaining({ id: USER_ID })]]);
-    expect(connect).not.toHaveBeenCalled();
-  });
+    ['refused', 'at a provider that names each user alike to all clients', userOfSameProvider, undefined, isPublic],
+    ['refused', 'with the app that the user signed in with', userOfSameProvider, 'platform', isPairwise],
+    [
+      'connected',
+      'at a provider that names users differently to each client',
+      userOfSameProvider,
+      undefined,
+      isPairwise,
+    ],
+    ['connected', 'if the session began with another client', userOfSameProvider, 'second', isPairwise],
+    ['connected', 'if the provider’s metadata cannot be read', userOfSameProvider, undefined, failsToSay],
+    ['connected', 'if the user is of another provider', userOfOtherProvider, 'platform', isPublic],
+    ['connected', 'if the user is not stored', undefined, 'platform', isPublic],
+  ])(
+    'R114 by a link with another account is %s %s',
+    async (outcome, _condition, user, signInApp, hasPublicSubjects) => {
+      const { finish, exchangeCode, connect, discard } = flowOf(byLink, {
+        provider: { hasPublicSubjects },
+        signInApp,
+        users: { find: async () => user },
+      });
+      exchangeCode.mockResolvedValue(TOKENS);
+      if (outcome === 'connected') return expect(await finish()).toBe(connecting.returnTo);
+      const action = { label: 'Use another account', url: `${HREF}/connect/gthl_x?prompt=select_account` };
+      await expect(finish()).rejects.toMatchObject({ failure: 'link_other_account', action });
+      expect(discard.mock.calls).toEqual([['u1', app, TOKENS, expect.objectContaining({ id: USER_ID })]]);
+      expect(connect).not.toHaveBeenCalled();
+    },
+  );
 
-  test('R114 by a link with the same account, or without a link with another account, is stored', async () => {
+  test('R114 is stored by a link with the same account or without an ID token, and without a link with another account', async () => {
     const provider = { hasPublicSubjects: isPublic };
-    const users = { find: async () => own };
-    const mine = flowOf({ ...byLink, userId: USER_ID }, { provider, users, userId: USER_ID });
-    mine.exchangeCode.mockResolvedValue(TOKENS);
-    expect(await mine.finish()).toBe(connecting.returnTo);
-    expect(mine.connect).toHaveBeenCalledWith(expect.objectContaining({ link: 'l1' }));
-    const other = flowOf({}, { provider, users });
-    other.exchangeCode.mockResolvedValue(TOKENS);
-    expect(await other.finish()).toBe(connecting.returnTo);
+    const users = { find: async () => userOfSameProvider };
+    const sameAccount = flowOf({ ...byLink, userId: USER_ID }, { provider, users, userId: USER_ID });
+    sameAccount.exchangeCode.mockResolvedValue(TOKENS);
+    expect(await sameAccount.finish()).toBe(connecting.returnTo);
+    expect(sameAccount.connect).toHaveBeenCalledWith(expect.objectContaining({ link: 'l1' }));
+
+    const withoutLink = flowOf({}, { provider, users });
+    withoutLink.exchangeCode.mockResolvedValue(TOKENS);
+    expect(await withoutLink.finish()).toBe(connecting.returnTo);
+
     const withoutIdToken = flowOf(byLink, { provider, users });
     expect(await withoutIdToken.finish()).toBe(connecting.returnTo);
   });
@@ -473,7 +514,7 @@ describe('a connection', () => {
     ['link has ended', 'link_ended', { failure: 'link_ended', action: { url: `${HREF}/` } }],
     ['user is gone', 'user_gone', { failure: 'user_gone' }],
     ['app was deleted', 'app_gone', { failure: 'registration_changed' }],
-  ])('whose %s meanwhile is not stored, and its tokens are discarded', async (_what, result, refusal) => {
+  ])('whose %s meanwhile is not stored, and its tokens are discarded', async (_case, result, refusal) => {
     const { finish, connect, discard } = flowOf(byLink);
     connect.mockResolvedValue(result);
     await expect(finish()).rejects.toMatchObject(refusal);
@@ -482,9 +523,11 @@ describe('a connection', () => {
   });
 
   test('that another user started offers to sign out, if a user is signed in', async () => {
-    for (const userId of ['u2', undefined]) {
+    for (const [userId, url] of [
+      ['u2', `${HREF}/sign-out`],
+      [undefined, `${HREF}/connections/platform`],
+    ]) {
       const { finish, exchangeCode } = flowOf({}, { userId } as Changes);
-      const url = userId === undefined ? `${HREF}/connections/platform` : `${HREF}/sign-out`;
       await expect(finish()).rejects.toMatchObject({ failure: 'other_user', action: { url } });
       expect(exchangeCode).not.toHaveBeenCalled();
     }
@@ -497,47 +540,54 @@ describe('a connection', () => {
       },
     };
     expect(await flowOf({ trial: true }, { provider }).finish()).toBe(`${HREF}/admin/sign-ins/a1`);
+
     const { finish, connect } = flowOf({ trial: true });
     connect.mockRejectedValue(new TypeError('a bug of ours'));
     await expect(finish()).rejects.toThrow('a bug of ours');
   });
 
   test('as a trial of a sign-in app obeys its rule for who may sign in', async () => {
-    const staff = { ...APP, signIn: { allow: { claim: 'name', values: ['Ben'] } } };
-    for (const [claims, allowed] of [
+    const appForBen = { ...APP, signIn: { allow: { claim: 'name', values: ['Ben'] } } };
+    for (const [claims, isAllowed] of [
       [{ ...CLAIMS, name: 'Ben' }, true],
       [CLAIMS, false],
       [undefined, false],
     ] as const) {
-      const { finish, exchangeCode, connect, discard, steps } = flowOf({ trial: true }, { app: staff });
+      const { finish, exchangeCode, connect, discard, readStepNames } = flowOf({ trial: true }, { app: appForBen });
       exchangeCode.mockResolvedValue({ ...tokens, claims });
-      expect(await finish()).toBe(allowed ? connecting.returnTo : `${HREF}/admin/sign-ins/a1`);
-      expect([connect.mock.calls.length, discard.mock.calls.length]).toEqual(allowed ? [1, 0] : [0, 1]);
-      expect(steps()).toContain(allowed ? 'permitted' : 'not permitted');
+      expect(await finish()).toBe(isAllowed ? connecting.returnTo : `${HREF}/admin/sign-ins/a1`);
+      expect([connect.mock.calls.length, discard.mock.calls.length]).toEqual(isAllowed ? [1, 0] : [0, 1]);
+      expect(readStepNames()).toContain(isAllowed ? 'permitted' : 'not permitted');
     }
-    // An ordinary connection does not sign in.
-    const { finish, exchangeCode } = flowOf({}, { app: staff });
+
+    // A connection that is not a trial need not be allowed to sign in.
+    const { finish, exchangeCode } = flowOf({}, { app: appForBen });
     exchangeCode.mockResolvedValue(TOKENS);
     expect(await finish()).toBe(connecting.returnTo);
   });
 });
 
-test('the end-session URL is that of the app, if the app still exists', async () => {
+test('the end-session URL is that of the app’s provider, if the app still exists', async () => {
   const endSessionUrl = vi.fn(async () => 'https://provider.test/end');
   const { flow } = flowWith({}, { provider: { endSessionUrl } });
-  const issued = { token: 'id-token', registration: registrationOf(APP) };
-  expect(await flow.endSessionUrl('platform', issued)).toBe('https://provider.test/end');
+  const idToken = { token: 'id-token', registration: registrationOf(APP) };
+  expect(await flow.endSessionUrl('platform', idToken)).toBe('https://provider.test/end');
   expect(endSessionUrl.mock.calls).toEqual([[APP, { idToken: 'id-token', returnTo: `${HREF}/` }]]);
-  expect(await flow.endSessionUrl('deleted', issued)).toBeUndefined();
+  expect(await flow.endSessionUrl('deleted', idToken)).toBeUndefined();
 });
 
 describe('a start', () => {
   const user = { id: 'u1', name: 'Ada', email: 'ada@example.test' };
   const connecting = { purpose: 'connect', user };
-  const linked = { ...connecting, link: 'l1', linkPath: '/connect/gthl_x' };
-  const pending = {
-    ...{ appId: 'platform', appFingerprint: fingerprintOf(APP) },
-    ...{ returnTo: '/threads', attempt: 'ref1', startedAt: NOW, scopes: undefined, stepUp: undefined },
+  const connectingByLink = { ...connecting, link: 'l1', linkPath: '/connect/gthl_x' };
+  const storedRequest = {
+    appId: 'platform',
+    appFingerprint: fingerprintOf(APP),
+    returnTo: '/threads',
+    attempt: 'ref1',
+    startedAt: NOW,
+    scopes: undefined,
+    stepUp: undefined,
   };
 
   test.each<[string, object, object]>([
@@ -548,20 +598,24 @@ describe('a start', () => {
       { ...connecting, scopes: ['openid'] },
       { purpose: 'connect', userId: 'u1', scopes: ['openid'] },
     ],
-    ['a connection by a link', linked, { purpose: 'connect', userId: 'u1', link: 'l1', linkPath: '/connect/gthl_x' }],
+    [
+      'a connection by a link',
+      connectingByLink,
+      { purpose: 'connect', userId: 'u1', link: 'l1', linkPath: '/connect/gthl_x' },
+    ],
     [
       'a trial, which leads to its record',
       { ...connecting, trial: true },
       { purpose: 'connect', userId: 'u1', trial: true, returnTo: `${HREF}/admin/sign-ins/ref1` },
     ],
-  ])('of %s is pending under the secret of its browser', async (_what, request, pendingRequest) => {
+  ])('of %s is pending under the secret of its browser', async (_case, request, pendingRequest) => {
     const { start, put } = flowWith({});
     expect(await start(request)).toBe('https://provider.test/authorize');
-    const options = { isNewBrowser: true, record: [LISTED] };
-    expect(put.mock.calls).toEqual([['b1', 'state-1', { ...pending, ...pendingRequest }, options]]);
+    const options = { isNewBrowser: true, record: [LIST_WRITE] };
+    expect(put.mock.calls).toEqual([['b1', 'state-1', { ...storedRequest, ...pendingRequest }, options]]);
   });
 
-  test('is recorded with its two steps, and its event names the app, the purpose and the user', async () => {
+  test('is recorded with its steps, and its event names the app, the purpose and the user', async () => {
     const { start, begun, started } = flowWith({});
     await start();
     await start(connecting);
@@ -583,39 +637,42 @@ describe('a start', () => {
   const acr = 'mfa';
   test.each<[string, object, Changes['admin'], object, boolean]>([
     ['of the administration’s app', { stepUp: true }, { app: 'platform', acr }, { acrValues: acr }, true],
-    ['that was not asked for', {}, { app: 'platform', acr }, { prompt: 'login' }, false],
+    ['that was not requested', {}, { app: 'platform', acr }, { prompt: 'login' }, false],
     ['of another app', { stepUp: true }, { app: 'second', acr }, { prompt: 'login' }, false],
-    ['that is not demanded', { stepUp: true }, { app: 'platform' }, { prompt: 'login' }, false],
+    ['that the administration does not require', { stepUp: true }, { app: 'platform' }, { prompt: 'login' }, false],
     ['of a connection', connecting, { app: 'platform', acr }, { prompt: 'login' }, false],
-  ])('with a stronger sign-in %s', async (_what, request, admin, asked, steppedUp) => {
+  ])('with a stronger sign-in %s', async (_case, request, admin, expected, isStepUp) => {
     const { start, put, authorizationUrl } = flowWith({}, { admin });
     await start({ ...request, hints: { prompt: 'login', ui_locales: 'de' } });
-    const [, parameters] = authorizationUrl.mock.calls[0] as unknown as [unknown, Record<string, unknown>];
+    const [_app, parameters] = authorizationUrl.mock.calls[0] as unknown as [unknown, Record<string, unknown>];
     const { prompt, acrValues, maxAgeSeconds, hints, scopes } = parameters;
-    expect({ acrValues, prompt }).toEqual({ prompt: '', acrValues: undefined, ...asked });
-    expect([maxAgeSeconds, hints, scopes]).toEqual([steppedUp ? 900 : undefined, { ui_locales: 'de' }, APP.scopes]);
-    expect(put.mock.calls[0]?.at(2)).toMatchObject({ stepUp: steppedUp || undefined });
+    expect({ acrValues, prompt }).toEqual({ prompt: '', acrValues: undefined, ...expected });
+    expect([maxAgeSeconds, hints, scopes]).toEqual([isStepUp ? 900 : undefined, { ui_locales: 'de' }, APP.scopes]);
+    expect(put.mock.calls[0]?.at(2)).toMatchObject({ stepUp: isStepUp || undefined });
   });
 
-  test('requests consent if this user needs it, or if the hint allows another account', async () => {
-    const promptFor = async (request: object, owners: (string | undefined)[]) => {
-      const needsConsent = vi.fn(async (owner: string | undefined) => owners.includes(owner));
+  test('requests consent if its user needs it, or if another account may be chosen and needs it', async () => {
+    /** Starts while these users need consent. @returns the prompt, and the calls that checked users */
+    const promptFor = async (request: object, usersInNeed: (string | undefined)[]) => {
+      const needsConsent = vi.fn(async (userId: string | undefined) => usersInNeed.includes(userId));
       const { start, authorizationUrl } = flowWith({}, { connections: { needsConsent } });
       await start(request);
-      const [, { prompt }] = authorizationUrl.mock.calls[0] as unknown as [unknown, { prompt: string }];
-      return [prompt, ...needsConsent.mock.calls];
+      const [_app, parameters] = authorizationUrl.mock.calls[0] as unknown as [unknown, { prompt: string }];
+      return [parameters.prompt, ...needsConsent.mock.calls];
     };
     const otherAccount = { ...connecting, hints: { prompt: 'select_account' } };
-    const asked = (owner: string | undefined, isConnection: boolean) => [owner, APP, APP.scopes, isConnection];
-    expect(await promptFor({}, [undefined])).toEqual(['consent', asked(undefined, false)]);
-    expect(await promptFor({}, [])).toEqual(['', asked(undefined, false)]);
-    expect(await promptFor(connecting, ['u1'])).toEqual(['consent', asked('u1', true)]);
-    expect(await promptFor(connecting, [undefined])).toEqual(['', asked('u1', true)]);
+    const checkOf = (userId: string | undefined, isConnection: boolean) => [userId, APP, APP.scopes, isConnection];
+
+    expect(await promptFor({}, [undefined])).toEqual(['consent', checkOf(undefined, false)]);
+    expect(await promptFor({}, [])).toEqual(['', checkOf(undefined, false)]);
+    expect(await promptFor(connecting, ['u1'])).toEqual(['consent', checkOf('u1', true)]);
+    expect(await promptFor(connecting, [undefined])).toEqual(['', checkOf('u1', true)]);
     expect(await promptFor(otherAccount, [undefined])).toEqual([
       'select_account consent',
-      ...[asked('u1', true), asked(undefined, true)],
+      checkOf('u1', true),
+      checkOf(undefined, true),
     ]);
-    expect(await promptFor(otherAccount, ['u1'])).toEqual(['select_account consent', asked('u1', true)]);
+    expect(await promptFor(otherAccount, ['u1'])).toEqual(['select_account consent', checkOf('u1', true)]);
   });
 
   test.each<[string, object, object, object]>([
@@ -626,20 +683,26 @@ describe('a start', () => {
       { url: `${HREF}/connections/platform?return_to=%2Fthreads` },
       { purpose: 'connect', userId: 'u1' },
     ],
-    ['a connection by a link', linked, { url: `${HREF}/connect/gthl_x` }, { purpose: 'connect', userId: 'u1' }],
-  ])('of %s that fails is recorded, and its page offers a retry', async (_what, request, action, record) => {
-    for (const [app, failure, failedStep] of [
-      [APP, 'provider_unavailable', 'not sent'],
-      [{ ...APP, disabled: true }, 'disabled_app', 'not started'],
-      [{ ...APP, callbackUrls: [] }, 'unusable_app', 'not redirect_uri'],
-    ] as const) {
-      const authorizationUrl = async () => {
-        throw new ProviderError('unavailable', 'timeout');
-      };
-      const { start, put, begun, added, steps } = flowWith({}, { app, provider: { authorizationUrl } });
+    [
+      'a connection by a link',
+      connectingByLink,
+      { url: `${HREF}/connect/gthl_x` },
+      { purpose: 'connect', userId: 'u1' },
+    ],
+  ])('of %s that fails is recorded, and its page offers a retry', async (_start, request, action, record) => {
+    const authorizationUrl = async () => {
+      throw new ProviderError('unavailable', 'timeout');
+    };
+    const failures = [
+      { app: APP, failure: 'provider_unavailable', failedStep: 'not sent' },
+      { app: { ...APP, disabled: true }, failure: 'disabled_app', failedStep: 'not started' },
+      { app: { ...APP, callbackUrls: [] }, failure: 'unusable_app', failedStep: 'not redirect_uri' },
+    ];
+    for (const { app, failure, failedStep } of failures) {
+      const { start, put, begun, added, readStepNames } = flowWith({}, { app, provider: { authorizationUrl } });
       await expect(start(request)).rejects.toMatchObject({ failure, action });
       expect(added).toMatchObject([{ failure, ...record }]);
-      expect(steps()).toEqual(['started', failedStep]);
+      expect(readStepNames()).toEqual(['started', failedStep]);
       expect([put.mock.calls, begun]).toEqual([[], []]);
     }
   });

@@ -1,4 +1,4 @@
-/** Hints in links and forms reach only the provider, and "Use another account" sends them. */
+/** Hints in links and forms reach only the provider, and "Use another account" sends one. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
@@ -26,37 +26,46 @@ const connect = async (agent: UserAgent, app: string, fields: Record<string, str
   const body = new URLSearchParams([['_csrf', await csrfTokenOf(site, agent)], ...new URLSearchParams(fields)]);
   const page = await agent.request(`${site.url}/connections/${app}`, { method: 'POST', follow: false, body });
   const location = page.headers.get('location');
-  return { page, asked: location === null ? undefined : new URL(location).searchParams };
+  const parameters = location === null ? undefined : new URL(location).searchParams;
+  return { page, parameters };
 };
 
 describe('R110 hints', () => {
   test('of a sign-in replace those of the app, and keep a required consent', async () => {
-    const { asked } = await begin(site, { path: `/sign-in?${QUERY}` });
-    expect(Object.fromEntries(asked)).toMatchObject({ ...HINTS, prompt: 'login consent', audience: 'api' });
-    const plain = await begin(site);
-    expect(Object.fromEntries(plain.asked)).toMatchObject({ ui_locales: 'en', login_hint: 'of-the-app' });
+    const withHints = await begin(site, { path: `/sign-in?${QUERY}` });
+    expect(Object.fromEntries(withHints.parameters)).toMatchObject({
+      ...HINTS,
+      prompt: 'login consent',
+      audience: 'api',
+    });
+    const withoutHints = await begin(site);
+    expect(Object.fromEntries(withoutHints.parameters)).toMatchObject({ ui_locales: 'en', login_hint: 'of-the-app' });
   });
 
   test('of a connection pass from its link through its form', async () => {
     const { agent } = await attempt(site);
     const page = await agent.get(`${site.url}/connections/files?${QUERY}`);
     expect(page.body).not.toContain('Use another account');
+
     await agent.submit(page, {}, { button: 'Connect' });
-    const asked = new URL(site.provider.hitsOf('authorize').at(-1)?.url ?? '', site.url).searchParams;
-    expect(Object.fromEntries(asked)).toMatchObject({ ...HINTS, prompt: 'login consent' });
-    const another = await connect(agent, 'files', { prompt: 'select_account' });
-    expect(another.asked?.get('prompt')).toBe('select_account consent');
-    const [login, none] = [await connect(agent, 'plain', { prompt: 'login' }), await connect(agent, 'plain', {})];
-    expect([login.asked?.get('prompt'), none.asked?.get('prompt')]).toEqual(['login', null]);
+    const parameters = new URL(site.provider.hitsOf('authorize').at(-1)?.url ?? '', site.url).searchParams;
+    expect(Object.fromEntries(parameters)).toMatchObject({ ...HINTS, prompt: 'login consent' });
+
+    const ofFiles = await connect(agent, 'files', { prompt: 'select_account' });
+    expect(ofFiles.parameters?.get('prompt')).toBe('select_account consent');
+    const ofPlain = await connect(agent, 'plain', { prompt: 'login' });
+    const withoutHint = await connect(agent, 'plain', {});
+    expect([ofPlain.parameters?.get('prompt'), withoutHint.parameters?.get('prompt')]).toEqual(['login', null]);
   });
 
-  test('for another account request consent if the stored refresh token would be lost', async () => {
+  test('keep the consent without which the stored refresh token would be lost', async () => {
     const { agent } = await attempt(site);
     await agent.submit(await agent.get(`${site.url}/connections/bare`), {}, { button: 'Connect' });
-    for (const fields of [{}, { prompt: 'select_account' }] as Record<string, string>[]) {
-      const { asked } = await connect(agent, 'bare', fields);
-      expect(asked?.get('prompt')).toBe([fields.prompt, 'consent'].filter(Boolean).join(' '));
-    }
+
+    const sameAccount = await connect(agent, 'bare', {});
+    expect(sameAccount.parameters?.get('prompt')).toBe('consent');
+    const otherAccount = await connect(agent, 'bare', { prompt: 'select_account' });
+    expect(otherAccount.parameters?.get('prompt')).toBe('select_account consent');
   });
 
   test.each([
@@ -67,21 +76,22 @@ describe('R110 hints', () => {
     'login_hint=4111111111111111',
   ])('that are not allowed are refused with 400 at every start: %s', async (query) => {
     const { agent } = await attempt(site);
-    const starts = site.provider.hitsOf('authorize').length;
-    const answers = [
+    const requestsBefore = site.provider.hitsOf('authorize').length;
+
+    const pages = [
       await agent.get(`${site.url}/sign-in?${query}`),
       await agent.get(`${site.url}/connections/files?${query}`),
       (await connect(agent, 'files', [...new URLSearchParams(query)])).page,
     ];
-    expect(answers.map(({ status }) => status)).toEqual([400, 400, 400]);
-    for (const { body } of answers) expect(body).not.toContain('4111111111111111');
-    expect(site.provider.hitsOf('authorize')).toHaveLength(starts);
+    expect(pages.map(({ status }) => status)).toEqual([400, 400, 400]);
+    for (const { body } of pages) expect(body).not.toContain('4111111111111111');
+    expect(site.provider.hitsOf('authorize')).toHaveLength(requestsBefore);
   });
 
   test('of a step-up change only the languages', async () => {
-    const { asked } = await begin(site, { path: `/sign-in?step_up=1&prompt=select_account&ui_locales=de` });
-    expect(Object.fromEntries(asked)).toMatchObject({ acr_values: 'mfa', max_age: '900', ui_locales: 'de' });
-    expect(asked.get('prompt')).toBe('consent');
+    const { parameters } = await begin(site, { path: `/sign-in?step_up=1&prompt=select_account&ui_locales=de` });
+    expect(Object.fromEntries(parameters)).toMatchObject({ acr_values: 'mfa', max_age: '900', ui_locales: 'de' });
+    expect(parameters.get('prompt')).toBe('consent');
   });
 
   test('are not logged or recorded', async () => {
@@ -90,6 +100,7 @@ describe('R110 hints', () => {
     await agent.get(`${site.url}/sign-in?login_hint=private.hint${'x'.repeat(255)}`);
     site.provider.setModes('token-status-400');
     await attempt(site, { path: `/sign-in?${QUERY}` });
+
     expect(site.logs().join('')).not.toContain('private.hint');
     const store = await createSqliteStore({ directory: site.dataDirectory });
     for await (const records of store.walk()) expect(JSON.stringify(records)).not.toContain('private.hint');
@@ -102,12 +113,12 @@ describe('select_account', () => {
     [['none', 'login', 'consent'], 'login consent'],
     [['login', 'select_account'], 'select_account consent'],
     ['login', 'select_account consent'],
-  ])('is login at a provider that lists %j', async (supported, prompt) => {
-    const one = await startHostileSite();
-    one.provider.setModes({ metadata: (metadata) => ({ ...metadata, prompt_values_supported: supported }) });
-    const { asked } = await begin(one, { path: '/sign-in?prompt=select_account' });
-    expect(asked.get('prompt')).toBe(prompt);
-    await one.close();
+  ])('is sent to a provider that lists %j as %j', async (supported, prompt) => {
+    const siteOfProvider = await startHostileSite();
+    siteOfProvider.provider.setModes({ metadata: (metadata) => ({ ...metadata, prompt_values_supported: supported }) });
+    const { parameters } = await begin(siteOfProvider, { path: '/sign-in?prompt=select_account' });
+    expect(parameters.get('prompt')).toBe(prompt);
+    await siteOfProvider.close();
   });
 
   test('is a link next to each way to sign in', async () => {
@@ -124,19 +135,19 @@ describe('select_account', () => {
   });
 
   test('is offered to an account that may not sign in, and to one other than the signed-in one', async () => {
-    const staff = await startHostileSite({ app: { signIn: { allow: { claim: 'groups', values: ['staff'] } } } });
-    const link = `${staff.url}/sign-in?app=elsewhere&amp;prompt=select_account">Use another account`;
-    staff.provider.signInAs({ sub: 'guest', groups: ['guests'] });
-    const { page: refused } = await attempt(staff);
+    const siteForStaff = await startHostileSite({ app: { signIn: { allow: { claim: 'groups', values: ['staff'] } } } });
+    const link = `${siteForStaff.url}/sign-in?app=elsewhere&amp;prompt=select_account">Use another account`;
+    siteForStaff.provider.signInAs({ sub: 'guest', groups: ['guests'] });
+    const { page: refused } = await attempt(siteForStaff);
     expect([refused.status, refused.body]).toEqual([403, expect.stringContaining(link)]);
 
-    staff.provider.signInAs({ sub: 'ann', groups: ['staff'] });
-    const { agent } = await attempt(staff);
-    staff.provider.signInAs({ sub: 'ben', groups: ['staff'] });
-    const { page: other } = await attempt(staff, { agent });
+    siteForStaff.provider.signInAs({ sub: 'ann', groups: ['staff'] });
+    const { agent } = await attempt(siteForStaff);
+    siteForStaff.provider.signInAs({ sub: 'ben', groups: ['staff'] });
+    const { page: other } = await attempt(siteForStaff, { agent });
     expect(textOf(other.body)).toContain('Another user is signed in');
     expect(other.body).toContain(link);
-    await staff.close();
+    await siteForStaff.close();
   });
 });
 
@@ -150,9 +161,9 @@ describe('a retry after a denied consent', () => {
     const { agent, page } = await attempt(site, { path: `/sign-in?return_to=${encodeURIComponent(BOARD)}` });
     expect(page.status).toBe(403);
     site.provider.reset();
-    const other = linkOf(page, 'Use another account');
-    const again = linkOf(page, 'Try again');
-    for (const link of [other, again]) expect((await agent.get(link)).url, link).toBe(site.url + BOARD);
+    const useAnotherAccount = linkOf(page, 'Use another account');
+    const tryAgain = linkOf(page, 'Try again');
+    for (const link of [useAnotherAccount, tryAgain]) expect((await agent.get(link)).url, link).toBe(site.url + BOARD);
   });
 
   test('of a connection reaches the return path', async () => {

@@ -16,37 +16,37 @@ import { type HostileProvider, type ModeName, startHostileProvider } from '../..
 import { attempt, expectNamedCause, type HostileSite, startHostileSite } from './attempt.ts';
 
 let provider: HostileProvider;
-let shared: HostileSite;
-const opened: HostileSite[] = [];
+let sharedSite: HostileSite;
+const sitesOfTest: HostileSite[] = [];
 
 beforeAll(async () => {
   provider = await startHostileProvider();
-  shared = await startHostileSite({ provider });
+  sharedSite = await startHostileSite({ provider });
   // Metadata and keys are loaded before the provider misbehaves.
-  expect((await attempt(shared)).signedIn).toBe(true);
+  expect((await attempt(sharedSite)).signedIn).toBe(true);
   provider.reset();
 });
 afterEach(async () => {
   provider.reset();
-  await Promise.all(opened.splice(0).map((site) => site.close()));
+  await Promise.all(sitesOfTest.splice(0).map((site) => site.close()));
 });
 afterAll(async () => {
-  await shared.close();
+  await sharedSite.close();
   await provider.close();
 });
 
-async function fresh(options: Parameters<typeof startHostileSite>[0] = {}): Promise<HostileSite> {
+async function startFreshSite(options: Parameters<typeof startHostileSite>[0] = {}): Promise<HostileSite> {
   const site = await startHostileSite({ provider, ...options });
-  opened.push(site);
+  sitesOfTest.push(site);
   return site;
 }
 
-/** Metadata and keys are cached, so modes that change them need a new Gatehouse. */
+/** Metadata and keys are cached, so a mode that changes them needs a Gatehouse that has not loaded them. */
 async function siteFor(mode: Mode): Promise<HostileSite> {
-  return mode.metadata || mode.jwks || mode.basic ? fresh() : shared;
+  return mode.metadata || mode.jwks || mode.basic ? startFreshSite() : sharedSite;
 }
 
-const names = <T extends Record<string, Mode>>(modes: T) => Object.entries(modes) as [ModeName, Mode][];
+const entriesOf = <T extends Record<string, Mode>>(modes: T) => Object.entries(modes) as [ModeName, Mode][];
 
 async function expectRefused(site: HostileSite, mode: ModeName | Mode, failure: SignInFailure): Promise<void> {
   provider.setModes(mode);
@@ -56,14 +56,14 @@ async function expectRefused(site: HostileSite, mode: ModeName | Mode, failure: 
 }
 
 describe('R18, R23: an invalid ID token begins no session', () => {
-  test.each(names(BAD_ID_TOKENS))('%s', async (name, mode) => {
+  test.each(entriesOf(BAD_ID_TOKENS))('%s', async (name, mode) => {
     await expectRefused(await siteFor(mode), name, 'token_response_refused');
     expect(provider.hitsOf('token')).toHaveLength(1);
   });
 });
 
-describe('R26, R27: unusual but valid responses sign in', () => {
-  test.each(names(ODD_BUT_LEGAL).filter(([name]) => name !== 'basic-not-decoded'))('%s', async (name, mode) => {
+describe('R26, R27: an unusual but valid response begins a session', () => {
+  test.each(entriesOf(ODD_BUT_LEGAL).filter(([name]) => name !== 'basic-not-decoded'))('%s', async (name, mode) => {
     const site = await siteFor(mode);
     provider.setModes(name);
     const { page, signedIn } = await attempt(site);
@@ -71,8 +71,8 @@ describe('R26, R27: unusual but valid responses sign in', () => {
   });
 });
 
-test('R26 nested tokens whose path is set sign in', async () => {
-  const site = await fresh({ app: { tokenPath: 'authed_user' } });
+test('R26 nested tokens begin a session if the app names their path', async () => {
+  const site = await startFreshSite({ app: { tokenPath: 'authed_user' } });
   provider.setModes(NESTED_TOKENS);
   expect((await attempt(site)).signedIn).toBe(true);
 });
@@ -111,16 +111,16 @@ describe('R13, R14, R15: an invalid callback is refused before its code is sent'
 });
 
 describe('R20: invalid metadata stops every request', () => {
-  test.each(names(BAD_METADATA))('%s', async (name) => {
+  test.each(entriesOf(BAD_METADATA))('%s', async (name) => {
     const failure = name === 'discovery-no-issuer' ? 'provider_unavailable' : 'misconfigured';
-    await expectRefused(await fresh(), name, failure);
+    await expectRefused(await startFreshSite(), name, failure);
     expect(provider.hits.map(({ endpoint }) => endpoint)).toEqual(['discovery']);
   });
 });
 
 describe('R96: a member nested 100,000 levels deep does not cause a 500', () => {
-  const DEEP = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
-  const withDeepMember = (object: string) => `${object.slice(0, -1)},"deep":${DEEP}}`;
+  const deepArray = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const withDeepMember = (object: string) => `${object.slice(0, -1)},"deep":${deepArray}}`;
 
   test.each<[ReplaceableEndpoint, number]>([
     // The protocol library copies metadata recursively, so this is refused.
@@ -129,10 +129,14 @@ describe('R96: a member nested 100,000 levels deep does not cause a 500', () => 
     ['token', 200],
     ['userinfo', 200],
   ])('in the response of %s', async (endpoint, status) => {
-    const site = endpoint === 'discovery' || endpoint === 'jwks' ? await fresh() : shared;
+    const site = endpoint === 'discovery' || endpoint === 'jwks' ? await startFreshSite() : sharedSite;
     const headers = { 'content-type': 'application/json' };
-    const deep: BrokenResponse = (res, { body }) => void res.writeHead(200, headers).end(withDeepMember(body));
-    provider.setModes({ claims: ({ name: _name, ...claims }) => claims, responses: { [endpoint]: deep } });
+    const respondWithDeepMember: BrokenResponse = (res, { body }) =>
+      void res.writeHead(200, headers).end(withDeepMember(body));
+    provider.setModes({
+      claims: ({ name: _name, ...claims }) => claims,
+      responses: { [endpoint]: respondWithDeepMember },
+    });
     const { page, signedIn } = await attempt(site);
     expect([page.status, signedIn]).toEqual([status, status === 200]);
     expect(provider.hitsOf(endpoint)).toHaveLength(1);
@@ -145,7 +149,7 @@ describe('R96: a member nested 100,000 levels deep does not cause a 500', () => 
           .setProtectedHeader({ alg: keys.rs256.alg, kid: keys.rs256.kid })
           .sign(keys.rs256.privateKey),
     });
-    const { page, signedIn } = await attempt(shared);
+    const { page, signedIn } = await attempt(sharedSite);
     expect([page.status, signedIn]).toEqual([200, true]);
   });
 });

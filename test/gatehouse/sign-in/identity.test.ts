@@ -17,18 +17,19 @@ import type { Claims } from '../../../src/shared/provider/token-response.ts';
 const ISSUER = 'https://provider.test';
 const appWith = (allow: unknown, id = 'platform') =>
   ({ id, issuer: ISSUER, signIn: allow === undefined ? undefined : { allow } }) as ConnectedApp;
-const claimsOf = (more: object) => ({ sub: 's1', iat: 1_800_000_000, ...more }) as Claims;
+const NOW_SECONDS = 1_800_000_000;
+const claimsWith = (claims: object) => ({ sub: 's1', iat: NOW_SECONDS, ...claims }) as Claims;
 const ADMIN = { app: 'platform', claim: 'groups', values: ['admins', 'owners'] };
 const BY_GROUP = { claim: 'groups', values: ['staff'] };
 
 describe('R19 an id', () => {
   test('is unique for each issuer and subject', () => {
     fc.assert(
-      fc.property(fc.tuple(fc.string(), fc.string()), fc.tuple(fc.string(), fc.string()), (one, other) => {
-        const same = one[0] === other[0] && one[1] === other[1];
-        expect(userIdOf(...one) === userIdOf(...other)).toBe(same);
-        expect(providerSessionIdOf(...one) === providerSessionIdOf(...other)).toBe(same);
-        expect(userIdOf(...one)).toMatch(/^u[\w-]{22}$/);
+      fc.property(fc.tuple(fc.string(), fc.string()), fc.tuple(fc.string(), fc.string()), (first, second) => {
+        const isSame = first[0] === second[0] && first[1] === second[1];
+        expect(userIdOf(...first) === userIdOf(...second)).toBe(isSame);
+        expect(providerSessionIdOf(...first) === providerSessionIdOf(...second)).toBe(isSame);
+        expect(userIdOf(...first)).toMatch(/^u[\w-]{22}$/);
       }),
     );
     expect(userIdOf('a', 'bc')).not.toBe(userIdOf('ab', 'c'));
@@ -43,10 +44,10 @@ describe('R58 the session at the provider', () => {
     [null, false],
     [['s1'], false],
     [undefined, false],
-  ])('sid %j identifies one: %s', (sid, named) => {
-    const session = providerSessionOf(ISSUER, claimsOf({ sid }));
-    expect(session.issuedAt).toBe(1_800_000_000);
-    expect(session.id).toBe(named ? providerSessionIdOf(ISSUER, 's1') : undefined);
+  ])('is identified by the sid %j: %s', (sid, isIdentified) => {
+    const session = providerSessionOf(ISSUER, claimsWith({ sid }));
+    expect(session.issuedAt).toBe(NOW_SECONDS);
+    expect(session.id).toBe(isIdentified ? providerSessionIdOf(ISSUER, 's1') : undefined);
   });
 });
 
@@ -63,11 +64,11 @@ describe('who may sign in', () => {
     [BY_GROUP, { groups: { staff: true } }, false],
     [BY_GROUP, {}, false],
     [{ claim: 'constructor', values: ['staff'] }, {}, false],
-  ])('by %j with %j: %s', (allow, claims, may) => {
-    expect(maySignIn(appWith(allow), claimsOf(claims))).toBe(may);
+  ])('by the rule %j with the claims %j: %s', (allow, claims, isAllowed) => {
+    expect(maySignIn(appWith(allow), claimsWith(claims))).toBe(isAllowed);
   });
 
-  test('the deciding claims are that of the app, and that of administrators only at their app', () => {
+  test('is decided by the claim of the app, and at the app for administrators also by theirs', () => {
     expect(decidingClaims(appWith('everyone', 'other'), ADMIN)).toEqual([]);
     expect(decidingClaims(appWith({ claim: 'role', values: [] }, 'other'), ADMIN)).toEqual(['role']);
     expect(decidingClaims(appWith({ claim: 'role', values: [] }), ADMIN)).toEqual(['role', 'groups']);
@@ -75,32 +76,32 @@ describe('who may sign in', () => {
 });
 
 describe('the user of a session', () => {
-  const user = (claims: object, app = appWith('everyone')) => sessionUser(app, claimsOf(claims), ADMIN);
+  const userWith = (claims: object, app = appWith('everyone')) => sessionUser(app, claimsWith(claims), ADMIN);
 
   test('is an administrator by the claim, only at the app for administrators', () => {
-    expect(user({ groups: ['owners'] }).admin).toBe(true);
-    expect(user({ groups: ['staff'] }).admin).toBe(false);
-    expect(user({ groups: ['owners'] }, appWith('everyone', 'other')).admin).toBe(false);
-    expect(sessionUser(appWith('everyone'), claimsOf({ groups: 'admins' }), { ...ADMIN, app: undefined }).admin).toBe(
+    expect(userWith({ groups: ['owners'] }).admin).toBe(true);
+    expect(userWith({ groups: ['staff'] }).admin).toBe(false);
+    expect(userWith({ groups: ['owners'] }, appWith('everyone', 'other')).admin).toBe(false);
+    expect(sessionUser(appWith('everyone'), claimsWith({ groups: 'admins' }), { ...ADMIN, app: undefined }).admin).toBe(
       false,
     );
   });
 
   test('has a name and an e-mail address if these are strings, cut to 200 characters', () => {
-    expect(user({ name: ' Ada ', email: 'ada@example.test' })).toMatchObject({
+    expect(userWith({ name: ' Ada ', email: 'ada@example.test' })).toMatchObject({
       name: 'Ada',
       email: 'ada@example.test',
     });
-    expect(user({ name: '  ', preferred_username: 'ada' }).name).toBe('ada');
-    expect(user({ name: 'Ada', preferred_username: 'other' }).name).toBe('Ada');
-    expect(user({ name: 7, email: ['ada@example.test'] })).toMatchObject({ name: undefined, email: undefined });
-    expect(user({ name: 'x'.repeat(300) }).name).toHaveLength(200);
-    expect(user({})).toMatchObject({ id: userIdOf(ISSUER, 's1'), issuer: ISSUER, subject: 's1' });
+    expect(userWith({ name: '  ', preferred_username: 'ada' }).name).toBe('ada');
+    expect(userWith({ name: 'Ada', preferred_username: 'other' }).name).toBe('Ada');
+    expect(userWith({ name: 7, email: ['ada@example.test'] })).toMatchObject({ name: undefined, email: undefined });
+    expect(userWith({ name: 'x'.repeat(300) }).name).toHaveLength(200);
+    expect(userWith({})).toMatchObject({ id: userIdOf(ISSUER, 's1'), issuer: ISSUER, subject: 's1' });
   });
 
   test('has the acr of the ID token, if there is one', () => {
-    expect(acrOf(claimsOf({ acr: 'mfa' }))).toBe('mfa');
-    expect([acrOf(claimsOf({ acr: 2 })), acrOf(claimsOf({})), acrOf(undefined)]).toEqual(Array(3).fill(undefined));
+    expect(acrOf(claimsWith({ acr: 'mfa' }))).toBe('mfa');
+    expect([acrOf(claimsWith({ acr: 2 })), acrOf(claimsWith({})), acrOf(undefined)]).toEqual(Array(3).fill(undefined));
   });
 
   test.each([
@@ -112,7 +113,7 @@ describe('the user of a session', () => {
     ['yesterday', undefined],
     [undefined, undefined],
   ])('was authenticated at the auth_time %j, which is read as %j', (authTime, time) => {
-    expect(authTimeOf(claimsOf({ auth_time: authTime }))).toBe(time);
+    expect(authTimeOf(claimsWith({ auth_time: authTime }))).toBe(time);
     expect(authTimeOf(undefined)).toBeUndefined();
   });
 });

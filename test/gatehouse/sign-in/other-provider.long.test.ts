@@ -6,29 +6,29 @@ import { ACCEPT_JSON } from '../../support/send-request.ts';
 import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from './attempt.ts';
 
 let provider: HostileProvider;
-const opened: HostileSite[] = [];
+const sitesOfTest: HostileSite[] = [];
 
 beforeAll(async () => {
   provider = await startHostileProvider();
 });
 afterEach(async () => {
   provider.reset();
-  await Promise.all(opened.splice(0).map((site) => site.close()));
+  await Promise.all(sitesOfTest.splice(0).map((site) => site.close()));
 });
 afterAll(() => provider.close());
 
 async function siteWith(app: Record<string, unknown>): Promise<HostileSite> {
   const site = await startHostileSite({ provider, app });
-  opened.push(site);
+  sitesOfTest.push(site);
   return site;
 }
 
 /** Signs in, reads the thread, disconnects, reconnects and signs out. */
-async function mainJob(site: HostileSite): Promise<void> {
+async function expectMainPathWorks(site: HostileSite): Promise<void> {
   const { agent, signedIn } = await attempt(site);
   expect(signedIn).toBe(true);
-  const thread = () => getJson(agent, `${site.url}/threads/current`);
-  expect(await thread()).toMatchObject({ status: 200, json: { thread: { title: 'Harbour plan' } } });
+  const readThread = () => getJson(agent, `${site.url}/threads/current`);
+  expect(await readThread()).toMatchObject({ status: 200, json: { thread: { title: 'Harbour plan' } } });
   const post = async (path: string, headers = {}) =>
     agent.request(site.url + path, {
       method: 'POST',
@@ -36,71 +36,82 @@ async function mainJob(site: HostileSite): Promise<void> {
       headers,
       follow: path !== '/sign-out',
     });
-  const ended = await post('/connections/elsewhere/disconnect', ACCEPT_JSON);
-  const revoked = { disconnected: true, revocation: 'revoked', provider: { status: 200 } };
-  expect(JSON.parse(ended.body)).toEqual({ id: expect.stringMatching(/^cn/), app: 'elsewhere', ...revoked });
-  expect((await thread()).json.code).toBe('not_connected');
+
+  const disconnected = await post('/connections/elsewhere/disconnect', ACCEPT_JSON);
+  const revocation = { disconnected: true, revocation: 'revoked', provider: { status: 200 } };
+  expect(JSON.parse(disconnected.body)).toEqual({ id: expect.stringMatching(/^cn/), app: 'elsewhere', ...revocation });
+  expect((await readThread()).json.code).toBe('not_connected');
+
   await post('/connections/elsewhere');
-  expect((await thread()).status).toBe(200);
-  const signedOut = new URL((await post('/sign-out')).headers.get('location') ?? '');
-  expect(signedOut.origin + signedOut.pathname).toBe(`${provider.issuer}/end_session`);
-  expect(signedOut.searchParams.get('id_token_hint')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/);
-  expect((await thread()).json.code).toBe('sign_in_required');
+  expect((await readThread()).status).toBe(200);
+
+  const signOutUrl = new URL((await post('/sign-out')).headers.get('location') ?? '');
+  expect(signOutUrl.origin + signOutUrl.pathname).toBe(`${provider.issuer}/end_session`);
+  expect(signOutUrl.searchParams.get('id_token_hint')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/);
+  expect((await readThread()).json.code).toBe('sign_in_required');
 }
 
 describe('sign-in, thread, disconnect, reconnect and sign-out', () => {
-  test('with discovery', async () => {
-    await mainJob(await siteWith({}));
+  test('work with discovery', async () => {
+    await expectMainPathWorks(await siteWith({}));
     expect(provider.hitsOf('discovery')).toHaveLength(1);
   });
 
-  test('with endpoints set by hand', async () => {
-    await mainJob(await siteWith({ endpoints: provider.endpointSettings() }));
+  test('work with endpoints set by hand', async () => {
+    await expectMainPathWorks(await siteWith({ endpoints: provider.endpointSettings() }));
     expect(provider.hitsOf('discovery')).toEqual([]);
   });
 
-  test('with discovery at another address', async () => {
+  test('work with discovery at another address', async () => {
     provider.setModes('discovery-elsewhere');
-    await mainJob(await siteWith({ discoveryUrl: `${provider.issuer}/tenant/metadata/` }));
+    await expectMainPathWorks(await siteWith({ discoveryUrl: `${provider.issuer}/tenant/metadata/` }));
   });
 
-  test.each(['client_secret_post', 'none'])('with %s', async (tokenEndpointAuthMethod) => {
-    await mainJob(await siteWith({ tokenEndpointAuthMethod }));
-  });
+  test.each(['client_secret_post', 'none'])(
+    'work with the authentication method %s',
+    async (tokenEndpointAuthMethod) => {
+      await expectMainPathWorks(await siteWith({ tokenEndpointAuthMethod }));
+    },
+  );
 
-  test.each(['id-token-eddsa', 'id-token-es256'] as const)('with endpoints set by hand, %s', async (mode) => {
+  test.each(['id-token-eddsa', 'id-token-es256'] as const)('work with endpoints set by hand, and %s', async (mode) => {
     provider.setModes(mode);
-    await mainJob(await siteWith({ endpoints: provider.endpointSettings() }));
+    await expectMainPathWorks(await siteWith({ endpoints: provider.endpointSettings() }));
   });
 });
 
 describe('F14: an unavailable provider', () => {
-  test('does not prevent the start or sign-ins elsewhere, and works again without a restart', async () => {
-    const other = await startHostileProvider();
+  test('prevents neither the start nor sign-ins elsewhere, and is called again without a restart', async () => {
+    const otherProvider = await startHostileProvider();
     provider.setModes('discovery-reset');
     const site = await startHostileSite({
       provider,
-      apps: (down, url) => [down.app(url), other.app(url, { id: 'other', clientSecret: { env: 'OTHER' } })],
-      env: { OTHER: other.clientSecret },
+      apps: (unavailable, url) => [
+        unavailable.app(url),
+        otherProvider.app(url, { id: 'other', clientSecret: { env: 'OTHER' } }),
+      ],
+      env: { OTHER: otherProvider.clientSecret },
     });
-    opened.push(site);
+    sitesOfTest.push(site);
     expect(provider.hits).toEqual([]);
     expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(200);
+
     const now = performance.now();
     const clock = vi.spyOn(performance, 'now').mockReturnValue(now);
     const failed = await attempt(site, { path: '/sign-in?app=elsewhere' });
     expect([failed.page.status, failed.signedIn]).toEqual([503, false]);
     expect((await attempt(site, { path: '/sign-in?app=other' })).signedIn).toBe(true);
+
     provider.setModes();
-    const again = await attempt(site, { path: '/sign-in?app=elsewhere' });
-    expect(Number(again.page.headers.get('retry-after') ?? 0)).toBeGreaterThanOrEqual(1);
+    const tooSoon = await attempt(site, { path: '/sign-in?app=elsewhere' });
+    expect(Number(tooSoon.page.headers.get('retry-after') ?? 0)).toBeGreaterThanOrEqual(1);
     clock.mockReturnValue(now + 1_400);
     expect((await attempt(site, { path: '/sign-in?app=elsewhere' })).signedIn).toBe(true);
     clock.mockRestore();
-    await other.close();
+    await otherProvider.close();
   });
 
-  test('F10 signed-in users can continue while the provider is unavailable', async () => {
+  test('F10 does not interrupt users who are signed in', async () => {
     const site = await siteWith({});
     const { agent } = await attempt(site);
     provider.setModes('token-status-503', 'discovery-status-503', 'jwks-status-503', 'userinfo-status-503');

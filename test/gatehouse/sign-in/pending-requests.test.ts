@@ -36,14 +36,18 @@ afterEach(async () => {
 });
 
 const pendingRequest = (n: number): PendingRequest => ({
-  ...{ purpose: 'sign_in', appId: PLATFORM.id, appFingerprint: 's', attempt: 'a1' },
-  ...{ returnTo: `/${n}`, startedAt: now },
+  purpose: 'sign_in',
+  appId: PLATFORM.id,
+  appFingerprint: 's',
+  attempt: 'a1',
+  returnTo: `/${n}`,
+  startedAt: now,
 });
 const put = async (n: number, browser = 'b1') => {
   await pendingRequests.put(browser, `state-${n}`, pendingRequest(n));
   now += 1_000;
 };
-/** Returns the request if it was pending. */
+/** Takes a request. @returns it if it was pending */
 const take = async (n: number, browser = 'b1') => {
   const taken = await pendingRequests.take(browser, `state-${n}`);
   return taken?.isSpent === false ? taken.pendingRequest : undefined;
@@ -57,7 +61,7 @@ test('R6 stores the newest ten of a browser, and counts each browser separately'
   expect((await take(0, 'b2'))?.returnTo).toBe('/0');
 });
 
-test('R6 expires after ten minutes, even if the browser has started another one', async () => {
+test('R6 a request expires after ten minutes, even if the browser has started another one', async () => {
   await put(1);
   now += 300_000;
   await put(2);
@@ -66,17 +70,18 @@ test('R6 expires after ten minutes, even if the browser has started another one'
   expect(await take(2)).toMatchObject({ returnTo: '/2' });
 });
 
-test('R6 expires exactly ten minutes after its own start', async () => {
-  for (const [waited, isThere] of [
-    [599_999, true],
-    [600_000, false],
-  ] as const) {
-    const browser = `waits ${waited}`;
+test('R6 a request expires exactly ten minutes after its own start', async () => {
+  for (const { wait, isPending } of [
+    { wait: 599_999, isPending: true },
+    { wait: 600_000, isPending: false },
+  ]) {
+    const browser = `waits ${wait}`;
     const startedAt = now;
     await put(1, browser);
     await put(2, browser);
-    now = startedAt + waited;
-    expect((await take(1, browser)) !== undefined).toBe(isThere);
+
+    now = startedAt + wait;
+    expect((await take(1, browser)) !== undefined).toBe(isPending);
     expect(await take(2, browser)).toBeDefined();
   }
 });
@@ -85,7 +90,7 @@ test('R6 stores at most ten even if the clock was set back', async () => {
   for (let n = 0; n < 10; n += 1) await put(n);
   now -= 60_000;
   await put(10);
-  // By its time it is the oldest, and the next start replaces it.
+  // It has the oldest time, so the next start displaces it.
   now += 60_000;
   await put(11);
   expect(await Promise.all([0, 10].map((n) => take(n)))).toEqual([undefined, undefined]);
@@ -101,6 +106,7 @@ test('R6 stores a start without its sign-in record if another record has the id'
 
 test('R64 stores both of two simultaneous starts of a new browser', async () => {
   const start = (n: number) => pendingRequests.put('new', `state-${n}`, pendingRequest(n), { isNewBrowser: true });
+
   await Promise.all([start(1), start(2)]);
   await start(3);
   for (const n of [1, 2, 3]) expect(await take(n, 'new')).toMatchObject({ returnTo: `/${n}` });
@@ -118,7 +124,8 @@ test('R116 the fingerprint of an app changes with its registration and its scope
   ])
     expect(fingerprint(changes)).not.toBe(fingerprint());
   expect(fingerprint()).toMatch(/^[\w-]{22}$/);
-  // The code and its verifier would go to a host that may get neither.
+
+  // The code and its verifier would go to a host to which neither may be sent.
   for (const role of ['endSession', 'jwks', 'userinfo']) {
     const endpoints = { token: 'https://idp.test/token', [role]: 'https://other.test/' };
     const moved = { ...endpoints, token: 'https://other.test/token' };
@@ -126,7 +133,7 @@ test('R116 the fingerprint of an app changes with its registration and its scope
   }
 });
 
-test('R9 is taken once, even by simultaneous callers, and only by its browser', async () => {
+test('R9 a request is taken once, even by simultaneous callers, and only by its browser', async () => {
   await put(1);
   await put(2);
   expect(await take(1, 'b2')).toBeUndefined();
@@ -135,26 +142,28 @@ test('R9 is taken once, even by simultaneous callers, and only by its browser', 
   expect(await take(2)).toBeDefined();
 });
 
-test('R10 a spent request is known for ten minutes, and displaces no pending one', async () => {
+test('R10 a spent request is stored for ten minutes, and displaces no pending one', async () => {
   await put(0);
   for (let n = 1; n <= 12; n += 1) {
     await put(n);
     expect(await take(n)).toMatchObject({ returnTo: `/${n}` });
   }
-  const spent = async (n: number) => {
-    const found = await pendingRequests.find('b1', `state-${n}`);
-    return found?.isSpent ? found.pendingRequest : undefined;
+
+  const findSpent = async (n: number) => {
+    const request = await pendingRequests.find('b1', `state-${n}`);
+    return request?.isSpent ? request.pendingRequest : undefined;
   };
-  expect([await spent(0), await spent(2)]).toEqual([undefined, undefined]);
+  expect([await findSpent(0), await findSpent(2)]).toEqual([undefined, undefined]);
   for (let n = 3; n <= 12; n += 1) {
-    expect(await spent(n)).toMatchObject({ returnTo: `/${n}` });
+    expect(await findSpent(n)).toMatchObject({ returnTo: `/${n}` });
     expect(await pendingRequests.take('b1', `state-${n}`)).toMatchObject({ isSpent: true });
   }
   expect(await take(0)).toMatchObject({ returnTo: '/0' });
+
   now += 599_999;
-  expect(await spent(0)).toMatchObject({ returnTo: '/0' });
+  expect(await findSpent(0)).toMatchObject({ returnTo: '/0' });
   now += 1;
-  expect(await spent(0)).toBeUndefined();
+  expect(await findSpent(0)).toBeUndefined();
 });
 
 test('R6, R10 what starts over from one callback has one place, and ten of its states can take it', async () => {
@@ -174,16 +183,21 @@ test('R6, R10 what starts over from one callback has one place, and ten of its s
 
 test('R44 seals the paths of connect links, and falls back to the start page if their key is lost', async () => {
   const path = '/connect/gthl_8KqVabcdefgAbCdEfGhIjKlMnOpQrStUvWxYz';
-  const [signingIn, connecting]: PendingRequest[] = [
-    { ...pendingRequest(1), returnTo: `${path}?prompt=login` },
-    { ...pendingRequest(2), purpose: 'connect', userId: 'u1', link: '8KqVabcdefg', linkPath: path },
-  ];
+  const signIn: PendingRequest = { ...pendingRequest(1), returnTo: `${path}?prompt=login` };
+  const connection: PendingRequest = {
+    ...pendingRequest(2),
+    purpose: 'connect',
+    userId: 'u1',
+    link: '8KqVabcdefg',
+    linkPath: path,
+  };
+
   for (const isKeyLost of [false, true]) {
-    await pendingRequests.put('b1', 'state-1', signingIn as PendingRequest);
-    await pendingRequests.put('b1', 'state-2', connecting as PendingRequest);
+    await pendingRequests.put('b1', 'state-1', signIn);
+    await pendingRequests.put('b1', 'state-2', connection);
     expect((await store.get(keys.pendingRequests('b1')))?.value).not.toContain('gthl_');
     if (isKeyLost) sealer.replace(makeSealer());
-    expect(await take(1)).toEqual({ ...signingIn, ...(isKeyLost && { returnTo: '/home' }) });
-    expect(await take(2)).toEqual({ ...connecting, linkPath: isKeyLost ? undefined : path });
+    expect(await take(1)).toEqual({ ...signIn, returnTo: isKeyLost ? '/home' : signIn.returnTo });
+    expect(await take(2)).toEqual({ ...connection, linkPath: isKeyLost ? undefined : path });
   }
 });

@@ -7,28 +7,28 @@ import { startStopwatch } from '../../support/stopwatch.ts';
 import { attempt, expectNamedCause, type HostileSite, startHostileSite } from './attempt.ts';
 
 let provider: HostileProvider;
-let shared: HostileSite;
-const unhandled: unknown[] = [];
-const note = (reason: unknown) => void unhandled.push(reason);
+let site: HostileSite;
+const unhandledRejections: unknown[] = [];
+const recordRejection = (reason: unknown) => void unhandledRejections.push(reason);
 
 beforeAll(async () => {
-  process.on('unhandledRejection', note);
+  process.on('unhandledRejection', recordRejection);
   provider = await startHostileProvider();
-  shared = await startHostileSite({ provider });
-  expect((await attempt(shared)).signedIn).toBe(true);
+  site = await startHostileSite({ provider });
+  expect((await attempt(site)).signedIn).toBe(true);
   provider.reset();
 });
 afterEach(() => {
   provider.reset();
-  expect(unhandled).toEqual([]);
+  expect(unhandledRejections).toEqual([]);
 });
 afterAll(async () => {
-  process.off('unhandledRejection', note);
-  await shared.close();
+  process.off('unhandledRejection', recordRejection);
+  await site.close();
   await provider.close();
 });
 
-const TABLE: [ModeName, SignInFailure][] = [
+const FAILURES: [ModeName, SignInFailure][] = [
   ['token-invalid-grant', 'code_refused'],
   ['token-status-400', 'code_refused'],
   ['token-status-404', 'code_refused'],
@@ -60,38 +60,43 @@ const TABLE: [ModeName, SignInFailure][] = [
 ];
 
 describe('F10, F11, R25, R28: each failure has a page with its cause', () => {
-  test.each(TABLE)('%s: %s', async (mode, failure) => {
-    const took = startStopwatch();
-    provider.setModes(mode, ...(mode.startsWith('userinfo') ? (['id-token-without-name'] as const) : []));
-    const { page, signedIn } = await attempt(shared);
+  test.each(FAILURES)('%s: %s', async (mode, failure) => {
+    // Userinfo is called only for a claim that the ID token lacks.
+    const modes: ModeName[] = mode.startsWith('userinfo') ? [mode, 'id-token-without-name'] : [mode];
+    provider.setModes(...modes);
+
+    const elapsed = startStopwatch();
+    const { page, signedIn } = await attempt(site);
     expect(signedIn).toBe(false);
     expectNamedCause(page, SIGN_IN_FAILURES[failure].detail);
     expect(page.body).toMatch(/href="[^"]*\/sign-in\?app=elsewhere">Try again<\/a>/);
-    expect(took()).toBeLessThan(16_500);
+    expect(elapsed()).toBeLessThan(16_500);
     expect(provider.trapped).toEqual([]);
   });
 
-  test('passes on Retry-After from the provider', async () => {
+  test('and passes on Retry-After from the provider', async () => {
     provider.setModes('token-status-503');
-    expect((await attempt(shared)).page.headers.get('retry-after')).toBe('9');
+    expect((await attempt(site)).page.headers.get('retry-after')).toBe('9');
   });
 
-  test('unavailable keys count as an unavailable provider', async () => {
-    const site = await startHostileSite({ provider });
+  test('that is the one of an unavailable provider if only its keys are unavailable', async () => {
+    const freshSite = await startHostileSite({ provider });
     provider.setModes('jwks-status-500');
-    const { page, signedIn } = await attempt(site);
+    const { page, signedIn } = await attempt(freshSite);
     expect(signedIn).toBe(false);
     expectNamedCause(page, SIGN_IN_FAILURES.provider_unavailable.detail);
-    await site.close();
+    await freshSite.close();
   });
 
-  test('R28 30 simultaneous responses of 200 MB do not increase memory', async () => {
+  test('R28 and 30 simultaneous responses of 200 MB take less than 64 MiB of memory', async () => {
     provider.setModes('token-huge');
-    await attempt(shared);
-    const before = process.memoryUsage.rss();
-    const attempts = await Promise.all(Array.from({ length: 30 }, () => attempt(shared)));
+    await attempt(site);
+    const bytesBefore = process.memoryUsage.rss();
+
+    const attempts = await Promise.all(Array.from({ length: 30 }, () => attempt(site)));
     expect(attempts.map(({ page }) => page.status)).toEqual(Array(30).fill(502));
-    expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(64);
+    const addedMebibytes = (process.memoryUsage.rss() - bytesBefore) / 2 ** 20;
+    expect(addedMebibytes).toBeLessThan(64);
   });
 });
 
@@ -100,13 +105,13 @@ test('R22 no failure puts a token, code, verifier or secret into a log line or a
   const pages: string[] = [];
   const modes = [
     ...(Object.keys({ ...BAD_ID_TOKENS, ...BAD_CALLBACKS }) as ModeName[]),
-    ...TABLE.map(([mode]) => mode).filter((mode) => mode !== 'token-drip'),
+    ...FAILURES.map(([mode]) => mode).filter((mode) => mode !== 'token-drip'),
     'userinfo-other-sub' as const,
   ];
   for (const mode of modes) {
     provider.reset();
     provider.setModes(mode, { onIssued: (value) => void secrets.add(value) });
-    pages.push((await attempt(shared)).page.body);
+    pages.push((await attempt(site)).page.body);
     for (const { body, headers } of provider.hits) {
       const verifier = new URLSearchParams(body).get('code_verifier');
       if (verifier) secrets.add(verifier);
@@ -114,7 +119,7 @@ test('R22 no failure puts a token, code, verifier or secret into a log line or a
     }
   }
   expect(secrets.size).toBeGreaterThan(modes.length);
-  const told = [...shared.logs(), ...pages].join('\n');
-  expect(told.length).toBeGreaterThan(10_000);
-  for (const secret of secrets) expect(told.includes(secret) && secret).toBe(false);
+  const output = [...site.logs(), ...pages].join('\n');
+  expect(output.length).toBeGreaterThan(10_000);
+  for (const secret of secrets) expect(output.includes(secret) && secret).toBe(false);
 });

@@ -1,4 +1,4 @@
-/** R70 a return address that is not allowed: named in the log and in the record, and no flood of lines. */
+/** R70: a return address that is not allowed is named in the log and in the record, without a flood of lines. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRefusalLog, refusedReturn } from '../../../src/gatehouse/sign-in/refused-return.ts';
 import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -11,7 +11,7 @@ import { csrfTokenOf } from './attempt.ts';
 const FRONT = 'https://front.example/board/';
 const SITE = { origin: 'https://gatehouse.example', home: '/' };
 
-describe('the reason', () => {
+describe('the reason of a refusal', () => {
   test.each([
     ['a missing final slash', FRONT.slice(0, -1), 'character 28 is its end where the registered one has "/"'],
     ['another scheme', FRONT.replace('https', 'http'), 'nearest is https://front.example/board/: character 5 is ":"'],
@@ -27,12 +27,12 @@ describe('the reason', () => {
     expect(refused).toMatchObject({ used: '/', reason: expect.stringContaining(reason) });
   });
 
-  test('names an app without return URLs, and a sign-out, which allows only local paths', () => {
+  test('is that the app has no return URLs, or that a sign-out allows only local paths', () => {
     expect(refusedReturn(FRONT, SITE, [])?.reason).toBe('the app has no return URLs.');
     expect(refusedReturn(FRONT, SITE, undefined)?.reason).toBe('only a local path is allowed here.');
   });
 
-  test.each([undefined, '', '/', '/board?view=7#top', FRONT])('is not given for %s', (requested) => {
+  test.each([undefined, '', '/', '/board?view=7#top', FRONT])('is undefined for %s, which is allowed', (requested) => {
     expect(refusedReturn(requested, SITE, [FRONT])).toBeUndefined();
   });
 });
@@ -44,26 +44,27 @@ test.each([
   ['a long part of a path', `https://a.example/reset/${'s3cr3t'.repeat(8)}/x`, 'https://a.example/reset/…/x'],
   ['control characters', 'x\n\u202ey\u0000', 'x\ufffd\ufffdy\ufffd'],
   ['a card number', '/4571736000000000', '/[removed]'],
-  ['more than its beginning', 'é😀/'.repeat(200), 'é😀/'.repeat(30)],
+  ['all after its beginning', 'é😀/'.repeat(200), 'é😀/'.repeat(30)],
 ])('the address is shown without %s', (_name, requested, shown) => {
-  const { requested: text = '', ...rest } = refusedReturn(requested, SITE, [FRONT]) ?? {};
-  expect(text.replace(/\[[^\]]*\]/, '[removed]')).toBe(shown);
-  expect(JSON.stringify(rest)).not.toMatch(/secret|s3cr3t|4571736/);
+  const { requested: shownAddress = '', ...otherFacts } = refusedReturn(requested, SITE, [FRONT]) ?? {};
+  expect(shownAddress.replace(/\[[^\]]*\]/, '[removed]')).toBe(shown);
+  expect(JSON.stringify(otherFacts)).not.toMatch(/secret|s3cr3t|4571736/);
 });
 
 test('R91 at most 20 lines a minute are logged', () => {
   let now = 0;
-  const logged: unknown[] = [];
+  const lines: unknown[] = [];
   const log = createRefusalLog(
-    (facts) => logged.push(facts),
+    (facts) => lines.push(facts),
     () => now,
   );
-  const refused = { requested: 'x', reason: 'y', used: '/', route: '/sign-in' };
-  for (let round = 0; round < 1_000; round += 1) log(refused);
-  expect(logged).toHaveLength(20);
+  const refusal = { requested: 'x', reason: 'y', used: '/', route: '/sign-in' };
+  for (let n = 0; n < 1_000; n += 1) log(refusal);
+  expect(lines).toHaveLength(20);
+
   now = 60_000;
-  log(refused);
-  expect(logged).toHaveLength(21);
+  log(refusal);
+  expect(lines).toHaveLength(21);
 });
 
 describe.each(['SQLite', 'Redis'])('with %s', (kind) => {
@@ -86,38 +87,44 @@ describe.each(['SQLite', 'Redis'])('with %s', (kind) => {
     await redis?.dispose();
   });
 
-  const lines = (): Record<string, unknown>[] =>
+  const readLines = (): Record<string, unknown>[] =>
     site
       .logs()
       .map((line) => JSON.parse(line))
       .filter(({ msg }) => msg === 'return address not allowed');
-  const lineOf = async (requestId: unknown) => {
-    await until(() => lines().some((line) => line.requestId === requestId));
-    return lines().find((line) => line.requestId === requestId);
+  const waitForLine = async (requestId: unknown) => {
+    await until(() => readLines().some((line) => line.requestId === requestId));
+    return readLines().find((line) => line.requestId === requestId);
   };
 
-  test('a sign-in goes on to the start page, and its log line and record say why', async (context) => {
+  test('a sign-in leads to the start page, and its log line and record say why', async (context) => {
     skipIfMissing(context, missing);
     const query = `?return_to=${encodeURIComponent(`${FRONT.slice(0, -1)}?code=secret`)}`;
     const { agent, page } = await signIn(site, 'admin@example.test', { path: `/sign-in${query}` });
     expect(new URL(page.url).pathname).toBe('/');
-    const [line] = lines();
+    const [line] = readLines();
     expect(line).toMatchObject({
-      ...{ level: 40, route: '/sign-in', app: 'platform', used: '/', requestId: expect.any(String) },
+      level: 40,
+      route: '/sign-in',
+      app: 'platform',
+      used: '/',
+      requestId: expect.any(String),
       requested: 'https://front.example/board?…',
       reason: `it is not one of the return URLs of the app, of which nearest is ${FRONT}: character 28 is "?" where the registered one has "/".`,
     });
+
     const { items } = (await getJson(agent, `${site.url}/admin/api/sign-ins`)).json as { items: { id: string }[] };
-    const { steps } = (await getJson(agent, `${site.url}/admin/api/sign-ins/${items[0]?.id}`)).json as {
+    const id = items[0]?.id;
+    const { steps } = (await getJson(agent, `${site.url}/admin/api/sign-ins/${id}`)).json as {
       steps: { name: string; detail: string }[];
     };
     expect(steps[0]?.detail).toBe(
       `platform; return_to "${line?.requested}" is not allowed, so the browser returns to /: ${line?.reason}`,
     );
-    expect((await agent.get(`${site.url}/admin/sign-ins/${items[0]?.id}`)).body).toContain('is not allowed');
+    expect((await agent.get(`${site.url}/admin/sign-ins/${id}`)).body).toContain('is not allowed');
   });
 
-  test('the start of a connection and a sign-out name it, too', async (context) => {
+  test('the start of a connection and a sign-out are logged, too', async (context) => {
     skipIfMissing(context, missing);
     const { agent } = await signIn(site);
     const token = await csrfTokenOf(site, agent);
@@ -127,24 +134,34 @@ describe.each(['SQLite', 'Redis'])('with %s', (kind) => {
         headers: { ...ACCEPT_HTML, ...FORM_BODY, cookie: agent.cookies.header(site.url) },
         body: new URLSearchParams({ _csrf: token, ...fields }).toString(),
       });
+
     const connected = await post('/connections/second', { return_to: FRONT });
-    expect(await lineOf(connected.headers['x-request-id'])).toMatchObject({
-      ...{ route: '/connections/:app', app: 'second', requested: FRONT, used: '/connections/second' },
+    expect(await waitForLine(connected.headers['x-request-id'])).toMatchObject({
+      route: '/connections/:app',
+      app: 'second',
+      requested: FRONT,
+      used: '/connections/second',
       reason: 'the app has no return URLs.',
     });
+
     const signedOut = await post(`/sign-out?return_to=${encodeURIComponent(FRONT)}`);
     expect(signedOut.status).toBe(303);
-    expect(await lineOf(signedOut.headers['x-request-id'])).toMatchObject({
-      ...{ route: '/sign-out', requested: FRONT, used: '/', reason: 'only a local path is allowed here.' },
+    expect(await waitForLine(signedOut.headers['x-request-id'])).toMatchObject({
+      route: '/sign-out',
+      requested: FRONT,
+      used: '/',
+      reason: 'only a local path is allowed here.',
     });
   });
 
   test('an allowed address writes no line', async (context) => {
     skipIfMissing(context, missing);
-    const before = lines().length;
+    const linesBefore = readLines().length;
+
     for (const allowed of ['/board', FRONT, ''])
       await sendRequest(`${site.url}/sign-in?return_to=${encodeURIComponent(allowed)}`, JSON_ONLY);
     await sendRequest(`${site.url}/sign-in`, JSON_ONLY);
-    expect(lines()).toHaveLength(before);
+
+    expect(readLines()).toHaveLength(linesBefore);
   });
 });

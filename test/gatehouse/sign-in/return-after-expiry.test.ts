@@ -1,4 +1,4 @@
-/** A form whose session has ended: the page of the refusal leads back to the page of the form, after signing in. */
+/** The refusal of a form whose session has ended leads to the sign-in, and from there back to the page of the form. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sessionCookieName } from '../../../src/shared/sessions/browser-sessions.ts';
 import { createUserAgent, type Page } from '../../support/browserless.ts';
@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-const signInLink = ({ body }: Page) => /href="([^"]*\/sign-in[^"]*)"/.exec(body)?.[1]?.replaceAll('&amp;', '&');
+const signInLinkOn = ({ body }: Page) => /href="([^"]*\/sign-in[^"]*)"/.exec(body)?.[1]?.replaceAll('&amp;', '&');
 
 async function signedOutAgent() {
   const { agent } = await signIn(site);
@@ -25,27 +25,30 @@ test.each([
   ['/bin', '/bin'],
   ['/account/delete', '/account/delete'],
   ['/admin/keys/rotate', '/admin/keys'],
-])('POST %s leads to the sign-in and back to %s', async (action, path) => {
+])('the refusal of a POST to %s leads to the sign-in and back to %s', async (action, path) => {
   const agent = await signedOutAgent();
   const headers = { referer: site.url + path };
   const body = new URLSearchParams({ _csrf: 'of-the-ended-session', note: 'a text' });
+
   const page = await agent.request(site.url + action, { method: 'POST', body, headers });
   expect(page.status).toBe(401);
-  const link = new URL(signInLink(page) ?? '');
+
+  const link = new URL(signInLinkOn(page) ?? '');
   expect([link.pathname, link.searchParams.get('return_to')]).toEqual(['/sign-in', path]);
   expect(link.search).not.toContain('text');
-  const { page: end } = await signIn(site, undefined, { agent, path: link.pathname + link.search });
-  expect(new URL(end.url).pathname).toBe(new URL(path, site.url).pathname);
+
+  const { page: returned } = await signIn(site, undefined, { agent, path: link.pathname + link.search });
+  expect(new URL(returned.url).pathname).toBe(new URL(path, site.url).pathname);
 });
 
 test.each([
   ['of another site', 'https://evil.example/connections'],
   ['that is missing', undefined],
-])('a referrer %s is not used', async (_what, referrer) => {
+])('a referrer %s is not used', async (_case, referrer) => {
   const agent = await signedOutAgent();
   const headers = referrer === undefined ? {} : { referer: new URL(referrer, site.url).href };
   const page = await agent.request(`${site.url}/connections/platform`, { method: 'POST', body: 'a=b', headers });
-  expect([page.status, signInLink(page)]).toEqual([401, `${site.url}/sign-in`]);
+  expect([page.status, signInLinkOn(page)]).toEqual([401, `${site.url}/sign-in`]);
 });
 
 test.each([
@@ -53,21 +56,21 @@ test.each([
   '/connections/platform/disconnect/?a=b',
   '/sign-out',
   '/admin/keys/rotate',
-])('a referrer that only takes forms is not used: %s', async (path) => {
+])('a referrer whose path only takes forms is not used: %s', async (path) => {
   const agent = await signedOutAgent();
   const headers = { referer: site.url + path };
   const page = await agent.request(`${site.url}/connections/platform`, { method: 'POST', body: 'a=b', headers });
-  expect([page.status, signInLink(page)]).toEqual([401, `${site.url}/sign-in`]);
+  expect([page.status, signInLinkOn(page)]).toEqual([401, `${site.url}/sign-in`]);
 });
 
 test('a referrer of another program on the host is used', async () => {
   const agent = await signedOutAgent();
   const headers = { referer: `${site.url}/board` };
   const page = await agent.request(`${site.url}/connections/platform`, { method: 'POST', body: 'a=b', headers });
-  expect([page.status, signInLink(page)]).toEqual([401, `${site.url}/sign-in?return_to=%2Fboard`]);
+  expect([page.status, signInLinkOn(page)]).toEqual([401, `${site.url}/sign-in?return_to=%2Fboard`]);
 });
 
-test('a program gets the address of the sign-in alone', async () => {
+test('a program gets the address of the sign-in without a return path', async () => {
   const { json } = await getJson(createUserAgent(), `${site.url}/threads/current`);
   expect(json.connectUrl).toBe(`${site.url}/sign-in`);
 });

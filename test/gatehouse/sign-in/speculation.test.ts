@@ -1,4 +1,4 @@
-/** R136: a browser that loads a page before the user opens it uses up, stores and evicts nothing. */
+/** R136: a page that a browser loads before its user opens it uses up, stores and displaces nothing. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
 import { ACCEPT_HTML, sendRequest } from '../../support/send-request.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-/** What browsers send when they load a page ahead. */
+/** The headers that browsers send when they load a page before its user opens it. */
 const SPECULATIVE: Record<string, string>[] = [
   { 'sec-purpose': 'prefetch' },
   { 'sec-purpose': 'prefetch;prerender' },
@@ -28,7 +28,7 @@ const load = (url: string, headers: Record<string, string>, agent?: UserAgent) =
   });
 
 test.each(SPECULATIVE)(
-  'R136 %o: a start is refused without a cookie, and evicts no pending request',
+  'R136 %o: a start is refused, sets no cookie, and displaces no pending request',
   async (headers) => {
     const { agent, location } = await begin(site, { path: '/sign-in' });
     for (const path of ['/sign-in', '/sign-in?app=elsewhere&step_up=1', '/sign-in?prompt=login&return_to=/sessions'])
@@ -37,6 +37,7 @@ test.each(SPECULATIVE)(
         expect([response.status, response.headers['set-cookie']]).toEqual([503, undefined]);
         expect(response.headers['cache-control']).toBe('no-store');
       }
+
     await agent.get((await callbackFor(location)).href);
     expect(await isSignedIn(site, agent)).toBe(true);
   },
@@ -48,29 +49,31 @@ test.each(SPECULATIVE)('R136 %o: a callback is refused, and the navigation after
   const callback = await callbackFor(location);
   expect(await load(callback.href, headers, agent)).toMatchObject({ status: 503 });
   expect(site.provider.hitsOf('token')).toEqual([]);
+
   const page = await agent.get(callback.href, { follow: false });
   expect([page.status, page.headers.get('location')]).toEqual([303, '/sessions']);
   expect(await isSignedIn(site, agent)).toBe(true);
 });
 
-test('R136 a page of a signed-in user loads ahead, but a notice that is shown once stays for the navigation', async () => {
+test('R136 a page can be loaded ahead, but one with a notice that is shown once is refused and keeps the notice', async () => {
   site.provider.signInAs({ sub: 'ada', groups: ['gatehouse-admins'] } as never);
   const agent = createUserAgent();
   await agent.get(`${site.url}/sign-in`);
   const headers = { 'sec-purpose': 'prefetch;prerender' };
   expect(await load(`${site.url}/connections/elsewhere`, headers, agent)).toMatchObject({ status: 200 });
   const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
-  const ended = await agent.request(`${site.url}/connections/elsewhere/disconnect`, {
+  const disconnected = await agent.request(`${site.url}/connections/elsewhere/disconnect`, {
     method: 'POST',
     body,
     follow: false,
   });
-  const shown = ended.headers.get('location') ?? '';
-  expect(await load(shown, headers, agent)).toMatchObject({ status: 503 });
-  expect((await agent.get(shown)).body).toContain('role="');
+
+  const pageWithNotice = disconnected.headers.get('location') ?? '';
+  expect(await load(pageWithNotice, headers, agent)).toMatchObject({ status: 503 });
+  expect((await agent.get(pageWithNotice)).body).toContain('role="');
 });
 
-test('R136 an export is not written to the audit trail if it is loaded ahead', async () => {
+test('R136 an export that is loaded ahead is refused', async () => {
   site.provider.signInAs({ sub: 'ada', groups: ['gatehouse-admins'] } as never);
   const agent = createUserAgent();
   await agent.get(`${site.url}/sign-in?return_to=/admin`);

@@ -40,29 +40,33 @@ async function signIn(tenant: string, agent = createUserAgent()) {
   return { agent, page, signedIn };
 }
 
-const promisesNoIssuer: Mode['metadata'] = (metadata, scene) => ({
+/** Metadata that does not announce an `iss` in the authorization response. */
+const withoutIssAnnounced: Mode['metadata'] = (metadata, scene) => ({
   ...tenants(STRANGE).metadata?.(metadata, scene),
   authorization_response_iss_parameter_supported: undefined,
 });
-const sendsNoIssuer: Mode['callback'] = (parameters) => parameters.delete('iss');
+const withoutIss: Mode['callback'] = (parameters) => parameters.delete('iss');
 
-const userOf = async (agent: UserAgent) => (await sessionOf(site, agent)).userId;
-const threadOf = async (agent: UserAgent) => (await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json;
+const userIdOf = async (agent: UserAgent) => (await sessionOf(site, agent)).userId;
+const readThread = async (agent: UserAgent) => (await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json;
 
 test('R19 the same subject in two tenants is two users, each with its own grant', async () => {
-  const [ink, book] = [await signIn(INK), await signIn(BOOK)];
+  const ink = await signIn(INK);
+  const book = await signIn(BOOK);
   expect([ink.signedIn, book.signedIn]).toEqual([true, true]);
-  const users = [await userOf(ink.agent), await userOf(book.agent)];
-  expect(new Set(users).size).toBe(2);
-  expect(await userOf((await signIn(INK)).agent)).toBe(users[0]);
+
+  const userOfInk = await userIdOf(ink.agent);
+  const userOfBook = await userIdOf(book.agent);
+  expect(userOfInk).not.toBe(userOfBook);
+  expect(await userIdOf((await signIn(INK)).agent)).toBe(userOfInk);
   for (const { agent } of [ink, book])
-    expect(await threadOf(agent)).toMatchObject({ thread: { title: 'Harbour plan' } });
-  const { json } = await admin.call('GET', `/users/${users[1]}`);
+    expect(await readThread(agent)).toMatchObject({ thread: { title: 'Harbour plan' } });
+  const { json } = await admin.call('GET', `/users/${userOfBook}`);
   expect(JSON.stringify(json)).toContain(tenantIssuer(site.provider, BOOK));
 });
 
 test('refuses a tenant that is not named, and shows it to administrators', async () => {
-  site.provider.setModes({ ...tenants(STRANGE), callback: sendsNoIssuer, metadata: promisesNoIssuer });
+  site.provider.setModes({ ...tenants(STRANGE), callback: withoutIss, metadata: withoutIssAnnounced });
   const { page, signedIn } = await attempt(site, { path: '/sign-in?app=second' });
   expect([signedIn, page.status]).toEqual([false, 403]);
   expect(page.body).toContain('Your account may not sign in here.');
@@ -75,18 +79,18 @@ test('refuses a tenant that is not named, and shows it to administrators', async
 
 test('R101 refuses a refresh response with the same subject of another tenant', async () => {
   const { agent } = await signIn(INK);
-  const userId = await userOf(agent);
+  const userId = await userIdOf(agent);
   await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1 }), 'elsewhere');
-  const before = await storage.readGrant(userId, 'elsewhere');
+  const grantBefore = await storage.readGrant(userId, 'elsewhere');
   site.provider.setModes(tenants(BOOK));
   expect((await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json.code).toBe('provider_unavailable');
   const { accessToken, failure } = await storage.readGrant(userId, 'elsewhere');
-  expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_response']);
+  expect([accessToken, failure?.cause]).toEqual([grantBefore.accessToken, 'unusable_response']);
 });
 
 test('the same subject of another tenant is another account, and does not inherit the refresh token', async () => {
   const { agent } = await signIn(INK);
-  const userId = await userOf(agent);
+  const userId = await userIdOf(agent);
   const connect = async (tenant: string, tokens = (body: Record<string, unknown>) => body) => {
     site.provider.setModes({ ...tenants(tenant), tokenResponse: tokens });
     const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
@@ -101,21 +105,24 @@ test('the same subject of another tenant is another account, and does not inheri
 });
 
 test('R58 a logout token ends no session with the same subject and sid of another tenant', async () => {
-  const [ink, book] = [await signIn(INK), await signIn(BOOK)];
+  const ink = await signIn(INK);
+  const book = await signIn(BOOK);
   advanceClock(1);
-  const send = async (tenant: string, named = tenant) => {
-    const iss = tenantIssuer(site.provider, named);
+  /** Sends a logout token with the `tid` of one tenant, and the `iss` of the same or another tenant. */
+  const sendLogoutToken = async (tenant: string, tenantOfIss = tenant) => {
+    const iss = tenantIssuer(site.provider, tenantOfIss);
     const logoutToken = await site.provider.logoutToken({
       claims: { iss, tid: tenant, iat: Math.floor(Date.now() / 1000) },
     });
     const body = new URLSearchParams({ logout_token: logoutToken }).toString();
     const path = '/oauth/backchannel-logout/elsewhere';
-    return (await sendRequest(site.url + path, { method: 'POST', headers: { ...FORM_BODY, ...ACCEPT_JSON }, body }))
-      .status;
+    const headers = { ...FORM_BODY, ...ACCEPT_JSON };
+    const { status } = await sendRequest(site.url + path, { method: 'POST', headers, body });
+    return status;
   };
-  expect([await send(STRANGE), await send(BOOK, INK)]).toEqual([400, 400]);
+  expect([await sendLogoutToken(STRANGE), await sendLogoutToken(BOOK, INK)]).toEqual([400, 400]);
   expect([await isSignedIn(site, ink.agent), await isSignedIn(site, book.agent)]).toEqual([true, true]);
-  expect(await send(BOOK)).toBe(200);
+  expect(await sendLogoutToken(BOOK)).toBe(200);
   expect([await isSignedIn(site, ink.agent), await isSignedIn(site, book.agent)]).toEqual([true, false]);
 });
 
@@ -126,15 +133,18 @@ test('R99 an ID token authenticates the user of its tenant', async () => {
   const { agent } = await signIn(INK);
   site.provider.setModes({
     ...tenants(BOOK),
-    onIssued: (value) => void (value.split('.').length === 3 && idTokens.push(value)),
+    onIssued: (value) => {
+      const isJwt = value.split('.').length === 3;
+      if (isJwt) idTokens.push(value);
+    },
   });
   const book = await attempt(site, { path: '/sign-in?app=elsewhere' });
   const { token } = await admin.createRelayToken({ apps: ['elsewhere'], acceptIdTokens: true });
   const form = { subject_token_type: 'urn:ietf:params:oauth:token-type:id_token', audience: 'elsewhere' };
   const { status, body } = await exchange(site, token, { ...form, subject_token: idTokens.at(-1) ?? '' });
-  const grants = await Promise.all(
-    [agent, book.agent].map(async (one) => storage.readGrant(await userOf(one), 'elsewhere')),
-  );
-  expect([status, JSON.parse(body).access_token]).toEqual([200, grants[1]?.accessToken]);
-  expect(grants[0]?.accessToken).not.toBe(grants[1]?.accessToken);
+
+  const grantOfInk = await storage.readGrant(await userIdOf(agent), 'elsewhere');
+  const grantOfBook = await storage.readGrant(await userIdOf(book.agent), 'elsewhere');
+  expect([status, JSON.parse(body).access_token]).toEqual([200, grantOfBook.accessToken]);
+  expect(grantOfInk.accessToken).not.toBe(grantOfBook.accessToken);
 });

@@ -1,4 +1,4 @@
-/** R8: a response that cannot be matched to a sign-in is named, on its page and in a record; nothing is trusted or spent. */
+/** R8: a response that cannot be matched to a sign-in has a page and a record with its cause, and uses up nothing. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createUserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
@@ -15,26 +15,28 @@ afterEach(() => site.provider.reset());
 afterAll(() => site.close());
 
 const referenceOn = ({ body }: { body: string }) => /data-copy-source>([^<]+)</.exec(body)?.[1] ?? 'none';
-async function recordOf(reference: string) {
+async function readRecord(reference: string) {
   site.provider.signInAs(ADMINISTRATOR as never);
   const administrator = createUserAgent();
   await administrator.get(`${site.url}/sign-in`);
   const { json } = await getJson(administrator, `${site.url}/admin/api/sign-ins/${reference}`);
   return json as { app: string; user: unknown; cause: { name: string; words: string; advice: string; field: string } };
 }
-const newestLine = () => JSON.parse(site.logs().findLast((line) => line.includes('"sign-in ended"')) ?? '{}');
+const readNewestLine = () => JSON.parse(site.logs().findLast((line) => line.includes('"sign-in ended"')) ?? '{}');
 
 describe('R8 an error without a state', () => {
-  test('is named on the page, in the record and in the log, and the pending request stays', async () => {
+  test('has its code on the page, in the record and in the log, and leaves the pending request', async () => {
     const { agent, location } = await begin(site);
     const page = await agent.get(`${site.url}/oauth/callback/elsewhere?error=invalid_scope`);
     expect(page.status).toBe(400);
     expect(textOf(page.body)).toContain('sent you back with the error “invalid_scope”');
     expect(textOf(page.body)).toContain('It lies with the sign-in provider, not with you.');
-    expect(newestLine()).toMatchObject({ reason: 'error_without_state', providerError: 'invalid_scope' });
-    const record = await recordOf(referenceOn(page));
+    expect(readNewestLine()).toMatchObject({ reason: 'error_without_state', providerError: 'invalid_scope' });
+
+    const record = await readRecord(referenceOn(page));
     expect(record).toMatchObject({ user: null, cause: { name: 'error_without_state', field: 'scopes' } });
     expect(record.cause.words).toContain('invalid_scope');
+
     await agent.get((await callbackFor(location)).href);
     expect(await isSignedIn(site, agent)).toBe(true);
   });
@@ -54,12 +56,12 @@ describe('R8 an error without a state', () => {
   test('R54 of a browser without cookies leaves no record', async () => {
     const page = await createUserAgent().get(`${site.url}/oauth/callback/elsewhere?error=access_denied`);
     expect([page.status, referenceOn(page)]).toEqual([400, 'none']);
-    expect(newestLine()).toMatchObject({ reason: 'error_without_state', unsolicited: true });
+    expect(readNewestLine()).toMatchObject({ reason: 'error_without_state', unsolicited: true });
   });
 });
 
 describe('R8 a response by POST (form_post)', () => {
-  /** As a browser sends the form of another site: without cookies, since they are `SameSite=Lax`. */
+  /** Sends a form as a browser sends it from another site: without the cookies, which are `SameSite=Lax`. */
   const post = (fields: Record<string, string>) =>
     sendRequest(`${site.url}/oauth/callback/elsewhere`, {
       method: 'POST',
@@ -73,28 +75,31 @@ describe('R8 a response by POST (form_post)', () => {
       },
     });
 
-  test('leads to a page and to the record of the attempt, and the pending request stays', async () => {
-    const { agent, location, asked } = await begin(site);
+  test('leads to a page, is added to the record of the attempt, and leaves the pending request', async () => {
+    const { agent, location, parameters } = await begin(site);
     const callback = await callbackFor(location);
     const { code = '', state = '' } = Object.fromEntries(callback.searchParams);
+
     const page = await post({ code, state });
     expect(page.status).toBe(400);
     expect(textOf(page.body)).toContain('sent its response in a form that is not accepted here');
     expect(page.body).not.toContain(code);
-    expect(state).toBe(asked.get('state'));
-    const record = await recordOf(referenceOn(page));
+    expect(state).toBe(parameters.get('state'));
+
+    const record = await readRecord(referenceOn(page));
     expect(record).toMatchObject({ app: 'elsewhere', cause: { name: 'form_post' } });
     expect(record.cause.advice).toContain('Set the response mode of this client at the provider to “query”');
     expect(site.provider.hitsOf('token')).toHaveLength(1);
+
     await agent.get(callback.href);
     expect(await isSignedIn(site, agent)).toBe(true);
-    expect(await recordOf(referenceOn(page))).toMatchObject({ cause: null });
+    expect(await readRecord(referenceOn(page))).toMatchObject({ cause: null });
   });
 
-  test('names the error in it', async () => {
-    const { asked } = await begin(site);
-    const page = await post({ error: 'access_denied', state: asked.get('state') ?? '' });
-    expect((await recordOf(referenceOn(page))).cause.words).toContain('access_denied');
+  test('is recorded with its error', async () => {
+    const { parameters } = await begin(site);
+    const page = await post({ error: 'access_denied', state: parameters.get('state') ?? '' });
+    expect((await readRecord(referenceOn(page))).cause.words).toContain('access_denied');
   });
 
   test('R54 with an invented state leaves no record', async () => {

@@ -1,4 +1,4 @@
-/** Sign-ins whose session or connection cannot be saved: the record names the cause, with both storages. */
+/** A sign-in whose session or connection cannot be saved has a record that names the cause. */
 
 import { expect, onTestFinished, test } from 'vitest';
 import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
@@ -18,14 +18,14 @@ const ADMIN = { sub: 'root', sid: 'root', groups: ['gatehouse-admins'] };
 const EVE = { sub: 'eve', sid: 'eve-1', email: 'eve@example.test' };
 const referenceOn = (page: Page) => /data-copy-source>([^<]+)</.exec(page.body)?.[1] ?? 'none';
 
-interface Shown {
+interface RecordAsJson {
   outcome: string;
   cause: { name: string } | null;
   steps: { name: string; result: string }[];
 }
 
-/** An administrator, and Eve with a grant that a failed sign-in must not change. */
-async function siteOn(kind: 'SQLite' | 'Redis') {
+/** Starts a site where an administrator is signed in, and Eve has a grant. */
+async function startSiteOn(kind: 'SQLite' | 'Redis') {
   const redis = kind === 'Redis' ? await startRedis() : undefined;
   const site = await startHostileSite({ env: redis ? { REDIS_URL: redis.url } : {} });
   const store = redis
@@ -44,23 +44,23 @@ async function siteOn(kind: 'SQLite' | 'Redis') {
   return {
     site,
     redis,
-    grant: () => store.get(keys.grant(userIdOf(site.provider.issuer, EVE.sub), 'elsewhere')),
-    recordOn: async (page: Page) => (await read(`sign-ins/${referenceOn(page)}`)) as unknown as Shown,
-    failures: async () => (await read('audit?event=sign_in.failed')).items,
+    readGrant: () => store.get(keys.grant(userIdOf(site.provider.issuer, EVE.sub), 'elsewhere')),
+    readRecordOn: async (page: Page) => (await read(`sign-ins/${referenceOn(page)}`)) as unknown as RecordAsJson,
+    readFailures: async () => (await read('audit?event=sign_in.failed')).items,
   };
 }
 
-function expectFailedAt(record: Shown, step: string, cause: string): void {
+function expectFailedAt(record: RecordAsJson, step: string, cause: string): void {
   expect(record).toMatchObject({ outcome: 'failed', cause: { name: cause } });
   expect(record.steps.filter(({ result }) => result === 'failed').map(({ name }) => name)).toEqual([step]);
 }
 
 test.for(['SQLite', 'Redis'] as const)(
-  'R62 with %s, records a sign-in as failed because the provider ended its session meanwhile',
+  'R62 on %s, a sign-in is recorded as failed because the provider ended its session meanwhile',
   async (kind, context) => {
     skipIfMissing(context, kind === 'Redis' ? missingRedis : undefined);
-    const { site, grant, recordOn, failures } = await siteOn(kind);
-    const before = await grant();
+    const { site, readGrant, readRecordOn, readFailures } = await startSiteOn(kind);
+    const grantBefore = await readGrant();
     site.provider.setModes({
       sign: async (claims, { keys: signing }) => {
         const body = new URLSearchParams({ logout_token: await site.provider.logoutToken() }).toString();
@@ -69,36 +69,43 @@ test.for(['SQLite', 'Redis'] as const)(
         return signWith(signing.rs256, claims);
       },
     });
+
     const agent = createUserAgent();
     const { page, signedIn } = await attempt(site, { agent });
     expect([page.status, signedIn, agent.cookies.get(sessionCookieName(site.url))]).toEqual([401, false, undefined]);
     expect(page.body).toContain('Your provider signed you out while you were signing in here.');
-    expectFailedAt(await recordOn(page), 'session', 'ended_by_provider');
-    expect(before).toBeDefined();
-    expect(await grant()).toEqual(before);
-    await expect.poll(failures).toMatchObject([{ outcome: 'failed', facts: { reason: 'ended_by_provider' } }]);
+    expectFailedAt(await readRecordOn(page), 'session', 'ended_by_provider');
+    expect(grantBefore).toBeDefined();
+    expect(await readGrant()).toEqual(grantBefore);
+    await expect.poll(readFailures).toMatchObject([{ outcome: 'failed', facts: { reason: 'ended_by_provider' } }]);
   },
 );
 
-/** Patterns of a Redis ACL for all keys without this prefix. */
-const allBut = (start: string) => [...start].map((letter, place) => `~${start.slice(0, place)}[^${letter}]*`);
+/** Patterns of a Redis ACL that allow all keys without this prefix: one for each letter in which a key can differ. */
+const allowKeysWithout = (prefix: string) =>
+  [...prefix].map((letter, index) => `~${prefix.slice(0, index)}[^${letter}]*`);
 
 test.for([
-  // The connection is already stored, with newer tokens than before.
+  // The connection is stored before the session, so it has the new tokens.
   ['session:', 'session', 'session_not_saved', true],
   ['grant', 'connection', 'connection_not_saved', false],
-] as const)('a Redis that refuses to write %s: the step %s failed', async ([refused, step, cause, isNew], context) => {
-  skipIfMissing(context, missingRedis);
-  const { site, redis, grant, recordOn, failures } = await siteOn('Redis');
-  const before = await grant();
-  const { agent, location } = await begin(site);
-  const callback = await callbackFor(location);
-  redis?.sendCommand('ACL', 'SETUSER', 'default', 'resetkeys', '%R~*', ...allBut(refused));
-  const page = await agent.get(callback.href);
-  redis?.sendCommand('ACL', 'SETUSER', 'default', 'resetkeys', '~*');
-  expect([page.status, agent.cookies.get(sessionCookieName(site.url))]).toEqual([503, undefined]);
-  expectFailedAt(await recordOn(page), step, cause);
-  expect(before).toBeDefined();
-  expect((await grant())?.version === before?.version).toBe(!isNew);
-  await expect.poll(failures).toMatchObject([{ outcome: 'failed', facts: { reason: cause } }]);
-});
+] as const)(
+  'if Redis refuses to write %s, the step %s has failed',
+  async ([prefix, step, cause, isGrantChanged], context) => {
+    skipIfMissing(context, missingRedis);
+    const { site, redis, readGrant, readRecordOn, readFailures } = await startSiteOn('Redis');
+    const grantBefore = await readGrant();
+    const { agent, location } = await begin(site);
+    const callback = await callbackFor(location);
+
+    redis?.sendCommand('ACL', 'SETUSER', 'default', 'resetkeys', '%R~*', ...allowKeysWithout(prefix));
+    const page = await agent.get(callback.href);
+    redis?.sendCommand('ACL', 'SETUSER', 'default', 'resetkeys', '~*');
+
+    expect([page.status, agent.cookies.get(sessionCookieName(site.url))]).toEqual([503, undefined]);
+    expectFailedAt(await readRecordOn(page), step, cause);
+    expect(grantBefore).toBeDefined();
+    expect((await readGrant())?.version === grantBefore?.version).toBe(!isGrantChanged);
+    await expect.poll(readFailures).toMatchObject([{ outcome: 'failed', facts: { reason: cause } }]);
+  },
+);
