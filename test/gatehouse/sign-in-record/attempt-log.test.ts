@@ -33,13 +33,17 @@ const REQUEST: RequestInfo = {
 };
 
 let startedAttempts: Parameters<RecordStore['beginWrites']>[0][];
-let added: SignInChanges[];
+let addedChanges: SignInChanges[];
 /** For each change, the state and the pending attempt by which its record is found. */
-let changed: { state: string | undefined; attempt: unknown }[];
-let ended: Parameters<Events['signInEnded']>[0][];
-let stored: Partial<SignInRecord> | Promise<never> | undefined;
+let changedRecords: { state: string | undefined; attempt: unknown }[];
+let events: Parameters<Events['signInEnded']>[0][];
+let storedRecord: Partial<SignInRecord> | Promise<never> | undefined;
 beforeEach(() => {
-  [startedAttempts, added, changed, ended, stored] = [[], [], [], [], undefined];
+  startedAttempts = [];
+  addedChanges = [];
+  changedRecords = [];
+  events = [];
+  storedRecord = undefined;
 });
 
 const READING: RecordReading = Promise.resolve(undefined);
@@ -49,42 +53,43 @@ const records = {
     return [];
   },
   add: async (state, changes, attempt) => {
-    added.push(changes);
-    changed.push({ state, attempt });
+    addedChanges.push(changes);
+    changedRecords.push({ state, attempt });
     return undefined;
   },
   prefetch: () => READING,
-  byState: async () => stored,
+  byState: async () => storedRecord,
 } as Partial<RecordStore> as RecordStore;
-const events = { signInEnded: (facts) => void ended.push(facts) } as Partial<Events> as Events;
-const recorder = createAttemptRecorder({ records, events, clock: () => NOW });
+const eventSink = { signInEnded: (facts) => void events.push(facts) } as Partial<Events> as Events;
+const recorder = createAttemptRecorder({ records, events: eventSink, clock: () => NOW });
 
 const action = { label: 'Try again', url: 'https://gatehouse.test/' };
-function refusal(failure: SignInFailure, facts: SignInFacts = {}, cause?: unknown): SignInError {
+function createError(failure: SignInFailure, facts: SignInFacts = {}, cause?: unknown): SignInError {
   return new SignInError(failure, { action, facts, cause });
 }
 
 const providerError = (failure: ProviderFailure, reason: string, facts: ProviderErrorFacts = {}) =>
   new ProviderError(failure, reason, facts);
-const badToken = (cause: object) =>
-  refusal('token_response_refused', {}, providerError('invalid', 'token_response_invalid', { cause }));
+const createTokenError = (cause: object) =>
+  createError('token_response_refused', {}, providerError('invalid', 'token_response_invalid', { cause }));
 
-/** @returns the changes of the record, by a failed callback or a failed start */
-async function failedWith(
+/** Fails a callback or a start with this error. @returns the changes of the record */
+async function failWith(
   error: unknown,
-  { cameBack = true, upTo = 'came_back' as StepName, learned = {} as AttemptFacts } = {},
+  { isCallback = true, upTo = 'came_back' as StepName, facts = {} as AttemptFacts } = {},
 ): Promise<SignInChanges> {
   const run = recorder.runAndRecord('platform', REQUEST, async (log) => {
-    log.passed(cameBack ? 'came_back' : 'started');
-    if (cameBack) log.passedUpTo(upTo);
-    log.learn({ purpose: 'sign_in', state: 's1', ...learned });
+    log.passed(isCallback ? 'came_back' : 'started');
+    if (isCallback) log.passedUpTo(upTo);
+    log.learn({ purpose: 'sign_in', state: 's1', ...facts });
     throw error;
   });
   await expect(run).rejects.toBe(error);
-  return added.at(-1) as SignInChanges;
+  return addedChanges.at(-1) as SignInChanges;
 }
 
-const reached = ({ steps }: SignInChanges) => steps.map(({ name, ok }) => (ok ? name : `not ${name}`));
+/** The names of the recorded steps. Those of failed ones have the prefix `not`. */
+const stepNamesOf = ({ steps }: SignInChanges) => steps.map(({ name, ok }) => (ok ? name : `not ${name}`));
 const detailOf = ({ steps }: SignInChanges) => steps.at(-1)?.detail;
 
 const CALLBACK: StepName[] = ['came_back', 'state', 'cookie', 'redirect_uri'];
@@ -101,7 +106,7 @@ const VERIFIED: StepName[] = [
 ];
 const CLAIMS = { iat: NOW / 1000 - 95 };
 
-describe('the failed step, and the steps before it', () => {
+describe('the steps up to the failed one', () => {
   test.each([
     ['state_missing', {}, 'came_back', ['came_back', 'not state']],
     ['cookie_missing', {}, 'came_back', ['came_back', 'state', 'not cookie']],
@@ -119,7 +124,7 @@ describe('the failed step, and the steps before it', () => {
       [...CALLBACK, 'authorization_response', 'granted', 'not token_endpoint'],
     ],
     ['token_response_refused', {}, 'id_token_signature', [...VERIFIED.slice(0, -1), 'not claims']],
-    // Only a refused token has a failed check.
+    // Only a refused token response has a failed check.
     [
       'code_refused',
       { check: 'nonce' },
@@ -129,9 +134,12 @@ describe('the failed step, and the steps before it', () => {
     ['not_permitted', {}, 'claims', [...VERIFIED, 'not permitted']],
     // A connection is saved without the steps of a session.
     ['connection_not_saved', {}, 'claims', [...VERIFIED, 'not connection']],
-  ] as const)('callback that fails with %s and facts %j after %s: %j', async (failure, facts, upTo, expected) => {
-    expect(reached(await failedWith(refusal(failure, facts), { upTo }))).toEqual(expected);
-  });
+  ] as const)(
+    'of a callback that fails with %s and facts %j after %s are %j',
+    async (failure, facts, upTo, expected) => {
+      expect(stepNamesOf(await failWith(createError(failure, facts), { upTo }))).toEqual(expected);
+    },
+  );
 
   test.each([
     [{}, [...EXCHANGED, 'not id_token_form']],
@@ -153,8 +161,8 @@ describe('the failed step, and the steps before it', () => {
         'not id_token_signature',
       ],
     ],
-  ])('ID token refused with %j: %j', async (cause, expected) => {
-    expect(reached(await failedWith(badToken(cause), { upTo: 'redirect_uri' }))).toEqual(expected);
+  ])('of an ID token that is refused with %j are %j', async (cause, expected) => {
+    expect(stepNamesOf(await failWith(createTokenError(cause), { upTo: 'redirect_uri' }))).toEqual(expected);
   });
 
   test.each([
@@ -162,13 +170,16 @@ describe('the failed step, and the steps before it', () => {
     ['disabled_app', 'started'],
     ['provider_unavailable', 'sent'],
     ['misconfigured', 'sent'],
-  ] as const)('start that fails with %s: %s', async (failure, name) => {
-    expect(reached(await failedWith(refusal(failure), { cameBack: false }))).toEqual(['started', `not ${name}`]);
+  ] as const)('of a start that fails with %s end with %s', async (failure, failedStep) => {
+    expect(stepNamesOf(await failWith(createError(failure), { isCallback: false }))).toEqual([
+      'started',
+      `not ${failedStep}`,
+    ]);
   });
 
-  test('no step fails for an unnamed failure', async () => {
-    const changes = await failedWith(new Error('disk'));
-    expect([changes.failure, changes.outcome, reached(changes)]).toEqual(['internal', 'failed', ['came_back']]);
+  test('of an unexpected error have none that failed', async () => {
+    const changes = await failWith(new Error('disk'));
+    expect([changes.failure, changes.outcome, stepNamesOf(changes)]).toEqual(['internal', 'failed', ['came_back']]);
   });
 });
 
@@ -181,7 +192,7 @@ test('records each step once, in order', async () => {
     log.passedUpTo('granted');
     await log.succeeded('signed_in', 'u1');
   });
-  const { steps } = added.at(-1) as SignInChanges;
+  const { steps } = addedChanges.at(-1) as SignInChanges;
   expect(steps.map(({ name }) => name)).toEqual([...CALLBACK, 'authorization_response', 'granted']);
   expect(steps.map(({ detail }) => detail).filter(Boolean)).toEqual(['seen']);
 });
@@ -189,7 +200,7 @@ test('records each step once, in order', async () => {
 describe('the detail of the failed step', () => {
   test.each([
     [
-      refusal(
+      createError(
         'code_refused',
         {},
         providerError('refused', 'token_refused', { status: 400, oauthError: 'invalid_grant' }),
@@ -197,63 +208,63 @@ describe('the detail of the failed step', () => {
       'status 400, invalid_grant, token_refused',
     ],
     [
-      refusal(
+      createError(
         'authorization_response_refused',
         {},
         providerError('refused', 'authorization_refused', { oauthError: 'access_denied' }),
       ),
       'access_denied',
     ],
-    [badToken({ claim: 'iat', claims: CLAIMS, now: NOW / 1000 }), 'our clock is 95 s ahead of the provider’s'],
-    [refusal('unusable_app', { seen: 'nearest is another' }), 'nearest is another'],
-    [refusal('state_missing'), undefined],
+    [createTokenError({ claim: 'iat', claims: CLAIMS, now: NOW / 1000 }), 'our clock is 95 s ahead of the provider’s'],
+    [createError('unusable_app', { seen: 'nearest is another' }), 'nearest is another'],
+    [createError('state_missing'), undefined],
   ])('is derived from the error', async (error, detail) => {
-    expect(detailOf(await failedWith(error))).toBe(detail);
+    expect(detailOf(await failWith(error))).toBe(detail);
   });
 
-  test('has the reason of a failed start', async () => {
-    const error = refusal('provider_unavailable', {}, providerError('unavailable', 'timeout', { status: 504 }));
-    expect(detailOf(await failedWith(error, { cameBack: false }))).toBe('status 504, timeout');
-    // For the authorization response, the step itself is the reason.
-    const refusedResponse = refusal(
+  test('has the reason of a failed start, but not if the step itself is the reason', async () => {
+    const error = createError('provider_unavailable', {}, providerError('unavailable', 'timeout', { status: 504 }));
+    expect(detailOf(await failWith(error, { isCallback: false }))).toBe('status 504, timeout');
+
+    const refusedResponse = createError(
       'authorization_response_refused',
       {},
       providerError('invalid', 'authorization_response_invalid'),
     );
-    expect(detailOf(await failedWith(refusedResponse))).toBeUndefined();
+    expect(detailOf(await failWith(refusedResponse))).toBeUndefined();
   });
 
-  test('R22 stores the provider’s error code if RFC 6749 allows its characters, and no other text', async () => {
-    const factsFor = async (oauthError: string) =>
-      (
-        await failedWith(
-          refusal('provider_refused', {}, providerError('refused', 'authorization_refused', { oauthError })),
-        )
-      ).facts;
-    expect(await factsFor('server_error')).toMatchObject({ oauthError: 'server_error' });
+  test('R22 has the provider’s error code if RFC 6749 allows its characters, and no other text', async () => {
+    const factsAfter = async (oauthError: string) => {
+      const cause = providerError('refused', 'authorization_refused', { oauthError });
+      const { facts } = await failWith(createError('provider_refused', {}, cause));
+      return facts;
+    };
+
+    expect(await factsAfter('server_error')).toMatchObject({ oauthError: 'server_error' });
     for (const code of ['no', 'BAD_REFRESH_TOKEN', 'urn:example:error-7', 'x'.repeat(100)])
-      expect(await factsFor(code)).toMatchObject({ oauthError: code });
-    for (const odd of ['', 'a b', 'a"b', 'a\\b', 'é', 'x'.repeat(101), 'server_error\n']) {
-      expect((await factsFor(odd))?.oauthError).toBeUndefined();
+      expect(await factsAfter(code)).toMatchObject({ oauthError: code });
+    for (const text of ['', 'a b', 'a"b', 'a\\b', 'é', 'x'.repeat(101), 'server_error\n']) {
+      expect((await factsAfter(text))?.oauthError).toBeUndefined();
     }
   });
 
-  test('names a failed check only for a refused ID token', async () => {
+  test('has a failed check only for a refused ID token', async () => {
     const cause = { claim: 'nonce' };
-    expect((await failedWith(badToken(cause))).facts).toMatchObject({ check: 'nonce' });
-    const others = [
+    expect((await failWith(createTokenError(cause))).facts).toMatchObject({ check: 'nonce' });
+    const otherErrors = [
       providerError('unavailable', 'token_response_invalid', { cause }),
       providerError('invalid', 'userinfo_invalid', { cause }),
     ];
-    for (const other of others) {
-      expect((await failedWith(refusal('token_response_refused', {}, other))).facts).not.toHaveProperty('check');
+    for (const error of otherErrors) {
+      expect((await failWith(createError('token_response_refused', {}, error))).facts).not.toHaveProperty('check');
     }
   });
 });
 
 test('cuts the detail of a step to 500 characters', async () => {
   const seen = 'x'.repeat(501);
-  expect(detailOf(await failedWith(refusal('unusable_app', { seen })))).toBe('x'.repeat(500));
+  expect(detailOf(await failWith(createError('unusable_app', { seen })))).toBe('x'.repeat(500));
 });
 
 describe('the facts of the record', () => {
@@ -265,8 +276,8 @@ describe('the facts of the record', () => {
       host: 'evil.test',
       endpoint: 'token',
     };
-    const { facts } = await failedWith(
-      refusal('code_refused', {}, providerError('refused', 'token_refused', responseFacts)),
+    const { facts } = await failWith(
+      createError('code_refused', {}, providerError('refused', 'token_refused', responseFacts)),
     );
     expect(facts).toEqual({
       status: 400,
@@ -279,8 +290,8 @@ describe('the facts of the record', () => {
 
   test('name the failed call, which is also the detail of its step', async () => {
     const cause = new OutboundError('connection', 'provider.test:443 refused the connection', 'Check the port.');
-    const changes = await failedWith(
-      refusal('provider_unavailable', {}, providerError('unavailable', 'connection', { cause })),
+    const changes = await failWith(
+      createError('provider_unavailable', {}, providerError('unavailable', 'connection', { cause })),
     );
     expect(changes.facts).toMatchObject({
       call: { words: 'provider.test:443 refused the connection', advice: 'Check the port.' },
@@ -290,8 +301,8 @@ describe('the facts of the record', () => {
 
   test('name the member for which a token response was refused, and no check of the ID token', async () => {
     const facts = { member: 'token_type', cause: { claim: 'nonce' } };
-    const changes = await failedWith(
-      refusal('token_response_refused', {}, providerError('invalid', 'token_response_invalid', facts)),
+    const changes = await failWith(
+      createError('token_response_refused', {}, providerError('invalid', 'token_response_invalid', facts)),
     );
     expect(changes.facts).not.toHaveProperty('check');
     expect(detailOf(changes)).toContain('token_type');
@@ -299,9 +310,9 @@ describe('the facts of the record', () => {
 
   test('are those of the failure if the cause is not a response of the provider', async () => {
     const cause = new AppError('storage_unavailable');
-    expect((await failedWith(refusal('session_not_saved', {}, cause))).facts).toEqual({});
-    expect((await failedWith(refusal('not_permitted', { disabled: true }))).facts).toEqual({ disabled: true });
-    expect((await failedWith(new Error('disk'))).facts).toEqual({});
+    expect((await failWith(createError('session_not_saved', {}, cause))).facts).toEqual({});
+    expect((await failWith(createError('not_permitted', { disabled: true }))).facts).toEqual({ disabled: true });
+    expect((await failWith(new Error('disk'))).facts).toEqual({});
   });
 });
 
@@ -347,28 +358,30 @@ describe('the start', () => {
 });
 
 describe('the record that a request changes', () => {
-  const changedBy = async (run: (log: AttemptLog) => Promise<void>) => {
+  const recordChangedBy = async (run: (log: AttemptLog) => Promise<void>) => {
     await recorder.runAndRecord('platform', REQUEST, run).catch(() => undefined);
-    return changed.at(-1);
+    return changedRecords.at(-1);
   };
 
   test('is found by the state or by the id of the pending request, and may be prefetched', async () => {
-    const byState = await changedBy(async (log) => {
+    const foundByState = await recordChangedBy(async (log) => {
       log.prefetch();
       log.learn({ state: 's1' });
       await log.succeeded('signed_in', 'u1');
     });
-    expect(byState).toEqual({ state: 's1', attempt: undefined });
-    const pending = { id: 'a1', state: 's1' };
-    const byId = await changedBy(async (log) => {
-      log.learn(pending);
+    expect(foundByState).toEqual({ state: 's1', attempt: undefined });
+
+    const pendingAttempt = { id: 'a1', state: 's1' };
+    const foundById = await recordChangedBy(async (log) => {
+      log.learn(pendingAttempt);
       await log.succeeded('signed_in', 'u1');
     });
-    expect(byId).toEqual({ state: 's1', attempt: { id: 'a1', reading: undefined } });
-    const prefetched = await changedBy(async (log) => {
-      log.learn(pending);
+    expect(foundById).toEqual({ state: 's1', attempt: { id: 'a1', reading: undefined } });
+
+    const prefetched = await recordChangedBy(async (log) => {
+      log.learn(pendingAttempt);
       log.prefetch();
-      throw refusal('not_permitted');
+      throw createError('not_permitted');
     });
     expect(prefetched).toEqual({ state: 's1', attempt: { id: 'a1', reading: READING } });
   });
@@ -385,11 +398,11 @@ describe('the outcome', () => {
       log.learn({ state: 's1', purpose: 'connect', user: ADA, trial: true, steppedUp: 'mfa' });
       await log.succeeded('connected', 'u1');
     });
-    expect(added).toMatchObject([
+    expect(addedChanges).toMatchObject([
       { outcome: 'connected', purpose: 'connect', trial: true, userId: 'u1', endedAt: NOW },
     ]);
-    expect(added[0]).toHaveProperty('failure', undefined);
-    expect(ended).toEqual([
+    expect(addedChanges[0]).toHaveProperty('failure', undefined);
+    expect(events).toEqual([
       {
         app: 'platform',
         outcome: 'connected',
@@ -402,15 +415,15 @@ describe('the outcome', () => {
   });
 
   test('of a failure is recorded with the browser and the address of the callback', async () => {
-    expect(await failedWith(refusal('state_expired'))).toMatchObject({
+    expect(await failWith(createError('state_expired'))).toMatchObject({
       browser: 'Firefox',
       browserHash: hashOf('b1'),
       address: '192.0.2.7',
       facts: {},
     });
     const cause = providerError('refused', 'token_refused', { oauthError: 'invalid_grant' });
-    await failedWith(refusal('code_refused', {}, cause));
-    expect(ended.map(({ providerError }) => providerError)).toEqual([undefined, 'invalid_grant']);
+    await failWith(createError('code_refused', {}, cause));
+    expect(events.map(({ providerError }) => providerError)).toEqual([undefined, 'invalid_grant']);
   });
 
   test.each([
@@ -419,32 +432,33 @@ describe('the outcome', () => {
     ['step_up_refused', 'failed'],
     ['state_expired', 'failed'],
   ] as const)('of %s is %s, in the record and in the event', async (failure, outcome) => {
-    expect(await failedWith(refusal(failure))).toMatchObject({ outcome, failure, endedAt: NOW, purpose: 'sign_in' });
-    expect(ended).toMatchObject([
+    expect(await failWith(createError(failure))).toMatchObject({ outcome, failure, endedAt: NOW, purpose: 'sign_in' });
+    expect(events).toMatchObject([
       { app: 'platform', outcome, reason: failure, reference: 'REF1', origin: REQUEST.origin },
     ]);
   });
 
-  test('names the user by e-mail address, or by name without an address', async () => {
-    await failedWith(refusal('not_permitted'), { learned: { user: ADA } });
-    await failedWith(refusal('not_permitted'), { learned: { user: { id: 'u2', name: 'Bo' } } });
-    expect(ended).toMatchObject([
+  test('has the user’s e-mail address or, without one, name', async () => {
+    await failWith(createError('not_permitted'), { facts: { user: ADA } });
+    await failWith(createError('not_permitted'), { facts: { user: { id: 'u2', name: 'Bo' } } });
+    expect(events).toMatchObject([
       { userId: 'u1', userName: 'ada@example.test' },
       { userId: 'u2', userName: 'Bo' },
     ]);
-    expect(added).toMatchObject([{ userId: 'u1', name: 'Ada', email: 'ada@example.test' }, { userId: 'u2' }]);
+    expect(addedChanges).toMatchObject([{ userId: 'u1', name: 'Ada', email: 'ada@example.test' }, { userId: 'u2' }]);
+
     await recorder.runAndRecord('platform', REQUEST, async (log) => {
       log.learn({ state: 's1', user: { id: 'u2', name: 'Bo' } });
       await log.succeeded('signed_in', 'u2');
     });
-    expect(ended.at(-1)).toMatchObject({ outcome: 'signed_in', userId: 'u2', userName: 'Bo' });
-    expect(added.at(-1)).toMatchObject({ outcome: 'signed_in', userId: 'u2', name: 'Bo', endedAt: NOW });
+    expect(events.at(-1)).toMatchObject({ outcome: 'signed_in', userId: 'u2', userName: 'Bo' });
+    expect(addedChanges.at(-1)).toMatchObject({ outcome: 'signed_in', userId: 'u2', name: 'Bo', endedAt: NOW });
   });
 
   test('of a refused ID token has its e-mail address as presumed, unless the user is known', async () => {
-    const error = badToken({ claim: 'nonce', claims: { email: 'eve@example.test' } });
-    expect(await failedWith(error)).toMatchObject({ email: 'eve@example.test', presumed: true });
-    const changes = await failedWith(error, { learned: { user: ADA } });
+    const error = createTokenError({ claim: 'nonce', claims: { email: 'eve@example.test' } });
+    expect(await failWith(error)).toMatchObject({ email: 'eve@example.test', presumed: true });
+    const changes = await failWith(error, { facts: { user: ADA } });
     expect([changes.email, changes.presumed]).toEqual(['ada@example.test', undefined]);
   });
 
@@ -454,7 +468,7 @@ describe('the outcome', () => {
     [undefined, 's1', undefined, false],
     ['connect' as const, undefined, undefined, false],
   ])(
-    'R54 purpose %s, state %s and browser secret %s: unsolicited %s; an unsolicited request leaves no record',
+    'R54 of a request with purpose %s, state %s and browser secret %s is unsolicited and leaves no record: %s',
     async (purpose, state, browserSecret, isUnsolicited) => {
       const run = recorder.runAndRecord(
         'unknown',
@@ -462,22 +476,22 @@ describe('the outcome', () => {
         async (log) => {
           if (purpose) log.learn({ purpose });
           if (state) log.learn({ state });
-          throw refusal('state_missing');
+          throw createError('state_missing');
         },
       );
       await expect(run).rejects.toThrow(SignInError);
-      expect(ended).toMatchObject([{ outcome: 'failed' }]);
-      expect(ended[0]?.unsolicited).toBe(isUnsolicited ? true : undefined);
-      expect(added).toHaveLength(isUnsolicited ? 0 : 1);
-      if (!isUnsolicited) expect(added[0]?.purpose).toBe(purpose);
+      expect(events).toMatchObject([{ outcome: 'failed' }]);
+      expect(events[0]?.unsolicited).toBe(isUnsolicited ? true : undefined);
+      expect(addedChanges).toHaveLength(isUnsolicited ? 0 : 1);
+      if (!isUnsolicited) expect(addedChanges[0]?.purpose).toBe(purpose);
     },
   );
 });
 
 describe('a callback in another browser', () => {
-  test('is recognised by the browser secrets or, without one, by the name of the browser', () => {
-    const isOther = (attempt: object, request: Partial<RequestInfo>) =>
-      isOtherBrowser(attempt as SignInRecord, { reference: 'R', ...request });
+  test('is recognized by the browser secrets, or without these by the name of the browser', () => {
+    const isOther = (startedAttempt: object, request: Partial<RequestInfo>) =>
+      isOtherBrowser(startedAttempt as SignInRecord, { reference: 'R', ...request });
     const attempt = { browserHash: hashOf('b1'), browser: 'Firefox' };
     expect(isOther(attempt, { browserSecrets: ['b1'], browser: 'Chrome' })).toBe(false);
     expect(isOther(attempt, { browserSecrets: ['b2'], browser: 'Firefox' })).toBe(true);
@@ -487,9 +501,9 @@ describe('a callback in another browser', () => {
     expect(isOther({ browser: 'Firefox' }, { browserSecrets: ['b2'], browser: 'Firefox' })).toBe(false);
   });
 
-  test('is not looked for if the record of the start is missing or unavailable', async () => {
+  test('is not recognized if the record of the start is missing or unavailable', async () => {
     expect(await recorder.findByState('s1')).toBeUndefined();
-    stored = Promise.reject(new Error('the storage is away'));
+    storedRecord = Promise.reject(new Error('the storage is away'));
     expect(await recorder.findByState('s1')).toBeUndefined();
   });
 });
