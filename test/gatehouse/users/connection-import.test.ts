@@ -1,4 +1,4 @@
-/** Connections imported by the admin API and by the command: which entries are refused, and with which cause. */
+/** The import of connections by the admin API and by the command: which entries it refuses, and with which cause. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -20,14 +20,15 @@ import { type Administrator, createAdministrator } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 
 const APP = 'elsewhere';
-const ADA = 'user-1';
+const SUBJECT_OF_ADA = 'user-1';
 
 let site: HostileSite;
 let storage: StorageAccess;
 let admin: Administrator;
-/** Ada is signed in. Her connection is removed, and its refresh token is imported by the tests. */
+/** That of Ada’s connection, which is removed before each test, so that the test can import it. */
 let refreshToken: string;
 let userId: string;
+/** A browser that Ada is signed in with. */
 let agent: Awaited<ReturnType<typeof attempt>>['agent'];
 beforeAll(async () => {
   site = await startHostileSite();
@@ -39,9 +40,12 @@ afterAll(async () => {
   await site.close();
 });
 beforeEach(async () => {
-  site.provider.signInAs({ sub: ADA, name: 'Ada Quill', email: 'ada@example.test' });
-  ({ agent } = await attempt(site));
-  ({ userId } = await sessionOf(site, agent));
+  site.provider.signInAs({ sub: SUBJECT_OF_ADA, name: 'Ada Quill', email: 'ada@example.test' });
+  const signIn = await attempt(site);
+  agent = signIn.agent;
+  const session = await sessionOf(site, agent);
+  userId = session.userId;
+
   const stored = await storage.grants.loadStored(userId, APP);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   refreshToken = stored.grant.refreshToken ?? '';
@@ -49,8 +53,8 @@ beforeEach(async () => {
 });
 afterEach(() => site.provider.reset());
 
-const entryOf = (changes: Record<string, unknown> = {}) => ({
-  user: { subject: ADA },
+const entryWith = (changes: Record<string, unknown> = {}) => ({
+  user: { subject: SUBJECT_OF_ADA },
   app: APP,
   refreshToken,
   ...changes,
@@ -60,12 +64,12 @@ const importEntries = async (...entries: unknown[]) => {
   expect(JSON.stringify(json)).not.toContain(refreshToken);
   return { status, json };
 };
-const failuresOf = async (...entries: unknown[]) => {
+const readFailures = async (...entries: unknown[]) => {
   const { status, json } = await importEntries(...entries);
   expect(status).toBe(200);
   return json.failures;
 };
-const readEntries = async (event: string) => {
+const readAuditEntries = async (event: string) => {
   const { json } = await admin.call('GET', `/audit?event=${event}`);
   return json.items as Record<string, unknown>[];
 };
@@ -76,11 +80,12 @@ const runImportCommand = (text: string) => {
 };
 
 test('an imported connection works, has one audit entry without a token, and is not imported twice', async () => {
-  const entriesBefore = (await readEntries('connection.imported')).length;
-  expect(await importEntries(entryOf())).toMatchObject({ status: 200, json: { imported: 1, failures: [] } });
+  const entriesBefore = (await readAuditEntries('connection.imported')).length;
+  expect(await importEntries(entryWith())).toMatchObject({ status: 200, json: { imported: 1, failures: [] } });
   const thread = await getJson(agent, `${site.url}/threads/current`);
   expect(thread.status).toBe(200);
-  const entries = await readEntries('connection.imported');
+
+  const entries = await readAuditEntries('connection.imported');
   expect(entries.length).toBe(entriesBefore + 1);
   expect(entries[0]).toMatchObject({
     actor: { kind: 'admin_token' },
@@ -89,10 +94,10 @@ test('an imported connection works, has one audit entry without a token, and is 
   });
   const grant = await storage.readGrant(userId, APP);
   expect(JSON.stringify(entries)).not.toContain(grant.refreshToken);
-  expect(grant.account).toEqual({ issuer: site.provider.issuer, subject: ADA });
+  expect(grant.account).toEqual({ issuer: site.provider.issuer, subject: SUBJECT_OF_ADA });
 
   site.provider.hits.length = 0;
-  const secondImport = await importEntries(entryOf({ refreshToken: 'another-one' }));
+  const secondImport = await importEntries(entryWith({ refreshToken: 'another-one' }));
   expect(secondImport.json).toMatchObject({ imported: 0, alreadyConnected: 1, failures: [] });
   expect(site.provider.hitsOf('refresh')).toEqual([]);
   expect(await storage.readGrant(userId, APP)).toEqual(grant);
@@ -100,19 +105,21 @@ test('an imported connection works, has one audit entry without a token, and is 
 
 test('R111: a refused token leaves no working connection, and is replaced by a later import', async () => {
   const refused = { line: 1, user: userId, app: APP, result: 'refused', cause: 'grant_refused' };
-  expect(await failuresOf(entryOf({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
+  expect(await readFailures(entryWith({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
   expect((await sessionOf(site, agent)).connections).toMatchObject([{ app: APP, health: 'reconnect_needed' }]);
   const thread = await getJson(agent, `${site.url}/threads/current`);
   expect([thread.status, thread.json.code]).toEqual([403, 'reconnect_needed']);
-  // Importing the same token again makes no call.
+
+  // An import of the same refused token makes no call.
   site.provider.hits.length = 0;
-  expect(await failuresOf(entryOf({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
+  expect(await readFailures(entryWith({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
   expect(site.provider.hitsOf('refresh')).toEqual([]);
-  expect(await importEntries(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
+
+  expect(await importEntries(entryWith())).toMatchObject({ json: { imported: 1, failures: [] } });
 });
 
 test('R111: a token of another account is refused and deleted', async () => {
-  expect(await failuresOf(entryOf({ account: { subject: 'user-2' } }))).toMatchObject([
+  expect(await readFailures(entryWith({ account: { subject: 'user-2' } }))).toMatchObject([
     { result: 'refused', cause: 'other_account' },
   ]);
   expect(await storage.grants.loadStored(userId, APP)).toBeUndefined();
@@ -120,33 +127,38 @@ test('R111: a token of another account is refused and deleted', async () => {
   expect((await getJson(agent, `${site.url}/threads/current`)).json.code).toBe('not_connected');
 });
 
-test('an imported connection without a known account belongs to the one that the first ID token names', async () => {
-  await importEntries(entryOf());
+test('an imported connection without an account belongs to the account that the first ID token names', async () => {
+  await importEntries(entryWith());
   await storage.changeGrant(
     userId,
     ({ account }) => ({ account: { issuer: account.issuer }, accessToken: '', expiresAt: 0 }),
     APP,
   );
+
   expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(200);
-  expect((await storage.readGrant(userId, APP)).account).toEqual({ issuer: site.provider.issuer, subject: ADA });
+  expect((await storage.readGrant(userId, APP)).account).toEqual({
+    issuer: site.provider.issuer,
+    subject: SUBJECT_OF_ADA,
+  });
 });
 
-test('R111: while the provider is unavailable, an imported token is stored, the connection is unverified, and it works later', async () => {
+test('R111: a connection that is imported while the provider is unavailable is unverified, and works after a later import', async () => {
   site.provider.setModes({ responses: { refresh: (res) => void res.writeHead(503).end() } });
-  expect(await failuresOf(entryOf({ refreshToken: 'sent-in-vain' }))).toMatchObject([
+  expect(await readFailures(entryWith({ refreshToken: 'not-checked' }))).toMatchObject([
     { result: 'unchecked', cause: 'provider_unavailable' },
   ]);
   const { accessToken, failure } = await storage.readGrant(userId, APP);
   expect([accessToken, failure?.kind]).toEqual(['', 'passing']);
   expect((await sessionOf(site, agent)).connections).toMatchObject([{ health: 'unverified' }]);
+
   site.provider.reset();
-  // Time passes, and this provider spends the tokens that it refuses.
+  // The wait before the next attempt is over. This provider spends tokens that it refuses, so the token is replaced.
   await storage.changeGrant(
     userId,
     (grant) => ({ refreshToken, failure: grant.failure && { ...grant.failure, retryAt: 0 } }),
     APP,
   );
-  expect(await importEntries(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
+  expect(await importEntries(entryWith())).toMatchObject({ json: { imported: 1, failures: [] } });
 });
 
 test('R111: a connection that cannot be read because its key is missing is reported and not replaced', async () => {
@@ -156,17 +168,18 @@ test('R111: a connection that cannot be read because its key is missing is repor
   const grant = { id: 'c1', userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
   expect(await lostKeyGrants.save(grant, 0)).toBeDefined();
   const recordBefore = await store.get(keys.grant(userId, APP));
-  const entriesBefore = (await readEntries('connection.imported')).length;
-  const { json } = await importEntries(entryOf());
+  const entriesBefore = (await readAuditEntries('connection.imported')).length;
+
+  const { json } = await importEntries(entryWith());
   expect(json).toMatchObject({ imported: 0, refused: 0, invalid: 1 });
   expect(json.failures).toMatchObject([{ line: 1, user: userId, app: APP, result: 'invalid', cause: 'unreadable' }]);
   expect(await store.get(keys.grant(userId, APP))).toEqual(recordBefore);
-  expect((await readEntries('connection.imported')).length).toBe(entriesBefore);
+  expect((await readAuditEntries('connection.imported')).length).toBe(entriesBefore);
   expect(site.provider.hitsOf('refresh')).toEqual([]);
   await lostKeyGrants.remove(userId, APP, recordBefore?.version ?? 0);
 });
 
-test('R111: a stored token that was not tried is tried at the next start', async () => {
+test('R111: an imported token that was stored but not tried is tried at the next start', async () => {
   const app = appOfFile(site.env, APP);
   const imports = createGrantImports({
     isRegistered: async () => true,
@@ -179,22 +192,27 @@ test('R111: a stored token that was not tried is tried at the next start', async
     app,
     refreshToken,
     scopes: ['openid'],
-    account: { subject: ADA },
+    account: { subject: SUBJECT_OF_ADA },
     conditions: async () => [],
   };
   expect(await imports.seal(imported, async () => undefined)).toBeUndefined();
-  const hook = { url: `${site.provider.issuer}/hook`, events: ['connection.created', 'connection.recovered'] };
-  const { id } = (await admin.call('POST', '/webhooks', hook)).json;
+
+  const webhook = { url: `${site.provider.issuer}/hook`, events: ['connection.created', 'connection.recovered'] };
+  const { id } = (await admin.call('POST', '/webhooks', webhook)).json;
+
   await site.restart();
   await until(async () => (await storage.readGrant(userId, APP)).accessToken !== '');
-  const messages = async () => (await admin.call('GET', `/webhooks/${id}/messages`)).json.items as { event: string }[];
-  await until(async () => (await messages()).length > 0);
-  expect(await messages()).toMatchObject([{ event: 'connection.created' }]);
+  const readMessages = async () => {
+    const { json } = await admin.call('GET', `/webhooks/${id}/messages`);
+    return json.items as { event: string }[];
+  };
+  await until(async () => (await readMessages()).length > 0);
+  expect(await readMessages()).toMatchObject([{ event: 'connection.created' }]);
   expect(site.provider.hitsOf('refresh').length).toBe(1);
-  expect(await importEntries(entryOf())).toMatchObject({ json: { alreadyConnected: 1, failures: [] } });
+  expect(await importEntries(entryWith())).toMatchObject({ json: { alreadyConnected: 1, failures: [] } });
 });
 
-test('a user who has not signed in yet has the connection after the first sign-in', async () => {
+test('a connection that is imported for a user who has not signed in yet works after the first sign-in', async () => {
   const id = userIdOf(site.provider.issuer, 'user-9');
   site.provider.signInAs({ sub: 'user-9', name: 'Nell' });
   await attempt(site);
@@ -204,32 +222,36 @@ test('a user who has not signed in yet has the connection after the first sign-i
   };
   await storage.grants.remove(id, APP, version);
   await admin.call('DELETE', `/users/${id}`);
-  const entry = entryOf({
+
+  const entry = entryWith({
     user: { subject: 'user-9', issuer: site.provider.issuer },
     refreshToken: grant.refreshToken,
   });
   expect(await importEntries(entry)).toMatchObject({ json: { imported: 1, failures: [] } });
   const { json } = await admin.call('GET', `/connections/${id}.${APP}`);
   expect(json).toMatchObject({ user: { id }, health: 'active' });
-  const other = await attempt(site);
-  expect((await getJson(other.agent, `${site.url}/threads/current`)).status).toBe(200);
+  const { agent: agentOfUser } = await attempt(site);
+  expect((await getJson(agentOfUser, `${site.url}/threads/current`)).status).toBe(200);
 });
 
 test('R19: each invalid entry is reported with its line and cause, and the others are imported', async () => {
-  const lines = [
-    entryOf({ app: 'unheard-of' }),
-    entryOf({ user: { id: 'u0000000000000000000000' } }),
-    entryOf({ user: { email: 'ada@example.test' } }),
-    entryOf({ user: { subject: ADA, issuer: 'https://else.example' } }),
-    entryOf({ user: {} }),
-    entryOf({ refreshToken: '' }),
+  const entries = [
+    entryWith({ app: 'unheard-of' }),
+    entryWith({ user: { id: 'u0000000000000000000000' } }),
+    entryWith({ user: { email: 'ada@example.test' } }),
+    entryWith({ user: { subject: SUBJECT_OF_ADA, issuer: 'https://else.example' } }),
+    entryWith({ user: {} }),
+    entryWith({ refreshToken: '' }),
     ['an array'],
-    entryOf({ user: { id: userId } }),
-    entryOf(),
-  ].map((entry) => JSON.stringify(entry));
-  const { status, stdout, stderr } = await runImportCommand(`{"user":\n${lines.join('\n')}\n`);
+    entryWith({ user: { id: userId } }),
+    entryWith(),
+  ];
+  const lines = entries.map((entry) => JSON.stringify(entry));
+  const incompleteLine = '{"user":';
+
+  const { status, stdout, stderr } = await runImportCommand(`${incompleteLine}\n${lines.join('\n')}\n`);
   expect([status, stderr]).toEqual([1, '']);
-  const [summary, , ...table] = stdout.trimEnd().split('\n');
+  const [summary, _emptyLine, ...table] = stdout.trimEnd().split('\n');
   expect(summary).toBe('1 imported, 0 already connected, 0 refused, 0 not checked, 9 not valid.');
   expect(table.map((row) => row.trim().split(/ {2,}/))).toEqual([
     ['line', 'result', 'app', 'user', 'reason'],
@@ -244,28 +266,30 @@ test('R19: each invalid entry is reported with its line and cause, and the other
     ['10', 'not valid', APP, userId, 'An earlier entry is for the same user and app.'],
   ]);
   expect(stdout).not.toContain(refreshToken);
-  expect((await readEntries('connection.imported'))[0]).toMatchObject({ actor: { kind: 'operator' }, userId });
+  expect((await readAuditEntries('connection.imported'))[0]).toMatchObject({ actor: { kind: 'operator' }, userId });
 });
 
 test('nothing is imported for a disabled user or from a missing file', async () => {
   await admin.call('POST', `/users/${userId}/disable`);
-  expect(await failuresOf(entryOf())).toMatchObject([{ result: 'invalid', cause: 'user_disabled' }]);
+  expect(await readFailures(entryWith())).toMatchObject([{ result: 'invalid', cause: 'user_disabled' }]);
   await admin.call('POST', `/users/${userId}/enable`);
   expect(await storage.grants.loadStored(userId, APP)).toBeUndefined();
+
   const { status, stderr } = await runCommand(['connections', 'import', '/no/such/file'], site.env);
   expect([status, stderr]).toEqual([1, 'This cannot be done: /no/such/file cannot be read: check the path.\n']);
 });
 
 test('R111: only an administrator with write access imports, at most 100 entries per call', async () => {
-  const call = async (headers: Record<string, string>) => {
-    const body = JSON.stringify({ entries: [entryOf()] });
+  const importWith = async (headers: Record<string, string>) => {
+    const body = JSON.stringify({ entries: [entryWith()] });
     const { status } = await sendRequest(`${site.url}/admin/api/connections/import`, { method: 'POST', headers, body });
     return status;
   };
   const readToken = await createAdminToken(site, { scope: 'read' });
-  expect(await call({ ...ACCEPT_JSON, ...JSON_BODY })).toBe(401);
-  expect(await call({ ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${readToken}` })).toBe(403);
-  const many = await importEntries(...Array.from({ length: 101 }, () => entryOf()));
-  expect([many.status, many.json.code]).toEqual([400, 'invalid_request']);
+  expect(await importWith({ ...ACCEPT_JSON, ...JSON_BODY })).toBe(401);
+  expect(await importWith({ ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${readToken}` })).toBe(403);
+
+  const tooMany = await importEntries(...Array.from({ length: 101 }, () => entryWith()));
+  expect([tooMany.status, tooMany.json.code]).toEqual([400, 'invalid_request']);
   expect(await storage.grants.loadStored(userId, APP)).toBeUndefined();
 });

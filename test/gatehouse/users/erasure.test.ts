@@ -1,6 +1,4 @@
-/**
- * A deletion of a user that the storage interrupts: it says what is not deleted yet, and a scheduled task finishes it.
- */
+/** The deletion of a user, interrupted by the storage, by a kill, or by another process that deletes the same user. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,9 +14,7 @@ import { createUserStore } from '../../../src/gatehouse/users/user-store.ts';
 import { createUserLifecycle } from '../../../src/gatehouse/users/users.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
-
 import { keys } from '../../../src/shared/storage/keys.ts';
-
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { CopyItem, Store } from '../../../src/shared/storage/store.ts';
@@ -34,8 +30,11 @@ const MINUTE = 60_000;
 let directory: string;
 let store: Store;
 let now: number;
-/** Counts down with each write. The write at 0 fails, either after it was made or before, and so do all later ones. */
-let fault: { writesLeft: number; isMade: boolean } | undefined;
+/**
+ * `writesUntilFailure` counts down with each write. The write at 0 and all later ones fail. `isStored`: the write at 0
+ * is stored although it fails.
+ */
+let fault: { writesUntilFailure: number; isStored: boolean } | undefined;
 let erasedIds: string[];
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-erasure-'));
@@ -51,22 +50,22 @@ afterEach(async () => {
 
 const sealedJson = createSealedJson(makeSealer());
 
-/** Work that is done once, right before a module executes this method for a deletion. */
-interface Meanwhile {
+/** Work that is done once, right before a deletion calls this method. */
+interface WorkBetween {
   before: 'end' | 'endAll' | 'list' | 'remove' | 'endErasure';
   work: () => Promise<void>;
 }
 
 /** The modules of one process, on a store that fails as `fault` says. */
-function createModules(meanwhile?: Meanwhile) {
+function createModules(workBetween?: WorkBetween) {
   const clock = () => now;
   const failingStore: Store = {
     ...store,
     async write(...parameters) {
       if (!fault) return store.write(...parameters);
-      fault.writesLeft -= 1;
-      if (fault.writesLeft > 0) return store.write(...parameters);
-      if (fault.writesLeft === 0 && fault.isMade) await store.write(...parameters);
+      fault.writesUntilFailure -= 1;
+      if (fault.writesUntilFailure > 0) return store.write(...parameters);
+      if (fault.writesUntilFailure === 0 && fault.isStored) await store.write(...parameters);
       throw unavailable('The disk is gone.');
     },
   };
@@ -113,15 +112,15 @@ function createModules(meanwhile?: Meanwhile) {
     },
   };
   let isWorkDone = false;
-  const withWorkBefore = <T extends object>(module: T): T =>
+  const withWorkBetween = <T extends object>(module: T): T =>
     new Proxy(module, {
       get(target, name) {
         const method = Reflect.get(target, name) as (...parameters: unknown[]) => unknown;
-        if (name !== meanwhile?.before) return method;
+        if (name !== workBetween?.before) return method;
         return async (...parameters: unknown[]) => {
           if (!isWorkDone) {
             isWorkDone = true;
-            await meanwhile.work();
+            await workBetween.work();
           }
           return method(...parameters);
         };
@@ -129,9 +128,9 @@ function createModules(meanwhile?: Meanwhile) {
     });
   const lifecycle = createUserLifecycle({
     store: failingStore,
-    users: withWorkBefore(users),
-    connections: withWorkBefore(connections),
-    sessions: withWorkBefore(sessions),
+    users: withWorkBetween(users),
+    connections: withWorkBetween(connections),
+    sessions: withWorkBetween(sessions),
     links,
     signIns,
     events,
@@ -140,6 +139,7 @@ function createModules(meanwhile?: Meanwhile) {
   return { users, links, connections, signIns, revocations, lifecycle };
 }
 
+/** Stores a user with two connections, a session, a sign-in record and a connect link. */
 async function storeUser(user: typeof USER): Promise<void> {
   const { users, links, connections, signIns } = createModules();
   await users.noteSignIn(user);
@@ -149,41 +149,48 @@ async function storeUser(user: typeof USER): Promise<void> {
       const condition = await users.conditionFor(user.id, now + 1);
       return condition ? { writes: [condition] } : 'gone';
     };
-    const consent = { userId: user.id, app, response, scopes: ['openid'], account: { subject: user.subject } };
-    expect(await connections.connect({ ...consent, writesOfUser } as never)).toBe('connected');
+    const account = { subject: user.subject };
+    const connection = { userId: user.id, app, response, scopes: ['openid'], account, writesOfUser };
+    expect(await connections.connect(connection as never)).toBe('connected');
   }
+
   await store.write([{ put: `session-of:{${user.id}}`, value: user.id }]);
   const reference = user === OTHER ? 'AAAA1111' : 'BBBB2222';
   const attempt = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
   await store.write(signIns.beginWrites({ ...attempt, userId: user.id, reference, state: reference }));
+
   const link = { userId: user.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
   await links.create(link, async () => []);
 }
 
-/**
- * Every item of the store that names the user, by its key or index; without the lists of connections, which may lag.
- */
-async function storedItemsOf({ id, name, email, subject }: typeof USER): Promise<string[]> {
-  const found: string[] = [];
+/** Reads the keys of all items of the store that name the user, without the lists of connections, which may lag. */
+async function readKeysOf({ id, name, email, subject }: typeof USER): Promise<string[]> {
+  const keysOfUser: string[] = [];
   const namesUser = (item: CopyItem) =>
     [id, name, email, subject].some((text) => JSON.stringify(item).toLowerCase().includes(text.toLowerCase()));
   for await (const items of store.dump()) {
     for (const item of items.filter(namesUser)) {
-      if ('record' in item) found.push(item.record);
-      else found.push('index' in item ? item.index : '');
+      if ('record' in item) keysOfUser.push(item.record);
+      else keysOfUser.push('index' in item ? item.index : '');
     }
   }
-  return found.filter((key) => !key.startsWith('connections:')).sort();
+  return keysOfUser.filter((key) => !key.startsWith('connections:')).sort();
 }
+
+type Modules = ReturnType<typeof createModules>;
 
 const TOMBSTONE = keys.erasedUser(USER.id);
 
-/** Deletes the user as the administration does. Returns the error, if there is one. */
-async function eraseUser(): Promise<unknown> {
-  const { lifecycle } = createModules();
+/** Deletes the user as the administration does. */
+async function erase({ lifecycle }: Modules): Promise<void> {
+  await lifecycle.beginErasure(USER.id);
+  await lifecycle.erase(USER.id, {});
+}
+
+/** Deletes the user. @returns the error, if there is one */
+async function tryErasure(): Promise<unknown> {
   try {
-    await lifecycle.beginErasure(USER.id);
-    await lifecycle.erase(USER.id, {});
+    await erase(createModules());
     return undefined;
   } catch (error) {
     return error;
@@ -201,11 +208,12 @@ async function finishLater(): Promise<void> {
 
 test('R117 a deletion that another process finished deletes no new data, and is recorded once', async () => {
   await storeUser(USER);
-  const { lifecycle, users, connections } = createModules();
-  await lifecycle.beginErasure(USER.id);
-  await lifecycle.erase(USER.id, {});
+  const modules = createModules();
+  const { lifecycle, users, connections } = modules;
+  await erase(modules);
   now += 1;
   await storeUser(USER);
+
   await lifecycle.erase(USER.id, {});
   expect([(await users.find(USER.id))?.name, erasedIds]).toEqual([USER.name, [USER.id]]);
   const remainingConnections = await connections.list(USER.id);
@@ -214,24 +222,21 @@ test('R117 a deletion that another process finished deletes no new data, and is 
 });
 
 test.each(['endAll', 'list', 'end', 'remove', 'endErasure'] as const)(
-  'R117 a deletion that is slow before %s deletes nothing of a user who signed in again meanwhile',
+  'R117 a deletion that is slow before %s deletes nothing of a user who has signed in since another one',
   async (before) => {
     await storeUser(USER);
-    let writtenItems: string[] = [];
+    let keysOfNewUser: string[] = [];
     const work = async () => {
-      const other = createModules();
-      await other.lifecycle.beginErasure(USER.id);
-      await other.lifecycle.erase(USER.id, {});
+      await erase(createModules());
       now += 1;
       await storeUser(USER);
-      writtenItems = await storedItemsOf(USER);
+      keysOfNewUser = await readKeysOf(USER);
     };
-    const slow = createModules({ before, work });
-    await slow.lifecycle.beginErasure(USER.id);
-    await slow.lifecycle.erase(USER.id, {});
-    expect((await storedItemsOf(USER)).filter((key) => key !== keys.erasures)).toEqual(
-      writtenItems.filter((key) => key !== keys.erasures),
-    );
+    await erase(createModules({ before, work }));
+
+    const remainingKeys = await readKeysOf(USER);
+    const isOfUser = (key: string) => key !== keys.erasures;
+    expect(remainingKeys.filter(isOfUser)).toEqual(keysOfNewUser.filter(isOfUser));
     const { items } = await store.page(keys.users, { limit: 10 });
     expect(items.map(({ member }) => member)).toEqual([USER.id]);
   },
@@ -241,80 +246,84 @@ test.each(['endAll', 'end', 'remove', 'endErasure'] as const)(
   'R117 a deletion that is slow before %s keeps the mark of a later deletion',
   async (before) => {
     await storeUser(USER);
-    const later = createModules();
+    const laterProcess = createModules();
     const work = async () => {
-      const other = createModules();
-      await other.lifecycle.beginErasure(USER.id);
-      await other.lifecycle.erase(USER.id, {});
+      await erase(createModules());
       now += 1;
       await storeUser(USER);
       now += 1;
-      await later.lifecycle.beginErasure(USER.id);
+      await laterProcess.lifecycle.beginErasure(USER.id);
     };
-    const slow = createModules({ before, work });
-    await slow.lifecycle.beginErasure(USER.id);
-    await slow.lifecycle.erase(USER.id, {});
-    expect((await later.users.find(USER.id))?.erasingAt).toBe(now);
-    expect((await later.lifecycle.erase(USER.id, {})).length).toBe(APPS.length);
-    expect([await storedItemsOf(USER), await later.users.erasures(now)]).toEqual([[TOMBSTONE], []]);
+    await erase(createModules({ before, work }));
+
+    expect((await laterProcess.users.find(USER.id))?.erasingAt).toBe(now);
+    expect((await laterProcess.lifecycle.erase(USER.id, {})).length).toBe(APPS.length);
+    expect([await readKeysOf(USER), await laterProcess.users.erasures(now)]).toEqual([[TOMBSTONE], []]);
   },
 );
 
-test('R117 a deletion leaves no record of a sign-in that began meanwhile', async () => {
+test('R117 a deletion leaves no record of a sign-in that begins while it runs', async () => {
   await storeUser(USER);
-  const begin = async (reference: string) => {
-    const about = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
+  const beginSignIn = async (reference: string) => {
+    const start = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
     const { id: userId, email } = USER;
-    await store.write(createModules().signIns.beginWrites({ ...about, userId, email, reference, state: reference }));
+    await store.write(createModules().signIns.beginWrites({ ...start, userId, email, reference, state: reference }));
   };
-  const { lifecycle } = createModules({ before: 'remove', work: () => begin('CCCC3333') });
-  await lifecycle.beginErasure(USER.id);
-  await lifecycle.erase(USER.id, {});
-  expect(await storedItemsOf(USER)).toEqual([TOMBSTONE]);
+
+  await erase(createModules({ before: 'remove', work: () => beginSignIn('CCCC3333') }));
+  expect(await readKeysOf(USER)).toEqual([TOMBSTONE]);
 });
 
-test.each<[string, (lifecycle: ReturnType<typeof createModules>['lifecycle']) => Promise<unknown>]>([
-  ['disabled and enabled', (lifecycle) => lifecycle.disable(USER.id).then(() => lifecycle.enable(USER.id))],
+test.each<[string, (modules: Modules) => Promise<unknown>]>([
   [
-    'deleted, and is back',
-    async (lifecycle) => {
-      await lifecycle.beginErasure(USER.id);
-      await lifecycle.erase(USER.id, {});
+    'disabled and enabled',
+    async ({ lifecycle }) => {
+      await lifecycle.disable(USER.id);
+      await lifecycle.enable(USER.id);
+    },
+  ],
+  [
+    'deleted and stored again',
+    async (modules) => {
+      await erase(modules);
       now += 1;
       await storeUser(USER);
     },
   ],
-])('R114 a link that is being created is not stored once its user was %s', async (_words, change) => {
+])('R114 a link that is being created is not stored once its user was %s', async (_change, changeUser) => {
   await storeUser(USER);
-  const { lifecycle, users, links } = createModules();
+  const modules = createModules();
   const startedAt = now;
   now += 1;
-  let isFirst = true;
+  let isChanged = false;
   const conditionsOfUser = async () => {
-    const conditions = await users.conditionsForImport(USER.id, startedAt);
-    if (isFirst) await change(lifecycle);
-    isFirst = false;
+    const conditions = await modules.users.conditionsForImport(USER.id, startedAt);
+    if (!isChanged) await changeUser(modules);
+    isChanged = true;
     return conditions;
   };
-  const wanted = { userId: USER.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
-  expect(await links.create(wanted, conditionsOfUser)).toBeUndefined();
+
+  const link = { userId: USER.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
+  expect(await modules.links.create(link, conditionsOfUser)).toBeUndefined();
 });
 
 test('R117 a deletion ends the sessions first, so that a kill leaves none of them', async () => {
   await storeUser(USER);
-  const killed = async () => Promise.reject(new Error('killed'));
-  const { lifecycle } = createModules({ before: 'list', work: killed });
+  const kill = async () => Promise.reject(new Error('killed'));
+  const { lifecycle } = createModules({ before: 'list', work: kill });
   await lifecycle.beginErasure(USER.id);
+
   await expect(lifecycle.erase(USER.id, {})).rejects.toThrow('killed');
   expect(await store.get(`session-of:{${USER.id}}`)).toBeUndefined();
 });
 
-test.each([1, 2, 3, 4, 5])('R56 after a failure at write %i, no disabled user has a session', async (writesLeft) => {
+test.each([1, 2, 3, 4, 5])('R56 after a failure at write %i, no disabled user has a session', async (failingWrite) => {
   await storeUser(USER);
-  fault = { writesLeft, isMade: false };
+  fault = { writesUntilFailure: failingWrite, isStored: false };
   await createModules()
     .lifecycle.disable(USER.id)
     .catch(() => undefined);
+
   const isDisabled = (await createModules().users.find(USER.id))?.disabledAt !== undefined;
   const hasSession = (await store.get(`session-of:{${USER.id}}`)) !== undefined;
   expect(isDisabled && hasSession).toBe(false);
@@ -322,19 +331,17 @@ test.each([1, 2, 3, 4, 5])('R56 after a failure at write %i, no disabled user ha
 
 test('R117 a deletion that was killed before its audit entry is recorded, even if the user signed in again', async () => {
   await storeUser(USER);
-  const { lifecycle, users } = createModules({
-    before: 'endErasure',
-    work: async () => Promise.reject(new Error('killed')),
-  });
+  const kill = async () => Promise.reject(new Error('killed'));
+  const modules = createModules({ before: 'endErasure', work: kill });
   now += 1;
-  await lifecycle.beginErasure(USER.id);
-  await lifecycle.erase(USER.id, {});
+  await erase(modules);
   now += 1;
   await storeUser(USER);
   erasedIds = [];
+
   await finishLater();
-  expect([erasedIds, await users.erasures(now)]).toEqual([[USER.id], []]);
-  expect((await users.find(USER.id))?.name).toBe(USER.name);
+  expect([erasedIds, await modules.users.erasures(now)]).toEqual([[USER.id], []]);
+  expect((await modules.users.find(USER.id))?.name).toBe(USER.name);
 });
 
 test('R117 a request that began before a user was disabled stores nothing once the user is enabled again', async () => {
@@ -359,10 +366,9 @@ test('R117 a request that began before a deletion stores nothing for the user wh
   now += 1;
   const timeOfReturn = now;
   expect(await users.noteSignIn(USER)).toBe('noted');
-  expect([await users.signInWrites(USER, requestTime), await users.conditionsForImport(USER.id, requestTime)]).toEqual([
-    'gone',
-    undefined,
-  ]);
+
+  expect(await users.signInWrites(USER, requestTime)).toBe('gone');
+  expect(await users.conditionsForImport(USER.id, requestTime)).toBeUndefined();
   expect(await users.signInWrites(USER, timeOfReturn)).toMatchObject({ writes: expect.any(Array) });
   expect(await users.conditionsForImport(USER.id, timeOfReturn)).toBeDefined();
 });
@@ -378,51 +384,58 @@ test('R117 the second of two concurrent first sign-ins succeeds', async () => {
 describe('R117 a deletion that the storage interrupts', () => {
   test('leaves a record that outlives every sign-in in progress', async () => {
     await storeUser(USER);
-    expect((await storedItemsOf(USER)).length).toBeGreaterThan(10);
+    expect((await readKeysOf(USER)).length).toBeGreaterThan(10);
     const startedAt = now;
-    expect(await eraseUser()).toBeUndefined();
-    expect([await storedItemsOf(USER), erasedIds]).toEqual([[TOMBSTONE], [USER.id]]);
-    // The sign-in is pending for the longest time, and then delayed by a slow provider.
+    expect(await tryErasure()).toBeUndefined();
+    expect([await readKeysOf(USER), erasedIds]).toEqual([[TOMBSTONE], [USER.id]]);
+
+    // The sign-in is pending for as long as possible, and then delayed by a slow provider.
     now += PENDING_REQUEST_SECONDS * 1_000 + 2 * MINUTE;
     expect(await createModules().users.signInWrites(USER, startedAt)).toBe('gone');
     now += 5 * MINUTE;
-    expect(await storedItemsOf(USER)).toEqual([]);
+    expect(await readKeysOf(USER)).toEqual([]);
   });
 
   test.each([false, true])(
-    'says what is not deleted yet, and the task finishes it after a stop at any write (made before the error: %s)',
-    async (isMade) => {
+    'says what is not deleted yet, and is finished by a scheduled task, whichever write fails (that write is stored: %s)',
+    async (isStored) => {
       await storeUser(OTHER);
-      const others = await storedItemsOf(OTHER);
+      const keysOfOther = await readKeysOf(OTHER);
       const details: string[] = [];
-      for (let at = 1, isDone = false; !isDone; at += 1) {
+      let isDone = false;
+      for (let failingWrite = 1; !isDone; failingWrite += 1) {
         erasedIds = [];
         await storeUser(USER);
-        fault = { writesLeft: at, isMade };
-        const error = await eraseUser();
+        fault = { writesUntilFailure: failingWrite, isStored };
+        const error = await tryErasure();
         isDone = error === undefined;
         if (!isDone) {
           if (!(error instanceof AppError)) throw error;
-          expect([error.status, error.retryAfterSeconds], `write ${at}`).toEqual([503, 1]);
+          expect([error.status, error.retryAfterSeconds], `write ${failingWrite}`).toEqual([503, 1]);
           if (error.detail !== undefined && error.detail !== details.at(-1)) details.push(error.detail);
         }
-        // The deletion is never announced before it is finished.
-        const announced = [...erasedIds];
-        const left = await storedItemsOf(USER);
-        if (announced.length > 0) expect(left.filter((key) => ![TOMBSTONE, keys.erasures].includes(key))).toEqual([]);
+
+        // The event of the deletion comes only once everything is deleted.
+        const hasEvent = erasedIds.length > 0;
+        const remainingKeys = await readKeysOf(USER);
+        const isOfDeletion = (key: string) => key === TOMBSTONE || key === keys.erasures;
+        if (hasEvent) expect(remainingKeys.filter((key) => !isOfDeletion(key))).toEqual([]);
+
         const { users } = createModules();
-        const hasBegun = (await users.find(USER.id))?.erasingAt !== undefined || !(await users.find(USER.id));
+        const user = await users.find(USER.id);
+        const hasBegun = !user || user.erasingAt !== undefined;
         await finishLater();
         if (hasBegun) {
-          expect(await storedItemsOf(USER), `write ${at}`).toEqual([TOMBSTONE]);
-          expect(erasedIds, `write ${at}`).toContain(USER.id);
+          expect(await readKeysOf(USER), `write ${failingWrite}`).toEqual([TOMBSTONE]);
+          expect(erasedIds, `write ${failingWrite}`).toContain(USER.id);
         } else {
-          // The caller got an error before anything was deleted, and the user is unchanged.
-          expect(await users.conditionFor(USER.id, now), `write ${at}`).toBeDefined();
+          // The deletion failed before it began, so the user is unchanged.
+          expect(await users.conditionFor(USER.id, now), `write ${failingWrite}`).toBeDefined();
           expect([await users.erasures(now), erasedIds]).toEqual([[], []]);
         }
         now += 16 * MINUTE;
       }
+
       const NAME = 'name and e-mail address';
       expect(details).toEqual(
         [
@@ -433,49 +446,53 @@ describe('R117 a deletion that the storage interrupts', () => {
           `connect links, ${NAME}`,
           NAME,
         ].map(
-          (left) =>
-            `The deletion has begun, but the storage did not respond. Not deleted yet: ${left}. Gatehouse finishes the deletion within two minutes after the storage responds again.`,
+          (notDeleted) =>
+            `The deletion has begun, but the storage did not respond. Not deleted yet: ${notDeleted}. Gatehouse finishes the deletion within two minutes after the storage responds again.`,
         ),
       );
-      // The links of the other user expire meanwhile.
-      const isLasting = (key: string) => !key.startsWith('connect-');
-      expect((await storedItemsOf(OTHER)).filter(isLasting)).toEqual(others.filter(isLasting));
+
+      // The connect link of the other user has expired.
+      const isOfLink = (key: string) => key.startsWith('connect-');
+      const remainingKeysOfOther = await readKeysOf(OTHER);
+      expect(remainingKeysOfOther.filter((key) => !isOfLink(key))).toEqual(keysOfOther.filter((key) => !isOfLink(key)));
     },
   );
 
-  test('does not delete a user who has signed in again since', async () => {
+  test('deletes nothing of a user who has signed in since', async () => {
     await storeUser(USER);
-    fault = { writesLeft: 1_000, isMade: false };
-    expect(await eraseUser()).toBeUndefined();
-    const needed = 1_000 - fault.writesLeft;
+    fault = { writesUntilFailure: 1_000, isStored: false };
+    expect(await tryErasure()).toBeUndefined();
+    const writesOfDeletion = 1_000 - fault.writesUntilFailure;
     fault = undefined;
     now += 16 * MINUTE;
     await storeUser(USER);
     // The last write removes the user from the list of deletions.
-    fault = { writesLeft: needed, isMade: false };
-    expect([await eraseUser(), await createModules().users.erasures(now)]).toMatchObject([
-      undefined,
-      [{ id: USER.id }],
-    ]);
+    fault = { writesUntilFailure: writesOfDeletion, isStored: false };
+    expect(await tryErasure()).toBeUndefined();
+    expect(await createModules().users.erasures(now)).toMatchObject([{ id: USER.id }]);
     fault = undefined;
     now += MINUTE / 2;
     await storeUser(USER);
-    const before = await storedItemsOf(USER);
+    const keysBefore = await readKeysOf(USER);
+
     await finishLater();
-    expect(await storedItemsOf(USER)).toEqual(before.filter((key) => key !== keys.erasures));
+    expect(await readKeysOf(USER)).toEqual(keysBefore.filter((key) => key !== keys.erasures));
   });
 
   test('of a disabled user leaves only the record that the user is disabled', async () => {
-    // From about the write that deletes the name on.
-    for (let at = 14, error: unknown = true; error; at += 1) {
+    // At about the 14th write the name is deleted.
+    let error: unknown = new Error('not tried yet');
+    for (let failingWrite = 14; error; failingWrite += 1) {
       await storeUser(USER);
       await createModules().lifecycle.disable(USER.id);
-      fault = { writesLeft: at, isMade: true };
-      error = await eraseUser();
+      fault = { writesUntilFailure: failingWrite, isStored: true };
+      error = await tryErasure();
       await finishLater();
+
       const user = await createModules().users.find(USER.id);
-      expect([user?.disabledAt !== undefined, user?.erasingAt], `write ${at}`).toEqual([true, undefined]);
-      expect([user?.name, erasedIds.includes(USER.id)], `write ${at}`).toEqual([undefined, true]);
+      expect([user?.disabledAt !== undefined, user?.erasingAt], `write ${failingWrite}`).toEqual([true, undefined]);
+      expect([user?.name, erasedIds.includes(USER.id)], `write ${failingWrite}`).toEqual([undefined, true]);
+
       await createModules().lifecycle.enable(USER.id);
       erasedIds = [];
     }
