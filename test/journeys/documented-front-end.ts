@@ -1,4 +1,4 @@
-/** The front ends of docs/your-front-end.md, started as the document says except for ports. */
+/** Starts the front ends of docs/your-front-end.md as the document says, except for the ports. */
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -11,13 +11,15 @@ import { sendRequest } from '../support/send-request.ts';
 import { until } from '../support/until.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
+/** The port of Gatehouse in the document. */
+const GATEHOUSE_PORT = '3000';
 export const frontEndText = readFileSync(join(ROOT, 'docs/your-front-end.md'), 'utf8');
-/** A code block of the document, by the words after its fence. */
-export const block = (head: string) =>
-  new RegExp(`^\`\`\`${head}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(frontEndText)?.[1] ?? '';
+/** The code block of the document with this text after its fence. */
+export const codeBlock = (info: string) =>
+  new RegExp(`^\`\`\`${info}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(frontEndText)?.[1] ?? '';
 
 interface FrontEnd {
-  /** That of the section. */
+  /** The heading of its section. */
   heading: string;
   file: string;
   command: string[];
@@ -28,18 +30,18 @@ export const FRONT_ENDS: { vite: FrontEnd; express: FrontEnd } = {
   express: { heading: '## Express', file: 'site.mjs', command: ['node', 'site.mjs'] },
 };
 
-/** Starts the front end of a section with Gatehouse. `url`: that of the site, which serves Gatehouse below a path. */
+/** Starts a front end that serves Gatehouse below a path. @returns Gatehouse, and the URL of the front end */
 export async function startFrontEnd(
   { heading, file, command }: FrontEnd,
-  /** Further files of the site, by their path. */
-  pages: Record<string, string> = {},
+  /** More files of the front end, by their path. */
+  moreFiles: Record<string, string> = {},
 ): Promise<{ site: TestSite; url: string }> {
-  const [, shownUrl = '', shownPort = ''] =
-    /`PUBLIC_URL=(http:\/\/\w[\w.]*:(\d+))\/gatehouse`/.exec(sectionOf(frontEndText, heading)) ?? [];
+  const publicUrl = /`PUBLIC_URL=(http:\/\/\w[\w.]*:(\d+))\/gatehouse`/.exec(sectionOf(frontEndText, heading));
+  const [, documentedUrl = '', documentedPort = ''] = publicUrl ?? [];
   const port = String(await freePort());
-  const url = shownUrl.replace(shownPort, port);
-  const [, trusted = ''] = /^TRUSTED_PROXIES=(.+)$/m.exec(frontEndText) ?? [];
-  const site = await startSite({ env: { PUBLIC_URL: `${url}/gatehouse`, TRUSTED_PROXIES: trusted } });
+  const url = documentedUrl.replace(documentedPort, port);
+  const [, trustedProxies = ''] = /^TRUSTED_PROXIES=(.+)$/m.exec(frontEndText) ?? [];
+  const site = await startSite({ env: { PUBLIC_URL: `${url}/gatehouse`, TRUSTED_PROXIES: trustedProxies } });
   const close = once(site.close);
   onTestFinished(close);
 
@@ -47,24 +49,30 @@ export async function startFrontEnd(
   mkdirSync(join(folder, 'public'));
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   const files = {
-    [file]: block(`js ${file}`)
-      .replace('3000', site.env.PORT ?? '')
-      .replace(shownPort, port),
-    // The places where Vite and Express look for it.
+    [file]: codeBlock(`js ${file}`)
+      .replace(GATEHOUSE_PORT, site.env.PORT ?? '')
+      .replace(documentedPort, port),
+    // Vite and Express look for it in different places.
     'index.html': '<p>The site</p>',
     'public/index.html': '<p>The site</p>',
-    ...pages,
+    ...moreFiles,
   };
   for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+
   const program = startProgram(command, {}, folder);
   onTestFinished(async () => {
     program.signal('SIGTERM');
     await program.ended;
   });
-  const isReady = async () => (await sendRequest(`${url}/`).catch(() => undefined))?.status === 200;
-  await Promise.race([
-    until(isReady),
-    program.ended.then(() => Promise.reject(new Error(program.stdout() + program.stderr()))),
-  ]);
+  const isReady = async () => {
+    const response = await sendRequest(`${url}/`).catch(() => undefined);
+    return response?.status === 200;
+  };
+  const rejectWhenEnded = async () => {
+    await program.ended;
+    throw new Error(program.stdout() + program.stderr());
+  };
+  await Promise.race([until(isReady), rejectWhenEnded()]);
+
   return { site: { ...site, close }, url };
 }

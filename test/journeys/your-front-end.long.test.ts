@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { completeProviderSignIn } from '../support/journey.ts';
 import { LONG_TIMEOUT, until } from '../support/until.ts';
-import { block, FRONT_ENDS, startFrontEnd } from './documented-front-end.ts';
+import { codeBlock, FRONT_ENDS, startFrontEnd } from './documented-front-end.ts';
 
 const openPage = useBrowser();
 
@@ -22,10 +22,10 @@ document.body.addEventListener('click', () => {
 const start = () =>
   startFrontEnd(FRONT_ENDS.express, {
     'public/board.html': MODULES,
-    'public/gatehouse.js': block('js gatehouse.js'),
-    'public/leave.js': block('js leave.js'),
-    'public/popup.js': block('js popup.js'),
-    'public/signed-in.html': block('html signed-in.html'),
+    'public/gatehouse.js': codeBlock('js gatehouse.js'),
+    'public/leave.js': codeBlock('js leave.js'),
+    'public/popup.js': codeBlock('js popup.js'),
+    'public/signed-in.html': codeBlock('html signed-in.html'),
   });
 
 /** Runs code in the page as its own scripts do. It may leave the page. */
