@@ -46,9 +46,10 @@ const MAX_SPENT = 10;
 const MAX_OTHER_NAMES = 9;
 
 /**
- * A pending request as it is stored. `sealed` has the paths that contain the secret of a connect link. `spentAt` is set
- * once its callback has come, in milliseconds since the epoch. `otherNames` has the names of further states, each of
- * which can take it: one for each time that the same callback started over while this request was pending.
+ * A pending request as it is stored. `sealed` has the hints (R110), and the paths that contain the secret of a connect
+ * link. `spentAt` is set once its callback has come, in milliseconds since the epoch. `otherNames` has the names of
+ * further states, each of which can take it: one for each time that the same callback started over while this request
+ * was pending.
  */
 type StoredRequest = PendingRequest & { sealed?: string; spentAt?: number; otherNames?: readonly string[] };
 type RequestsByState = Record<string, StoredRequest>;
@@ -86,8 +87,8 @@ export interface PendingRequests {
 
 /**
  * One record holds all pending requests of a browser secret, which bounds their number. It contains no secret: PKCE
- * verifier and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the
- * secret of a connect link are sealed.
+ * verifier and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts); hints, and paths with
+ * the secret of a connect link, are sealed.
  * @param parts `home`: the return path if a sealed one cannot be opened
  */
 export function createPendingRequests(parts: {
@@ -101,9 +102,10 @@ export function createPendingRequests(parts: {
   const seal = async (pendingRequest: PendingRequest, key: string): Promise<StoredRequest> => {
     const returnTo = pendingRequest.returnTo.includes(CONNECT_LINK_PREFIX) ? pendingRequest.returnTo : undefined;
     const linkPath = pendingRequest.purpose === 'connect' ? pendingRequest.linkPath : undefined;
-    if (returnTo === undefined && linkPath === undefined) return pendingRequest;
-    const sealed = await sealedJson.seal({ returnTo, linkPath }, key);
-    const rest = { ...pendingRequest, linkPath: undefined, sealed };
+    const { hints } = pendingRequest;
+    if (returnTo === undefined && linkPath === undefined && hints === undefined) return pendingRequest;
+    const sealed = await sealedJson.seal({ returnTo, linkPath, hints }, key);
+    const rest = { ...pendingRequest, linkPath: undefined, hints: undefined, sealed };
     return returnTo === undefined ? rest : { ...rest, returnTo: home };
   };
 
