@@ -135,10 +135,10 @@ export function connectedAppWizard(parts: {
       const secondResult = await provider.read(correctedForm.values);
       return secondResult.facts
         ? secondStep(correctedForm, secondResult.facts)
-        : firstWrite(correctedForm, secondResult);
+        : firstStep(correctedForm, secondResult);
     }
     if (isReady && readResult?.facts) return secondStep(form, readResult.facts);
-    return firstWrite(form, { ...readResult, faults: [...faults, ...(readResult?.faults ?? [])] });
+    return firstStep(form, { ...readResult, faults: [...faults, ...(readResult?.faults ?? [])] });
   };
 
   const secondStep = (form: Omit<WizardForm, 'faults'>, facts?: ProviderFacts): WizardForm => {
@@ -174,7 +174,7 @@ const PRESET_KINDS = [
 ];
 const TAKEN: FieldFault = { field: 'id', text: 'Another app has this id. Choose another one.' };
 
-function firstWrite(
+function firstStep(
   form: Omit<WizardForm, 'faults'>,
   { faults, namedIssuer }: { faults: readonly FieldFault[]; namedIssuer?: string | undefined },
 ): WizardForm {
