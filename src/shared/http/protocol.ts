@@ -1,5 +1,5 @@
 /** Refuses upgrades, tunnels and bytes that are not HTTP (R77, R78). */
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { RequestHandler } from 'express';
 import { AppError, type ProblemCode } from '../errors.ts';
@@ -41,21 +41,14 @@ export function refuseUnreadable(server: Server, refuse: Refuse): void {
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
     socket.end([`HTTP/1.1 ${status}`, ...extraLines, ...lines, '', body].join('\r\n'));
   };
-  const unfinishedRequests = new WeakMap<Duplex, IncomingMessage>();
-  server.on('request', (req) => {
-    // Only a request with a body can fail after its head has arrived.
-    if (req.headers['content-length'] === undefined && req.headers['transfer-encoding'] === undefined) return;
-    unfinishedRequests.set(req.socket, req);
-    req.once('close', () => unfinishedRequests.delete(req.socket));
-  });
   server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Duplex) => {
     // No response is possible to a disconnected peer, or in the middle of another response.
-    if (error.code === 'ECONNRESET' || !socket.writable || hasSentHead(socket)) return socket.destroy();
+    const response = openResponse(socket);
+    if (error.code === 'ECONNRESET' || !socket.writable || response?.headersSent) return socket.destroy();
     const [code, status] = PARSER_REFUSALS[error.code ?? ''] ?? (['invalid_request', '400 Bad Request'] as const);
-    const request = unfinishedRequests.get(socket);
-    if (request === undefined) return end(socket, status, { code, ...headersIn(error.rawPacket) });
-    const { accept, cookie } = request.headers;
-    return end(socket, status, { code, method: request.method, accept, cookie });
+    if (!response) return end(socket, status, { code, ...headersIn(error.rawPacket) });
+    const { method, headers } = response.req;
+    return end(socket, status, { code, method, accept: headers.accept, cookie: headers.cookie });
   });
   server.on('connect', (_req, socket: Duplex) => {
     const refused = { code: 'method_not_allowed', method: 'CONNECT' } as const;
@@ -91,8 +84,7 @@ function headerIn(head: string, name: string): string | undefined {
   return new RegExp(`^${name}:[ \\t]*([^\\r\\n]*)`, 'im').exec(head)?.[1];
 }
 
-/** Makes the same check as Node's own handler for `clientError`. */
-function hasSentHead(socket: Duplex): boolean {
-  const { _httpMessage: response } = socket as { _httpMessage?: { _headerSent?: boolean } };
-  return response?._headerSent === true;
+/** Returns the unfinished response of the connection. Node's own handler for `clientError` reads it from there, too. */
+function openResponse(socket: Duplex): ServerResponse<IncomingMessage> | null | undefined {
+  return (socket as { _httpMessage?: ServerResponse<IncomingMessage> | null })._httpMessage;
 }

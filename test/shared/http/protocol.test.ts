@@ -359,8 +359,11 @@ describe('R78 bytes that never become a request', () => {
     const broken = { code: 'HPE_INVALID_METHOD' };
     expect(responseTo('clientError', { code: 'ECONNRESET' })).toBeUndefined();
     expect(responseTo('clientError', broken, { writable: false })).toBeUndefined();
-    expect(responseTo('clientError', broken, { _httpMessage: { _headerSent: true } })).toBeUndefined();
-    expect(responseTo('clientError', broken, { _httpMessage: { _headerSent: false } })).toContain('400 Bad Request');
+    const req = { method: 'POST', headers: {} };
+    expect(responseTo('clientError', broken, { _httpMessage: { req, headersSent: true } })).toBeUndefined();
+    expect(responseTo('clientError', broken, { _httpMessage: { req, headersSent: false } })).toContain(
+      '400 Bad Request',
+    );
     expect(responseTo('clientError', broken, { _httpMessage: null })).toContain('400 Bad Request');
   });
 });
