@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { MENU } from '../../src/gatehouse/admin/routes.ts';
+import { MENU } from '../../src/gatehouse/admin/menu.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { type Demo, endDemos, ROOT, startDemo } from '../support/demo.ts';
 import { getJson, signIn } from '../support/gatehouse.ts';

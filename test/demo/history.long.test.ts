@@ -8,7 +8,7 @@ import { clientOf, demoApps } from '../../src/demo/apps.ts';
 import { writeHistory } from '../../src/demo/history.ts';
 import { SEED } from '../../src/demo/people.ts';
 import { REFUSED_REFERENCE } from '../../src/demo/visits.ts';
-import { MENU } from '../../src/gatehouse/admin/routes.ts';
+import { MENU } from '../../src/gatehouse/admin/menu.ts';
 import { createAuditTrail } from '../../src/gatehouse/audit/trail.ts';
 import { withNewStorage } from '../../src/gatehouse/commands/open-storage.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';

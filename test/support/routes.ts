@@ -1,6 +1,7 @@
 /** All routes of the table, so that no test forgets a new one. */
 import type { AdminGuards } from '../../src/gatehouse/admin/guards.ts';
-import { type AdminResources, adminRoutes } from '../../src/gatehouse/admin/routes.ts';
+import type { AdminResources } from '../../src/gatehouse/admin/resources.ts';
+import { adminRoutes } from '../../src/gatehouse/admin/routes.ts';
 import { createRoutes, type Handlers, type RouteGuards } from '../../src/gatehouse/routes.ts';
 
 export interface ListedRoute {

@@ -3,9 +3,11 @@ import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import type { Route } from '../../shared/http/route-table.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import { type AdminSignIn, createAdminGuards } from './guards.ts';
+import { MENU } from './menu.ts';
 import { createAdminPages } from './page.ts';
 import type { AdminModules } from './parts.ts';
-import { adminResources, adminRoutes, MENU } from './routes.ts';
+import { adminResources } from './resources.ts';
+import { adminRoutes } from './routes.ts';
 
 export interface Admin {
   routes: readonly Route[];
