@@ -31,6 +31,14 @@ test('every page fits and causes no browser errors', async () => {
   await visit('/nothing/here', 'not-found');
   await visit('/problems/reconnect_needed', 'problem');
   await visit('/oauth/callback/platform?state=invented&code=x', 'callback-error');
+  const largeCookies = Array.from({ length: 5 }, (_, index) => ({
+    name: `large-${index}`,
+    value: 'x'.repeat(4_000),
+    url: site.url,
+  }));
+  await page.context().addCookies(largeCookies);
+  await visit('/', 'too-many-cookies');
+  await page.context().clearCookies();
 
   await page.goto(`${site.url}/sign-in?app=platform`);
   await checkOnAllScreens(page, 'provider-sign-in');

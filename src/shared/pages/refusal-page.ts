@@ -38,7 +38,7 @@ export function createRefusalPage({ publicUrl, pages }: PageConfig): RefusalPage
   const views = createViews({ directories: [], clock: Date.now });
   const hash = createHash('sha256').update(STYLE).digest('base64');
   return {
-    policy: `default-src 'none'; style-src 'sha256-${hash}'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'`,
+    policy: `default-src 'none'; style-src 'sha256-${hash}'; img-src data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'`,
     draw({ code, status, cookie = '' }) {
       const cookies = status === 431 ? largestCookies(cookie) : [];
       return views.render('errors/refused', {
