@@ -10,8 +10,10 @@ import { createLimitedServer, LISTENER_LIMITS } from './limits.ts';
 import { namesHtml, type RefusalPage } from './refusal.ts';
 import { securityHeaders } from './security-headers.ts';
 
-/** A listening server. Until `open`, the main port holds requests for up to 3 s, then sends
- * 503; the management port sends 503. */
+/**
+ * A listening server. Until `open`, the main port holds requests for up to 3 s, then sends 503; the management port
+ * sends 503 at once.
+ */
 export interface BoundServer {
   server: Server;
   open(listener: RequestListener): void;

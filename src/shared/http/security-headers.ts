@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 
 /**
- * The policy of pages. It has no `form-action`: Chromium also applies it to redirects after a form, and would block those to the
- * provider.
+ * The policy of pages. It has no `form-action`: Chromium also applies it to redirects after a form, and would block
+ * those to the provider.
  */
 export const PAGE_POLICY = [
   "default-src 'none'",
@@ -25,8 +25,8 @@ export const PAGE_POLICY = [
 const DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 /**
- * Returns the headers, with the policy for data: a page is sent with `PAGE_POLICY`. The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null`
- * with forms.
+ * Returns the headers, with the policy for data: a page is sent with `PAGE_POLICY`. The referrer policy is
+ * `same-origin`, because under `no-referrer` browsers send `Origin: null` with forms.
  * @param publicHref `PUBLIC_URL`
  */
 export function securityHeaders(publicHref: string): ReadonlyMap<string, string> {
