@@ -19,7 +19,7 @@ export interface RefusalPage {
   /** Its content security policy. */
   policy: string;
   /** @param refused `starting`: the program has not started yet */
-  draw(refused: { code: ProblemCode | 'starting'; status: number; cookie?: string | undefined }): string;
+  draw(refused: Omit<RefusedRequest, 'code' | 'accept'> & { code: ProblemCode | 'starting' }): string;
 }
 
 /** Called for a request that is refused before it reaches the app. `id` is the `X-Request-Id` of the response. */

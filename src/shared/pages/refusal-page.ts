@@ -14,7 +14,7 @@ declare module './page-data.ts' {
       title: string;
       meaning: string;
       advice: string;
-      /** Whether the same request may succeed later. */
+      /** Whether the same request may succeed later. A link cannot send a form again. */
       canRetry: boolean;
       /** The largest cookies that the browser sent, if these are the cause. */
       cookies: readonly CookieSize[];
@@ -39,11 +39,11 @@ export function createRefusalPage({ publicUrl, pages }: PageConfig): RefusalPage
   const hash = createHash('sha256').update(STYLE).digest('base64');
   return {
     policy: `default-src 'none'; style-src 'sha256-${hash}'; img-src data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'`,
-    draw({ code, status, cookie = '' }) {
+    draw({ code, status, method, cookie = '' }) {
       const cookies = status === 431 ? largestCookies(cookie) : [];
       return views.render('errors/refused', {
         ...(cookies.length > 0 ? TOO_MANY_COOKIES : wordsOf(code, status)),
-        canRetry: status === 503 || status === 408 || cookies.length > 0,
+        canRetry: method !== 'POST' && (status === 503 || status === 408 || cookies.length > 0),
         cookies,
         host: publicUrl.host,
         homePath: `${publicUrl.basePath}/`,

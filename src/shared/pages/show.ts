@@ -220,7 +220,7 @@ function cardDigits(bin: string, length = 16): string[] {
   return groups;
 }
 
-/** Returns the path of a flag below `assetsPath`. It is built from the country code only, not from texts of a source. */
+/** Returns the path of a flag below `assetsPath`. It contains only the country code, and no text of a data source. */
 function flag(alpha2: string | undefined): string {
   return alpha2 !== undefined && /^[A-Za-z]{2}$/.test(alpha2) ? `flags/${alpha2.toLowerCase()}.svg` : '';
 }

@@ -70,6 +70,10 @@ test('overload', async () => {
     expect([status, headers['retry-after']]).toEqual([503, '2']);
     expect(body).toContain('We are overloaded');
     expect(body).toContain('<a href="">Try again</a>');
+    // A link would send a GET, to which the address of a form may respond with 405.
+    const ofForm = await sendRequest(`${gatehouse.url}/`, { method: 'POST', headers: ACCEPT_HTML });
+    expect(ofForm.body).toContain('We are overloaded');
+    expect(ofForm.body).not.toContain('Try again');
   } finally {
     await gatehouse.close();
   }
