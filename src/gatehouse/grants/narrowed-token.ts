@@ -6,11 +6,11 @@ import { BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { rememberedOfEach } from '../../shared/remembered.ts';
-import { keys } from '../../shared/storage/keys.ts';
-import type { Store, StoredRecord } from '../../shared/storage/store.ts';
+import type { Store } from '../../shared/storage/store.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import { type Grant, healthOf, isBackingOff, type StoredGrant } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
+import { createNarrowingPauses } from './narrowing-pause.ts';
 import { mayHaveUnsavedResponse, type Refreshed, type Refresher } from './refresh.ts';
 import { isNarrowingRefusal } from './refresh-outcome.ts';
 import type { InServiceShare } from './service-share.ts';
@@ -54,18 +54,11 @@ const TOKENS_SHARE = 1 / 64;
 const MIN_LIFETIME_MS = 30_000;
 /** For this long the provider is not called again for a token that it refused. */
 const REFUSED_MS = 300_000;
-/** The pause between two refreshes of one grant by one service, if each refresh ends the earlier access tokens. */
-const PAUSE_SECONDS = 30;
-/** No refresh takes longer: it waits for its turn for 30 s, and the call has 15 s. */
-const MAX_REFRESH_SECONDS = 60;
 
 interface RefreshResult {
   result: NarrowedResult;
   calledProvider: boolean;
 }
-
-/** The stored pause of a service: when its refresh started, or has ended. */
-type Pause = { startedAt: number } | { endedAt: number };
 
 export interface NarrowedTokens {
   /**
@@ -94,32 +87,7 @@ export function createNarrowedTokens(parts: {
   /** By service and narrowing: equal requests at the same time share one call. */
   const inFlight = new Map<string, Promise<NarrowedResult>>();
   const inTurn = createTurns();
-
-  /** Returns the seconds until the service may cause another refresh of this grant; 0 if it may now. */
-  const secondsLeft = async (pauseKey: string): Promise<number> => secondsLeftOf(await store.get(pauseKey), clock());
-
-  /**
-   * Records that the service causes a refresh of this grant. Returns false if it has caused one within the pause. A
-   * clock that was set back makes no pause longer.
-   */
-  const beginPause = async (pauseKey: string): Promise<boolean> => {
-    const stored = await store.get(pauseKey);
-    if (secondsLeftOf(stored, clock()) > 0) return false;
-    const value = JSON.stringify({ startedAt: clock() } satisfies Pause);
-    const ifVersion = stored?.version ?? 0;
-    const put = { put: pauseKey, value, ifVersion, lifetimeSeconds: MAX_REFRESH_SECONDS };
-    return (await store.write([put])) !== undefined;
-  };
-
-  /** Counts the pause from now, since the refresh may have waited for others. */
-  const restartPause = async (pauseKey: string): Promise<void> => {
-    const value = JSON.stringify({ endedAt: clock() } satisfies Pause);
-    await store.write([{ put: pauseKey, value, lifetimeSeconds: PAUSE_SECONDS }]);
-  };
-
-  const endPause = async (pauseKey: string): Promise<void> => {
-    await store.write([{ delete: pauseKey }]);
-  };
+  const pauseOf = createNarrowingPauses(store, clock);
 
   const refresh = async (
     userId: string,
@@ -146,61 +114,44 @@ export function createNarrowedTokens(parts: {
     return { result, calledProvider: refreshed.outcome !== undefined };
   };
 
-  /** An `unavailable` result gets the longer of the two waits. */
-  const withLongerWait = async (result: NarrowedResult, pauseKey: string): Promise<NarrowedResult> =>
-    result.kind === 'unavailable'
-      ? { ...result, retryAfterSeconds: Math.max(result.retryAfterSeconds, await secondsLeft(pauseKey)) }
-      : result;
-
-  /** Refreshes unless the service has caused a refresh within the pause. Only a call to the provider counts. */
-  const refreshAfterPause = async (pauseKey: string, work: () => Promise<RefreshResult>): Promise<NarrowedResult> => {
-    if (!(await beginPause(pauseKey)))
-      return { kind: 'too_many', retryAfterSeconds: Math.max(1, await secondsLeft(pauseKey)) };
-    let calledProvider = false;
-    try {
-      const refreshed = await work();
-      ({ calledProvider } = refreshed);
-      return refreshed.result;
-    } finally {
-      // The provider's response counts, even if the storage does not respond.
-      await (calledProvider ? restartPause(pauseKey) : endPause(pauseKey)).catch(() => undefined);
-    }
-  };
-
   return {
     async accessToken(userId, app, narrowing, relayTokenId) {
       const { scopes, resource } = narrowing;
       const cacheKey = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
-      const serviceKey = keys.narrowing(userId, app.id, relayTokenId);
+      const pause = pauseOf(userId, app.id, relayTokenId);
       /** Returns the result that needs no call to the provider; undefined if one is needed. */
       const resultWithoutCall = async (): Promise<NarrowedResult | undefined> => {
         const stored = await grants.load(userId, app);
         const grant = workingGrant(stored);
         const cachedResult = cached.get(cacheKey);
         if (cachedResult && grant && isUsable(cachedResult, grant, app, clock())) return cachedResult.result;
-        if (grant?.refreshToken !== undefined && !isBackingOff(grant, clock())) return undefined;
-        const result = resultOf({ stored }, scopes, app, clock());
-        return app.endsEarlierTokens ? withLongerWait(result, serviceKey) : result;
+        const mayCall = grant?.refreshToken !== undefined && !isBackingOff(grant, clock());
+        return mayCall ? undefined : resultOf({ stored }, scopes, app, clock());
       };
       const work = () => refresh(userId, app, narrowing, cacheKey);
+      const callInShare = () =>
+        inServiceShare(app, relayTokenId, async (): Promise<NarrowedResult> => {
+          // Other calls may have changed the grant while this one waited.
+          const result = await resultWithoutCall();
+          if (result) return result;
+          const refreshed = app.endsEarlierTokens ? await pause.refresh(work) : await work();
+          if (refreshed) return refreshed.result;
+          return { kind: 'too_many', retryAfterSeconds: Math.max(1, await pause.secondsLeft()) };
+        });
       const call = async (): Promise<NarrowedResult> => {
-        const callInShare = () =>
-          inServiceShare(app, relayTokenId, async () => {
-            // Other calls may have changed the grant while this one waited.
-            const result = await resultWithoutCall();
-            if (result) return result;
-            if (!app.endsEarlierTokens) return (await work()).result;
-            return withLongerWait(await refreshAfterPause(serviceKey, work), serviceKey);
-          });
-        const inShare = app.endsEarlierTokens ? await callInShare() : (await inTurn(serviceKey, callInShare))?.value;
+        const turnKey = JSON.stringify([userId, app.id, relayTokenId]);
+        const inShare = app.endsEarlierTokens ? await callInShare() : (await inTurn(turnKey, callInShare))?.value;
         return inShare?.value ?? { kind: 'unavailable', isUnverified: false, retryAfterSeconds: BUSY_RETRY_SECONDS };
       };
-      const result = await resultWithoutCall();
-      if (result) return result;
-      const callKey = `${relayTokenId} ${cacheKey}`;
-      const resultInFlight = inFlight.get(callKey) ?? call().finally(() => inFlight.delete(callKey));
-      inFlight.set(callKey, resultInFlight);
-      return resultInFlight;
+      const callOnce = (): Promise<NarrowedResult> => {
+        const callKey = `${relayTokenId} ${cacheKey}`;
+        const resultInFlight = inFlight.get(callKey) ?? call().finally(() => inFlight.delete(callKey));
+        inFlight.set(callKey, resultInFlight);
+        return resultInFlight;
+      };
+      const result = (await resultWithoutCall()) ?? (await callOnce());
+      if (result.kind !== 'unavailable' || !app.endsEarlierTokens) return result;
+      return { ...result, retryAfterSeconds: Math.max(result.retryAfterSeconds, await pause.secondsLeft()) };
     },
   };
 }
@@ -209,19 +160,6 @@ export function createNarrowedTokens(parts: {
 function workingGrant(stored: StoredGrant | undefined): Grant | undefined {
   if (!stored || 'unreadable' in stored) return undefined;
   return stored.grant.failure?.kind === 'reconnect_needed' ? undefined : stored.grant;
-}
-
-/**
- * While the refresh runs, the whole pause is still to come. A pause that began further in the future than it lasts is
- * from before a step back of the clock; less far, from a process whose clock is ahead.
- */
-function secondsLeftOf(stored: StoredRecord | undefined, now: number): number {
-  if (!stored) return 0;
-  const pause: Pause = JSON.parse(stored.value);
-  const isRunning = 'startedAt' in pause;
-  const age = (now - (isRunning ? pause.startedAt : pause.endedAt)) / 1000;
-  if (Math.abs(age) >= (isRunning ? MAX_REFRESH_SECONDS : PAUSE_SECONDS)) return 0;
-  return isRunning ? PAUSE_SECONDS : Math.min(PAUSE_SECONDS, Math.ceil(PAUSE_SECONDS - age));
 }
 
 /** A token whose expiry is not known is never returned again. */
