@@ -14,7 +14,8 @@ import {
 } from './grant.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
-import { needsToken, type Refresher } from './refresh.ts';
+import type { Refresher } from './refresh.ts';
+import { needsToken } from './refresh-due.ts';
 import type { InServiceShare } from './service-share.ts';
 
 /** Expected failures are results; only errors of the storage are thrown. */

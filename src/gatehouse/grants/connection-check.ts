@@ -12,7 +12,8 @@ import { connectionOf, type ListedConnection, memberOf } from './connection-inde
 import { type Grant, isBackingOff } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
-import { ifDue, isIdle, type Refresher } from './refresh.ts';
+import type { Refresher } from './refresh.ts';
+import { ifDue, isIdle } from './refresh-due.ts';
 
 export interface CheckOptions {
   isDisabled: (userId: string) => Promise<boolean>;

@@ -32,6 +32,8 @@ export function isNarrowed({ scopes, resource }: Pick<RefreshCall, 'scopes' | 'r
   return scopes !== undefined || resource !== undefined;
 }
 
+/** No process has an unsaved response for longer than the provider's deadline and the retries of the store together. */
+const MAX_UNSAVED_MS = 90_000;
 const REMOVE_TIMEOUT_MS = 10_000;
 const REMOVE_PAUSE_MS = 100;
 
@@ -109,4 +111,13 @@ export function withLostEntryRestored(call: RefreshCall, grant: Grant): Grant {
   return closed.refresh || grant.refreshToken !== call.grant.refreshToken
     ? closed
     : { ...closed, refresh: call.lostEntry };
+}
+
+/** True if the journal does not say how the last call ended: another process may have an unsaved response. */
+export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number): boolean {
+  if (!refresh || refresh.received !== undefined) return false;
+  // A failure whose `retryAt` is after the start of the call is the failure of this call, which got no response. An
+  // older failure has an earlier `retryAt`, since no call starts before that time.
+  const hasEnded = failure !== undefined && failure.retryAt > refresh.startedAt;
+  return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }

@@ -11,38 +11,12 @@ import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Fence, Leases } from '../../shared/storage/lease.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
-import {
-  type Grant,
-  hasUsableToken,
-  isBackingOff,
-  isRefreshDue,
-  isUnchecked,
-  type ReadableGrant,
-  type StoredGrant,
-  spreadOf,
-} from './grant.ts';
+import { type Grant, hasUsableToken, type StoredGrant } from './grant.ts';
 import { type GrantStore, storedGrantForApp } from './grant-store.ts';
-import { createRefreshJournal, isNarrowed, type RefreshCall } from './refresh-journal.ts';
+import { ifDue, isRefused, type RefreshRequest } from './refresh-due.ts';
+import { createRefreshJournal, isNarrowed, mayHaveUnsavedResponse, type RefreshCall } from './refresh-journal.ts';
 import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
 import type { Revocations } from './revocations.ts';
-
-export interface RefreshRequest {
-  userId: string;
-  app: ConnectedApp;
-  /**
-   * The access token that the platform refused (401). Refreshes even if none is due, unless the token was replaced
-   * since.
-   */
-  rejected?: string | undefined;
-  /** Refreshes a grant that has a journal entry even if none is due, so that the entry is removed. */
-  closesJournal?: boolean;
-  /** Refreshes a grant that has been idle since before this time, even if none is due. */
-  idleSince?: number | undefined;
-  /** Gets an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
-  scopes?: readonly string[] | undefined;
-  /** Gets an access token for only this resource (RFC 8707 section 2.2). It is returned and never stored. */
-  resource?: string | undefined;
-}
 
 export interface Refreshed {
   /** The grant as the app of the request may use it. */
@@ -71,10 +45,6 @@ const MAX_ATTEMPTS = 3;
  * (a write), and the longest wait.
  */
 const WAIT = { minPollMs: 5, maxPollMs: 40, leaseAttemptMs: 25, maxMs: 30_000 };
-/** If the platform refuses an access token younger than this, another refresh would not help. */
-const JUST_REFRESHED_MS = 2_000;
-/** No process has an unsaved response for longer than the provider's deadline and the retries of the store together. */
-const MAX_UNSAVED_MS = 90_000;
 
 /** A process that lost the store reconnects within this time and saves its response. */
 const RECONNECT_MS = 1_300;
@@ -292,57 +262,6 @@ export function createRefresher(parts: {
       while (inFlight.size > 0) await Promise.allSettled([...inFlight.values()].map(({ result }) => result));
     },
   };
-}
-
-/** Returns the stored grant if the request needs a call to the provider now; otherwise undefined. */
-export function ifDue(
-  stored: StoredGrant | undefined,
-  request: RefreshRequest,
-  now: number,
-): ReadableGrant | undefined {
-  if (!stored || 'unreadable' in stored) return undefined;
-  const { grant } = stored;
-  const { rejected, closesJournal, idleSince } = request;
-  if (grant.failure?.kind === 'reconnect_needed') return undefined;
-  if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
-  if (isNarrowed(request)) return grant.refreshToken === undefined ? undefined : stored;
-  // A refresh token in the journal replaces the one in the grant, which is spent.
-  const hasEntryToClose = grant.refresh && (closesJournal || grant.refresh.received !== undefined);
-  const needsCheck = idleSince !== undefined && isIdle(grant, idleSince);
-  return needsToken(grant, rejected, now) || hasEntryToClose || needsCheck ? stored : undefined;
-}
-
-/**
- * True if a request for the access token needs a refresh: the token is refused or no longer usable, or will expire
- * soon.
- */
-export function needsToken(grant: Grant, rejected: string | undefined, now: number): boolean {
-  if (grant.failure?.kind === 'reconnect_needed') return false;
-  if (isRefused(grant, rejected, now) || !hasUsableToken(grant, now)) return true;
-  // The spread costs a hash of the user id, so it is computed only for a token that may be due.
-  return isRefreshDue(grant, now, 1) && isRefreshDue(grant, now, spreadOf(grant.userId));
-}
-
-/** True if the refresh token was last used before that time. Importing a token counts as a use. */
-export function isIdle(grant: Grant, since: number): boolean {
-  return grant.refreshToken !== undefined && (isUnchecked(grant) ? grant.connectedAt : grant.obtainedAt) < since;
-}
-
-/** True if the platform refused the access token of this grant and a refresh may help. */
-export function isRefused(grant: Grant, rejected: string | undefined, now: number): boolean {
-  const age = now - grant.obtainedAt;
-  // A clock that was set back must not make every token look new.
-  const justRefreshed = age >= 0 && age < JUST_REFRESHED_MS;
-  return rejected === grant.accessToken && !justRefreshed;
-}
-
-/** True if the journal does not say how the last call ended: another process may have an unsaved response. */
-export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number): boolean {
-  if (!refresh || refresh.received !== undefined) return false;
-  // A failure whose `retryAt` is after the start of the call is the failure of this call, which got no response. An
-  // older failure has an earlier `retryAt`, since no call starts before that time.
-  const hasEnded = failure !== undefined && failure.retryAt > refresh.startedAt;
-  return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }
 
 /** True if the journal has no entry for the grant. */

@@ -3,17 +3,17 @@ import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import { checkedAtOf, notCheckedSince } from '../../../src/gatehouse/grants/connection.ts';
 import type { Grant, RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
+import { refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import {
   ifDue,
   isIdle,
   isRefused,
-  mayHaveUnsavedResponse,
   needsToken,
   type RefreshRequest,
-  refreshTimes,
-} from '../../../src/gatehouse/grants/refresh.ts';
+} from '../../../src/gatehouse/grants/refresh-due.ts';
 import {
   isNarrowed,
+  mayHaveUnsavedResponse,
   type RefreshCall,
   withEntryClosed,
   withLostEntryRestored,
