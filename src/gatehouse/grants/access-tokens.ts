@@ -4,18 +4,12 @@ import { AppError } from '../../shared/errors.ts';
 import { BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
-import {
-  type FailureCause,
-  type Grant,
-  hasUsableToken,
-  healthOf,
-  type RefreshFailure,
-  type StoredGrant,
-} from './grant.ts';
+import { type Grant, hasUsableToken, healthOf, type StoredGrant } from './grant.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
 import type { Refresher } from './refresh.ts';
 import { needsToken } from './refresh-due.ts';
+import type { FailureCause, RefreshFailure } from './refresh-failure.ts';
 import type { InServiceShare } from './service-share.ts';
 
 /** Expected failures are results; only errors of the storage are thrown. */

@@ -9,8 +9,8 @@ import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { Connection } from './connection.ts';
 import type { Connections, Disconnected } from './connections.ts';
 import { OFFLINE } from './consent.ts';
-import { FAILURE_WORDS, type FailureCause, failureText } from './grant.ts';
 import { missingScopes, requestedScopes } from './missing-scopes.ts';
+import { FAILURE_WORDS, type FailureCause, failureText } from './refresh-failure.ts';
 
 /** The provider's response to a revocation. */
 export const providerReplySchema = z

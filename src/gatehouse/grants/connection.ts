@@ -1,15 +1,8 @@
 /** A connection: a grant as users and administrators see it. Pure. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { DAY_SECONDS } from '../../shared/time.ts';
-import {
-  type FailureCause,
-  type Grant,
-  grantForApp,
-  type Health,
-  healthOf,
-  isUnchecked,
-  type StoredGrant,
-} from './grant.ts';
+import { type Grant, grantForApp, type Health, healthOf, isUnchecked, type StoredGrant } from './grant.ts';
+import type { FailureCause } from './refresh-failure.ts';
 
 export interface Connection {
   /** Undefined if the grant cannot be read. */

@@ -8,10 +8,11 @@ import type { Write } from '../../shared/storage/store.ts';
 import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { sameAccount } from './consent.ts';
-import type { StoredGrant } from './grant.ts';
-import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
+
+import { type Grant, healthOf, isUnchecked, type StoredGrant } from './grant.ts';
 import { CONFIRM_TIMEOUT_MS, type GrantStore, saveConfirmed, undoWrite } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
+import type { FailureCause } from './refresh-failure.ts';
 import { OTHER_SUBJECT } from './refresh-outcome.ts';
 
 export interface ImportedGrant {

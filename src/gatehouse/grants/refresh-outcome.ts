@@ -7,18 +7,17 @@ import type { Fence } from '../../shared/storage/lease.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import { accountAfter, isOtherAccount } from './consent.ts';
 import {
-  type FailureCause,
   type Grant,
   isUnchecked,
   mayNeedReconnect,
   type ReadableGrant,
-  type RefreshFailure,
   type StoredGrant,
   withFailure,
   withIssueCounted,
   withTokens,
 } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
+import type { FailureCause, RefreshFailure } from './refresh-failure.ts';
 import { isNarrowed, type RefreshCall, withEntryClosed, withLostEntryRestored } from './refresh-journal.ts';
 import type { Revocations } from './revocations.ts';
 

@@ -5,7 +5,7 @@ import type { StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
 import type { AuthorizedResponse } from '../grants/authorized-fetch.ts';
-import { FAILURE_WORDS, failureText } from '../grants/grant.ts';
+import { FAILURE_WORDS, failureText } from '../grants/refresh-failure.ts';
 
 export function platformCall(app: ThreadApp, apiBaseUrl: string | undefined): FailedCall {
   return { app: app.id, host: new URL(threadUrlOf(app, apiBaseUrl)).host };

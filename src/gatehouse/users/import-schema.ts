@@ -1,7 +1,7 @@
 /** Describes the entries of an import, the causes of their failures, and the report. */
 import { z } from 'zod';
 import { SUBJECT } from '../../shared/provider/provider-jwt.ts';
-import { FAILURE_WORDS } from '../grants/grant.ts';
+import { FAILURE_WORDS } from '../grants/refresh-failure.ts';
 
 const subject = z.string().regex(SUBJECT, 'Use 1 to 255 visible ASCII characters.').optional();
 

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newConnectionId } from '../../../src/gatehouse/grants/connection-ids.ts';
 import { createConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
-import type { RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { RefreshFailure } from '../../../src/gatehouse/grants/refresh-failure.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';

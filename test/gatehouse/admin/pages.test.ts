@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AUDIT_EVENTS } from '../../../src/gatehouse/audit/kinds.ts';
 import { createConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
-import type { RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
+import type { RefreshFailure } from '../../../src/gatehouse/grants/refresh-failure.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { signIn } from '../../support/gatehouse.ts';
 import { outlineOf } from '../../support/outline.ts';

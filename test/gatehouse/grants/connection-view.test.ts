@@ -9,7 +9,7 @@ import {
   disconnectedJson,
 } from '../../../src/gatehouse/grants/connection-view.ts';
 import type { Connections } from '../../../src/gatehouse/grants/connections.ts';
-import { failureText } from '../../../src/gatehouse/grants/grant.ts';
+import { failureText } from '../../../src/gatehouse/grants/refresh-failure.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 
 const GATEHOUSE_URL = 'https://gatehouse.test';

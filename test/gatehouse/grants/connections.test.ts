@@ -2,8 +2,9 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
-import type { Grant, RefreshFailure, StoredGrant } from '../../../src/gatehouse/grants/grant.ts';
+import type { Grant, StoredGrant } from '../../../src/gatehouse/grants/grant.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { RefreshFailure } from '../../../src/gatehouse/grants/refresh-failure.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';

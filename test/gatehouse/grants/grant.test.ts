@@ -3,8 +3,6 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import {
-  FAILURE_WORDS,
-  failureText,
   type Grant,
   hasUsableToken,
   healthOf,
@@ -13,12 +11,12 @@ import {
   isSpentByUse,
   isUnchecked,
   mayNeedReconnect,
-  type RefreshFailure,
   revocationToken,
   spreadOf,
   withFailure,
   withTokens,
 } from '../../../src/gatehouse/grants/grant.ts';
+import { FAILURE_WORDS, failureText, type RefreshFailure } from '../../../src/gatehouse/grants/refresh-failure.ts';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
 import { PLATFORM } from '../../support/apps.ts';
 

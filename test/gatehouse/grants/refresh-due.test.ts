@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import { checkedAtOf, notCheckedSince } from '../../../src/gatehouse/grants/connection.ts';
-import type { Grant, RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
+import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import {
   ifDue,
@@ -11,6 +11,7 @@ import {
   needsToken,
   type RefreshRequest,
 } from '../../../src/gatehouse/grants/refresh-due.ts';
+import type { RefreshFailure } from '../../../src/gatehouse/grants/refresh-failure.ts';
 import {
   isNarrowed,
   mayHaveUnsavedResponse,

@@ -1,6 +1,6 @@
 /** The metrics of a new process. */
 import { expect, test } from 'vitest';
-import { FAILURE_WORDS } from '../../../src/gatehouse/grants/grant.ts';
+import { FAILURE_WORDS } from '../../../src/gatehouse/grants/refresh-failure.ts';
 import { PROBLEMS } from '../../../src/shared/errors.ts';
 import { createMetrics, LABEL_VALUES } from '../../../src/shared/observability/metrics.ts';
 

@@ -1,7 +1,7 @@
 /** Describes audit entries and sign-ins as sentences in the past tense, with names instead of ids. Pure. */
 import { AUDIT_EVENTS, type AuditEvent, type AuditRecord } from '../../audit/kinds.ts';
 import { failedWords } from '../../audit/outcome.ts';
-import { FAILURE_WORDS, type FailureCause } from '../../grants/grant.ts';
+import { FAILURE_WORDS, type FailureCause } from '../../grants/refresh-failure.ts';
 import type { SignInPurpose } from '../../sign-in-record/attempt.ts';
 
 /** Names for the sentences. */

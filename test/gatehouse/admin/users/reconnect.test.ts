@@ -1,6 +1,6 @@
 /** An administrator finds a connection that needs reconnecting and copies a link with which its user reconnects. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { RefreshFailure } from '../../../../src/gatehouse/grants/grant.ts';
+import type { RefreshFailure } from '../../../../src/gatehouse/grants/refresh-failure.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';

@@ -1,5 +1,5 @@
 /** Attention for connections that need reconnecting or are unverified, by app, with their most frequent cause. */
-import { FAILURE_WORDS } from '../../../grants/grant.ts';
+import { FAILURE_WORDS } from '../../../grants/refresh-failure.ts';
 import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
