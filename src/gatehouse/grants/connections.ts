@@ -8,12 +8,13 @@ import { keys } from '../../shared/storage/keys.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import type { Write } from '../../shared/storage/store.ts';
 import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
+import { CONFIRM_TIMEOUT_MS, removeConfirmed, saveConfirmed, undoWrite } from './confirmed-writes.ts';
 import type { ConnectLinks } from './connect-links.ts';
 import { type Connection, connectionOfGrant } from './connection.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
 import { type Grant, mayNeedReconnect, revocationToken, type StoredGrant } from './grant.ts';
-import { CONFIRM_TIMEOUT_MS, type GrantReading, type GrantStore, saveConfirmed, undoWrite } from './grant-store.ts';
+import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { PendingRevocation, Revocations } from './revocations.ts';
 
 /**
@@ -166,14 +167,6 @@ export function createConnections(parts: {
     else await revocations.revokeUnowned(app, token, hint).catch(() => undefined);
   };
 
-  /** Deletes the grant like `GrantStore.remove`. If that rejects, checks whether the grant was deleted all the same. */
-  const removeConfirmed = (userId: string, appId: string, version: number): Promise<boolean> =>
-    grants.remove(userId, appId, version).catch(async (error: unknown) => {
-      const stored = await retryWhileUnavailable(() => grants.loadStored(userId, appId), CONFIRM_TIMEOUT_MS);
-      if (stored) throw error;
-      return true;
-    });
-
   const find = async (userId: string, appId: string): Promise<Connection | undefined> => {
     const [stored, lastUsedAt] = await Promise.all([grants.loadStored(userId, appId), grants.lastUse(userId, appId)]);
     return stored && toConnection(appId, stored, lastUsedAt);
@@ -290,7 +283,7 @@ export function createConnections(parts: {
                 ...revocationToken(grant),
               })
             : undefined;
-        if (await removeConfirmed(userId, appId, grantVersion)) {
+        if (await removeConfirmed(grants, userId, appId, grantVersion)) {
           // The connection has ended, whether or not the revocation succeeds.
           const result =
             app && plannedId !== undefined

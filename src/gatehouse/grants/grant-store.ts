@@ -8,7 +8,6 @@ import { keys } from '../../shared/storage/keys.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
 import { createOpenedRecords, type RecordReading } from '../../shared/storage/opened-records.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
-import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import { SealError } from '../../shared/storage/sealed.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store, Write } from '../../shared/storage/store.ts';
@@ -21,7 +20,7 @@ interface OpenedGrant extends ReadableGrant {
   useSavedAt: number;
 }
 
-interface SaveOptions {
+export interface SaveOptions {
   fence?: Fence | undefined;
   writes?: readonly Write[];
   beside?: readonly Write[];
@@ -38,8 +37,6 @@ const GRANTS_SHARE = 1 / 16;
 const USE_INTERVAL_MS = 300_000;
 /** The storage that one refresh needs: in SQLite, each write takes several whole pages. */
 const REFRESH_BYTES = 64 * 1024;
-/** After a write with an unknown result, how long to try to read whether it was made. */
-export const CONFIRM_TIMEOUT_MS = 5_000;
 /** More concurrent refreshes than this need no more space, since their writes share pages. */
 const MAX_CHECKED_REFRESHES = 100;
 
@@ -307,56 +304,4 @@ function createWritableCheck(store: Store): GrantStore['assertWritable'] {
     pending.refreshes = Math.max(pending.refreshes, refreshes);
     return pending.result;
   };
-}
-
-/**
- * Saves the grant like `GrantStore.save`. A write that rejects may still have been made, so the grant is read again. If
- * it is stored, it is written once more, so that the `beside` write is made as well.
- * @throws AppError `storage_unavailable` if the grant is not stored, or the storage does not respond within five more
- *   seconds
- */
-export async function saveConfirmed(
-  grants: Pick<GrantStore, 'loadStored' | 'save'>,
-  grant: Grant,
-  ifVersion: number,
-  options: SaveOptions,
-): Promise<number | undefined> {
-  try {
-    return await grants.save(grant, ifVersion, options);
-  } catch (error) {
-    const load = () => grants.loadStored(grant.userId, grant.appId);
-    const stored = await retryWhileUnavailable(load, CONFIRM_TIMEOUT_MS);
-    if (!stored || 'unreadable' in stored || !hasSameTokens(stored.grant, grant)) throw error;
-    const { beside = [] } = options;
-    const saveAgain = () => grants.save(stored.grant, stored.version, { beside });
-    return (await retryWhileUnavailable(saveAgain, CONFIRM_TIMEOUT_MS)) ?? stored.version;
-  }
-}
-
-const hasSameTokens = (a: Grant, b: Grant): boolean =>
-  a.id === b.id && a.accessToken === b.accessToken && a.refreshToken === b.refreshToken;
-
-/**
- * Restores the grant that a write replaced. If there was none, deletes the written grant, even if it was rewritten
- * since.
- * @param replaced the grant before the write
- * @param version the version that the write returned
- * @param conditions the conditions under which a grant of the user may be stored; undefined if no grant may be stored
- */
-export async function undoWrite(
-  grants: Pick<GrantStore, 'loadStored' | 'save' | 'remove'>,
-  { userId, appId }: Pick<Grant, 'userId' | 'appId'>,
-  replaced: StoredGrant | undefined,
-  version: number,
-  conditions: readonly Write[] | undefined,
-): Promise<void> {
-  const canRestore = conditions && replaced && 'grant' in replaced;
-  if (canRestore && (await grants.save(replaced.grant, version, { writes: conditions }))) return;
-  let currentVersion: number | undefined = version;
-  while (currentVersion !== undefined && !(await grants.remove(userId, appId, currentVersion))) {
-    const stored = await grants.loadStored(userId, appId);
-    // An earlier attempt to restore it, whose result was unknown, has succeeded.
-    if (canRestore && stored && 'grant' in stored && hasSameTokens(stored.grant, replaced.grant)) return;
-    currentVersion = stored?.version;
-  }
 }

@@ -6,11 +6,12 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import type { Write } from '../../shared/storage/store.ts';
 import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
+import { CONFIRM_TIMEOUT_MS, saveConfirmed, undoWrite } from './confirmed-writes.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { sameAccount } from './consent.ts';
 
 import { type Grant, healthOf, isUnchecked, type StoredGrant } from './grant.ts';
-import { CONFIRM_TIMEOUT_MS, type GrantStore, saveConfirmed, undoWrite } from './grant-store.ts';
+import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import type { FailureCause } from './refresh-failure.ts';
 import { OTHER_SUBJECT } from './refresh-outcome.ts';
