@@ -64,18 +64,18 @@ function reasonOf(requested: string, origin: string, returnUrls: readonly string
   if (url.origin === origin) return 'write an address of this host as a path, from "/" on.';
   if (returnUrls === undefined) return 'only a local path is allowed here.';
   if (returnUrls.length === 0) return 'the app has no return URLs.';
-  return `it is not one of the return URLs of the app, of which ${nearestUrl(cutText(requested, MAX_COMPARED_LENGTH), returnUrls)}.`;
+  const compared = printable(cutText(requested, MAX_COMPARED_LENGTH));
+  return `it is not one of the return URLs of the app, of which ${nearestUrl(compared, returnUrls)}.`;
 }
 
-/** Long parts of a path are left out, since they may be secret. */
+/** Long parts of a path are left out, since they may be secret, and all before an `@`, which may be a password. */
 function shown(requested: string): string {
-  const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*:\/\/)?(.*)$/is.exec(requested) ?? [];
-  const [address = ''] = rest.split(/[?#]/, 1);
-  const withoutUser = scheme === '' ? address : address.replace(/^[^/]*@/, '');
-  const plain = scrubSecrets(withoutUser)
-    .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd')
-    .replaceAll(/[\w=+%-]{33,}/g, '…')
-    .toWellFormed();
-  const hasMore = address.length < rest.length;
-  return cutText(scheme + plain, MAX_LENGTH) + (hasMore ? '?…' : '');
+  const [address = ''] = requested.split(/[?#]/, 1);
+  const parts = address.split('/').map((part) => part.slice(part.lastIndexOf('@') + 1));
+  const plain = scrubSecrets(printable(parts.join('/'))).replaceAll(/[\w=+%-]{33,}/g, '…');
+  const hasMore = address.length < requested.length;
+  return cutText(plain, MAX_LENGTH) + (hasMore ? '?…' : '');
 }
+
+/** Without control characters and others that would change how the text around them is shown. */
+const printable = (text: string) => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd').toWellFormed();

@@ -22,6 +22,8 @@ describe('the reason of a refusal', () => {
     ['another host', '//front.example/', 'it is neither an absolute URL nor a local path'],
     ['a long path', `/${'x/'.repeat(300)}`, 'it is longer than 512 characters.'],
     ['a card number', '/pay/4571736000000000', 'it has digits like those of a card number.'],
+    ['a letter that turns the text around', FRONT.replace('board', '\u202e'), 'is "\ufffd" where'],
+    ['half a character', FRONT.replace('board', '\ud83d'), 'is "\ufffd" where'],
   ])('names %s', (_name, requested, reason) => {
     const refused = refusedReturn(requested, SITE, ['https://other.example/', FRONT]);
     expect(refused).toMatchObject({ used: '/', reason: expect.stringContaining(reason) });
@@ -41,6 +43,11 @@ test.each([
   ['a query', 'https://a.example/x?token=secret-1', 'https://a.example/x?…'],
   ['a fragment', 'https://a.example/x#access_token=secret-2', 'https://a.example/x?…'],
   ['a password', 'https://user:secret-3@a.example/x', 'https://a.example/x'],
+  ['a password without a scheme', '//user:secret-4@a.example/x', '//a.example/x'],
+  ['a password without a slash', 'user:secret-5@a.example/x', 'a.example/x'],
+  ['a password after one slash', 'https:/user:secret-6@a.example/x', 'https:/a.example/x'],
+  ['a password after backslashes', 'https:\\\\user:secret-7@a.example/x', 'a.example/x'],
+  ['a card number as a scheme', 'x4571736000000000://a.example/x', 'x[removed]://a.example/x'],
   ['a long part of a path', `https://a.example/reset/${'s3cr3t'.repeat(8)}/x`, 'https://a.example/reset/…/x'],
   ['control characters', 'x\n\u202ey\u0000', 'x\ufffd\ufffdy\ufffd'],
   ['a card number', '/4571736000000000', '/[removed]'],
