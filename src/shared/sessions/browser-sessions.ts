@@ -47,6 +47,11 @@ export interface BrowserSecret {
 const COOKIES_SHARE = 1 / 32;
 /** Marks a secret from before the last sign-in in its cookie. */
 const EARLIER = 'earlier';
+/**
+ * A pending request lasts ten minutes, and a spent one ten more. Without this, a browser in which nobody signs out would
+ * have one more cookie after each sign-in.
+ */
+const EARLIER_MS = 1_200_000;
 /** Longer Cookie headers are not cached, so that one entry stays small. */
 const MAX_CACHED_CHARACTERS = 1_024;
 
@@ -89,7 +94,7 @@ export interface BrowserSessions {
   /** The secrets under which the browser's pending authorization requests are stored, oldest first; each is signed. */
   readBrowserSecrets(req: IncomingMessage): readonly BrowserSecret[];
 
-  /** Replaces those of the request. Only the newest 20 stay. */
+  /** Replaces those of the request. Only the newest 20 stay, and those from before the last sign-in for 20 minutes. */
   setBrowserSecrets(req: IncomingMessage, res: Response, secrets: readonly BrowserSecret[]): void;
 
   /** At sign-out, this keeps pending callbacks from finishing (R103). */
@@ -141,7 +146,10 @@ export function createBrowserSessions(parts: {
       if (!storedIds.includes(id)) res.clearCookie(nameOfSecret(id), cookie);
     for (const { id, secret, isEarlier } of stored) {
       if (sent.get(id)?.isEarlier === isEarlier) continue;
-      res.cookie(nameOfSecret(id), sign(isEarlier ? `${secret}.${EARLIER}` : secret, secrets[0] ?? ''), cookie);
+      const [value, options] = isEarlier
+        ? [`${secret}.${EARLIER}`, { ...cookie, maxAge: EARLIER_MS }]
+        : [secret, cookie];
+      res.cookie(nameOfSecret(id), sign(value, secrets[0] ?? ''), options);
     }
   };
 

@@ -258,7 +258,8 @@ describe('the browser’s secrets', () => {
     const secrets = [secretNo(1, true), secretNo(2)];
     const { set, options } = secretCookiesAfter(sessions, secrets);
     expect([...set.keys()]).toEqual(['gatehouse-tx-secre1', 'gatehouse-tx-secre2']);
-    expect(options[0]).toEqual({ httpOnly: true, sameSite: 'lax', path: '/', secure: false });
+    const usual = { httpOnly: true, sameSite: 'lax', path: '/', secure: false };
+    expect(options).toEqual([{ ...usual, maxAge: 1_200_000 }, usual]);
 
     const read = (browserSessions: BrowserSessions, header?: string) =>
       browserSessions.readBrowserSecrets(requestWith(header));
