@@ -3,9 +3,9 @@ import { pipeline } from 'node:stream/promises';
 import { CsvError, type Info, parse } from 'csv-parse';
 import { type CsvText, readHeader } from '../../shared/bin/csv-header.ts';
 import { decodedText } from '../../shared/bin/csv-text.ts';
+import { holdsNumbers, listOf, NO_HEADER } from '../../shared/bin/header-problem.ts';
 import type { LookupResult } from '../../shared/bin/lookup-result.ts';
 import { digitsOfSpreadsheetNumber, parseBin } from '../../shared/bin/parse-bin.ts';
-import { namedValue } from '../../shared/bin/row-fault.ts';
 import { AppError } from '../../shared/errors.ts';
 import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
 
@@ -138,8 +138,10 @@ function findColumn(header: readonly string[], column: string): number {
   const matches = columnsNamed(column, header);
   if (matches.length > 1) throw refused(`Several columns are named "${column}": give them different names.`);
   if (matches[0] !== undefined) return matches[0];
-  const names = header.map((name) => namedValue(name) ?? '(not shown)').join(', ');
-  throw refused(`No column is named "${column}". The first line has: ${names}. Use one of these with --column.`);
+  if (holdsNumbers(header)) throw refused(`The file ${NO_HEADER}`);
+  throw refused(
+    `No column is named "${column}". The first line has: ${listOf(header)}. Use one of these with --column.`,
+  );
 }
 
 function columnsNamed(column: string, header: readonly string[]): number[] {

@@ -1,5 +1,5 @@
 /** Finds the header line of a CSV file, and the separator of its cells. */
-import { parse } from 'csv-parse/sync';
+import { type Info, parse } from 'csv-parse/sync';
 
 /** The separators that files may have, in the order in which they are tried. */
 const SEPARATORS = [',', ';', '\t', '|'] as const;
@@ -13,6 +13,8 @@ export interface CsvText {
   firstLine: number;
   /** The cells of the header; empty if the file is. */
   header: readonly string[];
+  /** The number of the last line of the header. */
+  headerLine: number;
   text: AsyncIterable<string>;
 }
 
@@ -37,20 +39,32 @@ export async function readHeader(
     yield start;
     yield* { [Symbol.asyncIterator]: () => iterator };
   }
-  const headers = SEPARATORS.map((separator) => ({ separator, header: firstRecord(start, separator) }));
+  const firstLine = separatorLine ? 2 : 1;
+  const headers = SEPARATORS.map((separator) => {
+    const { record, lines } = firstRecord(start, separator);
+    return { separator, header: record, headerLine: firstLine - 1 + lines };
+  });
   const chosen =
     headers.find(({ header }) => hasWantedColumns(header)) ??
     headers.reduce((most, next) => (next.header.length > most.header.length ? next : most));
-  return { ...chosen, firstLine: separatorLine ? 2 : 1, text: text() };
+  return { ...chosen, firstLine, text: text() };
 }
 
-function firstRecord(text: string, delimiter: string): string[] {
+function firstRecord(text: string, delimiter: string): { record: string[]; lines: number } {
+  const options = {
+    delimiter,
+    info: true,
+    relax_quotes: true,
+    relax_column_count: true,
+    skip_empty_lines: true,
+    to: 1,
+  };
   try {
-    const options = { delimiter, relax_quotes: true, relax_column_count: true, skip_empty_lines: true, to: 1 };
-    const [record = []]: string[][] = parse(text, options);
-    return record;
+    // The types of `csv-parse` do not know `info`.
+    const [first] = parse(text, options) as unknown as { record: string[]; info: Info }[];
+    return { record: first?.record ?? [], lines: first?.info.lines ?? 0 };
   } catch {
     // A quote is not closed, or not with this separator.
-    return [];
+    return { record: [], lines: 0 };
   }
 }

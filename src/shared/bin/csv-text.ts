@@ -3,12 +3,9 @@
 /** A file that cannot be used. The message continues the file's name, and says what to do next. */
 export class UnusableFile extends Error {}
 
-const CONVERT = [
-  'Save it as “CSV UTF-8”, or convert it with',
-  '`iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv`, in which the first name is the encoding that it has.',
-].join(' ');
-const NOT_UTF8 = `is neither UTF-8 nor UTF-16 with a byte order mark. ${CONVERT}`;
-const DAMAGED_UTF16 = `starts as UTF-16 but has characters that do not exist in it. ${CONVERT.replace('WINDOWS-1252', 'UTF-16')}`;
+const NOT_UTF8 =
+  'is neither UTF-8 nor UTF-16 with a byte order mark. Save it as “CSV UTF-8”, or convert it with `iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv`, with its encoding in place of WINDOWS-1252.';
+const DAMAGED_UTF16 = 'is damaged UTF-16. Export it again as “CSV UTF-8”.';
 const NOT_TEXT =
   'has NUL characters: it is not text, or is UTF-16 without a byte order mark. Save it as “CSV UTF-8”, or convert it with `iconv -f UTF-16LE -t UTF-8 OLD.csv > NEW.csv`.';
 const TOO_LARGE = 'is larger, once it is unpacked, than any known data set. Check that it is the right file.';

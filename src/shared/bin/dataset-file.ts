@@ -10,8 +10,8 @@ import { validLines } from './csv-lines.ts';
 import { decodedText, UnusableFile } from './csv-text.ts';
 import type { Dataset, DatasetAbout } from './dataset.ts';
 import { createDatasetBuilder, type DatasetEntry, MAX_ROWS, TOO_LONG } from './dataset-builder.ts';
-import { missingColumns, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
-import type { FileColumns } from './record.ts';
+import { shapeOfHeader } from './dataset-rows.ts';
+import { type HeaderOptions, headerProblem } from './header-problem.ts';
 import { describeFault, namedValue, type RowFault } from './row-fault.ts';
 
 export interface FileReport {
@@ -38,21 +38,15 @@ export type DatasetFileResult =
 const MAX_FAULTS = 100;
 /** Column names identify the format, not the licence under which the file was obtained. */
 const NO_LICENCE = 'The file states no licence: see where you obtained it.';
-const MAX_LISTED_COLUMNS = 40;
-const COLUMNS_ADVICE = 'For another header, use --columns of bin import.';
 
 interface Row {
   record: string[];
   info: { lines: number };
 }
 
-export interface FileOptions {
+export interface FileOptions extends HeaderOptions {
   /** Defaults: the file's name, its date, and a note that it states no licence. */
   about?: Partial<DatasetAbout>;
-  /** The columns of a file with an unknown shape. */
-  columns?: FileColumns | undefined;
-  /** The advice for a file with an unknown shape. Default: use `--columns` of `bin import`. */
-  shapeAdvice?: string;
   /** Called with the number of bytes that were read since the last call. */
   onBytes?: (count: number) => void;
   /** Called for every skipped row, including those beyond the report's hundred. */
@@ -94,9 +88,8 @@ async function readChunks(
   options: FileOptions,
 ): Promise<DatasetFileResult> {
   const read = async (unzipped: AsyncIterable<Buffer>) => {
-    const csv = await readHeader(decodedText(unzipped, options.maxBytes), (header) =>
-      isHeader(header, options.columns),
-    );
+    const text = decodedText(unzipped, options.maxBytes);
+    const csv = await readHeader(text, (header) => shapeOfHeader(header, options.columns) !== undefined);
     const reading = createReading(csv, options);
     const parser = parse({
       delimiter: csv.separator,
@@ -151,21 +144,15 @@ export async function inspectFile(path: string): Promise<{ isGzipped: boolean; a
   }
 }
 
-function isHeader(header: readonly string[], columns: FileColumns | undefined): boolean {
-  return shapeOfHeader(header, columns) !== undefined;
-}
-
 function createReading(csv: CsvText, options: FileOptions) {
   const { columns, onFault } = options;
-  const { header } = csv;
   const builder = createDatasetBuilder();
   const faults: RowFault[] = [];
   /** By reason: how many rows, and the first of them. */
   const reasons = new Map<string, { count: number; first: RowFault }>();
   /** Rows of 7 digits with their lines. Whether they have lost a zero is known when all rows have been read. */
   const sevenDigits: { entry: DatasetEntry; line: number }[] = [];
-  const shape = shapeOfHeader(header, columns);
-  let isAfterHeader = false;
+  const shape = shapeOfHeader(csv.header, columns);
   let eightDigits = 0;
   let taken = 0;
   let skipped = 0;
@@ -184,15 +171,13 @@ function createReading(csv: CsvText, options: FileOptions) {
     else taken++;
   };
   const row = (cells: readonly string[], line: number) => {
-    if (isAfterHeader && shape) {
-      const entry = shape.read(cells);
-      if (entry.start.length === 8) eightDigits++;
-      const fault = shape.faultOf(cells);
-      if (fault) skip(line, fault);
-      else if (entry.start.length === 7) sevenDigits.push({ entry, line });
-      else add(entry, line);
-    }
-    isAfterHeader = true;
+    if (!shape || line <= csv.headerLine) return;
+    const entry = shape.read(cells);
+    if (entry.start.length === 8) eightDigits++;
+    const fault = shape.faultOf(cells);
+    if (fault) skip(line, fault);
+    else if (entry.start.length === 7) sevenDigits.push({ entry, line });
+    else add(entry, line);
   };
   const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileResult => {
     const { source } = about;
@@ -216,31 +201,6 @@ function createReading(csv: CsvText, options: FileOptions) {
 }
 
 const inRows = (count: number) => `${count.toLocaleString('en-GB')} ${count === 1 ? 'row' : 'rows'}`;
-
-/** Says which columns the header lacks, which it has, and what to do. It repeats no digits of cards (R85). */
-function headerProblem(source: string, { header, separator }: CsvText, options: FileOptions): string {
-  const { columns, shapeAdvice = COLUMNS_ADVICE } = options;
-  if (header.length === 0)
-    return `${source} is empty, or its first line is not CSV. The first line must name the columns.`;
-  if (header.some((name) => /^\s*\d{4,}\s*$/.test(name)))
-    return `${source} has no header: its first line holds numbers. Add a first line that names the columns.`;
-  const listed = header.slice(0, MAX_LISTED_COLUMNS).map((name) => namedValue(name) ?? '(not shown)');
-  const more = header.length > listed.length ? `, and ${header.length - listed.length} more` : '';
-  const itsColumns = `Its columns are: ${listed.join(', ')}${more}.`;
-  const missing = missingColumns(header, columns);
-  const names = missing.columns.join(', ');
-  const lacks = `${source} lacks ${missing.columns.length === 1 ? 'the column' : 'the columns'} ${names}`;
-  const advice = missing.isCountry ? `${countryAdvice(names, separator)} ` : '';
-  if (columns) return `${lacks}. ${itsColumns} ${advice}Name columns that it has.`;
-  if (missing.shape) return `${lacks} of the format ${missing.shape}. ${itsColumns} ${advice}${shapeAdvice}`;
-  return `The first line of ${source} is not the header of a known data set. ${itsColumns} Known headers: ${SHAPE_NAMES}. ${shapeAdvice}`;
-}
-
-/** The command adds the column to each line. */
-function countryAdvice(column: string, separator: string): string {
-  const cell = separator === '\t' ? '\\t' : separator;
-  return `If all rows are of one country, add the column with its code, such as TR: \`sed 's/\\r$//; 1s/$/${cell}${column}/; 1!s/$/${cell}TR/' OLD.csv > NEW.csv\`.`;
-}
 
 /** Returns one sentence for the operator that says what is wrong and what to do. */
 export function unreadable(path: string, error: unknown): string {

@@ -1,5 +1,6 @@
 /** The forms in which CSV files arrive, for the import and for `bin enrich`: encodings, separators, quotes, headers. */
 import { execFileSync } from 'node:child_process';
+import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { readDatasetStream } from '../../../src/shared/bin/dataset-file.ts';
@@ -9,12 +10,14 @@ import { enrich } from '../../support/enriched.ts';
 
 const HEADER = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
 
+const ABOUT = { source: 'set.csv', asOf: '2026-11-01' };
+
 async function read(content: string | Buffer, chunkSize = 7) {
   const bytes = Buffer.from(content);
   async function* chunks() {
     for (let at = 0; at < bytes.length; at += chunkSize) yield bytes.subarray(at, at + chunkSize);
   }
-  return readDatasetStream(chunks(), { source: 'set.csv', asOf: '2026-11-01' });
+  return readDatasetStream(chunks(), ABOUT);
 }
 
 const bankOf = async (content: Buffer, digits = '457173') =>
@@ -58,7 +61,6 @@ describe('encodings', () => {
     ['UTF-8 that is cut off in a character', Buffer.from(`${HEADER}\n457173,é`).subarray(0, -1), /neither UTF-8/],
     ['UTF-8 of half a character pair', name([0xed, 0xa0, 0x80]), /neither UTF-8 nor UTF-16/],
     ['UTF-16 without a byte order mark', utf16le(text).subarray(2), /has NUL characters/],
-    ['UTF-16 of an odd length', utf16le(text).subarray(0, -1), /starts as UTF-16/],
     ['UTF-32', Buffer.from([0xff, 0xfe, 0, 0, 0x42, 0, 0, 0]), /has NUL characters/],
   ];
   test.each(refusals)('%s is refused with a command that converts it', async (_name, content, problem) => {
@@ -71,6 +73,15 @@ describe('encodings', () => {
     const { error, lookedUp } = await enrich(content, 'BIN');
     expect(error?.message).toMatch(problem);
     expect(lookedUp).toEqual([]);
+  });
+
+  test.each([
+    ['of an odd length', utf16le(text).subarray(0, -1)],
+    ['with half a character pair', utf16le(text.replace('😀', '\ud83d'))],
+  ])('UTF-16 %s is refused without a command, since none can convert it', async (_name, content) => {
+    const advice = 'is damaged UTF-16. Export it again as “CSV UTF-8”.';
+    expect((await read(content)).problem).toBe(`set.csv ${advice}`);
+    expect((await enrich(content, 'BIN')).error?.message).toBe(advice);
   });
 
   test('a row in which an earlier conversion has lost a character is a bad row', async () => {
@@ -119,8 +130,7 @@ describe('separators', () => {
     async function* chunks() {
       yield Buffer.from('low;iso;bank, city, street, phone\n457173;DK;Jyske, Bank\n');
     }
-    const about = { source: 's', asOf: '2026-11-01' };
-    expect((await readDatasetStream(chunks(), about, { columns })).report).toMatchObject({ taken: 1 });
+    expect((await readDatasetStream(chunks(), ABOUT, { columns })).report).toMatchObject({ taken: 1 });
     expect((await enrich('a,b,c,d;bin\nx,y,z;457173\n')).report).toMatchObject({ rows: 1 });
   });
 });
@@ -267,9 +277,15 @@ describe('what a spreadsheet has spoiled', () => {
 describe('headers', () => {
   const problemOf = async (content: string) => (await read(content)).problem;
 
+  /** Runs the command that the problem recommends, and returns the new file. */
+  function runCommand(problem: string | undefined, input: string): string {
+    const command = /TR: `(.*) OLD\.csv > NEW\.csv`/.exec(problem ?? '')?.[1] ?? '';
+    return execFileSync('sh', ['-c', command], { input, encoding: 'utf8' });
+  }
+
   test('a header that lacks columns is told which, and which it has', async () => {
     expect(await problemOf('bin;brand;type;category;issuer\n457173;VISA;DEBIT;;A\n')).toMatch(
-      /^set\.csv lacks the column isocode2 of the format bin-list-data\. Its columns are: bin, brand, type, category, issuer\. If all rows are of one country, add the column with its code, such as TR: `sed 's\/\\r\$\/\/; 1s\/\$\/;isocode2\/; 1!s\/\$\/;TR\/' OLD\.csv > NEW\.csv`\. For another header, use --columns/,
+      /^set\.csv lacks the column isocode2 of the format bin-list-data\. Its columns are: bin, brand, type, category, issuer\. If all rows are of one country, add the column with its code, such as TR: `awk '\{ sub\(\/\\r\$\/, ""\); print \$0 \(NR == 1 \? ";isocode2" : ";TR"\) \}' OLD\.csv > NEW\.csv`\. For another header, use --columns/,
     );
     expect(await problemOf('iin_start,iin_end,bank\n457173,457173,A\n')).toMatch(
       /^set\.csv lacks the columns scheme, country of the format binlist ranges\. Its columns are: iin_start, iin_end, bank\. For/,
@@ -279,16 +295,33 @@ describe('headers', () => {
     );
   });
 
-  test('the command adds the column of the country', async () => {
-    const problem = await problemOf(
-      'bin;brand;type;category;issuer\r\n457173;VISA;DEBIT;;A\r\n457174;VISA;DEBIT;;B\r\n',
-    );
-    const command = /`(sed .*) OLD\.csv > NEW\.csv`/.exec(problem ?? '')?.[1] ?? '';
-    const input = 'bin;brand;type;category;issuer\r\n457173;VISA;DEBIT;;A\r\n457174;VISA;DEBIT;;B\r\n';
-    const output = execFileSync('sh', ['-c', command], { input, encoding: 'utf8' });
+  test.each([
+    [';', ''],
+    ['\t', ''],
+    [';', 'sep=;\r\n'],
+  ])('the command adds the column of the country, separated by %j, after %j', async (separator, before) => {
+    const lines = ['bin;brand;type;category;issuer', '457173;VISA;DEBIT;;A', '457174;VISA;DEBIT;;B', ''];
+    const input = before + lines.join('\r\n').replaceAll(';', separator);
+    const output = runCommand(await problemOf(input), input);
     const { dataset, report } = await read(output);
     expect(report).toMatchObject({ taken: 2, skipped: 0 });
     expect(dataset?.find(bin('457174'))?.record).toMatchObject({ country: { alpha2: 'TR' }, bank: { name: 'B' } });
+  });
+
+  test('the command adds a column whose name has characters of the shell', async () => {
+    const input = 'low,bank\n457173,A\n';
+    const columns = { start: 'low', country: `the $(id) bank's "a\\b/c&d" \`id\`` };
+    const { problem } = await readDatasetStream(Readable.from([Buffer.from(input)]), ABOUT, { columns });
+    expect(runCommand(problem, input)).toBe(`low,bank,${columns.country}\n457173,A,TR\n`);
+  });
+
+  test('the rows after a header that is not valid CSV are all read', async () => {
+    const rows = '457173,VISA,DEBIT,,A,,,DK,,\n457174,VISA,DEBIT,,B,,,DK,,\n';
+    for (const header of [`\n\n${HEADER},\ufffd`, `${HEADER},"a\nb"`, `${HEADER}${',x'.repeat(40_000)}`]) {
+      const { dataset, report } = await read(`${header}\n${rows}`, 65_536);
+      expect(report?.taken).toBe(2);
+      expect(dataset?.find(bin('457173'))?.record.bank?.name).toBe('A');
+    }
   });
 
   test('R85: a file without a header is recognised, and its digits are not repeated', async () => {
@@ -305,9 +338,26 @@ describe('headers', () => {
   });
 
   test('bin enrich lists the columns that it has found', async () => {
-    expect((await enrich('id;number\n1;457173\n')).error?.message).toBe(
+    expect((await enrich('id;number;;\n1;457173\n')).error?.message).toBe(
       'No column is named "bin". The first line has: id, number. Use one of these with --column.',
     );
+  });
+
+  test('of many columns, forty are listed', async () => {
+    const header = Array.from({ length: 10_000 }, (_, at) => `c${at % 1000}`).join();
+    const listed = /c0, c1, .*, c39, and 9,960 more\./;
+    expect(await problemOf(`${header}\n`)).toMatch(listed);
+    expect((await enrich(`${header}\n`)).error?.message).toMatch(listed);
+  });
+
+  test('R85: bin enrich repeats nothing of a file without a header', async () => {
+    for (const row of ['457173,Ann Example', 'Ann Example,4571736012345674']) {
+      const { error } = await enrich(`${row}\n`);
+      expect(error?.message).toMatch(/^The file has no header: its first line holds numbers\. Add a first line/);
+    }
+    const { error } = await enrich('4,571,736,012,345,674\n');
+    expect(error?.message).not.toMatch(/571|736/);
+    expect(await problemOf('4,571,736,012,345,674\n')).not.toMatch(/571|736/);
   });
 });
 
@@ -373,7 +423,7 @@ describe('a row that does not fit its header', () => {
     async function* chunks() {
       yield Buffer.from('low,high,iso,issuer,note\n457173,457173,DK\n457174,457174\n457175,457175,DK,A,,x\n');
     }
-    const { report } = await readDatasetStream(chunks(), { source: 's', asOf: '2026-11-01' }, { columns });
+    const { report } = await readDatasetStream(chunks(), ABOUT, { columns });
     expect(report).toMatchObject({
       taken: 1,
       faults: [
