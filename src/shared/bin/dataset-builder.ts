@@ -69,6 +69,8 @@ export const MAX_ROWS = 750_000;
 /** The `code` of the error for a larger data set. */
 export const TOO_LONG = 'DATASET_TOO_LONG';
 
+export const tooLong = () => Object.assign(new RangeError('The data set is too long.'), { code: TOO_LONG });
+
 /** Creates a builder that accepts entries one by one, so that a file can be read as a stream. */
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
@@ -150,8 +152,7 @@ export function createDatasetBuilder(): DatasetBuilder {
     add(entry) {
       const fault = faultOf(entry);
       if (fault) return fault;
-      if (size === MAX_ROWS || facts.texts > MAX_ROWS)
-        throw Object.assign(new RangeError('The data set is too long.'), { code: TOO_LONG });
+      if (size === MAX_ROWS || facts.texts > MAX_ROWS) throw tooLong();
       const complete = withInternationalPhone(withNetworkRules(entry));
       const row = facts.add(complete);
       const range = accountRangeOf(complete);

@@ -9,7 +9,7 @@ import { type CsvText, readHeader } from './csv-header.ts';
 import { validLines } from './csv-lines.ts';
 import { decodedText, UnusableFile } from './csv-text.ts';
 import type { Dataset, DatasetAbout } from './dataset.ts';
-import { createDatasetBuilder, type DatasetEntry, MAX_ROWS, TOO_LONG } from './dataset-builder.ts';
+import { createDatasetBuilder, type DatasetEntry, MAX_ROWS, TOO_LONG, tooLong } from './dataset-builder.ts';
 import { shapeOfHeader } from './dataset-rows.ts';
 import { type HeaderOptions, headerProblem } from './header-problem.ts';
 import { describeFault, namedValue, type RowFault } from './row-fault.ts';
@@ -170,13 +170,17 @@ function createReading(csv: CsvText, options: FileOptions) {
     if (fault) skip(line, fault, fault === 'country_unknown' ? namedValue(entry.country) : undefined);
     else taken++;
   };
+  const postpone = (entry: DatasetEntry, line: number) => {
+    if (sevenDigits.length === MAX_ROWS) throw tooLong();
+    sevenDigits.push({ entry, line });
+  };
   const row = (cells: readonly string[], line: number) => {
     if (!shape || line <= csv.headerLine) return;
     const entry = shape.read(cells);
     if (entry.start.length === 8) eightDigits++;
     const fault = shape.faultOf(cells);
     if (fault) skip(line, fault);
-    else if (entry.start.length === 7) sevenDigits.push({ entry, line });
+    else if (entry.start.length === 7) postpone(entry, line);
     else add(entry, line);
   };
   const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileResult => {
