@@ -6,7 +6,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError, type FailedCall } from '../errors.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { createStop, type StopSwitch } from '../outbound/stop.ts';
+import { createStop, type StopSwitch, stopError } from '../outbound/stop.ts';
 import type { StreamedBody } from '../outbound/streamed-body.ts';
 import { sendHead } from './response-head.ts';
 
@@ -69,7 +69,11 @@ function stream(
   return new Promise((resolve, reject) => {
     // The head waits for the first byte: until then an error can still become a problem response.
     const begin = () => res.headersSent || sendHead(req, res, status, headers);
-    res.on('close', resolve);
+    res.on('close', () => {
+      // `stop` ends the call, but not the decompression of a body that has arrived.
+      if (!res.writableFinished) body.destroy(stopError(false));
+      resolve();
+    });
     res.on('drain', body.resume);
     body.take({
       write(chunk) {

@@ -1,11 +1,14 @@
 /** Passes another server's response on as it arrives, whole or in pieces, until the caller disconnects. */
 import { once } from 'node:events';
 import { get, type IncomingMessage, type ServerResponse } from 'node:http';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { gzipSync } from 'node:zlib';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { AppError } from '../../../src/shared/errors.ts';
 import { type PassedResponse, passResponse } from '../../../src/shared/http/pass-response.ts';
+import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
+import { createOutbound } from '../../../src/shared/outbound/outbound.ts';
 import { OutboundError } from '../../../src/shared/outbound/outbound-error.ts';
-import type { StopSwitch } from '../../../src/shared/outbound/stop.ts';
+import { type StopSwitch, stopError } from '../../../src/shared/outbound/stop.ts';
 import type { BodySink, StreamedBody } from '../../../src/shared/outbound/streamed-body.ts';
 import { LONG_TIMEOUT } from '../../support/until.ts';
 import { type Served, serve } from './serve.ts';
@@ -167,6 +170,32 @@ test('a caller that disconnects stops the call, one that has the whole response 
   request.destroy();
   expect(await outcome).toBe('passed');
   expect(stops.map(({ stopped }) => stopped)).toEqual([false, true]);
+});
+
+test('R96 the rest of a body that has arrived compressed is dropped once the caller has disconnected', async () => {
+  const platform = await serve((_req, res) => {
+    res.setHeader('Content-Encoding', 'gzip');
+    res.end(gzipSync(Buffer.alloc(12 * 1_048_576)));
+  });
+  const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+  onTestFinished(async () => {
+    await outbound.close();
+    await platform.close();
+  });
+  const dropped = Promise.withResolvers<unknown>();
+  openCall = async (stop) => {
+    const platformCall = outbound.stream(outbound.target(`${platform.url}/`), []);
+    stop.endStepWith(() => platformCall.destroy(stopError(false)));
+    const { body } = await platformCall.response;
+    const take = (sink: BodySink) => body.take({ ...sink, fail: dropped.resolve });
+    return { ...HEAD, body: { ...body, take } };
+  };
+  const request = get(served.url, { agent: false }).on('error', () => undefined);
+  await once(request, 'response');
+  // The whole body has arrived, and most of it is not decompressed yet.
+  await vi.waitFor(() => expect(outbound.load().running).toBe(0), LONG_TIMEOUT);
+  request.destroy();
+  expect(await dropped.promise).toBeInstanceOf(Error);
 });
 
 test.each([
