@@ -1,7 +1,6 @@
 /** Reads `Retry-After` (RFC 9110 section 10.2.3), and other headers with the same content. */
 
 const DEFAULT_MAX_SECONDS = 3_600;
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 /** The three forms of an HTTP date (RFC 9110 section 5.6.7). The day of the week is not compared with the date. */
 const DATE_FORMS = [
@@ -28,19 +27,10 @@ export function retryAfterSeconds(
 
 /** Returns the time of an HTTP date in milliseconds since the epoch; NaN if it is none. */
 function timeOf(text: string, now: number): number {
-  const {
-    day = '',
-    month = '',
-    year = '',
-    time,
-  } = DATE_FORMS.map((form) => form.exec(text)?.groups).find(Boolean) ?? {};
-  const monthNumber = MONTHS.findIndex((name) => name.toLowerCase() === month.toLowerCase()) + 1;
-  if (time === undefined || monthNumber === 0) return Number.NaN;
-  const [fullYear, monthText] = [
-    year.length === 2 ? fullYearOf(year, now) : year,
-    String(monthNumber).padStart(2, '0'),
-  ];
-  return Date.parse(`${fullYear}-${monthText}-${day.trim().padStart(2, '0')}T${time}Z`);
+  const groups = DATE_FORMS.map((form) => form.exec(text)?.groups).find(Boolean);
+  if (!groups) return Number.NaN;
+  const { day, month, year = '', time } = groups;
+  return Date.parse(`${day} ${month} ${year.length === 2 ? fullYearOf(year, now) : year} ${time} GMT`);
 }
 
 /** Two digits are a year at most 50 years in the future (RFC 9110 section 5.6.7). */
