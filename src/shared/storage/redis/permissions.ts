@@ -43,16 +43,17 @@ export function isDenied(error: unknown): error is Error {
 
 /**
  * Describes what the user of Redis lacks, without names of keys, which may contain ids of users.
- * @param prefix of all keys and channels of the store
+ * @param prefix of all keys and channels of the store. Without it, the text has no pattern for keys and channels
  */
-export function deniedWords({ message }: Error, prefix = ''): string {
+export function deniedWords({ message }: Error, prefix?: string): string {
   const command = /\brun the '([\w|]+)' command/.exec(message)?.[1];
   if (command !== undefined) return `the command ${command.toUpperCase().replace('|', ' ')} (ACL +${command})`;
   if (/\bchannels?\b/.test(message)) return channelWords(prefix);
-  return /\bkeys?\b/.test(message) ? `its keys (ACL ~${prefix}*)` : 'a command';
+  if (!/\bkeys?\b/.test(message)) return 'a command';
+  return prefix === undefined ? 'its keys' : `its keys (ACL ~${prefix}*)`;
 }
 
-const channelWords = (prefix: string) => `its channels (ACL &${prefix}*)`;
+const channelWords = (prefix?: string) => (prefix === undefined ? 'its channels' : `its channels (ACL &${prefix}*)`);
 
 /** Returns the refusal of Redis that is the error or its cause. */
 function deniedCause(error: unknown): Error | undefined {
