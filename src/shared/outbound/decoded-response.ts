@@ -69,7 +69,9 @@ function unreadableBody(body: StreamedBody, coding: string | undefined): Streame
   const name = coding !== undefined && /^[a-z0-9._-]{1,20}$/.test(coding) ? ` (${coding})` : '';
   const error = new OutboundError(
     'encoding',
-    `the response has a content encoding${coding === undefined ? ' of too many parts' : ` that Gatehouse cannot read${name}`}`,
+    coding === undefined
+      ? `the response has more than ${MAX_CODINGS} content encodings`
+      : `the response has a content encoding that Gatehouse cannot read${name}`,
     'Set that server, or the CDN in front of it, to send its responses uncompressed, or with gzip, br, zstd or deflate.',
   );
   return {

@@ -29,7 +29,10 @@ type CodeRequest = Pick<AuthorizationRequest, 'state' | 'nonce' | 'codeVerifier'
 export type AccessToken = Pick<TokenResponse, 'accessToken' | 'dpopKey'>;
 
 export interface ProviderClient {
-  /** Reads the provider's metadata unless it is known. Never throws: the call that needs the metadata reports the failure. */
+  /**
+   * Reads the provider's metadata unless it is known. Never throws: the call that needs the metadata reports the
+   * failure.
+   */
   readMetadata(app: ConnectedApp): Promise<void>;
   /** The origin that refreshes go to, by the metadata that was read last; undefined if none was read. Makes no call. */
   tokenOrigin(app: ConnectedApp): string | undefined;

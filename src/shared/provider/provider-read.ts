@@ -26,7 +26,10 @@ export interface ReadTimes {
   freshMs: number;
   /** The maximum age while reading it fails. */
   usableMs: number;
-  /** The pause after a failed read, unless the provider states a longer one. @param failures the number of consecutive failures before it */
+  /**
+   * The pause after a failed read, unless the provider states a longer one.
+   * @param failures the number of consecutive failures before it
+   */
   pauseMs(failures: number): number;
 }
 

@@ -156,7 +156,7 @@ describe('R28 a response that cannot be decompressed', () => {
     ['utf-8', 'a content encoding that Gatehouse cannot read (utf-8)'],
     ['constructor', 'a content encoding that Gatehouse cannot read (constructor)'],
     ['a secret in 30 characters or so', 'a content encoding that Gatehouse cannot read'],
-    ['gzip, gzip, gzip, gzip', 'a content encoding of too many parts'],
+    ['gzip, gzip, gzip, gzip', 'more than 3 content encodings'],
   ])('with the encoding %s: names it, with advice', async (encoding, cause) => {
     sends(TEXT, encoding);
     for (const read of [fetchText, streamText]) {
