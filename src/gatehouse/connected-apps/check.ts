@@ -11,18 +11,14 @@ import {
 } from '../../shared/provider/provider-metadata.ts';
 import { createSigningKeys } from '../../shared/provider/signing-keys.ts';
 import { cutText } from '../../shared/text.ts';
-import {
-  type CallParts,
-  checkAuthorization,
-  checkClientAuthentication,
-  checkPlatform,
-  checkRevocation,
-} from './check-calls.ts';
+import { type CallParts, checkAuthorization } from './check-authorization.ts';
+import { checkClientAuthentication, checkPlatform, checkRevocation } from './check-calls.ts';
 import { checkDiscovery, type DiscoveryFindings } from './check-discovery.ts';
 import { checkMetadata } from './check-metadata.ts';
+import { observationFindings } from './check-observations.ts';
 import { checkPreset } from './check-preset.ts';
 import { CHECKS, type CheckName, cannotTell, type Finding, fine, problem } from './finding.ts';
-import type { Observation, Observations } from './observations.ts';
+import type { Observations } from './observations.ts';
 import { TENANT_RULE } from './registration-rules.ts';
 
 interface AppCheckParts extends CallParts {
@@ -186,72 +182,6 @@ async function publishedKeys(
       advice: failedCall(error)?.advice ?? advice.advice,
     });
   }
-}
-
-/** Findings from the tokens of real users. */
-function observationFindings(
-  app: ConnectedApp,
-  observation: Observation | undefined,
-  metadata: ProviderMetadata | undefined,
-): Finding[] {
-  if (!observation)
-    return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, NO_SIGN_IN_YET));
-  return [
-    refreshTokenFinding(observation, offlineAdvice(app, metadata?.scopes_supported)),
-    rotationFinding(app, observation),
-    lifetimeFinding(app, observation),
-  ];
-}
-
-const NO_SIGN_IN_YET = 'No user has signed in or connected with this app yet. Check again after that.';
-
-function refreshTokenFinding(
-  { refreshToken: isIssued, expiresIn }: Observation,
-  advice: Pick<Finding, 'advice' | 'pointer'>,
-): Finding {
-  if (isIssued === undefined) return cannotTell('refresh_token', NO_SIGN_IN_YET);
-  if (isIssued) return fine('refresh_token', 'The last sign-in returned a refresh token.');
-  const detail = 'The last sign-in returned no refresh token';
-  if (expiresIn) return problem('refresh_token', `${detail}: users must connect again each time.`, advice);
-  // At some providers access tokens do not expire.
-  return cannotTell(
-    'refresh_token',
-    `${detail}, and no lifetime: without one the access token may not expire.`,
-    advice,
-  );
-}
-
-/** Providers that do not list `offline_access` may refuse the request for it. */
-function offlineAdvice({ scopes }: ConnectedApp, listed: unknown): Pick<Finding, 'advice' | 'pointer'> {
-  if (Array.isArray(listed) && listed.includes('offline_access') && !scopes.includes('offline_access'))
-    return { advice: 'Request the scope offline_access.', pointer: '#/scopes' };
-  const advice =
-    'Allow refresh tokens for this registration at the provider. Some providers issue them only for a particular scope or authorization parameter: see its documentation.';
-  return { advice, pointer: '#/parameters' };
-}
-
-function rotationFinding({ refresh }: ConnectedApp, { rotates }: Observation): Finding {
-  if (rotates === undefined) return cannotTell('rotation', 'Nothing has been refreshed yet.');
-  const behavior = rotates ? 'Each refresh returns a new refresh token.' : 'Refresh tokens stay the same.';
-  if (refresh === undefined || (refresh === 'rotating') === rotates) return fine('rotation', behavior);
-  return problem('rotation', `${behavior} The app is set to "${refresh}".`, {
-    advice: 'Leave the setting out, or correct it.',
-    pointer: '#/refresh',
-  });
-}
-
-function lifetimeFinding({ accessTokenLifetimeSeconds: setting }: ConnectedApp, { expiresIn }: Observation): Finding {
-  if (expiresIn) return fine('lifetime', 'Token responses state the lifetime of the access token.');
-  if (setting !== undefined)
-    return fine('lifetime', `Token responses do not state it; the setting of ${setting} s is used.`);
-  return cannotTell(
-    'lifetime',
-    'Token responses do not state it: only a 401 of the platform shows that the token has expired.',
-    {
-      advice: 'If you know the lifetime, set accessTokenLifetimeSeconds: it saves one failed call.',
-      pointer: '#/accessTokenLifetimeSeconds',
-    },
-  );
 }
 
 /** Findings for checks that an earlier failure prevented. */

@@ -1,0 +1,139 @@
+/** The doctor's authorization request, and what the response to it says. */
+import { randomBytes } from 'node:crypto';
+import { domainToUnicode } from 'node:url';
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import { type ConnectedApp, callbackUrlOf } from '../../shared/provider/connected-app.ts';
+import type { ProviderClient } from '../../shared/provider/provider-client.ts';
+import { describeFailure, ProviderError } from '../../shared/provider/provider-error.ts';
+import { fetchDocument } from '../../shared/provider/provider-read.ts';
+import { cannotTell, type Finding, fine, problem } from './finding.ts';
+
+export interface CallParts {
+  outbound: Outbound;
+  provider: ProviderClient;
+  /** `PUBLIC_URL`. */
+  publicHref: string;
+}
+
+/**
+ * Checks that the provider accepts our authorization request. With `prompt=none` most providers show no page.
+ * @returns findings on the callback URL and the request, and on the scopes if the provider refuses them
+ */
+export async function checkAuthorization(
+  { outbound, provider, publicHref }: CallParts,
+  app: ConnectedApp,
+): Promise<Finding[]> {
+  const callback = callbackUrlOf(app.id, publicHref);
+  try {
+    // `authorizationUrl` throws if the provider refuses a pushed request.
+    const url = new URL(
+      await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
+    );
+    const response = await fetchDocument(outbound, url.href, app.id, { accept: 'text/html' });
+    return authorizationFindings(response, callback);
+  } catch (error) {
+    return failureFindings(error, callback);
+  }
+}
+
+/** A pushed request (RFC 9126) is refused at once, without a page of the provider. */
+function failureFindings(error: unknown, callback: string): Finding[] {
+  const { reason, facts } = ProviderError.from(error);
+  if (reason === 'par_endpoint_missing') {
+    const detail = 'Requests must be pushed (PAR), but the provider names no endpoint for that.';
+    const advice = 'Set par to "auto", or ask the operator of the provider.';
+    return [
+      cannotTell('callback_registered', 'Not tried: fix the problem below first.'),
+      problem('request', detail, { advice, pointer: '#/par' }),
+    ];
+  }
+  if (reason !== 'push_refused')
+    return inconclusive(`The authorization endpoint could not be called: ${describeFailure(error)}.`);
+  if (facts.oauthError === 'invalid_scope') return [UNKNOWN_CALLBACK, ...errorFindings('invalid_scope')];
+  return refusedAtOnce(`The provider refused the pushed authorization request (${describeFailure(error)}).`, callback);
+}
+
+const UNKNOWN_CALLBACK = cannotTell('callback_registered', 'The provider checked no further than the scopes.');
+
+const inconclusive = (detail: string): Finding[] => [
+  cannotTell('callback_registered', detail),
+  cannotTell('request', 'The provider did not redirect to the callback URL.'),
+];
+
+function authorizationFindings(response: Response, callback: string): Finding[] {
+  const { status } = response;
+  const location = response.headers.get('location');
+  const isRedirect = status >= 300 && status < 400 && location !== null;
+  if (isRedirect && location.startsWith(`${callback}?`)) {
+    const error = new URL(location).searchParams.get('error') ?? '';
+    return [fine('callback_registered', 'The provider redirects to the callback URL.'), ...errorFindings(error)];
+  }
+  if (isRedirect) return inconclusive('The provider redirects to a page of its own and reports no error.');
+  if (status < 400 || status >= 500)
+    return inconclusive(`The provider responded with a page of its own (status ${status}).`);
+  return refusedAtOnce(`The provider refused the authorization request with status ${status}.`, callback);
+}
+
+function refusedAtOnce(detail: string, callback: string): Finding[] {
+  const { hostname } = new URL(callback);
+  const unicodeHost = domainToUnicode(hostname);
+  const formAdvice =
+    unicodeHost === hostname ? '' : ` Its host name is ${hostname} there, too, and not ${unicodeHost}.`;
+  const advice = `Enter ${callback} at the provider, character by character, and compare the client ID.${formAdvice}`;
+  return [
+    problem('callback_registered', detail, { advice, pointer: '#/callbackUrls' }),
+    cannotTell('request', 'Not tried: fix the problem above first.'),
+  ];
+}
+
+/** Responses to `prompt=none` without a session at the provider (OpenID Connect Core section 3.1.2.6). */
+const EXPECTED_ERRORS = [
+  '',
+  'login_required',
+  'interaction_required',
+  'consent_required',
+  'account_selection_required',
+];
+const TEMPORARY_ERRORS = ['server_error', 'temporarily_unavailable', 'access_denied'];
+
+/** @param error the provider's error code in the redirect to our callback URL; its description is not repeated */
+function errorFindings(error: string): Finding[] {
+  if (EXPECTED_ERRORS.includes(error))
+    return [fine('request', 'The provider accepts the request and asks the user to sign in.')];
+  if (TEMPORARY_ERRORS.includes(error)) return [cannotTell('request', `The provider responded with ${error}.`)];
+  if (error === 'invalid_scope') {
+    return [
+      problem('scopes', 'The provider refuses the scopes that this app requests.', {
+        advice: 'Remove the scope that this registration may not request, or allow it at the provider.',
+        pointer: '#/scopes',
+      }),
+      cannotTell('request', 'The provider checked no further than the scopes.'),
+    ];
+  }
+  if (error === 'unauthorized_client' || error === 'unsupported_response_type') {
+    return [
+      problem('request', 'The code flow is not allowed.', {
+        advice: 'Allow the authorization code flow for this registration at the provider.',
+      }),
+    ];
+  }
+  return [
+    problem('request', `The provider refuses the request${/^[a-z_]{1,40}$/.test(error) ? ` with ${error}` : ''}.`, {
+      advice:
+        'If the provider accepts only pushed requests (PAR) from this registration, set par to "required". Otherwise compare the extra parameters with its documentation.',
+      pointer: '#/par',
+    }),
+  ];
+}
+
+export function authorizationRequest(app: ConnectedApp, publicHref: string) {
+  return {
+    redirectUri: callbackUrlOf(app.id, publicHref),
+    state: randomText(),
+    nonce: randomText(),
+    codeVerifier: randomText(),
+    scopes: app.scopes,
+  };
+}
+
+export const randomText = () => randomBytes(32).toString('base64url');
