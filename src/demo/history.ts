@@ -7,6 +7,7 @@ import { createSqliteStore } from '../shared/storage/sqlite/store.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 import { planAdministration } from './administration.ts';
+import { storeConnections } from './connections.ts';
 import { openModules } from './modules.ts';
 import { PEOPLE } from './people.ts';
 import { createRandom } from './random.ts';
@@ -36,7 +37,7 @@ export async function writeHistory(
   planServices(scene, serviceAccount);
   planRefreshes(scene, visits, HOUR_MS / 1_000 / config.connectionCheckSeconds);
   await timeline.play();
-  await visits.storeConnections();
+  await storeConnections(scene, visits);
   await writeLookUps(scene);
   await modules.close();
   await store.close();
@@ -51,11 +52,7 @@ function outageBefore(now: number): Scene['outage'] {
 }
 
 /** Plans the refreshes. Each check of a connection is one, and services cause more in working hours. */
-function planRefreshes(
-  scene: Scene,
-  { connected, idOf }: Pick<PlannedVisits, 'connected' | 'idOf'>,
-  checksPerHour: number,
-): void {
+function planRefreshes(scene: Scene, { connected, idOf }: PlannedVisits, checksPerHour: number): void {
   const { modules, timeline, random, now, outage, apps } = scene;
   const app = apps.platform.id;
   for (let hour = startOfHour(now - DAYS * DAY_MS); hour < now; hour += HOUR_MS) {

@@ -1,15 +1,13 @@
-/** Plans the sign-ins of the demo's history, some of which fail, and stores the resulting connections. */
+/** Plans the sign-ins of the demo's history, some of which fail. */
 import type { SessionData } from 'express-session';
-import { registrationOf } from '../gatehouse/connected-apps/registration.ts';
 import { newConnectionId } from '../gatehouse/grants/connection-ids.ts';
-import { type Grant, withFailure } from '../gatehouse/grants/grant.ts';
 import type { AttemptLog } from '../gatehouse/sign-in-record/attempt-log.ts';
 import type { SignInFacts, SignInFailure } from '../gatehouse/sign-in-record/failures.ts';
 import { SignInError } from '../gatehouse/sign-in-record/sign-in-error.ts';
 import { userIdOf } from '../gatehouse/users/user-id.ts';
 import type { SessionUser } from '../shared/sessions/session.ts';
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
-import { type DemoApp, demoRegistration } from './apps.ts';
+import type { DemoApp } from './apps.ts';
 import { ADMINISTRATOR, DISABLED, PEOPLE, type Person } from './people.ts';
 import type { Scene } from './scene.ts';
 import { isWeekend, startOfDay } from './timeline.ts';
@@ -79,11 +77,9 @@ export interface PlannedVisits {
   connected: ReadonlyMap<string, Connected>;
   /** Returns the id of the connection of a person to an app. */
   idOf(login: string, app: DemoApp): string;
-  /** Stores the current connections with expired access tokens, so that Gatehouse refreshes each in turn. */
-  storeConnections(): Promise<void>;
 }
 
-/** Plans every visit. Call `storeConnections` once the timeline has been played. */
+/** Plans every visit. The connections are complete once the timeline has been played. */
 export function planVisits(scene: Scene): PlannedVisits {
   const { modules, timeline, random, apps, now, outage } = scene;
   const connected = new Map<string, Connected>();
@@ -206,47 +202,7 @@ export function planVisits(scene: Scene): PlannedVisits {
     });
   }
 
-  return {
-    connected,
-    idOf,
-    async storeConnections() {
-      const { switches, platformUrl } = scene.sandbox;
-      for (const { person, app, first, last } of connected.values()) {
-        const user = userOf(scene, person);
-        const access = { login: person.login, clientId: app.clientId };
-        const broken = app === apps.platform ? BROKEN.find(({ login }) => login === person.login) : undefined;
-        const obtainedAt = Math.round(now - (broken?.hoursAgo ?? random.between(0.001, 0.012)) * HOUR_MS);
-        timeline.moveTo(now);
-        const grant: Grant = {
-          id: idOf(person.login, app),
-          userId: user.id,
-          appId: app.id,
-          registration: registrationOf(demoRegistration(app, scene.sandbox)),
-          accessToken: random.hex(43),
-          refreshToken: broken
-            ? random.hex(43)
-            : await switches.allow(access, app.scopes, app.hasPlatform ? platformUrl : undefined),
-          scopes: [...app.scopes],
-          requestedScopes: [...app.scopes],
-          account: { issuer: user.issuer, subject: user.subject, name: user.name, email: user.email },
-          obtainedAt,
-          expiresAt: Math.min(obtainedAt + 60_000, now),
-          connectedAt: first,
-          consentedAt: Math.min(last, obtainedAt),
-          failure: undefined,
-          refresh: undefined,
-          rotates: true,
-        };
-        const refusal = { now: obtainedAt, random: random.next(), reason: 'invalid_grant' };
-        await modules.grants.save(broken ? withFailure(grant, 'reconnect_needed', 'grant_refused', refusal) : grant, 0);
-        timeline.moveTo(obtainedAt);
-        await modules.grants.noteUse(user.id, app.id);
-      }
-      timeline.moveTo(now);
-      for (const { id } of Object.values(apps))
-        await modules.observations.save(id, { refreshToken: true, expiresIn: true, rotates: true });
-    },
-  };
+  return { connected, idOf };
 }
 
 const errorOf = ({ failure, facts = {} }: { failure: SignInFailure; facts?: SignInFacts }) =>
