@@ -10,12 +10,14 @@ const IGNORED_UPGRADE = /^h2c?$/i;
 
 /**
  * Drops what the route of a reverse proxy must not take from the user's request: it describes another connection
- * (RFC 9110 section 7.6.1). Nothing is known about the end of a body, so the connection closes if one was announced.
+ * (RFC 9110 section 7.6.1). The proxy may not send the body that the user's request announces, and the next request
+ * would be taken for it, so the connection closes.
  */
 export function dropUsersConnectionHeaders(isForProxies: (path: string) => boolean): RequestHandler {
   return (req, res, next) => {
     if (!isForProxies(req.path)) return next();
-    if (req.headers['transfer-encoding'] !== undefined) res.set('Connection', 'close');
+    const { 'transfer-encoding': encoding, 'content-length': length = '0' } = req.headers;
+    if (encoding !== undefined || length !== '0') res.set('Connection', 'close');
     for (const name of ['upgrade', 'transfer-encoding']) delete req.headers[name];
     return next();
   };
