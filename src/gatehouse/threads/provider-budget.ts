@@ -5,10 +5,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
-import { remembered } from '../../shared/remembered.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { CallWindows } from './call-windows.ts';
+import { createHolds } from './holds.ts';
 import { createStatedWindows, type StatedLimit } from './stated-windows.ts';
+import { statedLimitOf } from './upstream-response.ts';
 
 /** A `service` leaves a share of every limit to browsers, whose users wait for a page. */
 export type Caller = 'browser' | 'service';
@@ -24,6 +25,8 @@ export interface BudgetedCall {
   counted?: Set<string>;
 }
 
+/** How long calls are held back if the provider does not say when the limit is reset. */
+const DEFAULT_RESET_SECONDS = 60;
 const BROWSER_SHARE = 0.2;
 /** The share of connection checks in the share of services. */
 const CHECK_SHARE = 0.25;
@@ -34,9 +37,6 @@ const ALL_CALLERS = 'everybody';
 const SERVICES = 'services';
 /** A refusal holds back all callers; a nearly spent limit holds back only services. */
 type HeldCallers = typeof ALL_CALLERS | typeof SERVICES;
-const CHANNEL = 'provider-budget';
-const MAX_SECONDS = 3_600;
-const MAX_HOLDS = 10_000;
 
 /** Services' share of a stated limit, or the part of it that one relay token may use. */
 type Part = Pick<BudgetedCall, 'ownerId' | 'relayTokenId'>;
@@ -76,41 +76,14 @@ export async function createProviderBudget(parts: {
   clock: () => number;
 }): Promise<ProviderBudget> {
   const { store, windows, clock } = parts;
-  /** When each hold ends, in milliseconds since the epoch. */
-  const holds = remembered<number>(MAX_HOLDS);
-  /** The latest of these times. */
-  let lastEnd = 0;
+  const holds = await createHolds({ store, clock });
   const statedWindows = createStatedWindows({ store, clock, shareOf: (limit) => shareOf(limit, 'service'), partOf });
 
-  const extend = (name: string, until: number): boolean => {
-    // Concurrent responses repeat each other.
-    if ((holds.get(name) ?? 0) >= until - 1_000) return false;
-    holds.set(name, until);
-    lastEnd = Math.max(lastEnd, until);
-    return true;
-  };
-
-  const unsubscribe = await store.subscribe(CHANNEL, (message) => {
-    const { name, until } = JSON.parse(message) as { name: string; until: number };
-    extend(name, until);
-  });
-
-  const hold = (name: string, seconds: number): void => {
-    const until = clock() + Math.min(MAX_SECONDS, seconds) * 1000;
-    if (!extend(name, until)) return;
-    // A process that misses the message is refused by the provider itself.
-    void store.publish(CHANNEL, JSON.stringify({ name, until })).catch(() => undefined);
-  };
-
-  const heldFor = ({ app, ownerId, caller }: BudgetedCall): number => {
-    const now = clock();
-    if (now >= lastEnd) return 0;
-    const groups: readonly HeldCallers[] = caller === 'service' ? [ALL_CALLERS, SERVICES] : [ALL_CALLERS];
-    const names = groups.flatMap((callers) => [nameOf(callers, app.id, ALL_OWNERS), nameOf(callers, app.id, ownerId)]);
-    const seconds = names.map((name) => Math.ceil(((holds.get(name) ?? 0) - now) / 1000));
-    // Caps the wait in case the clock was set back.
-    return Math.min(MAX_SECONDS, Math.max(0, ...seconds));
-  };
+  const heldFor = ({ app, ownerId, caller }: BudgetedCall): number =>
+    holds.secondsLeft(() => {
+      const groups: readonly HeldCallers[] = caller === 'service' ? [ALL_CALLERS, SERVICES] : [ALL_CALLERS];
+      return groups.flatMap((callers) => [nameOf(callers, app.id, ALL_OWNERS), nameOf(callers, app.id, ownerId)]);
+    });
 
   const applyLimit = (
     { app, caller, relayTokenId, counted }: BudgetedCall,
@@ -124,7 +97,7 @@ export async function createProviderBudget(parts: {
     const seconds = limit.resetAt === undefined ? DEFAULT_RESET_SECONDS : Math.ceil((limit.resetAt - clock()) / 1000);
     // The remaining calls are for users, who may call until the provider refuses: some providers do not enforce the
     // limits that they state.
-    hold(nameOf(SERVICES, app.id, ownerId), seconds);
+    holds.hold(nameOf(SERVICES, app.id, ownerId), seconds);
   };
 
   /** Takes a ticket from each of these parts of the stated limits, so that concurrent calls cannot exceed them. */
@@ -184,17 +157,17 @@ export async function createProviderBudget(parts: {
     update(call, headers) {
       const { app, ownerId } = call;
       const now = clock();
-      applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now));
-      applyLimit(call, ALL_OWNERS, readLimit(headers, 'x-company-ratelimit', now));
+      applyLimit(call, ownerId, statedLimitOf(headers, 'x-ratelimit', now));
+      applyLimit(call, ALL_OWNERS, statedLimitOf(headers, 'x-company-ratelimit', now));
       const companySeconds = retryAfterSeconds(headers['x-company-retry-after'], now) ?? 0;
-      if (companySeconds > 0) hold(nameOf(ALL_CALLERS, app.id, ALL_OWNERS), companySeconds);
+      if (companySeconds > 0) holds.hold(nameOf(ALL_CALLERS, app.id, ALL_OWNERS), companySeconds);
     },
 
     refused({ app, ownerId }, retryAfterSeconds, isStated) {
-      hold(nameOf(isStated ? ALL_CALLERS : SERVICES, app.id, ownerId), retryAfterSeconds);
+      holds.hold(nameOf(isStated ? ALL_CALLERS : SERVICES, app.id, ownerId), retryAfterSeconds);
     },
 
-    close: unsubscribe,
+    close: holds.close,
   };
 }
 
@@ -233,22 +206,4 @@ function partOf(share: number): number {
 function partsOf({ ownerId, relayTokenId }: BudgetedCall): Part[] {
   const shares = [{ ownerId }, { ownerId: ALL_OWNERS }];
   return relayTokenId === undefined ? shares : shares.flatMap((share) => [{ ...share, relayTokenId }, share]);
-}
-
-const DEFAULT_RESET_SECONDS = 60;
-
-/**
- * Reads a limit. `…-Reset` is a UTC timestamp in seconds; some providers send the remaining seconds, or 0 at the limit.
- */
-function readLimit(headers: IncomingHttpHeaders, prefix: string, now: number): StatedLimit | undefined {
-  const limit = wholeNumber(headers[`${prefix}-limit`]);
-  const remaining = wholeNumber(headers[`${prefix}-remaining`]);
-  if (limit === undefined || remaining === undefined) return undefined;
-  const reset = wholeNumber(headers[`${prefix}-reset`]) ?? 0;
-  const secondsLeft = reset > 1_000_000_000 ? reset - now / 1000 : reset;
-  return { limit, remaining, resetAt: secondsLeft > 0 ? now + secondsLeft * 1000 : undefined };
-}
-
-function wholeNumber(value: string | string[] | undefined): number | undefined {
-  return typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : undefined;
 }

@@ -4,6 +4,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
 import { readableOf, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
+import type { StatedLimit } from './stated-windows.ts';
 
 /** Other headers are dropped: cookies, CORS, server names, redirects (R76). */
 const PASSED_NAMES = ['content-type', 'content-length', 'content-language', 'etag', 'last-modified'] as const;
@@ -69,13 +70,27 @@ export async function rateLimitOf(response: StreamedResponse, now: number): Prom
 
 const COMPANY_RESET = 'x-company-ratelimit-reset';
 
+/** Returns the limit that these headers state, or undefined if they state none. */
+export function statedLimitOf(headers: IncomingHttpHeaders, prefix: string, now: number): StatedLimit | undefined {
+  const limit = numberOf(headers[`${prefix}-limit`]);
+  const remaining = numberOf(headers[`${prefix}-remaining`]);
+  if (limit === undefined || remaining === undefined) return undefined;
+  const seconds = resetSeconds(headers[`${prefix}-reset`], now);
+  return { limit, remaining, resetAt: seconds === undefined ? undefined : now + seconds * 1000 };
+}
+
 /**
- * Returns the seconds until the reset. The header is a UTC timestamp in seconds; some platforms send the seconds left.
+ * Returns the seconds until the reset. The header is a UTC timestamp in seconds; some platforms send the remaining
+ * seconds, or 0 at the limit.
  */
-function resetSeconds(value: string | string[] | undefined, now: number): number | undefined {
-  const reset = Number(value);
+function resetSeconds(header: string | string[] | undefined, now: number): number | undefined {
+  const reset = numberOf(header) ?? 0;
   const secondsLeft = reset > 1_000_000_000 ? reset - now / 1000 : reset;
   return secondsLeft > 0 ? secondsLeft : undefined;
+}
+
+function numberOf(header: string | string[] | undefined): number | undefined {
+  return typeof header === 'string' && /^\d{1,12}(\.\d+)?$/.test(header) ? Number(header) : undefined;
 }
 
 function saysLimit(headers: IncomingHttpHeaders): boolean {

@@ -265,6 +265,14 @@ describe('limits that the provider states', () => {
     await budget.close();
   });
 
+  test('a reset may be stated in fractions of a second, as in a refusal', async () => {
+    const stated = { id: 'fractions', rateLimit: undefined };
+    const budget = await createBudget();
+    budget.update(callOf(stated), { ...headers(0), 'x-ratelimit-reset': '30.5' });
+    expect(await budget.charge(callOf(stated))).toBe(31);
+    await budget.close();
+  });
+
   test('ignores malformed headers', async () => {
     const budget = await createBudget();
     for (const value of ['-1', '1e9', 'NaN', '']) {
