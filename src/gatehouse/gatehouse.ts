@@ -138,9 +138,24 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const references = createProblemReferences({ store, isKnown, clock });
   // For the modules that speak HTTP. The type of a module's `parts` says which of these it uses.
   const web = {
-    ...{ config, publicUrl, publicHref, clock, storage, outbound, audit, events },
-    ...{ limits, sessions, pages, references },
-    ...{ connectedApps, grants, users, threads, bins, signInRecords },
+    config,
+    publicUrl,
+    publicHref,
+    clock,
+    storage,
+    outbound,
+    audit,
+    events,
+    limits,
+    sessions,
+    pages,
+    references,
+    connectedApps,
+    grants,
+    users,
+    threads,
+    bins,
+    signInRecords,
   };
   const relay = adopt(await createRelay(web));
   const signIn = createSignIn(web);

@@ -21,8 +21,7 @@ const MAX_BATCH = 20;
 
 /**
  * @param parts `onStored`: called with the record of each entry, in the async context of its request. `onLost`: called
- * with
- *   the number of entries that could not be stored
+ *   with the number of entries that could not be stored
  */
 export function createAuditNotes(parts: {
   trail: Pick<AuditTrail, 'appendAll'>;

@@ -215,7 +215,9 @@ export function createConnectLinks(parts: {
 }
 
 const listedLink = ({ id, userId, app, relayToken }: ConnectLink): ListedLink => ({
-  ...{ id, userId, app },
+  id,
+  userId,
+  app,
   relayTokenId: relayToken.id,
 });
 

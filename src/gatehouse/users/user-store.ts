@@ -216,9 +216,9 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     async noteSignIn(identity) {
       for (;;) {
-        const writes = await signInWrites(identity, clock());
-        if (typeof writes === 'string') return writes;
-        const [version] = await Promise.all([store.write(writes.writes), store.write(writes.lists)]);
+        const signIn = await signInWrites(identity, clock());
+        if (typeof signIn === 'string') return signIn;
+        const [version] = await Promise.all([store.write(signIn.writes), store.write(signIn.lists)]);
         if (version !== undefined) return 'noted';
       }
     },
