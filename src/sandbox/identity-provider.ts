@@ -13,6 +13,7 @@ import { createHome } from './home.ts';
 import { createInteractions } from './interactions.ts';
 import { createOwnSignIn, ownGrant } from './own-sign-in.ts';
 import type { Pages } from './pages.ts';
+import type { PlatformCall } from './platform-calls.ts';
 import { type Problem, withCause } from './problem.ts';
 import type { ProviderRecords } from './provider-records.ts';
 import { features, type ProviderSettingsParts, pageSettings, protocolSettings } from './provider-settings.ts';
@@ -41,6 +42,8 @@ export interface IdentityProviderParts extends ProviderSettingsParts {
   /** Maximum number of approvals of one app by one account. */
   maxApprovals: number;
   platformUrl: string;
+  /** Shown in the console. */
+  platformCalls: readonly PlatformCall[];
   tour: RequestListener | undefined;
   now: () => number;
   report: (error: unknown) => void;

@@ -23,6 +23,7 @@ import type { SecondFactorDemand } from './login-policy.ts';
 import { OWN_CALLBACK_PATH } from './own-sign-in.ts';
 import { createPages } from './pages.ts';
 import { createPlatform } from './platform.ts';
+import { createPlatformCalls, type PlatformCall } from './platform-calls.ts';
 import { createProviderRecords } from './provider-records.ts';
 import { createRateLimits, type RateLimits, USUAL_LIMITS } from './rate-limits.ts';
 import { createRequestRecorder, type RecordedRequests } from './recorded-requests.ts';
@@ -127,7 +128,19 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   });
   const threads = createThreads({ accounts, baseUrl: urls.platform, startedAtMs: now(), now });
   addSeedThreads(seed, accounts, threads);
-  const shared = { accounts, apps, threads, secondFactor, apiTokens, signingKeys, platformClient, now, report };
+  const platformCalls = createPlatformCalls({ threads, baseUrl: urls.platform });
+  const shared = {
+    accounts,
+    apps,
+    threads,
+    platformCalls,
+    secondFactor,
+    apiTokens,
+    signingKeys,
+    platformClient,
+    now,
+    report,
+  };
   const identityProvider = openIdentityProvider(urls, options, shared);
   if (options.initialAccessToken) await identityProvider.createInitialAccessToken(options.initialAccessToken);
   const platform = openPlatform(listeners, { ...shared, rateLimits });
@@ -165,6 +178,7 @@ interface SharedParts {
   accounts: Accounts;
   apps: AppRegistry;
   threads: Threads;
+  platformCalls: readonly PlatformCall[];
   secondFactor: SecondFactor;
   apiTokens: ApiTokens;
   signingKeys: SigningKeys;
@@ -202,7 +216,7 @@ function openPlatform(
   { urls, innerIssuer }: Listeners,
   parts: SharedParts & { rateLimits: RateLimits },
 ): RequestListener {
-  const { accounts, apps, threads, apiTokens, platformClient, rateLimits, now, report } = parts;
+  const { accounts, apps, platformCalls: calls, apiTokens, platformClient, rateLimits, now, report } = parts;
   const authorization = createAuthorization({
     introspect: createIntrospection({ endpoint: `${innerIssuer}/introspect`, ...platformClient }),
     apiTokens,
@@ -212,7 +226,7 @@ function openPlatform(
     baseUrl: urls.platform,
   });
   const countCall = createRateLimits({ now, limits: rateLimits });
-  return createPlatform({ authorization, threads, issuer: urls['identity-provider'], countCall, report });
+  return createPlatform({ authorization, calls, issuer: urls['identity-provider'], countCall, report });
 }
 
 function defaultSettings(options: SandboxOptions): DefaultSettings {

@@ -23,6 +23,15 @@ export interface ThreadDocument {
   html: string;
 }
 
+/** A message that was added to a thread. */
+export interface Message {
+  id: string;
+  thread_id: string;
+  author: { id: string; name: string };
+  created_usec: number;
+  text: string;
+}
+
 export interface NewThread {
   id?: string | undefined;
   author: Account;
@@ -41,8 +50,12 @@ export interface Threads {
   find(id: string, accountId: string): ThreadDocument | undefined;
   /** Returns the threads that this account may see, latest change first. */
   recentOf(accountId: string): ThreadDocument[];
+  /** Returns the threads that this account may see, newest first: in an order that changes do not touch. */
+  listOf(accountId: string): ThreadDocument[];
   /** Adds a thread, which does not become the current thread of any user. */
   add(thread: NewThread): ThreadDocument;
+  /** Adds the text to the end of the thread's content. */
+  addMessage(thread: ThreadDocument, author: Account, text: string): Message;
   /** Makes the thread the current one of its author. */
   makeCurrent(thread: ThreadDocument): void;
 }
@@ -62,7 +75,7 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
   const currentIds = new Map<string, string>();
 
   function add({ author, type = 'document', title, content, sharedWith = [], ...options }: NewThread): ThreadDocument {
-    const id = options.id ?? randomBytes(9).toString('base64url').replaceAll(/[-_]/g, 'A');
+    const id = options.id ?? randomId();
     const createdAtMs = options.createdAtMs ?? now();
     const document: ThreadDocument = {
       thread: {
@@ -106,19 +119,33 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
     return thread;
   }
 
+  const visibleTo = (accountId: string) => {
+    currentOf(accountId);
+    return [...threads.values()].filter(({ user_ids }) => user_ids.includes(accountId));
+  };
+
   return {
     currentOf,
     add,
+    addMessage(document, { id, name }, text) {
+      const message: Message = {
+        id: randomId(),
+        thread_id: document.thread.id,
+        author: { id, name },
+        created_usec: now() * 1000,
+        text,
+      };
+      document.html += `\n<p><b>${escapeHtml(name)}</b>: ${escapeHtml(text).replaceAll('\n', '<br>')}</p>`;
+      document.thread.updated_usec = message.created_usec;
+      return message;
+    },
     find(id, accountId) {
       currentOf(accountId);
       const document = threads.get(id);
       return document?.user_ids.includes(accountId) ? document : undefined;
     },
-    recentOf(accountId) {
-      currentOf(accountId);
-      const visible = [...threads.values()].filter(({ user_ids }) => user_ids.includes(accountId));
-      return visible.sort((a, b) => b.thread.updated_usec - a.thread.updated_usec);
-    },
+    recentOf: (accountId) => visibleTo(accountId).sort((a, b) => b.thread.updated_usec - a.thread.updated_usec),
+    listOf: (accountId) => visibleTo(accountId).sort((a, b) => b.thread.created_usec - a.thread.created_usec),
     makeCurrent: ({ thread }) => void currentIds.set(thread.author_id, thread.id),
   };
 }
@@ -137,6 +164,10 @@ function htmlOf({ title, sections }: ThreadText): string {
 
 function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+function randomId(): string {
+  return randomBytes(9).toString('base64url').replaceAll(/[-_]/g, 'A');
 }
 
 function shortId(seed: string, length: number): string {

@@ -87,7 +87,7 @@ describe('the platform', () => {
   });
 
   it('returns 404 for other paths and 405 for other methods, as JSON', async () => {
-    const other = await fetch(`${client.sandbox.platformUrl}/1/threads`);
+    const other = await fetch(`${client.sandbox.platformUrl}/1/nothing`);
     expect([other.status, (await other.json()) as object]).toEqual([
       404,
       expect.objectContaining({ error: 'not_found' }),

@@ -7,7 +7,7 @@ import { createTokenPages } from './token-pages.ts';
 import { createUserPages } from './user-pages.ts';
 
 export function createConsole(consoleParts: ConsoleParts): express.Router {
-  const { ownSignIn, pages, accounts, apps, apiTokens, now } = consoleParts;
+  const { ownSignIn, pages, accounts, apps, apiTokens, platformUrl, platformCalls, now } = consoleParts;
   const parts: ResourceParts = {
     ...consoleParts,
     oneTimeSecrets: createOneTimeSecrets({ now }),
@@ -19,7 +19,7 @@ export function createConsole(consoleParts: ConsoleParts): express.Router {
   router.use(express.urlencoded({ extended: false, limit: '64kb' }), ownSignIn.requireAdministrator);
   router.get('/', (_req, res) => {
     const counts = { apps: apps.all().length, users: accounts.all.length, tokens: apiTokens.all.length };
-    parts.show(res, 'overview', { title: 'Admin console', counts });
+    parts.show(res, 'overview', { title: 'Admin console', counts, platformUrl, platformCalls });
   });
   router.use('/apps', createAppPages(parts));
   router.use('/users', createUserPages(parts));

@@ -7,6 +7,7 @@ import type { Approvals } from '../approvals.ts';
 import type { AppRegistry } from '../apps.ts';
 import type { OwnSignIn, Visitor } from '../own-sign-in.ts';
 import type { Pages } from '../pages.ts';
+import type { PlatformCall } from '../platform-calls.ts';
 import type { OneTimeSecrets } from './one-time-secrets.ts';
 
 export interface ConsoleParts {
@@ -15,6 +16,8 @@ export interface ConsoleParts {
   accounts: Accounts;
   apps: AppRegistry;
   apiTokens: ApiTokens;
+  platformUrl: string;
+  platformCalls: readonly PlatformCall[];
   approvals: Approvals;
   ownSignIn: OwnSignIn;
   pages: Pages;
