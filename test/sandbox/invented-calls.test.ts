@@ -272,8 +272,8 @@ describe('a message', () => {
 it('the console lists the calls, and marks those that the sandbox invented', async () => {
   const { open } = await openConsole(client);
   const { body } = await open('');
-  const rows = [...body.matchAll(/<code>((?:GET|POST) [^<]+)<\/code>(<div class="quiet">sandbox only<\/div>)?/g)];
-  expect(rows.map(([, call, mark]) => `${call}${mark ? ' *' : ''}`)).toEqual([
+  const rows = [...body.matchAll(/<dt><code>(.*?)<\/code><\/dt>\s*<dd>(.*?)<\/dd>/g)];
+  expect(rows.map(([, call, words = '']) => `${call}${words.includes('sandbox only') ? ' *' : ''}`)).toEqual([
     'GET /1/users/current',
     'GET /1/threads/current',
     'GET /1/threads/recent',
