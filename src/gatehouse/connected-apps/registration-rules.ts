@@ -1,6 +1,7 @@
 /** Rules for a registration beyond its schema: fields that need each other, and URLs that may be called. */
 import { type InputFault, pointerTo } from '../../shared/config/input-faults.ts';
 import { ADDRESS_ADVICE, type AddressRule } from '../../shared/outbound/address-policy.ts';
+import { ambiguityAdvice, areAmbiguous, CURRENT_THREAD } from '../../shared/provider/app-routes.ts';
 import type { ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
 import { isIssuerTemplate, namedTenants, TENANT_ID } from '../../shared/provider/issuer.ts';
 
@@ -41,7 +42,29 @@ export function coherenceFaults(
         rule: 'twice',
         detail: 'remove it: the resources that the app declares are sent.',
       })),
+    ...routeFaults(app, isFaulty),
   ];
+}
+
+/** Routes need a platform and scopes of the app, so that a consent can grant them. */
+function routeFaults(
+  { routes = [], apiBaseUrl, scopes, threadPath }: PartialRegistration,
+  isFaulty: (field: string) => boolean,
+): InputFault[] {
+  const ofEach = routes.flatMap((route, index) => [
+    ...(threadPath !== undefined && areAmbiguous({ method: 'GET', path: threadPath }, route)
+      ? [{ pointer: pointerTo(['routes', index, 'path']), rule: 'ambiguous', detail: ambiguityAdvice(CURRENT_THREAD) }]
+      : []),
+    ...route.scopes
+      .filter((scope) => !isFaulty('scopes') && !scopes?.includes(scope))
+      .map((scope) => ({
+        pointer: pointerTo(['routes', index, 'scopes']),
+        rule: 'unknown_scope',
+        detail: `the route "${route.name}" needs "${scope}": keep it among the scopes of the app, or take it out of the route.`,
+      })),
+  ]);
+  const lacksPlatform = routes.length > 0 && !apiBaseUrl && !isFaulty('apiBaseUrl');
+  return [...(lacksPlatform ? [incomplete(['apiBaseUrl'], 'enter it: routes are paths below it.')] : []), ...ofEach];
 }
 
 /** The rule that names tenants, as JSON. */

@@ -1,5 +1,6 @@
 /** The schema of a connected app's registration with defaults, and values derived from it. */
 import { z } from 'zod';
+import { appRoutesSchema, scopeToken } from './app-routes.ts';
 import {
   CALLBACK_URL_ADVICE,
   checkCallbackUrl,
@@ -20,12 +21,6 @@ export const PROTOCOL_PARAMETERS = new Set(
 
 /** @param missing the message for an empty field */
 const text = (max: number, missing?: string) => z.string().min(1, missing).max(max);
-const scopeToken = z
-  .string()
-  .regex(
-    /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/,
-    'A scope is 1 to 200 visible characters without quotes, backslashes and spaces.',
-  );
 const absoluteUrlOr = (missing?: string) =>
   text(2000, missing).refine((value) => /^https?:\/\/[^\s\\#@]+$/i.test(value) && URL.canParse(value), {
     message: 'Enter an absolute URL without user name or fragment, beginning with https://.',
@@ -179,6 +174,7 @@ export const connectedAppSchema = z.strictObject({
     .string()
     .regex(/^(\/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+$/, 'A path begins with "/" and has no "..", query or escapes.')
     .default('/1/threads/current'),
+  routes: appRoutesSchema,
   signIn: signIn.optional(),
   returnUrls: z.array(returnUrl).max(50).default([]).meta({
     title: 'Return URLs',

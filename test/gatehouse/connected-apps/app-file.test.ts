@@ -84,6 +84,7 @@ describe('a valid entry', () => {
         clientSecret: SECRET,
         tokenEndpointAuthMethod: 'client_secret_basic',
         threadPath: '/1/threads/current',
+        routes: [],
         returnUrls: [],
         endsEarlierTokens: false,
         providerSignOut: true,
@@ -245,6 +246,28 @@ describe('faults', () => {
     ],
     ['thread path with dots', { threadPath: '/1/../admin' }, ['/threadPath']],
     ['thread path with query', { threadPath: '/1?a=b' }, ['/threadPath']],
+    ['routes without a platform', { routes: [{ name: 'a', method: 'GET', path: '/a' }] }, ['/apiBaseUrl']],
+    [
+      'a route with a scope that the app lacks',
+      {
+        apiBaseUrl: 'https://api.example.com',
+        routes: [{ name: 'a', method: 'GET', path: '/a', scopes: ['openid', 'write'] }],
+      },
+      ['/routes/0/scopes'],
+    ],
+    [
+      'a route for the calls of the current thread',
+      {
+        apiBaseUrl: 'https://api.example.com',
+        threadPath: '/1/me',
+        routes: [
+          { name: 'a', method: 'GET', path: '/1/{id}' },
+          { name: 'b', method: 'GET', path: '/1/me' },
+          { name: 'c', method: 'PUT', path: '/1/me' },
+        ],
+      },
+      ['/routes/1/path'],
+    ],
     ['prompt that shows no page', { prompt: ['none'] }, ['/prompt/0']],
     ['prompt as text', { prompt: 'consent' }, ['/prompt']],
     ['prompt without a value', { prompt: [] }, ['/prompt']],

@@ -269,6 +269,7 @@ describe('R116 tokens of an app', () => {
     'resources',
     'tokenPath',
     'threadPath',
+    'routes',
     'refresh',
     'providerSignOut',
     'par',

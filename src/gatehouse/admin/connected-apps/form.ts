@@ -1,5 +1,6 @@
 /** The form of a connected app, and its conversion to and from a registration. */
 import { z } from 'zod';
+import { parseJson } from '../../../shared/json.ts';
 import { entriesOf, type FormValues, recordVersion, rows } from '../../../shared/pages/form.ts';
 import {
   type ConnectedAppRegistration,
@@ -28,6 +29,8 @@ export const newAppForm = z.object({
   callbackUrl: rows,
   scope: z.array(z.string()),
   ...texts('moreScopes', 'signIn', 'signInClaim', 'signInValues', 'apiBaseUrl', 'threadPath', 'discoveryUrl'),
+  /** As JSON. */
+  routes: text,
   ...drawnInputs,
 });
 
@@ -71,6 +74,7 @@ export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormVa
     signInValues: claim?.values.join(', ') ?? '',
     apiBaseUrl: app.apiBaseUrl ?? '',
     threadPath: app.threadPath ?? '',
+    routes: app.routes && app.routes.length > 0 ? JSON.stringify(app.routes) : '',
     discoveryUrl: app.discoveryUrl ?? '',
     ...drawnValues(app),
   };
@@ -95,6 +99,8 @@ export function enteredRegistration(form: EnteredForm, callbackUrls: readonly st
     discoveryUrl: form.discoveryUrl || undefined,
     apiBaseUrl: form.apiBaseUrl || undefined,
     threadPath: form.threadPath || undefined,
+    // A text that is no JSON is refused by the schema.
+    routes: form.routes === '' ? undefined : (parseJson(form.routes) ?? form.routes),
     signIn: signInOf(form),
     ...drawnMembers(form),
   };

@@ -69,6 +69,7 @@ describe('an app is registered, used, changed and deleted', () => {
       backchannelLogoutUri: `${site.url}/oauth/backchannel-logout/second`,
       usable: true,
       threadPath: '/1/threads/current',
+      routes: [],
       connections: 0,
     });
     expect(Number.isInteger(json.version)).toBe(true);

@@ -28,6 +28,7 @@ const FULL_APP = {
   ...{ refresh: 'rotating', providerSignOut: false, par: 'required', dpop: 'off' },
   rateLimit: { perUserPerMinute: 5, perAppPerMinute: 50 },
   ...{ prompt: ['consent', 'select_account'], account: { field: 'data.id', url: `${HOST}/me` } },
+  routes: [{ name: 'thread', method: 'GET', path: '/1/threads/{id}', query: ['fields'], scopes: ['openid'] }],
   apiBaseUrlFrom: { member: 'api_domain', hosts: ['.elsewhere.test', 'api.elsewhere.test:8443'] },
 };
 
