@@ -44,11 +44,11 @@ const GATEHOUSE: string[][] = [
   ['read-settings.ts'],
   ['app.ts'],
   ['routes.ts'],
-  ['sign-in', 'home', 'threads/routes.ts', 'bin/routes.ts', 'grants/routes.ts', 'admin', 'api-docs'],
+  ['sign-in', 'home', 'platform/routes.ts', 'bin/routes.ts', 'grants/routes.ts', 'admin', 'api-docs'],
   ['relay'],
   // It may import pages, like the modules above, which import it.
   ['grants/connection-view.ts'],
-  ['sign-in-record', 'threads'],
+  ['sign-in-record', 'platform'],
   ['users', 'webhooks', 'admin-tokens', 'key-rotation'],
   ['grants'],
   ['connected-apps', 'bin', 'audit'],
@@ -77,7 +77,7 @@ const SAME_LINE: Record<string, string[]> = {
 const HTTP_ONLY = ['shared/http', 'shared/sessions', 'shared/pages'];
 /** The modules that must not depend on HTTP, sessions or pages. */
 const WITHOUT_HTTP = inFolder('gatehouse', [
-  ['sign-in-record', 'threads', 'users', 'webhooks', 'admin-tokens', 'key-rotation'],
+  ['sign-in-record', 'platform', 'users', 'webhooks', 'admin-tokens', 'key-rotation'],
   ['grants', 'connected-apps', 'bin', 'audit'],
 ]).flat();
 
@@ -87,7 +87,7 @@ const source = (path: string) => readFileSync(join(src, path), 'utf8');
 /** Modules that the file with their name creates. No other module creates a part of them. */
 const SELF_ASSEMBLED = [
   ...['admin', 'admin-tokens', 'api-docs', 'audit', 'bin', 'connected-apps', 'grants', 'home', 'key-rotation', 'relay'],
-  ...['sign-in', 'sign-in-record', 'threads', 'users', 'webhooks'],
+  ...['sign-in', 'sign-in-record', 'platform', 'users', 'webhooks'],
 ].map((name) => `gatehouse/${name}`);
 SELF_ASSEMBLED.push('shared/sessions');
 /** Exceptions: these modules may create a part of another module, so that they load only what they need. */

@@ -30,18 +30,18 @@ import type { ConnectedApps } from './connected-apps/connected-apps.ts';
 import type { Grants } from './grants/grants.ts';
 import { connectionRoutes } from './grants/routes.ts';
 import type { Home } from './home/home.ts';
+import type { Platform } from './platform/platform.ts';
+import { threadRoutes } from './platform/routes.ts';
 import type { Relay } from './relay/relay.ts';
 import { createRoutes } from './routes.ts';
 import type { SignIn } from './sign-in/sign-in.ts';
-import { threadRoutes } from './threads/routes.ts';
-import type { Threads } from './threads/threads.ts';
 
 export interface AppParts {
   config: Pick<Config, 'publicUrl' | 'trustedProxies' | 'accessLog'>;
   observability: Pick<Observability, 'events' | 'metrics' | 'beginRequest'>;
   connectedApps: Pick<ConnectedApps, 'apps'>;
   grants: Grants;
-  threads: Threads;
+  platform: Platform;
   bins: Bins;
   relay: Relay;
   sessions: Sessions;
@@ -62,7 +62,6 @@ export function createApp(parts: AppParts): RequestListener {
   const { events, metrics } = observability;
   const { apps } = parts.connectedApps;
   const { connections, links } = parts.grants;
-  const threads = parts.threads.forBrowsers;
   const handlers = {
     signIn: signIn.routes,
     sessions: signIn.sessionRoutes,
@@ -72,7 +71,12 @@ export function createApp(parts: AppParts): RequestListener {
     apiDocs: parts.apiDocs,
     bin: binRoutes({ lookup: parts.bins.lookup, pages, events, references, publicHref }),
     connections: connectionRoutes({ apps, connections, links, servicesOf: relay.uses.servicesOf, pages, publicHref }),
-    threads: threadRoutes({ apps, threads, sessions: sessions.browser, grants: parts.grants }),
+    threads: threadRoutes({
+      apps,
+      calls: parts.platform.forBrowsers,
+      sessions: sessions.browser,
+      grants: parts.grants,
+    }),
     relay: relay.routes,
     assertions: relay.assertions,
     admin: parts.admin.routes,

@@ -27,12 +27,12 @@ import { createConnectedApps } from './connected-apps/connected-apps.ts';
 import { createGrants } from './grants/grants.ts';
 import { createHome } from './home/home.ts';
 import { createKeyRotation } from './key-rotation/key-rotation.ts';
+import { createPlatform } from './platform/platform.ts';
 import type { ReadSettings } from './read-settings.ts';
 import { createRelay } from './relay/relay.ts';
 import { createReload, type Reload } from './reload.ts';
 import { createSignIn } from './sign-in/sign-in.ts';
 import { createSignInRecords } from './sign-in-record/sign-in-record.ts';
-import { createThreads } from './threads/threads.ts';
 import { createUsers } from './users/users.ts';
 import { createWebhooks } from './webhooks/webhooks.ts';
 
@@ -128,8 +128,8 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     secretEnds: connectedApps.registry.secretEnds,
     clock,
   });
-  const threads = adopt(await createThreads({ storage, grants, publicHref, clock }));
-  const { chargeCheck } = threads;
+  const platform = adopt(await createPlatform({ storage, grants, publicHref, clock }));
+  const { chargeCheck } = platform;
   const users = createUsers({ storage, grants, sessions, signInRecords, chargeCheck, events, clock });
   const { service } = config.bin;
   const bins = adopt(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
@@ -153,7 +153,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     connectedApps,
     grants,
     users,
-    threads,
+    platform,
     bins,
     signInRecords,
   };
@@ -162,7 +162,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const adminTokens = createAdminTokens({ store, sealedJson: storage.sealedJson, clock });
   const keyRotation = adopt(createKeyRotation({ storage, audit, events, clock }));
   const admin = createAdmin({ ...web, relay, signIn, webhooks, adminTokens, keyRotation, tourUrl: parts.tourUrl });
-  const home = createHome({ connectedApps, grants, threads, pages, events, references, publicHref });
+  const home = createHome({ connectedApps, grants, platform, pages, events, references, publicHref });
   const apiDocs = createApiDocs({ pages, publicHref });
   const app = createApp({ ...web, relay, signIn, observability, admin, home, apiDocs });
 

@@ -7,13 +7,13 @@ import type { ApiDocs } from './api-docs/api-docs.ts';
 import type { BinRoutes } from './bin/routes.ts';
 import type { ConnectionRoutes } from './grants/routes.ts';
 import type { Home } from './home/home.ts';
+import type { ThreadRoutes } from './platform/routes.ts';
 import type { AssertionRoutes } from './relay/assertion-routes.ts';
 import type { RelayRoutes } from './relay/routes.ts';
 import type { BackchannelLogout } from './sign-in/backchannel-logout.ts';
 import type { ErasureRoutes } from './sign-in/erasure.ts';
 import type { SignInRoutes } from './sign-in/routes.ts';
 import type { SessionRoutes } from './sign-in/session-routes.ts';
-import type { ThreadRoutes } from './threads/routes.ts';
 
 /** The handlers of each module. */
 export interface Handlers {

@@ -10,9 +10,9 @@ import type { Audit } from '../audit/audit.ts';
 import type { Bins } from '../bin/bin.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Grants } from '../grants/grants.ts';
+import type { Platform } from '../platform/platform.ts';
 import type { Relay } from '../relay/relay.ts';
 import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
-import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
 import type { AdminPages } from './page.ts';
 
@@ -24,7 +24,7 @@ export interface AdminModules {
   connectedApps: ConnectedApps;
   grants: Grants;
   users: Users;
-  threads: Threads;
+  platform: Platform;
   sessions: Sessions;
   signInRecords: SignInRecords;
   bins: Bins;

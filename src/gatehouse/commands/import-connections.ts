@@ -9,7 +9,7 @@ import { respondToKeyRollCall } from '../../shared/storage/key-roll-call.ts';
 import { createAudit } from '../audit/audit.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { createGrants } from '../grants/grants.ts';
-import { createThreads } from '../threads/threads.ts';
+import { createPlatform } from '../platform/platform.ts';
 import { type ImportItem, startImport } from '../users/connection-import.ts';
 import type { ImportReport } from '../users/import-schema.ts';
 import { createUserStore } from '../users/user-store.ts';
@@ -56,7 +56,7 @@ export async function importConnections(terminal: Terminal, file: string): Promi
     const times = { clock, monotonicClock, random };
     const connectedApps = adopt(await createConnectedApps({ storage, outbound, fromFile, publicHref, ...times }));
     const grants = adopt(createGrants({ storage, connectedApps, outbound, config, events, publicHref, clock, random }));
-    const { charge } = adopt(await createThreads({ storage, grants, publicHref, clock }));
+    const { charge } = adopt(await createPlatform({ storage, grants, publicHref, clock }));
     const { report, take } = startImport({
       apps: connectedApps.apps,
       users: createUserStore({ store, clock }),

@@ -12,8 +12,8 @@ import { problemText } from '../../shared/pages/problem-texts.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import { connectionViews } from '../grants/connection-view.ts';
 import type { Grants } from '../grants/grants.ts';
+import type { Platform } from '../platform/platform.ts';
 import { GONE_FAILURES, SIGN_IN_FAILURES } from '../sign-in-record/failures.ts';
-import type { Threads } from '../threads/threads.ts';
 import { createThreadPanels } from './thread-panel.ts';
 
 export interface Home {
@@ -24,7 +24,7 @@ export interface Home {
 export function createHome(parts: {
   connectedApps: Pick<ConnectedApps, 'apps'>;
   grants: Pick<Grants, 'connections'>;
-  threads: Pick<Threads, 'forBrowsers'>;
+  platform: Pick<Platform, 'forBrowsers'>;
   pages: Pages;
   events: Events;
   references: Pick<ProblemReferences, 'record'>;
@@ -33,7 +33,7 @@ export function createHome(parts: {
   const { pages, events, publicHref } = parts;
   const { apps } = parts.connectedApps;
   const { connections } = parts.grants;
-  const panels = createThreadPanels({ threads: parts.threads.forBrowsers });
+  const panels = createThreadPanels({ calls: parts.platform.forBrowsers });
   const reportFailure = (req: Request, error: AppError) => {
     report(events, req, error);
     return parts.references.record(req, error);

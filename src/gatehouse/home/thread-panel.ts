@@ -6,7 +6,7 @@ import { OutboundError } from '../../shared/outbound/outbound.ts';
 import type { ThreadBody, ThreadPanel } from '../../shared/pages/page-data.ts';
 import { cutText } from '../../shared/text.ts';
 import type { ThreadApp } from '../connected-apps/current-apps.ts';
-import type { ThreadCall, ThreadResponse } from '../threads/thread-call.ts';
+import type { PlatformCalls, PlatformResponse } from '../platform/platform-call.ts';
 import { sanitizeThreadHtml, withoutGaps, withoutTitle } from './thread-html.ts';
 
 /** A slow platform must not hold up the page, which then shows a problem in place of the thread. */
@@ -18,7 +18,7 @@ const MAX_LINE_LENGTH = 300;
 /** Data nested more deeply is shown as received: indenting would make it many times larger. */
 const MAX_INDENTED_LEVELS = 10;
 
-export function createThreadPanels(parts: { threads: ThreadCall }) {
+export function createThreadPanels(parts: { calls: PlatformCalls }) {
   return {
     /** @param report receives a failure, and resolves with the reference that the page shows */
     async panel(
@@ -30,7 +30,7 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
       const names = { appId: app.id, appName: app.name };
       const timeout = AbortSignal.timeout(TIMEOUT_MS);
       try {
-        const response = await parts.threads.current({ ownerId: userId, app, signal: timeout });
+        const response = await parts.calls.read({ ownerId: userId, app, signal: timeout });
         const text = await readText(response, timeout);
         if (response.status < 300) return threadPanel(app.name, text);
         throw new AppError('upstream_error', { logDetail: `the platform responded with ${response.status}`, call });
@@ -60,7 +60,7 @@ function codeOf(error: unknown, timeout: AbortSignal): ProblemCode {
   return code ?? 'upstream_error';
 }
 
-async function readText(response: ThreadResponse, timeout: AbortSignal): Promise<string> {
+async function readText(response: PlatformResponse, timeout: AbortSignal): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   const stop = () => response.body.destroy(new Error('The time limit of the page has passed.'));

@@ -9,7 +9,7 @@ import type { Audit } from '../audit/audit.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import type { Grants } from '../grants/grants.ts';
-import type { Threads } from '../threads/threads.ts';
+import type { Platform } from '../platform/platform.ts';
 import type { Users } from '../users/users.ts';
 import { type AssertionRoutes, assertionRoutes } from './assertion-routes.ts';
 import { relayConnectLinks } from './connect-links.ts';
@@ -50,7 +50,7 @@ export async function createRelay(parts: {
   events: Pick<Events, 'relayCalled' | 'countsLost'>;
   connectedApps: Pick<ConnectedApps, 'apps' | 'ownKeys' | 'registry'>;
   grants: Grants;
-  threads: Threads;
+  platform: Platform;
   users: Pick<Users, 'store'>;
   sessions: Pick<Sessions, 'ofUsers'>;
   limits: RateLimits;
@@ -64,7 +64,7 @@ export async function createRelay(parts: {
     events,
     connectedApps,
     grants,
-    threads,
+    platform,
     users,
     limits,
     sessions,
@@ -113,8 +113,8 @@ export async function createRelay(parts: {
         gate,
         apps,
         grants,
-        userThreads: threads.forServices,
-        serviceAccountThreads: threads.forServicesWith(serviceAccountFetch(accounts, outbound)),
+        userCalls: platform.forServices,
+        accountCalls: platform.forServicesWith(serviceAccountFetch(accounts, outbound)),
       }),
       connections: relayConnections({ gate, apps, grants, publicHref }),
       connectLinks: relayConnectLinks({

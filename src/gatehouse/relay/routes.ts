@@ -11,7 +11,7 @@ import { addHeaders } from '../../shared/http/response-head.ts';
 import type { Budget, FastPathGuard, FastPathHandler } from '../../shared/http/route-table.ts';
 import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
-import type { ThreadCall } from '../threads/thread-call.ts';
+import type { PlatformCalls } from '../platform/platform-call.ts';
 import type { NamedSubject, RelayAccess, RelayCaller, RelayGate } from './gate.ts';
 import type { RelayScope } from './policy.ts';
 
@@ -120,11 +120,11 @@ export function relayCurrentThread(parts: {
   apps: CurrentApps;
   grants: Pick<GrantStore, 'prefetch'>;
   /** Calls with users' tokens. Like those below, they use the services' share of the provider's budget. */
-  userThreads: ThreadCall;
+  userCalls: PlatformCalls;
   /** Calls with the API tokens of service accounts. */
-  serviceAccountThreads: ThreadCall;
+  accountCalls: PlatformCalls;
 }): FastPathHandler {
-  const { gate, apps, grants, userThreads, serviceAccountThreads } = parts;
+  const { gate, apps, grants, userCalls, accountCalls } = parts;
 
   const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
     if (id !== undefined) return apps.threadApp(id);
@@ -152,10 +152,10 @@ export function relayCurrentThread(parts: {
     const access: RelayAccess = { scope: 'threads:read', app: appId, subject };
     gate.authorize(caller, access);
     const app = apps.threadApp(appId);
-    const threads = subject.kind === 'user' ? userThreads : serviceAccountThreads;
+    const calls = subject.kind === 'user' ? userCalls : accountCalls;
     try {
       await passResponse(req, res, (stop) =>
-        threads.stream({ ownerId: subject.id, app, prefetched, relayTokenId: caller.token.id }, stop),
+        calls.stream({ ownerId: subject.id, app, prefetched, relayTokenId: caller.token.id }, stop),
       );
     } catch (error) {
       gate.count(caller, access, 'failed');

@@ -89,7 +89,7 @@
  * | `relay-uses:{OWNER}:YYYY-MM-DD` | calls with one relay token, or to one app, in that UTC day: by hour, scope, result, and app or token | 31 days |
  * | `relay-uses-of:{USER}:APP` | the services that used that grant, at most 50: name, last time, count, and calls by the hour in the last 30 days | with the grant |
  * | counter `provider-calls:{APP}:OWNER:WINDOW` | calls to the app's platform in those 10 s, by all users or by one, and by one relay token for them (hash) | 90 s |
- * | channel `provider-budget` (`gatehouse/threads/provider-budget.ts`) | which calls to a platform are paused, and until when | |
+ * | channel `provider-budget` (`gatehouse/platform/provider-budget.ts`) | which calls to a platform are paused, and until when | |
  * | counter `stated-calls:{APP}:OWNER:CELL` | calls by services in a window that the platform states, for all users or for one, and by one relay token for them (hash); each call counts in two cells | 60 s longer than the window |
  * | counter `limit:{KIND:CALLER}:MINUTE` | requests of one caller (hash) in that minute, once there are many | 120 s |
  * | `webhook:{webhooks}:ID` | one webhook (sealed): address, events, signing secrets | until deleted |

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { until } from '../../support/until.ts';
 import { openStorageOf } from '../grants/storage-access.ts';
-import { drip, type ScriptedPlatform, startScriptedPlatform } from '../threads/scripted-platform.ts';
+import { drip, type ScriptedPlatform, startScriptedPlatform } from '../platform/scripted-platform.ts';
 import { type Administrator, bearer, createAdministrator } from './service.ts';
 
 const EMPTY_THREAD = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';

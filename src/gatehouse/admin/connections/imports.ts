@@ -10,7 +10,7 @@ const MAX_ENTRIES = 100;
 /** Limits how long an import waits for rate limits and for providers that do not respond. */
 const PATIENCE = { milliseconds: 20_000, sinceSuccess: false };
 
-export function connectionImportRoutes({ grants, users, connectedApps, threads, audit, clock }: AdminParts) {
+export function connectionImportRoutes({ grants, users, connectedApps, platform, audit, clock }: AdminParts) {
   return {
     import: operation(
       {
@@ -23,7 +23,7 @@ export function connectionImportRoutes({ grants, users, connectedApps, threads, 
           apps: connectedApps.apps,
           users: users.store,
           imports: grants.imports,
-          charge: threads.charge,
+          charge: platform.charge,
           audit: ({ userId, app, connection, scopes }) =>
             audit.trail.append({
               event: 'connection.imported',

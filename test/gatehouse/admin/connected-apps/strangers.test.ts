@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { disconnect, openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
+import { type ScriptedPlatform, startScriptedPlatform } from '../../platform/scripted-platform.ts';
 import { type Administrator, createAdministrator, relayThread } from '../../relay/service.ts';
-import { type ScriptedPlatform, startScriptedPlatform } from '../../threads/scripted-platform.ts';
 
 let site: TestSite;
 let storage: StorageAccess;

@@ -1,4 +1,4 @@
-/** Fetches a thread from the platform, for browsers and services, within the provider's budget. */
+/** Calls the platform with a user's access token, for browsers and services, within the provider's budget. */
 import type { Readable } from 'node:stream';
 import { AppError, type FailedCall } from '../../shared/errors.ts';
 import { type BodyLimits, boundedBody } from '../../shared/outbound/bounded-body.ts';
@@ -6,7 +6,6 @@ import { createStop, type StopSwitch } from '../../shared/outbound/stop.ts';
 import { readableOf, type StreamedBody, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
 import type { AuthorizedFetch, AuthorizedRequest } from '../grants/authorized-fetch.ts';
-import type { BudgetedCall, Caller, ProviderBudget } from './provider-budget.ts';
 import {
   budgetError,
   claimsError,
@@ -19,14 +18,15 @@ import {
   scopesError,
   tooLarge,
   upstreamError,
-} from './thread-errors.ts';
+} from './call-errors.ts';
+import type { BudgetedCall, Caller, ProviderBudget } from './provider-budget.ts';
 import { announcesMore, demandedScopes, isClaimsChallenge, passedHeaders, rateLimitOf } from './upstream-response.ts';
 
-interface ThreadRequest extends Pick<AuthorizedRequest, 'ownerId' | 'prefetched' | 'relayTokenId'> {
+interface PlatformRequest extends Pick<AuthorizedRequest, 'ownerId' | 'prefetched' | 'relayTokenId'> {
   app: ThreadApp;
 }
 
-export interface ThreadResponse {
+export interface PlatformResponse {
   status: number;
   /** Only headers from the allow-list (R76). */
   headers: Record<string, string>;
@@ -34,25 +34,25 @@ export interface ThreadResponse {
   body: Readable;
 }
 
-interface ThreadStream extends Omit<ThreadResponse, 'body'> {
+interface PlatformStream extends Omit<PlatformResponse, 'body'> {
   /** The call to name in an error of the body. */
   call: () => FailedCall;
   /** Fails if the platform exceeds the deadline or the byte limit. */
   body: StreamedBody;
 }
 
-export interface ThreadLimits extends BodyLimits {
+export interface CallLimits extends BodyLimits {
   /** Until the platform's headers arrive or the call fails, including a token refresh. */
   headersMilliseconds: number;
 }
 
-export const THREAD_LIMITS: ThreadLimits = {
+export const CALL_LIMITS: CallLimits = {
   headersMilliseconds: 15_000,
   totalMilliseconds: 60_000,
   maxBytes: 32 * 1024 * 1024,
 };
 
-export interface ThreadCall {
+export interface PlatformCalls {
   /**
    * Sends a GET request to `{apiBaseUrl}{threadPath}` with the owner's access token, for a response that is passed on
    * as it arrives.
@@ -60,26 +60,26 @@ export interface ThreadCall {
    * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`,
    *   `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
    */
-  stream(request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream>;
+  stream(request: PlatformRequest, stop: StopSwitch): Promise<PlatformStream>;
 
   /**
    * Like `stream`, for a caller in Gatehouse, which reads the body itself.
    * @param request `signal`: aborted when the result is no longer needed
    */
-  current(request: ThreadRequest & { signal: AbortSignal }): Promise<ThreadResponse>;
+  read(request: PlatformRequest & { signal: AbortSignal }): Promise<PlatformResponse>;
 }
 
-export function createThreadCall(parts: {
+export function createPlatformCalls(parts: {
   authorizedFetch: AuthorizedFetch;
   /** Charged before each request to the platform, and updated by each response. */
   budget: Pick<ProviderBudget, 'charge' | 'update' | 'refused'>;
   caller: Caller;
   publicHref: string;
-  limits: ThreadLimits;
+  limits: CallLimits;
   clock: () => number;
   /** True if the owners are users, who can grant more scopes. */
   canConsent: boolean;
-}): ThreadCall {
+}): PlatformCalls {
   const { authorizedFetch, budget, caller, publicHref, limits, clock, canConsent } = parts;
 
   /** @throws AppError `upstream_rate_limited` once the budget is spent; then nothing is sent */
@@ -124,7 +124,7 @@ export function createThreadCall(parts: {
   };
 
   // Not split into async functions: each further promise costs measurable time in a relayed call.
-  const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
+  const stream = async (request: PlatformRequest, stop: StopSwitch): Promise<PlatformStream> => {
     const { ownerId, app, relayTokenId } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     let apiBaseUrl: string | undefined;
@@ -161,7 +161,7 @@ export function createThreadCall(parts: {
   return {
     stream,
 
-    async current({ signal, ...request }) {
+    async read({ signal, ...request }) {
       const stop = createStop();
       signal.addEventListener('abort', stop.stop, { once: true });
       if (signal.aborted) stop.stop();

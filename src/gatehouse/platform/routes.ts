@@ -9,7 +9,7 @@ import type { BrowserSessions } from '../../shared/sessions/browser-sessions.ts'
 import { sessionOf } from '../../shared/sessions/guards.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { GrantReading, GrantStore } from '../grants/grant-store.ts';
-import type { ThreadCall } from './thread-call.ts';
+import type { PlatformCalls } from './platform-call.ts';
 
 const CURRENT: Operation = {
   summary: 'The current thread of the user, as the platform returns it',
@@ -37,16 +37,16 @@ export interface ThreadRoutes {
 
 export function threadRoutes(parts: {
   apps: CurrentApps;
-  threads: ThreadCall;
+  calls: PlatformCalls;
   sessions: Pick<BrowserSessions, 'cached'>;
   grants: Pick<GrantStore, 'prefetch'>;
 }): ThreadRoutes {
-  const { apps, threads, sessions, grants } = parts;
+  const { apps, calls, sessions, grants } = parts;
 
   const respond = (req: IncomingMessage, res: ServerResponse, prefetched?: GrantReading) => {
     const { user, app: signInAppId } = sessionOf(req);
     const app = apps.threadApp(queryField(req, 'app'), signInAppId);
-    return passResponse(req, res, (stop) => threads.stream({ ownerId: user.id, app, prefetched }, stop));
+    return passResponse(req, res, (stop) => calls.stream({ ownerId: user.id, app, prefetched }, stop));
   };
 
   /**

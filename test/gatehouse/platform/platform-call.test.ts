@@ -5,7 +5,7 @@ import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-ap
 import type { AccessTokens, TokenResult } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import { createThreadCall, type ThreadLimits } from '../../../src/gatehouse/threads/thread-call.ts';
+import { type CallLimits, createPlatformCalls } from '../../../src/gatehouse/platform/platform-call.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../../src/shared/outbound/outbound.ts';
@@ -14,7 +14,7 @@ import { until } from '../../support/until.ts';
 import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-platform.ts';
 
 /** Long enough that no other test reaches these deadlines on a busy machine. */
-const LIMITS: ThreadLimits = { headersMilliseconds: 120_000, totalMilliseconds: 240_000, maxBytes: 10_000 };
+const LIMITS: CallLimits = { headersMilliseconds: 120_000, totalMilliseconds: 240_000, maxBytes: 10_000 };
 const SOON = { headersMilliseconds: 300, totalMilliseconds: 600 };
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n';
 const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], wasRefused: false };
@@ -38,7 +38,7 @@ afterEach(async () => {
 
 /** Reads the thread through a new thread call. The caller must read or destroy the body. */
 function readThread(
-  options: { signal?: AbortSignal; limits?: Partial<ThreadLimits>; apiBaseUrl?: string; canConsent?: boolean } = {},
+  options: { signal?: AbortSignal; limits?: Partial<CallLimits>; apiBaseUrl?: string; canConsent?: boolean } = {},
 ) {
   const accessTokens: AccessTokens = {
     get: () => getToken(),
@@ -50,7 +50,7 @@ function readThread(
       notedUses += 1;
     },
   } as unknown as GrantStore;
-  const threads = createThreadCall({
+  const threads = createPlatformCalls({
     authorizedFetch: createAuthorizedFetch({ accessTokens, grants, outbound }),
     budget: { charge: () => undefined, update: () => undefined, refused: () => undefined },
     caller: 'browser',
@@ -62,7 +62,7 @@ function readThread(
   const apiBaseUrl = options.apiBaseUrl ?? platform.url;
   const names = { id: 'platform', name: 'Platform', scopes: ['read'] };
   const app = { ...names, apiBaseUrl, threadPath: '/1/threads/current' } as unknown as ThreadApp;
-  return threads.current({ ownerId: 'u1', app, signal: options.signal ?? new AbortController().signal });
+  return threads.read({ ownerId: 'u1', app, signal: options.signal ?? new AbortController().signal });
 }
 
 async function readBody(response: Awaited<ReturnType<typeof readThread>>): Promise<string> {

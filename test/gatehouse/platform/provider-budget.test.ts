@@ -10,13 +10,13 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-apps.ts';
 import type { AuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
-import { createCallWindows } from '../../../src/gatehouse/threads/call-windows.ts';
+import { createCallWindows } from '../../../src/gatehouse/platform/call-windows.ts';
+import { CALL_LIMITS, createPlatformCalls } from '../../../src/gatehouse/platform/platform-call.ts';
 import {
   type BudgetedCall,
   createProviderBudget,
   type ProviderBudget,
-} from '../../../src/gatehouse/threads/provider-budget.ts';
-import { createThreadCall, THREAD_LIMITS } from '../../../src/gatehouse/threads/thread-call.ts';
+} from '../../../src/gatehouse/platform/provider-budget.ts';
 import { createRateLimits } from '../../../src/shared/http/rate-limit.ts';
 import { createStop } from '../../../src/shared/outbound/stop.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
@@ -496,13 +496,13 @@ describe('counted calls', () => {
 
   test('a call that is not sent does not count, and one that is repeated after a 401 counts twice', async () => {
     const budget = await createBudget();
-    const threads = createThreadCall({
+    const threads = createPlatformCalls({
       authorizedFetch,
       budget,
       caller: 'browser',
       clock,
       publicHref: 'https://gatehouse.test',
-      limits: THREAD_LIMITS,
+      limits: CALL_LIMITS,
       canConsent: true,
     });
     const readThread = () => threads.stream({ ownerId: 'u1', app }, createStop());

@@ -1,21 +1,20 @@
-/** Creates the thread calls for browsers and for services, all within the provider's budget. */
-
+/** Creates the calls to platforms for browsers and for services, all within the provider's budget. */
 import type { Store } from '../../shared/storage/store.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Grants } from '../grants/grants.ts';
 import { createCallWindows } from './call-windows.ts';
+import { CALL_LIMITS, createPlatformCalls, type PlatformCalls } from './platform-call.ts';
 import { type BudgetedCall, createProviderBudget, type ProviderBudget } from './provider-budget.ts';
-import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
 
-export interface Threads {
+export interface Platform {
   /** Calls with the token of the session's user. */
-  forBrowsers: ThreadCall;
+  forBrowsers: PlatformCalls;
 
   /** Calls with the token of a user. */
-  forServices: ThreadCall;
+  forServices: PlatformCalls;
 
   /** Calls with the token that `fetch` sends. */
-  forServicesWith(fetch: AuthorizedFetch): ThreadCall;
+  forServicesWith(fetch: AuthorizedFetch): PlatformCalls;
 
   /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
   charge(app: BudgetedCall['app'], ownerId: string): Promise<number | undefined>;
@@ -27,22 +26,22 @@ export interface Threads {
 }
 
 /** @throws AppError `storage_unavailable` */
-export async function createThreads(parts: {
+export async function createPlatform(parts: {
   storage: { store: Store };
   grants: Pick<Grants, 'fetch'>;
   publicHref: string;
   clock: () => number;
-}): Promise<Threads> {
+}): Promise<Platform> {
   const { storage, grants, publicHref, clock } = parts;
   const { store } = storage;
   const budget = await createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
-  const common = { budget, publicHref, limits: THREAD_LIMITS, clock };
+  const common = { budget, publicHref, limits: CALL_LIMITS, clock };
   const ofUsers = { ...common, authorizedFetch: grants.fetch, canConsent: true };
   return {
-    forBrowsers: createThreadCall({ ...ofUsers, caller: 'browser' }),
-    forServices: createThreadCall({ ...ofUsers, caller: 'service' }),
+    forBrowsers: createPlatformCalls({ ...ofUsers, caller: 'browser' }),
+    forServices: createPlatformCalls({ ...ofUsers, caller: 'service' }),
     forServicesWith: (authorizedFetch) =>
-      createThreadCall({ ...common, authorizedFetch, canConsent: false, caller: 'service' }),
+      createPlatformCalls({ ...common, authorizedFetch, canConsent: false, caller: 'service' }),
     charge: async (app, ownerId) => budget.charge({ app, ownerId, caller: 'service' }),
     chargeCheck: budget.chargeCheck,
     close: budget.close,

@@ -1,4 +1,4 @@
-/** The errors of thread calls, with their details for the caller and for the log. */
+/** The errors of calls to the platform, with their details for the caller and for the log. */
 import { AppError, type FailedCall, type ProblemCode } from '../../shared/errors.ts';
 import { asOutboundError, BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
 import type { StreamedResponse } from '../../shared/outbound/streamed-body.ts';
