@@ -8,7 +8,7 @@ import { cardNumberGuard } from '../shared/http/card-numbers.ts';
 import { clientAddress } from '../shared/http/client-address.ts';
 import { enterExpress, fastPath } from '../shared/http/fast-path.ts';
 import { notFound } from '../shared/http/problem.ts';
-import { dropUsersConnectionHeaders, plainHttp } from '../shared/http/protocol.ts';
+import { dropUsersHeaders, plainHttp } from '../shared/http/protocol.ts';
 import { publicHost } from '../shared/http/public-host.ts';
 import type { RateLimits } from '../shared/http/rate-limit.ts';
 import { requestContext } from '../shared/http/request-context.ts';
@@ -107,7 +107,7 @@ export function createApp(parts: AppParts): RequestListener {
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('query parser', false);
-  app.use(enterExpress(begin), dropUsersConnectionHeaders(isProxyPath), plainHttp, requireContentLength);
+  app.use(enterExpress(begin), dropUsersHeaders(isProxyPath), plainHttp, requireContentLength);
   app.use((req, _res, next) => {
     perAddress(req);
     next();

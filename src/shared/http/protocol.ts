@@ -9,16 +9,21 @@ import type { Refuse, RefusedRequest } from './refusal.ts';
 const IGNORED_UPGRADE = /^h2c?$/i;
 
 /**
- * Drops what the route of a reverse proxy must not take from the user's request: it describes another connection
- * (RFC 9110 section 7.6.1). The proxy may not send the body that the user's request announces, and the next request
- * would be taken for it, so the connection closes.
+ * Headers of the user's connection (RFC 9110 section 7.6.1), and of the page that made the request (Fetch Metadata):
+ * who may load a page of the service is the service's own rule. `Sec-Fetch-Mode` stays, since it tells a script.
  */
-export function dropUsersConnectionHeaders(isForProxies: (path: string) => boolean): RequestHandler {
+const ABOUT_USERS_REQUEST = ['upgrade', 'transfer-encoding', 'sec-fetch-site', 'sec-fetch-dest'];
+
+/**
+ * Drops what the route of a reverse proxy must not take from the user's request. The proxy may not send the body that
+ * the user's request announces, and the next request would be taken for it, so the connection closes.
+ */
+export function dropUsersHeaders(isForProxies: (path: string) => boolean): RequestHandler {
   return (req, res, next) => {
     if (!isForProxies(req.path)) return next();
     const { 'transfer-encoding': encoding, 'content-length': length = '0' } = req.headers;
     if (encoding !== undefined || length !== '0') res.set('Connection', 'close');
-    for (const name of ['upgrade', 'transfer-encoding']) delete req.headers[name];
+    for (const name of ABOUT_USERS_REQUEST) delete req.headers[name];
     return next();
   };
 }

@@ -50,7 +50,7 @@ export interface RouteOptions {
   budget?: Budget;
   /**
    * The caller is a reverse proxy that passes on the headers of a user's request. Those of them that describe the user's
-   * connection and host name are ignored, so the response is never a redirect.
+   * connection, host name and page are ignored, so the response is never a redirect.
    */
   forProxies?: true;
 }

@@ -25,8 +25,8 @@ export interface SessionGuards {
   authenticateUser: UserGuard<(req: IncomingMessage) => Promise<Session>>;
 
   /**
-   * Like `requireUser`, for a reverse proxy that asks about a user's request. If the user's request was for a page, the
-   * response has a `Gatehouse-Sign-In` header: the URL to sign in at, which leads back to that page.
+   * Like `requireUser`, for a reverse proxy that asks about a user's request. If the user opens a page, the response
+   * has a `Gatehouse-Sign-In` header: the URL to sign in at, which leads back to that page.
    */
   requireUserForProxy: UserGuard<RequestHandler>;
 
@@ -68,7 +68,8 @@ export function createSessionGuards(parts: {
 
   const continueForProxiedUser: RequestHandler = async (req, _res, next) => {
     if (await load(req, { extend: true })) return next();
-    if (!wantsPage(req)) throw signInRequired();
+    // A script that accepts HTML could not follow the redirect to the provider (Fetch Standard, section 4.3).
+    if (!wantsPage(req) || (req.get('sec-fetch-mode') ?? 'navigate') !== 'navigate') throw signInRequired();
     // Only a trusted proxy may name the page.
     const returnTo = isTrusted(req.socket.remoteAddress ?? '') ? forwardedPath(req, publicUrl) : undefined;
     throw signInRequired(returnTo, { withSignInHeader: true });

@@ -241,14 +241,36 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
     expect(service.received).toHaveLength(count);
   });
 
+  test('R77 a frame, a read by another site and every method reach the service', async (context) => {
+    skipIfMissing(context, missing);
+    const fetchMetadata = (dest: string, mode: string, site: string) => ({
+      'sec-fetch-dest': dest,
+      'sec-fetch-mode': mode,
+      'sec-fetch-site': site,
+    });
+    const requests: { method?: string; headers: Record<string, string> }[] = [
+      { headers: { ...ACCEPT_HTML, ...fetchMetadata('iframe', 'navigate', 'same-origin') } },
+      { headers: { accept: '*/*', ...fetchMetadata('empty', 'cors', 'cross-site') } },
+      { headers: { accept: 'image/*', ...fetchMetadata('image', 'no-cors', 'cross-site') } },
+      ...['HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND'].map((method) => ({ method, headers: ACCEPT_HTML })),
+    ];
+    for (const { headers, ...details } of requests) {
+      const response = await sendRequest(`${origin}/part`, { ...details, headers: { ...headers, cookie } });
+      expect([response.status, last()?.url, last()?.method]).toEqual([200, '/part', details.method ?? 'GET']);
+      await expectProven();
+    }
+    const socket = { cookie, origin: 'https://other.test', ...fetchMetadata('empty', 'websocket', 'cross-site') };
+    expect((await openWebSocket(`${origin}/live`, socket))[0]).toBe(101);
+  });
+
   test('R77 a deep link without a session leads through the sign-in and back', async (context) => {
     skipIfMissing(context, missing);
     const link = `${origin}/reports/2026?view=7&sort=a%26b`;
+    const { status, headers } = await sendRequest(link, { headers: ACCEPT_HTML });
+    const signInUrl = `${origin}/gatehouse/sign-in?return_to=%2Freports%2F2026%3Fview%3D7%26sort%3Da%2526b`;
+    expect([status, headers.location]).toEqual([303, signInUrl]);
     const agent = createUserAgent();
-    const signInPage = await agent.get(link);
-    expect(signInPage.visited[1]).toBe(
-      `${origin}/gatehouse/sign-in?return_to=%2Freports%2F2026%3Fview%3D7%26sort%3Da%2526b`,
-    );
+    const signInPage = await agent.get(signInUrl);
     const returned = await agent.submit(signInPage, { login: 'user@example.test', password: PASSWORD });
     const page = returned.forms.length > 0 ? await agent.submit(returned, {}, { button: 'Allow' }) : returned;
     expect([page.url, page.status, page.body]).toEqual([link, 200, 'report at /reports/2026?view=7&sort=a%26b']);
@@ -259,7 +281,8 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
     skipIfMissing(context, missing);
     const count = service.received.length;
     const forged = { 'gatehouse-user-assertion': 'eyJhbGciOiJub25lIn0.e30.' };
-    for (const headers of [ACCEPT_JSON, { accept: '*/*' }, {}]) {
+    const fragment = { ...ACCEPT_HTML, 'sec-fetch-mode': 'cors', 'sec-fetch-dest': 'empty' };
+    for (const headers of [ACCEPT_JSON, { accept: '*/*' }, {}, fragment]) {
       const refused = await sendRequest(`${origin}/data`, { headers: { ...headers, ...forged } });
       expect([refused.status, refused.headers.location]).toEqual([401, undefined]);
     }

@@ -46,8 +46,20 @@ test.each([
   },
 );
 
-describe("R77 headers of the user's connection have no effect", () => {
+describe("R77 headers of the user's connection, and of the page that sent the request, have no effect", () => {
   test.each([
+    ['a frame', { 'sec-fetch-dest': 'iframe', 'sec-fetch-mode': 'navigate', 'sec-fetch-site': 'same-origin' }],
+    ['an embedded object', { 'sec-fetch-dest': 'object', 'sec-fetch-mode': 'navigate', 'sec-fetch-site': 'same-site' }],
+    [
+      'an image on another site',
+      { 'sec-fetch-dest': 'image', 'sec-fetch-mode': 'no-cors', 'sec-fetch-site': 'cross-site' },
+    ],
+    [
+      'a script of another site',
+      { 'sec-fetch-dest': 'empty', 'sec-fetch-mode': 'cors', 'sec-fetch-site': 'cross-site' },
+    ],
+    ['a preloaded page', { 'sec-purpose': 'prefetch', 'sec-fetch-mode': 'navigate', 'sec-fetch-site': 'none' }],
+    ['expectations, ranges and conditions', { expect: '100-continue', range: 'bytes=0-1', 'if-none-match': '*' }],
     ['a WebSocket', { connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13' }],
     ['a WebSocket and HTTP/2', { connection: 'Upgrade, HTTP2-Settings', upgrade: 'websocket, h2c' }],
     ['another protocol', { connection: 'upgrade', upgrade: 'TLS/1.0, IRC/6.9' }],
@@ -87,6 +99,15 @@ describe("R77 headers of the user's connection have no effect", () => {
     expect([withoutBody.status, withoutBody.closed, withoutBody.rest]).toEqual([200, true, '']);
     const empty = await sendRaw(site.url, `${head}Content-Length: 0\r\n\r\n`);
     expect([empty.status, empty.closed]).toEqual([200, false]);
+  });
+
+  test('on other routes, frames and reads by other sites are still refused', async () => {
+    for (const path of ['/session', '/session/verify/x']) {
+      const framed = { 'sec-fetch-dest': 'iframe', 'sec-fetch-mode': 'navigate', 'sec-fetch-site': 'same-origin' };
+      const read = { 'sec-fetch-dest': 'empty', 'sec-fetch-mode': 'cors', 'sec-fetch-site': 'cross-site' };
+      for (const headers of [framed, read])
+        expect((await sendRequest(`${site.url}${path}`, { headers })).status).toBe(403);
+    }
   });
 
   test('of other routes, an upgrade is still refused', async () => {
@@ -145,10 +166,16 @@ describe('R77 a page without a session is sent to sign in, and back to the local
   });
 
   test('a script gets no such URL: it would follow a redirect to the provider', async () => {
-    for (const accept of ['application/json', '*/*', 'image/*']) {
-      const { sent } = await signInUrlFor({ 'x-forwarded-uri': '/reports' }, { accept });
+    const scripts: Record<string, string>[] = [
+      ...['application/json', '*/*', 'image/*'].map((accept) => ({ accept })),
+      ...['cors', 'no-cors', 'same-origin', 'websocket'].map((mode) => ({ ...ACCEPT_HTML, 'sec-fetch-mode': mode })),
+    ];
+    for (const script of scripts) {
+      const { sent } = await signInUrlFor({ 'x-forwarded-uri': '/reports' }, script);
       expect(sent).toBeUndefined();
     }
+    const opened = { ...ACCEPT_HTML, 'sec-fetch-mode': 'navigate' };
+    expect((await signInUrlFor({ 'x-forwarded-uri': '/reports' }, opened)).sent).toBe(returnTo('/reports'));
   });
 
   test('the path changes nothing on other routes, and nothing without a trusted proxy', async () => {

@@ -210,20 +210,30 @@ describe('R66 state changes', () => {
   });
 });
 
+/** The headers of a request to `/session/verify` are those of a request to the service behind the proxy (R77). */
+const READ_BY_BROWSERS = ROUTES.filter(({ method, path }) => method === 'GET' && path !== '/session/verify');
+
 describe('R66 safe methods', () => {
-  test.each(ROUTES.filter(({ method }) => method === 'GET'))(
-    '$path: another site cannot read it, but can link to it',
-    async ({ path }) => {
-      const read = await sendRequest(site.url + path, {
-        headers: { ...ACCEPT_JSON, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' },
+  test.each(READ_BY_BROWSERS)('$path: another site cannot read it, but can link to it', async ({ path }) => {
+    const read = await sendRequest(site.url + path, {
+      headers: { ...ACCEPT_JSON, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' },
+    });
+    expect([read.status, JSON.parse(read.body).code]).toEqual([403, 'csrf_failed']);
+    const link = await sendRequest(site.url + path, {
+      headers: { ...ACCEPT_HTML, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' },
+    });
+    expect(link.status).not.toBe(403);
+  });
+
+  test('/session/verify: another site gets a response that its browser keeps from it', async () => {
+    for (const mode of ['no-cors', 'cors']) {
+      const { status, body, headers } = await sendRequest(`${site.url}/session/verify`, {
+        headers: { accept: '*/*', cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': mode },
       });
-      expect([read.status, JSON.parse(read.body).code]).toEqual([403, 'csrf_failed']);
-      const link = await sendRequest(site.url + path, {
-        headers: { ...ACCEPT_HTML, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' },
-      });
-      expect(link.status).not.toBe(403);
-    },
-  );
+      expect([status, body, headers['cross-origin-resource-policy']]).toEqual([200, '', 'same-origin']);
+      expect(headers).not.toHaveProperty('access-control-allow-origin');
+    }
+  });
 });
 
 describe('R137 a page that is loaded into another one is refused', () => {
@@ -234,7 +244,7 @@ describe('R137 a page that is loaded into another one is refused', () => {
     ...{ 'sec-fetch-dest': dest, 'sec-fetch-site': fetchSite },
   });
 
-  test.each(ROUTES.filter(({ method }) => method === 'GET'))('$path', async ({ path }) => {
+  test.each(READ_BY_BROWSERS)('$path', async ({ path }) => {
     const statuses: Record<string, number> = {};
     for (const dest of [...FRAMED, 'document']) {
       const { status, body } = await sendRequest(site.url + path, {
