@@ -9,7 +9,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   email: 'See your e-mail address',
   groups: 'See the groups you belong to',
   [READ_SCOPE]: 'Read your documents, spreadsheets and chats on the platform',
-  [FULL_SCOPE]: 'Read your documents, spreadsheets and chats on the platform, create new documents, and add messages',
+  [FULL_SCOPE]: 'Create documents and messages on the platform, and read all that you can read there',
   offline_access: 'Keep this access while you are away, until you or the app end it',
 };
 

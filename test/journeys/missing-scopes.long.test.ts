@@ -82,7 +82,7 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
 
   await page.goto(`${site.url}/`);
   await navigateBy(page, () => page.getByRole('button', { name: 'Add permissions Collaboration second' }).click());
-  expect(await page.locator('main').innerText()).toContain('create new documents');
+  expect(await page.locator('main').innerText()).toContain('Create documents and messages');
   await completeProviderSignIn(page, site);
   await expectAll({ health: 'active', missingScopes: [], scopes: expect.arrayContaining([FULL, 'offline_access']) });
   expect((await serviceView()).connectUrl).toBeNull();

@@ -150,7 +150,7 @@ describe('consent', () => {
     const consent = await browser.submit(login, { login: 'user@example.test', password: PASSWORD });
     expect(consent.body).toContain('Allow Foreign client?');
     expect(consent.body).toContain(
-      'Read your documents, spreadsheets and chats on the platform, create new documents, and add messages',
+      'Create documents and messages on the platform, and read all that you can read there',
     );
     expect(consent.body).not.toContain('platform_full_access');
     expect(consent.body).not.toContain('See your e-mail address');
