@@ -71,7 +71,8 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
   const events = createEvents({ logger, metrics });
   if (datasetFile) {
     const { dataset, report } = datasetFile;
-    events.binDatasetLoaded({ source: dataset.source, rows: dataset.size, badRows: report.skipped });
+    const { skipped: badRows, conflicts } = report;
+    events.binDatasetLoaded({ source: dataset.source, rows: dataset.size, badRows, conflicts: conflicts.count });
   }
 
   // Load it before the first request, because loading blocks the process.

@@ -43,7 +43,7 @@ test('returns the published example exactly', async () => {
 
 test('falls back to a shorter prefix and reports its length', async () => {
   const response = await fetch(`${serviceUrl}/42765099`);
-  expect(response.headers.get('gatehouse-digits-matched')).toBe('6');
+  expect(response.headers.get('gatehouse-digits-matched')).toBe('5');
   expect(await response.json()).toMatchObject({ bank: { name: 'Sberbank' } });
 });
 

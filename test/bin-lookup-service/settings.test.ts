@@ -138,21 +138,30 @@ test('a BIN_DATASET_FILE of an unknown shape is refused with advice for this pro
   folder.remove();
 });
 
-test('responds with the data of BIN_DATASET_FILE, and logs the number of skipped rows', async () => {
+test('responds with the data of BIN_DATASET_FILE, and logs the numbers of skipped and conflicting rows', async () => {
   const folder = temporaryFolder();
   const file = join(folder.path, 'own.csv');
-  writeFileSync(file, 'bin,brand,type,alpha_2\n999900,VISA,DEBIT,SE\n4571736012345674,VISA,DEBIT,SE\n');
+  const rows = [
+    '999900,VISA,DEBIT,SE',
+    '4571736012345674,VISA,DEBIT,SE',
+    '999901,VISA,DEBIT,SE',
+    '999901,VISA,DEBIT,DK',
+  ];
+  writeFileSync(file, ['bin,brand,type,alpha_2', ...rows, '999901123,VISA,DEBIT,FR', ''].join('\n'));
   const site = await startBinSite({ BIN_DATASET_FILE: file });
   try {
     expect(await (await fetch(`${site.url}/999900`)).json()).toMatchObject({
       type: 'debit',
       country: { alpha2: 'SE' },
     });
+    const conflicting = await (await fetch(`${site.url}/999901`)).json();
+    expect(conflicting).toMatchObject({ scheme: 'visa', type: 'debit' });
+    expect(conflicting).not.toHaveProperty('country');
     // The built-in data set and the rules still apply.
     expect(await (await fetch(`${site.url}/45717360`)).json()).toMatchObject({ bank: { name: 'Jyske Bank' } });
     expect((await fetch(`${site.url}/411111`)).headers.get('gatehouse-source')).toBe('rules');
     const logLine = site.logs().find((line) => line.includes('BIN data set loaded'));
-    expect(JSON.parse(logLine ?? '{}')).toMatchObject({ source: 'own.csv', rows: 1, badRows: 1 });
+    expect(JSON.parse(logLine ?? '{}')).toMatchObject({ source: 'own.csv', rows: 3, badRows: 2, conflicts: 1 });
   } finally {
     await site.close();
     folder.remove();

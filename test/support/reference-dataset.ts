@@ -1,73 +1,69 @@
 /** A simple reference implementation of data sets, which reads every entry for every number. */
 import type { DatasetEntry } from '../../src/shared/bin/dataset-builder.ts';
 
-/** Prefers the most digits, then the narrowest range, then the last entry. */
-export function findByScan(entries: readonly DatasetEntry[], digits: string): DatasetEntry | undefined {
-  let bestEntry: DatasetEntry | undefined;
-  for (const entry of entries) {
-    const head = digits.slice(0, entry.start.length);
-    const fits = head.length === entry.start.length && entry.start <= head && head <= entry.end;
-    if (fits && (!bestEntry || !isBetter(bestEntry, entry))) bestEntry = entry;
-  }
-  return bestEntry;
-}
-
-function isBetter(best: DatasetEntry, entry: DatasetEntry): boolean {
-  const extraDigits = best.start.length - entry.start.length;
-  return extraDigits > 0 || (extraDigits === 0 && width(best) < width(entry));
-}
-
-function width(entry: DatasetEntry): number {
-  return Number(entry.end) - Number(entry.start);
-}
-
-interface SharedFacts {
+export interface Expected {
   facts: { brand: string | undefined; prepaid: boolean | undefined; country: string | undefined };
-  /** Whether the ranges contain each number of the BIN. */
-  coversWholeBin: boolean;
+  digitsMatched: number;
 }
 
-/** For ranges of 8 or more digits: reads every entry for every BIN, and tests each number of the BIN. */
-export function factsByScan(entries: readonly DatasetEntry[], digits: string): SharedFacts | undefined {
-  const low = Number(digits.padEnd(11, '0'));
-  const high = Number(digits.padEnd(11, '9'));
-  const ranges = entries.map((entry) => {
-    const from = Number(entry.start.padEnd(11, '0'));
-    const to = Number(entry.end.padEnd(11, '9'));
-    const overlaps = from <= high && to >= low;
-    const containsWholeBin = from <= low && to >= high;
-    return { entry, from, to, dividesBin: overlaps && !containsWholeBin };
-  });
-  const inside = ranges.filter((range) => range.dividesBin);
-  const size = high - low + 1;
-  // Among the ranges that contain the whole BIN, the narrowest applies.
-  const enclosingEntry = findByScan(
-    ranges.map(({ entry, from, to }) => {
-      return { ...entry, start: String(Math.ceil(from / size)), end: String(Math.floor((to + 1) / size) - 1) };
-    }),
-    digits,
-  );
-  if (inside.length === 0) return enclosingEntry && { facts: factsInCommon([enclosingEntry]), coversWholeBin: true };
-  if (digits.length < 8) {
-    const longer = Array.from('0123456789', (digit) => factsByScan(entries, digits + digit));
-    const defined = longer.filter((share) => share !== undefined);
-    return {
-      facts: factsInCommon(defined.map(({ facts }) => facts)),
-      coversWholeBin: longer.every((share) => share?.coversWholeBin),
-    };
-  }
-  const numbers = Array.from({ length: size }, (_, index) => low + index);
-  const covered = numbers.every((number) => inside.some(({ from, to }) => from <= number && number <= to));
-  const insideEntries = inside.map(({ entry }) => entry);
-  return {
-    facts: factsInCommon(enclosingEntry ? [...insideEntries, enclosingEntry] : insideEntries),
-    coversWholeBin: enclosingEntry !== undefined || covered,
+interface Limits {
+  digits: number;
+  from: number;
+  to: number;
+}
+
+/**
+ * Of the entries that contain all numbers of the BIN, prefers the longest limits, then the narrowest range, then the
+ * last entry. Entries with the same range give the facts that they share.
+ */
+export function findByScan(entries: readonly DatasetEntry[], digits: string): Expected | undefined {
+  const containing = entries
+    .map((entry) => ({ entry, limits: limitsOf(entry) }))
+    .filter(({ limits }) => contains(limits, digits));
+  const best = containing
+    .toSorted(
+      ({ limits: a }, { limits: b }) => a.digits - b.digits || widthOf(b) - widthOf(a), // stable: the last one stays last
+    )
+    .at(-1);
+  if (!best) return undefined;
+  const isSame = ({ digits, from, to }: Limits) =>
+    digits === best.limits.digits && from === best.limits.from && to === best.limits.to;
+  const facts = factsInCommon(containing.filter(({ limits }) => isSame(limits)).map(({ entry }) => entry));
+  if (Object.values(facts).every((fact) => fact === undefined)) return undefined;
+  return { facts, digitsMatched: sharedDigits(best.limits) };
+}
+
+/** Limits of more than 8 digits become those of the BINs of 8 digits that have all of their numbers in the range. */
+function limitsOf({ start, end }: DatasetEntry): Limits {
+  if (start.length <= 8) return { digits: start.length, from: Number(start), to: Number(end) };
+  const [low, high] = [Number(start.padEnd(11, '0')), Number(end.padEnd(11, '9'))];
+  let from = Math.floor(low / 1000);
+  let to = Math.floor(high / 1000);
+  if (from * 1000 < low) from++;
+  if (to * 1000 + 999 > high) to--;
+  return { digits: 8, from, to };
+}
+
+const widthOf = ({ from, to }: Limits) => to - from;
+
+function contains({ digits, from, to }: Limits, bin: string): boolean {
+  const first = Number(bin.padEnd(digits, '0').slice(0, digits));
+  const last = Number(bin.padEnd(digits, '9').slice(0, digits));
+  return from <= first && last <= to;
+}
+
+function sharedDigits({ digits, from, to }: Limits): number {
+  const [low, high] = [from, to].map((limit) => String(limit).padStart(digits, '0')) as [string, string];
+  let shared = 0;
+  while (shared < digits && low[shared] === high[shared]) shared++;
+  return shared;
+}
+
+function factsInCommon(entries: readonly DatasetEntry[]): Expected['facts'] {
+  const valueInCommon = <T>(factOf: (entry: DatasetEntry) => T): T | undefined => {
+    const values = new Set(entries.map(factOf));
+    return values.size === 1 ? [...values][0] : undefined;
   };
-}
-
-function factsInCommon(entries: readonly (Partial<DatasetEntry> | SharedFacts['facts'])[]): SharedFacts['facts'] {
-  const valueInCommon = <T>(factOf: (entry: Partial<DatasetEntry> | SharedFacts['facts']) => T) =>
-    new Set(entries.map(factOf)).size === 1 ? entries.map(factOf)[0] : undefined;
   return {
     brand: valueInCommon(({ brand }) => brand),
     prepaid: valueInCommon(({ prepaid }) => prepaid),

@@ -1,6 +1,6 @@
 /** Compares data sets: counts the BINs of 8 digits that an import would add, remove or change. */
 import { z } from 'zod';
-import type { Dataset, PackedDataset, Table } from '../../shared/bin/dataset.ts';
+import { type Dataset, type PackedDataset, rowOf, type Table } from '../../shared/bin/dataset.ts';
 import { readFacts } from '../../shared/bin/facts.ts';
 import { NO_OWNER } from '../../shared/bin/ranges.ts';
 import { isEmptyRecord } from '../../shared/bin/record.ts';
@@ -71,23 +71,23 @@ function walkerOf(datasets: readonly Dataset[]): (bin: number) => string | undef
 
 function walkerIn(dataset: PackedDataset): (bin: number) => Facts | undefined {
   const tables = tablesOf(dataset).map((table) => ({ ...table, scale: scaleOf(table), next: 0 }));
-  let last: { row: number; facts: Facts | undefined } | undefined;
-  const rowOf = (bin: number): number => {
-    let row = NO_OWNER;
+  let last: { owner: number; facts: Facts | undefined } | undefined;
+  const ownerOf = (bin: number): number => {
+    let owner = NO_OWNER;
     for (const table of tables) {
       while ((table.starts[table.next] ?? ALL_BINS) * table.scale <= bin) table.next++;
       // The first table that has the BIN wins, but all of them must advance.
-      if (row === NO_OWNER) row = table.owners[table.next - 1] ?? NO_OWNER;
+      if (owner === NO_OWNER) owner = table.owners[table.next - 1] ?? NO_OWNER;
     }
-    return row;
+    return owner;
   };
   return (bin) => {
-    const row = rowOf(bin);
-    if (row === NO_OWNER) return undefined;
-    if (last?.row !== row) {
-      const record = readFacts(dataset.facts, row);
+    const owner = ownerOf(bin);
+    if (owner === NO_OWNER) return undefined;
+    if (last?.owner !== owner) {
+      const record = readFacts(dataset.facts, rowOf(owner));
       const facts = { text: JSON.stringify(record), hasCountry: record.country !== undefined };
-      last = { row, facts: isEmptyRecord(record) ? undefined : facts };
+      last = { owner, facts: isEmptyRecord(record) ? undefined : facts };
     }
     return last.facts;
   };

@@ -6,7 +6,7 @@ import { createGzip, gunzip } from 'node:zlib';
 import type { Coverage, DatasetAbout, PackedDataset } from '../../shared/bin/dataset.ts';
 
 /** A program refuses a data set of another format. A new column of facts needs no new format. */
-const FORMAT = 1;
+const FORMAT = 2;
 const WORD = 4;
 const MAX_BYTES = 256 * 1024 * 1024;
 
@@ -14,7 +14,7 @@ interface Header extends DatasetAbout {
   format: number;
   size: number;
   coverage: Coverage;
-  tables: { digits: number; exact?: boolean; part?: boolean; segments: number }[];
+  tables: { digits: number; exact?: boolean; segments: number }[];
   cells: number;
   columns: number;
   texts: string[];

@@ -70,7 +70,7 @@ function fromFile(file: DatasetFile, events: LiveDatasetParts['events']): LiveDa
 }
 
 function loadedOf({ source, size }: Dataset, report: FileReport) {
-  return { source, rows: size, badRows: report.skipped };
+  return { source, rows: size, badRows: report.skipped, conflicts: report.conflicts.count };
 }
 
 function createLoader({ stored, events }: LiveDatasetParts) {

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { countryByAlpha2 } from '../../shared/bin/country.ts';
 import type { Coverage, DatasetAbout } from '../../shared/bin/dataset.ts';
-import { describeFault, type RowFault } from '../../shared/bin/row-fault.ts';
+import { describeFault, type RowFault, type SkipReason } from '../../shared/bin/row-fault.ts';
 import type { Bins } from './bin.ts';
 import { type UsedDataset, usedDatasets } from './rollback.ts';
 import type { ServiceHealth } from './tally.ts';
@@ -26,6 +26,17 @@ export const faultView = ({ line, reason, value }: RowFault): z.output<typeof fa
   detail: describeFault({ reason, ...(value !== undefined && { value }) }),
 });
 
+export const reasonJson = z.object({ reason: z.string(), rows: z.int(), line: z.int(), detail: z.string() });
+
+export const reasonView = ({ count, first }: SkipReason): z.output<typeof reasonJson> => ({
+  reason: first.reason,
+  rows: count,
+  line: first.line,
+  detail: faultView(first).detail,
+});
+
+export const conflictsJson = z.object({ count: z.int(), lines: z.array(z.array(z.int())) });
+
 export const binOverviewSchema = z.object({
   dataset: z.object({
     origin: z
@@ -34,6 +45,10 @@ export const binOverviewSchema = z.object({
     ...about,
     badRows: z.int().nullable().describe('rows left out; null for the built-in data set'),
     faults: z.array(faultJson).describe('the first hundred rows left out'),
+    reasons: z.array(reasonJson).describe('why rows were left out, each with its first line'),
+    conflicts: conflictsJson
+      .nullable()
+      .describe('BINs that come more than once with different facts, which keep what their rows share; with the lines'),
     importedAt: instant.nullable(),
   }),
   previous: z
@@ -88,6 +103,8 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
       ...aboutOf(usedDataset),
       badRows: report?.skipped ?? null,
       faults: (report?.faults ?? []).map(faultView),
+      reasons: (report?.reasons ?? []).map(reasonView),
+      conflicts: report?.conflicts ?? null,
       importedAt: version?.importedAt ?? null,
     },
     // While the file is used, a rollback would have no effect.

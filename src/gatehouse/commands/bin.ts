@@ -71,8 +71,9 @@ function dataOf(dataset: UsedDataset) {
   const { id, source, asOf, licence, importedAt } = dataset;
   if (!('report' in dataset)) return { id, source, asOf, licence, rows: dataset.size, importedAt };
   const { report, bytes } = dataset;
-  const { shape, taken: rows, skipped: badRows, faults } = report;
-  return { id, source, asOf, licence, shape, rows, badRows, faults, importedAt, bytes };
+  const { shape, taken: rows, skipped: badRows, faults, conflicts } = report;
+  const reasons = report.reasons.map(({ count, first: { reason, line } }) => ({ reason, rows: count, line }));
+  return { id, source, asOf, licence, shape, rows, badRows, faults, reasons, conflicts, importedAt, bytes };
 }
 
 /** A warning if BIN_DATASET_FILE takes precedence over imports, according to the settings of this command. */
@@ -91,16 +92,24 @@ function inRows(count: number, kind = ''): string {
   return `${count.toLocaleString('en-GB')} ${kind}${count === 1 ? 'row' : 'rows'}`;
 }
 
+const more = (count: number) => `${count.toLocaleString('en-GB')} more`;
+
 function importText(version: DatasetVersion, { badRows }: ImportOptions, note: string | undefined): string {
-  const { taken, skipped, faults, shape } = version.report;
+  const { taken, skipped, faults, reasons, conflicts, shape } = version.report;
   const lines = [`Imported ${inRows(taken)} of the shape ${shape}. ${inUseText(version, note)}`];
   if (skipped > 0) lines.push(`Skipped ${inRows(skipped, 'bad ')}:`);
-  const { describeFault }: typeof import('../../shared/bin/row-fault.ts') = require('../../shared/bin/row-fault.ts');
-  for (const fault of faults) lines.push(`  line ${fault.line}: ${describeFault(fault)}`);
+  const words: typeof import('../../shared/bin/row-fault.ts') = require('../../shared/bin/row-fault.ts');
+  for (const fault of faults) lines.push(`  line ${fault.line}: ${words.describeFault(fault)}`);
   const unlisted = skipped - faults.length;
-  if (unlisted > 0)
-    lines.push(
-      `  and ${unlisted.toLocaleString('en-GB')} more: ${badRows ? `see ${badRows}` : 'use --bad-rows FILE to list them all'}`,
-    );
+  if (unlisted > 0) {
+    const list = badRows ? `see ${badRows}` : 'use --bad-rows FILE to list them all';
+    lines.push(`  and ${more(unlisted)}: ${list}`, 'All of them by reason:');
+    for (const reason of reasons) lines.push(`  ${words.describeReason(reason)}`);
+  }
+  if (conflicts.count > 0) {
+    lines.push(words.describeConflicts(conflicts), ...conflicts.lines.map((ofRange) => `  ${words.linesOf(ofRange)}`));
+    const others = conflicts.count - conflicts.lines.length;
+    if (others > 0) lines.push(`  and ${more(others)}`);
+  }
   return lines.join('\n');
 }

@@ -1,21 +1,13 @@
-/** Builds a data set: checks and completes each entry, and finds the shared facts of ranges that divide a BIN. */
-import {
-  accountRangeOf,
-  binsOfRange,
-  coversBin,
-  NUMBERS_OF_BIN,
-  type NumberRange,
-  sharedFacts,
-} from './account-ranges.ts';
-import { createBinParts } from './bin-parts.ts';
+/** Builds a data set: checks and completes each entry, and finds the shared facts of entries with the same range. */
+import { type BinRange, binRangeOf, sharedDigits, shorterRange } from './bin-range.ts';
 import { countryByAlpha2 } from './country.ts';
-import { type Dataset, type DatasetAbout, findRow, openDataset, type Table } from './dataset.ts';
+import { type Dataset, type DatasetAbout, digitsOf, openDataset, ownerOf, rowOf, type Table } from './dataset.ts';
 import { createFactsWriter, createNumbers, readFacts } from './facts.ts';
 import { networkOfBin, networkOfScheme } from './network.ts';
-import { digitsOfSpreadsheetNumber, parseBin } from './parse-bin.ts';
+import { digitsOfSpreadsheetNumber } from './parse-bin.ts';
 import { internationalPhone } from './phone.ts';
-import { distinct, flattenRanges } from './ranges.ts';
-import type { EntryFacts } from './record.ts';
+import { flattenRanges, type RangeList, repeatedRanges } from './ranges.ts';
+import { type EntryFacts, factIn, recordOf } from './record.ts';
 
 /**
  * A range with its facts. `start` and `end` (inclusive) have the same length: 6 to 11 digits, or up to 19 digits
@@ -30,24 +22,26 @@ export type EntryFault =
   | 'not_6_to_11_digits'
   | 'leading_zeros_lost'
   | 'spreadsheet_number'
+  | 'more_than_8_digits'
   | 'range_reversed'
   | 'country_missing'
   | 'country_unknown';
 
-/** A BIN that entries divide, with their rows of facts. `whole`: the entries cover all of the BIN. */
-interface DividedBin {
-  bin: number;
-  rows: ReadonlySet<number>;
-  whole: boolean;
+/** Ranges that come more than once, with different facts. They keep the facts that all of their rows share. */
+export interface Conflicts {
+  count: number;
+  /** The lines of the first hundred of them, at most ten each. */
+  lines: number[][];
 }
 
 export interface DatasetBuilder {
   /**
    * Adds the entry. Returns the fault of a refused entry; otherwise undefined.
+   * @param line of the entry in its file, for `Conflicts`
    * @throws RangeError with the code `TOO_LONG` if there are too many entries
    */
-  add(entry: DatasetEntry): EntryFault | undefined;
-  finish(about: DatasetAbout): Dataset;
+  add(entry: DatasetEntry, line?: number): EntryFault | undefined;
+  finish(about: DatasetAbout): { dataset: Dataset; conflicts: Conflicts };
 }
 
 /** @throws TypeError for an entry that `DatasetBuilder.add` refuses */
@@ -58,7 +52,7 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
     const fault = builder.add(entry);
     if (fault) throw new TypeError(`The data set ${about.source} has an unusable entry: ${fault}.`);
   }
-  return builder.finish(about);
+  return builder.finish(about).dataset;
 }
 
 /**
@@ -66,6 +60,8 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
  * a thread within the memory that `checkUpload` allows. The largest known data set has half as many.
  */
 export const MAX_ROWS = 750_000;
+const MAX_LISTED_CONFLICTS = 100;
+const MAX_LINES_OF_CONFLICT = 10;
 /** The `code` of the error for a larger data set. */
 export const TOO_LONG = 'DATASET_TOO_LONG';
 
@@ -74,90 +70,45 @@ export const tooLong = () => Object.assign(new RangeError('The data set is too l
 /** Creates a builder that accepts entries one by one, so that a file can be read as a stream. */
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
-  const parts = createBinParts();
   const facts = createFactsWriter();
   const schemes = new Map<string, number>();
   const countries = new Map<string, number>();
+  const conflicts = createConflicts();
   let size = 0;
-  let hasAccountRanges = false;
 
-  const addAccountRange = (range: NumberRange, row: number) => {
-    hasAccountRanges = true;
-    const bins = binsOfRange(range, NUMBERS_OF_BIN);
-    if (bins.whole) tables.get(8)?.add(...bins.whole, row);
-    for (const bin of bins.parts) parts.add(bin, range, row);
-  };
-
-  /** Adds the ranges to the tables of shorter BINs that they cover completely. Returns the divided BINs by length. */
-  const divideBins = (): Map<number, Uint32Array> => {
-    const divided = new Map([[8, parts.bins()]]);
-    for (const digits of [7, 6]) {
-      const bins = createNumbers();
-      for (const bin of divided.get(digits + 1) ?? []) bins.push(Math.floor(bin / 10));
-      tables.get(digits + 1)?.forEach((from, to, row) => {
-        const { whole, parts } = binsOfRange({ from, to }, 10);
-        if (whole) tables.get(digits)?.add(...whole, row);
-        for (const bin of parts) bins.push(bin);
-      });
-      divided.set(digits, distinct(bins.finish()));
-    }
-    return divided;
-  };
-
-  /** Yields the divided BINs of 8 digits. */
-  function* longestDivided(tablesSoFar: readonly Table[]): Generator<DividedBin> {
-    for (const { bin, ranges } of parts.divided()) {
-      const widerRange = findRow(tablesSoFar, String(bin).padStart(8, '0'));
-      const rows = new Set(ranges.map(({ row }) => row));
-      if (widerRange) rows.add(widerRange.row);
-      yield { bin, rows, whole: widerRange !== undefined || coversBin(bin, ranges) };
-    }
-  }
-
-  /** Yields the divided BINs with `digits` digits, whose parts are BINs with one more digit. */
-  function* shorterDivided(tablesSoFar: readonly Table[], digits: number, bins: Uint32Array): Generator<DividedBin> {
-    for (const bin of bins) {
-      const text = String(bin).padStart(digits, '0');
-      const rowsOfParts = Array.from({ length: 10 }, (_, digit) => findRow(tablesSoFar, `${text}${digit}`));
-      const matches = rowsOfParts.filter((match) => match !== undefined);
-      const whole = matches.length === rowsOfParts.length && matches.every(({ table }) => !table.part);
-      yield { bin, rows: new Set(matches.map(({ row }) => row)), whole };
-    }
-  }
-
-  /** Returns the row of the facts that these rows share. Reads them one by one, because all rows may divide one BIN. */
-  const sharedRow = (rows: ReadonlySet<number>): number => {
+  /** Returns an owner with the facts that all of these have. Reads them one by one, because there may be many. */
+  const sharedOwner = (owners: ReadonlySet<number>): number => {
     let shared: EntryFacts | undefined;
-    for (const row of rows) {
-      if (rows.size === 1) return row;
-      const record = readFacts(facts.written(), row);
+    let digits = 0;
+    for (const owner of owners) {
+      const record = readFacts(facts.written(), rowOf(owner));
       const entry = { ...record, country: record.country?.alpha2 ?? '' };
       shared = shared ? sharedFacts(shared, entry) : entry;
+      digits = digitsOf(owner);
     }
-    return facts.add(shared ?? { country: '' });
+    return ownerOf(facts.add(shared ?? { country: '' }), digits);
   };
 
-  const sharedTables = (digits: number, divided: Iterable<DividedBin>): Table[] => {
-    const wholes = createTable();
-    const parts = createTable();
-    for (const { bin, rows, whole } of divided) (whole ? wholes : parts).add(bin, bin, sharedRow(rows));
-    const packed: Table[] = [
-      { digits, exact: true, ...wholes.finish() },
-      { digits, exact: true, part: true, ...parts.finish() },
-    ];
-    return packed.filter(({ starts }) => starts.length > 0);
+  /** Gives rows of the same range the facts that all of them share. */
+  const settleConflicts = ({ owners, lines, ...ranges }: RowTable): void => {
+    for (const positions of repeatedRanges(ranges)) {
+      const different = new Set(positions.map((position) => owners[position] ?? 0));
+      if (different.size === 1) continue;
+      const shared = sharedOwner(different);
+      for (const position of positions) owners[position] = shared;
+      conflicts.add(positions.map((position) => lines[position] ?? 0));
+    }
   };
 
   return {
-    add(entry) {
-      const fault = faultOf(entry);
-      if (fault) return fault;
+    add(entry, line = 0) {
+      const range = binRangeOf(entry);
+      const fault = faultOf(entry, range);
+      if (fault || !range) return fault;
       if (size === MAX_ROWS || facts.texts > MAX_ROWS) throw tooLong();
       const complete = withInternationalPhone(withNetworkRules(entry));
-      const row = facts.add(complete);
-      const range = accountRangeOf(complete);
-      if (range) addAccountRange(range, row);
-      else tables.get(entry.start.length)?.add(Number(entry.start), Number(entry.end), row);
+      const owner = ownerOf(facts.add(complete), sharedDigits(range));
+      tables.get(range.digits)?.add(range, owner, line);
       count(schemes, complete.scheme ?? '');
       count(countries, complete.country);
       size++;
@@ -165,14 +116,16 @@ export function createDatasetBuilder(): DatasetBuilder {
     },
     finish(about) {
       const coverage = { schemes: Object.fromEntries(schemes), countries: Object.fromEntries(countries) };
-      const divided = hasAccountRanges ? divideBins() : [];
-      let tablesSoFar: Table[] = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
-      // Longest first, because shorter BINs take their facts from longer ones.
-      for (const [digits, bins] of divided) {
-        const dividedBins = digits === 8 ? longestDivided(tablesSoFar) : shorterDivided(tablesSoFar, digits, bins);
-        tablesSoFar = [...sharedTables(digits, dividedBins), ...tablesSoFar];
+      const searched: Table[] = [];
+      for (const [digits, table] of tables) {
+        const rows = table.finish();
+        settleConflicts(rows);
+        searched.push({ digits, ...flattenRanges(rows, rows.owners) });
+        for (const shorter of tables.keys())
+          if (shorter < digits) searched.push(...shorterTable(rows, digits, shorter));
       }
-      return openDataset({ ...about, size, coverage, tables: tablesSoFar, facts: facts.finish() });
+      const dataset = openDataset({ ...about, size, coverage, tables: searched, facts: facts.finish() });
+      return { dataset, conflicts: conflicts.finish() };
     },
   };
 }
@@ -181,13 +134,13 @@ function count(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
-function faultOf(entry: DatasetEntry): EntryFault | undefined {
-  const { start, end } = entry;
-  const isBin = parseBin(start).bin && parseBin(end).bin && start.length === end.length;
-  if (!isBin && !accountRangeOf(entry)) return faultOfLimits([start, end]);
+function faultOf(entry: DatasetEntry, range: BinRange | undefined): EntryFault | undefined {
+  const { start, end, country } = entry;
+  if (!range) return faultOfLimits([start, end]);
   if (start > end) return 'range_reversed';
-  if (!entry.country) return 'country_missing';
-  return countryByAlpha2(entry.country) ? undefined : 'country_unknown';
+  if (range.from > range.to) return 'more_than_8_digits';
+  if (!country) return 'country_missing';
+  return countryByAlpha2(country) ? undefined : 'country_unknown';
 }
 
 function faultOfLimits(limits: readonly string[]): EntryFault {
@@ -210,20 +163,65 @@ function withInternationalPhone(entry: DatasetEntry): DatasetEntry {
   return { ...entry, bank: international === undefined ? bank : { ...bank, phone: international } };
 }
 
+/** Returns the facts that both entries have. `country` is empty if the entries name different countries. */
+function sharedFacts(a: EntryFacts, b: EntryFacts): EntryFacts {
+  const facts = recordOf((field) => {
+    const fact = factIn(a, field);
+    return fact === factIn(b, field) ? fact : undefined;
+  });
+  return { ...facts, country: a.country === b.country ? a.country : '' };
+}
+
+/** The rows with limits of one length. */
+interface RowTable extends RangeList {
+  owners: Uint32Array;
+  /** The line of each row in its file. */
+  lines: Uint32Array;
+}
+
 function createTable() {
-  const starts = createNumbers();
-  const ends = createNumbers();
-  const rows = createNumbers();
+  const [starts, ends, owners, lines] = [createNumbers(), createNumbers(), createNumbers(), createNumbers()];
   return {
-    add(start: number, end: number, row: number) {
-      starts.push(start);
-      ends.push(end);
-      rows.push(row);
+    add({ from, to }: BinRange, owner: number, line: number) {
+      starts.push(from);
+      ends.push(to);
+      owners.push(owner);
+      lines.push(line);
     },
-    forEach(visit: (start: number, end: number, row: number) => void) {
-      const [from, to] = [starts.finish(), ends.finish()];
-      for (const [index, row] of rows.finish().entries()) visit(from[index] ?? 0, to[index] ?? 0, row);
+    finish: (): RowTable => ({
+      starts: starts.finish(),
+      ends: ends.finish(),
+      owners: owners.finish(),
+      lines: lines.finish(),
+    }),
+  };
+}
+
+/** Returns the table for BINs that are shorter than the limits of the rows, if rows cover such a BIN completely. */
+function shorterTable(rows: RowTable, digits: number, shorter: number): Table[] {
+  const [starts, ends, widths, owners] = [createNumbers(), createNumbers(), createNumbers(), createNumbers()];
+  for (let position = 0; position < rows.starts.length; position++) {
+    const [from, to] = [rows.starts[position] ?? 0, rows.ends[position] ?? 0];
+    const range = shorterRange({ digits, from, to }, shorter);
+    if (!range) continue;
+    starts.push(range.from);
+    ends.push(range.to);
+    widths.push(to - from);
+    owners.push(rows.owners[position] ?? 0);
+  }
+  const ranges = { starts: starts.finish(), ends: ends.finish(), widths: widths.finish() };
+  if (ranges.starts.length === 0) return [];
+  return [{ digits: shorter, exact: true, ...flattenRanges(ranges, owners.finish()) }];
+}
+
+function createConflicts() {
+  const lines: number[][] = [];
+  let total = 0;
+  return {
+    add(ofRange: number[]) {
+      total++;
+      if (lines.length < MAX_LISTED_CONFLICTS) lines.push(ofRange.slice(0, MAX_LINES_OF_CONFLICT));
     },
-    finish: () => flattenRanges({ starts: starts.finish(), ends: ends.finish() }, rows.finish()),
+    finish: (): Conflicts => ({ count: total, lines }),
   };
 }

@@ -9,10 +9,17 @@ import { type CsvText, readHeader } from './csv-header.ts';
 import { validLines } from './csv-lines.ts';
 import { decodedText, UnusableFile } from './csv-text.ts';
 import type { Dataset, DatasetAbout } from './dataset.ts';
-import { createDatasetBuilder, type DatasetEntry, MAX_ROWS, TOO_LONG, tooLong } from './dataset-builder.ts';
+import {
+  type Conflicts,
+  createDatasetBuilder,
+  type DatasetEntry,
+  MAX_ROWS,
+  TOO_LONG,
+  tooLong,
+} from './dataset-builder.ts';
 import { shapeOfHeader } from './dataset-rows.ts';
 import { type HeaderOptions, headerProblem } from './header-problem.ts';
-import { describeFault, namedValue, type RowFault } from './row-fault.ts';
+import { describeReason, namedValue, type RowFault, type SkipReason } from './row-fault.ts';
 
 export interface FileReport {
   /** Name of the shape that the header has. */
@@ -23,6 +30,8 @@ export interface FileReport {
   skipped: number;
   /** The first hundred skipped rows. Their digits are not repeated. */
   faults: RowFault[];
+  reasons: SkipReason[];
+  conflicts: Conflicts;
 }
 
 export interface DatasetFile {
@@ -149,7 +158,7 @@ function createReading(csv: CsvText, options: FileOptions) {
   const builder = createDatasetBuilder();
   const faults: RowFault[] = [];
   /** By reason: how many rows, and the first of them. */
-  const reasons = new Map<string, { count: number; first: RowFault }>();
+  const reasons = new Map<string, SkipReason>();
   /** Rows of 7 digits with their lines. Whether they have lost a zero is known when all rows have been read. */
   const sevenDigits: { entry: DatasetEntry; line: number }[] = [];
   const shape = shapeOfHeader(csv.header, columns);
@@ -166,7 +175,7 @@ function createReading(csv: CsvText, options: FileOptions) {
     onFault?.(fault);
   };
   const add = (entry: DatasetEntry, line: number) => {
-    const fault = builder.add(entry);
+    const fault = builder.add(entry, line);
     if (fault) skip(line, fault, fault === 'country_unknown' ? namedValue(entry.country) : undefined);
     else taken++;
   };
@@ -191,20 +200,17 @@ function createReading(csv: CsvText, options: FileOptions) {
       else add(entry, line);
     }
     if (taken === 0) {
-      const texts = [...reasons.values()].map(
-        ({ count, first }) => `${inRows(count)}, such as line ${first.line}: ${describeFault(first)}.`,
-      );
+      const texts = [...reasons.values()].map((reason) => `${describeReason(reason)}.`);
       const problem = [`${source} has no usable row: all ${skipped} were left out.`, ...texts].join(' ');
       return { problem: skipped > 0 ? problem : `${source} has no row after its header. Check that it is complete.` };
     }
-    const dataset = builder.finish({ licence: NO_LICENCE, ...about });
+    const { dataset, conflicts } = builder.finish({ licence: NO_LICENCE, ...about });
     const byLine = faults.sort((a, b) => a.line - b.line);
-    return { dataset, report: { shape: shape.name, taken, skipped, faults: byLine } };
+    const report = { shape: shape.name, taken, skipped, faults: byLine, reasons: [...reasons.values()], conflicts };
+    return { dataset, report };
   };
   return { row, skip, finish };
 }
-
-const inRows = (count: number) => `${count.toLocaleString('en-GB')} ${count === 1 ? 'row' : 'rows'}`;
 
 /** Returns one sentence for the operator that says what is wrong and what to do. */
 export function unreadable(path: string, error: unknown): string {

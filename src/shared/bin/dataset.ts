@@ -14,9 +14,9 @@ export interface DatasetAbout {
 }
 
 export interface DatasetHit {
-  /** If several ranges divide the BIN: only the facts that they share, which may lack a country. */
+  /** If several rows have the same range: only the facts that they share, which may lack a country. */
   record: BinRecord;
-  /** How many digits of the BIN matched: one less than all if the ranges cover only a part of the BIN. */
+  /** How many leading digits all BINs of the range have in common. */
   digitsMatched: number;
 }
 
@@ -27,13 +27,12 @@ export interface Coverage {
 }
 
 /**
- * The segments for BINs with at least `digits` digits. `exact`: only for BINs with exactly that many. `part`: the
- * ranges cover only a part of each BIN.
+ * The segments for BINs with at least `digits` digits. `exact`: only for BINs with exactly that many, which ranges with
+ * longer limits cover completely.
  */
 export interface Table extends Segments {
   digits: number;
   exact?: boolean;
-  part?: boolean;
 }
 
 /** The form in which a data set is stored and searched. */
@@ -41,7 +40,7 @@ export interface PackedDataset extends DatasetAbout {
   /** Number of entries. */
   size: number;
   coverage: Coverage;
-  /** The tables in search order. The owner of a segment is a row of `facts`. */
+  /** The tables in search order. The owner of a segment is made by `ownerOf`. */
   tables: readonly Table[];
   facts: PackedFacts;
 }
@@ -49,7 +48,7 @@ export interface PackedDataset extends DatasetAbout {
 export interface Dataset extends DatasetAbout {
   size: number;
   coverage: Coverage;
-  /** Finds the matching entry with the most digits, then the narrowest range, then the latest addition. */
+  /** Finds, among the ranges that contain all of the BIN, the one with the longest limits, then the narrowest. */
   find(bin: Bin): DatasetHit | undefined;
   packed: PackedDataset;
 }
@@ -59,21 +58,25 @@ export function openDataset(packed: PackedDataset): Dataset {
   return { source, asOf, licence, size, coverage, packed, find: (bin) => findLongest(packed, bin) };
 }
 
-function findLongest(packed: PackedDataset, bin: Bin): DatasetHit | undefined {
-  const match = findRow(packed.tables, bin);
-  if (!match) return undefined;
-  const { digits, part } = match.table;
-  const record = readFacts(packed.facts, match.row);
-  // The record is empty if the ranges that divide the BIN share no fact.
-  return isEmptyRecord(record) ? undefined : { record, digitsMatched: part ? digits - 1 : digits };
-}
-
-export function findRow(tables: readonly Table[], bin: string): { row: number; table: Table } | undefined {
+function findLongest({ tables, facts }: PackedDataset, bin: Bin): DatasetHit | undefined {
   for (const table of tables) {
     const { digits, exact } = table;
     if (digits > bin.length || (exact && digits < bin.length)) continue;
-    const row = findSegment(table, Number(digits === bin.length ? bin : bin.slice(0, digits)));
-    if (row >= 0) return { row, table };
+    const owner = findSegment(table, Number(digits === bin.length ? bin : bin.slice(0, digits)));
+    if (owner < 0) continue;
+    const record = readFacts(facts, rowOf(owner));
+    // The record is empty if the rows of the range share no fact.
+    return isEmptyRecord(record) ? undefined : { record, digitsMatched: digitsOf(owner) };
   }
   return undefined;
 }
+
+/** More than the digits of a BIN. */
+const OWNER_DIGITS = 10;
+
+/** Returns a row of facts, and how many leading digits the limits of its range share, as one number. */
+export const ownerOf = (row: number, sharedDigits: number): number => row * OWNER_DIGITS + sharedDigits;
+
+export const rowOf = (owner: number): number => Math.floor(owner / OWNER_DIGITS);
+
+export const digitsOf = (owner: number): number => owner % OWNER_DIGITS;

@@ -4,6 +4,8 @@
 export interface RangeList {
   starts: Uint32Array;
   ends: Uint32Array;
+  /** By which the narrowest range is found. Default: the difference of the limits. */
+  widths?: Uint32Array;
 }
 
 /**
@@ -71,11 +73,27 @@ function ownersOf(ranges: RangeList, edges: Uint32Array): Uint32Array {
   return owners;
 }
 
-function narrowestFirst({ starts, ends }: RangeList): Float64Array {
+/** Yields the positions of the same range, for each range that comes more than once. */
+export function* repeatedRanges({ starts, ends }: RangeList): Generator<readonly number[]> {
+  // Start and position in one number, so that the fast native sort applies.
+  const keys = Float64Array.from(starts, (start, position) => start * MAX_RANGES + position).sort();
+  for (let first = 0, next = 1; first < keys.length; first = next++) {
+    const start = startIn(keys[first]);
+    while (next < keys.length && startIn(keys[next]) === start) next++;
+    if (next - first === 1) continue;
+    const positions = Array.from(keys.subarray(first, next), (key) => key % MAX_RANGES);
+    for (const same of Map.groupBy(positions, (position) => ends[position]).values()) if (same.length > 1) yield same;
+  }
+}
+
+const startIn = (key = 0) => Math.floor(key / MAX_RANGES);
+
+function narrowestFirst({ starts, ends, widths }: RangeList): Float64Array {
   const keys = new Float64Array(starts.length);
   // Width and reversed position in one number, so that the fast native sort applies.
   for (let index = 0; index < keys.length; index++) {
-    keys[index] = ((ends[index] ?? 0) - (starts[index] ?? 0)) * MAX_RANGES + (MAX_RANGES - 1 - index);
+    const width = widths ? (widths[index] ?? 0) : (ends[index] ?? 0) - (starts[index] ?? 0);
+    keys[index] = width * MAX_RANGES + (MAX_RANGES - 1 - index);
   }
   return keys.sort().map((key) => MAX_RANGES - 1 - (key % MAX_RANGES));
 }

@@ -1,7 +1,7 @@
 /** Faults of the rows of a data set file, and their description. */
 import { containsCardNumber } from '../observability/card-numbers.ts';
 import type { LineFault } from './csv-lines.ts';
-import type { EntryFault } from './dataset-builder.ts';
+import type { Conflicts, EntryFault } from './dataset-builder.ts';
 import type { ShapeFault } from './dataset-rows.ts';
 import { cleanText } from './texts.ts';
 
@@ -11,6 +11,12 @@ export interface RowFault {
   reason: EntryFault | LineFault | ShapeFault;
   /** The country of a row whose country is unknown. */
   value?: string;
+}
+
+/** How many rows were skipped for one reason, and the first of them. */
+export interface SkipReason {
+  count: number;
+  first: RowFault;
 }
 
 const MAX_VALUE = 40;
@@ -29,6 +35,8 @@ const DESCRIPTIONS: Readonly<Record<RowFault['reason'], string>> = {
     'the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9: correct it',
   leading_zeros_lost: `the number has fewer digits than others, so it seems to have lost leading zeros: ${EXPORT_AS_TEXT}`,
   spreadsheet_number: `a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07: ${EXPORT_AS_TEXT}`,
+  more_than_8_digits:
+    'no look-up can use it, since it covers no BIN of 8 digits completely: leave it out, or enter the range of the whole BIN',
   range_reversed: 'the range ends before it begins: exchange its limits',
   country_missing: 'the country is missing: enter its code',
   country_unknown: 'the country is not in ISO 3166-1: enter the code of a country, or remove the row',
@@ -43,4 +51,19 @@ const DESCRIPTIONS: Readonly<Record<RowFault['reason'], string>> = {
 
 export function describeFault({ reason, value }: Omit<RowFault, 'line'>): string {
   return value === undefined ? DESCRIPTIONS[reason] : DESCRIPTIONS[reason].replace('country', `country “${value}”`);
+}
+
+export function describeReason({ count, first }: SkipReason): string {
+  const rows = `${count.toLocaleString('en-GB')} ${count === 1 ? 'row' : 'rows'}`;
+  return `${rows}, such as line ${first.line}: ${describeFault(first)}`;
+}
+
+export function describeConflicts({ count }: Conflicts): string {
+  const bins = count === 1 ? '1 BIN or range comes' : `${count.toLocaleString('en-GB')} BINs or ranges come`;
+  return `${bins} more than once, with different facts. Only what their rows have in common is used: correct the rows, and import the file again.`;
+}
+
+/** Says where a range comes more than once. */
+export function linesOf(lines: readonly number[]): string {
+  return `lines ${lines.slice(0, -1).join(', ')} and ${lines.at(-1)}`;
 }

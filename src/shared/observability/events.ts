@@ -123,7 +123,7 @@ export interface Events {
   binLookedUp(facts: { source: string; count: number }): void;
   binServiceFailed(facts: { reason: string }): void;
   /** This process now uses an imported data set. */
-  binDatasetLoaded(facts: { source: string; rows: number; badRows: number }): void;
+  binDatasetLoaded(facts: { source: string; rows: number; badRows: number; conflicts: number }): void;
   /** The imported data set cannot be read; the previous one remains in use. */
   binDatasetFailed(facts: { cause: unknown }): void;
   /** A response of the BIN lookup service could not be cached. */

@@ -289,3 +289,43 @@ describe('bin enrich', () => {
     expect(body).toContain('it responded with an error');
   });
 });
+
+test('bin import tells which rows contradict each other, and which no look-up can use', async () => {
+  const row = (digits: string, bank: string, country: string) => `${digits},VISA,DEBIT,,${bank},,,${country},,`;
+  const pairs = Array.from({ length: 101 }, (_, index) =>
+    ['A', 'B'].map((bank) => row(String(999_700 + index), bank, 'DK')),
+  );
+  const long = Array.from({ length: 101 }, (_, index) => row(String(999_700_123 + index), 'Long', 'FR'));
+  const rows = [row('999600', 'First', 'US'), row('999600', 'Second', 'FR'), row('999601', 'Same', 'US')];
+  const content = [HEADER, ...rows, rows[2], ...pairs.flat(), ...long, row('999902', '', 'QZ'), ''].join('\n');
+  const file = write('conflicts.csv', content);
+  const { status, out } = await gatehouse('import', file, '--date', '2026-11-01');
+  expect(status).toBe(0);
+  expect(out).toContain(
+    '102 BINs or ranges come more than once, with different facts. Only what their rows have in common is used: correct the rows, and import the file again.\n  lines 2 and 3\n',
+  );
+  expect(out).toMatch(/\n {2}lines 202 and 203\n {2}and 2 more\n$/);
+  expect(out).toContain('Skipped 102 bad rows:\n  line 208: no look-up can use it, since it covers no BIN of 8 digits');
+  expect(out).toMatch(
+    /and 2 more: use --bad-rows FILE to list them all\nAll of them by reason:\n {2}101 rows, such as line 208: no look-up .*\n {2}1 row, such as line 309: the country “QZ” is/,
+  );
+  const { out: json } = await gatehouse('import', file, '--date', '2026-11-01', '--json');
+  expect(JSON.parse(json)).toMatchObject({
+    reasons: [
+      { reason: 'more_than_8_digits', rows: 101, line: 208 },
+      { reason: 'country_unknown', rows: 1, line: 309 },
+    ],
+    conflicts: { count: 102 },
+  });
+  expect((await readBinData()).dataset).toMatchObject({
+    badRows: 102,
+    reasons: [{ reason: 'more_than_8_digits', rows: 101, detail: expect.stringMatching(/^no look-up/) }, { rows: 1 }],
+    conflicts: { count: 102, lines: expect.arrayContaining([[2, 3]]) },
+  });
+  await until(async () => (await bankOf('999601'))[0] === 'Same');
+  expect(await bankOf('999600')).toEqual([undefined, 'dataset']);
+  const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
+  expect(body).toMatch(/<dt>BINs with conflicting rows<\/dt><dd>102</);
+  expect(body).toContain('<li>Lines 2 and 3</li>');
+  expect(body).toMatch(/101 rows, such as line 208: no look-up/);
+});

@@ -133,27 +133,24 @@ describe('the order of sources', () => {
     expect(await lookup.lookUp(bin('990000'), ALICE)).toEqual({ problem: 'bin_not_found' });
   });
 
-  describe('if ranges divide a BIN', () => {
-    const range = (start: string, end: string, facts: Partial<DatasetEntry>): DatasetEntry => {
+  describe('if rows of one BIN have different facts', () => {
+    const row = (start: string, facts: Partial<DatasetEntry>, end = start): DatasetEntry => {
       return { start, end, scheme: 'visa', country: 'DK', ...facts };
     };
-    const halvesOf = (digits: string, lowerHalf: Partial<DatasetEntry>, upperHalf: Partial<DatasetEntry>) => [
-      range(`${digits}000`, `${digits}499`, lowerHalf),
-      range(`${digits}500`, `${digits}999`, upperHalf),
-    ];
     const countries = [
       { type: 'debit', country: 'DK' },
       { type: 'debit', country: 'SE' },
     ] as const;
-    const divided = datasetOf(
-      ...halvesOf('41000012', ...countries),
-      ...halvesOf('42000012', ...countries),
-      ...halvesOf('43000012', { scheme: 'unionpay', country: 'CN' }, {}),
-      range('44000012345', '44000012345', { brand: 'one number' }),
+    const conflicting = datasetOf(
+      ...countries.map((facts) => row('41000012', facts)),
+      ...countries.map((facts) => row('42000012', facts)),
+      row('43000012', { scheme: 'unionpay', country: 'CN' }),
+      row('43000012', { country: 'US' }),
+      row('44000010', { brand: 'ten BINs' }, '44000019'),
     );
-    const lookUp = (digits: string) => lookupWith({ imported: () => divided }).lookUp(bin(digits));
+    const lookUp = (digits: string) => lookupWith({ imported: () => conflicting }).lookUp(bin(digits));
 
-    test('the service is called if they share no country or no facts, or cover only a part', async () => {
+    test('the service is called if they share no country or no facts, or if the range covers more BINs', async () => {
       for (const digits of ['41000012', '42000012', '43000012', '44000012', '440000'])
         expect(await lookUp(digits)).toMatchObject({ source: 'service', record: { brand: 'remote' } });
       expect(service.hits).toHaveLength(5);
@@ -165,9 +162,9 @@ describe('the order of sources', () => {
       const shared = { scheme: 'visa', type: 'debit', number: { length: 16, luhn: true } };
       expect(await lookUp('42000012')).toMatchObject({ source: 'dataset', digitsMatched: 8, record: shared });
       expect(await lookUp('43000012')).toEqual(FROM_RULES);
-      const part = { source: 'dataset', record: { brand: 'one number' } };
+      const part = { source: 'dataset', record: { brand: 'ten BINs' } };
       expect(await lookUp('44000012')).toMatchObject({ ...part, digitsMatched: 7 });
-      expect(await lookUp('440000')).toMatchObject({ ...part, digitsMatched: 5 });
+      expect(await lookUp('440000')).toEqual(FROM_RULES);
     });
 
     test('facts without a country do not hide a shorter match of the service', async () => {

@@ -21,6 +21,8 @@ const REPORT = {
   taken: 1,
   skipped: 1,
   faults: [{ line: 3, reason: 'country_missing' as const }],
+  reasons: [{ count: 1, first: { line: 3, reason: 'country_missing' as const } }],
+  conflicts: { count: 1, lines: [[1, 2]] },
 };
 const CHANGE = { before: 1, after: 2, added: 1, removed: 0, changed: 0 };
 const NUMBER = bin('400000');
@@ -67,15 +69,15 @@ test('the stored form is complete, and refused if its format is unknown or it is
       brand: 'Gold',
       number: { length: 15, luhn: true },
     },
-    { start: '51206812300', end: '51206812399', country: 'SE' },
+    { start: '51206800', end: '51206899', country: 'SE' },
   );
   const { bytes: packed } = await encodeDataset(dataset.packed);
   expect(await decodeDataset(packed)).toEqual(dataset.packed);
   await expect(decodeDataset(packed.subarray(0, packed.length / 2))).rejects.toThrow();
   await expect(decodeDataset(Buffer.from('no data set'))).rejects.toThrow();
-  const withUnknownFormat = gunzipSync(packed).toString('latin1').replace('"format":1', '"format":2');
+  const withUnknownFormat = gunzipSync(packed).toString('latin1').replace('"format":2', '"format":3');
   await expect(decodeDataset(gzipSync(Buffer.from(withUnknownFormat, 'latin1')))).rejects.toThrow(
-    'the unknown format 2',
+    'the unknown format 3',
   );
 });
 

@@ -26,8 +26,8 @@ const usedCpuMilliseconds = () => {
 
 test('checking 100,000 ranges of 11 digits does not block the main thread', async () => {
   const rows = Array.from({ length: 100_000 }, (_, at) => {
-    const start = 40_000_000_500 + at * 89_000;
-    return `${start},${start + 1000},US,B${at}`;
+    const start = 40_000_000_000 + at * 89_000;
+    return `${start},${start + 1999},US,B${at}`;
   });
   const bytes = bytesOf(rows);
   const startedAt = performance.now();
@@ -76,16 +76,21 @@ test('compares an upload with the data set in use', async () => {
   expect(checked).toMatchObject({ change: { added: 0, removed: 3, changed: 2 } });
 });
 
-test('rows that divide a BIN of 8, 7 or 6 digits give it the facts on which they agree', async () => {
-  const rows = ['45000000000,45000000499,US,One', '45000000500,45000000999,US,Two', '45000001000,45000001499,US,Two'];
+test('rows of one BIN give it the facts on which they agree, and rows that no look-up can use are left out', async () => {
+  const rows = ['45000000,45000000,US,One', '45000000,45000000,US,Two', '45000001000,45000001499,US,Two'];
   const checked = await checkUpload(chunksOf(bytesOf(rows)), UPLOAD, noAbort);
   if (checked.problem !== undefined) throw new Error(checked.problem);
   const { find } = openDataset(await decodeDataset(checked.dataset.bytes));
   expect(find(bin('45000000'))).toMatchObject({ digitsMatched: 8, record: { country: { alpha2: 'US' } } });
   expect(find(bin('45000000'))?.record).not.toHaveProperty('bank');
-  expect(find(bin('45000001'))).toMatchObject({ digitsMatched: 7, record: { bank: { name: 'Two' } } });
-  expect(find(bin('4500000'))).toMatchObject({ digitsMatched: 6, record: { country: { alpha2: 'US' } } });
-  expect(find(bin('450000'))).toMatchObject({ digitsMatched: 5, record: { country: { alpha2: 'US' } } });
+  for (const digits of ['45000001', '4500000', '450000']) expect(find(bin(digits))).toBeUndefined();
+  const first = { line: 4, reason: 'more_than_8_digits' };
+  expect(checked.report).toMatchObject({
+    taken: 2,
+    skipped: 1,
+    reasons: [{ count: 1, first }],
+    conflicts: { count: 1, lines: [[2, 3]] },
+  });
 });
 
 test('a file that breaks off, or a sender that disconnects, ends the check', async () => {

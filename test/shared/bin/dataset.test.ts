@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
@@ -12,7 +12,7 @@ import {
 } from '../../../src/shared/bin/built-in-dataset.ts';
 import { createDataset, createDatasetBuilder, type DatasetEntry } from '../../../src/shared/bin/dataset-builder.ts';
 import { bin, datasetOf } from '../../support/bins.ts';
-import { factsByScan, findByScan } from '../../support/reference-dataset.ts';
+import { findByScan } from '../../support/reference-dataset.ts';
 
 const DK = { country: 'DK' };
 
@@ -26,14 +26,14 @@ describe('longest match', () => {
   );
   test.each([
     ['40000112', 'narrow', 8],
-    ['40000111', 'eight', 8],
-    ['40000115', 'eight', 8],
+    ['40000111', 'eight', 7],
+    ['40000115', 'eight', 7],
     ['40000116', 'seven', 7],
     ['40000120', 'six', 6],
     ['4000011', 'seven', 7],
     ['400001', 'six', 6],
-    ['400000', 'wide', 6],
-    ['40000999', 'wide', 6],
+    ['400000', 'wide', 5],
+    ['40000999', 'wide', 5],
   ])('%s finds %s by %i digits', (digits, brand, digitsMatched) => {
     expect(dataset.find(bin(digits))).toMatchObject({ record: { brand }, digitsMatched });
   });
@@ -42,49 +42,197 @@ describe('longest match', () => {
     expect(dataset.find(bin(digits))).toBeUndefined();
   });
 
-  test('longer entries do not match shorter numbers', () => {
+  test('longer entries do not match shorter numbers, unless they cover all of them', () => {
     expect(datasetOf({ start: '40000112', end: '40000112', ...DK }).find(bin('400001'))).toBeUndefined();
     expect(datasetOf({ start: '00400001', end: '00400001', ...DK }).find(bin('400001'))).toBeUndefined();
+    expect(datasetOf({ start: '40000100', end: '40000198', ...DK }).find(bin('400001'))).toBeUndefined();
+    const covering = datasetOf({ start: '40000100', end: '40000199', ...DK });
+    for (const digits of ['400001', '4000015', '40000157'])
+      expect(covering.find(bin(digits))).toMatchObject({ digitsMatched: 6, record: { country: { alpha2: 'DK' } } });
   });
 
-  test('among equal ranges the last added one wins', () => {
-    const dataset = datasetOf(
-      { start: '400001', end: '400002', brand: 'first', ...DK },
-      { start: '400001', end: '400002', brand: 'last', ...DK },
-    );
-    expect(dataset.find(bin('400002'))?.record.brand).toBe('last');
-  });
-
-  test('agrees with a plain reference on any overlapping ranges', () => {
-    const entries = fc.array(
-      fc.tuple(fc.constantFrom(6, 7, 8), fc.nat(60), fc.nat(20)).map(([digits, from, width]): DatasetEntry => {
-        const number = (value: number) => `4${String(value).padStart(digits - 1, '0')}`;
-        const scale = 10 ** (digits - 6);
-        return { start: number(from * scale), end: number(from * scale + width), ...DK, brand: `${from}-${width}` };
-      }),
-      { maxLength: 40 },
-    );
-    const digits = fc.tuple(fc.constantFrom(6, 7, 8), fc.nat(9_000)).map(([length, value]) => {
-      return `4${String(value % (90 * 10 ** (length - 6))).padStart(length - 1, '0')}`;
+  test('the digits that matched are those that both limits of the range share', () => {
+    const careless = datasetOf({ start: '222100', end: '272999', country: 'IT' });
+    expect(careless.find(bin('230000'))).toMatchObject({ digitsMatched: 1 });
+    expect(careless.find(bin('23000012'))).toMatchObject({ digitsMatched: 1 });
+    expect(datasetOf({ start: '399999', end: '400000', ...DK }).find(bin('400000'))).toMatchObject({
+      digitsMatched: 0,
     });
+  });
+});
+
+describe('a row depends on itself and on the rows that overlap it', () => {
+  test.each(['999999', '9999991', '99999912', '99999912300-99999912999', '999999120-999999999'])(
+    'a row of %s changes nothing for other BINs',
+    (text) => {
+      const [start = '', end = start] = text.split('-');
+      const other = { start, end, country: 'IT', scheme: 'visa' };
+      const rows = [
+        { start: '43000011', end: '43000011', country: 'DE', bank: { name: 'Alpha' } },
+        { start: '527346', end: '527346', country: 'GB' },
+        { start: '52734603', end: '52734603', country: 'DE' },
+      ];
+      const [alone, together] = [datasetOf(...rows), createDatasetBuilder()];
+      for (const row of [...rows, other]) together.add(row);
+      const { dataset } = together.finish({ source: 'test', asOf: '2026-01-02', licence: 'none' });
+      for (const digits of ['430000', '4300001', '43000011', '527346', '5273460', '52734603', '52734604'])
+        expect(dataset.find(bin(digits))).toEqual(alone.find(bin(digits)));
+      expect(dataset.find(bin('430000'))).toBeUndefined();
+      expect(dataset.find(bin('527346'))).toMatchObject({ record: { country: { alpha2: 'GB' } }, digitsMatched: 6 });
+    },
+  );
+
+  /** Ranges that overlap often, because their limits are near some edges. */
+  const entries = fc
+    .array(
+      fc.constantFrom(6, 7, 8, 9, 10, 11).chain((digits) => {
+        const max = 10 ** (digits - 5) - 1;
+        const edges = [0, 1, 9, 10, 11, 49, 50, 99].map((percent) => Math.floor((percent / 99) * max));
+        const limit = fc
+          .oneof(fc.nat(max), fc.constantFrom(...edges))
+          .map((value) => `90000${String(value).padStart(digits - 5, '0')}`);
+        return fc
+          .tuple(limit, limit, fc.constantFrom('A', 'B', undefined), fc.boolean(), fc.constantFrom('DK', 'US'))
+          .map(([first, second, brand, prepaid, country]): DatasetEntry => {
+            const [start = '', end = ''] = [first, second].sort();
+            return { start, end, prepaid, country, ...(brand && { brand }) };
+          });
+      }),
+      { minLength: 1, maxLength: 12 },
+    )
+    // Some ranges come twice.
+    .chain((list) =>
+      fc.subarray(list).map((again) => [...list, ...again.map((entry) => ({ ...entry, country: 'SE' }))]),
+    );
+  const bins = fc.array(
+    fc
+      .constantFrom(1, 2, 3)
+      .chain((digits) => fc.nat(10 ** digits - 1).map((value) => `90000${String(value).padStart(digits, '0')}`)),
+    { maxLength: 30 },
+  );
+  const built = (list: readonly DatasetEntry[]) => {
+    const builder = createDatasetBuilder();
+    const taken = list.filter((entry) => builder.add(entry) === undefined);
+    return { taken, dataset: builder.finish({ source: 'test', asOf: '2026-01-02', licence: 'none' }).dataset };
+  };
+
+  test('any data set agrees with a plain reference', () => {
     fc.assert(
-      fc.property(entries, fc.array(digits, { maxLength: 50 }), (list, numbers) => {
-        const numbered = list.map((entry, index) => ({ ...entry, brand: String(index) }));
-        const dataset = datasetOf(...numbered);
-        for (const number of numbers) {
-          const match = dataset.find(bin(number));
-          const expected = findByScan(numbered, number);
-          expect(match && { brand: match.record.brand, digits: match.digitsMatched }).toEqual(
-            expected && { brand: expected.brand, digits: expected.start.length },
-          );
+      fc.property(entries, bins, (list, numbers) => {
+        const { dataset } = built(list);
+        for (const digits of numbers) {
+          const match = dataset.find(bin(digits));
+          const { brand, prepaid, country } = match?.record ?? {};
+          const found = match && {
+            facts: { brand, prepaid, country: country?.alpha2 },
+            digitsMatched: match.digitsMatched,
+          };
+          expect(found).toEqual(findByScan(list, digits));
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 1_000 },
+    );
+  });
+
+  test('a row changes no answer for a BIN that it does not contain, wherever it stands', () => {
+    fc.assert(
+      fc.property(entries, bins, fc.nat(20), (list, numbers, at) => {
+        const [row, ...others] = list;
+        if (!row) return;
+        const [alone, together] = [built(others), built(others.toSpliced(at, 0, row))];
+        for (const digits of numbers) {
+          if (findByScan([row], digits) === undefined)
+            expect(together.dataset.find(bin(digits))).toEqual(alone.dataset.find(bin(digits)));
+        }
+      }),
+      { numRuns: 1_000 },
     );
   });
 });
 
-describe('ranges of 9 to 11 digits', () => {
+describe('rows of the same range', () => {
+  const row = (start: string, facts: Partial<DatasetEntry>, end = start): DatasetEntry => ({
+    start,
+    end,
+    country: 'US',
+    ...facts,
+  });
+  function build(...rows: DatasetEntry[]) {
+    const builder = createDatasetBuilder();
+    for (const [index, entry] of rows.entries()) expect(builder.add(entry, index + 2)).toBeUndefined();
+    return builder.finish({ source: 'test', asOf: '2026-01-02', licence: 'none' });
+  }
+  const recordOf = ({ dataset }: ReturnType<typeof build>, digits: string) => dataset.find(bin(digits))?.record;
+
+  test('with different facts keep what all of them say, and are counted with their lines', () => {
+    const [first, second] = [{ bank: { name: 'First' } }, { country: 'FR', bank: { name: 'Second' } }];
+    const sets = [
+      build(row('433333', { scheme: 'visa', ...first }), row('433333', { scheme: 'visa', ...second })),
+      build(row('433333', { scheme: 'visa', ...second }), row('433333', { scheme: 'visa', ...first })),
+    ];
+    for (const set of sets) {
+      expect(recordOf(set, '433333')).toEqual({ scheme: 'visa', number: { length: 16, luhn: true } });
+      expect(set.conflicts).toEqual({ count: 1, lines: [[2, 3]] });
+    }
+  });
+
+  test('of which one says less keep what all of them say, in any order', () => {
+    const full = row('433333', { scheme: 'visa', type: 'debit', bank: { name: 'First', city: 'Umeå' } });
+    const less = row('433333', { scheme: 'visa', bank: { name: 'First' } });
+    for (const rows of [
+      [full, less],
+      [less, full],
+      [less, full, less],
+    ]) {
+      const set = build(...rows);
+      expect(recordOf(set, '433333')).toMatchObject({ country: { alpha2: 'US' }, bank: { name: 'First' } });
+      expect(recordOf(set, '433333')).not.toHaveProperty('type');
+      expect(set.conflicts.count).toBe(1);
+    }
+  });
+
+  test('with the same facts are no conflict', () => {
+    const set = build(row('433333', { type: 'debit' }), row('433333', { type: 'debit' }));
+    expect(set.conflicts).toEqual({ count: 0, lines: [] });
+    expect(recordOf(set, '433333')).toMatchObject({ type: 'debit' });
+  });
+
+  test('that share no fact decide that nothing is known, also about a wider range', () => {
+    const set = build(row('900000', { type: 'debit' }, '999999'), row('933333', {}), row('933333', { country: 'FR' }));
+    expect(recordOf(set, '933333')).toEqual(undefined);
+    expect(recordOf(set, '933334')).toMatchObject({ type: 'debit' });
+  });
+
+  test('a row of other limits is no conflict, even if it has the same numbers', () => {
+    const set = build(row('433333', { type: 'debit' }), row('43333300', { country: 'FR' }, '43333399'));
+    expect(set.conflicts.count).toBe(0);
+    expect(recordOf(set, '433333')).toMatchObject({ country: { alpha2: 'FR' } });
+  });
+
+  test('limits that are padded differently are the same range', () => {
+    const set = build(
+      row('4333330000000000', { type: 'debit' }, '4333339999999999'),
+      row('43333300', { type: 'credit' }, '43333399'),
+      row('43333300000', { type: 'debit' }, '43333399999'),
+    );
+    expect(set.conflicts).toEqual({ count: 1, lines: [[2, 3, 4]] });
+    expect(recordOf(set, '43333312')).not.toHaveProperty('type');
+  });
+
+  test('of many, the first hundred are listed, each with ten lines', () => {
+    const rows = Array.from({ length: 150 }, (_, index) =>
+      ['US', 'FR'].map((country) => row(String(500_000 + index), { country })),
+    );
+    const many = Array.from({ length: 12 }, (_, index) => row('400000', { brand: `B${index}` }));
+    const { conflicts } = build(...rows.flat(), ...many);
+    expect(conflicts.count).toBe(151);
+    expect(conflicts.lines).toHaveLength(100);
+    expect(conflicts.lines[0]).toHaveLength(10);
+    expect(conflicts.lines[1]).toEqual([2, 3]);
+  });
+});
+
+describe('ranges of 9 to 19 digits', () => {
   const range = (start: string, end: string, facts: Partial<DatasetEntry> = {}): DatasetEntry => ({
     start,
     end,
@@ -93,91 +241,40 @@ describe('ranges of 9 to 11 digits', () => {
     type: 'debit',
     ...facts,
   });
-  const brandOf = (entries: DatasetEntry[], digits: string) => datasetOf(...entries).find(bin(digits))?.record.brand;
 
-  test('a BIN that a range covers completely has its facts', () => {
-    const entries = [range('40000012300', '40000014599', { brand: 'A' })];
-    expect(brandOf(entries, '40000013')).toBe('A');
-    // The range covers these in part, and no other range does.
-    expect(['40000012', '40000014', '4000001', '400000'].map((digits) => brandOf(entries, digits))).toEqual([
-      'A',
-      'A',
-      'A',
-      'A',
-    ]);
-    expect(datasetOf(...entries).find(bin('40000015'))).toBeUndefined();
-  });
-
-  test('a wider range supplies the facts of the rest of a BIN', () => {
-    const wide = range('400000', '400000', { brand: 'wide', prepaid: false });
-    const entries = [wide, range('400000125', '400000126', { brand: 'narrow', prepaid: false })];
-    const { record } = datasetOf(...entries).find(bin('40000012')) ?? {};
-    expect(record).toMatchObject({ type: 'debit', prepaid: false, country: { alpha2: 'DK' } });
-    expect(record).not.toHaveProperty('brand');
-    expect(brandOf(entries, '40000013')).toBe('wide');
-  });
-
-  test('a range of one number matches its BIN with one digit less', () => {
-    const dataset = datasetOf(range('40000012345', '40000012345', { brand: 'A' }));
-    expect(dataset.find(bin('40000012'))).toMatchObject({ digitsMatched: 7, record: { brand: 'A' } });
-    expect(dataset.find(bin('4000001'))).toMatchObject({ digitsMatched: 6, record: { brand: 'A' } });
-    expect(dataset.find(bin('400000'))).toMatchObject({ digitsMatched: 5, record: { brand: 'A' } });
-  });
-
-  test('shorter BINs also take the facts of ranges of 8 digits', () => {
+  test('count for the BINs of 8 digits that they cover completely, and for shorter ones', () => {
     const dataset = datasetOf(
-      range('53000000', '53000098', { country: 'DE', scheme: 'mastercard', bank: { name: 'Eight-digit bank' } }),
-      range('53000099000', '53000099999', { country: 'US', scheme: 'mastercard', bank: { name: 'Last percent' } }),
+      range('40000012300', '40000014599', { brand: 'A' }),
+      range('5300000000000000', '5300009999999999', { brand: 'B' }),
+      range('4600000000000000000', '4609999999999999999', { brand: 'C' }),
     );
-    const commonFacts = { scheme: 'mastercard', type: 'debit', number: { length: 16, luhn: true } };
-    expect(dataset.find(bin('530000'))).toEqual({ digitsMatched: 6, record: commonFacts });
-    expect(dataset.find(bin('5300009'))).toEqual({ digitsMatched: 7, record: commonFacts });
-
-    const german = { country: { alpha2: 'DE' }, bank: { name: 'Eight-digit bank' } };
-    expect(dataset.find(bin('5300008'))).toMatchObject({ digitsMatched: 7, record: german });
-    expect(dataset.find(bin('53000098'))).toMatchObject({ digitsMatched: 8, record: german });
+    const brandOf = (digits: string) => dataset.find(bin(digits))?.record.brand;
+    expect(['40000012', '40000013', '40000014', '4000001', '400000'].map(brandOf)).toEqual([
+      undefined,
+      'A',
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    expect(['530000', '5300004', '53000042'].map(brandOf)).toEqual(['B', 'B', 'B']);
+    expect(dataset.find(bin('53000042'))).toMatchObject({ digitsMatched: 6 });
+    expect(dataset.find(bin('460123'))).toMatchObject({ digitsMatched: 3, record: { brand: 'C' } });
   });
 
-  test('ranges that share no fact do not match', () => {
-    const entries = [
-      range('40000012000', '40000012499', { scheme: 'unionpay', type: 'credit', country: 'CN' }),
-      range('40000012500', '40000012999'),
-    ];
-    expect(datasetOf(...entries).find(bin('40000012'))).toBeUndefined();
-    expect(datasetOf(range('400000', '400009'), ...entries).find(bin('40000012'))).toBeUndefined();
-  });
-
-  test('a BIN has exactly the facts that its ranges share, and matches completely if they cover all of it', () => {
-    const facts = [fc.constantFrom('A', 'B'), fc.boolean(), fc.constantFrom('DK', 'US')] as const;
-    const ranges = (digits: number) => {
-      const max = 10 ** (digits - 6) - 1;
-      const edges = [0, 1, 9, 10, 49, 50, 99].map((percent) => Math.floor((percent / 99) * max));
-      const number = fc
-        .oneof(fc.nat(max), fc.constantFrom(...edges))
-        .map((value) => `400000${String(value).padStart(digits - 6, '0')}`);
-      return fc.tuple(number, number, ...facts).map(([first, second, brand, prepaid, country]) => {
-        const [start = '', end = ''] = [first, second].sort();
-        return range(start, end, { brand, prepaid, country });
-      });
-    };
-    const entries = fc.array(fc.oneof(ranges(8), ranges(11)), { minLength: 1, maxLength: 8 });
-    const bins = fc.oneof(
-      fc.constant('400000'),
-      fc.nat(9).map((digit) => `400000${digit}`),
-      fc.nat(99).map((digits) => `400000${String(digits).padStart(2, '0')}`),
-    );
-    fc.assert(
-      fc.property(entries, bins, (list, digits) => {
-        // Without ranges of more than 8 digits the longest match counts.
-        fc.pre(list.some(({ start }) => start.length > 8));
-        const match = datasetOf(...list).find(bin(digits));
-        const expected = factsByScan(list, digits);
-        const { brand, prepaid, country } = match?.record ?? {};
-        expect(match && { brand, prepaid, country: country?.alpha2 }).toEqual(expected?.facts);
-        expect(match?.digitsMatched).toBe(expected && digits.length - (expected.coversWholeBin ? 0 : 1));
-      }),
-      { numRuns: 300 },
-    );
+  test.each([
+    ['400000123', '400000124'],
+    ['4000001234', '4000001234'],
+    ['40000012000', '40000012998'],
+    ['40000012500', '40000013498'],
+    ['4000001230000000', '4000001239999999'],
+  ])('%s to %s, which cover no BIN of 8 digits, are left out', (start, end) => {
+    const builder = createDatasetBuilder();
+    const wide = range('400000', '400000', { brand: 'wide' });
+    expect(builder.add(wide)).toBeUndefined();
+    expect(builder.add(range(start, end, { country: 'US' }))).toBe('more_than_8_digits');
+    const { dataset } = builder.finish({ source: 's', asOf: '2026-01-01', licence: '' });
+    for (const digits of ['400000', '4000001', '40000012', '40000013'])
+      expect(dataset.find(bin(digits))).toEqual(datasetOf(wide).find(bin(digits)));
   });
 });
 
@@ -241,7 +338,7 @@ describe('entries', () => {
       const bank = { name: `Bank number ${index % 30_000}`, phone: `+45 3312 ${1_000 + (index % 9_000)}` };
       builder.add({ start, end: start, country: 'DK', scheme: 'visa', type: 'debit', bank });
     }
-    const dataset = builder.finish({ source: 's', asOf: '2026-01-01', licence: '' });
+    const { dataset } = builder.finish({ source: 's', asOf: '2026-01-01', licence: '' });
     expect(memoryInUse() - memoryBefore).toBeLessThan(60e6);
 
     const numbers = Array.from({ length: 1_000 }, (_, index) => bin(String(40_000_000 + index * 37_003)));
@@ -293,10 +390,34 @@ describe('built-in data set', () => {
     expect(dataset.size).toBe(17_323 + 1);
     for (const digits of ['427650', '427659', '42765512']) {
       expect(dataset.find(bin(digits))).toMatchObject({
-        digitsMatched: 6,
+        digitsMatched: 5,
         record: { scheme: 'visa', country: { alpha2: 'RU' }, bank: { name: 'Sberbank', url: 'www.sberbank.ru' } },
       });
     }
+  });
+
+  test('a prefix of several banks keeps what they have in common', () => {
+    const banks = readdirSync('node_modules/banks-db/banks', { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.json'))
+      .flatMap((path) => JSON.parse(readFileSync(`node_modules/banks-db/banks/${path}`, 'utf8')));
+    const banksByPrefix = new Map<string, { country: string; name: string }[]>();
+    for (const { country, engTitle, localTitle, prefixes } of banks)
+      for (const prefix of new Set<number>(prefixes)) {
+        const bank = { country: country.toUpperCase(), name: engTitle ?? localTitle };
+        banksByPrefix.set(String(prefix), [...(banksByPrefix.get(String(prefix)) ?? []), bank]);
+      }
+    const inCommon = (values: string[]) => (new Set(values).size === 1 ? values[0] : undefined);
+    const shared = [...banksByPrefix].filter(([prefix, owners]) => owners.length > 1 && prefix.length === 6);
+    for (const [prefix, owners] of shared) {
+      const { country, bank } = dataset.find(bin(prefix))?.record ?? {};
+      expect([prefix, country?.alpha2]).toEqual([prefix, inCommon(owners.map((owner) => owner.country))]);
+      expect([prefix, bank?.name]).toEqual([prefix, inCommon(owners.map(({ name }) => name))]);
+    }
+    const countries = shared.map(([, owners]) => inCommon(owners.map(({ country }) => country)));
+    expect(countries.filter((country) => country === undefined).length).toBeGreaterThan(10);
+    expect(countries.filter((country) => country !== undefined).length).toBeGreaterThan(10);
+    const { country, bank } = dataset.find(bin('534714'))?.record ?? {};
+    expect([country, bank]).toEqual([undefined, undefined]);
   });
 
   test('names its source and licence', () => {

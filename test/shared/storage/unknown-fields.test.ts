@@ -84,7 +84,14 @@ const consentOf = (accessToken: string): Consent => ({
 });
 const POLICY = { scopes: ['bin:read' as const], apps: [], users: 'none' as const, networks: [], expiresAt: 9e15 };
 const RELAY_TOKEN = { ...relayPolicySchema.parse(POLICY), binCallsPerMonth: null };
-const REPORT = { shape: 'bin-list-data', taken: 1, skipped: 0, faults: [] };
+const REPORT = {
+  shape: 'bin-list-data',
+  taken: 1,
+  skipped: 0,
+  faults: [],
+  reasons: [],
+  conflicts: { count: 0, lines: [] },
+};
 const NO_AUDIT = { note: () => undefined };
 const ids = { account: newServiceAccountId(), webhook: newWebhookId(), token: newOpaqueTokenId() };
 

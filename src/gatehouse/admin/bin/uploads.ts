@@ -8,7 +8,7 @@ import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import { cutText } from '../../../shared/text.ts';
 import { datasetChange } from '../../bin/dataset-change.ts';
 import { columnsIn, fileColumns } from '../../bin/file-columns.ts';
-import { faultJson, faultView } from '../../bin/overview.ts';
+import { conflictsJson, faultJson, faultView, reasonJson, reasonView } from '../../bin/overview.ts';
 import type { Replaced, StagedDataset } from '../../bin/stored-dataset.ts';
 import { MAX_UPLOAD_BYTES } from '../guards.ts';
 import type { AdminPageData, PageRequest } from '../page.ts';
@@ -63,6 +63,10 @@ const uploadJson = z.object({
   rows: z.int(),
   badRows: z.int().describe('rows that an import would leave out'),
   faults: z.array(faultJson).describe('the first hundred of those rows, without their digits'),
+  reasons: z.array(reasonJson).describe('why rows would be left out, each with its first line'),
+  conflicts: conflictsJson.describe(
+    'BINs that come more than once with different facts, which keep what their rows share; with the lines',
+  ),
   bins: datasetChange,
   expiresAt: z.iso.datetime(),
 });
@@ -158,8 +162,9 @@ const EMPTY_FORM: FormView<typeof uploadForm> = {
 
 function uploadView({ version, change, expiresAt }: StagedDataset): UploadView {
   const { id, source, asOf, licence, report } = version;
-  const { shape, taken: rows, skipped: badRows, faults } = report;
-  return { id, source, asOf, licence, shape, rows, badRows, faults: faults.map(faultView), bins: change, expiresAt };
+  const { shape, taken: rows, skipped: badRows, conflicts } = report;
+  const [faults, reasons] = [report.faults.map(faultView), report.reasons.map(reasonView)];
+  return { id, source, asOf, licence, shape, rows, badRows, faults, reasons, conflicts, bins: change, expiresAt };
 }
 
 function fileFault(detail: string): AppError {

@@ -110,6 +110,22 @@ test('by the API: checks, stores, imports once and rolls back, with audit entrie
   ]);
 });
 
+test('rows that contradict each other are counted before the import, by the API and on the page', async () => {
+  const rows = [rowOf('40001234', 'First'), rowOf('40001234', 'Second'), rowOf('400012345', 'Long')];
+  const { json } = await upload(fileOf(...rows), 'date=2026-11-01&source=conflicts.csv');
+  expect(json).toMatchObject({
+    rows: 2,
+    badRows: 1,
+    reasons: [{ reason: 'more_than_8_digits', rows: 1, line: 4, detail: expect.stringMatching(/^no look-up/) }],
+    conflicts: { count: 1, lines: [[2, 3]] },
+  });
+  const { body } = await agent.get(`${site.url}/admin/bin/uploads/${json.id}`);
+  expect(body).toMatch(/BINs with conflicting rows<\/dt><dd>.*1.*<\/dd>/);
+  expect(body).toContain('<li>Lines 2 and 3</li>');
+  expect(body).toContain('Line 4: no look-up can use it');
+  expect((await admin.call('DELETE', `/bin/uploads/${json.id}`)).status).toBe(204);
+});
+
 test('the second of two simultaneous rollbacks is refused', async () => {
   for (const source of ['one.csv', 'two.csv']) {
     const { json } = await upload(fileOf(rowOf('40001234', source)), `date=2026-11-01&source=${source}`);
