@@ -1,12 +1,10 @@
-/** Redirects page requests with another host name to `PUBLIC_URL`, but not those that are already there. */
-import { parse as parseCookies } from 'cookie';
+/** Redirects page requests with another host name to `PUBLIC_URL`, but never to the address that was requested. */
 import type { Request, RequestHandler } from 'express';
 import { normalAddress } from '../config/networks.ts';
 import type { PublicUrl } from '../config/rules.ts';
 import { wantsData, wantsPage } from './accept.ts';
 import { holdsCardNumber } from './card-numbers.ts';
 import { UNKNOWN_ADDRESS } from './client-address.ts';
-import { cookieName } from './cookie-name.ts';
 import { pathOf } from './return-path.ts';
 
 /** A proxy that does not pass on the host in the browser's address. Each host is reported once. */
@@ -20,17 +18,18 @@ export interface HostFault {
   expected: string;
 }
 
-/** Longer than a redirect takes, and shorter than users need to open the other address again. */
-const REDIRECT_MS = 5_000;
 /** Callers choose the hosts. */
 const MAX_REPORTED_HOSTS = 10;
+/** A parameter of the URLs of these redirects. */
+const REDIRECTED = 'redirected=1';
+const REDIRECTED_PARAMETER = new RegExp(`([?&])${REDIRECTED}(&|$)`);
 
 /**
  * Creates the middleware. Without the redirect, a user who types `localhost` instead of `127.0.0.1` gets cookies that
  * the callback never receives. Cookies belong to all ports of a host, so another port needs no redirect.
  *
- * A proxy can name another host than the browser does, and the redirect then leads to the request itself. The redirect
- * sets a cookie: only a browser that was at the host of `PUBLIC_URL` sends it back, and then gets the page.
+ * A proxy can name another host than the browser does, so that the browser is at the host of `PUBLIC_URL` already. The
+ * redirect adds a parameter, and whoever sends it gets the page. Routes do not see it.
  * @param parts `isTrusted`: whether the peer is a trusted proxy. If so, only `X-Forwarded-Host` counts: `Host` may be
  *   the proxy's own name
  */
@@ -47,7 +46,6 @@ export function publicHost(parts: {
   const defaultPort = publicUrl.secure ? /:443$/ : /:80$/;
   const isPage = (req: Request) =>
     wantsPage(req) || !(wantsData(req) || isData(req.path.slice(publicUrl.basePath.length)));
-  const redirectCookie = cookieName('gatehouse-redirected', publicUrl.href);
   const reportedHosts = new Set<string>();
   const report = (req: Request, isBehindProxy: boolean, host: string) => {
     const seen = /^[\w.:[\]-]{1,255}$/.test(host) && !holdsCardNumber(host) ? host : '(no host name)';
@@ -57,6 +55,11 @@ export function publicHost(parts: {
     onFault?.({ peer, isTrusted: isBehindProxy, seen, expected: publicUrl.host });
   };
   return (req, res, next) => {
+    const isRedirected = REDIRECTED_PARAMETER.test(req.url);
+    if (isRedirected) {
+      req.url = withoutParameter(req.url);
+      req.originalUrl = withoutParameter(req.originalUrl);
+    }
     const isBehindProxy = isTrusted(req.socket.remoteAddress ?? '');
     const sentHost = isBehindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
     const host = sentHost?.trim().toLowerCase() ?? publicUrl.host;
@@ -68,15 +71,14 @@ export function publicHost(parts: {
       return next();
     if (isForProxies(req.path)) return next();
     const isOtherPort = withoutPort(host) === withoutPort(publicUrl.host);
-    const isRedirected = parseCookies(req.headers.cookie ?? '')[redirectCookie] !== undefined;
     if (isBehindProxy || isOtherPort || isRedirected) report(req, isBehindProxy, host);
     if (isOtherPort || isRedirected) return next();
-    const { secure } = publicUrl;
-    res.cookie(redirectCookie, '1', { httpOnly: true, sameSite: 'lax', path: '/', secure, maxAge: REDIRECT_MS });
     // A redirect must not repeat a card number (R86).
-    const mustDropPath = holdsCardNumber(req.originalUrl);
-    return res.redirect(302, mustDropPath ? `${publicUrl.href}/` : publicUrl.origin + (pathOf(req.originalUrl) ?? '/'));
+    const path = holdsCardNumber(req.originalUrl) ? `${publicUrl.basePath}/` : (pathOf(req.originalUrl) ?? '/');
+    return res.redirect(302, `${publicUrl.origin}${path}${path.includes('?') ? '&' : '?'}${REDIRECTED}`);
   };
 }
 
+const withoutParameter = (target: string) =>
+  target.replace(REDIRECTED_PARAMETER, (_match, before: string, after: string) => (after === '' ? '' : before));
 const withoutPort = (host: string) => host.replace(/:\d*$/, '');
