@@ -6,9 +6,13 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 /** An app whose platform serves threads. */
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
-/** Returns the URL of the current thread. @param grantedUrl the API base URL of the grant */
+/** Returns the URL below which the platform is called. @param grantedUrl the API base URL of the grant */
+export const platformUrlOf = (app: ThreadApp, grantedUrl?: string): string =>
+  (allowedApiBaseUrl(app, grantedUrl) ?? app.apiBaseUrl).replace(/\/+$/, '');
+
+/** Returns the URL of the current thread. @param grantedUrl as in `platformUrlOf` */
 export const threadUrlOf = (app: ThreadApp, grantedUrl?: string): string =>
-  (allowedApiBaseUrl(app, grantedUrl) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
+  platformUrlOf(app, grantedUrl) + app.threadPath;
 
 /** Each call reads the current list: administrators change it while requests run. */
 export interface CurrentApps {

@@ -19,7 +19,9 @@ export type TokenResult =
       accessToken: string;
       /** The key that the token is bound to (RFC 9449); undefined for a bearer token. */
       dpopKey: DpopKey | undefined;
+      /** The granted scopes. */
       scopes: readonly string[];
+      requestedScopes?: readonly string[] | undefined;
       /** The API base URL of the grant. */
       apiBaseUrl?: string | undefined;
       /** The platform refused this token before, and it could not be refreshed. */
@@ -151,8 +153,9 @@ function resultOf(stored: StoredGrant | undefined, now: number): TokenResult {
   if (grant.failure?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.failure.cause };
   // A token that has not expired is used even if its refresh failed (R42).
   if (hasUsableToken(grant, now)) {
-    const { accessToken, dpopKey, scopes, apiBaseUrl } = grant;
-    return { kind: 'token', accessToken, dpopKey, scopes, apiBaseUrl, wasRefused: isTokenRefused(grant) };
+    const { accessToken, dpopKey, scopes, requestedScopes, apiBaseUrl } = grant;
+    const wasRefused = isTokenRefused(grant);
+    return { kind: 'token', accessToken, dpopKey, scopes, requestedScopes, apiBaseUrl, wasRefused };
   }
   // If no failure is stored, another process is still refreshing the grant.
   if (!grant.failure) {

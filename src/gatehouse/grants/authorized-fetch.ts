@@ -6,19 +6,30 @@ import type { StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { AccessTokens, TokenResult, Unavailable } from './access-tokens.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
+import { missingScopes } from './missing-scopes.ts';
 import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
+
+export interface AuthorizedCall {
+  method: string;
+  /** The path below the base URL, with the query. */
+  path: string;
+  /** Alternating names and values. */
+  headers: readonly string[];
+  body?: Buffer | undefined;
+  /** Nothing is sent with a token of a user who did not grant these scopes of the app. */
+  neededScopes: readonly string[];
+}
 
 export interface AuthorizedRequest {
   /** The owner of the access token: the id of a user or of a service account. */
   ownerId: string;
   app: ConnectedApp;
+  call: AuthorizedCall;
   /**
-   * Returns an absolute URL from settings and the grant, never from a request (R74).
+   * Returns an absolute URL without a slash at the end, from settings and the grant, never from a request (R74).
    * @param apiBaseUrl the grant's API base URL, if it has one
    */
-  urlFor: (apiBaseUrl?: string) => string;
-  /** Alternating names and values. */
-  headers: readonly string[];
+  baseUrlFor: (apiBaseUrl?: string) => string;
   /** Ends the call and its body. A refresh that was started for it continues (F22). */
   stop: Stop;
   /** Awaited before each request, including the second one after a 401. If it throws, no request is sent. */
@@ -31,14 +42,16 @@ export interface AuthorizedRequest {
 
 export type AuthorizedResponse =
   | { kind: 'response'; response: StreamedResponse }
+  /** The connection lacks these scopes of the app, so nothing was sent. */
+  | { kind: 'scopes_missing'; scopes: string[] }
   | Exclude<TokenResult, { kind: 'token' }>;
 
 export interface AuthorizedFetch {
   /**
-   * Sends a GET request to the URL. If it is stopped before there is a token, the result is `unavailable`.
+   * Sends the call to its path below the base URL. If it is stopped before there is a token, the result is `unavailable`.
    * @throws OutboundError if the address is refused; errors of undici; errors of `beforeSending`
    */
-  get(request: AuthorizedRequest): Promise<AuthorizedResponse>;
+  send(request: AuthorizedRequest): Promise<AuthorizedResponse>;
 }
 
 export function createAuthorizedFetch(parts: {
@@ -50,11 +63,14 @@ export function createAuthorizedFetch(parts: {
 
   const carrier = createTokenCarrier();
 
-  const send = (request: AuthorizedRequest, target: Target, token: CarriedToken): Promise<StreamedResponse> =>
-    carrier.send(token, target, (authorization) => {
-      const { headers, stop, app, relayTokenId } = request;
-      const call = () => {
+  const send = (request: AuthorizedRequest, target: Target, token: CarriedToken): Promise<StreamedResponse> => {
+    const { call, stop, app, relayTokenId } = request;
+    const { method, headers, body } = call;
+    return carrier.send(token, method, target, (authorization) => {
+      const begin = () => {
         const { response, destroy } = outbound.stream(target, [...headers, ...authorization], {
+          method,
+          body,
           app: app.id,
           service: relayTokenId,
         });
@@ -62,8 +78,9 @@ export function createAuthorizedFetch(parts: {
         return response;
       };
       const waiting = request.beforeSending?.();
-      return waiting ? waiting.then(call) : call();
+      return waiting ? waiting.then(begin) : begin();
     });
+  };
 
   const accepted = (
     { ownerId: userId, app }: AuthorizedRequest,
@@ -78,14 +95,17 @@ export function createAuthorizedFetch(parts: {
   };
 
   return {
-    async get(request) {
+    async send(request) {
+      const { ownerId: userId, app, call, stop, prefetched, relayTokenId } = request;
+      const targetFor = (apiBaseUrl?: string) => targetBelow(outbound, request.baseUrlFor(apiBaseUrl), call.path);
       // Checked first, so that a refused address causes no refresh.
-      const defaultTarget = outbound.target(request.urlFor());
+      const defaultTarget = targetFor();
       const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
-        apiBaseUrl === undefined ? defaultTarget : outbound.target(request.urlFor(apiBaseUrl));
-      const { ownerId: userId, app, stop, prefetched, relayTokenId } = request;
+        apiBaseUrl === undefined ? defaultTarget : targetFor(apiBaseUrl);
       const result = await unlessStopped(accessTokens.get(userId, app, { prefetched, relayTokenId }), stop);
       if (result.kind !== 'token') return result;
+      const scopes = call.neededScopes.length > 0 ? lackingScopes(app, call.neededScopes, result) : [];
+      if (scopes.length > 0) return { kind: 'scopes_missing', scopes };
       const response = await send(request, targetOf(result), result);
       if (response.statusCode !== 401) return accepted(request, result, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
@@ -101,6 +121,21 @@ export function createAuthorizedFetch(parts: {
       return accepted(request, newResult, secondResponse);
     },
   };
+}
+
+/** Returns the target of a path below a URL. The URLs are cached; the paths, of which there are many more, are not. */
+export function targetBelow(outbound: Pick<Outbound, 'target'>, baseUrl: string, path: string): Target {
+  const base = outbound.target(baseUrl);
+  return { origin: base.origin, path: base.path === '/' ? path : base.path + path };
+}
+
+function lackingScopes(
+  app: ConnectedApp,
+  needed: readonly string[],
+  token: Extract<TokenResult, { kind: 'token' }>,
+): string[] {
+  const missing = missingScopes(app, token);
+  return needed.filter((scope) => missing.includes(scope));
 }
 
 const TOO_SLOW: Unavailable = {

@@ -11,14 +11,14 @@ export interface CarriedToken {
   dpopKey: DpopKey | undefined;
 }
 
-/** Sends a GET request to the target. @param headers alternating names and values */
+/** Sends the request to the target. @param headers alternating names and values */
 type Send = (headers: readonly string[]) => Promise<StreamedResponse>;
 
 const MAX_ORIGINS = 1_000;
 
 export interface TokenCarrier {
   /** Sends the token once; with DPoP, a second time if the platform requires a new nonce. */
-  send(token: CarriedToken, target: Target, send: Send): Promise<StreamedResponse>;
+  send(token: CarriedToken, method: string, target: Target, send: Send): Promise<StreamedResponse>;
 }
 
 export function createTokenCarrier(): TokenCarrier {
@@ -32,9 +32,9 @@ export function createTokenCarrier(): TokenCarrier {
     return nonce;
   };
 
-  const sendBound = async (accessToken: string, key: DpopKey, { origin, path }: Target, send: Send) => {
+  const sendBound = async (accessToken: string, key: DpopKey, method: string, { origin, path }: Target, send: Send) => {
     const headersWith = async (nonce: string | undefined) => {
-      const proof = await dpopProof(key, { method: 'GET', url: origin + path, accessToken, nonce });
+      const proof = await dpopProof(key, { method, url: origin + path, accessToken, nonce });
       return ['authorization', `DPoP ${accessToken}`, 'dpop', proof];
     };
     const lastNonce = nonces.get(origin);
@@ -50,7 +50,9 @@ export function createTokenCarrier(): TokenCarrier {
   };
 
   return {
-    send: ({ accessToken, dpopKey }, target, send) =>
-      dpopKey ? sendBound(accessToken, dpopKey, target, send) : send(['authorization', `Bearer ${accessToken}`]),
+    send: ({ accessToken, dpopKey }, method, target, send) =>
+      dpopKey
+        ? sendBound(accessToken, dpopKey, method, target, send)
+        : send(['authorization', `Bearer ${accessToken}`]),
   };
 }

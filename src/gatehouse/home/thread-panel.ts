@@ -6,7 +6,7 @@ import { OutboundError } from '../../shared/outbound/outbound.ts';
 import type { ThreadBody, ThreadPanel } from '../../shared/pages/page-data.ts';
 import { cutText } from '../../shared/text.ts';
 import type { ThreadApp } from '../connected-apps/current-apps.ts';
-import type { PlatformCalls, PlatformResponse } from '../platform/platform-call.ts';
+import { type PlatformCalls, type PlatformResponse, threadCall } from '../platform/platform-call.ts';
 import { sanitizeThreadHtml, withoutGaps, withoutTitle } from './thread-html.ts';
 
 /** A slow platform must not hold up the page, which then shows a problem in place of the thread. */
@@ -30,7 +30,7 @@ export function createThreadPanels(parts: { calls: PlatformCalls }) {
       const names = { appId: app.id, appName: app.name };
       const timeout = AbortSignal.timeout(TIMEOUT_MS);
       try {
-        const response = await parts.calls.read({ ownerId: userId, app, signal: timeout });
+        const response = await parts.calls.read({ ownerId: userId, app, call: threadCall(app), signal: timeout });
         const text = await readText(response, timeout);
         if (response.status < 300) return threadPanel(app.name, text);
         throw new AppError('upstream_error', { logDetail: `the platform responded with ${response.status}`, call });

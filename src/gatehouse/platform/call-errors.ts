@@ -3,12 +3,12 @@ import { AppError, type FailedCall, type ProblemCode } from '../../shared/errors
 import { asOutboundError, BUSY_RETRY_SECONDS } from '../../shared/outbound/outbound.ts';
 import type { StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
-import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
+import { platformUrlOf, type ThreadApp } from '../connected-apps/current-apps.ts';
 import type { AuthorizedResponse } from '../grants/authorized-fetch.ts';
 import { FAILURE_WORDS, failureText } from '../grants/refresh-failure.ts';
 
 export function platformCall(app: ThreadApp, apiBaseUrl: string | undefined): FailedCall {
-  return { app: app.id, host: new URL(threadUrlOf(app, apiBaseUrl)).host };
+  return { app: app.id, host: new URL(platformUrlOf(app, apiBaseUrl)).host };
 }
 
 /**
@@ -30,7 +30,7 @@ const PLATFORM_FAILURES: ReadonlySet<ProblemCode> = new Set<ProblemCode>([
 
 export function grantError(
   app: ConnectedApp,
-  failure: Exclude<AuthorizedResponse, { kind: 'response' }>,
+  failure: Exclude<AuthorizedResponse, { kind: 'response' | 'scopes_missing' }>,
   publicHref: string,
 ): AppError {
   const connectUrl = `${publicHref}/connections/${app.id}`;
@@ -73,18 +73,29 @@ export function claimsError({ id, name }: ConnectedApp, status: number, publicHr
 }
 
 /** Returns the error for missing scopes. @param scopes scopes of the app: a user cannot grant others */
-export function scopesError(
-  { id, name }: ConnectedApp,
-  scopes: string[],
-  status: number,
-  publicHref: string,
-): AppError {
+export function scopesError(app: ConnectedApp, scopes: string[], status: number, publicHref: string): AppError {
   return new AppError('scopes_missing', {
-    detail: `${name} requires a permission that this connection does not have: ${scopes.join(' ')}.`,
+    ...consentTo(app, scopes, publicHref),
     logDetail: `the platform responded with ${status} and insufficient_scope`,
-    connectUrl: `${publicHref}/connections/${id}?${new URLSearchParams({ scope: scopes.join(' ') })}`,
     headers: proxyStatus(`received-status=${status}`),
   });
+}
+
+/** Returns the error for a call that was not sent, because the connection lacks scopes that its route declares. */
+export function lackingScopesError(app: ConnectedApp, scopes: string[], publicHref: string): AppError {
+  return new AppError('scopes_missing', {
+    ...consentTo(app, scopes, publicHref),
+    logDetail: 'the connection lacks scopes that the route declares',
+    headers: proxyStatus('error=http_request_denied'),
+  });
+}
+
+/** The text for a user who can grant the scopes, and where. */
+function consentTo({ id, name }: ConnectedApp, scopes: string[], publicHref: string) {
+  return {
+    detail: `${name} requires a permission that this connection does not have: ${scopes.join(' ')}.`,
+    connectUrl: `${publicHref}/connections/${id}?${new URLSearchParams({ scope: scopes.join(' ') })}`,
+  };
 }
 
 export function tooLarge({ body }: StreamedResponse): AppError {

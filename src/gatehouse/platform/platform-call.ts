@@ -4,14 +4,15 @@ import { AppError, type FailedCall } from '../../shared/errors.ts';
 import { type BodyLimits, boundedBody } from '../../shared/outbound/bounded-body.ts';
 import { createStop, type StopSwitch } from '../../shared/outbound/stop.ts';
 import { readableOf, type StreamedBody, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
-import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
-import type { AuthorizedFetch, AuthorizedRequest } from '../grants/authorized-fetch.ts';
+import { platformUrlOf, type ThreadApp } from '../connected-apps/current-apps.ts';
+import type { AuthorizedCall, AuthorizedFetch, AuthorizedRequest } from '../grants/authorized-fetch.ts';
 import {
   budgetError,
   claimsError,
   failedCall,
   grantError,
   isOurs,
+  lackingScopesError,
   limitError,
   platformCall,
   platformError,
@@ -20,10 +21,34 @@ import {
   upstreamError,
 } from './call-errors.ts';
 import type { BudgetedCall, Caller, ProviderBudget } from './provider-budget.ts';
-import { announcesMore, demandedScopes, isClaimsChallenge, passedHeaders, rateLimitOf } from './upstream-response.ts';
+import {
+  announcesMore,
+  demandedScopes,
+  isClaimsChallenge,
+  linkOf,
+  passedHeaders,
+  rateLimitOf,
+} from './upstream-response.ts';
+
+/** A call to a platform: that of the current thread, or one that a declared route allows. */
+export interface PlatformCall extends AuthorizedCall {
+  /** True if the platform may respond with 304, because the call depends on a validator. */
+  isConditional?: boolean;
+  /** Returns the `Link` header to pass on. @param apiUrl the URL below which the platform is called */
+  rewriteLink?: (link: string, apiUrl: string) => string | undefined;
+}
+
+/** The only headers besides the access token: no header of the caller's request is forwarded (R75). */
+const THREAD_HEADERS = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', 'Gatehouse'];
+
+/** Returns the call of the current thread. */
+export function threadCall({ threadPath }: ThreadApp): PlatformCall {
+  return { method: 'GET', path: threadPath, headers: THREAD_HEADERS, neededScopes: [] };
+}
 
 interface PlatformRequest extends Pick<AuthorizedRequest, 'ownerId' | 'prefetched' | 'relayTokenId'> {
   app: ThreadApp;
+  call: PlatformCall;
 }
 
 export interface PlatformResponse {
@@ -54,8 +79,8 @@ export const CALL_LIMITS: CallLimits = {
 
 export interface PlatformCalls {
   /**
-   * Sends a GET request to `{apiBaseUrl}{threadPath}` with the owner's access token, for a response that is passed on
-   * as it arrives.
+   * Sends a request to a path below `apiBaseUrl` with the owner's access token, for a response that is passed on as it
+   * arrives.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
    * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`,
    *   `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
@@ -92,14 +117,15 @@ export function createPlatformCalls(parts: {
 
   /**
    * Returns the error for a response that is not passed on; undefined if it is. 4xx responses other than 401, 429,
-   * missing scopes and claims challenges pass through with their bodies.
+   * missing scopes and claims challenges pass through with their bodies, and so does 304 if the caller sent a validator.
    */
   const refusalOf = async (
-    app: ThreadApp,
+    { app, call }: PlatformRequest,
     budgetedCall: BudgetedCall,
     response: StreamedResponse,
   ): Promise<AppError | undefined> => {
     const { statusCode } = response;
+    if (statusCode === 304 && call.isConditional) return undefined;
     if (isClaimsChallenge(response)) return claimsError(app, statusCode, publicHref);
     const demanded = demandedScopes(response).filter((scope) => app.scopes.includes(scope));
     if (canConsent && demanded.length > 0) return scopesError(app, demanded, statusCode, publicHref);
@@ -113,11 +139,11 @@ export function createPlatformCalls(parts: {
   };
 
   const assertPassedOn = async (
-    app: ThreadApp,
+    request: PlatformRequest,
     budgetedCall: BudgetedCall,
     response: StreamedResponse,
   ): Promise<void> => {
-    const refusal = await refusalOf(app, budgetedCall, response);
+    const refusal = await refusalOf(request, budgetedCall, response);
     if (!refusal) return;
     response.body.destroy(refusal);
     throw refusal;
@@ -128,29 +154,30 @@ export function createPlatformCalls(parts: {
     const { ownerId, app, relayTokenId } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     let apiBaseUrl: string | undefined;
-    const urlFor = (granted?: string): string => {
+    const baseUrlFor = (granted?: string): string => {
       apiBaseUrl = granted;
-      return threadUrlOf(app, granted);
+      return platformUrlOf(app, granted);
     };
     const budgetedCall: BudgetedCall = { app, ownerId, caller, relayTokenId };
     const beforeSending = () => chargeOrThrow(budgetedCall);
     try {
-      const result = await authorizedFetch.get({ ...request, urlFor, headers: REQUEST_HEADERS, stop, beforeSending });
+      const result = await authorizedFetch.send({ ...request, baseUrlFor, stop, beforeSending });
+      if (result.kind === 'scopes_missing') throw lackingScopesError(app, result.scopes, publicHref);
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
       budget.update(budgetedCall, response.headers);
-      if (response.statusCode >= 300) await assertPassedOn(app, budgetedCall, response);
+      if (response.statusCode >= 300) await assertPassedOn(request, budgetedCall, response);
       const { statusCode, body } = response;
       // Refused before the response to the caller begins: after that, it could only be cut off.
       if (announcesMore(response, limits.maxBytes)) throw tooLarge(response);
       return {
         status: statusCode,
-        headers: passedHeaders(response),
+        headers: headersFor(request, response, apiBaseUrl),
         body: boundedBody(body, limits),
         call: () => platformCall(app, apiBaseUrl),
       };
     } catch (error) {
-      const failure = isOurs(error) ? error : platformError(error, threadUrlOf(app, apiBaseUrl), stop.tooLate);
+      const failure = isOurs(error) ? error : platformError(error, platformUrlOf(app, apiBaseUrl), stop.tooLate);
       if (failure instanceof AppError) failure.call ??= failedCall(failure, app, apiBaseUrl);
       throw failure;
     } finally {
@@ -171,9 +198,18 @@ export function createPlatformCalls(parts: {
   };
 }
 
+/** Returns the headers to pass on. */
+function headersFor(
+  { app, call }: PlatformRequest,
+  response: StreamedResponse,
+  apiBaseUrl: string | undefined,
+): Record<string, string> {
+  const headers = passedHeaders(response);
+  const link = call.rewriteLink && linkOf(response);
+  const rewrittenLink = link && call.rewriteLink?.(link, platformUrlOf(app, apiBaseUrl));
+  return rewrittenLink ? { ...headers, link: rewrittenLink } : headers;
+}
+
 function assertNoWait(retryAfterSeconds: number | undefined): void {
   if (retryAfterSeconds !== undefined) throw budgetError(retryAfterSeconds);
 }
-
-/** The only headers besides the access token: no header of the caller's request is forwarded (R75). */
-const REQUEST_HEADERS = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', 'Gatehouse'];

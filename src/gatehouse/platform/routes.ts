@@ -9,7 +9,7 @@ import type { BrowserSessions } from '../../shared/sessions/browser-sessions.ts'
 import { sessionOf } from '../../shared/sessions/guards.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { GrantReading, GrantStore } from '../grants/grant-store.ts';
-import type { PlatformCalls } from './platform-call.ts';
+import { type PlatformCalls, threadCall } from './platform-call.ts';
 
 const CURRENT: Operation = {
   summary: 'The current thread of the user, as the platform returns it',
@@ -46,7 +46,9 @@ export function threadRoutes(parts: {
   const respond = (req: IncomingMessage, res: ServerResponse, prefetched?: GrantReading) => {
     const { user, app: signInAppId } = sessionOf(req);
     const app = apps.threadApp(queryField(req, 'app'), signInAppId);
-    return passResponse(req, res, (stop) => calls.stream({ ownerId: user.id, app, prefetched }, stop));
+    return passResponse(req, res, (stop) =>
+      calls.stream({ ownerId: user.id, app, call: threadCall(app), prefetched }, stop),
+    );
   };
 
   /**

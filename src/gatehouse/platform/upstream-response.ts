@@ -15,9 +15,15 @@ export function passedHeaders({ statusCode, headers }: StreamedResponse): Record
     const value = headers[name];
     if (typeof value === 'string') passed[name] = value;
   }
-  // RFC 9110 section 8.6: never on a response without content.
-  if (statusCode === 204 || statusCode === 205) delete passed['content-length'];
+  // RFC 9110 section 8.6: never on a response without content. That of a 304 is about another response.
+  if (statusCode === 204 || statusCode === 205 || statusCode === 304) delete passed['content-length'];
   return passed;
+}
+
+/** Returns the links of the response (RFC 8288), if it has any. */
+export function linkOf({ headers }: StreamedResponse): string | undefined {
+  const { link } = headers;
+  return Array.isArray(link) ? link.join(', ') : link;
 }
 
 /** True if the response announces more bytes than this. */

@@ -11,7 +11,7 @@ import { addHeaders } from '../../shared/http/response-head.ts';
 import type { Budget, FastPathGuard, FastPathHandler } from '../../shared/http/route-table.ts';
 import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
-import type { PlatformCalls } from '../platform/platform-call.ts';
+import { type PlatformCalls, threadCall } from '../platform/platform-call.ts';
 import type { NamedSubject, RelayAccess, RelayCaller, RelayGate } from './gate.ts';
 import type { RelayScope } from './policy.ts';
 
@@ -155,7 +155,10 @@ export function relayCurrentThread(parts: {
     const calls = subject.kind === 'user' ? userCalls : accountCalls;
     try {
       await passResponse(req, res, (stop) =>
-        calls.stream({ ownerId: subject.id, app, prefetched, relayTokenId: caller.token.id }, stop),
+        calls.stream(
+          { ownerId: subject.id, app, call: threadCall(app), prefetched, relayTokenId: caller.token.id },
+          stop,
+        ),
       );
     } catch (error) {
       gate.count(caller, access, 'failed');

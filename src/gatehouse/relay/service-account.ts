@@ -10,7 +10,7 @@ import { createRecords, type Records, viewWithout } from '../../shared/storage/r
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
-import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
+import { type AuthorizedFetch, targetBelow } from '../grants/authorized-fetch.ts';
 import { SERVICE_ACCOUNT_MOVED } from './policy.ts';
 
 /** Times in milliseconds since the epoch. */
@@ -94,12 +94,14 @@ export function createServiceAccounts(parts: {
 /** Returns a fetch that calls with the API tokens of service accounts. */
 export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outbound): AuthorizedFetch {
   return {
-    async get({ ownerId, app, urlFor, headers, stop, beforeSending, relayTokenId }) {
-      const target = outbound.target(urlFor());
+    async send({ ownerId, app, call: { method, path, headers, body }, baseUrlFor, stop, beforeSending, relayTokenId }) {
+      const target = targetBelow(outbound, baseUrlFor(), path);
       const apiToken = await accounts.apiToken(ownerId, target.origin);
       if (apiToken === undefined) return { kind: 'not_connected' };
       await beforeSending?.();
       const call = outbound.stream(target, [...headers, 'authorization', `Bearer ${apiToken}`], {
+        method,
+        body,
         app: app.id,
         service: relayTokenId,
       });

@@ -47,13 +47,11 @@ export interface Outbound {
   /** Checks and parses a URL that is called repeatedly; the result is cached. @throws OutboundError `address` */
   target(url: string): Target;
   /**
-   * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and
+   * Calls a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and
    * checked like those of `fetch`. Follows no redirects.
    * @param headers alternating names and values
-   * @param call `app`: id of the connected app whose platform is called. `service`: the service that causes the call,
-   *   as in `Share`
    */
-  stream(target: Target, headers: string[], call?: { app?: string; service?: string | undefined }): StreamedCall;
+  stream(target: Target, headers: string[], call?: StreamRequest): StreamedCall;
   /**
    * Does work of a service within the services' share of the calls to a host, once the work has its turn (R134).
    * @param service as in `Share`
@@ -82,6 +80,16 @@ export interface EndedCall {
   outcome: CallOutcome;
   /** The time until the whole response arrived; for a streamed response, until its head arrived. */
   seconds: number;
+}
+
+export interface StreamRequest {
+  /** Default: `GET`. */
+  method?: string | undefined;
+  body?: Buffer | undefined;
+  /** Id of the connected app whose platform is called. */
+  app?: string;
+  /** The service that causes the call, as in `Share`. */
+  service?: string | undefined;
 }
 
 interface OutboundRequest {
@@ -193,20 +201,20 @@ export function createOutbound(parts: {
       return refusal instanceof RefusedAddress ? refusal.rule : undefined;
     },
     target,
-    stream({ origin, path }, requestHeaders, { app, service } = {}) {
+    stream({ origin, path }, requestHeaders, { method = 'GET', body, app, service } = {}) {
       const startedAt = performance.now();
       let head: { status: number; seconds: number } | undefined;
       const end = (failure: Error | undefined) => {
         const outcome = failure ? callFailure(failure) : statusClass(head?.status ?? 0);
         onEnded?.({ peer: 'platform', app, outcome, seconds: head?.seconds ?? secondsSince(startedAt) });
       };
-      const span = beginCall?.({ method: 'GET', origin });
+      const span = beginCall?.({ method, origin });
       const headers = span ? [...requestHeaders, ...Object.entries(span.headers).flat()] : requestHeaders;
       try {
         assertSendable(headers);
         return openStream(
           { pools, reservation: gate.reserve(origin, shareOf({ service })) },
-          { origin, path, method: 'GET', headers },
+          { origin, path, method: method as Dispatcher.HttpMethod, headers, body: body ?? null },
           {
             responded(status) {
               head = { status, seconds: secondsSince(startedAt) };

@@ -2,11 +2,11 @@
  * A call with the user's access token: one forced refresh after a 401, and nothing is sent before `beforeSending`
  * resolves.
  */
-import { beforeEach, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { AccessTokens, TokenResult } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { type AuthorizedRequest, createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import type { Outbound } from '../../../src/shared/outbound/outbound.ts';
+import type { Outbound, StreamRequest } from '../../../src/shared/outbound/outbound.ts';
 import { createStop, stopError } from '../../../src/shared/outbound/stop.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 
@@ -39,11 +39,16 @@ beforeEach(() => {
 const outbound = {
   target: (url: string) => {
     if (url.includes('refused')) throw new Error('the address is refused');
-    return { origin: new URL(url).origin, path: '/threads/current' };
+    const { origin, pathname } = new URL(url);
+    return { origin, path: pathname };
   },
-  stream: (target: { origin: string }, headers: readonly string[]) => {
+  stream: (
+    target: { origin: string; path: string },
+    headers: readonly string[],
+    { method, body: sentBody }: StreamRequest,
+  ) => {
     sentHeaders.push(headers);
-    targets.push(target.origin);
+    targets.push(`${method} ${target.origin}${target.path}${sentBody ?? ''}`);
     const response = Promise.resolve({ statusCode: statuses.shift(), headers: {}, body });
     return { response, destroy: (error: Error) => void stopErrors.push(error) };
   },
@@ -54,12 +59,13 @@ const fetch = createAuthorizedFetch({
   outbound,
 });
 
+const CALL = { method: 'GET', path: '/threads/current', headers: ['accept', 'text/plain'], neededScopes: [] };
 const get = (changes: Partial<AuthorizedRequest> = {}) =>
-  fetch.get({
+  fetch.send({
     ownerId: 'u1',
     app: APP,
-    urlFor: () => 'https://platform.test/threads/current',
-    headers: ['accept', 'text/plain'],
+    call: CALL,
+    baseUrlFor: () => 'https://platform.test',
     stop: { endStepWith: () => undefined },
     ...changes,
   } as AuthorizedRequest);
@@ -123,18 +129,53 @@ test.each([
 });
 
 test('uses the API base URL of the grant instead of that of the app, and checks its address', async () => {
-  const urlFor = (granted = 'https://platform.test') => `${granted}/threads/current`;
+  const baseUrlFor = (granted = 'https://platform.test/api') => granted;
   tokens = [{ ...TOKEN, apiBaseUrl: 'https://eu.platform.test' }];
-  await get({ urlFor });
+  await get({ baseUrlFor });
   tokens = [TOKEN];
   statuses = [200];
-  await get({ urlFor });
+  await get({ baseUrlFor });
 
-  expect(targets).toEqual(['https://eu.platform.test', 'https://platform.test']);
+  const expectedUrls = ['https://eu.platform.test/threads/current', 'https://platform.test/api/threads/current'];
+  expect(targets).toEqual(expectedUrls.map((url) => `GET ${url}`));
 
   tokens = [{ ...TOKEN, apiBaseUrl: 'https://refused.test' }];
-  await expect(get({ urlFor })).rejects.toThrow('refused');
+  await expect(get({ baseUrlFor })).rejects.toThrow('refused');
   expect(sentHeaders).toHaveLength(2);
+});
+
+test('sends another method with its body, and once more with the same body after a 401', async () => {
+  tokens = [TOKEN, { ...TOKEN, accessToken: 'at2' }];
+  statuses = [401, 201];
+
+  expect(
+    await get({ call: { ...CALL, method: 'PATCH', path: '/threads/1?a=b', body: Buffer.from('{}') } }),
+  ).toMatchObject({ response: { statusCode: 201 } });
+  expect(targets).toEqual(Array(2).fill('PATCH https://platform.test/threads/1?a=b{}'));
+});
+
+describe('R141 scopes that a call needs', () => {
+  const app = { id: 'platform', scopes: ['read', 'write', 'later'] } as ConnectedApp;
+  const call = { ...CALL, neededScopes: ['read', 'write'] };
+
+  test.each<[string, object, string[]]>([
+    ['a user who declined one', { scopes: ['read'], requestedScopes: ['read'] }, ['write']],
+    [
+      'a user who granted them before the app got another',
+      { scopes: ['read', 'write'], requestedScopes: ['read', 'write'] },
+      [],
+    ],
+    ['a provider that names scopes in its own way', { scopes: ['all'], requestedScopes: ['read', 'write'] }, []],
+    ['an import whose scopes the provider does not name', { scopes: [] }, []],
+    ['an import with fewer scopes', { scopes: ['later'] }, ['read', 'write']],
+  ])('are looked up before it is sent: %s', async (_words, granted, missing) => {
+    tokens = [{ ...TOKEN, ...granted }];
+    const result = await get({ app, call });
+    expect(result).toMatchObject(
+      missing.length > 0 ? { kind: 'scopes_missing', scopes: missing } : { kind: 'response' },
+    );
+    expect(targets).toHaveLength(missing.length > 0 ? 0 : 1);
+  });
 });
 
 test('ends the call with the reason when the caller stops', async () => {
@@ -177,7 +218,7 @@ test('returns the refusal of a token that was just refreshed', async () => {
 });
 
 test('requests no token for a refused address', async () => {
-  await expect(get({ urlFor: () => 'https://refused.test/' })).rejects.toThrow('refused');
+  await expect(get({ baseUrlFor: () => 'https://refused.test' })).rejects.toThrow('refused');
   expect(accessTokens.get).not.toHaveBeenCalled();
 });
 

@@ -24,19 +24,24 @@ beforeEach(async () => {
 
 const responseOf = (statusCode: number, headers: Record<string, string> = {}) =>
   ({ statusCode, headers, body: { destroy: vi.fn() } }) as unknown as StreamedResponse;
-const call = (key: DpopKey | undefined = dpopKey, target = TARGET) =>
-  carrier.send({ accessToken: 'at1', dpopKey: key }, target as Parameters<typeof carrier.send>[1], async (headers) => {
-    const headersByName: Record<string, string> = {};
-    for (let index = 0; index < headers.length; index += 2) {
-      headersByName[headers[index] ?? ''] = headers[index + 1] ?? '';
-    }
-    sentHeaders.push(headersByName);
-    return responses.shift() ?? responseOf(200);
-  });
+const call = (key: DpopKey | undefined = dpopKey, target = TARGET, method = 'GET') =>
+  carrier.send(
+    { accessToken: 'at1', dpopKey: key },
+    method,
+    target as Parameters<typeof carrier.send>[2],
+    async (headers) => {
+      const headersByName: Record<string, string> = {};
+      for (let index = 0; index < headers.length; index += 2) {
+        headersByName[headers[index] ?? ''] = headers[index + 1] ?? '';
+      }
+      sentHeaders.push(headersByName);
+      return responses.shift() ?? responseOf(200);
+    },
+  );
 const sentNonces = () => sentHeaders.map(({ dpop = '' }) => decodeJwt(dpop).nonce);
 
 test('sends a bearer token without a proof', async () => {
-  await carrier.send({ accessToken: 'at1', dpopKey: undefined }, TARGET as never, async (headers) => {
+  await carrier.send({ accessToken: 'at1', dpopKey: undefined }, 'GET', TARGET as never, async (headers) => {
     expect(headers).toEqual(['authorization', 'Bearer at1']);
     return responseOf(200);
   });
@@ -66,6 +71,11 @@ test.each(['DPoP error="use_dpop_nonce"', 'DPoP algs="ES256", error=use_dpop_non
     expect(sentNonces()).toEqual([undefined, 'n1', 'n1']);
   },
 );
+
+test('names the method of the call in the proof', async () => {
+  await call(dpopKey, TARGET, 'PATCH');
+  expect(decodeJwt(sentHeaders[0]?.dpop ?? '').htm).toBe('PATCH');
+});
 
 test('uses the nonce of any response from then on', async () => {
   responses = [responseOf(401, { ...NONCE_CHALLENGE, 'dpop-nonce': 'n1' }), responseOf(200, { 'dpop-nonce': 'n2' })];

@@ -5,7 +5,12 @@ import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-ap
 import type { AccessTokens, TokenResult } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import { type CallLimits, createPlatformCalls } from '../../../src/gatehouse/platform/platform-call.ts';
+import {
+  type CallLimits,
+  createPlatformCalls,
+  type PlatformCall,
+  threadCall,
+} from '../../../src/gatehouse/platform/platform-call.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../../src/shared/outbound/outbound.ts';
@@ -38,7 +43,13 @@ afterEach(async () => {
 
 /** Reads the thread through a new thread call. The caller must read or destroy the body. */
 function readThread(
-  options: { signal?: AbortSignal; limits?: Partial<CallLimits>; apiBaseUrl?: string; canConsent?: boolean } = {},
+  options: {
+    signal?: AbortSignal;
+    limits?: Partial<CallLimits>;
+    apiBaseUrl?: string;
+    canConsent?: boolean;
+    call?: Partial<PlatformCall>;
+  } = {},
 ) {
   const accessTokens: AccessTokens = {
     get: () => getToken(),
@@ -62,7 +73,12 @@ function readThread(
   const apiBaseUrl = options.apiBaseUrl ?? platform.url;
   const names = { id: 'platform', name: 'Platform', scopes: ['read'] };
   const app = { ...names, apiBaseUrl, threadPath: '/1/threads/current' } as unknown as ThreadApp;
-  return threads.read({ ownerId: 'u1', app, signal: options.signal ?? new AbortController().signal });
+  return threads.read({
+    ownerId: 'u1',
+    app,
+    call: { ...threadCall(app), ...options.call },
+    signal: options.signal ?? new AbortController().signal,
+  });
 }
 
 async function readBody(response: Awaited<ReturnType<typeof readThread>>): Promise<string> {
@@ -378,6 +394,74 @@ test('R115 names a missing scope to a user, who can grant it; a service account 
   expect(await codeOf(readThread())).toBe('scopes_missing');
   const responseForService = await readThread({ canConsent: false });
   expect([responseForService.status, await readBody(responseForService)]).toEqual([403, 'no']);
+});
+
+describe('a call of a declared route', () => {
+  const WRITE = { method: 'POST', path: '/1/threads/17/messages', body: Buffer.from('{"text":"a"}') };
+  const OK = 'HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}';
+  const linesOf = (request = '') => request.split('\r\n');
+
+  test('sends its method, path, headers and body', async () => {
+    platform.respondWith((socket) => void socket.write(OK));
+    const headers = ['content-type', 'application/merge-patch+json', 'if-match', '"a"'];
+    const response = await readThread({ call: { ...WRITE, method: 'PATCH', headers } });
+    expect([response.status, await readBody(response)]).toEqual([201, '{}']);
+    await until(() => platform.requests.join('').endsWith('{"text":"a"}'));
+    const lines = linesOf(platform.requests.join(''));
+    expect(lines[0]).toBe('PATCH /1/threads/17/messages HTTP/1.1');
+    expect(lines).toEqual(expect.arrayContaining(['content-length: 12', 'if-match: "a"', 'authorization: Bearer at1']));
+  });
+
+  test('R130 that is no GET has a connection of its own, and is sent once if that closes', async () => {
+    platform.respondWith((socket) => void socket.write(`${HEAD}Content-Length: 2\r\n\r\n{}`));
+    await readBody(await readThread());
+    await readBody(await readThread({ call: WRITE }));
+    expect(platform.countConnections()).toBe(2);
+
+    platform.requests.length = 0;
+    platform.respondWith((socket) => void socket.destroy());
+    expect(await codeOf(readThread({ call: WRITE }))).toBe('upstream_error');
+    expect(platform.requests.filter((request) => request.startsWith('POST'))).toHaveLength(1);
+  });
+
+  test('R141 is not sent if the connection lacks a scope, and names where to grant it', async () => {
+    getToken = async () => ({ ...TOKEN, requestedScopes: [] });
+    const refusal = readThread({ call: { ...WRITE, neededScopes: ['read'] } });
+    await expect(refusal).rejects.toMatchObject({
+      code: 'scopes_missing',
+      connectUrl: 'http://127.0.0.1:3000/connections/platform?scope=read',
+    });
+    expect(platform.requests).toEqual([]);
+  });
+
+  test.each([
+    ['If-None-Match', true, 304],
+    ['no validator', false, 'upstream_error'],
+  ])('with %s and a 304', async (_words, isConditional, expected) => {
+    platform.respondWith(
+      (socket) => void socket.end('HTTP/1.1 304 Not Modified\r\nETag: "a"\r\nContent-Length: 5\r\n\r\n'),
+    );
+    const call = readThread({ call: { isConditional } });
+    if (!isConditional) return expect(await codeOf(call)).toBe(expected);
+    const { status, headers, body } = await call;
+    body.on('error', () => undefined).destroy();
+    return expect([status, headers]).toEqual([expected, { etag: '"a"' }]);
+  });
+
+  test('passes links on as its route rewrites them, all headers of them together, and otherwise none', async () => {
+    const links = 'Link: </1/a>; rel="next"\r\nLink: </1/b>; rel="prev"\r\n';
+    platform.respondWith((socket) => void socket.write(`${HEAD}${links}Content-Length: 2\r\n\r\n{}`));
+    const linkFrom = async (rewriteLink?: NonNullable<PlatformCall['rewriteLink']>) => {
+      const response = await readThread({ call: rewriteLink ? { rewriteLink } : {} });
+      await readBody(response);
+      return response.headers.link;
+    };
+    expect(await linkFrom((link, apiUrl) => `${link} ${apiUrl}`)).toBe(
+      `</1/a>; rel="next", </1/b>; rel="prev" ${platform.url}`,
+    );
+    expect(await linkFrom(() => undefined)).toBeUndefined();
+    expect(await linkFrom()).toBeUndefined();
+  });
 });
 
 describe('R131 the announced length of a response', () => {

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-apps.ts';
 import type { AuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
 import { createCallWindows } from '../../../src/gatehouse/platform/call-windows.ts';
-import { CALL_LIMITS, createPlatformCalls } from '../../../src/gatehouse/platform/platform-call.ts';
+import { CALL_LIMITS, createPlatformCalls, threadCall } from '../../../src/gatehouse/platform/platform-call.ts';
 import {
   type BudgetedCall,
   createProviderBudget,
@@ -479,7 +479,7 @@ describe('counted calls', () => {
   /** What the platform responds to the next calls. Without one, the user has no connection. */
   const statusCodes: number[] = [];
   const authorizedFetch: AuthorizedFetch = {
-    async get({ beforeSending }) {
+    async send({ beforeSending }) {
       const statusCode = statusCodes.shift();
       if (statusCode === undefined) return { kind: 'not_connected' };
       await beforeSending?.();
@@ -505,7 +505,7 @@ describe('counted calls', () => {
       limits: CALL_LIMITS,
       canConsent: true,
     });
-    const readThread = () => threads.stream({ ownerId: 'u1', app }, createStop());
+    const readThread = () => threads.stream({ ownerId: 'u1', app, call: threadCall(app) }, createStop());
     for (let calls = 0; calls < 9; calls += 1) {
       await expect(readThread()).rejects.toMatchObject({ code: 'not_connected' });
     }
