@@ -92,8 +92,10 @@ export function accountRoutes(parts: {
 
     async show(req, res) {
       const account = req.context.session && (await accountOf(req));
+      const { status = 200, form } = (await pages.keptForm(req)) ?? {};
       const hasSignInEnded = !account && queryField(req, 'ended') === 'sign-in';
-      await send(req, res, account, hasSignInEnded ? { notice: { tone: 'warning', text: SIGN_IN_OVER } } : {});
+      const notice = hasSignInEnded ? ({ tone: 'warning', text: SIGN_IN_OVER } as const) : undefined;
+      await send(req, res.status(status), account, { notice, ...(form as Shown | undefined) });
     },
 
     async signIn(req, res) {
@@ -150,7 +152,7 @@ export function accountRoutes(parts: {
         if (created.problem) throw new AppError('invalid_request', { detail: TOO_MANY_KEYS });
         return { url: accountUrl, flash: { newSecret: { name: input.name, text: created.key } } };
       },
-      show: async (req, res, form) => send(req, res, await accountOf(req), { form }),
+      page: (_req, form) => ({ url: accountUrl, form: { form } satisfies Shown }),
     }),
 
     setNetworks: formHandler({
@@ -161,8 +163,10 @@ export function accountRoutes(parts: {
           await accounts.setNetworks(sessionOf(req).user.id, String(req.params.key), input.networks),
           ADDRESSES_CHANGED,
         ),
-      show: async (req, res, form) =>
-        send(req, res, await accountOf(req), { addresses: { ...form, key: String(req.params.key) } }),
+      page: (req, form) => ({
+        url: accountUrl,
+        form: { addresses: { ...form, key: String(req.params.key) } } satisfies Shown,
+      }),
     }),
 
     async revokeKey(req, res) {

@@ -219,3 +219,53 @@ test('reloading the result of a BIN look-up shows it again, and sends no form', 
   expect(await result.textContent()).toContain('Jyske Bank');
   expect(new Set(methods)).toEqual(new Set(['GET']));
 });
+
+/** What was sent to Gatehouse since the last call. */
+function methodsOf(page: Page): () => string[] {
+  let methods: string[] = [];
+  page.on('request', (request) => methods.push(request.method()));
+  return () => {
+    const sent = [...new Set(methods)];
+    methods = [];
+    return sent;
+  };
+}
+
+test('R140 no form ends with the page of a POST: reload, Back and Forward send nothing again', async () => {
+  const page = await openWatched(/status of 40[04]/);
+  await signInWithBrowser(page, site, ADMIN);
+  const sentMethods = methodsOf(page);
+  const nameField = page.getByLabel('Name', { exact: true });
+  /** Expects the same after a reload, Back and Forward. The cache for Back has no page with the status 400. */
+  const expectAddress = async (shown: () => Promise<unknown>, isInCache: boolean) => {
+    const before = await shown();
+    sentMethods();
+    await page.reload();
+    expect(await shown()).toEqual(before);
+    await page.goto(`${site.url}/nowhere`);
+    await page.goBack({ waitUntil: 'commit' });
+    if (isInCache) await expectLoadedAnew(page);
+    await expect.poll(() => shown().catch(String), LONG_TIMEOUT).toEqual(before);
+    await page.goBack({ waitUntil: 'commit' });
+    await expectLoadedAnew(page);
+    await page.goForward({ waitUntil: 'commit' });
+    if (isInCache) await expectLoadedAnew(page);
+    await expect.poll(() => shown().catch(String), LONG_TIMEOUT).toEqual(before);
+    expect(sentMethods()).toEqual(['GET']);
+  };
+
+  await page.goto(`${site.url}/admin/admin-tokens/new`);
+  await nameField.fill('Kept');
+  await page.locator('#days').fill('0');
+  await press(page, 'Create admin token');
+  await expectAddress(
+    async () => [await nameField.inputValue(), await page.locator('[role=alert]').textContent()],
+    false,
+  );
+
+  await page.goto(`${site.url}/admin/register-app`);
+  await nameField.fill('Board');
+  await page.locator('#issuer').fill(site.sandbox.issuer);
+  await press(page, 'Continue');
+  await expectAddress(async () => page.locator('#clientId').isVisible(), true);
+});

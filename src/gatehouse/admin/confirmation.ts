@@ -95,6 +95,14 @@ export function confirmation<T>(
     },
   );
 
+  /** Returns the URL of the page, with what its link named. */
+  const urlOf = (req: Request): string => {
+    const back = backOf(req);
+    const query = new URLSearchParams(idsOf(req).map((id) => ['id', id]));
+    if (back !== undefined) query.set('back', back);
+    return `${publicUrl.basePath + req.path}?${query}`;
+  };
+
   return {
     page: confirmationPage.handler,
     form: formHandler({
@@ -108,7 +116,7 @@ export function confirmation<T>(
         const { url, flash } = await work(req, item);
         return { url: backOf(req) ?? url, flash };
       },
-      show: confirmationPage.show,
+      page: (req, form) => confirmationPage.at(urlOf(req), form),
     }),
   };
 }

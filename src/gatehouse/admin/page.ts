@@ -1,6 +1,7 @@
 /** Pages of the administration. Resources return their data; the menu, notices and frame are added here. */
 import type { Request, RequestHandler, Response } from 'express';
 import type { Flash } from '../../shared/pages/flash.ts';
+import type { FormPage } from '../../shared/pages/form.ts';
 import type { FieldFault, NewSecret, Notice, PageData, PageName, SignedInFrame } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { AuditTrail } from '../audit/trail.ts';
@@ -30,7 +31,7 @@ export interface AdminPageOfList extends AdminPageData {
   list: PageList;
 }
 
-/** `form` is the submitted form, if the page is shown again because of a fault. */
+/** `form` is the submitted form, if it led to this page: with faults, or to its next step. */
 export interface PageRequest<Form> {
   req: Request;
   res: Response;
@@ -45,13 +46,14 @@ export type PageContent<K extends PageName> = Omit<PageData[K], keyof AdminPageD
 
 interface AdminPage<Form> {
   handler: RequestHandler;
-  /** Sends the page with a form that has faults, for `formHandler`. */
-  show(req: Request, res: Response, form?: Form): Promise<void>;
+  /** Returns where the page shows this form. @param url of the page */
+  at(url: string, form: Form): FormPage;
 }
 
 export interface AdminPages {
   menu: Menu;
   redirectAfter: Pages['redirectAfter'];
+  redirectToForm: Pages['redirectToForm'];
   /** Creates a page. @param contentOf returns undefined if it has sent the response itself */
   page<K extends PageName, Form>(
     name: K,
@@ -78,23 +80,25 @@ export function createAdminPages(parts: {
   return {
     menu: frame.menu,
     redirectAfter: pages.redirectAfter,
+    redirectToForm: pages.redirectToForm,
     list: (req, res, source) => listFor(req, res, { ...source, trail }),
 
     page<K extends PageName, Form>(
       name: K,
       contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
     ): AdminPage<Form> {
-      const show = async (req: Request, res: Response, form?: Form): Promise<void> => {
-        const content = await contentOf({ req, res, form });
+      const handler = async (req: Request, res: Response): Promise<void> => {
+        const { status, form } = (await pages.keptForm(req)) ?? {};
+        const content = await contentOf({ req, res, form: form as Form | undefined });
         if (!content) return;
+        if (status !== undefined) res.status(status);
         const flash = await pages.flashOf(req);
         const { title, faults, ...data } = content;
         const page = { ...pages.signedInFrame(req, title, faults), ...frame };
         // TypeScript cannot infer that this adds the members that PageContent omits.
         pages.send(res, name, { ...data, ...flash, page } as unknown as PageData[K]);
       };
-      const handler: RequestHandler = (req, res) => show(req, res);
-      return { handler, show };
+      return { handler, at: (url, form) => ({ url, form }) };
     },
 
     button: (work) => (req, res) => pages.redirectAfter(req, res, () => work(req)),

@@ -74,11 +74,9 @@ export function binRoutes(parts: {
   };
 
   /** A reload of the result then sends no form again. Only a valid BIN is put into the address. */
-  const redirectToResult: RequestHandler = async (req, res) => {
-    const text = formField(req.body, 'bin');
-    const { bin } = parseBin(text);
-    if (bin) res.redirect(303, `${publicHref}/bin?bin=${bin}`);
-    else await sendPage(req, res, text);
+  const redirectToResult: RequestHandler = (req, res) => {
+    const { bin = '' } = parseBin(formField(req.body, 'bin'));
+    res.redirect(303, `${publicHref}/bin?bin=${bin}`);
   };
 
   const sendJsonResults: RequestHandler = async (req, res) => {

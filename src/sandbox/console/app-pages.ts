@@ -7,7 +7,6 @@ import { fields } from '../form-fields.ts';
 import { ROUTES } from '../provider-settings.ts';
 import { describedScopes } from '../scopes.ts';
 import { appForm, appOf, valuesOfApp } from './app-form.ts';
-import { FORM_PAGES } from './forms.ts';
 import type { ResourceParts } from './parts.ts';
 
 type Form = FormView<typeof appForm>;
@@ -21,17 +20,26 @@ const OVERLAPS = [
   { value: 'week', text: 'in 7 days', hours: 7 * 24 },
 ];
 
-export function createAppPages({ apps, approvals, oneTimeSecrets, show, issuer }: ResourceParts): express.Router {
+export function createAppPages({
+  apps,
+  approvals,
+  oneTimeSecrets,
+  forms,
+  show,
+  issuer,
+}: ResourceParts): express.Router {
   const router = express.Router();
 
-  const showNew = async (_req: Request, res: Response, form: Form = { values: valuesOfApp(), faults: [] }) =>
+  const showNew = (req: Request, res: Response) => {
+    const form = forms.keptForm<Form>(req, res) ?? { values: valuesOfApp(), faults: [] };
     show(res, 'app-new', { title: 'Register an app', form, scopes: describedScopes(), methods: AUTH_METHODS });
+  };
 
-  const showApp = async (req: Request, res: Response, refused?: Form) => {
+  const showApp = (req: Request, res: Response) => {
     const app = apps.find(String(req.params.id));
     if (app === undefined) return show(res.status(404), 'gone', { title: 'No such app' });
     const secret = oneTimeSecrets.take(`app ${app.clientId}`);
-    const form = refused ?? { values: valuesOfApp(app), faults: [] };
+    const form = forms.keptForm<Form>(req, res) ?? { values: valuesOfApp(app), faults: [] };
     const lists = { scopes: describedScopes(), methods: AUTH_METHODS, overlaps: OVERLAPS };
     const refreshTokens = refreshTokensOf(app);
     const details = { issuer, routes: ROUTES, refreshTokens };
@@ -44,28 +52,28 @@ export function createAppPages({ apps, approvals, oneTimeSecrets, show, issuer }
   };
 
   const register = formHandler({
-    pages: FORM_PAGES,
+    pages: forms.pages,
     schema: appForm,
     async work(_req, form) {
       const { clientId, clientSecret } = apps.register(appOf(form));
       return savedApp(clientId, clientSecret);
     },
-    show: showNew,
+    page: (_req, form) => ({ url: '/console/apps/new', form }),
   });
   const change = formHandler({
-    pages: FORM_PAGES,
+    pages: forms.pages,
     schema: appForm,
     async work(req, form) {
       const id = String(req.params.id);
       return savedApp(id, apps.change(id, appOf(form)));
     },
-    show: showApp,
+    page: (req, form) => ({ url: `/console/apps/${encodeURIComponent(String(req.params.id))}`, form }),
   });
 
   router.get('/', (_req, res) => show(res, 'apps', { title: 'Connected apps', apps: apps.all() }));
-  router.get('/new', (req, res) => showNew(req, res));
+  router.get('/new', showNew);
   router.post('/', register);
-  router.get('/:id', (req, res) => showApp(req, res));
+  router.get('/:id', showApp);
   router.post('/:id', change);
   router.post('/:id/secret', (req, res) => {
     const { id } = req.params;

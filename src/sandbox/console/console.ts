@@ -1,6 +1,7 @@
 /** Assembles the admin console, which is for administrators only. */
 import express from 'express';
 import { createAppPages } from './app-pages.ts';
+import { createConsoleForms } from './forms.ts';
 import { createOneTimeSecrets } from './one-time-secrets.ts';
 import type { ConsoleParts, ResourceParts } from './parts.ts';
 import { createTokenPages } from './token-pages.ts';
@@ -11,6 +12,7 @@ export function createConsole(consoleParts: ConsoleParts): express.Router {
   const parts: ResourceParts = {
     ...consoleParts,
     oneTimeSecrets: createOneTimeSecrets({ now }),
+    forms: createConsoleForms(),
     visitor: ownSignIn.visitor,
     show: (res, name, data) =>
       pages.send(res, `console/${name}`, { ...ownSignIn.visitor(res), nowMs: now(), ...data, wide: true, page: name }),

@@ -8,6 +8,7 @@ import type { AppRegistry } from '../apps.ts';
 import type { OwnSignIn, Visitor } from '../own-sign-in.ts';
 import type { Pages } from '../pages.ts';
 import type { PlatformCall } from '../platform-calls.ts';
+import type { ConsoleForms } from './forms.ts';
 import type { OneTimeSecrets } from './one-time-secrets.ts';
 
 export interface ConsoleParts {
@@ -29,6 +30,7 @@ export interface ConsoleParts {
 /** The dependencies of the pages of each resource. */
 export interface ResourceParts extends ConsoleParts {
   oneTimeSecrets: OneTimeSecrets;
+  forms: ConsoleForms;
   visitor(res: Response): Visitor;
   /** Sends a page. @param name the name of a template in views/sandbox/console */
   show(res: Response, name: string, data: Record<string, unknown> & { title: string }): void;

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type FormView, formHandler } from '../../shared/pages/form.ts';
 import { FULL_SCOPE, meaningsOf, READ_SCOPE } from '../scopes.ts';
 import { tokenScopesSchema } from '../seed.ts';
-import { FORM_PAGES, faultAt } from './forms.ts';
+import { faultAt } from './forms.ts';
 import type { ResourceParts } from './parts.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -31,6 +31,7 @@ export function createTokenPages({
   accounts,
   apiTokens,
   oneTimeSecrets,
+  forms,
   visitor,
   show,
   now,
@@ -38,7 +39,7 @@ export function createTokenPages({
   const router = express.Router();
   const loginOf = (accountId: string) => accounts.byId(accountId)?.login ?? accountId;
 
-  const showAll = async (_req: Request, res: Response, form: Form = NEW_TOKEN) =>
+  const showAll = (req: Request, res: Response) =>
     show(res, 'tokens', {
       title: 'API tokens',
       tokens: apiTokens.all.toReversed(),
@@ -46,11 +47,11 @@ export function createTokenPages({
       scopes: [READ_SCOPE, FULL_SCOPE].map((name) => ({ name, meaning: meaningsOf(name)[0] })),
       lifetimes: LIFETIMES,
       loginOf,
-      form,
+      form: forms.keptForm<Form>(req, res) ?? NEW_TOKEN,
     });
 
   const create = formHandler({
-    pages: FORM_PAGES,
+    pages: forms.pages,
     schema: tokenForm,
     async work({ res }, { name, scopes, user, lifetime }) {
       const account = accounts.byId(user);
@@ -62,10 +63,10 @@ export function createTokenPages({
       oneTimeSecrets.put(`token ${apiToken.id}`, token);
       return { url: `/console/tokens/${apiToken.id}`, flash: {} };
     },
-    show: showAll,
+    page: (_req, form) => ({ url: '/console/tokens', form }),
   });
 
-  router.get('/', (req, res) => showAll(req, res));
+  router.get('/', showAll);
   router.post('/', create);
 
   router.get('/:id', (req, res) => {

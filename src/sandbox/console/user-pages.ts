@@ -5,7 +5,7 @@ import { type FormView, formHandler, lines, ticked } from '../../shared/pages/fo
 import type { Account } from '../accounts.ts';
 import { userSchema } from '../seed.ts';
 import { newTotpSecret, otpauthUrl } from '../totp.ts';
-import { FORM_PAGES, faultAt } from './forms.ts';
+import { faultAt } from './forms.ts';
 import type { ResourceParts } from './parts.ts';
 
 const { name, groups, networks, password, login, kind } = userSchema.shape;
@@ -25,25 +25,27 @@ type ChangeForm = FormView<typeof changeForm>;
 type NewForm = FormView<typeof newForm>;
 
 export function createUserPages(parts: ResourceParts): express.Router {
-  const { accounts, approvals, apiTokens, endSessionsOf, show } = parts;
+  const { accounts, approvals, apiTokens, endSessionsOf, forms, show } = parts;
   const router = express.Router();
   const savedUser = (id: string) => ({ url: `/console/users/${id}`, flash: {} });
 
-  const showAll = async (_req: Request, res: Response, form: NewForm = NEW_USER) =>
+  const showAll = (req: Request, res: Response) => {
+    const form = forms.keptForm<NewForm>(req, res) ?? NEW_USER;
     show(res, 'users', { title: 'Users', users: accounts.all, form });
+  };
 
   const add = formHandler({
-    pages: FORM_PAGES,
+    pages: forms.pages,
     schema: newForm,
     secrets: ['password'],
     async work(_req, { secondFactor, ...input }) {
       if (accounts.byLogin(input.login)) throw faultAt('login', 'Another user already has this address.');
       return savedUser(accounts.add({ ...input, totpSecret: secondFactor ? newTotpSecret() : undefined }).id);
     },
-    show: showAll,
+    page: (_req, form) => ({ url: '/console/users', form }),
   });
   const change = formHandler({
-    pages: FORM_PAGES,
+    pages: forms.pages,
     schema: changeForm,
     secrets: ['password'],
     async work(req, input) {
@@ -51,10 +53,10 @@ export function createUserPages(parts: ResourceParts): express.Router {
       accounts.change(id, input);
       return savedUser(id);
     },
-    show: async (req, res, form) => showUser(parts, req, res, form),
+    page: (req, form) => ({ url: `/console/users/${encodeURIComponent(String(req.params.id))}`, form }),
   });
 
-  router.get('/', (req, res) => showAll(req, res));
+  router.get('/', showAll);
   router.post('/', add);
   router.get('/:id', (req, res) => showUser(parts, req, res));
   router.post('/:id', change);
@@ -76,12 +78,7 @@ export function createUserPages(parts: ResourceParts): express.Router {
   return router;
 }
 
-function showUser(
-  { accounts, apiTokens, approvals, show }: ResourceParts,
-  req: Request,
-  res: Response,
-  refused?: ChangeForm,
-): void {
+function showUser({ accounts, apiTokens, approvals, forms, show }: ResourceParts, req: Request, res: Response): void {
   const user = accounts.byId(String(req.params.id));
   if (user === undefined) {
     show(res.status(404), 'gone', { title: 'No such user' });
@@ -90,7 +87,7 @@ function showUser(
   show(res, 'user', {
     title: user.name,
     user,
-    form: refused ?? { values: valuesOf(user), faults: [] },
+    form: forms.keptForm<ChangeForm>(req, res) ?? { values: valuesOf(user), faults: [] },
     ownPassword: accounts.hasOwnPassword(user.id),
     otpauth: user.totpSecret && otpauthUrl(user.totpSecret, user.login),
     tokens: apiTokens.all.filter(({ accountId }) => accountId === user.id),

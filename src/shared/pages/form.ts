@@ -1,5 +1,8 @@
-/** Creates the handlers of forms: a schema parses the fields, faults appear next to them, and success redirects. */
-import type { Request, RequestHandler, Response } from 'express';
+/**
+ * Creates the handlers of forms: a schema parses the fields, faults appear next to them. Each form ends with a redirect,
+ * so that a reload of the page that follows sends nothing again.
+ */
+import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../config/input-faults.ts';
 import { AppError } from '../errors.ts';
@@ -23,8 +26,14 @@ export interface FormView<S extends z.ZodObject> {
   dropped?: readonly string[];
 }
 
+/** A page with a form: its local URL, and the form in the shape in which the page reads it. */
+export interface FormPage {
+  url: string;
+  form: unknown;
+}
+
 export interface FormParts<S extends z.ZodObject> {
-  pages: Pick<Pages, 'redirectAfter'>;
+  pages: Pick<Pages, 'redirectAfter' | 'redirectToForm'>;
   schema: S;
   /** Fields whose values are never sent back to the browser; the user enters them again. */
   secrets?: readonly (keyof z.input<S> & string)[];
@@ -35,17 +44,20 @@ export interface FormParts<S extends z.ZodObject> {
   fieldOf?: Readonly<Record<string, keyof z.input<S> & string>>;
   /** Does the work of the form. @throws AppError: `invalid_request` and `version_conflict` become faults of the form */
   work(req: Request, input: z.output<S>): Promise<{ url: string; flash: Flash }>;
-  /** Sends the page with the form. The status is already set. */
-  show(req: Request, res: Response, form: FormView<S>): Promise<void>;
+  /** Returns the page that shows the form with its faults. */
+  page(req: Request, form: FormView<S>): FormPage;
 }
 
 export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): RequestHandler {
-  const { pages, schema, work, show } = parts;
+  const { pages, schema, work, page } = parts;
   return async (req, res) => {
     const values = valuesIn(schema, req.body);
     const parsed = schema.safeParse(values, ADVICE);
-    const refuse = (status: number, faults: FieldFault[]) =>
-      show(req, res.status(status), { ...withoutSecrets(withoutCardNumbers(values, faults), parts.secrets), faults });
+    const refuse = (status: number, faults: FieldFault[]) => {
+      const shown = { ...withoutSecrets(withoutCardNumbers(values, faults), parts.secrets), faults };
+      const { url, form } = page(req, shown);
+      return pages.redirectToForm(req, res, url, { status, form });
+    };
     if (!parsed.success) return refuse(400, fieldFaults(parts, inputFaults(parsed.error)));
     try {
       return await pages.redirectAfter(req, res, () => work(req, parsed.data));

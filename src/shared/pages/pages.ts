@@ -7,6 +7,7 @@ import { sessionOf } from '../sessions/guards.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { createFlashes, type Flash, type Flashes } from './flash.ts';
+import { createKeptForms, type KeptForm, type KeptForms } from './kept-forms.ts';
 import type { FieldFault, PageData, PageFrame, PageName, SignedInFrame } from './page-data.ts';
 import { createSubmissions, type Submissions } from './submissions.ts';
 import { createViews, type Views } from './views.ts';
@@ -23,6 +24,10 @@ export interface Pages {
   /** Does the work of a form only once, even if the form is sent twice, and then redirects like `redirect`. */
   redirectAfter(req: Request, res: Response, work: () => Promise<{ url: string; flash: Flash }>): Promise<void>;
   flashOf(req: Request): Promise<Flash>;
+  /** Redirects with 303 to a page that shows the form. @param url of that page, on this host */
+  redirectToForm(req: Request, res: Response, url: string, keptForm: KeptForm): Promise<void>;
+  /** Returns the form that redirected to this page. */
+  keptForm(req: Request): Promise<KeptForm | undefined>;
 }
 
 export function createPages(parts: {
@@ -37,6 +42,7 @@ export function createPages(parts: {
     views: createViews({ directories: [views], clock }),
     flashes: createFlashes(storage),
     submissions: createSubmissions(storage),
+    keptForms: createKeptForms(storage),
     config,
   });
 }
@@ -45,9 +51,10 @@ export function createPageSender(parts: {
   views: Views;
   flashes: Flashes;
   submissions: Submissions;
+  keptForms: KeptForms;
   config: PageConfig;
 }): Pages {
-  const { views, flashes, submissions, config } = parts;
+  const { views, flashes, submissions, keptForms, config } = parts;
   const base = (title: string) => ({
     title,
     basePath: config.publicUrl.basePath,
@@ -79,6 +86,10 @@ export function createPageSender(parts: {
       res.redirect(303, await submissions.once(req, workAndSave));
     },
     flashOf: flashes.take,
+    async redirectToForm(req, res, url, keptForm) {
+      res.redirect(303, await keptForms.save(req, url, keptForm));
+    },
+    keptForm: keptForms.read,
     send(res, name, data) {
       res.set('Content-Security-Policy', PAGE_POLICY).type('html').send(views.render(name, data));
     },

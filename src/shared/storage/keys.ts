@@ -21,6 +21,7 @@
  * | `logout-token:{TOKEN_HASH}` | marks a provider's logout token as used, by issuer and `jti` | while the token could be accepted again |
  * | `problem:{REFERENCE}` | the failure behind the reference on an error page: time, code, route, user id, class of the cause | 30 days |
  * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
+ * | `kept-form:{HASH}` | a submitted form without its secrets (sealed), for the page that shows it with its faults or its next step | 1 hour |
  * | `submission:{HASH}` | the result of a submitted form, by session, form and values; empty while the request runs | 60 s |
  * | `pending-requests:{sign-ins}:BROWSER_HASH` | the pending authorization requests of one secret of a browser, at most 10, and its last 10 whose callback has come; paths with the secret of a connect link are sealed | 600 s |
  * | `grant:{USER}:APP` | one grant (sealed whole): tokens, journal of its refresh, health | until disconnected |
@@ -158,6 +159,7 @@ export const SEALED_KINDS: Readonly<Record<string, 'preserved' | 'deleted'>> = {
   'own-keys': 'deleted',
   'service-account': 'preserved',
   flash: 'deleted',
+  'kept-form': 'deleted',
   'pending-requests': 'deleted',
   webhook: 'preserved',
   revocation: 'preserved',
@@ -182,6 +184,7 @@ export const RELAXED_KINDS: ReadonlySet<string> = new Set([
   'relay-uses-of',
   'limit',
   'problem',
+  'kept-form',
   'plan-use',
   'narrowing',
   'awaited-refresh',
@@ -222,6 +225,7 @@ export const keys = {
   sessionsOfProviderSession: (id: string) => `sessions-of-sid:{${id}}`,
   logoutToken: (issuer: string, jti: string) => `logout-token:{${hashOf(JSON.stringify([issuer, jti]))}}`,
   flash: (hash: string) => `flash:{${hash}}`,
+  keptForm: (hash: string) => `kept-form:{${hash}}`,
   submission: (hash: string) => `submission:{${hash}}`,
   problem: (reference: string) => `problem:{${reference.toLowerCase()}}`,
   pendingRequests: (browserSecret: string) => `pending-requests:{sign-ins}:${hashOf(browserSecret).slice(0, 22)}`,

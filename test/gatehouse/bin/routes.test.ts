@@ -241,7 +241,9 @@ describe('POST /bin with the form of the page', () => {
     'bin=%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91%EF%BC%97%EF%BC%93',
   ])('R85 refuses "%s" next to the field, and does not show it on the page', async (form) => {
     const callsBefore = countCalls();
-    const { status, body } = await postForm(form);
+    const posted = await postForm(form);
+    expect([posted.status, posted.headers.location]).toEqual([303, `${site.url}/bin?bin=`]);
+    const { status, body } = await getPage('');
     expect(status).toBe(400);
     expect(body).toContain('These are not the first digits of a card');
     expect(body).toContain('aria-invalid="true"');

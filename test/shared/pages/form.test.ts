@@ -61,22 +61,19 @@ const VALUES = { ...SUBMITTED, urls: ['a', 'b'], secret: '' };
 /** @returns the status and the form that are shown, or the redirect if the work succeeds */
 async function send(body: object, fail?: () => AppError) {
   const shown: unknown[] = [];
-  const res = {
-    status(code: number) {
-      shown.push(code);
-      return res;
-    },
-  };
   const handler = formHandler({
     ...FORM,
-    pages: { redirectAfter: async (_req, _res, work) => void shown.push(await work()) },
+    pages: {
+      redirectAfter: async (_req, _res, work) => void shown.push(await work()),
+      redirectToForm: async (_req, _res, url, { status, form }) => void shown.push(status, form, url),
+    },
     async work() {
       if (fail) throw fail();
       return { url: '/done', flash: {} };
     },
-    show: async (_req, _res, form) => void shown.push(form),
+    page: (_req, form) => ({ url: '/form', form }),
   });
-  await handler({ body } as Request, res as unknown as Response, () => undefined);
+  await handler({ body } as Request, {} as Response, () => undefined);
   return shown;
 }
 const refusal = (code: ProblemCode, options: AppErrorOptions) => () => new AppError(code, options);
@@ -103,9 +100,10 @@ describe('a form', () => {
           { field: 'hosts', text: 'Entry 3: Longer.' },
         ],
       },
+      '/form',
     ]);
     const emptyValues = { name: '', urls: [], hosts: '', secret: '', days: '', version: '' };
-    expect(await send({})).toMatchObject([400, { values: emptyValues, dropped: [] }]);
+    expect(await send({})).toMatchObject([400, { values: emptyValues, dropped: [] }, '/form']);
     expect(submittedValues(FORM, SUBMITTED)).toEqual({ values: VALUES, dropped: ['secret'] });
   });
 
@@ -137,7 +135,7 @@ describe('a form', () => {
 
   test('shows faults that belong to no field at the top', async () => {
     const sentTwice = await send(SUBMITTED, refusal('invalid_request', { detail: 'This form was sent twice.' }));
-    expect(sentTwice).toMatchObject([400, { faults: [{ field: '', text: 'This form was sent twice.' }] }]);
+    expect(sentTwice).toMatchObject([400, { faults: [{ field: '', text: 'This form was sent twice.' }] }, '/form']);
     const [fault] = faultsOf(await send(SUBMITTED, refusal('invalid_request', {})));
     expect(fault).toEqual({ field: '', text: 'Check what you entered and try again.' });
   });
@@ -150,6 +148,7 @@ describe('a form', () => {
         dropped: ['secret'],
         faults: [{ field: '', text: expect.stringMatching(/^Someone else changed this .* Save again/) }],
       },
+      '/form',
     ]);
   });
 

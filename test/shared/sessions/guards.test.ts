@@ -120,9 +120,10 @@ describe('the frame of a page', () => {
   const views: Views = { render: (...parameters) => `drawn ${renderCalls.push(parameters)}` };
   const flashes = { save: () => Promise.resolve(''), take: () => Promise.resolve({}) };
   const submissions = { once: () => Promise.resolve('') };
+  const keptForms = { save: () => Promise.resolve(''), read: () => Promise.resolve(undefined) };
   let pages: Pages;
   beforeEach(() => {
-    pages = createPageSender({ views, flashes, submissions, config: config as PageConfig });
+    pages = createPageSender({ views, flashes, submissions, keptForms, config: config as PageConfig });
   });
   const reqOf = (session?: object) => ({ context: { session } }) as unknown as Request;
   const BASE = { title: 'T', basePath: '/gate', operatorName: 'Us', supportContact: 'help@example.test' };

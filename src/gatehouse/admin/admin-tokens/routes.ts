@@ -172,7 +172,7 @@ export function adminTokenRoutes(parts: AdminParts) {
         const { token } = await create(req, { name, scope, expiresAt: isoTime(clock() + days * DAY_MS) });
         return { url: resource.home, flash: { notice: CREATED, newSecret: { name, text: token } } };
       },
-      show: newPage.show,
+      page: (_req, form) => newPage.at(`${resource.home}/new`, form),
     }),
 
     revokePage: revocation.page,

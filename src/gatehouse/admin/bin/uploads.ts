@@ -111,7 +111,7 @@ export function binUploadRoutes(parts: AdminParts) {
         const { version } = await stage(req, upload.bytes, { ...about, source: source || cutText(upload.name, 200) });
         return { url: `${home}/uploads/${version.id}`, flash: {} };
       },
-      show: newPage.show,
+      page: (_req, form) => newPage.at(`${home}/import`, form),
     }),
     preview: preview.handler,
     importByForm: pages.button(async (req) => {

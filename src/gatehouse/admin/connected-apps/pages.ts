@@ -38,7 +38,7 @@ declare module '../../../shared/pages/page-data.ts' {
   }
 }
 
-type ChangedForm = FormView<typeof changedAppForm>;
+type ChangedForm = FormView<typeof changedAppForm> & { provider?: ProviderFacts };
 
 export function connectedAppPages(parts: {
   reader: ConnectedAppReader;
@@ -53,6 +53,7 @@ export function connectedAppPages(parts: {
   const { reader, changes, provider, timelines, pages, clock, publicHref, basePath } = parts;
   const home = `${basePath}/admin/connected-apps`;
   const idOf = (req: Request) => String(req.params.id);
+  const urlOf = (req: Request) => `${home}/${encodeURIComponent(idOf(req))}`;
 
   const rowOf = (app: AppView): AppRow => {
     const { clientSecretSetAt: setAt, clientSecretExpiresAt: expiresAt } = app;
@@ -93,7 +94,7 @@ export function connectedAppPages(parts: {
         form,
         drawn: DRAWN_FIELDS,
         settings: settingsOf(app),
-        provider: await provider.readAgain(form),
+        provider: form.provider ?? (await provider.readAgain(form)),
         callbackPattern: app.callbackUrl,
       };
     },
@@ -104,7 +105,12 @@ export function connectedAppPages(parts: {
     const { facts, faults } = await provider.read(form.values);
     if (!facts) return { ...form, faults };
     const method = provider.methodFor(form.values.tokenEndpointAuthMethod, facts);
-    return { ...form, values: { ...form.values, isRead: 'yes', tokenEndpointAuthMethod: method }, faults };
+    return {
+      ...form,
+      values: { ...form.values, isRead: 'yes', tokenEndpointAuthMethod: method },
+      faults,
+      provider: facts,
+    };
   };
 
   const save = formHandler({
@@ -122,7 +128,7 @@ export function connectedAppPages(parts: {
       const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
       return redirectTo(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
     },
-    show: detailPage.show,
+    page: (req, form) => detailPage.at(urlOf(req), form),
   });
 
   /** Handles the buttons next to the form. */
@@ -140,7 +146,7 @@ export function connectedAppPages(parts: {
       await changes.replace(req, app.id, { ...registration, ...changed, version });
       return redirectTo(`/${app.id}`, NOTICES[action]);
     },
-    show: (req, res, { faults }) => detailPage.show(req, res, { faults }),
+    page: (req, { faults }) => detailPage.at(urlOf(req), { faults }),
   });
 
   const redirectTo = (path: string, notice: Notice) => ({ url: home + path, flash: { notice } });
@@ -154,7 +160,7 @@ export function connectedAppPages(parts: {
       if (action === 'save') return save(req, res, next);
       if (action !== 'read_provider') return applyButton(req, res, next);
       const form = await withProvider(submittedValues(CHANGED_FORM, req.body));
-      return detailPage.show(req, res.status(form.faults.length > 0 ? 400 : 200), form);
+      return pages.redirectToForm(req, res, urlOf(req), { status: form.faults.length > 0 ? 400 : 200, form });
     },
   };
 }

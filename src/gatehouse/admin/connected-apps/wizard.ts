@@ -79,6 +79,14 @@ export function connectedAppWizard(parts: {
     },
   );
 
+  const urlOf = (req: Request): string => {
+    const preset = presetOf(req);
+    return `${basePath}/admin/register-app${preset ? `?preset=${preset.id}` : ''}`;
+  };
+
+  const showStep = (req: Request, res: Response, form: WizardForm) =>
+    pages.redirectToForm(req, res, urlOf(req), { status: form.faults.length > 0 ? 400 : 200, form });
+
   /** Returns the URLs with that of this Gatehouse for the id of the app, which is added only to an empty list. */
   const withGatehouseUrl = (id: string, urls: readonly string[]): readonly string[] => {
     const callbackUrl = callbackUrlOf(isId(id) ? id : 'id', publicHref);
@@ -107,7 +115,7 @@ export function connectedAppWizard(parts: {
       await checkNow(req, app).catch(() => undefined);
       return { url: `${checkPage(basePath, app.id)}?registered=yes`, flash: { notice: noticeOf(app, isAtProvider) } };
     },
-    show: page.show,
+    page: (req, form) => page.at(urlOf(req), form),
   });
 
   const noticeOf = (app: ConnectedApp, isAtProvider: boolean) => {
@@ -157,10 +165,9 @@ export function connectedAppWizard(parts: {
       if (action === 'save' || action === 'register_there') return create(req, res, next);
       if (action === 'back') {
         const submitted = submittedValues(WIZARD_FORM, req.body);
-        return page.show(req, res, { ...submitted, values: { ...submitted.values, step: 'provider' }, faults: [] });
+        return showStep(req, res, { ...submitted, values: { ...submitted.values, step: 'provider' }, faults: [] });
       }
-      const form = await nextStep(req, action);
-      return page.show(req, res.status(form.faults.length > 0 ? 400 : 200), form);
+      return showStep(req, res, await nextStep(req, action));
     },
   };
 }

@@ -50,6 +50,7 @@ const KIND_WORDS: Readonly<Record<string, string>> = {
   'connected-app': 'apps',
   'own-keys': 'signing keys',
   flash: 'notices after a change',
+  'kept-form': 'submitted forms',
   'pending-requests': 'pending requests',
   revocation: 'unconfirmed revocations',
 };

@@ -177,7 +177,7 @@ export function relayTokenRoutes(parts: AdminParts) {
           flash: { notice: CREATED, newSecret: { name: item.name, text: token } },
         };
       },
-      show: newPage.show,
+      page: (_req, form) => newPage.at(`${resource.home}/new`, form),
     }),
 
     changeByForm: formHandler({
@@ -189,7 +189,7 @@ export function relayTokenRoutes(parts: AdminParts) {
         await change(req, { ...inputOf(await withIds(form), clock(), expiresAt), version });
         return { url: `${resource.home}/${id}`, flash: { notice: CHANGED } };
       },
-      show: editPage.show,
+      page: (req, form) => editPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/edit`, form),
     }),
 
     rotateByForm: formHandler({
@@ -202,7 +202,7 @@ export function relayTokenRoutes(parts: AdminParts) {
           flash: { notice: ROTATED, newSecret: { name: item.name, text: token } },
         };
       },
-      show: rotatePage.show,
+      page: (req, form) => rotatePage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/rotate`, form),
     }),
 
     revokePage: revocation.page,

@@ -184,7 +184,7 @@ export function serviceAccountRoutes(parts: AdminParts) {
         await create(req, input);
         return { url: resource.home, flash: { notice: CREATED } };
       },
-      show: formPage.show,
+      page: (_req, form) => formPage.at(`${resource.home}/new`, form),
     }),
 
     replacePage: formPage.handler,
@@ -197,7 +197,7 @@ export function serviceAccountRoutes(parts: AdminParts) {
         await change(req, { name, version, apiToken: token });
         return { url: resource.home, flash: { notice: REPLACED } };
       },
-      show: formPage.show,
+      page: (req, form) => formPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/replace`, form),
     }),
 
     removePage: removal.page,

@@ -135,7 +135,7 @@ export function webhookRoutes(parts: AdminParts) {
         const { item, secret: text } = await create(req, { ...input, enabled: true });
         return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, newSecret: { name: item.url, text } } };
       },
-      show: newPage.show,
+      page: (_req, form) => newPage.at(`${resource.home}/new`, form),
     }),
 
     changeByForm: formHandler({
@@ -145,7 +145,7 @@ export function webhookRoutes(parts: AdminParts) {
         const { item } = await change(req, input);
         return { url: `${resource.home}/${item.id}`, flash: { notice: CHANGED } };
       },
-      show: (req, res, form) => detailPage.show(req, res, { form }),
+      page: (req, form) => detailPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}`, { form }),
     }),
 
     rotateByForm: formHandler({
@@ -155,7 +155,8 @@ export function webhookRoutes(parts: AdminParts) {
         const { item, secret: text } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
         return { url: `${resource.home}/${item.id}`, flash: { notice: ROTATED, newSecret: { name: item.url, text } } };
       },
-      show: (req, res, form) => detailPage.show(req, res, { rotation: form }),
+      page: (req, form) =>
+        detailPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}`, { rotation: form }),
     }),
 
     removePage: removal.page,

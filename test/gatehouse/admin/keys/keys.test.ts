@@ -75,6 +75,7 @@ test('the page has words for every kind of encrypted record, and shows a kind of
     'service accounts',
     'sessions',
     'signing keys',
+    'submitted forms',
     'unconfirmed revocations',
     'webhooks',
   ]);

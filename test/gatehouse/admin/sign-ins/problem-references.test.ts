@@ -34,6 +34,10 @@ describe('over HTTP', () => {
 
   const visit = (path: string, options: { headers?: Record<string, string>; method?: string; body?: string } = {}) =>
     sendRequest(site.url + path, { ...options, headers: { ...ACCEPT_HTML, ...options.headers } });
+  const followed = async (response: Awaited<ReturnType<typeof visit>>) =>
+    response.headers.location === undefined
+      ? response
+      : visit(String(response.headers.location).replace(site.url, ''), { headers: { cookie: cookie() } });
   const cookie = () => agent.cookies.header(site.url);
 
   test.each<[string, string, () => Parameters<typeof visit>[1], ProblemCode]>([
@@ -47,7 +51,9 @@ describe('over HTTP', () => {
     ],
   ])('the reference of a signed-in user is found: %s', async (_what, path, request, code) => {
     const { headers, ...options } = request() ?? {};
-    const page = await visit(path, { ...options, headers: { ...headers, cookie: cookie(), origin: site.url } });
+    const page = await followed(
+      await visit(path, { ...options, headers: { ...headers, cookie: cookie(), origin: site.url } }),
+    );
     const [, reference = ''] = REFERENCE.exec(page.body) ?? [];
     const { json } = await admin.call('GET', `/sign-ins?q=${reference.toUpperCase()}`);
     expect(json).toEqual({
