@@ -120,7 +120,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     form.set('name', secondName);
     expect((await send(1, '/admin/relay-tokens', form)).headers.location).not.toBe(location);
     form.set('days', '0');
-    const faulty = await Promise.all([0, 1].map((member) => send(member, '/admin/relay-tokens', form)));
+    const faulty = await Promise.all(
+      [0, 1].map(async (member) => {
+        const { headers } = await send(member, '/admin/relay-tokens', form);
+        return open(1 - member, String(headers.location));
+      }),
+    );
     expect(faulty.map(({ status }) => status)).toEqual([400, 400]);
     const { json } = await admin.call('GET', '/relay-tokens');
     const names = (json.items as { name: string }[]).map(({ name }) => name);
