@@ -136,6 +136,7 @@ export function createRecordStore(parts: {
       const lists = new Set([index, ...(record ? listsOf(record) : [])]);
       await store.write([
         { delete: keys.signIn(id) },
+        { delete: keys.signInReturn(id) },
         ...(record?.references ?? []).map((reference) => ({ delete: keys.signInAlias(aliasOf(reference)) })),
         ...[...lists].map((list) => ({ index: list, remove: id })),
       ]);

@@ -55,7 +55,18 @@ export interface SignInFlow {
 }
 
 export function createSignInFlow(parts: FlowParts): SignInFlow {
-  const { apps, provider, connections, recorder, pendingRequests, states, adminRule, publicHref, recordUrl } = parts;
+  const {
+    apps,
+    provider,
+    connections,
+    recorder,
+    pendingRequests,
+    keptReturns,
+    states,
+    adminRule,
+    publicHref,
+    recordUrl,
+  } = parts;
   const fail = createFail({ apps, publicHref });
   const startAttempt = createStart(parts, fail);
   const late = createLateCallbacks(parts, fail);
@@ -152,7 +163,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     return {
       url: await (isTrial
         ? returnTo.catch((error) => trialFailed(error, pendingRequest.attempt, attemptLog))
-        : returnTo),
+        : returnTo.catch((error) => keptReturns.keep(pendingRequest).then(() => Promise.reject(error)))),
     };
   };
 

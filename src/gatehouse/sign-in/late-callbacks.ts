@@ -17,7 +17,7 @@ const endedRecord = (record: SignInRecord | undefined): SignInRecord | undefined
   record?.endedAt === undefined || UNPROVEN_FAILURES.some((failure) => failure === record.failure) ? undefined : record;
 
 export function createLateCallbacks(parts: FlowParts, fail: Fail) {
-  const { apps, recorder, clock, home } = parts;
+  const { apps, recorder, keptReturns, clock, home } = parts;
 
   const startPage = (failure: GoneFailure) => ({ url: `${home}?ended=${failure}` });
 
@@ -111,7 +111,11 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
       const ended = endedRecord(record);
       if (isSameBrowser && ended) {
         const { app, purpose } = ended;
-        const context = { appId: app, ...(purpose !== 'unknown' && { purpose }) };
+        const context = {
+          appId: app,
+          ...(purpose !== 'unknown' && { purpose }),
+          ...(await keptReturns.find(ended.id)),
+        };
         return endPage(ended, user, context) ?? { url: home };
       }
       const isExpired = clock() - startedAt > PENDING_REQUEST_SECONDS * 1000;

@@ -9,6 +9,7 @@ import type { AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log
 import type { UserStore } from '../users/user-store.ts';
 import type { BeginSession } from './begin-session.ts';
 import type { AdminRule } from './identity.ts';
+import type { KeptReturns } from './kept-returns.ts';
 import type { PendingRequests } from './pending-requests.ts';
 import type { StateSigner } from './state.ts';
 
@@ -19,6 +20,7 @@ export interface FlowParts {
   users: Pick<UserStore, 'find' | 'prefetch' | 'signInWrites' | 'conditionFor'>;
   recorder: AttemptRecorder;
   pendingRequests: PendingRequests;
+  keptReturns: KeptReturns;
   states: StateSigner;
   /** Returns the rule as it is now: a reload may change its app. */
   adminRule: () => AdminRule;

@@ -15,6 +15,7 @@ import type { Users } from '../users/users.ts';
 import { type BackchannelLogout, backchannelLogout } from './backchannel-logout.ts';
 import { type ErasureRoutes, erasureRoutes } from './erasure.ts';
 import { createSignInFlow } from './flow.ts';
+import { createKeptReturns } from './kept-returns.ts';
 import { createPendingRequests } from './pending-requests.ts';
 import { type SignInRoutes, signInRoutes } from './routes.ts';
 import { type SessionRoutes, sessionRoutes } from './session-routes.ts';
@@ -68,6 +69,7 @@ export function createSignIn(parts: {
     users,
     recorder: parts.signInRecords.recorder,
     pendingRequests: createPendingRequests({ store, sealedJson, home: site.home, clock }),
+    keptReturns: createKeptReturns({ store, sealedJson }),
     states,
     adminRule: () => adminRule,
     events,

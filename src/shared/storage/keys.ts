@@ -60,6 +60,7 @@
  * | `revocation:{USER}:ID` | a token (sealed) whose revocation the provider has not confirmed; USER is `nobody` if the token belongs to no user, and remains the id of a deleted user | until confirmed, at most 7 days |
  * | index `revocations-of:{USER}`, `revocations` | ids of the revocations: of one user by time, and of all by time of the next attempt | with the revocations |
  * | `sign-in:{sign-ins}:ID` | one sign-in attempt without secrets: steps, outcome and cause | 32 days |
+ * | `sign-in-return:{sign-ins}:ID` | where that attempt was to lead (sealed), if its callback failed | 30 days, or until the attempt is deleted |
  * | `sign-in-alias:{sign-ins}:HASH` | the id of the attempt with that state or reference | 32 days |
  * | index `sign-ins:{sign-ins}:LIST` | ids of attempts by start: `all` (at most 50,000), `open` (at most 2,000), `failed`, and `of:HASH` of one user, e-mail address or browser | 30 days |
  * | `disconnect-job:{disconnect-jobs}:APP` | the progress of disconnecting all users from that app | 30 days |
@@ -161,6 +162,7 @@ export const SEALED_KINDS: Readonly<Record<string, 'preserved' | 'deleted'>> = {
   flash: 'deleted',
   'kept-form': 'deleted',
   'pending-requests': 'deleted',
+  'sign-in-return': 'deleted',
   webhook: 'preserved',
   revocation: 'preserved',
   'connect-link': 'deleted',
@@ -175,6 +177,7 @@ export const RELAXED_KINDS: ReadonlySet<string> = new Set([
   'pending-requests',
   'sign-in',
   'sign-in-alias',
+  'sign-in-return',
   'sign-ins',
   'live-sessions',
   'last-use',
@@ -261,6 +264,7 @@ export const keys = {
   revocationsOf: (userId: string) => `revocations-of:{${userId}}`,
   revocations: 'revocations',
   signIn: (id: string) => `sign-in:{sign-ins}:${id}`,
+  signInReturn: (id: string) => `sign-in-return:{sign-ins}:${id}`,
   signInAlias: (alias: string) => `sign-in-alias:{sign-ins}:${hashOf(alias).slice(0, 22)}`,
   signIns: (list: 'all' | 'open' | 'failed' | 'of', owner = '') =>
     `sign-ins:{sign-ins}:${list}${list === 'of' ? `:${hashOf(owner).slice(0, 22)}` : ''}`,

@@ -337,7 +337,9 @@ describe('the attempts of a user', () => {
   });
 
   test('are deleted with the user, from every list and under every reference', async () => {
+    await store.write([{ put: keys.signInReturn('r0000001'), value: 'sealed' }]);
     await records.forgetUser({ id: 'u1', email: 'ADA@example.test' });
+    expect(await store.get(keys.signInReturn('r0000001'))).toBeUndefined();
     expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000004']);
     const lists = [keys.signIns('all'), keys.signIns('of', 'u1'), keys.signIns('of', 'ada@example.test')];
     expect(await Promise.all(lists.map((list) => store.count(list)))).toEqual([1, 0, 0]);

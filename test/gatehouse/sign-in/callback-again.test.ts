@@ -185,6 +185,26 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     },
   );
 
+  testOn('R10 a page that is shown again after ten others still leads to the return path', async () => {
+    const user = await signIn();
+    site.provider.setModes('callback-access-denied');
+    const signedOut = await startSignIn(undefined, '/sign-in?app=elsewhere&return_to=/sessions?personal=path');
+    const connecting = await callbackFor(await startConnecting(user, { return_to: '/sessions?personal=path' }));
+    for (const { agent, callback } of [signedOut, { agent: user, callback: connecting.href }]) {
+      const first = await agent.get(callback);
+      expect(first.body).toContain('return_to=%2Fsessions%3Fpersonal%3Dpath');
+      for (let n = 0; n < 11; n += 1) await agent.get((await startSignIn(agent)).callback);
+      const recordsBefore = await readRecords();
+      const second = await agent.get(callback);
+      expect([second.status, referenceOn(second)]).toEqual([first.status, referenceOn(first)]);
+      expect(second.body).toContain('return_to=%2Fsessions%3Fpersonal%3Dpath');
+      expect(await readRecords()).toEqual(recordsBefore);
+    }
+    const stored = (await storage.items()).filter((item) => 'record' in item && item.record.startsWith('sign-in'));
+    expect(stored.length).toBeGreaterThan(20);
+    expect(JSON.stringify(stored)).not.toContain('personal');
+  });
+
   testOn(
     'R9 a callback that is opened again while its token request is under way starts over, and the user is signed in',
     async () => {
