@@ -58,13 +58,21 @@ export interface ProviderClient {
   accountId(app: ConnectedApp, token: AccessToken): Promise<string | undefined>;
   /** True if every client gets the same `sub` for an account. False if the provider does not say. */
   hasPublicSubjects(app: ConnectedApp): Promise<boolean>;
-  /** The URL that signs the user out at the provider; undefined if that is not possible. */
+  /**
+   * The URL that signs the user out at the provider; undefined if that is not possible. The ID token is left out if the
+   * URL would be longer than 2,000 characters with it.
+   */
   endSessionUrl(
     app: ConnectedApp,
     request: { idToken: string | undefined; returnTo: string },
   ): Promise<string | undefined>;
 }
 
+/**
+ * Browsers are sent to no longer URL with a parameter that may be left out: servers commonly refuse URLs from 2,048
+ * characters on, such as those of Microsoft.
+ */
+const MAX_URL_LENGTH = 2000;
 const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
 /** A 200 confirms a revocation, whatever its body (RFC 7009 section 2.2). */
 const REVOCATION_LIMITS = { ...LIMITS, statusDecides: true };
@@ -192,7 +200,12 @@ export function createProviderClient(parts: {
     async authorizationUrl(app, request) {
       const { server, configuration } = await withConfiguration(app);
       const parameters = withResources(app, authorizationParameters(app, server, request));
-      if (!isPushed(app, server)) return client.buildAuthorizationUrl(configuration, parameters).href;
+      if (!isPushed(app, server)) {
+        const { href } = client.buildAuthorizationUrl(configuration, parameters);
+        if (href.length <= MAX_URL_LENGTH || !request.hints) return href;
+        const required = withResources(app, authorizationParameters(app, server, { ...request, hints: undefined }));
+        return client.buildAuthorizationUrl(configuration, required).href;
+      }
       const capture: Capture = { secrets: [app.clientSecret] };
       try {
         const push = () => client.buildAuthorizationUrlWithPAR(configuration, parameters);
@@ -285,18 +298,32 @@ export function createProviderClient(parts: {
     async endSessionUrl(app, request) {
       if (!app.providerSignOut) return undefined;
       try {
-        const { server, configuration } = await withConfiguration(app);
-        if (!server.end_session_endpoint) return undefined;
-        return client.buildEndSessionUrl(configuration, {
-          post_logout_redirect_uri: request.returnTo,
-          ...(request.idToken && { id_token_hint: request.idToken }),
-        }).href;
+        const { end_session_endpoint: endpoint } = await metadata.load(app);
+        return endpoint && endSessionUrl(endpoint, app.clientId, request);
       } catch {
         // The local sign-out must not depend on the provider.
         return undefined;
       }
     },
   };
+}
+
+/**
+ * OpenID Connect RP-Initiated Logout 1.0 section 2. A parameter that the endpoint's own query has is kept: some
+ * providers require others than the standard ones there.
+ */
+function endSessionUrl(
+  endpoint: string,
+  clientId: string,
+  { idToken, returnTo }: { idToken: string | undefined; returnTo: string },
+): string {
+  const url = new URL(endpoint);
+  const add = (name: string, value: string) => url.searchParams.has(name) || url.searchParams.append(name, value);
+  add('client_id', clientId);
+  add('post_logout_redirect_uri', returnTo);
+  const { href } = url;
+  if (idToken !== undefined) add('id_token_hint', idToken);
+  return url.href.length <= MAX_URL_LENGTH ? url.href : href;
 }
 
 const hrefOf = (url: unknown): string | undefined => (typeof url === 'string' ? URL.parse(url)?.href : undefined);

@@ -1,4 +1,5 @@
 /** The ID token that a sign-out sends to the provider as a hint: which one, how it is stored, and for how long. */
+import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -48,6 +49,14 @@ async function readStoredIdTokens() {
   const items = await storage.items();
   return items.flatMap((item) => ('record' in item && item.record.startsWith('session-id-token:') ? [item] : []));
 }
+
+test('the hint of a user in many groups is left out, since providers refuse such a long URL', async () => {
+  provider.signInAs({ sub: 'member', groups: Array.from({ length: 60 }, () => randomUUID()) });
+  const { agent, idToken } = await signIn();
+  expect(idToken.length).toBeGreaterThan(2_000);
+  expect(await signOut(agent)).toEqual({ endpoint: `${provider.issuer}/end_session`, hint: null });
+  provider.signInAs({ sub: 'user-1', name: 'Ada Quill', email: 'ada@example.test' });
+});
 
 test('R100 the hint is the ID token that the session began with', async () => {
   const laptop = await signIn();

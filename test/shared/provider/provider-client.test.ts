@@ -433,6 +433,42 @@ describe('sign-out at the provider', () => {
     );
   });
 
+  test.each([
+    ['an ID token that just fits', 0, true],
+    ['an ID token with one character too many', 1, false],
+    ['an ID token of many groups', 9_000, false],
+  ])('%s: its URL has at most 2,000 characters', async (_name, excess, isSent) => {
+    const signOut = async (idToken: string | undefined) =>
+      new URL((await protocol.client.endSessionUrl(protocol.app, { idToken, returnTo })) ?? '');
+    const withoutHint = await signOut(undefined);
+    const idToken = 'h'.repeat(2_000 - `${withoutHint.href}&id_token_hint=`.length + excess);
+    const url = await signOut(idToken);
+    expect(url.searchParams.get('id_token_hint')).toBe(isSent ? idToken : null);
+    expect(url.href.length).toBeLessThanOrEqual(2_000);
+    expect(url.searchParams.get('post_logout_redirect_uri')).toBe(returnTo);
+  });
+
+  test.each<[string, Record<string, string>, Record<string, string>]>([
+    ['logout_uri=https%3A%2F%2Fgatehouse.example.com%2F', {}, { logout_uri: returnTo }],
+    ['client_id=pool-client&logout_uri=a%20b', { client_id: 'pool-client' }, { logout_uri: 'a b' }],
+    ['post_logout_redirect_uri=https%3A%2F%2Fgo.example%2F', { post_logout_redirect_uri: 'https://go.example/' }, {}],
+    ['federated&tenant=7', {}, { federated: '', tenant: '7' }],
+  ])('the endpoint that is set by hand wins over that of discovery, with its query %s', async (query, own, further) => {
+    const endSession = `${protocol.provider.issuer}/logout?${query}`;
+    const app = protocol.appOf({ endpoints: { endSession } });
+    const { href } = new URL((await protocol.client.endSessionUrl(app, { idToken: 'a.b.c', returnTo })) ?? '');
+    expect(href).toMatch(/\/logout\?/);
+    expect([...new URL(href).searchParams].sort()).toEqual(
+      Object.entries({
+        client_id: protocol.provider.clientId,
+        id_token_hint: 'a.b.c',
+        post_logout_redirect_uri: returnTo,
+        ...own,
+        ...further,
+      }).sort(),
+    );
+  });
+
   test('is skipped if it is switched off or unsupported, or the provider is down', async () => {
     expect(
       await protocol.client.endSessionUrl(protocol.appOf({ providerSignOut: false }), { idToken: undefined, returnTo }),
@@ -447,6 +483,17 @@ describe('sign-out at the provider', () => {
 });
 
 describe('R1: the authorization request', () => {
+  test.each([
+    ['a short one', 'ada@example.test', true],
+    ['one that makes the URL too long', 'é'.repeat(255), false],
+  ])('has a hint only within 2,000 characters: %s', async (_name, hint, isSent) => {
+    const app = protocol.appOf({ parameters: { audience: 'a'.repeat(400) } });
+    const url = new URL(await protocol.client.authorizationUrl(app, { ...REQUEST, hints: { login_hint: hint } }));
+    expect(url.searchParams.get('login_hint')).toBe(isSent ? hint : null);
+    expect(url.href.length).toBeLessThanOrEqual(2_000);
+    expect(url.searchParams.get('state')).toBe(REQUEST.state);
+  });
+
   test('has each protocol parameter once', async () => {
     const url = new URL(
       await protocol.client.authorizationUrl(protocol.appOf({ parameters: { audience: 'api' } }), REQUEST),
