@@ -6,6 +6,8 @@ import { isIssuerTemplate, namedTenants } from '../../shared/provider/issuer.ts'
 import { describeFailure, failedCall, ProviderError } from '../../shared/provider/provider-error.ts';
 import {
   discoveryUrlOf,
+  ineffectiveEndpoints,
+  ineffectiveWords,
   type ProviderMetadata,
   type ProviderMetadataSource,
 } from '../../shared/provider/provider-metadata.ts';
@@ -132,13 +134,14 @@ async function providerFindings(
   const described = checkMetadata(app, metadata).filter(
     ({ check }) => !authorization.some((finding) => finding.check === check),
   );
-  return [
-    issuerFinding(app, discovery),
-    fine('endpoints', 'Every endpoint may be called.'),
-    ...described,
-    ...authorization,
-    ...calls,
-  ];
+  return [issuerFinding(app, discovery), endpointsFinding(app, metadata), ...described, ...authorization, ...calls];
+}
+
+function endpointsFinding(app: ConnectedApp, metadata: ProviderMetadata): Finding {
+  const names = ineffectiveEndpoints(app, metadata);
+  if (names.length === 0) return fine('endpoints', 'Every endpoint may be called.');
+  const { detail, advice } = ineffectiveWords(names);
+  return cannotTell('endpoints', detail, { advice, pointer: `#/endpoints/${names[0]}` });
 }
 
 function issuerFinding(app: ConnectedApp, { issuer }: DiscoveryFindings): Finding {

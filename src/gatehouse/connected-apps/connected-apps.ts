@@ -3,6 +3,13 @@ import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { createProvider, type ProviderParts } from '../../shared/provider/provider.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
+import {
+  type EndpointName,
+  hasDiscovery,
+  ineffectiveEndpoints,
+  ineffectiveWords,
+  type OnMetadata,
+} from '../../shared/provider/provider-metadata.ts';
 import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
@@ -21,6 +28,11 @@ export interface ConnectedApps {
   registry: AppRegistry;
   provider: ProviderClient;
   ownKeys: OwnKeys;
+  /**
+   * The endpoints that are set by hand without effect, since discovery names others. Reads the metadata of an app with
+   * both, unless it is known; none if that fails.
+   */
+  findIneffectiveEndpoints(app: ConnectedApp): Promise<EndpointName[]>;
   /** @throws ProviderError if the provider's metadata or keys are unavailable */
   verifyLogoutToken(app: ConnectedApp, token: string): Promise<VerifiedLogoutToken>;
   /** The doctor. */
@@ -41,7 +53,7 @@ export async function createConnectedApps(
     fromFile: readonly ConnectedApp[];
     /** Only for a server: commands run no scheduled checks. */
     config?: { connectionCheckSeconds: number };
-    events?: Pick<Events, 'ownKeysReplaced' | 'appCheckChanged'>;
+    events?: Pick<Events, 'ownKeysReplaced' | 'appCheckChanged' | 'settingWarned'>;
     publicHref: string;
   },
 ): Promise<ConnectedApps> {
@@ -55,7 +67,12 @@ export async function createConnectedApps(
     onReplaced: (cause) => events?.ownKeysReplaced({ cause }),
   });
   const observations = createObservations({ store, clock });
-  const { metadata, jwts, provider } = createProvider({ ...parts, ownKeys, onTokens: observations.record });
+  const { metadata, jwts, provider } = createProvider({
+    ...parts,
+    ownKeys,
+    onTokens: observations.record,
+    onMetadata: warnOnce((text) => events?.settingWarned(text)),
+  });
   const registry = await createAppRegistry({ store, sealedJson, apps, clock });
   const check = createAppCheck({ outbound, metadata, provider, observations, clock, publicHref });
   const checks = createScheduledChecks({
@@ -67,11 +84,19 @@ export async function createConnectedApps(
     changedAt: async (id) => (registry.isFromFile(id) ? 0 : ((await registry.find(id))?.changedAt ?? 0)),
     seconds: config?.connectionCheckSeconds ?? 0,
   });
+  const findIneffectiveEndpoints = async (app: ConnectedApp): Promise<EndpointName[]> => {
+    if (app.endpoints === undefined || !hasDiscovery(app)) return [];
+    const read = await metadata.load(app).catch(() => undefined);
+    return read ? ineffectiveEndpoints(app, read) : [];
+  };
+  // Reads the metadata of these apps now, so that the log of the start has the warnings.
+  if (config) for (const app of apps.list().filter(({ disabled }) => !disabled)) void findIneffectiveEndpoints(app);
   return {
     apps,
     registry,
     provider,
     ownKeys,
+    findIneffectiveEndpoints,
     verifyLogoutToken: (app, token) => verifyLogoutToken(jwts, app, token),
     check,
     checks,
@@ -80,5 +105,18 @@ export async function createConnectedApps(
     readMetadataAgain: metadata.markAllStale,
     registration: createDynamicRegistration({ outbound }),
     close: registry.close,
+  };
+}
+
+/** Metadata is read every hour: only a change is worth another line. */
+function warnOnce(warn: (text: string) => void): OnMetadata {
+  const warned = new Map<string, string>();
+  return (app, metadata) => {
+    const names = ineffectiveEndpoints(app, metadata);
+    const list = names.join();
+    if (app.id === undefined || list === (warned.get(app.id) ?? '')) return;
+    warned.set(app.id, list);
+    const { detail, advice } = ineffectiveWords(names);
+    if (names.length > 0) warn(`The app "${app.id}": ${detail} ${advice}`);
   };
 }

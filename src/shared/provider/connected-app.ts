@@ -49,14 +49,14 @@ const signIn = z.strictObject({
   ),
 });
 
-const endpoint = (title: string) => absoluteUrl.optional().meta({ title });
+const endpoint = (title: string, description?: string) => absoluteUrl.optional().meta({ title, description });
 const endpoints = z.strictObject({
   authorization: endpoint('Authorization endpoint'),
   token: endpoint('Token endpoint'),
   revocation: endpoint('Revocation endpoint'),
   introspection: endpoint('Introspection endpoint'),
   userinfo: endpoint('Userinfo endpoint'),
-  endSession: endpoint('End-session endpoint'),
+  endSession: endpoint('End-session endpoint', 'Used, with its query, in place of the one that discovery names.'),
   jwks: endpoint('Signing keys (JWKS)'),
 });
 

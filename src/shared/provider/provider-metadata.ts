@@ -20,6 +20,7 @@ export const ENDPOINT_MEMBERS = {
   jwks: 'jwks_uri',
 } as const satisfies Record<keyof NonNullable<ConnectedApp['endpoints']>, string>;
 const MEMBERS = Object.values(ENDPOINT_MEMBERS);
+export type EndpointName = keyof typeof ENDPOINT_MEMBERS;
 
 /** RFC 8414 section 2, OpenID Connect Discovery section 3; other members pass through. */
 export type ProviderMetadata = { issuer: string; [member: string]: unknown } & {
@@ -46,6 +47,9 @@ export interface ProviderMetadataSource {
   markAllStale(): void;
 }
 
+/** Called whenever metadata was read. Must not throw. */
+export type OnMetadata = (app: ProviderLocation, metadata: ProviderMetadata) => void;
+
 const MAX_PAUSE_MS = 15_000;
 
 /**
@@ -57,29 +61,56 @@ export function createProviderMetadata(parts: {
   clock?: () => number;
   monotonicClock: () => number;
   random: () => number;
+  onRead?: OnMetadata | undefined;
 }): ProviderMetadataSource {
-  const { outbound, clock = Date.now, monotonicClock, random } = parts;
+  const { outbound, clock = Date.now, monotonicClock, random, onRead } = parts;
   const times: ReadTimes = {
     freshMs: HOUR_MS,
     usableMs: DAY_MS,
     pauseMs: (failures) => Math.min(MAX_PAUSE_MS, 1_000 * 2 ** failures) * (0.75 + random() / 2),
   };
-  const read = (app: ProviderLocation) => readMetadata(outbound, app, clock);
+  const read = async (app: ProviderLocation) => {
+    const metadata = await readMetadata(outbound, app, clock);
+    onRead?.(app, metadata);
+    return metadata;
+  };
   return cachedReads(new WeakMap(), read, times, monotonicClock);
 }
 
 async function readMetadata(outbound: Outbound, app: ProviderLocation, clock: () => number): Promise<ProviderMetadata> {
   const configured = Object.entries(app.endpoints ?? {}).map(([name, url]) => [
-    ENDPOINT_MEMBERS[name as keyof typeof ENDPOINT_MEMBERS],
+    ENDPOINT_MEMBERS[name as EndpointName],
     url,
   ]);
   const discovered = hasDiscovery(app) ? await discover(outbound, app, clock) : {};
   const metadata: ProviderMetadata = { issuer: app.issuer, ...Object.fromEntries(configured), ...discovered };
+  // An administrator who sets it beside discovery needs another address or query than the published one.
+  if (app.endpoints?.endSession) metadata.end_session_endpoint = app.endpoints.endSession;
   checkEndpoints(outbound, metadata);
   if (metadata.authorization_endpoint) {
     metadata.authorization_endpoint = withoutOurParameters(metadata.authorization_endpoint, app);
   }
   return metadata;
+}
+
+/** The endpoints that are set by hand without effect, since discovery names others. @param metadata as it is used */
+export function ineffectiveEndpoints(app: ProviderLocation, metadata: ProviderMetadata): EndpointName[] {
+  const names = Object.keys(app.endpoints ?? {}) as EndpointName[];
+  return names.filter((name) => {
+    const configured = app.endpoints?.[name];
+    if (configured === undefined) return false;
+    const url = name === 'authorization' ? withoutOurParameters(configured, app) : new URL(configured).href;
+    return url !== URL.parse(metadata[ENDPOINT_MEMBERS[name]] ?? '')?.href;
+  });
+}
+
+/** Sentences for an administrator. */
+export function ineffectiveWords(names: readonly EndpointName[]): { detail: string; advice: string } {
+  const list = names.map((name) => `endpoints.${name}`).join(', ');
+  return {
+    detail: `Discovery names other addresses than ${list}, and those of discovery are used.`,
+    advice: `Remove ${list}. To use no discovery, set the authorization and the token endpoint by hand, without discoveryUrl.`,
+  };
 }
 
 /** False if `endpoints` replaces discovery. */

@@ -222,6 +222,19 @@ describe('each fault has its finding', () => {
     expect(protocol.provider.hitsOf('platform')).toEqual([]);
   });
 
+  test('endpoints that are set by hand beside discovery, which names others', async () => {
+    const endpoints = {
+      jwks: `${protocol.provider.issuer}/keys`,
+      revocation: `${protocol.provider.issuer}/revocation`,
+    };
+    expect(await findingOf('endpoints', protocol.appOf({ endpoints }))).toMatchObject({
+      result: 'cannot_tell',
+      detail: expect.stringMatching(/than endpoints\.jwks, /),
+      advice: expect.stringMatching(/^Remove endpoints\.jwks\./),
+      pointer: '#/endpoints/jwks',
+    });
+  });
+
   test('a wrong secret', async () => {
     expect(await findingOf('client_authentication', { ...protocol.app, clientSecret: 'wrong' })).toMatchObject({
       result: 'problem',
@@ -314,6 +327,42 @@ describe('each fault has its finding', () => {
       result,
       detail: expect.stringContaining(`status ${status}`),
     });
+  });
+
+  test('a page of the provider with status 400 does not say which parameter is wrong', async () => {
+    const app = appAuthorizingAt(`${await servePage(400)}/authorize`);
+    expect(await findingOf('callback_registered', app)).toMatchObject({
+      detail:
+        'The provider refused the authorization request with status 400. The cause may be the callback URL, the client ID or another parameter.',
+      advice: expect.stringMatching(/compare the scopes and the extra parameters/),
+    });
+  });
+
+  test.each([413, 414, 431])('a request that is too long for the provider (%i) is told as that', async (status) => {
+    const app = appAuthorizingAt(`${await servePage(status)}/authorize`);
+    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'cannot_tell' });
+    expect(await findingOf('request', app)).toMatchObject({
+      result: 'problem',
+      detail: expect.stringMatching(new RegExp(`too long for the provider \\(\\d{3,} characters, status ${status}\\)`)),
+      advice: expect.stringContaining('(PAR)'),
+    });
+  });
+
+  test('R130 an authorization endpoint that closes an idle connection gets the request again', async () => {
+    const ports: (number | undefined)[] = [];
+    const served = new WeakSet<object>();
+    const callback = protocol.app.callbackUrls[0] ?? '';
+    const origin = await serve((req, res) => {
+      ports.push(req.socket.remotePort);
+      if (served.has(req.socket)) return void req.socket.destroy();
+      served.add(req.socket);
+      res.writeHead(302, { location: `${callback}?error=login_required` }).end();
+    });
+    const app = appAuthorizingAt(`${origin}/authorize`);
+    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'fine' });
+    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'fine' });
+    const [first, second, third] = ports;
+    expect([second === first, third === first, ports.length]).toEqual([true, false, 3]);
   });
 
   test('an unexplained refusal of the code says nothing about the client', async () => {

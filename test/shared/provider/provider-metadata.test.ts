@@ -8,6 +8,7 @@ import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 import {
   createProviderMetadata,
   hasDiscovery,
+  ineffectiveEndpoints,
   type ProviderMetadataSource,
 } from '../../../src/shared/provider/provider-metadata.ts';
 import { status } from '../../support/broken-responses.ts';
@@ -227,6 +228,37 @@ describe('configured endpoints', () => {
     const metadata = await source.load(appOf({ endpoints }));
     expect(metadata.revocation_endpoint).toBe(`${provider.issuer}/by-hand`);
     expect(metadata.userinfo_endpoint).toBe(`${provider.issuer}/userinfo`);
+  });
+
+  test('replace the end-session endpoint of discovery', async () => {
+    const endSession = `${provider.issuer}/logout?logout_uri=https%3A%2F%2Fa.example%2F`;
+    expect((await source.load(appOf({ endpoints: { endSession } }))).end_session_endpoint).toBe(endSession);
+  });
+
+  test.each<[string, (issuer: string) => object, string[]]>([
+    ['another address', (issuer) => ({ revocation: `${issuer}/by-hand` }), ['revocation']],
+    ['several', (issuer) => ({ userinfo: `${issuer}/a`, jwks: `${issuer}/b` }), ['userinfo', 'jwks']],
+    ['the same address', (issuer) => ({ revocation: `${issuer}/revocation` }), []],
+    ['the same address, written differently', (issuer) => ({ jwks: `${issuer}/x/../jwks` }), []],
+    ['a query that discovery lacks', (issuer) => ({ userinfo: `${issuer}/userinfo?schema=openid` }), ['userinfo']],
+    ['what discovery lacks', (issuer) => ({ introspection: `${issuer}/introspect` }), []],
+    ['the end of the session', (issuer) => ({ endSession: `${issuer}/logout` }), []],
+    ['nothing', () => ({}), []],
+  ])('have no effect beside discovery, except for sign-out: %s', async (_name, endpoints, ineffective) => {
+    const app = appOf({ endpoints: endpoints(provider.issuer) });
+    expect(ineffectiveEndpoints(app, await source.load(app))).toEqual(ineffective);
+  });
+
+  test('that replace discovery have an effect, but not beside a discovery URL', async () => {
+    const endpoints = {
+      ...provider.endpointSettings(),
+      authorization: `${provider.issuer}/authorize?scope=x&tenant=7`,
+    };
+    const app = appOf({ endpoints });
+    expect(ineffectiveEndpoints(app, await source.load(app))).toEqual([]);
+    const discoveryUrl = `${provider.issuer}/.well-known/openid-configuration`;
+    const withBoth = appOf({ endpoints, discoveryUrl });
+    expect(ineffectiveEndpoints(withBoth, await source.load(withBoth))).toEqual(['authorization']);
   });
 
   test('are refused at a private address', async () => {

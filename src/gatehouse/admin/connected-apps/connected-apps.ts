@@ -22,6 +22,7 @@ export function connectedAppRoutes(parts: AdminParts) {
     apps,
     registry,
     checks,
+    findIneffectiveEndpoints: connectedApps.findIneffectiveEndpoints,
     publicHref,
     countConnections,
     countConnectionsWithout: grants.missing.count,

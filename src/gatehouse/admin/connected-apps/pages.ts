@@ -7,6 +7,7 @@ import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormView, formHandler, recordVersion, submittedValues } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { findSimilarUrl } from '../../../shared/provider/callback-url.ts';
+import { ineffectiveWords } from '../../../shared/provider/provider-metadata.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { secretAge } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, AdminPages, PageRequest } from '../page.ts';
@@ -33,6 +34,8 @@ declare module '../../../shared/pages/page-data.ts' {
       /** The settings that the page shows only for an app of the file. */
       settings: readonly (readonly [label: string, value: string | undefined])[];
       provider: ProviderFacts | undefined;
+      /** Says which endpoints are set by hand without effect, if there are any. */
+      ineffective: string | undefined;
       callbackPattern: string;
     };
   }
@@ -95,6 +98,7 @@ export function connectedAppPages(parts: {
         drawn: DRAWN_FIELDS,
         settings: settingsOf(app),
         provider: form.provider ?? (await provider.readAgain(form)),
+        ineffective: ineffectiveText(app),
         callbackPattern: app.callbackUrl,
       };
     },
@@ -166,6 +170,12 @@ export function connectedAppPages(parts: {
 }
 
 const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_INPUTS };
+
+function ineffectiveText({ ineffectiveEndpoints: names = [] }: AppView): string | undefined {
+  if (names.length === 0) return undefined;
+  const { detail, advice } = ineffectiveWords(names);
+  return `${detail} ${advice}`;
+}
 
 function unconfirmed(missing: NonNullable<AppView['missingScopes']>): AppError {
   const fault = { pointer: '#/confirmed', rule: 'missing_scopes', detail: missingScopesText(missing) };

@@ -1,6 +1,7 @@
 /** Reads connected apps for pages and the API, from `CONNECTED_APPS_FILE` and from the storage. */
 import { AppError } from '../../../shared/errors.ts';
 import type { AppRegistry } from '../../connected-apps/app-registry.ts';
+import type { ConnectedApps } from '../../connected-apps/connected-apps.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { ScheduledChecks } from '../../connected-apps/scheduled-checks.ts';
 import type { MissingScopes } from '../../grants/missing-scopes.ts';
@@ -23,11 +24,13 @@ export function connectedAppReader(parts: {
   apps: CurrentApps;
   registry: AppRegistry;
   checks: Pick<ScheduledChecks, 'read'>;
+  findIneffectiveEndpoints: ConnectedApps['findIneffectiveEndpoints'];
   publicHref: string;
   countConnections: (appId: string) => Promise<number>;
   countConnectionsWithout: MissingScopes['count'];
 }): ConnectedAppReader {
-  const { apps, registry, checks, publicHref, countConnections, countConnectionsWithout } = parts;
+  const { apps, registry, checks, findIneffectiveEndpoints, publicHref } = parts;
+  const { countConnections, countConnectionsWithout } = parts;
 
   const lastCheckOf = async (id: string): Promise<Required<LastCheckView> | null> => {
     const lastCheck = await checks.read(id);
@@ -73,8 +76,14 @@ export function connectedAppReader(parts: {
       const registered = registry.isFromFile(id) ? undefined : await registry.find(id);
       const app = registered?.app ?? (registry.isFromFile(id) ? apps.find(id) : undefined);
       if (!app) throwUnknown('connected app');
-      const [lastCheck, connections] = await Promise.all([lastCheckOf(id), countConnections(id)]);
-      return { ...appView(app, registered, publicHref), lastCheck, connections };
+      // The metadata is cached by the object in use.
+      const inUse = apps.find(id) ?? app;
+      const [lastCheck, connections, ineffectiveEndpoints] = await Promise.all([
+        lastCheckOf(id),
+        countConnections(id),
+        findIneffectiveEndpoints(inUse),
+      ]);
+      return { ...appView(app, registered, publicHref), lastCheck, connections, ineffectiveEndpoints };
     },
 
     async countMissingScopes({ id, scopes: currentScopes }, plannedScopes) {

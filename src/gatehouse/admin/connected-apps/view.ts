@@ -9,6 +9,7 @@ import {
   isUsable,
   providerUrls,
 } from '../../../shared/provider/connected-app.ts';
+import { ENDPOINT_MEMBERS, type EndpointName } from '../../../shared/provider/provider-metadata.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
 import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-apps/finding.ts';
@@ -80,6 +81,10 @@ export const appJson = z.object({
   unusable: z.string().nullable().describe('why the app cannot be used'),
   lastCheck: lastCheckJson.nullable().describe('the last check of this app, by schedule or by an administrator'),
   connections: z.int().optional().describe('how many users are connected; only for a single app, not in lists'),
+  ineffectiveEndpoints: z
+    .array(z.enum(Object.keys(ENDPOINT_MEMBERS) as [EndpointName, ...EndpointName[]]))
+    .optional()
+    .describe('members of `endpoints` without effect, since discovery names others; only for a single app'),
   missingScopes: z
     .object({
       scopes: z.array(z.string()).describe('the planned scopes that the app does not have yet'),
