@@ -30,7 +30,7 @@ export async function checkAuthorization(
       await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
     );
     const response = await fetchDocument(outbound, url.href, app.id, { accept: 'text/html' });
-    return authorizationFindings(response, callback);
+    return authorizationFindings(response, callback, url);
   } catch (error) {
     return failureFindings(error, callback);
   }
@@ -50,7 +50,8 @@ function failureFindings(error: unknown, callback: string): Finding[] {
   if (reason !== 'push_refused')
     return inconclusive(`The authorization endpoint could not be called: ${describeFailure(error)}.`);
   if (facts.oauthError === 'invalid_scope') return [UNKNOWN_CALLBACK, ...errorFindings('invalid_scope')];
-  return refusedAtOnce(`The provider refused the pushed authorization request (${describeFailure(error)}).`, callback);
+  const detail = `The provider refused the pushed authorization request (${describeFailure(error)}).`;
+  return refusedAtOnce(detail, callback, { isCertain: facts.oauthError === 'invalid_redirect_uri' });
 }
 
 const UNKNOWN_CALLBACK = cannotTell('callback_registered', 'The provider checked no further than the scopes.');
@@ -60,7 +61,7 @@ const inconclusive = (detail: string): Finding[] => [
   cannotTell('request', 'The provider did not redirect to the callback URL.'),
 ];
 
-function authorizationFindings(response: Response, callback: string): Finding[] {
+function authorizationFindings(response: Response, callback: string, { href }: URL): Finding[] {
   const { status } = response;
   const location = response.headers.get('location');
   const isRedirect = status >= 300 && status < 400 && location !== null;
@@ -71,17 +72,39 @@ function authorizationFindings(response: Response, callback: string): Finding[] 
   if (isRedirect) return inconclusive('The provider redirects to a page of its own and reports no error.');
   if (status < 400 || status >= 500)
     return inconclusive(`The provider responded with a page of its own (status ${status}).`);
-  return refusedAtOnce(`The provider refused the authorization request with status ${status}.`, callback);
+  if (status === 413 || status === 414 || status === 431) return tooLong(status, href.length);
+  const detail = `The provider refused the authorization request with status ${status}.`;
+  return refusedAtOnce(detail, callback, { isCertain: false });
 }
 
-function refusedAtOnce(detail: string, callback: string): Finding[] {
+function tooLong(status: number, length: number): Finding[] {
+  return [
+    cannotTell('callback_registered', 'The provider did not read the request.'),
+    problem(
+      'request',
+      `The URL of the request is too long for the provider (${length} characters, status ${status}).`,
+      {
+        advice:
+          'Request fewer scopes and extra parameters. If the provider supports pushed requests (PAR), set par to "required".',
+        pointer: '#/scopes',
+      },
+    ),
+  ];
+}
+
+/** @param certainty `isCertain`: the provider named the callback URL as the cause */
+function refusedAtOnce(detail: string, callback: string, { isCertain }: { isCertain: boolean }): Finding[] {
   const { hostname } = new URL(callback);
   const unicodeHost = domainToUnicode(hostname);
   const formAdvice =
     unicodeHost === hostname ? '' : ` Its host name is ${hostname} there, too, and not ${unicodeHost}.`;
-  const advice = `Enter ${callback} at the provider, character by character, and compare the client ID.${formAdvice}`;
+  const causes = isCertain ? '' : ' The cause may be the callback URL, the client ID or another parameter.';
+  const otherAdvice = isCertain
+    ? ''
+    : ' If both are right, compare the scopes and the extra parameters with its documentation.';
+  const advice = `Enter ${callback} at the provider, character by character, and compare the client ID.${formAdvice}${otherAdvice}`;
   return [
-    problem('callback_registered', detail, { advice, pointer: '#/callbackUrls' }),
+    problem('callback_registered', detail + causes, { advice, pointer: '#/callbackUrls' }),
     cannotTell('request', 'Not tried: fix the problem above first.'),
   ];
 }

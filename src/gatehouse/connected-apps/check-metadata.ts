@@ -50,25 +50,10 @@ function scopesFinding(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   const unlisted = app.scopes.filter((scope) => !listed.includes(scope));
   if (unlisted.length === 0) return fine('scopes', 'The provider knows every scope of this app.');
   const detail = `The provider does not list: ${unlisted.join(' ')}.`;
-  const pointer = '#/scopes';
-  // A provider need not list all scopes (OpenID Connect Discovery section 3), and many leave out those of their APIs.
-  return unlisted.some((scope) => OPENID_SCOPES.has(scope))
-    ? problem('scopes', detail, {
-        advice: 'Remove the scopes that it does not know, or correct a misspelling.',
-        pointer,
-      })
-    : cannotTell('scopes', detail, { advice: 'If these are not scopes of its API, check the spelling.', pointer });
+  // A provider may leave out scopes that it knows (OpenID Connect Discovery section 3), and many do.
+  const advice = 'It may know them all the same: check the spelling, and remove those that it does not know.';
+  return cannotTell('scopes', detail, { advice, pointer: '#/scopes' });
 }
-
-/** OpenID Connect Core sections 5.4 and 11. */
-const OPENID_SCOPES: ReadonlySet<string> = new Set([
-  'openid',
-  'profile',
-  'email',
-  'address',
-  'phone',
-  'offline_access',
-]);
 
 function endSessionFinding(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   if (!app.providerSignOut) return fine('end_session', 'Signing out at the provider is switched off for this app.');
