@@ -1,15 +1,21 @@
 /** The doctor's calls to the endpoints of the provider and to the platform, with made-up codes and tokens. */
+import { unencodedCredentials } from '../../shared/provider/basic-credentials.ts';
 import { type ConnectedApp, TOKEN_ENDPOINT_AUTH_METHODS } from '../../shared/provider/connected-app.ts';
 import { firstIssuer } from '../../shared/provider/issuer.ts';
 import { describeFailure, failedCall, ProviderError } from '../../shared/provider/provider-error.ts';
 import type { ProviderMetadata } from '../../shared/provider/provider-metadata.ts';
 import { fetchDocument } from '../../shared/provider/provider-read.ts';
 import { describeReply } from '../../shared/provider/provider-reply.ts';
+import { responseMembers } from '../../shared/provider/token-members.ts';
 import { authorizationRequest, type CallParts, randomText } from './check-authorization.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';
 
 /** Sends a made-up code: the token endpoint authenticates the client before it responds with `invalid_grant`. */
-export async function checkClientAuthentication(parts: CallParts, app: ConnectedApp): Promise<Finding> {
+export async function checkClientAuthentication(
+  parts: CallParts,
+  app: ConnectedApp,
+  metadata: ProviderMetadata,
+): Promise<Finding> {
   const { result, words } = await tryCode(parts, app);
   if (result === 'accepted') {
     return app.tokenEndpointAuthMethod === 'none'
@@ -19,21 +25,34 @@ export async function checkClientAuthentication(parts: CallParts, app: Connected
           `The token endpoint accepts the client ID and secret by ${app.tokenEndpointAuthMethod}.`,
         );
   }
-  if (result === 'unclear')
-    return cannotTell('client_authentication', `The token endpoint gave no clear response: ${words}.`);
-  const acceptedMethod = await findOtherMethod(parts, app);
+  const unclear = cannotTell('client_authentication', `The token endpoint gave no clear response: ${words}.`);
+  if (result === 'unclear') return unclear;
   const detail = `The token endpoint does not accept the client ID with this secret (${words}).`;
+  const acceptedMethod = await findOtherMethod(parts, app);
+  if (acceptedMethod) {
+    return problem('client_authentication', detail, {
+      advice: `The endpoint accepts ${acceptedMethod}: set tokenEndpointAuthMethod to that.`,
+      pointer: '#/tokenEndpointAuthMethod',
+    });
+  }
+  if (await acceptsUnencoded(parts, app, metadata)) {
+    return problem('client_authentication', detail, {
+      advice:
+        'The endpoint accepts client ID and secret in the Basic header only as they are, without the encoding of RFC 6749, section 2.3.1. Replace the secret there by one of only letters, digits, "-", "." and "_", for which both are the same, or ask the operator of the provider to decode it.',
+      pointer: '#/clientSecret',
+    });
+  }
+  // Without another form that it accepts, nothing shows that the credentials are the cause.
+  if (result === 'other_refusal') return unclear;
   return problem('client_authentication', detail, {
-    advice: acceptedMethod
-      ? `The endpoint accepts ${acceptedMethod}: set tokenEndpointAuthMethod to that.`
-      : 'Compare the client ID, enter the secret again, and check whether it has expired at the provider.',
-    pointer: acceptedMethod ? '#/tokenEndpointAuthMethod' : '#/clientSecret',
+    advice: 'Compare the client ID, enter the secret again, and check whether it has expired at the provider.',
+    pointer: '#/clientSecret',
   });
 }
 
-/** `words`: the response, for an administrator. */
+/** `words`: the response, for an administrator. `other_refusal`: a provider may so refuse credentials it did not see. */
 interface CodeAttempt {
-  result: 'accepted' | 'client_refused' | 'unclear';
+  result: 'accepted' | 'client_refused' | 'other_refusal' | 'unclear';
   words: string;
 }
 
@@ -51,7 +70,36 @@ async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): 
     const words = describeReply({ status, error: oauthError });
     if (error.reason === 'client_refused' || status === 401) return { result: 'client_refused', words };
     if (error.reason === 'code_refused' && oauthError === 'invalid_grant') return { result: 'accepted', words };
-    return { result: 'unclear', words: describeFailure(error) };
+    const isRefusal = error.failure === 'refused' && status !== undefined && status >= 400;
+    return { result: isRefusal ? 'other_refusal' : 'unclear', words: describeFailure(error) };
+  }
+}
+
+const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
+
+/** Tries the credentials in the Basic header without encoding. The secret goes to the token endpoint only. */
+async function acceptsUnencoded(
+  { outbound, publicHref }: CallParts,
+  app: ConnectedApp,
+  { token_endpoint: url }: ProviderMetadata,
+): Promise<boolean> {
+  const authorization = unencodedCredentials(app);
+  if (authorization === undefined || url === undefined) return false;
+  const { redirectUri, codeVerifier } = authorizationRequest(app, publicHref);
+  const body = new URLSearchParams({
+    ...app.tokenParameters,
+    grant_type: 'authorization_code',
+    code: randomText(),
+    redirect_uri: redirectUri,
+    code_verifier: codeVerifier,
+  }).toString();
+  const headers = { authorization, accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' };
+  try {
+    const response = await outbound.fetch(url, { app: app.id, method: 'POST', headers, body }, LIMITS);
+    const members = responseMembers(await response.text(), response.headers.get('content-type'));
+    return response.status >= 400 && members?.error === 'invalid_grant';
+  } catch {
+    return false;
   }
 }
 

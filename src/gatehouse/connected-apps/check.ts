@@ -127,7 +127,7 @@ async function providerFindings(
   const [authorization, ...calls] = await Promise.all([
     checkAuthorization(parts, app),
     ...(isOpenIdApp(app) ? [publishedKeys(parts.outbound, app, metadata)] : []),
-    checkClientAuthentication(parts, app),
+    checkClientAuthentication(parts, app, metadata),
     checkRevocation(parts, app, metadata),
   ]);
   // A response to this client overrides what the metadata says.

@@ -13,7 +13,7 @@ export function factsOf(error: unknown): SignInFacts {
   const facts = error instanceof SignInError ? error.facts : {};
   const cause = error instanceof AppError ? error.cause : undefined;
   if (!(cause instanceof ProviderError)) return facts;
-  const { status, oauthError, member, host, cause: callError } = cause.facts;
+  const { status, oauthError, member, value, host, cause: callError } = cause.facts;
   const isIdTokenRefused =
     cause.failure === 'invalid' && cause.reason === 'token_response_invalid' && member === undefined;
   return {
@@ -23,6 +23,7 @@ export function factsOf(error: unknown): SignInFacts {
     ...(callError instanceof OutboundError ? { call: { words: callError.message, advice: callError.advice } } : {}),
     oauthError: oauthErrorOf(oauthError),
     member,
+    value,
     host,
     ...(isIdTokenRefused ? idTokenFault(callError) : {}),
   };
@@ -36,14 +37,14 @@ export function unprovenEmail(error: unknown): string | undefined {
 
 /** Returns the detail of the failed step. */
 export function detailOf(
-  { seen, status, oauthError, member, reason, call, secondsAhead }: SignInFacts,
+  { seen, status, oauthError, member, value, reason, call, secondsAhead }: SignInFacts,
   step: StepName,
 ) {
   if (seen !== undefined) return seen;
   const parts = [
     status === undefined ? undefined : `status ${status}`,
     oauthError,
-    member,
+    value === undefined ? member : `${member} ${value}`,
     call?.words ?? (['sent', 'token_endpoint', 'claims'].includes(step) ? reason : undefined),
     secondsAhead === undefined ? undefined : `our clock is ${secondsAhead} s ahead of the provider’s`,
   ].filter((part) => part !== undefined);

@@ -2,6 +2,7 @@
 
 import type { PageWords, ProblemCode, WhoseFault } from '../../shared/errors.ts';
 import { isCodeRefusal } from '../../shared/provider/oauth-error.ts';
+import { UNREQUESTED_DPOP } from '../../shared/provider/token-members.ts';
 import type { StepName } from './steps.ts';
 
 /** Details of one failure, for its record. */
@@ -13,9 +14,14 @@ export interface SignInFacts {
   reason?: string | undefined;
   /** The member for which the token response was refused, and the host that it names. */
   member?: string | undefined;
+  /** A description of its value that may be shown. */
+  value?: string | undefined;
   host?: string | undefined;
   /** The check that the ID token failed. */
   check?: string | undefined;
+  /** The claim of the ID token that is missing, or has a form that is not allowed. */
+  missing?: string | undefined;
+  malformed?: string | undefined;
   /** Seconds by which our clock is ahead of the provider's. */
   secondsAhead?: number | undefined;
   otherBrowser?: boolean | undefined;
@@ -77,6 +83,23 @@ const TELL_ADMINISTRATOR =
 const TRY_AGAIN = 'Try again. If it fails again, give an administrator the reference below.';
 const COMPARE_ISSUER = 'Compare the issuer with the one in the provider’s discovery document, character by character.';
 const CALL_WORDS: Text = ({ call }) => `The call to the provider failed: ${call?.words}.`;
+
+/** The claim that is missing or malformed is named, in place of what its value would mean. */
+const FAULTY_CLAIMS = (['form', 'times', 'issuer', 'audience', 'nonce'] as const).map((faultyCheck) => ({
+  when: ({ check, missing, malformed }: SignInFacts) =>
+    check === faultyCheck && (missing !== undefined || malformed !== undefined),
+  name: 'claim_faulty',
+  failedAt: `id_token_${faultyCheck}` as const,
+  words: ({ missing, malformed }: SignInFacts) =>
+    missing === undefined
+      ? `The ID token has “${malformed}” in a form that is not allowed.`
+      : `The ID token has no “${missing}”.`,
+  advice: ({ missing }: SignInFacts) =>
+    missing === 'nonce'
+      ? 'The request had a nonce, and the provider must return it in the ID token (OpenID Connect Core, section 3.1.3.7). Look for a page of the provider, such as that for consent, that drops it.'
+      : 'The provider must send it as OpenID Connect Core, section 2, says: look into its configuration, or report it.',
+  field: undefined,
+}));
 
 const FAILURES = {
   parameter_doubled: {
@@ -355,7 +378,7 @@ const FAILURES = {
         words: ({ status, oauthError }) =>
           `The provider did not accept our client authentication${inBrackets(status, oauthError)}.`,
         advice:
-          'The client secret is wrong or was replaced at the provider, or the provider expects another authentication method. Enter the secret again.',
+          'The client secret is wrong or was replaced at the provider, or the provider expects another authentication method. Enter the secret again; the doctor tries the other methods.',
         field: 'clientSecret',
       },
       {
@@ -403,6 +426,23 @@ const FAILURES = {
         field: 'apiBaseUrlFrom',
       },
       {
+        when: ({ value }) => value === UNREQUESTED_DPOP,
+        name: 'token_bound_unasked',
+        failedAt: 'token_endpoint',
+        words: 'The provider binds the tokens to a key (DPoP), but no key was sent.',
+        advice: 'Set DPoP to “always”.',
+        field: 'dpop',
+      },
+      {
+        when: ({ member, value }) => member === 'token_type' && value !== undefined,
+        name: 'token_type_unknown',
+        failedAt: 'token_endpoint',
+        words: ({ value }) => `The token_type of the provider’s token response is ${value}, and not “Bearer”.`,
+        advice:
+          'Compare the token_type in the provider’s documentation. Only bearer tokens and those of DPoP can be used (RFC 6750, RFC 9449), and the type is compared without regard to case, but with every space. Ask the provider to send it as registered.',
+        field: undefined,
+      },
+      {
         when: ({ member }) => member !== undefined,
         name: 'token_response_malformed',
         failedAt: 'token_endpoint',
@@ -428,6 +468,14 @@ const FAILURES = {
         field: 'dpop',
       },
       {
+        when: ({ missing }) => missing === 'id_token',
+        name: 'id_token_missing',
+        words: 'The provider’s token response has no ID token.',
+        advice: 'Allow OpenID Connect (the scope “openid”) for this client at the provider.',
+        field: 'scopes',
+      },
+      ...FAULTY_CLAIMS,
+      {
         when: ({ check }) => check === 'times',
         name: 'clock_skew',
         failedAt: 'id_token_times',
@@ -450,7 +498,13 @@ const FAILURES = {
         advice: 'Compare the client ID with the one at the provider.',
         field: 'clientId',
       },
-      { when: ({ check }) => check === 'nonce', failedAt: 'id_token_nonce' },
+      {
+        when: ({ check }) => check === 'nonce',
+        failedAt: 'id_token_nonce',
+        words: 'The nonce of the ID token is not that of the request.',
+        advice:
+          'A token of another sign-in is refused. If it happens at each sign-in, the provider changes the nonce: report it.',
+      },
       {
         when: ({ check }) => check === 'signature',
         name: 'bad_signature',

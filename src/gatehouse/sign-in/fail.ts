@@ -114,10 +114,11 @@ function causeFacts(cause: unknown): { detail?: string | undefined; retryAfterSe
 
 function describe({ reason, facts }: ProviderError): string {
   const failedCall = facts.cause instanceof OutboundError ? `(${facts.cause.message})` : undefined;
-  const { check, secondsAhead } = reason === 'token_response_invalid' ? idTokenFault(facts.cause) : {};
+  const { check, secondsAhead, seen } = reason === 'token_response_invalid' ? idTokenFault(facts.cause) : {};
   const clockWords = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
-  const failedCheck = check && check !== 'form' ? `(${check}${clockWords})` : undefined;
-  const { status, oauthError, endpoint, member, host } = facts;
-  const parts = [reason, status, oauthError, endpoint, member, host, failedCall, failedCheck];
+  const seenWords = seen === undefined ? '' : `: ${seen}`;
+  const failedCheck = check && (check !== 'form' || seen) ? `(${check}${clockWords}${seenWords})` : undefined;
+  const { status, oauthError, endpoint, member, value, host } = facts;
+  const parts = [reason, status, oauthError, endpoint, member, value, host, failedCall, failedCheck];
   return parts.filter((part) => part !== undefined).join(' ');
 }

@@ -1,6 +1,7 @@
 /** Client authentication with a secret (RFC 6749 section 2.3.1) or a signed assertion (RFC 7523). */
 import type { JWTPayload } from 'jose';
 import * as client from 'openid-client';
+import { basicCredentials } from './basic-credentials.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { isIssuerTemplate } from './issuer.ts';
 import { ProviderError } from './provider-error.ts';
@@ -35,16 +36,4 @@ export function clientAuthentication(app: ConnectedApp, ownKeys: AssertionSigner
 /** RFC 7523 sections 2.2 and 3. @param audience the issuer, or the token endpoint of an issuer template */
 function clientAssertion(ownKeys: AssertionSigner, clientId: string, audience: string): Promise<string> {
   return ownKeys.sign({ iss: clientId, sub: clientId, aud: audience }, { typ: 'JWT', seconds: ASSERTION_SECONDS });
-}
-
-function basicCredentials(clientId: string, secret: string): string {
-  return `Basic ${Buffer.from(`${formEncode(clientId)}:${formEncode(secret)}`).toString('base64')}`;
-}
-
-/**
- * application/x-www-form-urlencoded, except that `- _ . ~` are not escaped. The method of openid-client escapes them,
- * and providers that do not decode the credentials then refuse a client ID with a hyphen.
- */
-function formEncode(text: string): string {
-  return new URLSearchParams([['', text]]).toString().slice(1).replaceAll('%7E', '~');
 }

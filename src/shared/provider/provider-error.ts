@@ -14,8 +14,12 @@ export interface ProviderErrorFacts {
   status?: number;
   oauthError?: string | undefined;
   endpoint?: string;
-  /** The member because of which a token response was refused, and the host that it names. */
+  /**
+   * The member because of which a token response was refused, a description of its value that may be shown, and the
+   * host that it names.
+   */
   member?: string | undefined;
+  value?: string | undefined;
   host?: string | undefined;
   /** The issuer in the provider's metadata if it differs from the configured one; for administrators only. */
   issuer?: string;
@@ -106,9 +110,9 @@ export function describeFailure(error: unknown): string {
   const failed = failedCall(error);
   if (failed) return failed.message;
   if (error instanceof ProviderError) {
-    const { status, oauthError, member, host, limited } = error.facts;
+    const { status, oauthError, member, value, host, limited } = error.facts;
     const reason = limited ? 'the provider limits the rate of our calls' : error.reason.replaceAll('_', ' ');
-    const parts = [reason, status && `status ${status}`, oauthError, member, host];
+    const parts = [reason, status && `status ${status}`, oauthError, member, value, host];
     return parts.filter(Boolean).join(', ');
   }
   return 'unknown failure';

@@ -30,7 +30,11 @@ export function exchangeError(error: unknown, capture: Capture): ProviderError {
   if (isTemporary(status)) return new ProviderError('unavailable', 'token_endpoint_failed', facts);
   // Some providers refuse with status 200.
   if (status < 400 && !(capture.fault && capture.error))
-    return new ProviderError('invalid', 'token_response_invalid', { ...facts, member: capture.fault });
+    return new ProviderError('invalid', 'token_response_invalid', {
+      ...facts,
+      member: capture.fault,
+      value: capture.faultyValue,
+    });
   if (refusesClient(capture)) return new ProviderError('misconfigured', 'client_refused', facts);
   if (capture.error === 'unsupported_grant_type') return new ProviderError('misconfigured', 'flow_refused', facts);
   return new ProviderError('refused', 'code_refused', facts);

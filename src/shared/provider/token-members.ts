@@ -31,6 +31,26 @@ function lifetimeSeconds(value: unknown): number | undefined {
 /** No standard names the lifetime of a refresh token: these are the members of GitHub, Keycloak and Intuit. */
 const REFRESH_LIFETIMES = ['refresh_token_expires_in', 'refresh_expires_in', 'x_refresh_token_expires_in'] as const;
 
+/** The described type of tokens that are bound to a key, although none was sent (RFC 9449 section 5). */
+export const UNREQUESTED_DPOP = '“DPoP”';
+
+/** The longest part of a type without punctuation: tokens have longer ones. */
+const MAX_TYPE_PART = 20;
+
+/**
+ * Describes a token type that is not accepted. Some providers confuse members, so what may be a token is not repeated.
+ * @param secrets tokens of the same response
+ */
+function describeTokenType(value: unknown, secrets: readonly unknown[]): string {
+  if (typeof value !== 'string') return Array.isArray(value) ? 'a list' : `of the type ${typeof value}`;
+  const isType =
+    /^[\x20-\x7e]{1,60}$/.test(value) &&
+    (value.match(/\d/g)?.length ?? 0) <= 2 &&
+    value.split(/[^A-Za-z0-9]/).every(({ length }) => length <= MAX_TYPE_PART) &&
+    !secrets.some((secret) => typeof secret === 'string' && (secret.includes(value) || value.includes(secret)));
+  return isType ? `“${value}”` : `a text of ${value.length} characters`;
+}
+
 /** Slack sends the kind of account in place of the token type. */
 const BEARER_TYPES: readonly string[] = ['bearer', 'bot', 'user'];
 
@@ -69,6 +89,8 @@ export interface TokenMembers {
   members: Members | undefined;
   /** The invalid member. */
   fault: string | undefined;
+  /** A description of the value of `token_type` that may be shown, if that is the invalid member. */
+  faultyValue: string | undefined;
   /** Set for an invalid response, too. */
   refreshToken: string | undefined;
 }
@@ -86,10 +108,16 @@ export function readTokens(
   const tokens: Members = isOpenId ? { ...withoutIdToken, id_token } : withoutIdToken;
   const read = tokenMembers.safeParse(tokens);
   const refreshToken = optionalText.safeParse(tokens.refresh_token).data;
-  if (!read.success) return { members: undefined, fault: String(read.error.issues[0]?.path[0]), refreshToken };
+  if (!read.success) {
+    const fault = String(read.error.issues[0]?.path[0]);
+    const secrets = [tokens.access_token, tokens.refresh_token, tokens.id_token];
+    const faultyValue = fault === 'token_type' ? describeTokenType(tokens.token_type, secrets) : undefined;
+    return { members: undefined, fault, faultyValue, refreshToken };
+  }
   const refreshLifetimes = REFRESH_LIFETIMES.map((name) => lifetimeSeconds(tokens[name]));
   const refresh_token_expires_in = refreshLifetimes.find((seconds) => seconds !== undefined);
-  return { members: { ...tokens, ...read.data, refresh_token_expires_in }, fault: undefined, refreshToken };
+  const members = { ...tokens, ...read.data, refresh_token_expires_in };
+  return { members, fault: undefined, faultyValue: undefined, refreshToken };
 }
 
 /** The response, with its tokens replaced by those at the path. */

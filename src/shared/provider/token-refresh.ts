@@ -67,10 +67,11 @@ export function refreshFailure(capture: Capture, failure: ProviderError): Refres
     const reason = failure.failure === 'unavailable' ? failure.reason : (refused ?? 'token_response_invalid');
     return { kind: 'unusable', reason, refreshToken: capture.refreshToken };
   }
-  const isJson = capture.isJson !== false;
-  if (isRefusal && !isSuccess && isJson && oauthError === 'invalid_grant') return { kind: 'refused' };
+  const isReadable = capture.isReadable !== false;
+  if (isRefusal && !isSuccess && isReadable && oauthError === 'invalid_grant') return { kind: 'refused' };
   if (isRefusal && isAppFault(status, oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
-  if (isRefusal && (isJson || oauthError)) return { kind: 'unclear_refusal', reason: oauthError ?? `status_${status}` };
+  if (isRefusal && (isReadable || oauthError))
+    return { kind: 'unclear_refusal', reason: oauthError ?? `status_${status}` };
   const reason = [`status_${status}`, oauthError].filter(Boolean).join(' ');
   const { retryAfterSeconds, limited } = capture;
   return { kind: 'unavailable', reason, retryAfterSeconds, ...(limited && { limited }) };

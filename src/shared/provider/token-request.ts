@@ -7,6 +7,7 @@ import { isIssuerTemplate } from './issuer.ts';
 import { ProviderError } from './provider-error.ts';
 import { type ProviderJwts, verifyIdToken } from './provider-jwt.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
+import { UNREQUESTED_DPOP } from './token-members.ts';
 import type { TokenResponse } from './token-response.ts';
 
 /** An app and its provider, with the configuration of openid-client. */
@@ -59,7 +60,8 @@ async function tokenResponse(
   { jwts, key }: { jwts: ProviderJwts; key: DpopKey | undefined },
 ): Promise<TokenResponse> {
   const isBound = response.token_type === 'dpop';
-  if (isBound && !key) throw new ProviderError('invalid', 'token_response_invalid', { member: 'token_type' });
+  if (isBound && !key)
+    throw new ProviderError('invalid', 'token_response_invalid', { member: 'token_type', value: UNREQUESTED_DPOP });
   if (app.dpop === 'required' && !isBound) throw new ProviderError('invalid', 'token_not_bound');
   const apiBaseUrl = readApiBaseUrl(app, response);
   // If the provider has no `jwks_uri`, the ID token cannot be verified and is ignored: a connection needs none, and a

@@ -1,5 +1,4 @@
 /** Token responses: captures status, error code and refresh token before the library checks the rest. */
-import { parseObject } from '../json.ts';
 import { isWhole } from '../outbound/whole-response.ts';
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import type { DpopKey } from './dpop.ts';
@@ -38,12 +37,13 @@ export interface Capture {
   isSent?: boolean;
   /** The `error` member (RFC 6749 section 5.2), if it is a valid code. */
   error?: string | undefined;
-  /** The member because of which a token response is refused. */
+  /** The member because of which a token response is refused, and a description of its value that may be shown. */
   fault?: string | undefined;
+  faultyValue?: string | undefined;
   /** Saved before anything else is checked, since the old refresh token may be spent (R32). */
   refreshToken?: string;
-  /** False for a body that is not JSON, or incomplete; an empty body counts as JSON without members. */
-  isJson?: boolean;
+  /** False for a body that is neither JSON nor a form, or incomplete; an empty body counts as JSON without members. */
+  isReadable?: boolean;
   retryAfterSeconds?: number | undefined;
   /** The provider refused the call because of its rate limit. */
   limited?: boolean;
@@ -69,13 +69,14 @@ export async function captureResponse(response: Response, capture: Capture, now:
   capture.status = status;
   const { limited = false, retryAfterSeconds } = retryFacts(response, now);
   Object.assign(capture, { limited, retryAfterSeconds });
-  capture.isJson = isWhole(response) && (parseObject(text) !== undefined || text.trim() === '');
+  capture.isReadable = isWhole(response) && (members !== undefined || text.trim() === '');
   // The provider may require a second call with a DPoP nonce (RFC 9449 section 8): the later response counts.
   capture.error = oauthErrorOf(members?.error, capture.secrets);
   const { app } = capture;
   if (!app || !hasTokens(status)) return new Response(text || null, { status, headers });
   const tokens = readTokens(members ?? {}, { tokenPath: app.tokenPath, isOpenId: isOpenIdApp(app) });
   capture.fault = tokens.fault;
+  capture.faultyValue = tokens.faultyValue;
   if (tokens.refreshToken !== undefined) {
     capture.refreshToken = tokens.refreshToken;
     await capture.saveRefreshToken?.(tokens.refreshToken);

@@ -257,6 +257,58 @@ describe('each fault has its finding', () => {
     expect(protocol.provider.hitsOf('token')).toHaveLength(2);
   });
 
+  /** A token endpoint that takes the client's credentials only in this form, and says so with `refusal`. */
+  const takingOnly =
+    (isTaken: (authorization: string | undefined) => boolean, refusal: BrokenResponse): BrokenResponse =>
+    (res, context) =>
+      (isTaken(res.req.headers.authorization) ? status(400, { error: 'invalid_grant' }) : refusal)(res, context);
+  const unencoded = () => {
+    const { clientId, clientSecret } = protocol.provider;
+    return `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`;
+  };
+
+  test.each<[string, BrokenResponse]>([
+    ['401 invalid_client', status(401, { error: 'invalid_client' })],
+    ['400 invalid_request', status(400, { error: 'invalid_request' })],
+    ['400 unauthorized_client as a form', status(400, 'error=unauthorized_client')],
+    ['403 with a page', status(403, '<h1>Forbidden</h1>')],
+  ])('a provider that decodes no credentials and refuses encoded ones with %s: says so', async (_name, refusal) => {
+    const isTaken = (authorization: string | undefined) => authorization === unencoded();
+    protocol.provider.setModes({ responses: { token: takingOnly(isTaken, refusal) } });
+    for (const tokenEndpointAuthMethod of ['client_secret_basic', 'client_secret_post']) {
+      const app = protocol.appOf({ tokenEndpointAuthMethod });
+      expect(await findingOf('client_authentication', app)).toMatchObject({
+        result: 'problem',
+        pointer: '#/clientSecret',
+        advice: expect.stringMatching(/without the encoding of RFC 6749, section 2\.3\.1\. Replace the secret/),
+      });
+    }
+    // No other address got the secret, and no text repeats it.
+    const others = protocol.provider.hits.filter(({ endpoint }) => endpoint !== 'token' && endpoint !== 'revocation');
+    expect(JSON.stringify(others)).not.toMatch(/Basic|client_secret/);
+    expect(protocol.provider.trapped).toEqual([]);
+  });
+
+  test('a provider that wants the secret in the body and reports a faulty request: advises that method', async () => {
+    const isTaken = (authorization: string | undefined) => authorization === undefined;
+    const refusal = status(400, { error: 'invalid_request' });
+    protocol.provider.setModes({ responses: { token: takingOnly(isTaken, refusal) } });
+    expect(await findingOf('client_authentication')).toMatchObject({
+      result: 'problem',
+      advice: 'The endpoint accepts client_secret_post: set tokenEndpointAuthMethod to that.',
+    });
+  });
+
+  test('a secret that needs no encoding is not tried without it', async () => {
+    protocol.provider.setModes({ responses: { token: status(401, { error: 'invalid_client' }) } });
+    await findingOf('client_authentication', { ...protocol.app, clientSecret: 'plain-secret_1.2' });
+    expect(protocol.provider.hitsOf('token')).toHaveLength(2);
+    protocol.provider.reset();
+    protocol.provider.setModes({ responses: { token: status(401, { error: 'invalid_client' }) } });
+    await findingOf('client_authentication', { ...protocol.app, clientId: 'a:b' });
+    expect(protocol.provider.hitsOf('token')).toHaveLength(2);
+  });
+
   test.each([
     [401, 'invalid_client'],
     [200, 'incorrect_client_credentials'],

@@ -54,12 +54,38 @@ describe('R40: refresh, classified by status and body', () => {
     [200, '<h1>Sign in to the Wi-Fi</h1>', 'unusable'],
     [200, { error: 'incorrect_client_credentials' }, 'app_fault'],
     [400, { error: 'bad_client_secret' }, 'app_fault'],
-    // Only JSON ends a grant.
-    [400, 'error=invalid_grant', 'unclear_refusal'],
+    // Text that is a form.
+    [400, 'error=invalid_grant', 'refused'],
+    [400, 'invalid_grant', 'unavailable'],
     [400, 'error=invalid_client', 'app_fault'],
   ])('%s %j: %s', async (code, body, kind) => {
     expect((await refreshUnder(responding(code, body))).kind).toBe(kind);
     expect(protocol.provider.hitsOf('refresh')).toHaveLength(1);
+  });
+
+  const form = 'error=invalid_grant&error_description=The%20token%20has%20expired';
+  const json = '{"error":"invalid_grant","error_description":"The token has expired"}';
+  test.each<[string, string, RefreshOutcome['kind']]>([
+    ['application/x-www-form-urlencoded', form, 'refused'],
+    ['application/x-www-form-urlencoded;charset=UTF-8', form, 'refused'],
+    ['Application/X-WWW-Form-Urlencoded ; charset="iso-8859-1"', form, 'refused'],
+    ['text/plain; charset=us-ascii', `${form}\r\n`, 'refused'],
+    ['application/json; charset=ISO-8859-1', json, 'refused'],
+    ['application/json;charset=utf8', `\ufeff${json}`, 'refused'],
+    ['text/plain;charset=UTF-8', json, 'refused'],
+    ['text/html', json, 'refused'],
+    ['application/problem+json', json, 'refused'],
+    ['text/html', form, 'unavailable'],
+    ['application/x-www-form-urlencoded', 'error=server_error', 'unclear_refusal'],
+    ['application/x-www-form-urlencoded', 'error=invalid_client', 'app_fault'],
+    ['application/x-www-form-urlencoded', 'reason=invalid_grant', 'unavailable'],
+    ['application/x-www-form-urlencoded', '<p>error=invalid_grant</p>', 'unavailable'],
+  ])('a refusal counts the same as JSON and as a form: %s, %j: %s', async (type, body, kind) => {
+    const refusal = await refreshUnder({ responses: { refresh: status(400, body, { 'content-type': type }) } });
+    expect(refusal.kind).toBe(kind);
+    // With another status, neither ends a grant.
+    const success = await refreshUnder({ responses: { refresh: status(200, body, { 'content-type': type }) } });
+    expect(success.kind).not.toBe('refused');
   });
 
   test('does not repeat text in place of an error code', async () => {

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type BrokenResponse, status } from '../../support/broken-responses.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import type { ModeName } from '../../support/hostile-provider.ts';
 import { advanceClock } from '../../support/test-clock.ts';
 import { attempt, begin, callbackFor, csrfTokenOf, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 
@@ -214,11 +215,45 @@ describe('the record of a refused code', () => {
   );
 
   test('names the member of an unreadable token response', async () => {
-    const record = await readRecordAfter(status(200, { access_token: 'a', token_type: 'mac' }));
+    const record = await readRecordAfter(status(200, { access_token: 'a', token_type: 'Bearer', scope: 7 }));
     expect(record.cause).toMatchObject({ name: 'token_response_malformed', field: 'tokenPath' });
-    expect(record.cause?.words).toContain('token_type');
+    expect(record.cause?.words).toContain('scope');
     const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
     expect(page.body).toMatch(/connected-apps\/elsewhere#tokenPath"><span>Open “Path of nested tokens”/);
+  });
+
+  const TOKEN = 'gho_16C7e42F292c6912E7710c838347Ae178B4a';
+  test.each([
+    ['mac', '“mac”'],
+    ['Bearer ', '“Bearer ”'],
+    [' bearer', '“ bearer”'],
+    ['bearer_token', '“bearer_token”'],
+    ['User Access Token', '“User Access Token”'],
+    ['urn:ietf:params:oauth:token-type:jwt', '“urn:ietf:params:oauth:token-type:jwt”'],
+    [7, 'of the type number'],
+    [['Bearer'], 'a list'],
+    [TOKEN, 'a text of 40 characters'],
+    ['access-token-a', 'a text of 14 characters'],
+    ['<b>\n</b>', 'a text of 8 characters'],
+    ['x'.repeat(5_000), 'a text of 5000 characters'],
+  ])('names a token type that is not accepted, but no token: %j as %s', async (tokenType, words) => {
+    const record = await readRecordAfter(status(200, { access_token: 'access-token-a', token_type: tokenType }));
+    expect(record.cause).toMatchObject({
+      name: 'token_type_unknown',
+      words: `The token_type of the provider’s token response is ${words}, and not “Bearer”.`,
+      advice: expect.stringContaining('token_type in the provider’s documentation'),
+      field: null,
+    });
+    expect(record.steps.find((step) => step.name === 'token_endpoint')?.detail).toContain(`token_type ${words}`);
+    const { body } = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
+    expect(body + site.logs().join()).not.toMatch(new RegExp(`${TOKEN}|access-token-a|x{60}`));
+  });
+
+  test('a token that is bound to a key, which nobody asked for, names the setting', async () => {
+    site.provider.setModes({ tokenResponse: (body) => ({ ...body, token_type: 'DPoP' }) });
+    const record = await readRecordOfAttempt();
+    expectStoppedAt(record, 'token_endpoint');
+    expect(record.cause).toMatchObject({ name: 'token_bound_unasked', field: 'dpop' });
   });
 
   test('escapes an error code on the page', async () => {
@@ -226,6 +261,43 @@ describe('the record of a refused code', () => {
     const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
     expect(page.body).toContain('&lt;b&gt;&amp;');
     expect(page.body).not.toContain('<b>&');
+  });
+});
+
+describe('the record of an ID token', () => {
+  test.each<[ModeName, string, string, string]>([
+    ['id-token-no-nonce', 'id_token_nonce', '“nonce” is missing', 'The ID token has no “nonce”.'],
+    ['id-token-no-iss', 'id_token_issuer', '“iss” is missing', 'The ID token has no “iss”.'],
+    ['id-token-no-aud', 'id_token_audience', '“aud” is missing', 'The ID token has no “aud”.'],
+    ['id-token-no-exp', 'id_token_times', '“exp” is missing', 'The ID token has no “exp”.'],
+    ['id-token-no-iat', 'id_token_times', '“iat” is missing', 'The ID token has no “iat”.'],
+    ['id-token-no-sub', 'id_token_form', '“sub” is missing', 'The ID token has no “sub”.'],
+    ['id-token-many-aud-no-azp', 'id_token_audience', '“azp” is missing', 'The ID token has no “azp”.'],
+    ['id-token-exp-text', 'id_token_times', '“exp” has a form that is not allowed', '“exp” in a form'],
+    ['id-token-iat-text', 'id_token_times', '“iat” has a form that is not allowed', '“iat” in a form'],
+    ['id-token-sub-number', 'id_token_form', '“sub” has a form that is not allowed', '“sub” in a form'],
+    ['id-token-sub-null', 'id_token_form', '“sub” has a form that is not allowed', '“sub” in a form'],
+    ['id-token-empty-sub', 'id_token_form', '“sub” has a form that is not allowed', '“sub” in a form'],
+  ])('with %s fails at %s: %s', async (mode, step, detail, words) => {
+    site.provider.setModes(mode);
+    const record = await readRecordOfAttempt();
+    expect(record.cause).toMatchObject({ name: 'claim_faulty', words: expect.stringContaining(words), field: null });
+    expectStoppedAt(record, step);
+    expect(record.steps.find(({ name }) => name === step)?.detail).toBe(detail);
+  });
+
+  test.each<ModeName>(['id-token-missing', 'id-token-empty'])('%s is told as that', async (mode) => {
+    site.provider.setModes(mode);
+    const record = await readRecordOfAttempt();
+    expect(record.cause).toMatchObject({ name: 'id_token_missing', field: 'scopes' });
+    expectStoppedAt(record, 'id_token_form');
+  });
+
+  test('with a wrong nonce is told as that', async () => {
+    site.provider.setModes('id-token-wrong-nonce');
+    const record = await readRecordOfAttempt();
+    expect(record.cause?.words).toBe('The nonce of the ID token is not that of the request.');
+    expectStoppedAt(record, 'id_token_nonce');
   });
 });
 

@@ -156,8 +156,17 @@ describe('the log', () => {
     ],
     [
       'how far the clocks are apart',
-      providerError('invalid', 'token_response_invalid', { cause: { claim: 'exp', claims: { iat: 100 }, now: 7_300 } }),
+      providerError('invalid', 'token_response_invalid', {
+        cause: { claim: 'exp', claims: { exp: 200, iat: 100 }, now: 7_300 },
+      }),
       ': token_response_invalid (times, this clock 7200 s ahead)',
+    ],
+    [
+      'a claim that is missing',
+      providerError('invalid', 'token_response_invalid', {
+        cause: { claims: { iss: 'a', aud: 'b', sub: 'c', exp: 1, iat: 1 } },
+      }),
+      ': token_response_invalid (nonce: “nonce” is missing)',
     ],
     [
       'no check if the form was wrong',

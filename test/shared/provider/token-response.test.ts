@@ -52,9 +52,9 @@ describe('a raw response', () => {
     ['  \n', true, undefined],
     ['[]', false, undefined],
     ['<p>no</p>', false, undefined],
-  ])('%j: JSON %s, error code %s', async (body, isJson, error) => {
+  ])('%j: readable %s, error code %s', async (body, isReadable, error) => {
     const { captured, status, text } = await capture(body, { status: 400, headers: JSON_TYPE });
-    expect(captured).toMatchObject({ status: 400, isJson, error });
+    expect(captured).toMatchObject({ status: 400, isReadable, error });
     expect([status, text]).toEqual([400, body]);
   });
 
