@@ -6,10 +6,12 @@ import type { ConfigSource } from '../shared/config/setting.ts';
 import { SETTINGS } from '../shared/config/settings.ts';
 import { StartRefused } from '../shared/errors.ts';
 import { ADDRESS_ADVICE, type AddressPolicy, createAddressPolicy } from '../shared/outbound/address-policy.ts';
+import { claimNameWarning, isEmailClaim } from '../shared/provider/claim-path.ts';
 import type { ConnectedApp } from '../shared/provider/connected-app.ts';
 import type { EncryptionKey } from '../shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../shared/storage/storage.ts';
 import { type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
+import { signInClaimWarnings } from './connected-apps/registration-rules.ts';
 
 /** The settings and files that a running process can read again. */
 export interface ReadSettings {
@@ -54,6 +56,7 @@ function readAll(source: ConfigSource) {
     ...storage.faults,
     ...apps.faults,
     ...adminFaults(values.admin, apps),
+    ...adminAddressFaults(values.admin),
     ...binServiceFaults(values.bin.service?.url, policy),
   ];
   const warnings = ignoredSettings(source.env, SETTINGS);
@@ -65,7 +68,7 @@ function readAll(source: ConfigSource) {
         encryptionKeys: storage.encryptionKeys,
         fromFile: apps.apps,
         threadPoolSize: Number.parseInt(source.env.UV_THREADPOOL_SIZE ?? '', 10) || undefined,
-        warnings: [...warnings, ...adminWarnings(values.admin, apps)],
+        warnings: [...warnings, ...adminWarnings(values.admin, apps), ...signInClaimWarnings(apps.apps)],
       }
     : undefined;
   return { faults: [...new Set(allFaults)], warnings, settings, datasetPath: values.bin.datasetFile };
@@ -109,11 +112,30 @@ function adminFaults({ app: named, acr }: Config['admin'], parsed: ParsedApps): 
   ];
 }
 
-function adminWarnings({ app: named }: Config['admin'], { apps }: ParsedApps): string[] {
-  const ids = apps.filter(({ signIn }) => signIn !== undefined).map(({ id }) => id);
-  if (named !== undefined || ids.length < 2) return [];
+/** With the claim `email`, administrators are named by their addresses: no group, domain or pattern is one. */
+function adminAddressFaults({ claim, values }: Config['admin']): string[] {
+  if (!isEmailClaim(claim) || values.every((value) => ADDRESS.test(value))) return [];
   return [
-    `no user is an administrator: set ADMIN_APP to the app that administrators sign in with (${ids.join(', ')}).`,
+    `ADMIN_VALUES: with ADMIN_CLAIM=${claim}, list the e-mail addresses of administrators, such as ada@example.com; a domain or a pattern is none.`,
+  ];
+}
+
+const ADDRESS = /^[^\s@*]+@[^\s@*]+$/;
+
+function adminWarnings({ app: named, claim, values }: Config['admin'], { apps }: ParsedApps): string[] {
+  const ids = apps.filter(({ signIn }) => signIn !== undefined).map(({ id }) => id);
+  const nameWarning = claimNameWarning(claim);
+  const isListOfGroups = /(groups|roles)$/i.test(claim);
+  return [
+    ...(named === undefined && ids.length > 1
+      ? [`no user is an administrator: set ADMIN_APP to the app that administrators sign in with (${ids.join(', ')}).`]
+      : []),
+    ...(nameWarning === undefined ? [] : [`ADMIN_CLAIM: ${nameWarning}.`]),
+    ...(!isEmailClaim(claim) && !isListOfGroups && values.some((value) => ADDRESS.test(value))
+      ? [
+          `ADMIN_VALUES has e-mail addresses, and only those in the claim email must be verified: set ADMIN_CLAIM=email if these are addresses of users.`,
+        ]
+      : []),
   ];
 }
 

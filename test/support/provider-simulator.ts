@@ -130,7 +130,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     if (url === urls.keys) return [200, { keys: [jwk] }];
     if (url === urls.token) return tokenReply(req, new URLSearchParams(body));
     if (url === urls.revocation) return revoke(req, body);
-    const content = url === urls.userinfo ? PERSON : api[url];
+    const { sub = PERSON.sub } = profile.claims ?? {};
+    const content = url === urls.userinfo ? { ...PERSON, sub, ...profile.userinfo } : api[url];
     if (!content) return [404, { error: 'not_found' }];
     return grantOf(/^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1]) ? [200, content] : profile.refusedCall;
   }

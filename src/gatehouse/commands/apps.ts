@@ -45,6 +45,7 @@ async function checkAppFile(terminal: Terminal, file: string): Promise<CheckedFi
   const { callbackWarnings } = await import('../../shared/provider/connected-app.ts');
   const { parseConnectedApps } = await import('../connected-apps/app-file.ts');
   const { presetAdvice } = await import('../connected-apps/check-preset.ts');
+  const { signInClaimWarnings } = await import('../connected-apps/registration-rules.ts');
   const { recognisePreset } = await import('../connected-apps/presets.ts');
   const { values } = loadConfig(terminal.source);
   const { apps, faults } = parseConnectedApps(
@@ -55,7 +56,10 @@ async function checkAppFile(terminal: Terminal, file: string): Promise<CheckedFi
   return {
     apps: apps.map(({ id }) => id),
     faults: faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file)),
-    warnings: values.publicUrl ? callbackWarnings(apps, values.publicUrl.href) : [],
+    warnings: [
+      ...(values.publicUrl ? callbackWarnings(apps, values.publicUrl.href) : []),
+      ...signInClaimWarnings(apps),
+    ],
     presets: apps.flatMap((app) => {
       const recognised = recognisePreset(app);
       return recognised ? [{ app: app.id, preset: recognised.preset.name, advice: presetAdvice(recognised) }] : [];

@@ -21,7 +21,7 @@ import { observationFindings } from './check-observations.ts';
 import { checkPreset } from './check-preset.ts';
 import { CHECKS, type CheckName, cannotTell, type Finding, fine, problem } from './finding.ts';
 import type { Observations } from './observations.ts';
-import { TENANT_RULE } from './registration-rules.ts';
+import { signInClaimWarning, TENANT_RULE } from './registration-rules.ts';
 
 interface AppCheckParts extends CallParts {
   metadata: ProviderMetadataSource;
@@ -55,7 +55,15 @@ export function createAppCheck(parts: AppCheckParts): AppCheck {
         observation,
         metadataOrError instanceof ProviderError ? undefined : metadataOrError,
       );
-      const findings = [callback, checkPreset(app), ...discovery.findings, ...provider, ...observations, ...platform];
+      const findings = [
+        callback,
+        ruleFinding(app),
+        checkPreset(app),
+        ...discovery.findings,
+        ...provider,
+        ...observations,
+        ...platform,
+      ];
       return inOrder(metadataOrError instanceof ProviderError ? [...findings, ...notTried(findings)] : findings);
     },
   };
@@ -76,6 +84,15 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
       pointer: '#/callbackUrls',
     },
   );
+}
+
+/** Whether the provider sends the claim is seen only at a sign-in. */
+function ruleFinding(app: ConnectedApp): Finding {
+  if (typeof app.signIn?.allow !== 'object') return fine('rule', 'No claim decides who may sign in.');
+  const warning = signInClaimWarning(app);
+  if (warning === undefined) return fine('rule', 'The rule names a claim, or a JSON Pointer to one.');
+  const details = { advice: `${warning}.`, pointer: '#/signIn/allow/claim' };
+  return cannotTell('rule', 'The claim of the rule looks like a path, but is no JSON Pointer.', details);
 }
 
 /** Names the URLs whose host is not written as browsers send it, since such a host may look like that of this server. */

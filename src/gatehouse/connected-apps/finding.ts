@@ -2,6 +2,7 @@
 
 export const CHECKS = {
   callback_listed: 'App lists the callback URL of this server',
+  rule: 'The rule for who may sign in is readable',
   preset: 'Settings match the preset of the provider',
   discovery: 'Discovery can be read',
   tls: 'Connection is protected (TLS)',

@@ -2,6 +2,7 @@
 import { type InputFault, pointerTo } from '../../shared/config/input-faults.ts';
 import { ADDRESS_ADVICE, type AddressRule } from '../../shared/outbound/address-policy.ts';
 import { ambiguityAdvice, areAmbiguous, CURRENT_THREAD } from '../../shared/provider/app-routes.ts';
+import { claimNameWarning } from '../../shared/provider/claim-path.ts';
 import type { ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
 import { isIssuerTemplate, namedTenants, TENANT_ID } from '../../shared/provider/issuer.ts';
 
@@ -66,6 +67,19 @@ function routeFaults(
   const lacksPlatform = routes.length > 0 && !apiBaseUrl && !isFaulty('apiBaseUrl');
   return [...(lacksPlatform ? [incomplete(['apiBaseUrl'], 'enter it: routes are paths below it.')] : []), ...ofEach];
 }
+
+/** Returns a warning about the claim of `signIn` that is probably meant as a path, but is none. */
+export function signInClaimWarning({ signIn }: PartialRegistration): string | undefined {
+  const allow = signIn?.allow;
+  return typeof allow === 'object' ? claimNameWarning(allow.claim) : undefined;
+}
+
+/** The same for apps of a file, each with the app. */
+export const signInClaimWarnings = (apps: readonly PartialRegistration[]): string[] =>
+  apps.flatMap((app) => {
+    const warning = signInClaimWarning(app);
+    return warning === undefined ? [] : [`the claim in signIn of the app "${app.id}": ${warning}.`];
+  });
 
 /** The rule that names tenants, as JSON. */
 export const TENANT_RULE = '{"allow": {"claim": "tid", "values": ["TENANT ID"]}}';

@@ -3,6 +3,7 @@
 import type { PageWords, ProblemCode, WhoseFault } from '../../shared/errors.ts';
 import { isCodeRefusal } from '../../shared/provider/oauth-error.ts';
 import { UNREQUESTED_DPOP } from '../../shared/provider/token-members.ts';
+import { type ClaimObservation, OBSERVATIONS, observationAdvice, observationWords } from './claim-observation.ts';
 import type { StepName } from './steps.ts';
 
 /** Details of one failure, for its record. */
@@ -26,6 +27,8 @@ export interface SignInFacts {
   secondsAhead?: number | undefined;
   otherBrowser?: boolean | undefined;
   disabled?: boolean | undefined;
+  /** Of the claim of the app's rule, if it refused the user. */
+  observation?: ClaimObservation | undefined;
   redirectUri?: string | undefined;
   /** Detail of the failed step, in place of one composed from the other facts. */
   seen?: string | undefined;
@@ -573,8 +576,12 @@ const FAILURES = {
     failedAt: 'permitted',
     isRefusal: true,
     detail: 'Your account may not sign in here.',
-    words: 'The app’s rule for who may sign in excludes this account.',
-    advice: 'Compare the claim in that rule with the one that the provider sends for this account.',
+    words: ({ observation }) =>
+      `The app’s rule for who may sign in excludes this account${observation ? `: ${observationWords(observation)}` : ''}.`,
+    advice: ({ observation }) =>
+      observation
+        ? observationAdvice(observation)
+        : 'Compare the claim in that rule with the one that the provider sends for this account.',
     field: 'signIn',
     variants: [
       {
@@ -590,6 +597,10 @@ const FAILURES = {
         words: 'The ID token was issued for a tenant that the app does not name.',
         advice: 'If users of this tenant should sign in, add its id to the values of the app’s rule.',
       },
+      ...OBSERVATIONS.map((seen) => ({
+        name: `claim_${seen}`,
+        when: ({ observation }: SignInFacts) => observation?.seen === seen,
+      })),
     ],
   },
   step_up_refused: {

@@ -71,7 +71,9 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
       facts,
       action: actionAfter(failure, context),
       reference,
-      logDetail: [failure, detail, reference && 'shown again'].filter((part) => part !== undefined).join(': '),
+      logDetail: [failure, detail, facts.observation?.seen, reference && 'shown again']
+        .filter((part) => part !== undefined)
+        .join(': '),
       retryAfterSeconds,
       call: app && cause instanceof ProviderError ? { app: app.id, host: providerHostOf(app) } : undefined,
       // With the callback's `no-referrer`, the form would be sent with `Origin: null`. `strict-origin`

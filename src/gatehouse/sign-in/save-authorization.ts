@@ -9,10 +9,20 @@ import { wasRecentAtSignIn } from '../../shared/sessions/step-up.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import type { GrantReading } from '../grants/grant-store.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
+import { type ClaimObservation, observationWords } from '../sign-in-record/claim-observation.ts';
+import type { SignInFacts } from '../sign-in-record/failures.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import type { SignInWrites } from '../users/user-store.ts';
 import type { Fail } from './fail.ts';
-import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
+import {
+  acrOf,
+  authTimeOf,
+  maySignIn,
+  providerSessionOf,
+  sessionUser,
+  whyNoAdministrator,
+  whyNotPermitted,
+} from './identity.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
 import type { PendingRequest } from './pending-requests.ts';
 
@@ -48,6 +58,10 @@ export interface AuthorizationSaver {
     request: Pick<CallbackRequest, 'signInApp' | 'info'>,
     attemptLog: AttemptLog,
   ): Promise<void>;
+}
+
+function ruleFacts(observation: ClaimObservation | undefined): SignInFacts {
+  return observation ? { observation, seen: observationWords(observation) } : {};
 }
 
 export function createAuthorizationSaver(parts: FlowParts, fail: Fail): AuthorizationSaver {
@@ -169,7 +183,8 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
         await connections.discard(user.id, app, response);
         throw fail('other_user_signed_in', { appId, signOutFirst: true });
       }
-      if (!maySignIn(app, claims)) throw fail('not_permitted', { appId });
+      if (!maySignIn(app, claims))
+        throw fail('not_permitted', { appId, facts: ruleFacts(whyNotPermitted(app, claims)) });
       const acr = acrOf(response.claims);
       const authTime = authTimeOf(response.claims);
       const requiredAcr = adminRule().acr;
@@ -181,7 +196,8 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       const grant = connections.prefetch(user.id, appId);
       const firstWrites = await users.signInWrites(user, pendingRequest.startedAt, userReading);
       if (typeof firstWrites === 'string') throw await refusedUser(firstWrites, user, authorization, attemptLog);
-      attemptLog.passed('permitted');
+      const noAdministrator = whyNoAdministrator(app, claims, adminRule());
+      attemptLog.passed('permitted', noAdministrator && `no administrator: ${observationWords(noAdministrator)}`);
       attemptLog.prefetch();
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken: token } = response;
@@ -214,7 +230,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       if (trial && app.signIn) {
         if (!claims || !maySignIn(app, claims)) {
           await discard();
-          throw fail('not_permitted', context);
+          throw fail('not_permitted', { ...context, facts: ruleFacts(whyNotPermitted(app, claims)) });
         }
         attemptLog.passed('permitted');
       }

@@ -153,7 +153,8 @@ requests get one immediately until Redis responds again. With replicas, writes a
   },
   ADMIN_APP: {
     schema: z.string().optional(),
-    about: `Administrators are the users who have one of these values in this claim of this app.
+    about: `Administrators are the users who have one of these values in this claim of this app: the name of a claim, or
+a JSON Pointer such as /realm_access/roles. With ADMIN_CLAIM=email, addresses that the provider calls verified.
 Default of ADMIN_APP: the only app of the file for sign-ins.`,
   },
   ADMIN_CLAIM: {

@@ -1,5 +1,6 @@
 /** The functions of templates (`it.show`) for texts, dates, links and small pieces of HTML. */
 import { asciiForm } from '../provider/callback-url.ts';
+import { claimNameWarning } from '../provider/claim-path.ts';
 import { capitalised, cutText } from '../text.ts';
 import { DAY_MS } from '../time.ts';
 import { sharedAssets } from './assets.ts';
@@ -56,6 +57,7 @@ const SHOW = {
     return status(tone, label, icon);
   },
   scope: scopeText,
+  claimNameWarning,
   webhookEvent: webhookEventText,
   webhookResult: webhookResultText,
   source: sourceText,

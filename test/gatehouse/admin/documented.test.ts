@@ -4,17 +4,13 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { SETTINGS } from '../../../src/shared/config/settings.ts';
 import { emptyFolder } from '../../server/shown-steps.ts';
-import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
-import { getJson, startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { skipIfMissing } from '../../support/missing.ts';
 import { missingCurl, startOperator } from '../../support/operator.ts';
-import { freePort } from '../../support/ports.ts';
-import { startProviderSimulator } from '../../support/provider-simulator.ts';
-import { IDENTITY_PROVIDERS } from '../../support/providers/identity.ts';
-import type { Json, Profile } from '../../support/providers/profile.ts';
+import { type ProviderSite, startWithProvider } from '../../support/provider-site.ts';
+import type { Json } from '../../support/providers/profile.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { bearer } from '../relay/service.ts';
 
@@ -29,37 +25,7 @@ const settings = (name: string): Record<string, string> =>
     [...block(`sh ${name}`).matchAll(/^(\w+)=(.*)$/gm)].map(([, key = '', value = '']) => [key, value]),
   );
 
-// Each site waits a second for its last requests, so all are closed together.
-const opened: { close(): Promise<void> }[] = [];
-afterAll(() => Promise.all(opened.map((resource) => resource.close())));
-
-interface Site extends TestGatehouse {
-  /** Signs in a user of whom the provider says this. */
-  signIn(claims: Json): Promise<{ agent: UserAgent; session: Json }>;
-}
-
-/** Gatehouse with these settings and the app of this preset, as the only one that signs users in. */
-async function startWith(id: string, env: Record<string, string>, changes: Json = {}): Promise<Site> {
-  const profile: Profile = { ...(IDENTITY_PROVIDERS.find(({ preset }) => preset === id) as Profile) };
-  const defaultClaims = profile.claims;
-  const simulator = await startProviderSimulator(profile);
-  opened.push(simulator);
-  const port = await freePort();
-  const apps = [{ ...simulator.app(`http://127.0.0.1:${port}`), ...changes }];
-  const site = await startWithoutSandbox({ port, apps, env: { INTERNAL_HOSTS: '127.0.0.1,localhost', ...env } });
-  opened.push(site);
-  return {
-    ...site,
-    async signIn(claims) {
-      profile.claims = { ...defaultClaims, ...claims };
-      const agent = createUserAgent();
-      await agent.get(`${site.url}/sign-in`);
-      return { agent, session: (await getJson(agent, `${site.url}/session`)).json };
-    },
-  };
-}
-
-const signInAndOpenAdmin = async (site: Site, claims: Json) => {
+const signInAndOpenAdmin = async (site: ProviderSite, claims: Json) => {
   const { agent, session } = await site.signIn(claims);
   const { status } = await agent.get(`${site.url}/admin`);
   return { status, admin: (session.user as { admin: boolean } | undefined)?.admin };
@@ -71,34 +37,54 @@ test.each<[preset: string, name: string, administrators: Json[], others: Json[]]
   [
     'keycloak',
     'keycloak',
+    [{ realm_access: { roles: ['offline_access', 'gatehouse-admin'] } }],
+    [{ resource_access: { gatehouse: { roles: ['gatehouse-admin'] } } }, { 'realm_access.roles': ['gatehouse-admin'] }],
+  ],
+  [
+    'keycloak',
+    'keycloak-groups',
     [{ groups: ['staff', 'gatehouse-admins'] }],
-    // Keycloak's own roles, and the full path of a group.
+    // A realm role, and the full path of a group.
     [{ realm_access: { roles: ['gatehouse-admins'] } }, { groups: ['/gatehouse-admins'] }],
   ],
   ['okta', 'okta', [{ groups: ['gatehouse-admins'] }], [{ groups: ['Everyone'] }, {}]],
   ['entra', 'entra', [{ roles: ['Gatehouse.Admin'] }], [{ roles: ['gatehouse.admin'] }, {}]],
+  ['google', 'sub', [{ sub: '110169484474386276334' }, { sub: '104837212300125637811' }], [{ sub: '1101694844743' }]],
   [
     'google',
     'google',
-    [{ sub: '110169484474386276334' }, { sub: '104837212300125637811' }],
-    [{ sub: '1101694844743' }],
+    [
+      { email: 'ada@example.com', email_verified: true },
+      { email: 'Bo@Example.com', email_verified: true },
+    ],
+    [
+      { email: 'ada@example.com', email_verified: false },
+      { email: 'ada@example.com', email_verified: 'true' },
+      { email: 'ada@example.com' },
+      { email: 'ada@example.com.example.org', email_verified: true },
+    ],
   ],
-  // Without a rule about who may sign in, an unverified address is enough.
-  ['google', 'email', [{ email: 'ada@example.com', email_verified: false }], [{ email: 'Ada@example.com' }]],
+  [
+    'salesforce',
+    'salesforce',
+    [{ email: 'ada@example.com', email_verified: true }],
+    [{ email: 'ada@example.com', email_verified: false }],
+  ],
 ])('%s: the settings "%s" make administrators of the right users', async (preset, name, administrators, others) => {
-  const site = await startWith(preset, settings(name));
+  const site = await startWithProvider(preset, settings(name));
   for (const claims of administrators) expect(await signInAndOpenAdmin(site, claims)).toEqual(ADMINISTRATOR);
   for (const claims of others) expect(await signInAndOpenAdmin(site, claims)).toEqual(OTHER_USER);
 });
 
-test('addresses are safe at Google if only accounts of a Workspace may sign in', async () => {
-  const site = await startWith('google', settings('email'), JSON.parse(`{${block('json google')}}`));
-  expect(await signInAndOpenAdmin(site, { email: 'ada@example.com', hd: 'example.com' })).toEqual(ADMINISTRATOR);
-  expect(await signInAndOpenAdmin(site, { email: 'bo@example.com', hd: 'example.com' })).toEqual(OTHER_USER);
+test('at Google, only accounts of a Workspace may sign in', async () => {
+  const site = await startWithProvider('google', settings('google'), JSON.parse(`{${block('json google')}}`));
+  const ada = { email: 'ada@example.com', email_verified: true };
+  expect(await signInAndOpenAdmin(site, { ...ada, hd: 'example.com' })).toEqual(ADMINISTRATOR);
+  expect(await signInAndOpenAdmin(site, { email: 'cy@example.com', email_verified: true, hd: 'example.com' })).toEqual(
+    OTHER_USER,
+  );
   for (const claims of [{}, { hd: 'example.org' }])
-    expect((await site.signIn({ email: 'ada@example.com', email_verified: true, ...claims })).session.signedIn).toBe(
-      false,
-    );
+    expect((await site.signIn({ ...ada, ...claims })).session.signedIn).toBe(false);
 });
 
 test('the first settings are the defaults except for the app, and a session keeps the result of its sign-in', async () => {
@@ -109,7 +95,7 @@ test('the first settings are the defaults except for the app, and a session keep
     ADMIN_CLAIM: ADMIN_CLAIM.schema.parse(undefined),
     ADMIN_VALUES: ADMIN_VALUES.schema.parse(undefined).join(),
   });
-  const site = await startWith('keycloak', {});
+  const site = await startWithProvider('keycloak', {});
   const { agent, session } = await site.signIn({ groups: ['gatehouse-admins'] });
   expect(session.user).toMatchObject({ subject: 'person-1', admin: true });
   site.env.ADMIN_VALUES = 'others';
@@ -120,7 +106,7 @@ test('the first settings are the defaults except for the app, and a session keep
 
 test('without any administrator, the commands of the document lead to the admin API', async (context) => {
   skipIfMissing(context, missingCurl);
-  const site = await startWith('okta', { ADMIN_VALUES: 'nobody' });
+  const site = await startWithProvider('okta', { ADMIN_VALUES: 'nobody' });
   expect(await signInAndOpenAdmin(site, { groups: ['gatehouse-admins'] })).toEqual(OTHER_USER);
   const operator = await startOperator(site, emptyFolder());
   onTestFinished(operator.close);

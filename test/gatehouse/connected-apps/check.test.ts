@@ -66,6 +66,20 @@ const servePage = (status: number) =>
 
 const resultsOf = (findings: Finding[]) => Object.fromEntries(findings.map(({ check, result }) => [check, result]));
 
+describe('the claim of the rule', () => {
+  test.each([
+    ['groups', 'fine', undefined],
+    ['/realm_access/roles', 'fine', undefined],
+    ['https://example.com/roles', 'fine', undefined],
+    ['realm_access.roles', 'cannot_tell', '/realm_access/roles.'],
+    ['resource_access/gatehouse/roles', 'cannot_tell', '/resource_access/gatehouse/roles.'],
+  ])('%s: %s', async (claim, result, pointer) => {
+    const finding = await findingOf('rule', protocol.appOf({ signIn: { allow: { claim, values: ['staff'] } } }));
+    expect(finding).toMatchObject({ result });
+    expect(finding?.advice?.endsWith(String(pointer))).toBe(pointer === undefined ? undefined : true);
+  });
+});
+
 describe('an app without problems', () => {
   test('has one finding for each check, in order', async () => {
     const findings = await check();

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import {
   acrOf,
   authTimeOf,
+  claimsWithUserinfo,
   decidingClaims,
   maySignIn,
   providerSessionIdOf,
@@ -12,7 +13,7 @@ import {
 } from '../../../src/gatehouse/sign-in/identity.ts';
 import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
-import type { Claims } from '../../../src/shared/provider/token-response.ts';
+import type { Claims, TokenResponse } from '../../../src/shared/provider/token-response.ts';
 
 const ISSUER = 'https://provider.test';
 const appWith = (allow: unknown, id = 'platform') =>
@@ -69,9 +70,52 @@ describe('who may sign in', () => {
   });
 
   test('is decided by the claim of the app, and at the app for administrators also by theirs', () => {
-    expect(decidingClaims(appWith('everyone', 'other'), ADMIN)).toEqual([]);
-    expect(decidingClaims(appWith({ claim: 'role', values: [] }, 'other'), ADMIN)).toEqual(['role']);
-    expect(decidingClaims(appWith({ claim: 'role', values: [] }), ADMIN)).toEqual(['role', 'groups']);
+    const claims = claimsWith({ email: 'ada@example.test' });
+    const byAddress = { ...ADMIN, claim: 'email', values: ['Ada@example.test'] };
+    expect(decidingClaims(appWith('everyone', 'other'), ADMIN, claims)).toEqual([]);
+    expect(decidingClaims(appWith({ claim: 'role', values: [] }, 'other'), ADMIN, claims)).toEqual(['role']);
+    expect(decidingClaims(appWith({ claim: 'role', values: [] }), ADMIN, claims)).toEqual(['role', 'groups']);
+    // Whether an address is verified matters only for one of the rule.
+    expect(decidingClaims(appWith('everyone'), byAddress, claims)).toEqual(['email', 'email_verified']);
+    expect(decidingClaims(appWith('everyone'), byAddress, claimsWith({ email: 'bo@example.test' }))).toEqual(['email']);
+  });
+});
+
+describe('claims of userinfo', () => {
+  const withUserinfo = (idToken: object, userinfo: object, admin = ADMIN) =>
+    claimsWithUserinfo(
+      { provider: { userinfo: async () => ({ sub: 's1', ...userinfo }) }, admin },
+      appWith('everyone'),
+      { claims: claimsWith(idToken) } as TokenResponse,
+    );
+  const BY_ADDRESS = { app: 'platform', claim: 'email', values: ['ada@example.test'] };
+
+  test('add what the ID token lacks, also within its objects', async () => {
+    const admin = { ...ADMIN, claim: '/realm_access/roles' };
+    const idToken = { realm_access: { verify_caller: true }, groups: null, name: 'Ada' };
+    const userinfo = { realm_access: { roles: ['admins'], verify_caller: false }, groups: ['staff'], name: 'Other' };
+    const claims = await withUserinfo(idToken, userinfo, admin);
+    expect(claims).toMatchObject({
+      realm_access: { roles: ['admins'], verify_caller: true },
+      groups: ['staff'],
+      name: 'Ada',
+    });
+    expect(sessionUser(appWith('everyone'), claims as Claims, admin).admin).toBe(true);
+  });
+
+  test.each<[idToken: object, userinfo: object, admin: boolean]>([
+    [{ email: 'ada@example.test' }, { email: 'ada@example.test', email_verified: true }, true],
+    [{}, { email: 'ada@example.test', email_verified: true }, true],
+    [{ email: 'ada@example.test', email_verified: true }, { email: 'bo@example.test', email_verified: false }, true],
+    [{ email: 'ada@example.test' }, { email: 'bo@example.test', email_verified: true }, false],
+    [{ email: 'ada@example.test' }, { email_verified: true }, false],
+    [{ email: 'ada@example.test', email_verified: false }, { email: 'ada@example.test', email_verified: true }, false],
+    [{ email_verified: true }, { email: 'ada@example.test' }, false],
+    [{ email_verified: true }, { email: 'ada@example.test', email_verified: false }, false],
+  ])('R19 verify only the address that they come with: %j and %j make an administrator: %s', async (...row) => {
+    const [idToken, userinfo, admin] = row;
+    const claims = (await withUserinfo(idToken, userinfo, BY_ADDRESS)) as Claims;
+    expect(sessionUser(appWith('everyone'), claims, BY_ADDRESS).admin).toBe(admin);
   });
 });
 

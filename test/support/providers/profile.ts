@@ -32,6 +32,8 @@ export interface Profile {
   checksPkce?: false;
   /** Additional claims of ID tokens; `iss` as the provider's real URL. */
   claims?: Json;
+  /** Additional claims of userinfo. */
+  userinfo?: Json;
   /** The granted scopes in its response. Default: those of the request. */
   grantedScopes?: (requested: readonly string[]) => readonly string[];
   /** Called with whether the user has consented before. */

@@ -13,6 +13,7 @@ import { ENDPOINT_MEMBERS, type EndpointName } from '../../../shared/provider/pr
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
 import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-apps/finding.ts';
+import { signInClaimWarning } from '../../connected-apps/registration-rules.ts';
 import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
 
 const clientSecret = z.string().min(1).max(2000).optional();
@@ -79,6 +80,10 @@ export const appJson = z.object({
   backchannelLogoutUri: z.string().describe('to register at the provider'),
   usable: z.boolean(),
   unusable: z.string().nullable().describe('why the app cannot be used'),
+  signInClaimWarning: z
+    .string()
+    .nullable()
+    .describe('if the claim of `signIn` is probably meant as a path, but is no JSON Pointer'),
   lastCheck: lastCheckJson.nullable().describe('the last check of this app, by schedule or by an administrator'),
   connections: z.int().optional().describe('how many users are connected; only for a single app, not in lists'),
   ineffectiveEndpoints: z
@@ -121,6 +126,7 @@ export function appView(
     postLogoutRedirectUri: urls.postLogout,
     backchannelLogoutUri: urls.backchannelLogout,
     usable,
+    signInClaimWarning: signInClaimWarning(app) ?? null,
     unusable: usable
       ? null
       : app.disabled

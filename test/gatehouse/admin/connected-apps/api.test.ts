@@ -281,6 +281,19 @@ describe('refusals', () => {
     expect([status, json.errors?.map((error) => error.pointer)]).toEqual([400, [pointer]]);
   });
 
+  test('a claim that is probably meant as a path, in JSON and beside its field', async () => {
+    const withClaim = (claim: string) => ({ signIn: { allow: { claim, values: ['staff'] } } });
+    const { status, json } = await call('POST', '', otherApp('nested', withClaim('realm_access.roles')));
+    expect([status, json.signInClaimWarning]).toEqual([201, expect.stringMatching(/: \/realm_access\/roles$/)]);
+    const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
+    const page = async () => (await agent.get(`${site.url}/admin/connected-apps/nested`)).body;
+    expect(await page()).toContain('“realm_access.roles” is read as the name of one claim');
+    const changed = { ...otherApp('nested', withClaim('/realm_access/roles')), version: json.version };
+    expect((await call('PUT', '/nested', changed)).json.signInClaimWarning).toBeNull();
+    expect(await page()).not.toContain('is read as the name of one claim');
+    await call('DELETE', '/nested');
+  });
+
   test('R66 a form sent as JSON, and an invalid body', async () => {
     const headers = { ...ACCEPT_JSON, cookie: admin.cookie, 'x-csrf-token': admin.csrf };
     const form = { ...headers, 'content-type': 'application/x-www-form-urlencoded' };
