@@ -184,7 +184,7 @@ function readRecord(text: string, bin: Bin, headers: Headers, now: number): Remo
   if (isEmptyRecord(record) || headers.get('gatehouse-source') === 'rules') return { outcome: 'not_found' };
   // Most services do not state how many digits matched. Then all digits of the request are assumed to match.
   const matched = headers.get('gatehouse-digits-matched') ?? '';
-  const digits = /^[5-8]$/.test(matched) ? Math.min(Number(matched), bin.length) : bin.length;
+  const digits = /^[0-8]$/.test(matched) ? Math.min(Number(matched), bin.length) : bin.length;
   const asOf = dateOf(headers.get('gatehouse-as-of'), now);
   const isTest = headers.get('gatehouse-test-data') === 'true';
   return { outcome: 'found', record, digitsMatched: digits, asOf, ...(isTest && { testData: isTest }) };

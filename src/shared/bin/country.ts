@@ -7,14 +7,22 @@ import type { CountryFacts } from './record.ts';
 export const COUNTRY_ATTRIBUTION =
   'Country facts: world-countries 5.1 by Mohammed Le Doze and contributors (https://github.com/mledoze/countries), ODbL 1.0.';
 
-/** The billing currencies of countries for which the package lists no currency, or another one first. */
-const MAIN_CURRENCY: Readonly<Record<string, string>> = {
+/** The currencies by ISO 4217 of countries for which the package lists none, an earlier one, or another one first. */
+const CURRENCY: Readonly<Record<string, string>> = {
+  BG: 'EUR',
+  BV: 'NOK',
   CK: 'NZD',
   CU: 'CUP',
+  CW: 'XCG',
   EH: 'MAD',
   FM: 'USD',
+  GS: 'GBP',
+  HM: 'AUD',
   PS: 'ILS',
-  ZW: 'USD',
+  SH: 'SHP',
+  SL: 'SLE',
+  SX: 'XCG',
+  ZW: 'ZWG',
 };
 
 /** Codes for countries that are not in ISO 3166-1, or have another code there. */
@@ -47,7 +55,7 @@ export function alpha2Of(code: string): string {
 }
 
 function factsOf(country: Countries[number]): CountryFacts {
-  const currency = MAIN_CURRENCY[country.cca2] ?? Object.keys(country.currencies)[0];
+  const currency = CURRENCY[country.cca2] ?? Object.keys(country.currencies)[0];
   const [latitude, longitude] = country.latlng;
   return {
     ...(country.ccn3 && { numeric: country.ccn3 }),

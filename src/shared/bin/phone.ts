@@ -9,7 +9,8 @@ const require = createRequire(import.meta.url);
 const numbers = remembered<string>(10_000);
 
 /**
- * Returns the number in E.164 form, such as `+4589893300`; undefined if it cannot exist in its country.
+ * Returns the number in E.164 form, such as `+4589893300`; undefined if it cannot exist in its country, or the text has
+ * several numbers.
  * @param country the alpha-2 code, in upper case, for a number without a calling code
  */
 export function internationalPhone(text: string, country: string | undefined): string | undefined {
@@ -22,10 +23,27 @@ export function internationalPhone(text: string, country: string | undefined): s
   return number || undefined;
 }
 
+/** Signs and words between two telephone numbers, which never stand inside one. A comma may also begin an extension. */
+const BETWEEN_NUMBERS = /[,;|\\&\n]|\s(?:or|and|oder|und|ou|et|e|o|y)\s/i;
+
+/**
+ * Returns whether the text has several numbers, which the package would join. A slash or dash can also stand inside a
+ * number, such as 089/123456: what follows is another number if it begins with + or 0, or the first one is complete.
+ */
+function hasSeveral(text: string, isValid: (part: string) => boolean): boolean {
+  const hasDigits = (part: string) => /\d/.test(part);
+  if (text.split(BETWEEN_NUMBERS).filter(hasDigits).length > 1) return true;
+  const [first = '', ...others] = text.split(/\/|\s[-–—]\s/).filter(hasDigits);
+  if (others.some((part) => /^\s*\(?[+0]/.test(part) && part.replaceAll(/\D/g, '').length > 2)) return true;
+  return text.includes('/') && others.length > 0 && isValid(first);
+}
+
 function parse(text: string, country: string | undefined): string {
   // The package is loaded when the first number is parsed.
   const { parsePhoneNumberFromString }: typeof import('libphonenumber-js/min') = require('libphonenumber-js/min');
   // The type lists only the countries of the package. For another country, the package finds no valid number.
-  const number = parsePhoneNumberFromString(text, country as CountryCode | undefined);
-  return number?.isValid() ? number.number : '';
+  const read = (part: string) => parsePhoneNumberFromString(part, country as CountryCode | undefined);
+  const number = read(text);
+  if (!number?.isValid() || hasSeveral(text, (part) => read(part)?.isValid() === true)) return '';
+  return number.number;
 }

@@ -1,5 +1,5 @@
 /** Telephone numbers of banks are converted to E.164, or left out. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { internationalPhone } from '../../../src/shared/bin/phone.ts';
 
 test.each([
@@ -13,6 +13,60 @@ test.each([
 ])('%s in %s is %s', (text, country, number) => {
   expect(internationalPhone(text, country)).toBe(number);
   expect(internationalPhone(number, country)).toBe(number);
+});
+
+test.each([
+  ['089/1234567', 'DE', '+49891234567'],
+  ['089 / 12 34 567', 'DE', '+49891234567'],
+  ['030 / 12345 - 0', 'DE', '+4930123450'],
+  ['020 - 123 4567', 'NL', '+31201234567'],
+  ['+49 (0) 89 / 1234567', 'DE', '+49891234567'],
+  ['(515) 288-2828 ext. 12', 'US', '+15152882828'],
+  ['515-288-2828 x12', 'US', '+15152882828'],
+])('%s in %s is one number: %s', (text, country, number) => {
+  expect(internationalPhone(text, country)).toBe(number);
+});
+
+describe('two numbers in one cell are not joined', () => {
+  const separators = [
+    ' / ',
+    '/',
+    ', ',
+    ',',
+    '; ',
+    ';',
+    ' | ',
+    ' or ',
+    ' OR ',
+    ' oder ',
+    ' ou ',
+    ' and ',
+    ' & ',
+    ' - ',
+    ' – ',
+  ];
+  const numbers: [string, string, string][] = [
+    ['DE', '0800 123', '0800 124'],
+    ['DE', '069 12345', '069 12346'],
+    ['DE', '+49 69 1234', '+49 69 1235'],
+    ['AT', '05 0100', '05 0101'],
+    ['IT', '02 1234', '02 5678'],
+    ['BR', '4004 3535', '0800 702 3535'],
+    ['IN', '1800 1234', '+91 22 1234'],
+    ['JP', '0120 12', '0120 345'],
+    ['FI', '010 12', '010 34'],
+  ];
+  test.each(numbers)('%s: %s and %s', (country, first, second) => {
+    for (const separator of separators) {
+      const phone = internationalPhone(`${first}${separator}${second}`, country);
+      expect([separator, phone]).toEqual([separator, undefined]);
+    }
+  });
+
+  test('nor is the end of a second one', () => {
+    for (const text of ['069 123456/58', '069 123456, 58', '069 123456; 58', '0800 1234567 / 568'])
+      expect(internationalPhone(text, 'DE')).toBeUndefined();
+  });
 });
 
 test.each([
