@@ -7,7 +7,7 @@ import { StorageReplaced } from '../replaced.ts';
 import type { Admission } from '../store.ts';
 import type { RedisConnection } from './connection.ts';
 import type { RedisNames } from './names.ts';
-import { asRefusedPermission, assertPermitted } from './permissions.ts';
+import { asRefusedPermission, assertPermitted, CLUSTER_COMMANDS, REPLICA_COMMANDS } from './permissions.ts';
 import type { RedisLocation } from './target.ts';
 
 /**
@@ -36,6 +36,7 @@ export function createAdmission(parts: {
   let lastRunIds: ReadonlySet<string> = new Set();
   // Redis Cluster has no way to wait for the replica of the node that wrote.
   const losesWrites = durability !== 'replicas' || location.kind === 'cluster';
+  const further = [...(location.kind === 'cluster' ? CLUSTER_COMMANDS : []), ...(losesWrites ? [] : REPLICA_COMMANDS)];
 
   const fetchInfo = async (server: Redis): Promise<Info> => {
     try {
@@ -54,7 +55,7 @@ export function createAdmission(parts: {
         const info = await fetchInfo(server);
         if (isStart && location.kind === 'single') await assertSingleMaster(connection, server, info);
         assertRetainsData(nameOf(server), info, durability);
-        await assertPermitted({ run: connection.run, server, serverName: nameOf(server), names });
+        await assertPermitted({ run: connection.run, server, serverName: nameOf(server), names, further });
         if (isStart && durability === 'replicas') assertReplica(nameOf(server), info);
         return info;
       }),
@@ -123,7 +124,10 @@ async function assertSingleMaster(connection: Pick<RedisConnection, 'run'>, serv
  * 1.
  */
 async function servesAllSlots({ run }: Pick<RedisConnection, 'run'>, server: Redis): Promise<boolean> {
-  const info = readInfo(String(await run(() => server.cluster('INFO')).catch(() => '')));
+  const text = await run(() => server.cluster('INFO')).catch((error: unknown) => {
+    throw asRefusedPermission(error, 'The Redis, a node of a cluster,');
+  });
+  const info = readInfo(String(text));
   return info.get('cluster_size') === '1' && info.get('cluster_slots_assigned') === '16384';
 }
 

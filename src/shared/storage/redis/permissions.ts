@@ -7,7 +7,7 @@ import type { RedisNames } from './names.ts';
 
 /**
  * The commands of the store and of its scripts. `{key}` and `{channel}` are names that nothing else uses. Commands that
- * the store can do without are left out: MGET, CLIENT, and those of one form of Redis only.
+ * the store can do without are left out: MGET and CLIENT.
  */
 const COMMANDS = [
   ...['APPEND {key} 1', 'DEL {key}', 'GET {key}', 'GETRANGE {key} 0 1', 'INCRBY {key} 1', 'PEXPIRE {key} 1'],
@@ -17,6 +17,10 @@ const COMMANDS = [
   ...['ZADD {key} 1 1', 'ZCARD {key}', 'ZCOUNT {key} 0 1', 'ZRANGE {key} 0 1', 'ZREM {key} 1'],
   ...['PUBLISH {channel} 1', 'SUBSCRIBE {channel}', 'UNSUBSCRIBE', 'EVALSHA 1 0', 'PING', 'SCAN 0', 'TIME'],
 ];
+
+/** Further commands that some stores need. */
+export const CLUSTER_COMMANDS = ['CLUSTER INFO', 'CLUSTER NODES', 'CLUSTER SLOTS'];
+export const REPLICA_COMMANDS = ['WAIT 0 1'];
 
 type Run = <T>(command: () => Promise<T>) => Promise<T>;
 
@@ -46,7 +50,7 @@ export function isDenied(error: unknown): error is Error {
  * @param prefix of all keys and channels of the store. Without it, the text has no pattern for keys and channels
  */
 export function deniedWords({ message }: Error, prefix?: string): string {
-  const command = /\brun the '([\w|]+)' command/.exec(message)?.[1];
+  const command = /\brun the '([\w|-]+)' command/.exec(message)?.[1];
   if (command !== undefined) return `the command ${command.toUpperCase().replace('|', ' ')} (ACL +${command})`;
   if (/\bchannels?\b/.test(message)) return channelWords(prefix);
   if (!/\bkeys?\b/.test(message)) return 'a command';
@@ -78,7 +82,7 @@ function permissionRefused(server: string, missing: readonly string[], denied: E
 /**
  * Checks that the user of Redis may do all that the store does, since a missing permission would otherwise show itself
  * only at the first call that needs it.
- * @param parts `serverName`: the beginning of a sentence
+ * @param parts `serverName`: the beginning of a sentence. `further`: commands that not every store needs
  * @throws StorageRefused
  */
 export async function assertPermitted(parts: {
@@ -86,11 +90,12 @@ export async function assertPermitted(parts: {
   server: Redis;
   serverName: string;
   names: Pick<RedisNames, 'of'>;
+  further: readonly string[];
 }): Promise<void> {
-  const { run, server, serverName, names } = parts;
+  const { run, server, serverName, names, further } = parts;
   const prefix = names.of('');
   const unusedName = names.of(`~permissions:${randomUUID()}`);
-  const commands = COMMANDS.map((command) => command.replace(/\{(key|channel)\}/, unusedName));
+  const commands = [...COMMANDS, ...further].map((command) => command.replace(/\{(key|channel)\}/, unusedName));
   const refusedCommands = await run(() => server.call('EVAL', CHECK, 0, ...commands)).catch((error: unknown) =>
     Promise.reject(asRefusedPermission(error, serverName)),
   );

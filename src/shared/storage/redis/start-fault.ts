@@ -1,10 +1,12 @@
 /** Explains why a start cannot connect to Redis, with the address, the setting that names it, and the cause. */
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { codeOf } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
 import { unavailable } from '../unavailable.ts';
-import type { ClientParts } from './clients.ts';
+import { type ClientParts, createNodeClient } from './clients.ts';
+import { withDeadline } from './deadlines.ts';
 import { isClusterError } from './faults.ts';
 import { deniedWords, isDenied } from './permissions.ts';
 import { hostsOf, type RedisAddress } from './target.ts';
@@ -37,6 +39,9 @@ export async function startFault(parts: Omit<ClientParts, 'random'>, error: unkn
       : setting;
     return refuse(`refuses the user or the password (${credentialsCode}). Correct them in ${settings}.`);
   }
+  const deniedCommand = isUnreached(code) ? undefined : await clusterInfoDenial(parts);
+  if (deniedCommand)
+    return refuse(`does not allow its user ${deniedWords(deniedCommand)}. docs/deploy.md lists the permissions.`);
   const certificate = isUnreached(code) ? undefined : certificateFault((await tlsFault(parts)) ?? code);
   if (certificate) return refuse(certificate);
   if (text.includes('cluster support disabled')) return refuse('is not a cluster. Set REDIS_URL instead.');
@@ -61,6 +66,29 @@ export async function startFault(parts: Omit<ClientParts, 'random'>, error: unkn
       cause: error,
     });
   return unavailable(`${name} cannot be reached: ${code ?? 'no response'}`, { cause: error });
+}
+
+/**
+ * Returns the refusal of `CLUSTER INFO`, after which ioredis connects again and again without an error. Undefined if it
+ * is allowed, or if the target is no cluster.
+ */
+async function clusterInfoDenial(parts: Omit<ClientParts, 'random'>): Promise<Error | undefined> {
+  const { location, deadlineMilliseconds } = parts;
+  const [address] = location.addresses;
+  if (location.kind !== 'cluster' || !address) return undefined;
+  const node = createNodeClient({ ...parts, random: () => 0 }, address);
+  const ask = async () => {
+    await once(node, 'ready');
+    await node.cluster('INFO');
+  };
+  try {
+    await withDeadline(ask(), deadlineMilliseconds);
+    return undefined;
+  } catch (error) {
+    return isDenied(error) ? error : undefined;
+  } finally {
+    node.disconnect();
+  }
 }
 
 /** Returns true for the response to `SELECT` with a database number that does not exist, or that is not allowed. */

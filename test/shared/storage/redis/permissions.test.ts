@@ -1,11 +1,13 @@
 /** A user of Redis that lacks a command, keys or channels (ACL): the refusal names it. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { AppError } from '../../../../src/shared/errors.ts';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
 import { StorageRefused } from '../../../../src/shared/storage/refused.ts';
 import { skipIfMissing } from '../../../support/missing.ts';
-import { createDocumentedUser } from '../../../support/redis-acl.ts';
-import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
+import { freePort } from '../../../support/ports.ts';
+import { createDocumentedUser, createSentinelUser } from '../../../support/redis-acl.ts';
+import { IN_MEMORY, missingRedis, type RedisServer, startRedis, startSentinel } from '../../../support/redis-server.ts';
+import { until } from '../../../support/until.ts';
 
 let server: RedisServer;
 beforeAll(async () => {
@@ -71,6 +73,67 @@ describe('R127 a start with a user of Redis', () => {
     await store.close();
     const refusal = await refusalOf(open(createDocumentedUser(server, ...ofService), 'other:'));
     expect(refusal.message).toContain('its keys (ACL ~other:*), its channels (ACL &other:*)');
+  });
+});
+
+describe('R127 a start with a user of several servers', () => {
+  let others: RedisServer[] = [];
+  afterEach(() => Promise.all(others.map((other) => other.dispose())));
+
+  test('who may not wait for replicas is refused if they must confirm each write, and only then', async () => {
+    others = [await startRedis(['--replicaof', '127.0.0.1', String(server.port)])];
+    await until(() => server.sendCommand('INFO', 'replication').includes('state=online'));
+    const url = createDocumentedUser(server, '-wait');
+    const openWith = (durability: 'replicas' | 'none') =>
+      createRedisStore({ url, durability, deadlineMilliseconds: 5_000 });
+    const refusal = await refusalOf(openWith('replicas'));
+    expect(refusal).toBeInstanceOf(StorageRefused);
+    expect(refusal.message).toMatch(/the command WAIT \(ACL \+wait\)\. It says: NOPERM/);
+    await (await openWith('none')).close();
+    createDocumentedUser(server);
+    await (await openWith('replicas')).close();
+  });
+
+  test('of a cluster: without a command that only a cluster needs is refused, also while it is used', async () => {
+    const cluster = ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'];
+    const node = await startRedis([...IN_MEMORY, ...cluster, '--cluster-port', String(await freePort())]);
+    others = [node];
+    node.sendCommand('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    await until(() => node.sendCommand('CLUSTER', 'INFO').includes('cluster_state:ok'));
+    const openCluster = (url: string) =>
+      createRedisStore({ cluster: url, durability: 'none', deadlineMilliseconds: 5_000 });
+    const words =
+      /^The Redis at 127\.0\.0\.1:\d+ does not allow its user the command CLUSTER NODES \(ACL \+cluster\|nodes\)/;
+    const refusal = await refusalOf(openCluster(createDocumentedUser(node, '-cluster|nodes')));
+    expect(refusal).toBeInstanceOf(StorageRefused);
+    expect(refusal.message).toMatch(words);
+    const store = await openCluster(createDocumentedUser(node));
+    try {
+      for (const command of ['info', 'nodes', 'slots']) {
+        createDocumentedUser(node, `-cluster|${command}`);
+        await expect(store.admit()).rejects.toThrow(`CLUSTER ${command.toUpperCase()} (ACL +cluster|${command})`);
+      }
+      createDocumentedUser(node);
+      await store.admit();
+    } finally {
+      await store.close();
+    }
+    // One master with all slots works like a single server. Only CLUSTER INFO tells.
+    const single = await refusalOf(open(createDocumentedUser(node, '-cluster|info')));
+    expect(single.message).toMatch(/does not allow its user the command CLUSTER INFO \(ACL \+cluster\|info\)/);
+  });
+
+  test('of sentinels: the documented permissions are enough', async () => {
+    const sentinel = await startSentinel('gatehouse', server.port);
+    others = [sentinel];
+    const store = await createRedisStore({
+      sentinels: createDocumentedUser(server).replace(String(server.port), String(sentinel.port)),
+      sentinelName: 'gatehouse',
+      sentinelCredentials: createSentinelUser(sentinel),
+      durability: 'none',
+      deadlineMilliseconds: 5_000,
+    });
+    await store.close();
   });
 });
 

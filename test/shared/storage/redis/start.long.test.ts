@@ -9,7 +9,7 @@ import { isUnprotected } from '../../../../src/shared/storage/storage.ts';
 import { skipIfMissing } from '../../../support/missing.ts';
 import { freePort } from '../../../support/ports.ts';
 import { runServer } from '../../../support/program.ts';
-import { createDocumentedUser } from '../../../support/redis-acl.ts';
+import { createDocumentedUser, createSentinelUser } from '../../../support/redis-acl.ts';
 import { missingRedis, type RedisServer, startRedis, startSentinel } from '../../../support/redis-server.ts';
 import { failureOf } from '../../../support/refusal.ts';
 
@@ -91,6 +91,22 @@ describe.concurrent('a start', () => {
       EX_CONFIG,
       () => ({ REDIS_URL: createDocumentedUser(unprotectedRedis, '-zadd') }),
       /does not allow its user the command ZADD \(ACL \+zadd\)\. It says: NOPERM .*'zadd'/,
+    ],
+    [
+      'on a cluster as a user without CLUSTER INFO',
+      EX_CONFIG,
+      () => ({ REDIS_CLUSTER: createDocumentedUser(clusterNode, '-cluster|info') }),
+      /\(REDIS_CLUSTER\) does not allow its user the command CLUSTER INFO \(ACL \+cluster\|info\)/,
+    ],
+    [
+      'behind sentinels as a user of them without their command',
+      EX_CONFIG,
+      () => {
+        const { username, password } = createSentinelUser(sentinel, '-sentinel|get-master-addr-by-name');
+        const user = { REDIS_SENTINEL_USERNAME: username, REDIS_SENTINEL_PASSWORD: password };
+        return { REDIS_SENTINELS: `127.0.0.1:${sentinel.port}`, REDIS_SENTINEL_NAME: 'gatehouse', ...user };
+      },
+      /the user in REDIS_SENTINEL_USERNAME the command SENTINEL GET-MASTER-ADDR-BY-NAME \(ACL \+sentinel\|get-master-addr-by-name\)/,
     ],
     [
       'with a certificate of an unknown CA',
