@@ -26,9 +26,9 @@ export function linkOf({ headers }: StreamedResponse): string | undefined {
   return Array.isArray(link) ? link.join(', ') : link;
 }
 
-/** True if the response announces more bytes than this. */
-export function announcesMore({ headers }: StreamedResponse, maxBytes: number): boolean {
-  return Number(headers['content-length']) > maxBytes;
+/** True if the response announces more bytes than this, compressed or not. */
+export function announcesMore({ headers, compressedLength }: StreamedResponse, maxBytes: number): boolean {
+  return Number(compressedLength ?? headers['content-length']) > maxBytes;
 }
 
 /**

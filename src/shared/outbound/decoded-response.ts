@@ -43,11 +43,12 @@ export function decodedResponse(response: StreamedResponse): StreamedResponse {
   const { 'content-encoding': codingList, ...headers } = response.headers;
   const codings = codingsIn(codingList);
   if (codings.length === 0) return { ...response, headers };
-  const { 'content-length': _length, etag, ...otherHeaders } = headers;
+  const { 'content-length': compressedLength, etag, ...otherHeaders } = headers;
   return {
     ...response,
     headers: { ...otherHeaders, ...(etag !== undefined && { etag: etag.startsWith('W/') ? etag : `W/${etag}` }) },
     body: decodedBody(response.body, codings),
+    compressedLength,
   };
 }
 

@@ -7,6 +7,8 @@ export interface StreamedResponse {
   statusCode: number;
   headers: IncomingHttpHeaders;
   body: StreamedBody;
+  /** `Content-Length` of a compressed body, which is not one of the headers: decompressed, the body is longer. */
+  compressedLength?: string | undefined;
 }
 
 export interface BodySink {

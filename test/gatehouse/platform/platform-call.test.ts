@@ -482,6 +482,28 @@ describe('R131 the announced length of a response', () => {
     await until(() => platform.countConnections() === 0);
   });
 
+  test.each([
+    ['gzip', '10000', 200],
+    ['gzip', '10001', 'upstream_error'],
+    ['br', '1073741824', 'upstream_error'],
+    ['deflate, gzip', '10001', 'upstream_error'],
+    ['identity', '10001', 'upstream_error'],
+    ['x-unknown', '10001', 'upstream_error'],
+  ])('of one that is compressed (%s), of %s bytes: refused before it begins', async (coding, length, expected) => {
+    const head = `${HEAD}Content-Encoding: ${coding}\r\nContent-Length: ${length}\r\n\r\n`;
+    platform.respondWith((socket) => socket.write(head));
+    const call = readThread().then(
+      ({ status, body, headers }) => {
+        body.on('error', () => undefined).destroy();
+        expect(headers).not.toHaveProperty('content-length');
+        return status;
+      },
+      (error: unknown) => (error instanceof AppError ? error.code : error),
+    );
+    expect(await call).toBe(expected);
+    await until(() => platform.countConnections() === 0);
+  });
+
   test.each(['HTTP/1.1 204 No Content', 'HTTP/1.1 205 Reset Content'])('%s passes without a length', async (line) => {
     platform.respondWith((socket) => socket.end(`${line}\r\nContent-Length: 5\r\nETag: "a"\r\n\r\n12345`));
     const { headers, body } = await readThread();
