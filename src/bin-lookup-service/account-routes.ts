@@ -112,15 +112,15 @@ export function accountRoutes(parts: {
       // The URL contains the authorization code, which must not leak by the Referer header.
       res.set('Referrer-Policy', 'no-referrer');
       const callback = new URL(req.originalUrl, publicUrl.origin);
-      const identity = await requireSignIn().finish(browsers.secretsOf(req), callback);
       const user = req.context.session?.user;
+      const identity = await requireSignIn().finish(browsers.secretsOf(req), callback, ({ issuer, subject }) => {
+        if (!user || (user.issuer === issuer && user.subject === subject)) return;
+        const action = { label: 'Go to your account', url: accountUrl };
+        throw new AppError('invalid_request', { detail: OTHER_ACCOUNT, words: OTHER_ACCOUNT_WORDS, action });
+      });
       if (!identity) {
         if (!user && !wantsPage(req)) throw new AppError('invalid_request', { detail: SIGN_IN_OVER });
         return res.redirect(303, user ? accountUrl : `${accountUrl}?ended=sign-in`);
-      }
-      if (user && (user.issuer !== identity.issuer || user.subject !== identity.subject)) {
-        const action = { label: 'Go to your account', url: accountUrl };
-        throw new AppError('invalid_request', { detail: OTHER_ACCOUNT, words: OTHER_ACCOUNT_WORDS, action });
       }
       await browsers.begin(req, res, await accounts.register(identity));
       res.redirect(303, accountUrl);

@@ -23,10 +23,16 @@ export interface SignIn {
   start(browserSecret: string): Promise<string>;
   /**
    * Returns the identity, and stores no account. Returns undefined if the sign-in is over: it was finished, it has
-   * expired, or the browser has started too many since.
-   * @param callback URL with all its parameters @throws AppError
+   * expired, or the browser has started too many since. One that ended with a refusal is refused again in the same way.
+   * @param callback URL with all its parameters
+   * @param check refuses an identity with an AppError
+   * @throws AppError
    */
-  finish(browserSecrets: readonly string[], callback: URL): Promise<Identity | undefined>;
+  finish(
+    browserSecrets: readonly string[],
+    callback: URL,
+    check: (identity: Identity) => void,
+  ): Promise<Identity | undefined>;
 }
 
 const PENDING_SECONDS = 600;
@@ -83,6 +89,17 @@ export function createSignIn(parts: {
     return { ...userinfo, ...claims };
   };
 
+  const exchange = async ({ search }: URL, request: AuthorizationRequest): Promise<Identity> => {
+    const callbackUrl = new URL(redirectUri);
+    callbackUrl.search = search;
+    const tokenResponse = await provider.exchangeCode(app, callbackUrl, request).catch((cause: unknown) => {
+      throw toAppError(cause);
+    });
+    if (!tokenResponse.claims) throw fail('provider_unavailable', { logDetail: 'no ID token' });
+    const claims = await withName(tokenResponse.claims, tokenResponse);
+    return { issuer: app.issuer, subject: claims.sub, name: text(claims.name), email: text(claims.email) };
+  };
+
   return {
     name: settings.name,
 
@@ -96,7 +113,7 @@ export function createSignIn(parts: {
       return url;
     },
 
-    async finish(browserSecrets, callback) {
+    async finish(browserSecrets, callback, check) {
       const { searchParams } = callback;
       const state = searchParams.get('state');
       if (!state || SINGLE_PARAMETERS.some((name) => searchParams.getAll(name).length > 1))
@@ -105,17 +122,20 @@ export function createSignIn(parts: {
       // A refusal spends nothing, so that a reload shows it again.
       const find = searchParams.has('error') ? pending.has : pending.take;
       const browserSecret = await findLast(browserSecrets, (secret) => find(secret, state, clock()));
-      if (browserSecret === undefined) return undefined;
-      const callbackUrl = new URL(redirectUri);
-      callbackUrl.search = callback.search;
-      const tokenResponse = await provider
-        .exchangeCode(app, callbackUrl, requestOf(browserSecret, state, redirectUri))
-        .catch((cause: unknown) => {
-          throw toAppError(cause);
-        });
-      if (!tokenResponse.claims) throw fail('provider_unavailable', { logDetail: 'no ID token' });
-      const claims = await withName(tokenResponse.claims, tokenResponse);
-      return { issuer: app.issuer, subject: claims.sub, name: text(claims.name), email: text(claims.email) };
+      if (browserSecret === undefined) {
+        const refusal = await firstOf(browserSecrets, (secret) => pending.refusal(secret, state, clock()));
+        if (refusal) throw new AppError(refusal.code, { ...refusal, logDetail: 'shown again' });
+        return undefined;
+      }
+      try {
+        const identity = await exchange(callback, requestOf(browserSecret, state, redirectUri));
+        check(identity);
+        return identity;
+      } catch (error) {
+        if (error instanceof AppError && !searchParams.has('error'))
+          await pending.refuse(browserSecret, state, clock(), error);
+        throw error;
+      }
     },
   };
 }
@@ -136,9 +156,14 @@ function requestOf(browserSecret: string, state: string, redirectUri: string): A
   return { redirectUri, ...deriveNonceAndVerifier(browserSecret, state), scopes: SCOPES };
 }
 
-type PendingStates = [hash: string, startedAt: number][];
+type Refusal = Pick<AppError, 'code' | 'detail' | 'words' | 'action' | 'retryAfterSeconds'>;
+/** `refusal`: the sign-in is over, and ended with it. */
+type PendingStates = [hash: string, startedAt: number, refusal?: Refusal][];
 
-/** Stores the states of pending sign-ins. Each is valid once, in its browser. A browser has at most ten. */
+/**
+ * Stores the states of pending sign-ins. Each is valid once, in its browser. A browser has at most ten, and ten that
+ * were refused, which displace no pending one.
+ */
 function createPending({ store }: { store: Store }) {
   const current = (states: PendingStates, now: number) =>
     states.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000);
@@ -151,16 +176,34 @@ function createPending({ store }: { store: Store }) {
 
   return {
     async put(browserSecret: string, state: string, now: number): Promise<void> {
-      await update(browserSecret, now, (states) => [...states.slice(1 - MAX_PENDING), [hashOf(state), now]]);
+      await update(browserSecret, now, (states) => [
+        ...states.filter(([, , refusal]) => refusal),
+        ...states.filter(([, , refusal]) => !refusal).slice(1 - MAX_PENDING),
+        [hashOf(state), now],
+      ]);
     },
     async has(browserSecret: string, state: string, now: number): Promise<boolean> {
       const stored = await store.get(keys.planSignIns(browserSecret));
       const states: PendingStates = stored ? JSON.parse(stored.value) : [];
-      return current(states, now).some(([hash]) => hash === hashOf(state));
+      return current(states, now).some(([hash, , refusal]) => hash === hashOf(state) && !refusal);
+    },
+    /** Keeps how the sign-in ended, for a reload of its callback. */
+    async refuse(browserSecret: string, state: string, now: number, error: AppError): Promise<void> {
+      const { code, detail, words, action, retryAfterSeconds } = error;
+      await update(browserSecret, now, (states) => [
+        ...states.filter(([, , refusal]) => refusal).slice(1 - MAX_PENDING),
+        ...states.filter(([, , refusal]) => !refusal),
+        [hashOf(state), now, { code, detail, words, action, retryAfterSeconds }],
+      ]);
+    },
+    async refusal(browserSecret: string, state: string, now: number): Promise<Refusal | undefined> {
+      const stored = await store.get(keys.planSignIns(browserSecret));
+      const states: PendingStates = stored ? JSON.parse(stored.value) : [];
+      return current(states, now).find(([hash]) => hash === hashOf(state))?.[2];
     },
     async take(browserSecret: string, state: string, now: number): Promise<boolean> {
       const updated = await update(browserSecret, now, (states) => {
-        const remaining = states.filter(([hash]) => hash !== hashOf(state));
+        const remaining = states.filter(([hash, , refusal]) => hash !== hashOf(state) || refusal);
         return remaining.length === states.length ? undefined : remaining;
       });
       return updated !== undefined;
@@ -170,6 +213,14 @@ function createPending({ store }: { store: Store }) {
 
 async function findLast(secrets: readonly string[], isRight: (secret: string) => Promise<boolean>) {
   for (const secret of secrets.toReversed()) if (await isRight(secret)) return secret;
+  return undefined;
+}
+
+async function firstOf<T>(secrets: readonly string[], find: (secret: string) => Promise<T | undefined>) {
+  for (const secret of secrets) {
+    const found = await find(secret);
+    if (found !== undefined) return found;
+  }
   return undefined;
 }
 

@@ -496,6 +496,40 @@ describe('security', () => {
     expect(Math.abs(Number(page.headers.get('retry-after')) - 300)).toBeLessThan(60);
   });
 
+  test('R10 a callback that is opened again after a refusal shows the same page, in its browser only', async () => {
+    const refusals = [
+      { fault: { kind: 'response', status: 429, headers: { 'Retry-After': '300' } }, words: 'provider is busy' },
+      { fault: { kind: 'response', status: 503 }, words: 'Try again' },
+      { fault: { kind: 'response', status: 400, body: { error: 'invalid_grant' } }, words: 'Try again' },
+    ] as const;
+    for (const { fault, words } of refusals) {
+      // An address may start 60 sign-ins a minute.
+      advanceToNextMinute();
+      site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', times: 1, ...fault });
+      const { agent, page } = await register();
+      expect([page.status >= 400, page.body]).toEqual([true, expect.stringContaining(words)]);
+      // Later starts do not displace it, and it displaces none.
+      for (let n = 0; n < 11; n += 1) await agent.get(`${site.url}/account/sign-in`, { follow: false });
+      for (let n = 0; n < 2; n += 1) {
+        const again = await agent.get(page.url);
+        expect([again.status, again.body]).toEqual([page.status, expect.stringContaining(words)]);
+      }
+      expect((await createUserAgent().get(page.url)).body).not.toContain('provider is busy');
+      const signedIn = await register('user@example.test', agent);
+      expect(signedIn.page.url).toBe(`${site.url}/account`);
+    }
+  });
+
+  test('R10 a callback of another account that is opened again says the same', async () => {
+    advanceToNextMinute();
+    const { agent } = await register();
+    const callbackUrl = await callbackFor('second@example.test', pendingCookieOf(agent));
+    for (let n = 0; n < 3; n += 1) {
+      const page = await agent.get(callbackUrl);
+      expect([page.status, page.body]).toEqual([400, expect.stringContaining('sign out, then sign in')]);
+    }
+  });
+
   test('R17 R53 each sign-in starts a new session, in a cookie that scripts cannot read', async () => {
     const agent = createUserAgent();
     const responses = [await register('user@example.test', agent), await register('user@example.test', agent)];

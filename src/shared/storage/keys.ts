@@ -104,7 +104,7 @@
  * | `plan-account:{ACCOUNT}` | (BIN lookup service, as all that follow) one account with its plan and the hashes of its keys | for ever |
  * | `api-key:{KEY_HASH}` | the account of that key | until revoked |
  * | index `plan-requests` | unconfirmed orders of plans (account and order), by time of order | until confirmed |
- * | `plan-sign-ins:{BROWSER_HASH}` | hashes of the states of that browser's pending authorization requests, at most 10 | 600 s |
+ * | `plan-sign-ins:{BROWSER_HASH}` | hashes of the states of that browser's pending authorization requests, at most 10, and how its last 10 refused ones ended | 600 s |
  * | counter `plan-use:{SUBJECT}:YYYY-MM` | look-ups of an address or account in that UTC month | 100 days |
  * | counter `plan-overuse:{SUBJECT}` | recent refusals | the duration of a ban |
  * | counter `plan-ban:{SUBJECT}` | the second in which a ban ends | until that second |
