@@ -5,7 +5,7 @@ import type { Write } from '../../shared/storage/store.ts';
 import { cutText } from '../../shared/text.ts';
 import type { SignInPurpose, SignInRecord } from './attempt.ts';
 import { detailOf, factsOf, unprovenEmail } from './failure-facts.ts';
-import { failureOf, SIGN_IN_FAILURES } from './failures.ts';
+import { failureOf, SIGN_IN_FAILURES, type SignInFailure } from './failures.ts';
 import { attemptIdOf, type RecordReading, type RecordStore } from './record-store.ts';
 import { SignInError } from './sign-in-error.ts';
 import { STEP_NAMES, type Step, type StepName } from './steps.ts';
@@ -33,6 +33,9 @@ export interface AttemptFacts {
 }
 
 const MAX_DETAIL_LENGTH = 500;
+
+/** Failures that only a provider, or a forger, causes. */
+const MISCONFIGURED: ReadonlySet<string> = new Set<SignInFailure>(['error_without_state', 'form_post']);
 
 /** Collects what happens in one request of a sign-in. */
 export interface AttemptLog {
@@ -137,9 +140,10 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     }
     const outcome = reason !== 'internal' && SIGN_IN_FAILURES[reason].isRefusal ? 'refused' : 'failed';
     const { state, purpose, user } = facts;
-    // Anyone can send any number of requests without a genuine state or browser secret: they leave no record (R54).
+    // Anyone can send any number of requests without a genuine state or browser secret: they leave no record (R54),
+    // unless they are those of a provider with wrong settings, which are limited for each address (R95).
     const isUnsolicited = purpose === undefined && state === undefined && browserSecret === undefined;
-    if (!isUnsolicited) {
+    if (!isUnsolicited || (app !== 'unknown' && MISCONFIGURED.has(reason))) {
       const email = user ? undefined : unprovenEmail(error);
       const { changes, attempt } = toRecordChanges();
       const ending = { outcome, failure: reason, endedAt: clock(), facts: errorFacts } as const;

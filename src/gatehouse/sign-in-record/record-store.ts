@@ -40,9 +40,11 @@ const MAX_RECORDS = { open: 2_000, all: 50_000 };
 /**
  * The number of records that an address can add per minute, in each process and for each kind. `bare`: starts, and
  * callbacks without a genuine state, which any client can send. `stale`: callbacks with a genuine state that is no
- * longer pending, of which a client can collect many.
+ * longer pending, of which a client can collect many. `unsolicited`: callbacks without a genuine state and without a
+ * cookie, for which a client needs nothing.
  */
-const MAX_NEW_A_MINUTE = 300;
+const MAX_NEW_A_MINUTE = { bare: 300, stale: 300, unsolicited: 10 };
+type NewKind = keyof typeof MAX_NEW_A_MINUTE;
 const FORGET_BATCH = 200;
 const MAX_ADDRESSES = 20_000;
 
@@ -166,7 +168,8 @@ export function createRecordStore(parts: {
         const aliases = [aliasOf(changes.reference)];
         if (existingId !== undefined && (await extend(existingId, changes, aliases, attempt))) return existingId;
         const hasPendingRequest = attempt !== undefined;
-        if (!hasPendingRequest && !isWithinLimit(state === undefined ? 'bare' : 'stale', changes.address))
+        const kind = changes.browserHash === undefined ? 'unsolicited' : 'bare';
+        if (!hasPendingRequest && !isWithinLimit(state === undefined ? kind : 'stale', changes.address))
           return undefined;
         const { reference, steps, facts = {}, ...rest } = changes;
         const base = { app: 'unknown', purpose: 'unknown' as const, startedAt: clock(), ...rest };
@@ -228,7 +231,7 @@ export function createRecordStore(parts: {
   };
 }
 
-function limitByAddress(clock: () => number): (kind: 'bare' | 'stale', address: string | undefined) => boolean {
+function limitByAddress(clock: () => number): (kind: NewKind, address: string | undefined) => boolean {
   const callers = remembered<{ minute: number; count: number }>(MAX_ADDRESSES);
   return (kind, address = 'unknown') => {
     const caller = `${kind} ${callerNetwork(address)}`;
@@ -236,7 +239,7 @@ function limitByAddress(clock: () => number): (kind: 'bare' | 'stale', address: 
     const last = callers.get(caller);
     const count = last?.minute === minute ? last.count + 1 : 1;
     callers.set(caller, { minute, count });
-    return count <= MAX_NEW_A_MINUTE;
+    return count <= MAX_NEW_A_MINUTE[kind];
   };
 }
 

@@ -64,7 +64,7 @@ test('R54 R6 limits the starts of one address per minute, and the number of all 
 
 test('R95 during a flood from one network, failures of other networks and with a genuine state are recorded', async () => {
   const addWithoutState = (n: number, address: string) =>
-    records.add(undefined, { ...expired(), reference: `bare-${n}`, address });
+    records.add(undefined, { ...expired(), reference: `bare-${n}`, browserHash: 'h', address });
   const ids = await Promise.all(numbersBelow(1_000).map((n) => addWithoutState(n, `2001:db8::${n.toString(16)}`)));
   expect(ids.filter((id) => id !== undefined)).toHaveLength(300);
 
@@ -74,6 +74,17 @@ test('R95 during a flood from one network, failures of other networks and with a
 
   now += 60_000;
   expect(await addWithoutState(6_000, '2001:db8::1')).toBe('bare-6000');
+});
+
+test('R54 an address leaves ten records a minute of callbacks without a genuine state and without a cookie', async () => {
+  const add = (n: number, address: string) => records.add(undefined, { ...expired(), reference: `none-${n}`, address });
+  const ids = await Promise.all(numbersBelow(30).map((n) => add(n, `2001:db8::${n.toString(16)}`)));
+  expect(ids.filter((id) => id !== undefined)).toHaveLength(10);
+  expect(await add(100, '2001:db8:0:1::1')).toBe('none-100');
+  await beginFrom('2001:db8::1', 'r0000001', records);
+  expect(await countOpen()).toBe(1);
+  now += 60_000;
+  expect(await add(101, '2001:db8::1')).toBe('none-101');
 });
 
 test('R54 limits the records of callbacks from one address whose genuine states were collected before', async () => {
@@ -247,7 +258,7 @@ test('R54 the limit of an address counts all starts within the same minute', asy
 test('R95 callbacks with a genuine state are not counted with starts, but those without a state are', async () => {
   await Promise.all(numbersBelow(301).map(begin));
 
-  expect(await records.add(undefined, { ...expired(), reference: 'bare0001' })).toBeUndefined();
+  expect(await records.add(undefined, { ...expired(), reference: 'bare0001', browserHash: 'h' })).toBeUndefined();
   expect(await records.add('state-old', { ...expired(), reference: 'stale001' })).toBe('stale001');
 });
 

@@ -53,10 +53,22 @@ describe('R8 an error without a state', () => {
     },
   );
 
-  test('R54 of a browser without cookies leaves no record', async () => {
+  test('R54 of a browser without cookies leaves a record, too', async () => {
     const page = await createUserAgent().get(`${site.url}/oauth/callback/elsewhere?error=access_denied`);
-    expect([page.status, referenceOn(page)]).toEqual([400, 'none']);
+    expect(page.status).toBe(400);
     expect(readNewestLine()).toMatchObject({ reason: 'error_without_state', unsolicited: true });
+    const record = await readRecord(referenceOn(page));
+    expect(record).toMatchObject({ app: 'elsewhere', user: null, cause: { name: 'error_without_state' } });
+    expect(record.cause.words).toContain('access_denied');
+  });
+
+  test.each([
+    '/oauth/callback/elsewhere',
+    '/oauth/callback/elsewhere?code=c&state=invented',
+    '/oauth/callback/nowhere?error=x',
+  ])('R54 %s of a browser without cookies, which names no fault of a provider, leaves no record', async (path) => {
+    const page = await createUserAgent().get(site.url + path);
+    expect([page.status, referenceOn(page)]).toEqual([400, 'none']);
   });
 });
 
@@ -102,8 +114,20 @@ describe('R8 a response by POST (form_post)', () => {
     expect((await readRecord(referenceOn(page))).cause.words).toContain('access_denied');
   });
 
-  test('R54 with an invented state leaves no record', async () => {
-    const page = await post({ code: 'c', state: 'invented' });
-    expect([page.status, referenceOn(page)]).toEqual([400, 'none']);
+  test.each([{ code: 'c', state: 'invented' }, { code: 'c' }, { error: 'access_denied' }, {}])(
+    'R54 with %o leaves a record',
+    async (fields) => {
+      const page = await post(fields as Record<string, string>);
+      expect(page.status).toBe(400);
+      expect(await readRecord(referenceOn(page))).toMatchObject({ app: 'elsewhere', cause: { name: 'form_post' } });
+    },
+  );
+
+  test('R54 R95 an address leaves at most ten such records a minute', async () => {
+    const references: string[] = [];
+    for (let n = 0; n < 25; n += 1) references.push(referenceOn(await post({ code: 'c' })));
+    // The minute may change meanwhile.
+    expect(references.filter((reference) => reference !== 'none').length).toBeLessThanOrEqual(20);
+    expect(references).toContain('none');
   });
 });
