@@ -22,6 +22,7 @@ const HEADINGS = [
   'reconnect',
   'disconnect',
   'sign in',
+  'facts not confirmed',
 ];
 
 const BEGIN = '<!-- Made by test/journeys/providers.long.test.ts -->\n';
@@ -39,7 +40,7 @@ export function insertResults(document: string, results: readonly Result[]): str
 const tableRow = (texts: readonly string[]) => `| ${texts.join(' | ')} |`;
 
 function cells({ id, connect, expiry, refusal, reconnect, disconnect, signIn }: Result): string[] {
-  const { name = id, triedWith = '' } = PRESETS.find((preset) => preset.id === id) ?? {};
+  const { name = id, triedWith = '', facts = [] } = PRESETS.find((preset) => preset.id === id) ?? {};
   return [
     `[${name}](provider-presets.md#${anchorOf(name)})`,
     triedWith,
@@ -49,6 +50,7 @@ function cells({ id, connect, expiry, refusal, reconnect, disconnect, signIn }: 
     reconnect,
     disconnect,
     signIn,
+    `${facts.filter(({ confirmed }) => confirmed === false).length}`,
   ];
 }
 

@@ -116,7 +116,16 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     const parameters = { ...(error === undefined ? { code } : { error }), ...profile.callback, ...issuer };
     for (const [name, value] of Object.entries(parameters)) target.searchParams.set(name, String(value));
     target.searchParams.set('state', request.get('state') ?? '');
-    res.writeHead(302, { location: target.href }).end();
+    if (profile.postsCallback) postForm(target, res);
+    else res.writeHead(302, { location: target.href }).end();
+  }
+
+  function postForm(target: URL, res: ServerResponse): void {
+    const inputs = [...target.searchParams].map(
+      ([name, value]) => `<input type="hidden" name="${name}" value="${value}">`,
+    );
+    const form = `<form method="post" action="${target.origin}${target.pathname}">${inputs.join('')}<button>Go on</button></form>`;
+    res.writeHead(200, { 'content-type': 'text/html' }).end(`<!doctype html><title>Provider</title>${form}`);
   }
 
   function authorizationError(request: URLSearchParams): string | undefined {
@@ -140,6 +149,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     grants.find(({ access, isAlive }) => isAlive && Date.now() < (access.get(accessToken) ?? 0));
 
   async function tokenReply(req: IncomingMessage, form: URLSearchParams): Promise<Reply> {
+    const refusal = profile.refusesToken?.(form, req.method ?? '');
+    if (refusal) return refusal;
     if (!authenticatesClient(req, form)) return profile.refusedClient ?? [401, { error: 'invalid_client' }];
     return form.get('grant_type') === 'refresh_token' ? refresh(form.get('refresh_token') ?? '') : redeem(form);
   }

@@ -24,6 +24,10 @@ export interface Profile {
   clientAuthentication?: readonly ('client_secret_basic' | 'client_secret_post')[];
   /** Returns the error of a refused authorization request. */
   refusesAuthorization?: (request: URLSearchParams) => string | undefined;
+  /** Returns the reply to a token request that it refuses. */
+  refusesToken?: (form: URLSearchParams, method: string) => Reply | undefined;
+  /** Sends the callback as a form that the browser posts (`form_post`). */
+  postsCallback?: true;
   /** Parameters of the callback in addition to code and state. */
   callback?: Json;
   /** Sends `iss` in the callback (RFC 9207). */
