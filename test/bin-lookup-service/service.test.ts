@@ -56,7 +56,7 @@ test.each([
   expect(response.status).toBe(200);
   expect(await response.json()).toEqual({ scheme, number: { length, luhn: true } });
   expect(response.headers.get('gatehouse-source')).toBe('rules');
-  expect(response.headers.get('gatehouse-as-of')).toBe('2026-06-30');
+  expect(response.headers.get('gatehouse-as-of')).toBe('2026-11-30');
   expect(response.headers.get('gatehouse-outdated')).toBeNull();
 });
 

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { once } from '../once.ts';
 import { createDataset, type DatasetEntry } from './dataset-builder.ts';
+import { networkOfBin } from './network.ts';
 import { bareUrl, cleanText } from './texts.ts';
 
 /** Required wherever the built-in data set is described (CC BY 4.0, section 3). */
@@ -81,7 +82,10 @@ function entriesOf(bank: z.infer<typeof banksSchema>[number]): DatasetEntry[] {
     country: bank.country.toUpperCase(),
     bank: { name: cleanText(bank.engTitle ?? bank.localTitle, 200), ...(url && { url }) },
   };
-  return bank.prefixes.map((prefix) => ({ ...rangeOf(String(prefix)), ...facts }));
+  return bank.prefixes.map(String).map((prefix) => {
+    const scheme = networkOfBin(prefix)?.scheme;
+    return { ...rangeOf(prefix), ...(scheme && { scheme }), ...facts };
+  });
 }
 
 /** Converts a prefix into a range of six digits. Among overlapping ranges, the narrowest takes precedence. */

@@ -3,7 +3,7 @@ import { type BinRange, binRangeOf, sharedDigits, shorterRange } from './bin-ran
 import { countryByAlpha2 } from './country.ts';
 import { type Dataset, type DatasetAbout, digitsOf, openDataset, ownerOf, rowOf, type Table } from './dataset.ts';
 import { createFactsWriter, createNumbers, readFacts } from './facts.ts';
-import { networkOfBin, networkOfScheme } from './network.ts';
+import { networkOfScheme } from './network.ts';
 import { digitsOfSpreadsheetNumber } from './parse-bin.ts';
 import { internationalPhone } from './phone.ts';
 import { flattenRanges, type RangeList, repeatedRanges } from './ranges.ts';
@@ -148,12 +148,12 @@ function faultOfLimits(limits: readonly string[]): EntryFault {
   return limits.some((limit) => /^\d{1,5}$/.test(limit)) ? 'leading_zeros_lost' : 'not_6_to_11_digits';
 }
 
-/** Completes the entry by the rules of its network: number length, Luhn check, and the network if it is missing. */
+/** Completes the entry by the rules of the network that it names: number length and Luhn check. */
 function withNetworkRules(entry: DatasetEntry): DatasetEntry {
-  const network = entry.scheme ? networkOfScheme(entry.scheme) : networkOfBin(entry.start);
-  if (!network) return entry;
+  if (!entry.scheme) return entry;
+  const network = networkOfScheme(entry.scheme);
   const number = entry.number ? { ...network.number, ...entry.number } : network.number;
-  return { ...entry, scheme: network.scheme, ...(number && { number }) };
+  return number ? { ...entry, number } : entry;
 }
 
 function withInternationalPhone(entry: DatasetEntry): DatasetEntry {

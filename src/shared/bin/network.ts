@@ -1,7 +1,5 @@
 /** The rules of card networks: the network of a BIN, and the length and Luhn check of its card numbers. */
-import creditCardType from 'credit-card-type';
-import { findSegment, type Segments } from './ranges.ts';
-import { schemeFromName } from './scheme-name.ts';
+import { NETWORK_RANGES } from './network-ranges.ts';
 
 /** The facts that follow from the network. */
 export interface NetworkFacts {
@@ -9,8 +7,8 @@ export interface NetworkFacts {
   number?: { length?: number; luhn?: boolean };
 }
 
-/** Release date of credit-card-type 10.3.0, the source of the rules. */
-export const NETWORK_RULES_AS_OF = '2026-06-30';
+/** The day on which the sources of the rules were read. */
+export const NETWORK_RULES_AS_OF = '2026-11-30';
 
 /** The usual length of card numbers, by network. The lengths of Maestro and UnionPay vary too much. */
 const USUAL_LENGTH: Readonly<Record<string, number>> = {
@@ -22,54 +20,39 @@ const USUAL_LENGTH: Readonly<Record<string, number>> = {
   visa: 16,
 };
 
-// Numbers of UnionPay need not pass the Luhn check. Nothing is said about unknown networks.
+// Numbers of UnionPay need not pass the Luhn check. Nothing is said about other networks.
 const LUHN_SCHEMES: ReadonlySet<string> = new Set([...Object.keys(USUAL_LENGTH), 'maestro']);
 
 export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
 
+const MAX_DIGITS = 8;
+
+/** The ranges as BINs of 8 digits. `digits`: how many of the digits both limits share. */
+const RANGES = NETWORK_RANGES.map(({ scheme, range }) => {
+  const [start = '', end = start] = range.split('-');
+  return { scheme, ...limitsOf(start, end), digits: sharedDigits(start, end) };
+});
+
 /**
  * Returns the network of card numbers that start with these digits, and how many of the digits identify it; undefined
- * unless exactly one network matches.
+ * unless a published range of one network contains all of these numbers, and no other network has any of them.
  */
-export function networkOfBin(digits: string): NetworkOfBin | undefined {
-  const prefix = digits.slice(0, MAX_DIGITS);
-  let table = tables.get(prefix.length);
-  if (!table) {
-    table = createRuleTable(prefix.length);
-    tables.set(prefix.length, table);
-  }
-  return table.networks[findSegment(table.segments, Number(prefix))];
+export function networkOfBin(bin: string): NetworkOfBin | undefined {
+  const { from, to } = limitsOf(bin.slice(0, MAX_DIGITS), bin.slice(0, MAX_DIGITS));
+  const ranges = RANGES.filter((range) => range.from <= to && range.to >= from);
+  const [range, ...others] = ranges.filter((range) => range.from <= from && range.to >= to);
+  if (!range || ranges.some(({ scheme }) => scheme !== range.scheme)) return undefined;
+  const digitsMatched = Math.max(range.digits, ...others.map(({ digits }) => digits));
+  return { ...networkOfScheme(range.scheme), digitsMatched: Math.min(digitsMatched, bin.length) };
 }
 
-const PATTERNS = Object.values(creditCardType.types)
-  .flatMap((type) => creditCardType.getTypeInfo(type).patterns)
-  .map((pattern) => (Array.isArray(pattern) ? pattern.map(String) : [String(pattern), String(pattern)]));
-const MAX_DIGITS = Math.max(...PATTERNS.flat().map((digits) => digits.length));
-
-interface RuleTable {
-  segments: Segments;
-  networks: (NetworkOfBin | undefined)[];
+function limitsOf(start: string, end: string): { from: number; to: number } {
+  return { from: Number(start.padEnd(MAX_DIGITS, '0')), to: Number(end.padEnd(MAX_DIGITS, '9')) };
 }
 
-/** The tables by number of digits, because more digits can match other rules. */
-const tables = new Map<number, RuleTable>();
-
-/** Applies the rules once to each range between two of their limits, because an import looks up every row. */
-function createRuleTable(digits: number): RuleTable {
-  const edges = PATTERNS.flatMap(([first = '', last = '']) => [
-    Number(first.slice(0, digits).padEnd(digits, '0')),
-    Number(last.slice(0, digits).padEnd(digits, '9')) + 1,
-  ]);
-  const starts = Uint32Array.from(new Set([0, ...edges])).sort();
-  const networks = Array.from(starts, (start) => applyRules(String(start).padStart(digits, '0')));
-  return { segments: { starts, owners: starts.map((_, index) => index) }, networks };
-}
-
-function applyRules(digits: string): NetworkOfBin | undefined {
-  const [network, ...others] = creditCardType(digits);
-  if (!network || others.length > 0) return undefined;
-  const digitsMatched = Math.min(network.matchStrength ?? digits.length, digits.length);
-  return { ...networkOfScheme(schemeFromName(network.type)), digitsMatched };
+function sharedDigits(start: string, end: string): number {
+  const different = [...start].findIndex((digit, index) => digit !== end[index]);
+  return different === -1 ? start.length : different;
 }
 
 /** @param scheme a name as in BIN records */

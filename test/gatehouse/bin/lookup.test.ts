@@ -35,7 +35,7 @@ const builtIn = datasetOf(
 const FROM_IMPORTED = { source: 'dataset', asOf: '2026-01-02', digitsMatched: 6, record: { brand: 'imported' } };
 const FROM_BUILT_IN = { source: 'dataset', asOf: '2026-01-02', digitsMatched: 6, record: { brand: 'built-in' } };
 const FROM_RULES = {
-  ...{ source: 'rules', asOf: '2026-06-30', digitsMatched: 1 },
+  ...{ source: 'rules', asOf: '2026-11-30', digitsMatched: 1 },
   record: { scheme: 'visa', number: { length: 16, luhn: true } },
 };
 
@@ -227,7 +227,7 @@ describe('a service that states the source of its facts', () => {
     respondWithHeaders({
       'gatehouse-source': 'rules',
       'gatehouse-digits-matched': '1',
-      'gatehouse-as-of': '2026-06-30',
+      'gatehouse-as-of': '2026-11-30',
     });
     const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('42000012'))).toEqual(FROM_RULES);

@@ -302,12 +302,15 @@ describe('entries', () => {
     expect(Object.keys(recordWithoutFacts)).toEqual(['country']);
   });
 
-  test("the network's rules complete the number, and the network if the entry names none", () => {
+  test('the rules of the network that an entry names complete the number; a network is never guessed', () => {
     const dataset = datasetOf(
-      { start: '340000', end: '340000', ...DK },
+      { start: '340000', end: '340000', scheme: 'amex', ...DK },
+      { start: '410000', end: '410000', ...DK },
       { start: '400000', end: '400000', scheme: 'mastercard', number: { length: 13 }, ...DK },
     );
     expect(dataset.find(bin('340000'))?.record).toMatchObject({ scheme: 'amex', number: { length: 15, luhn: true } });
+    expect(Object.keys(dataset.find(bin('410000'))?.record ?? {})).toEqual(['country']);
+    expect(dataset.coverage.schemes).toEqual({ amex: 1, '': 1, mastercard: 1 });
     expect(dataset.find(bin('400000'))?.record).toMatchObject({
       scheme: 'mastercard',
       number: { length: 13, luhn: true },

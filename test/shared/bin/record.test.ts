@@ -1,10 +1,7 @@
-import creditCardType from 'credit-card-type';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { recordFromResponse } from '../../../src/gatehouse/bin/response.ts';
 import { countryByAlpha2 } from '../../../src/shared/bin/country.ts';
-import { networkOfBin, networkOfScheme } from '../../../src/shared/bin/network.ts';
-import { schemeFromName } from '../../../src/shared/bin/scheme-name.ts';
 
 const EXAMPLE = {
   number: { length: 16, luhn: true },
@@ -96,53 +93,6 @@ describe('recordFromResponse', () => {
       }),
     );
   });
-});
-
-describe('networks', () => {
-  test.each([
-    ['45717360', { scheme: 'visa', number: { length: 16, luhn: true }, digitsMatched: 1 }],
-    ['550000', { scheme: 'mastercard', number: { length: 16, luhn: true }, digitsMatched: 2 }],
-    ['340000', { scheme: 'amex', number: { length: 15, luhn: true }, digitsMatched: 2 }],
-    ['360000', { scheme: 'diners', number: { length: 14, luhn: true }, digitsMatched: 2 }],
-    ['601100', { scheme: 'discover', number: { length: 16, luhn: true }, digitsMatched: 4 }],
-    ['353000', { scheme: 'jcb', number: { length: 16, luhn: true }, digitsMatched: 4 }],
-    ['675900', { scheme: 'maestro', number: { luhn: true }, digitsMatched: 2 }],
-    ['620000', { scheme: 'unionpay', digitsMatched: 3 }],
-  ])('%s', (digits, facts) => {
-    expect(networkOfBin(digits)).toEqual(facts);
-  });
-
-  const edges = Object.values(creditCardType.types)
-    .flatMap((type) => creditCardType.getTypeInfo(type).patterns.flat().map(String))
-    .flatMap((edge) => [Number(edge) - 1, Number(edge), Number(edge) + 1].map(String));
-  const digitsFromEdge = fc
-    .tuple(fc.oneof(fc.constantFrom(...edges), fc.constant('')), fc.stringMatching(/^[0-9]{8}$/))
-    .chain(([edge, rest]) => fc.constantFrom(6, 7, 8).map((digits) => (edge + rest).slice(0, digits)));
-  test('each number has the network that the library finds for it', () => {
-    fc.assert(
-      fc.property(digitsFromEdge, (digits) => {
-        const [network, ...others] = creditCardType(digits);
-        const onlyNetwork = network && others.length === 0 ? network : undefined;
-        expect(networkOfBin(digits)?.scheme).toBe(onlyNetwork && schemeFromName(onlyNetwork.type));
-        expect(networkOfBin(digits)?.digitsMatched).toBe(onlyNetwork && (onlyNetwork.matchStrength ?? digits.length));
-      }),
-      { numRuns: 5_000 },
-    );
-  });
-
-  test('an unknown network adds no facts', () => {
-    expect(networkOfBin('999999')).toBeUndefined();
-    expect(networkOfBin('000000')).toBeUndefined();
-    expect(networkOfScheme('somebody')).toEqual({ scheme: 'somebody' });
-  });
-
-  test.each([
-    ['VISA', 'visa'],
-    ['MASTERCARD', 'mastercard'],
-    ['AMERICAN EXPRESS', 'amex'],
-    ['DINERS CLUB INTERNATIONAL', 'diners'],
-    ['CHINA UNION PAY', 'unionpay'],
-  ])('%s is called %s', (name, scheme) => expect(schemeFromName(name)).toBe(scheme));
 });
 
 test('country facts are complete and cannot be changed', () => {
