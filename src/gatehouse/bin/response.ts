@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { countryByAlpha2 } from '../../shared/bin/country.ts';
 import { internationalPhone } from '../../shared/bin/phone.ts';
 import { type BinRecord, type CountryFacts, recordOf } from '../../shared/bin/record.ts';
+import { addStatedFacts } from '../../shared/bin/stated-facts.ts';
 import { line } from '../../shared/bin/texts.ts';
 import { isObject } from '../../shared/json.ts';
 
@@ -32,12 +33,16 @@ const countrySchema = z.object({
 export function recordFromResponse(response: unknown): BinRecord | undefined {
   if (!isObject(response)) return undefined;
   const country = countryFrom(response.country);
-  return recordOf(({ group, name, column, response: schema }) => {
+  const record = recordOf(({ group, name, column, response: schema }) => {
     const members = group === undefined ? response : response[group];
     const fact = isObject(members) && members[name] !== undefined ? schema.safeParse(members[name]).data : undefined;
     return column === 'phone' && fact ? internationalPhone(String(fact), country?.alpha2) : fact;
   }, country);
+  addStatedFacts(record, textOf(response.scheme), textOf(response.type));
+  return record;
 }
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value.trim() : '');
 
 function countryFrom(response: unknown): CountryFacts | undefined {
   const { data = {} } = countrySchema.safeParse(response);

@@ -4,6 +4,8 @@ import { remembered } from '../remembered.ts';
 import { alpha2Of, countryByAlpha2 } from './country.ts';
 import type { DatasetEntry } from './dataset-builder.ts';
 import { type EntryFacts, type FileColumns, recordOf } from './record.ts';
+import { addStatedFacts } from './stated-facts.ts';
+import { isNoFact } from './vocabulary.ts';
 
 export type RowReader = (cells: readonly string[]) => DatasetEntry;
 
@@ -27,8 +29,8 @@ interface Shape {
   columns: FileColumns;
   /** Another column of the country, which shows whether cells have moved. */
   alpha3?: string;
-  /** Derives more facts from other facts and columns. */
-  derive?: (facts: Omit<EntryFacts, 'country'>, cell: Cell) => Partial<EntryFacts>;
+  /** A column with codes, and the facts that each code stands for. */
+  codes?: { column: string; facts: Readonly<Record<string, Partial<EntryFacts>>> };
 }
 
 /**
@@ -64,7 +66,7 @@ const samePairs = remembered<string>(1_000);
 function countriesDiffer(code: string, otherCode: string): boolean {
   const pair = `${code},${otherCode}`;
   if (samePairs.get(pair) !== undefined) return false;
-  const [country, other] = [code, otherCode].map((text) => alpha2Of(text.trim().toUpperCase()));
+  const [country, other] = [code, otherCode].map((text) => countryOf(text.trim()));
   if (country && other && countryByAlpha2(other) && country !== other) return true;
   samePairs.set(pair, other ?? '');
   return false;
@@ -77,6 +79,15 @@ const PREFIX_COLUMNS: FileColumns = {
   brand: 'category',
   type: 'type',
   bank: 'issuer',
+};
+
+/** The acceptance brand names the network and the kind of card. Private label (PVL) is no network. */
+const MASTERCARD_BRANDS: Readonly<Record<string, Partial<EntryFacts>>> = {
+  MCC: { scheme: 'mastercard', type: 'credit' },
+  DMC: { scheme: 'mastercard', type: 'debit' },
+  MSI: { scheme: 'maestro', type: 'debit' },
+  CIR: { scheme: 'cirrus' },
+  PVL: {},
 };
 
 const SHAPES: readonly Shape[] = [
@@ -104,14 +115,12 @@ const SHAPES: readonly Shape[] = [
     needs: ['bin', 'brand', 'type', 'isocode2'],
     alpha3: 'isocode3',
     columns: { ...PREFIX_COLUMNS, country: 'isocode2', phone: 'issuerphone', url: 'issuerurl' },
-    derive: prepaidByBrand,
   },
   {
     name: 'binlist-data',
     needs: ['bin', 'brand', 'type', 'alpha_2'],
     alpha3: 'alpha_3',
     columns: { ...PREFIX_COLUMNS, country: 'alpha_2', phone: 'bank_phone', url: 'bank_url' },
-    derive: prepaidByBrand,
   },
   {
     // https://developer.mastercard.com/bin-lookup/documentation/tutorials-and-guides/data-elements/sbart-data-elements/
@@ -124,10 +133,7 @@ const SHAPES: readonly Shape[] = [
       brand: 'brand_product_name',
       bank: 'company_name',
     },
-    derive: (facts, cell) => ({
-      ...MASTERCARD_BRANDS[cell('acceptance_brand').toUpperCase()],
-      ...prepaidByBrand(facts),
-    }),
+    codes: { column: 'acceptance_brand', facts: MASTERCARD_BRANDS },
   },
 ];
 
@@ -163,7 +169,7 @@ function shapeOfColumns(fileColumns: FileColumns): Shape {
   return { name: 'columns given', needs: Object.values(columns), columns };
 }
 
-function entryOf({ columns, derive }: Shape, cell: Cell): DatasetEntry {
+function entryOf({ columns, codes }: Shape, cell: Cell): DatasetEntry {
   const cellOf = (name: string) => {
     const column = columns[name];
     return column === undefined ? '' : cell(column);
@@ -171,21 +177,21 @@ function entryOf({ columns, derive }: Shape, cell: Cell): DatasetEntry {
   const start = cellOf('start');
   const facts = recordOf((field) => {
     const text = cellOf(field.column);
-    return text === '' ? undefined : field.cell(text);
+    return text === '' || isNoFact(text) ? undefined : field.cell(text);
   });
-  const country = alpha2Of(cellOf('country').toUpperCase());
-  return { start, end: cellOf('end') || start, ...facts, ...derive?.(facts, cell), country };
+  addStatedFacts(facts, cellOf('scheme'), cellOf('type'));
+  const end = cellOf('end');
+  return {
+    start,
+    end: isNoFact(end) ? start : end || start,
+    ...facts,
+    ...codes?.facts[cell(codes.column).toUpperCase()],
+    country: countryOf(cellOf('country')),
+  };
 }
 
-/** The acceptance brand names the network and the kind of card. */
-const MASTERCARD_BRANDS: Readonly<Record<string, { scheme: string; type?: string }>> = {
-  MCC: { scheme: 'mastercard', type: 'credit' },
-  DMC: { scheme: 'mastercard', type: 'debit' },
-  MSI: { scheme: 'maestro', type: 'debit' },
-  CIR: { scheme: 'cirrus' },
-};
-
-/** The name of a product can show that a card is prepaid, but cannot show the opposite. */
-function prepaidByBrand({ brand = '' }: Omit<EntryFacts, 'country'>): { prepaid?: true } {
-  return /\bprepaid\b/i.test(brand) ? { prepaid: true } : {};
+/** NA is the code of Namibia, in every other column it is no fact. */
+function countryOf(text: string): string {
+  const code = text.toUpperCase();
+  return isNoFact(text) && code !== 'NA' ? '' : alpha2Of(code);
 }

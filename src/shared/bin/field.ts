@@ -15,8 +15,10 @@ export interface Place<Value extends Fact = Fact> {
 export interface FieldRules<Value extends Fact> {
   /** Reads the fact from the response of a service. */
   response: z.ZodType<Value>;
-  /** Reads the fact from a cell of a file. @param text trimmed and not empty */
+  /** Reads the fact from a cell of a file. @param text trimmed, and a fact, which `isNoFact` is not */
   cell(text: string): Value | undefined;
+  /** Of a closed list of words: returns whether the text of a cell is one of them. */
+  isUnderstood?(text: string): boolean;
   /** Name of the field in `--columns` of an import. */
   column: string;
   place: Place<Value>;

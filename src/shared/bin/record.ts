@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { type Fact, type Field, field, fieldsOf, flag, text, wholeNumber } from './field.ts';
 import { schemeFromName } from './scheme-name.ts';
-import { bareUrl, cleanText, line, lowerCase, withoutCardNumber, yesOrNo } from './texts.ts';
+import { bareUrl, cleanText, line, yesOrNo } from './texts.ts';
+import { prepaidOrNot, statedType, yesOrNoIn } from './vocabulary.ts';
 
 /** ISO/IEC 7812-1. */
 const numberLength = z.int().min(8).max(19);
@@ -11,13 +12,14 @@ const number = z.object({
   length: field(z.int(), {
     response: numberLength,
     cell: (cell) => numberLength.safeParse(Number(cell)).data,
+    isUnderstood: (cell) => numberLength.safeParse(Number(cell)).success,
     column: 'length',
     place: wholeNumber(8, 4),
     label: 'Number length',
     format: (length) => `${length} digits`,
   }),
   luhn: field(z.boolean(), {
-    ...yesOrNo,
+    ...yesOrNo(yesOrNoIn),
     column: 'luhn',
     place: flag(8, 2),
     label: 'Check digit',
@@ -26,22 +28,28 @@ const number = z.object({
 });
 
 const card = z.object({
+  /** The network, of those that `schemeFromName` knows. */
   scheme: field(z.string(), {
-    response: lowerCase(/^[a-z0-9][a-z0-9 /-]{0,39}$/).transform(schemeFromName),
-    cell: (cell) => schemeFromName(withoutCardNumber(cell, 40) ?? '') || undefined,
+    response: z.string().transform(schemeFromName).pipe(z.string()),
+    cell: schemeFromName,
+    isUnderstood: (cell) => schemeFromName(cell) !== undefined,
     column: 'scheme',
     place: text(1),
   }),
-  /** The kind of card, such as `debit` or `credit`. */
+  /** The kind of card: `credit`, `debit`, `charge` or `deferred debit`. */
   type: field(z.string(), {
-    response: lowerCase(/^[a-z][a-z -]{0,19}$/),
-    cell: (cell) => (/^[a-z][a-z -]{0,19}$/i.test(cell) ? cell.toLowerCase() : undefined),
+    response: z
+      .string()
+      .transform((text): string | undefined => statedType(text.trim())?.type)
+      .pipe(z.string()),
+    cell: (cell) => statedType(cell)?.type,
+    isUnderstood: (cell) => statedType(cell) !== undefined,
     column: 'type',
     place: text(2),
   }),
   brand: field(z.string(), { ...line(100), column: 'brand', place: text(3), label: 'Brand' }),
   prepaid: field(z.boolean(), {
-    ...yesOrNo,
+    ...yesOrNo(prepaidOrNot),
     column: 'prepaid',
     place: flag(8, 0),
     label: 'Prepaid',

@@ -1,19 +1,70 @@
-/** Normalises the names of card networks, which sources spell differently. */
+/** The names of card networks, which sources spell differently. The list is closed: other names are no networks. */
+import { remembered } from '../remembered.ts';
+import { wordsOf } from './vocabulary.ts';
 
-const SCHEME_OF_NAME: Readonly<Record<string, string>> = {
-  'american express': 'amex',
-  'american-express': 'amex',
-  'diners club': 'diners',
-  'diners-club': 'diners',
-  'diners club international': 'diners',
-  'china union pay': 'unionpay',
-  'china unionpay': 'unionpay',
-  'union pay': 'unionpay',
-  'master card': 'mastercard',
+const MAX_REMEMBERED = 100;
+
+/**
+ * The network by its names. Names are compared without case, accents and punctuation, without the words of
+ * `ADDITIONS`, and also without spaces.
+ */
+const NAMES: Readonly<Record<string, string>> = {
+  amex: 'amex, american express, americanexpress, ae, ax, axp',
+  bancontact: 'bancontact, bancontact mister cash, bcmc',
+  cabal: 'cabal',
+  cirrus: 'cirrus',
+  dankort: 'dankort',
+  'cartes bancaires': 'cartes bancaires, carte bancaire, groupement des cartes bancaires',
+  diners: 'diners, diner, diners club, diner club, dinersclub, diner s club, dci, dinners, dinners club, carte blanche',
+  discover: 'discover, discover financial services',
+  eftpos: 'eftpos, eftpos australia',
+  elo: 'elo',
+  girocard: 'girocard',
+  gpn: 'gpn',
+  hipercard: 'hipercard',
+  humo: 'humo',
+  interac: 'interac',
+  jcb: 'jcb, japan bureau, japanese bureau, japan credit bureau, japanese credit bureau',
+  lankapay: 'lankapay',
+  mada: 'mada',
+  maestro: 'maestro, mastercard maestro, maestro uk, uk maestro, msi',
+  mastercard: 'mastercard, master, mc, mci, mastercard worldwide, eurocard, eurocard mastercard, mcc',
+  meeza: 'meeza',
+  mir: 'mir, мир, nspk, nspk mir, mir nspk',
+  napas: 'napas',
+  pagobancomat: 'pagobancomat, bancomat',
+  paypak: 'paypak',
+  rupay: 'rupay, npci rupay, rupay npci',
+  troy: 'troy',
+  uatp: 'uatp, universal air travel plan, airplus uatp, uatp airplus',
+  unionpay: 'unionpay, china unionpay, china unionpay cup, cup, upop, 银联, 中国银联, yinlian',
+  uzcard: 'uzcard',
+  verve: 'verve, verve interswitch, interswitch verve',
+  visa: 'visa, visa electron, electron, visa delta, visa dankort, visa v pay, v pay, vpay, visa vpay, visa plus, vi, vis',
 };
 
-/** Returns the name used in BIN records: in lower case, with one spelling, such as `amex` for `American Express`. */
-export function schemeFromName(name: string): string {
-  const plain = name.trim().toLowerCase();
-  return SCHEME_OF_NAME[plain] ?? plain;
+/** Words that do not change which network a name means. */
+const ADDITIONS =
+  /\b(?:inc|incorporated|ltd|llc|corp|corporation|co|company|plc|international|intl|int|worldwide|global|network|networks|scheme|payments?|cards?|credit|debit|prepaid|charge|consumer|commercial|business|classic|brand|gold|platinum|titanium|signature|infinite|world|elite|standard|premium|the|tm|r)\b/g;
+
+const schemes = new Map(
+  Object.entries(NAMES).flatMap(([scheme, names]) => names.split(', ').map((name) => [joined(wordsOf(name)), scheme])),
+);
+
+/** The networks of names that were read before, '' for none, because a data set has each name in many rows. */
+const readBefore = remembered<string>(1_000);
+
+/** Returns the network as in BIN records, such as `amex` for `American Express`; undefined for any other name. */
+export function schemeFromName(name: string): string | undefined {
+  let scheme = readBefore.get(name);
+  if (scheme === undefined) {
+    const words = wordsOf(name);
+    scheme = schemes.get(joined(words)) ?? schemes.get(joined(words.replace(ADDITIONS, ''))) ?? '';
+    if (name.length <= MAX_REMEMBERED) readBefore.set(name, scheme);
+  }
+  return scheme || undefined;
+}
+
+function joined(words: string): string {
+  return words.replaceAll(' ', '');
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { containsCardNumber } from '../observability/card-numbers.ts';
 import { cutText } from '../text.ts';
+import { isNoFact } from './vocabulary.ts';
 
 /** Visible ASCII with single spaces. */
 const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
@@ -33,19 +34,16 @@ export const line = (maxLength: number) => ({
   response: z
     .string()
     .transform((text) => cleanText(text, maxLength))
-    .pipe(z.string().min(1)),
+    .pipe(z.string().refine((text) => text !== '' && !isNoFact(text))),
   cell: (cell: string) => withoutCardNumber(cell, maxLength),
 });
 
-export const yesOrNo = {
+/** Rules for yes or no. @param read reads a cell; undefined for a word that it does not understand */
+export const yesOrNo = (read: (cell: string) => boolean | undefined) => ({
   response: z.boolean(),
-  cell(cell: string) {
-    if (/^(y|yes|true|1)$/i.test(cell)) return true;
-    return /^(n|no|false|0)$/i.test(cell) ? false : undefined;
-  },
-};
-
-export const lowerCase = (pattern: RegExp) => z.string().trim().toLowerCase().regex(pattern);
+  cell: read,
+  isUnderstood: (cell: string) => read(cell) !== undefined,
+});
 
 /** Returns the clean text; undefined if it is empty or contains a card number (R85). */
 export function withoutCardNumber(text: string, maxLength: number): string | undefined {

@@ -1,0 +1,120 @@
+/** The closed lists of words for the kind of a card and for yes and no, and the words that state no fact. */
+import { remembered } from '../remembered.ts';
+
+export type CardType = 'credit' | 'debit' | 'charge' | 'deferred debit';
+
+/** What the word for the kind of a card states. `type` is absent if it says only whether the card is prepaid. */
+export interface StatedType {
+  type?: CardType;
+  prepaid?: boolean;
+}
+
+/** The letters are those of Visa's table of account ranges (account funding source). */
+const TYPES: Readonly<Record<CardType, string>> = {
+  credit: 'credit, c, cr, credito, kredit, kreditkarte, kredi',
+  debit: 'debit, d, db, dr, debito, debet, debitkarte, banka, immediate debit, debit immediate, direct debit',
+  charge: 'charge, h',
+  'deferred debit': 'deferred debit, debit deferred, r, delayed debit, debit delayed, debito diferido, debit differe',
+};
+const typeOfWord = new Map(
+  Object.entries(TYPES).flatMap(([type, words]) => words.split(', ').map((word) => [word, type as CardType])),
+);
+const CARD_WORDS = /\b(?:cards?|karte|tarjeta|carte|carta|cartao)\b|\bkart[iı]?(?!\p{L})/gu;
+/** `Debit/Credit` means that cards of both kinds exist. */
+const SEVERAL_KINDS = /[/|&,+]|\b(?:or|and|ou|oder|und|et)\b/i;
+
+/** A word for prepaid, with the words around it that deny it. */
+const PREPAID =
+  /(?:\b(?:non?|not|never|without|except|excluding|excl|other than|isnt|nicht|keine?|sans) (?:an? )?)?\b(?:non|un)?pre ?(?:pa(?:id|y|ye|yee)|pag[oa]|pagad[oa]|pagat[oa])\b(?: (?:no|n|false)\b)?/g;
+const DENIED = /^(?:non|un|no\b|not|never|without|except|excl|other|isnt|nicht|kein|sans)| (?:no|n|false)$/;
+
+const YES = new Set('y, yes, true, t, 1, 1.0, si, sí, sim, oui, ja, evet, да'.split(', '));
+const NO = new Set('n, no, false, f, 0, 0.0, non, nao, não, nein, hayır, hayir, нет'.split(', '));
+
+const NO_FACT = new Set([
+  ...['null', '(null)', '<null>', 'nil', 'none', '(none)', 'nan', '<na>', 'na', 'n/a', 'n.a.', 'n.a', 'n / a', '(n/a)'],
+  ...[
+    '#n/a',
+    '#na',
+    '#value!',
+    '#ref!',
+    '#name?',
+    String.raw`\n`,
+    '-',
+    '--',
+    '---',
+    '–',
+    '—',
+    '_',
+    '.',
+    '?',
+    '??',
+    '???',
+  ],
+  ...['not available', 'not applicable', 'not specified', 'unknown', '(unknown)', 'undefined', 'unspecified'],
+]);
+const LONGEST_NO_FACT = Math.max(...[...NO_FACT].map((word) => word.length));
+
+/** Returns whether the text says that nothing is known, such as NULL, nan, N/A, #N/A, - or \N. */
+export function isNoFact(text: string): boolean {
+  return text.length <= LONGEST_NO_FACT && NO_FACT.has(text.toLowerCase());
+}
+
+const MAX_REMEMBERED = 100;
+const NOTHING: StatedType = {};
+/** The texts that were read before, because a data set has each of them in many rows. */
+const readBefore = remembered<StatedType>(1_000);
+
+/** Reads the kind of a card, such as CREDIT, D or PREPAID; undefined for a text that is not understood. */
+export function statedType(text: string): StatedType | undefined {
+  let stated = readBefore.get(text);
+  if (stated === undefined) {
+    stated = readType(text) ?? NOTHING;
+    if (text.length <= MAX_REMEMBERED) readBefore.set(text, stated);
+  }
+  return stated === NOTHING ? undefined : stated;
+}
+
+function readType(text: string): StatedType | undefined {
+  if (SEVERAL_KINDS.test(text)) return undefined;
+  const words = wordsOf(text).replace(CARD_WORDS, ' ');
+  const rest = words.replace(PREPAID, ' ').replace(/ +/g, ' ').trim();
+  if (rest === 'p') return { prepaid: true };
+  const prepaid = prepaidIn(text);
+  const type = typeOfWord.get(rest);
+  if (prepaid === undefined) return type && { type };
+  if (rest === '') return { prepaid };
+  return type && { type, prepaid };
+}
+
+/** Reads whether a text, such as the name of a product, says that a card is prepaid, or that it is not. */
+export function prepaidIn(text: string): boolean | undefined {
+  // Fast path: few of the hundreds of thousands of names of products have the word.
+  if (!/pr[eéè]/i.test(text)) return undefined;
+  const statements = wordsOf(text).match(PREPAID) ?? [];
+  const denials = statements.filter((statement) => DENIED.test(statement));
+  if (statements.length === 0 || (denials.length > 0 && denials.length < statements.length)) return undefined;
+  return denials.length === 0;
+}
+
+/** Reads yes or no; undefined for a text that is not understood. */
+export function yesOrNoIn(text: string): boolean | undefined {
+  const word = text.toLowerCase();
+  return YES.has(word) ? true : NO.has(word) ? false : undefined;
+}
+
+/** Reads a cell that says whether a card is prepaid: yes or no, or such as PREPAID. */
+export function prepaidOrNot(text: string): boolean | undefined {
+  const stated = statedType(text);
+  return yesOrNoIn(text) ?? (stated?.type === undefined ? stated?.prepaid : undefined);
+}
+
+/** Returns the words in lower case, without accents and punctuation. */
+export function wordsOf(text: string): string {
+  return text
+    .normalize('NFKD')
+    .toLowerCase()
+    .replace(/[\p{M}'’®™©]+/gu, '')
+    .replace(/[^\p{L}\p{Nd}]+/gu, ' ')
+    .trim();
+}
