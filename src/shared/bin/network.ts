@@ -1,4 +1,5 @@
 /** The rules of card networks: the network of a BIN, and the length and Luhn check of its card numbers. */
+import { type BinRange, sharedDigits } from './bin-range.ts';
 import { NETWORK_RANGES } from './network-ranges.ts';
 
 /** The facts that follow from the network. */
@@ -25,12 +26,12 @@ const LUHN_SCHEMES: ReadonlySet<string> = new Set([...Object.keys(USUAL_LENGTH),
 
 export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
 
-const MAX_DIGITS = 8;
+const DIGITS = 8;
 
-/** The ranges as BINs of 8 digits. `digits`: how many of the digits both limits share. */
 const RANGES = NETWORK_RANGES.map(({ scheme, range }) => {
   const [start = '', end = start] = range.split('-');
-  return { scheme, ...limitsOf(start, end), digits: sharedDigits(start, end) };
+  const bins = rangeOf(start, end);
+  return { scheme, ...bins, sharedDigits: sharedDigits(bins) };
 });
 
 /**
@@ -38,21 +39,17 @@ const RANGES = NETWORK_RANGES.map(({ scheme, range }) => {
  * unless a published range of one network contains all of these numbers, and no other network has any of them.
  */
 export function networkOfBin(bin: string): NetworkOfBin | undefined {
-  const { from, to } = limitsOf(bin.slice(0, MAX_DIGITS), bin.slice(0, MAX_DIGITS));
+  const { from, to } = rangeOf(bin, bin);
   const ranges = RANGES.filter((range) => range.from <= to && range.to >= from);
   const [range, ...others] = ranges.filter((range) => range.from <= from && range.to >= to);
   if (!range || ranges.some(({ scheme }) => scheme !== range.scheme)) return undefined;
-  const digitsMatched = Math.max(range.digits, ...others.map(({ digits }) => digits));
+  const digitsMatched = Math.max(range.sharedDigits, ...others.map((other) => other.sharedDigits));
   return { ...networkOfScheme(range.scheme), digitsMatched: Math.min(digitsMatched, bin.length) };
 }
 
-function limitsOf(start: string, end: string): { from: number; to: number } {
-  return { from: Number(start.padEnd(MAX_DIGITS, '0')), to: Number(end.padEnd(MAX_DIGITS, '9')) };
-}
-
-function sharedDigits(start: string, end: string): number {
-  const different = [...start].findIndex((digit, index) => digit !== end[index]);
-  return different === -1 ? start.length : different;
+/** Returns the BINs of 8 digits from the one limit to the other, which have at most 8 digits. */
+function rangeOf(start: string, end: string): BinRange {
+  return { digits: DIGITS, from: Number(start.padEnd(DIGITS, '0')), to: Number(end.padEnd(DIGITS, '9')) };
 }
 
 /** @param scheme a name as in BIN records */
