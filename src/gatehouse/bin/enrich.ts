@@ -82,9 +82,22 @@ function createBatches({ column, lookup, write }: EnrichParts, { separator, firs
   let rows = 0;
   let line = firstLine;
   let batch: string[][] = [];
+  const sevenDigits = { count: 0, firstLine: 0 };
+  let eightDigits = 0;
+
+  const countDigits = (value: string) => {
+    if (/^\d{8}$/.test(value)) eightDigits++;
+    if (!/^\d{7}$/.test(value)) return;
+    if (sevenDigits.count === 0) sevenDigits.firstLine = line;
+    sevenDigits.count++;
+  };
 
   const flush = async (): Promise<void> => {
-    const parsed = batch.map((cells) => parseBin(cells[binColumn ?? 0]?.trim()).bin);
+    // Before the batch is looked up, since a shorter BIN has the facts of other cards.
+    if (sevenDigits.count > 0 && sevenDigits.count < eightDigits)
+      throw leadingZerosError(sevenDigits.firstLine, column);
+    const values = batch.map((cells) => cells[binColumn ?? 0]?.trim() ?? '');
+    const parsed = values.map((value) => parseBin(value).bin);
     const results = await lookup.lookUpMany(
       parsed.filter((bin) => bin !== undefined),
       { kind: 'operator' },
@@ -92,9 +105,9 @@ function createBatches({ column, lookup, write }: EnrichParts, { separator, firs
     let next = 0;
     const lines = batch.map((cells, index) => {
       const result = parsed[index] === undefined ? undefined : results[next++];
-      const outcome = outcomeOf(result);
+      const outcome = outcomeOf(result, values[index]);
       outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-      return lineOf([...padded(cells, width), ...factsOf(result)], separator);
+      return lineOf([...padded(cells, width), ...factsOf(result, outcome)], separator);
     });
     rows += batch.length;
     batch = [];
@@ -118,6 +131,7 @@ function createBatches({ column, lookup, write }: EnrichParts, { separator, firs
       if ((digits ?? digitsIn(value)) > MAX_DIGITS) throw cardNumberError(line, column);
       if (digits !== undefined) throw spreadsheetError(line, column);
       if (record.slice(width).some((cell) => cell !== '')) throw tooManyCellsError(line);
+      countDigits(value.trim());
       batch.push(record);
       if (batch.length === MAX_BULK_BINS) await flush();
     },
@@ -163,13 +177,14 @@ function padded(cells: readonly string[], width: number): string[] {
   return Array.from({ length: width }, (_, index) => cells[index] ?? '');
 }
 
-function outcomeOf(result: LookupResult | undefined): string {
-  if (!result || result.problem !== undefined) return result?.problem ?? 'invalid_bin';
-  return result.serviceProblem?.problem ?? result.source;
+/** @param result undefined if the value is not a BIN */
+function outcomeOf(result: LookupResult | undefined, value = ''): string {
+  if (!result) return /^\d{1,5}$/.test(value) ? 'leading_zeros_lost' : 'invalid_bin';
+  return result.problem ?? result.serviceProblem?.problem ?? result.source;
 }
 
-function factsOf(result: LookupResult | undefined): string[] {
-  if (!result || result.problem !== undefined) return [...ADDED_COLUMNS.slice(1).map(() => ''), outcomeOf(result)];
+function factsOf(result: LookupResult | undefined, outcome: string): string[] {
+  if (!result || result.problem !== undefined) return [...ADDED_COLUMNS.slice(1).map(() => ''), outcome];
   const { record, source, asOf, digitsMatched, serviceProblem } = result;
   const { scheme, type, brand, prepaid, country, bank } = record;
   const facts = [scheme, type, brand, prepaid === undefined ? undefined : String(prepaid), country?.alpha2, bank?.name];
@@ -199,6 +214,12 @@ function cardNumberError(line: number, column: string): AppError {
 function spreadsheetError(line: number, column: string): AppError {
   return refused(
     `Line ${line}, column "${column}": a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07. Format the column as text, export the file again, and start again.`,
+  );
+}
+
+function leadingZerosError(line: number, column: string): AppError {
+  return refused(
+    `Line ${line}, column "${column}": the number has 7 digits and most others have 8, so it seems to have lost a leading zero. Format the column as text, export the file again, and start again.`,
   );
 }
 

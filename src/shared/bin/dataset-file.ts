@@ -45,6 +45,11 @@ export type DatasetFileResult =
   | { dataset?: never; report?: never; problem: string };
 
 const MAX_FAULTS = 100;
+/**
+ * One digit less than the usual lengths of BINs, account ranges and padded account ranges. Rows of these lengths have
+ * lost a zero if more rows have the usual length. 15 digits are usual at American Express.
+ */
+const ONE_DIGIT_SHORT: ReadonlySet<number> = new Set([7, 10, 18]);
 /** Column names identify the format, not the licence under which the file was obtained. */
 const NO_LICENCE = 'The file states no licence: see where you obtained it.';
 
@@ -159,10 +164,11 @@ function createReading(csv: CsvText, options: FileOptions) {
   const faults: RowFault[] = [];
   /** By reason: how many rows, and the first of them. */
   const reasons = new Map<string, SkipReason>();
-  /** Rows of 7 digits with their lines. Whether they have lost a zero is known when all rows have been read. */
-  const sevenDigits: { entry: DatasetEntry; line: number }[] = [];
+  /** Rows that may have lost a zero. Whether they have is known when the lengths of all rows are. */
+  const postponed: { entry: DatasetEntry; line: number }[] = [];
+  /** The number of rows by the digits of their first limit. */
+  const lengths: number[] = [];
   const shape = shapeOfHeader(csv.header, columns);
-  let eightDigits = 0;
   let taken = 0;
   let skipped = 0;
 
@@ -180,23 +186,25 @@ function createReading(csv: CsvText, options: FileOptions) {
     else taken++;
   };
   const postpone = (entry: DatasetEntry, line: number) => {
-    if (sevenDigits.length === MAX_ROWS) throw tooLong();
-    sevenDigits.push({ entry, line });
+    if (postponed.length === MAX_ROWS) throw tooLong();
+    postponed.push({ entry, line });
   };
   const row = (cells: readonly string[], line: number) => {
     if (!shape || line <= csv.headerLine) return;
     const entry = shape.read(cells);
-    if (entry.start.length === 8) eightDigits++;
+    const { length } = entry.start;
+    lengths[length] = (lengths[length] ?? 0) + 1;
     const fault = shape.faultOf(cells);
     if (fault) skip(line, fault);
-    else if (entry.start.length === 7) postpone(entry, line);
+    else if (ONE_DIGIT_SHORT.has(length)) postpone(entry, line);
     else add(entry, line);
   };
   const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileResult => {
     const { source } = about;
     if (!shape) return { problem: headerProblem(source, csv, options) };
-    for (const { entry, line } of sevenDigits) {
-      if (sevenDigits.length < eightDigits) skip(line, 'leading_zeros_lost');
+    for (const { entry, line } of postponed) {
+      const { length } = entry.start;
+      if ((lengths[length] ?? 0) < (lengths[length + 1] ?? 0)) skip(line, 'leading_zeros_lost');
       else add(entry, line);
     }
     if (taken === 0) {

@@ -243,6 +243,58 @@ describe('what a spreadsheet has spoiled', () => {
     expect(report).toMatchObject({ taken: 3, faults: [{ line: 5, reason }] });
   });
 
+  const ranges = async (...limits: string[]) => {
+    const columns = { start: 'low', end: 'high', country: 'iso' };
+    const rows = limits.map((pair) => `${pair.replace('-', ',')},DK`);
+    return readDatasetStream(Readable.from([Buffer.from(['low,high,iso', ...rows, ''].join('\n'))]), ABOUT, {
+      columns,
+    });
+  };
+
+  test.each([
+    ['BINs of 8 digits', '1030900-1030999', ['45717300-45717399', '45717400-45717499']],
+    ['account ranges', '1030900000-1030999999', ['45717300000-45717399999', '45717400000-45717499999']],
+    [
+      'padded account ranges',
+      '103090000000000000-103099999999999999',
+      ['4571730000000000000-4571739999999999999', '4571740000000000000-4571749999999999999'],
+    ],
+  ])('a range of %s has lost a zero if it is a digit shorter than more of the others', async (_name, short, others) => {
+    const { report } = await ranges(others[0] ?? '', short, others[1] ?? '');
+    expect(report).toMatchObject({ taken: 2, faults: [{ line: 3, reason: 'leading_zeros_lost' }] });
+    expect((await ranges(short, short, others[0] ?? '')).report).toMatchObject({ taken: 3, skipped: 0 });
+  });
+
+  test('ranges of 15 digits, as American Express has, have lost none among those of 16', async () => {
+    const others = ['4571730000000000-4571739999999999', '4571740000000000-4571749999999999'];
+    expect((await ranges('371000000000000-371099999999999', ...others)).report).toMatchObject({ taken: 3, skipped: 0 });
+  });
+
+  test('countries as numbers may have lost zeros', async () => {
+    const rows = ['457173,,,,,,,36,036,', '457174,,,,,,,076,76,', '457175,,,,,,,8,ALB,'];
+    const { dataset, report } = await read([HEADER, ...rows, ''].join('\n'));
+    expect(report).toMatchObject({ taken: 3, skipped: 0 });
+    const countries = ['457173', '457174', '457175'].map(
+      (digits) => dataset?.find(bin(digits))?.record.country?.alpha2,
+    );
+    expect(countries).toEqual(['AU', 'BR', 'AL']);
+  });
+
+  test('bin enrich names numbers that have lost zeros', async () => {
+    const { report, written } = await enrich('id;bin\n1;457173\n2;10309\n3;7\n');
+    expect(report?.outcomes).toEqual({ dataset: 1, leading_zeros_lost: 2 });
+    expect(written()).toMatch(/\n2;10309;.*;leading_zeros_lost\n3;7;.*;leading_zeros_lost\n$/);
+  });
+
+  test('bin enrich stops before the look-up at a number of 7 digits if more of the others have 8', async () => {
+    const { error, lookedUp } = await enrich('id;bin\n1;45717360\n2;1030912\n3;45717361\n');
+    expect(error?.message).toBe(
+      'Line 3, column "bin": the number has 7 digits and most others have 8, so it seems to have lost a leading zero. Format the column as text, export the file again, and start again.',
+    );
+    expect(lookedUp).toEqual([]);
+    expect((await enrich('bin\n4571736\n4571737\n45717361\n457173\n')).report).toMatchObject({ rows: 4 });
+  });
+
   test('a number of 7 digits has lost a zero if more of the others have 8', async () => {
     const rows = (...numbers: string[]) => [HEADER, ...numbers.map((digits) => `${digits},,,,,,,DK,,`), ''].join('\n');
     const { dataset, report } = await read(rows('1030912', '45717360', '45717361'));
