@@ -20,11 +20,12 @@ export function ignoredSettings(env: Readonly<Record<string, string | undefined>
   const hasProxy = isSet('HTTPS_PROXY') || isSet('https_proxy');
   const warningOfName = (name: string) => {
     const lowerName = name.toLowerCase();
-    if (spelledLower.includes(name))
-      return isSet(lowerName) && env[lowerName]?.trim() !== env[name]?.trim()
-        ? `${name} is ignored, because ${lowerName} is set to another value.`
-        : undefined;
-    if (settings.has(name) || spelledLower.includes(name.toUpperCase())) return undefined;
+    const isOverridden =
+      spelledLower.includes(name) && isSet(lowerName) && env[lowerName]?.trim() !== env[name]?.trim();
+    if (isOverridden) return `${name} is ignored, because ${lowerName} is set to another value.`;
+    if (lowerName === 'no_proxy' && hasProxy && ADDRESS_RANGE.test(env[name] ?? ''))
+      return `${name} lists ranges of addresses, which are ignored: list each host.`;
+    if (settings.has(name) || spelledLower.some((setting) => setting.toLowerCase() === name)) return undefined;
     return OTHER_PROXY.test(name) && hasProxy ? undefined : warningOf(name, [...settings]);
   };
   return Object.keys(env)
@@ -32,6 +33,9 @@ export function ignoredSettings(env: Readonly<Record<string, string | undefined>
     .sort()
     .flatMap((name) => warningOfName(name) ?? []);
 }
+
+/** An entry such as `10.0.0.0/8` or `fd00::/8`, which undici compares with the host as text. */
+const ADDRESS_RANGE = /[\d:]\/\d+(?:[\s,]|$)/;
 
 /** Other programs use these for plain http, and for every protocol. */
 const OTHER_PROXY = /^(?:http|all)_proxy$/i;

@@ -109,7 +109,18 @@ export function hostAndPort({ host, port }: { host: string; port: number }): str
 /** Returns true for an http(s) URL without path, query and fragment. It may have credentials. */
 export function isProxyUrl(text: string): boolean {
   const url = URL.parse(text);
-  return url !== null && /^https?:$/.test(url.protocol) && /^\/?$/.test(url.pathname + url.search + url.hash);
+  if (!url || !/^https?:$/.test(url.protocol) || !/^\/?$/.test(url.pathname + url.search + url.hash)) return false;
+  return isPercentEncoded(url.username + url.password);
+}
+
+/** Returns false for a text with a `%` that begins no character. */
+function isPercentEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Returns true for a URL to which paths can be appended. */

@@ -193,10 +193,13 @@ webhook receivers, the BIN lookup service, Redis and the collector of traces.`,
   HTTPS_PROXY: {
     schema: z
       .string()
-      .refine(isProxyUrl, ' must be the URL of a proxy, such as http://proxy.example.com:3128.')
+      .refine(
+        isProxyUrl,
+        ' must be the URL of a proxy, such as http://proxy.example.com:3128. Encode special characters of its user name and password, such as % as %25.',
+      )
       .optional(),
     lowerCase: true,
-    about: `Proxy for https calls, and hosts that are called without it, comma-separated (a name includes its subdomains). The proxy
+    about: `Proxy for https calls, and hosts that are called without it, comma-separated (a name includes its subdomains; no ranges of addresses). The proxy
 resolves names itself. Gatehouse also resolves each name first, and requests no tunnel to an address that may not be called, or to
 a name that it cannot resolve within 3 s. List hosts that only the proxy can resolve in INTERNAL_HOSTS. Both are also read as
 https_proxy and no_proxy, which count if both spellings are set.`,

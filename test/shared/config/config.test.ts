@@ -353,11 +353,22 @@ test('HTTPS_PROXY is the URL of a proxy, and no fault repeats its password', () 
     'ftp://hidden@proxy',
     'http://user:hidden@proxy/path',
     'http://proxy?hidden=1',
+    'http://user:hidden#1@proxy',
+    'http://user:hidden%@proxy',
+    'http://us%zzer:hidden@proxy',
+    'http://user:hidden%E4@proxy',
   ]) {
     const faults = faultsOf({ HTTPS_PROXY: invalid });
-    expect(faults).toEqual([expect.stringMatching(/^HTTPS_PROXY /)]);
+    expect(faults).toEqual([expect.stringMatching(/^HTTPS_PROXY must be .*such as % as %25\.$/)]);
     expect(faults.join()).not.toContain('hidden');
   }
+  for (const HTTPS_PROXY of [
+    'http://user:100%25@proxy',
+    'http://user:p@ss@proxy',
+    'http://[::1]:3128',
+    'HTTPS://PROXY/',
+  ])
+    expect(load({ ...REQUIRED, HTTPS_PROXY }).config?.proxy?.url).toBe(HTTPS_PROXY);
 });
 
 test('HTTPS_PROXY and NO_PROXY are also read in lower case, which counts if both are set', () => {

@@ -18,6 +18,9 @@ test.each([
   ['redis_url', 'REDIS_URL'],
   ['Public_Url', 'PUBLIC_URL'],
   ['noproxy', 'NO_PROXY'],
+  ['No_Proxy', 'NO_PROXY'],
+  ['Https_Proxy', 'HTTPS_PROXY'],
+  ['https_PROXY', 'HTTPS_PROXY'],
 ])('warns about %s and suggests %s', (name, setting) => {
   expect(warningsOf(name)).toEqual([`${name} is ignored. Did you mean ${setting}?`]);
 });
@@ -45,6 +48,18 @@ test.each([
     { NO_PROXY: 'a', no_proxy: 'c' },
     ['NO_PROXY is ignored, because no_proxy is set to another value.'],
   ],
+  [
+    'a range of addresses',
+    { HTTPS_PROXY: 'a', NO_PROXY: 'internal.example, 10.0.0.0/8' },
+    ['NO_PROXY lists ranges of addresses, which are ignored: list each host.'],
+  ],
+  [
+    'a range of addresses',
+    { https_proxy: 'a', no_proxy: 'fd00::/8 .example' },
+    ['no_proxy lists ranges of addresses, which are ignored: list each host.'],
+  ],
+  ['without a proxy no host needs to be listed', { NO_PROXY: '10.0.0.0/8' }, []],
+  ['hosts with ports', { HTTPS_PROXY: 'a', NO_PROXY: '10.1.2.3:443,[::1]:443,*.example,fd00::1' }, []],
   ['an https proxy is set as well', { http_proxy: 'a', https_proxy: 'a', HTTP_PROXY: 'b', all_proxy: 'c' }, []],
   [
     'no https proxy is set',

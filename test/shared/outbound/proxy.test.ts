@@ -113,9 +113,22 @@ describe('HTTPS_PROXY', () => {
     expect(tunnels).toHaveLength(1);
   });
 
-  test.each(['idp.example.com', 'other.example, example.com', '*'])('is bypassed for NO_PROXY %s', async (bypass) => {
-    expect(await withProxy(bypass, post(`${provider}/token`))).toBe('status 200');
+  test.each([
+    ...['idp.example.com', 'IDP.Example.COM', 'idp.example.com.', '.example.com', '*.example.com', '*', ' * '],
+    ...['other.example, example.com', 'other.example idp.example.com', ',, ,idp.example.com:PORT,'],
+  ])('is bypassed for NO_PROXY %s', async (bypass) => {
+    expect(await withProxy(bypass.replace('PORT', new URL(provider).port), post(`${provider}/token`))).toBe(
+      'status 200',
+    );
     expect(tunnels).toEqual([]);
+  });
+
+  test.each([
+    ...['x.idp.example.com', 'dp.example.com', 'idp.example', 'idp.example.com:1', '*.idp.example.com', '127.0.0.0/8'],
+    ...['idp.example.com.evil.test', 'https://idp.example.com'],
+  ])('is used for NO_PROXY %s', async (bypass) => {
+    expect(await withProxy(bypass, post(`${provider}/token`))).toBe('status 200');
+    expect(tunnels).toHaveLength(1);
   });
 
   test('never carries plain http, which is only for loopback hosts', async () => {
