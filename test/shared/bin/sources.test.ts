@@ -88,7 +88,7 @@ const OTHERS: Readonly<Record<string, Source>> = {
     lines: [
       'LOW|HIGH|LEN|PRODUCT|ISSUER|ISO',
       '4999000000000000|4999009999999999|16|Classic|Example Bank|208',
-      '371000000000000|371009999999999|15|Gold|Example Bank|36',
+      '371000000000000|371000999999999|15|Gold|Example Bank|36',
       '4999010012|4999010056|16|Gold|Example Bank|840',
     ],
     columns: { start: 'LOW', end: 'HIGH', length: 'LEN', brand: 'PRODUCT', bank: 'ISSUER', country: 'ISO' },
