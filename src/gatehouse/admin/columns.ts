@@ -44,7 +44,9 @@ export interface Column<Item, Row extends Item = Item> {
   isNumber?: boolean;
   /** Text before the cell on narrow screens, which show no headings. */
   label?: string | ((row: Row) => string);
-  /** Hidden on narrow screens. */
+  /** Drawn as a second line below the cell of the column before it, without a column of its own. */
+  isBelow?: boolean;
+  /** Hidden where there is little room; as a function, only on narrow screens. */
   isWideOnly?: boolean | ((row: Row) => boolean);
   /** Uses the full width of a narrow screen. */
   isText?: boolean;

@@ -50,7 +50,7 @@ users/{uma} # Uma Okafor
   Active user@example.test / Last sign-in: 13 min ago / Subject at the issuer: sbx-00u1
   Changes to this user </admin/audit?target={uma}> Actions by this user </admin/audit?actor={uma}> Sign-ins </admin/sign-ins?q=user%40example.test>
   | Collaboration platform | Active | user@example.test | 14 min ago | 6 min ago |
-  | Unknown browser | Collaboration platform | 127.0.0.1 | 14 min ago | 6 min ago |
+  | Unknown browser 127.0.0.1 | Collaboration platform | 14 min ago | 6 min ago |
   All <?#timeline> Sign-ins <?kind=sign_ins#timeline> Connections <?kind=connections#timeline> Relay calls <?kind=relay#timeline> Refusals <?kind=refusals#timeline> Changes <?kind=changes#timeline> Audit trail </admin/audit?target={uma}>
   Created a link to connect Collaboration second / 10:14 UTC · nightly </admin/relay-tokens/{nightly}> · 127.0.0.1
   reports made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
@@ -58,14 +58,14 @@ users/{uma} # Uma Okafor
   Deletes all data about this user, and revokes the connections at the providers. This cannot be undone.
   Delete user… </admin/users/{uma}/delete>
 users/{ada} # Ada Moreau you
-  | Unknown browser this browser | Collaboration platform | 127.0.0.1 | just now | just now |
+  | Unknown browser this browser 127.0.0.1 | Collaboration platform | just now | just now |
 sessions # Sessions
-  | User | Browser | App | Address | Signed in | Last seen | Actions
-  | Ada Moreau </admin/users/{ada}> this browser | Unknown browser | Collaboration platform | 127.0.0.1 | just now | just now |
+  | User, App | Browser, Address | Signed in | Last seen | Actions
+  | Ada Moreau </admin/users/{ada}> this browser Collaboration platform | Unknown browser 127.0.0.1 | just now | just now |
 connected-apps # Connected apps
-  | Name | Issuer | Used for | State | Last check | Changed | Actions
-  | Collaboration platform </admin/connected-apps/platform> | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
-  | Collaboration second </admin/connected-apps/second> | https://provider.example | Sign-in, Threads | In use | Not checked yet | 15 min ago |
+  | Name, ID | Issuer | Used for | State | Last check | Changed | Actions
+  | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
+  | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | In use | Not checked yet | 15 min ago |
 connected-apps/platform # Collaboration platform
   Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
   Client secret: Set in the file / Who may sign in: All users of the provider
@@ -134,15 +134,15 @@ connected-apps/second/check # Check of Collaboration second
 connections # Connections
   [select health=] · * Any health · reconnect_needed Reconnect needed · unverified Unverified
   [select scopes=] · * Any scopes · missing Some missing [Filter]
-  | User | App | Health | Account | Checked | Last used | Actions
-  | Ada Moreau </admin/users/{ada}> | Collaboration platform | Active | admin@example.test | just now | just now |
+  | User, App | Health | Account | Checked | Last used | Actions
+  | Ada Moreau </admin/users/{ada}> Collaboration platform | Active | admin@example.test | just now | just now |
 connections?app=second # Connections
   This app has 1 connection. Disconnecting revokes it at the provider and deletes it here, regardless of the filters above.
   Disconnect everyone… </admin/connected-apps/second/disconnect-everyone>
 connect-links # Connect links
   With a connect link, one user can connect one app once, within 30 minutes. Services create them.
-  | User | App | Created by | State | Created | Expires | Actions
-  | Uma Okafor </admin/users/{uma}> | Collaboration second | nightly </admin/relay-tokens/{nightly}> | Open | 2 min ago | in 28 min |
+  | User, App | Created by | State | Created | Expires | Actions
+  | Uma Okafor </admin/users/{uma}> Collaboration second | nightly </admin/relay-tokens/{nightly}> | Open | 2 min ago | in 28 min |
 bin # BIN data
   Source: banks-db 0.12.0 / Origin: Built in / As of: 16 July 2017 / Licence: CC BY 4.0 / Rows: 17,324
   The built-in data set is an example, so that a first look-up has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.
@@ -163,9 +163,9 @@ relay-tokens # Relay tokens
   With a relay token, a back-end service calls the platform through Gatehouse, and never gets the tokens of users.
   [select scope=] · * All scopes · threads:read Read the current thread · bin:read Look up BINs · token:exchange Get users’ access tokens · connections:read See the state of connections · connect_links:create Create links with which users connect
   [select state=] · * Any state · active Active · expiring Expiring · expired Expired [Filter]
-  | Name | Apps | Scopes | Users | Last used | Expires | Actions
-  | nightly </admin/relay-tokens/{nightly}> | Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 8 days |
-  | reports </admin/relay-tokens/{reports}> | Collaboration platform | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | All users | 3 min ago | in 67 yr |
+  | Name, Apps | Scopes | Users | Last used | Expires | Actions
+  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 8 days |
+  | reports </admin/relay-tokens/{reports}> Collaboration platform | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | All users | 3 min ago | in 67 yr |
 relay-tokens/{reports} # reports
   gthr_{reports}… Active / Users : All users / Expires: in 67 yr / Calls to the BIN lookup service: 500 a month
   Last used: 3 min ago from 127.0.0.1 / Bin calls per month: 500
@@ -226,8 +226,8 @@ policy?token={reports}&scope=token:exchange&app=second&user=nobody@example.test&
   No user has this e-mail address. Gatehouse knows users once they have signed in. <#user>
 service-accounts # Service accounts
   A platform API token for calls without a user. Gatehouse tries it on the platform, stores it encrypted and never shows it again.
-  | Name | App | ID | Created | API token set | Actions
-  | Batch | Collaboration platform | {account…} [Copy the account ID] | 9 min ago | 9 min ago |
+  | Name, App | ID | Created | API token set | Actions
+  | Batch Collaboration platform | {account…} [Copy the account ID] | 9 min ago | 9 min ago |
 service-accounts/new # Create service account
   Gatehouse tries it on the platform before saving it.
 service-accounts/{account}/replace # Replace the API token of Batch
@@ -236,8 +236,8 @@ webhooks # Webhooks
   Gatehouse sends your programs signed messages about connections, with up to eight attempts each.
   [select event=] · * All events · connection.created Connection created · connection.reconnect_needed Reconnect needed · connection.recovered Connection works again · connection.removed Connection removed · connection.scopes_missing Connection lacks scopes
   [select state=] · * Any state · active Active · failing Failing · disabled Disabled [Filter]
-  | URL | Events | State | Last response | Last sent | Test | Actions
-  | https://receiver.example/hook </admin/webhooks/{webhook}> | Connection removed | Active | 204 | 1 min ago |
+  | URL, Events | State | Last response | Last sent | Test | Actions
+  | https://receiver.example/hook </admin/webhooks/{webhook}> Connection removed | Active | 204 | 1 min ago |
 webhooks/new # Create webhook
   [*checkbox events=connection.created] Connection created
   [*checkbox events=connection.scopes_missing] Connection lacks scopes
@@ -246,11 +246,11 @@ webhooks/{webhook}/messages/{message} # Test message Delivered
   { "type": "webhook.test", "timestamp": "2031-03-05T10:15:00.000Z", "data": { "webhook": "{webhook}" } }
   webhook-id: {message} and the body, which is sent without line breaks, are the same in every attempt. The time and the signature differ.
 sign-ins # Sign-ins
-  [select failed=] · * Any result · true Failed [Filter] / | Reference | Result | Cause | App | User | Started
-  | {reference} </admin/sign-ins/{reference}> | Signed in | | Collaboration platform | admin@example.test </admin/users/{ada}> | just now
-  | {reference} </admin/sign-ins/{signIn}> | Refused | The user or their organisation did not consent. | Collaboration platform | Unknown | 12 min ago
   The last 30 days: at most the newest 200 failures, and the newest 200 sign-ins without a response.
   | The user or their organisation did not consent. </admin/sign-ins/{signIn}> | Collaboration platform | – | 1 | 12 min ago
+  [select failed=] · * Any result · true Failed [Filter] / | Reference | Result | Cause | User, App | Started
+  | {reference} </admin/sign-ins/{reference}> | Signed in | | Ada Moreau </admin/users/{ada}> Collaboration platform | just now
+  | {reference} </admin/sign-ins/{signIn}> | Refused | The user or their organisation did not consent. | Unknown Collaboration platform | 12 min ago
 sign-ins?q=nobody@example.test # Sign-ins
   References have 8 characters and are kept for 30 days. Search the audit trail </admin/audit?text=nobody%40example.test>
 sign-ins/{signIn} # Sign-in {reference}
@@ -261,12 +261,12 @@ sign-ins/{signIn} # Sign-in {reference}
   The user or the provider did not consent: failed access_denied 10:04:00 UTC / 11 steps not reached
 audit?to=2031-03-05T10:13:00Z # Audit trail
   Who did what, when and from where. Entries cannot be changed.
-  | Event | Time | Actor | Target | For | Address | Details
-  | Relay used by a service | 3 min ago | reports <?actor={reports}> | – | | 127.0.0.1 |
-  | Relay call refused rule: assertUser | 4 min ago | reports <?actor={reports}> | Collaboration platform <?target=platform> | Uma Okafor <?target={uma}> | 127.0.0.1 |
+  | Event | Time | Actor, Address | Target, For | Details
+  | Relay used by a service | 3 min ago | reports <?actor={reports}> 127.0.0.1 | – |
+  | Relay call refused rule: assertUser | 4 min ago | reports <?actor={reports}> 127.0.0.1 | Collaboration platform <?target=platform> For Uma Okafor <?target={uma}> |
   Details of Relay call refused / Time: 5 March 2031 at 10:12 UTC / Outcome: rule: assertUser
-  | Sign-in refused refused | 12 min ago | Not signed in | Collaboration platform <?target=platform> | | 127.0.0.1 |
-  | Storage found empty | 16 min ago | Gatehouse itself | – | | – |
+  | Sign-in refused refused | 12 min ago | Not signed in 127.0.0.1 | Collaboration platform <?target=platform> |
+  | Storage found empty | 16 min ago | Gatehouse itself | – |
 keys # Keys
   Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
   | {kid} | Encrypts | 16 min ago | 18 | admin tokens: 2, connect links: 1, apps: 1, connections: 3, signing keys: 1, relay tokens: 2, service accounts: 1, ID tokens of sessions: 3, sessions: 3, webhooks: 1
@@ -503,8 +503,8 @@ const HALF_A_YEAR_LATER = `
   Connections 3 </admin/connections> / Active 2 </admin/connections>
   Reconnect needed 1 </admin/connections?health=reconnect_needed> / BIN calls this month 0 </admin/bin> of 10,000
 users # Users
-  | Ada Moreau </admin/users/{ada}> you | admin@example.test | {ada…} [Copy the user ID] | Active | just now | 6 mo ago |
-  | Uma Okafor </admin/users/{uma}> | user@example.test | {uma…} [Copy the user ID] | Disabled | 6 mo ago | 6 mo ago |
+  | Ada Moreau </admin/users/{ada}> you admin@example.test | {ada…} [Copy the user ID] | Active | just now | 6 mo ago |
+  | Uma Okafor </admin/users/{uma}> user@example.test | {uma…} [Copy the user ID] | Disabled | 6 mo ago | 6 mo ago |
   [ Enable Uma Okafor ]
 users/{uma} # Uma Okafor
   Disabled user@example.test / Disabled: 6 mo ago
@@ -514,27 +514,27 @@ users/{uma} # Uma Okafor
   reports made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   The user is disabled. They cannot sign in, and services cannot act for them. / [ Enable user ]
 connected-apps # Connected apps
-  | Collaboration platform </admin/connected-apps/platform> | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
-  | Collaboration second </admin/connected-apps/second> | https://provider.example | Sign-in, Threads | Old secret | Not checked yet | 6 mo ago |
+  | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
+  | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | Old secret | Not checked yet | 6 mo ago |
 connected-apps/second # Collaboration second
   In useOld secret / The client secret was set 200 days ago. Create a new one at the provider and enter it below.
   Set 200 days ago. Leave empty to keep it.
 connections?health=reconnect_needed # Connections
   1–1 of 1 CSV </admin/connections?health=reconnect_needed&format=csv>
-  | Uma Okafor </admin/users/{uma}> | Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
+  | Uma Okafor </admin/users/{uma}> Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
   Copy reconnect link </admin/users/{uma}#reconnect>
 relay-tokens?state=expired # Relay tokens
   1–1 of 1 CSV </admin/relay-tokens?state=expired&format=csv>
-  | nightly </admin/relay-tokens/{nightly}> | Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 6 mo ago | Expired |
+  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 6 mo ago | Expired |
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expired
   No call can use: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users is enabled and has signed in.
   user@example.test </admin/users/{uma}> Disabled / Expires: 6 mo ago / Relay token created
 service-accounts # Service accounts
-  | Batch | Collaboration platform | {account…} [Copy the account ID] | 6 mo ago | 6 mo ago Old |
+  | Batch Collaboration platform | {account…} [Copy the account ID] | 6 mo ago | 6 mo ago Old |
 webhooks?state=failing # Webhooks
   1–1 of 1 CSV </admin/webhooks?state=failing&format=csv>
-  | https://receiver.example/hook </admin/webhooks/{webhook}> | Connection removed | Failing since 5 Mar | 500 | 6 mo ago |
+  | https://receiver.example/hook </admin/webhooks/{webhook}> Connection removed | Failing since 5 Mar | 500 | 6 mo ago |
 webhooks/{webhook} # https://receiver.example/hook
   Failing since 5 Mar / Last response: 500, 6 mo ago / No messages yet
   Each event of a connection sends one. Send a test message to try the receiver.

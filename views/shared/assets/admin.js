@@ -1,5 +1,11 @@
 /* The frame of the administration: scrolls to the current tab, closes menus, opens the search with `/`, counts selected rows. */
-document.querySelector('.tab-list [aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
+const currentTab = document.querySelector('.tab-list [aria-current]');
+if (currentTab) {
+  // Not with `scrollIntoView`: the first Tab key would then go to the next tab, and not to the skip link.
+  const list = currentTab.closest('.tab-list');
+  const { left, width } = currentTab.getBoundingClientRect();
+  list.scrollLeft += left + width / 2 - list.getBoundingClientRect().left - list.clientWidth / 2;
+}
 
 // Without this script, a menu closes by its own button, or when another menu opens.
 const openMenu = () => document.querySelector('.menu[open]');

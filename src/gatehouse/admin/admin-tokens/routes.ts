@@ -43,7 +43,7 @@ const tokenJson = z.object({
 type TokenView = z.output<typeof tokenJson>;
 
 const COLUMNS: Columns<TokenView> = [
-  { name: 'Name', width: 'wide', csv: ({ name }) => name, cell: ({ name }) => ({ text: name }) },
+  { name: 'Name', csv: ({ name }) => name, cell: ({ name }) => ({ text: name }) },
   {
     name: 'ID',
     width: 'id',
@@ -59,6 +59,7 @@ const COLUMNS: Columns<TokenView> = [
   {
     name: 'Created',
     width: 'time',
+    isWideOnly: true,
     label: 'Created',
     sorted: 'always',
     csv: ({ createdAt }) => createdAt,

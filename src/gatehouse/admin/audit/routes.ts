@@ -53,11 +53,12 @@ const COLUMNS: Columns<AuditRow> = [
     cell: ({ actorName, actorId }) =>
       actorId ? { filter: 'actor', value: actorId, text: actorName, title: actorName } : { text: actorName },
   },
+  { name: 'Address', isBelow: true, cell: ({ from }) => (from ? { text: from } : undefined) },
   { name: 'Actor ID', csv: ({ actorId }) => actorId },
   {
     name: 'Target',
     label: 'Target',
-    isWideOnly: ({ targetId }) => !targetId,
+    isWideOnly: ({ targetId, user }) => !targetId && !user,
     csv: ({ targetName }) => targetName,
     cell: ({ targetName, targetId }) =>
       targetId ? { filter: 'target', value: targetId, text: targetName ?? targetId, title: targetId } : { words: '–' },
@@ -65,19 +66,13 @@ const COLUMNS: Columns<AuditRow> = [
   { name: 'Target ID', csv: ({ targetId }) => targetId },
   {
     name: 'For',
-    label: ({ user }) => (user ? 'For' : ''),
-    cell: ({ user }) => user && { filter: 'target', value: user.id, text: user.name, title: user.id },
+    isBelow: true,
+    cell: ({ user }) => user && { filter: 'target', value: user.id, text: `For ${user.name}`, title: user.id },
   },
   { name: 'User', csv: ({ user }) => user?.name },
   { name: 'Outcome', csv: ({ outcome }) => outcome },
-  {
-    name: 'Address',
-    width: 'time',
-    label: 'Address',
-    isWideOnly: ({ from }) => !from,
-    csv: ({ from }) => from,
-    cell: ({ from }) => ({ text: from ?? '–' }),
-  },
+  // This column is only exported. On the page, the address is below the actor.
+  { name: 'Address', csv: ({ from }) => from },
   { name: 'Request ID', csv: ({ requestId }) => requestId },
   { name: 'Details', csv: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; ') },
 ];

@@ -69,7 +69,7 @@ function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf): AuditRow
   return {
     at,
     words: AUDIT_EVENTS[event] ?? event,
-    actorName: actor.name ?? (actor.id && (userName(actor.id) ?? actor.id)) ?? ACTORS[actor.kind],
+    actorName: (actor.id && userName(actor.id)) || (actor.name ?? actor.id ?? ACTORS[actor.kind]),
     actorId: actor.id,
     targetName: target && nameOf(target, userName, appName),
     targetId: target?.id,

@@ -38,7 +38,7 @@ const COLUMNS: Columns<LinkView, LinkRow> = [
     name: 'User',
     cell: ({ user, userName }) => ({ path: `users/${encodeURIComponent(user)}`, text: userName, title: user }),
   },
-  { name: 'App', csv: ({ app }) => app, cell: ({ appName }) => ({ text: appName }) },
+  { name: 'App', isBelow: true, csv: ({ app }) => app, cell: ({ appName }) => ({ text: appName }) },
   { name: 'User ID', csv: ({ user }) => user },
   {
     name: 'Created by',
@@ -56,6 +56,7 @@ const COLUMNS: Columns<LinkView, LinkRow> = [
   {
     name: 'Created',
     width: 'time',
+    isWideOnly: true,
     label: 'Created',
     sorted: 'always',
     csv: ({ createdAt }) => createdAt,

@@ -15,11 +15,12 @@ export type AppRow = AppView & { secret: SecretAge };
 export const APP_COLUMNS: Columns<AppView, AppRow> = [
   {
     name: 'Name',
+    width: 'wide',
     csv: ({ name }) => name,
     cell: ({ id, name }) => ({ path: `connected-apps/${id}`, text: name, title: `${name} (${id})` }),
   },
-  { name: 'ID', csv: ({ id }) => id },
-  { name: 'Issuer', csv: ({ issuer }) => issuer, cell: ({ issuer }) => ({ text: issuer }) },
+  { name: 'ID', isBelow: true, csv: ({ id }) => id, cell: ({ id }) => ({ text: id }) },
+  { name: 'Issuer', isWideOnly: true, csv: ({ issuer }) => issuer, cell: ({ issuer }) => ({ text: issuer }) },
   { name: 'Client ID', csv: ({ clientId }) => clientId },
   { name: 'Used for', width: 'time', cell: (app) => ({ text: usesOf(app).join(', ') || 'Connections' }) },
   { name: 'Usable', csv: ({ usable }) => usable },
@@ -37,6 +38,7 @@ export const APP_COLUMNS: Columns<AppView, AppRow> = [
   {
     name: 'Changed',
     width: 'time',
+    isWideOnly: true,
     label: 'Changed',
     csv: ({ changedAt }) => changedAt,
     cell: ({ source, changedAt }) =>

@@ -124,7 +124,7 @@ const COMMON_COLUMNS: Columns<ConnectionRow> = [
   { name: 'Cause', csv: ({ cause }) => cause },
   {
     name: 'Account',
-    isWideOnly: ({ account }) => !account,
+    isWideOnly: true,
     csv: ({ account }) => account,
     cell: ({ account }) => ({ text: account ?? '–' }),
   },
@@ -151,7 +151,7 @@ export const CONNECTION_COLUMNS: Columns<ConnectionRow> = [
   { name: 'User', csv: ({ user }) => user.name, cell: ({ user }) => ownerCell(user) },
   { name: 'E-mail address', csv: ({ user }) => user.email },
   { name: 'User ID', csv: ({ user }) => user.id },
-  { name: 'App', csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },
+  { name: 'App', isBelow: true, csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },
   ...COMMON_COLUMNS,
 ];
 
@@ -165,10 +165,11 @@ export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
   { name: 'App', cell: ({ app, appName }) => ({ text: appName ?? app }) },
   {
     name: 'User',
+    isBelow: true,
     cell: ({ user, userName }) => ({ view: '/admin/parts/user-link', data: { id: user, name: userName }, isCut: true }),
   },
   { name: 'State', width: 'state', cell: () => ({ status: 'notice', words: 'Pending' }) },
-  { name: 'Since', width: 'time', label: 'Since', cell: ({ since }) => ({ time: since }) },
+  { name: 'Since', width: 'time', isWideOnly: true, label: 'Since', cell: ({ since }) => ({ time: since }) },
   {
     name: 'Attempts',
     width: 'time',

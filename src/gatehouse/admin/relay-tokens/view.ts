@@ -84,6 +84,7 @@ export const relayTokenColumns = (namesOf: (token: RelayTokenView) => readonly s
   { name: 'ID', csv: ({ id }) => id },
   {
     name: 'Apps',
+    isBelow: true,
     csv: (token) => namesOf(token).join(', '),
     cell: (token) => ({ text: namesOf(token).join(', ') || 'None' }),
   },
@@ -91,6 +92,7 @@ export const relayTokenColumns = (namesOf: (token: RelayTokenView) => readonly s
   {
     name: 'Users',
     width: 'time',
+    isWideOnly: true,
     csv: ({ users }) => (typeof users === 'string' ? users : users.join(' ')),
     cell: ({ users, assertUser }) => ({
       words: usersText(users),

@@ -56,7 +56,7 @@ function accountView({ id, version, name, app, createdAt, tokenSetAt }: ServiceA
 /** Returns the columns of the list. @param appNameOf returns the name of an account's app */
 const accountColumns = (appNameOf: (account: AccountView) => string, clock: () => number): Columns<AccountView> => [
   { name: 'Name', width: 'wide', csv: ({ name }) => name, cell: ({ name }) => ({ text: name }) },
-  { name: 'App', cell: (account) => ({ text: appNameOf(account) }) },
+  { name: 'App', isBelow: true, cell: (account) => ({ text: appNameOf(account) }) },
   {
     name: 'ID',
     width: 'id',

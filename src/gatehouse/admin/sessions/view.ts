@@ -3,7 +3,7 @@ import type { Request } from 'express';
 import { z } from 'zod';
 import type { Session } from '../../../shared/sessions/session.ts';
 import { isoTime } from '../../../shared/time.ts';
-import type { Columns } from '../columns.ts';
+import type { Cell, Column, Columns } from '../columns.ts';
 import { type Owner, ownerCell, ownerJson, ownerView } from '../users/view.ts';
 
 export const sessionJson = z.object({
@@ -45,14 +45,15 @@ export function sessionView(session: Session, user: Owner = session.user): Sessi
 const browserOf = ({ browser }: SessionRow) => browser ?? 'Unknown browser';
 const remarkOf = ({ isCurrent }: ListedSession) => (isCurrent ? 'this browser' : undefined);
 
-const COMMON_COLUMNS: Columns<SessionRow, ListedSession> = [
-  { name: 'App', cell: ({ appName }) => ({ text: appName ?? '–' }) },
-  {
-    name: 'Address',
-    width: 'time',
-    csv: ({ address }) => address,
-    cell: ({ address }) => ({ text: address ?? '–' }),
-  },
+const appCell = ({ appName }: ListedSession): Cell => ({ text: appName ?? '–' });
+
+const ADDRESS: Column<SessionRow, ListedSession> = {
+  name: 'Address',
+  csv: ({ address }) => address,
+  cell: ({ address }) => ({ text: address ?? '–' }),
+};
+
+const TIMES: Columns<SessionRow, ListedSession> = [
   {
     name: 'Signed in',
     width: 'time',
@@ -77,11 +78,13 @@ export const sessionColumns = (
     csv: ({ user }) => user.name,
     cell: (session) => ({ ...ownerCell(session.user), remark: remarkOf(session) }),
   },
+  // This column is only on the page. The export has the app as its last column.
+  { name: 'App', isBelow: true, cell: appCell },
   { name: 'E-mail address', csv: ({ user }) => user.email },
   { name: 'User ID', csv: ({ user }) => user.id },
   { name: 'Browser', csv: ({ browser }) => browser, cell: (session) => ({ text: browserOf(session) }) },
-  ...COMMON_COLUMNS,
-  // This column is only exported.
+  { ...ADDRESS, isBelow: true },
+  ...TIMES,
   { name: 'App', csv: appNameOf },
 ];
 
@@ -91,5 +94,7 @@ export const SESSION_COLUMNS_OF_USER: Columns<SessionRow, ListedSession> = [
     name: 'Browser',
     cell: (session) => ({ words: browserOf(session), title: browserOf(session), remark: remarkOf(session) }),
   },
-  ...COMMON_COLUMNS,
+  { ...ADDRESS, isBelow: true },
+  { name: 'App', cell: appCell },
+  ...TIMES,
 ];

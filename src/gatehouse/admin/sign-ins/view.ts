@@ -130,7 +130,7 @@ export function problemView({ at, userId, cause, ...problem }: ProblemRecord): P
 export const SIGN_IN_COLUMNS: Columns<SignInView> = [
   {
     name: 'Reference',
-    width: 'id',
+    width: 'ago',
     csv: ({ reference }) => reference,
     cell: ({ id, reference }) => ({ path: `sign-ins/${encodeURIComponent(id)}`, code: reference }),
   },
@@ -144,13 +144,12 @@ export const SIGN_IN_COLUMNS: Columns<SignInView> = [
   },
   {
     name: 'Cause',
-    width: 'wide',
     isText: true,
     csv: ({ cause }) => cause?.words,
     cell: ({ cause }) => (cause ? { text: cause.words } : undefined),
   },
-  { name: 'App', csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },
   { name: 'User', cell: userCell },
+  { name: 'App', isBelow: true, csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },
   { name: 'E-mail address', csv: ({ user }) => user?.email },
   { name: 'User ID', csv: ({ user }) => user?.id },
   { name: 'Browser', csv: ({ browser }) => browser },
@@ -165,7 +164,7 @@ export const SIGN_IN_COLUMNS: Columns<SignInView> = [
 ];
 
 function userCell({ user }: SignInView): Cell {
-  const name = user?.email ?? user?.name ?? user?.id ?? 'Unknown';
+  const name = user?.name ?? user?.email ?? user?.id ?? 'Unknown';
   if (user?.id) return { path: `users/${encodeURIComponent(user.id)}`, text: name, title: name };
   return { text: user?.presumed ? `Probably ${name}` : name };
 }

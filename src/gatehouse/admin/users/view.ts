@@ -50,7 +50,12 @@ export const USER_COLUMNS: Columns<UserView, UserRow> = [
       };
     },
   },
-  { name: 'E-mail address', csv: ({ email }) => email, cell: ({ email }) => ({ text: email ?? '–' }) },
+  {
+    name: 'E-mail address',
+    isBelow: true,
+    csv: ({ email }) => email,
+    cell: ({ email }) => ({ text: email ?? 'No e-mail address' }),
+  },
   {
     name: 'ID',
     width: 'id',
@@ -77,6 +82,7 @@ export const USER_COLUMNS: Columns<UserView, UserRow> = [
     name: 'First sign-in',
     width: 'time',
     label: 'First sign-in',
+    isWideOnly: true,
     csv: ({ firstSignInAt }) => firstSignInAt,
     cell: ({ firstSignInAt }) => ({ time: firstSignInAt }),
   },

@@ -24,6 +24,7 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
   { name: 'ID', csv: ({ id }) => id },
   {
     name: 'Events',
+    isBelow: true,
     csv: ({ events }) => events.join(' '),
     cell: ({ events }) => ({ text: events.map(webhookEventText).join(', ') }),
   },
@@ -33,6 +34,7 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
   {
     name: 'Last response',
     width: 'time',
+    isWideOnly: true,
     csv: ({ lastResponse }) => lastResponse?.result,
     cell: ({ lastResponse }) => ({ words: resultText(lastResponse) }),
   },

@@ -34,7 +34,8 @@ test.each([
   [{ kind: 'user', id: 'u2' }, 'two@example.test'],
   [{ kind: 'user', id: 'u3' }, 'u3'],
   [{ kind: 'user', id: 'gone' }, 'gone'],
-  [{ kind: 'administrator', id: 'u1', name: 'ada@example.test' }, 'ada@example.test'],
+  [{ kind: 'administrator', id: 'u1', name: 'uma@example.test' }, 'Uma'],
+  [{ kind: 'administrator', id: 'gone', name: 'ada@example.test' }, 'ada@example.test'],
 ])('the actor %j is shown as "%s"', async (actor, actorName) => {
   const actorId = 'id' in actor ? actor.id : undefined;
   expect(await rowOf({ actor })).toMatchObject({ actorName, actorId });

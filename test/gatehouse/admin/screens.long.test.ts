@@ -1,0 +1,137 @@
+/** The administration on screens of any width, by keyboard, in forced colours and on paper, in a real browser. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { useBrowser } from '../../support/browser.ts';
+import { expectFitsWindow } from '../../support/journey.ts';
+import { type FilledSite, startFilledSite } from './filled-site.ts';
+
+const openPage = useBrowser();
+let filled: FilledSite;
+beforeAll(async () => {
+  filled = await startFilledSite();
+});
+afterAll(() => filled?.close());
+
+const LISTS = [
+  ...['users', 'sessions', 'connected-apps', 'connections', 'connect-links', 'relay-tokens', 'service-accounts'],
+  ...['webhooks', 'sign-ins', 'audit', 'admin-tokens'],
+];
+const WIDTHS = [320, 360, 600, 767, 768, 900, 959, 960, 1024, 1100, 1199, 1200, 1440, 2560];
+
+/** Opens a page with the session of the administrator: only the clock of Gatehouse is set, so a browser cannot sign in. */
+async function openAdministration() {
+  const { agent, site } = filled;
+  const page = await openPage();
+  const cookies = agent.cookies
+    .header(site.url)
+    .split('; ')
+    .map((pair) => {
+      const at = pair.indexOf('=');
+      return { name: pair.slice(0, at), value: pair.slice(at + 1), url: site.url };
+    });
+  await page.context().addCookies(cookies);
+  return page;
+}
+
+/** Returns the texts of first cells that are cut off, and the headings of visible columns under 60 px. */
+const PROBLEMS = `(() => {
+  const isCut = ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1;
+  const names = [...document.querySelectorAll('.list tbody th')].filter(isCut).map(({ textContent }) => textContent.trim());
+  const narrow = [...document.querySelectorAll('.list thead th')]
+    .filter((th) => th.offsetWidth > 0 && th.offsetWidth < 60 && !th.matches('.list-check, .list-menu'))
+    .map(({ textContent }) => textContent);
+  return [...names, ...narrow];
+})()`;
+
+describe('lists', () => {
+  test('at every width from 320 to 2,560 px no name is cut off, and no column is too narrow to read', async () => {
+    const page = await openAdministration();
+    for (const list of LISTS) {
+      await page.goto(`${filled.site.url}/admin/${list}`);
+      // Names longer than a line are cut off, and the URL of a webhook may be one.
+      if (list === 'webhooks')
+        await page.evaluate(`document.querySelector('.list tbody th bdi').textContent = 'billing'`);
+      expect(await page.locator('.list tbody tr').count(), list).toBeGreaterThan(0);
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 800 });
+        expect({ list, width, problems: await page.evaluate(PROBLEMS) }).toEqual({ list, width, problems: [] });
+        await expectFitsWindow(page);
+      }
+    }
+  });
+
+  test('a click anywhere in a row opens what its name names, and buttons of the row keep their effect', async () => {
+    const page = await openAdministration();
+    await page.setViewportSize({ width: 1024, height: 800 });
+    await page.goto(`${filled.site.url}/admin/users`);
+    const row = page.locator('.list tbody tr').filter({ hasText: 'user@example.test' });
+    await row.locator('summary').click();
+    expect(await row.locator('.menu').getAttribute('open')).not.toBeNull();
+    await page.keyboard.press('Escape');
+    const { x, y, width, height } = (await row.boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+    await page.mouse.click(x + width * 0.55, y + height / 2);
+    await page.waitForURL('**/admin/users/*');
+    expect(await page.locator('h1').textContent()).toContain('Uma');
+  });
+});
+
+test('on every page of the administration the first Tab goes to the skip link', async () => {
+  const page = await openAdministration();
+  for (const width of [360, 1280]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const path of [
+      '',
+      ...LISTS.map((list) => `/${list}`),
+      '/connected-apps/platform',
+      '/policy',
+      '/keys',
+      '/bin',
+    ]) {
+      await page.goto(`${filled.site.url}/admin${path}`);
+      await page.keyboard.press('Tab');
+      const focused = await page.evaluate('document.activeElement.textContent');
+      expect([path, focused]).toEqual([path, 'Skip to the content']);
+    }
+  }
+});
+
+test('forced colours show which menu item, tab and link is current', async () => {
+  const page = await openAdministration();
+  await page.emulateMedia({ forcedColors: 'active' });
+  for (const path of ['/admin/connections', '/admin/sessions', '/connections']) {
+    await page.goto(`${filled.site.url}${path}`);
+    const colours =
+      (await page.evaluate(`[...document.querySelectorAll('.admin-menu, .tab-list, .site-nav')].map((nav) => {
+      const backgroundOf = (link) => getComputedStyle(link).backgroundColor;
+      const links = [...nav.querySelectorAll('a')];
+      const current = links.find((link) => link.hasAttribute('aria-current'));
+      const other = links.find((link) => !link.hasAttribute('aria-current'));
+      return [backgroundOf(current), backgroundOf(other)];
+    })`)) as [string, string][];
+    expect(colours.length, path).toBeGreaterThan(0);
+    for (const [current, other] of colours) expect(current, path).not.toBe(other);
+  }
+});
+
+test('a list and a sign-in record are printed black on white, whole, and without what only a screen can use', async () => {
+  const page = await openAdministration();
+  await page.setViewportSize({ width: 718, height: 1000 });
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  for (const path of ['/audit?event=sign_in.succeeded', filled.pathOf('/sign-ins/{signIn}'), '/connections']) {
+    await page.goto(`${filled.site.url}/admin${path}`);
+    const visible = (selector: string) =>
+      page.evaluate(
+        `[...document.querySelectorAll('${selector}')].filter((e) => e.checkVisibility() && e.offsetWidth > 0).length`,
+      );
+    expect(await visible('header, nav, button, .button, footer, .list-menu, .list-check, .skip-link'), path).toBe(0);
+    expect(await page.evaluate(`getComputedStyle(document.querySelector('h1')).color`), path).toBe('rgb(23, 35, 43)');
+    expect(
+      await page.evaluate(
+        `[...document.querySelectorAll('.list :is(th, td, .cut)')].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.checkVisibility() && getComputedStyle(e).overflow === 'hidden').length`,
+      ),
+    ).toBe(0);
+    await expectFitsWindow(page);
+  }
+  await page.goto(`${filled.site.url}/admin/audit?event=sign_in.succeeded`);
+  expect(await page.locator('#filter-event').isVisible()).toBe(true);
+  expect(await page.locator('#filter-from').isVisible()).toBe(false);
+});
