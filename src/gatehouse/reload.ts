@@ -27,7 +27,7 @@ export function createReload(parts: {
   initial: ReadSettings;
   storage: Pick<Storage, 'store' | 'sealer'>;
   audit: Pick<Audit, 'trail'>;
-  events: Pick<Events, 'settingsReloaded' | 'reloadRefused'>;
+  events: Pick<Events, 'settingsReloaded' | 'reloadRefused' | 'settingWarned'>;
   use: (settings: ReadSettings) => void;
 }): Reload {
   const { storage, audit, events, use } = parts;
@@ -50,6 +50,7 @@ export function createReload(parts: {
     // From here on nothing can fail, and no request sees a part of the changes.
     if (nextSealer) sealer.replace(nextSealer);
     use(next);
+    for (const warning of next.warnings) if (!current.warnings.includes(warning)) events.settingWarned(warning);
     // Until the restart, each reload reports the settings that need one.
     current = {
       ...next,

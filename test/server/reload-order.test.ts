@@ -1,4 +1,4 @@
-/** A reload whose audit entry fails applies nothing. */
+/** A reload whose audit entry fails applies nothing, and one that succeeds gives new warnings. */
 import { randomBytes } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
 import type { ReadSettings } from '../../src/gatehouse/read-settings.ts';
@@ -22,6 +22,7 @@ const settingsOf = (...texts: string[]) =>
     secrets: new Map([['ENCRYPTION_KEYS', texts.join()]]),
     encryptionKeys: keysIn(...texts),
     fromFile: [],
+    warnings: ['first'],
   }) as unknown as ReadSettings;
 
 test('F19: the next start does not require the key that the failed reload would have added', async () => {
@@ -30,7 +31,7 @@ test('F19: the next start does not require the key that the failed reload would 
     const sealer = createReplaceableSealer(createStorageSealer(keysIn(oldKey)));
     await checkKeyRing(store, sealer);
     const append = vi.fn().mockRejectedValueOnce(new AppError('storage_unavailable')).mockResolvedValue(undefined);
-    const events = { settingsReloaded: vi.fn(), reloadRefused: vi.fn() };
+    const events = { settingsReloaded: vi.fn(), reloadRefused: vi.fn(), settingWarned: vi.fn() };
     const useSettings = vi.fn();
     const reload = createReload({
       initial: settingsOf(oldKey),
@@ -49,6 +50,13 @@ test('F19: the next start does not require the key that the failed reload would 
 
     await reload(() => settingsOf(addedKey, oldKey));
     expect([sealer.sealingKid, await keysInUse(store)]).toEqual(['added', expect.arrayContaining(['added'])]);
+
+    // Only new warnings are given, and each once.
+    const warned = { ...settingsOf(addedKey, oldKey), warnings: ['first', 'second'] };
+    await reload(() => warned);
+    await reload(() => warned);
+    expect(events.settingWarned.mock.calls).toEqual([['second']]);
+    expect([events.settingsReloaded, events.reloadRefused].map(({ mock }) => mock.calls.length)).toEqual([3, 1]);
   });
   await storage.dispose();
 });

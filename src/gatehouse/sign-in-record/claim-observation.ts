@@ -5,8 +5,8 @@ export interface ClaimObservation {
   /** The claim as the rule names it. */
   claim: string;
   seen: keyof typeof WORDS;
-  /** A JSON Pointer to a claim that has a value of the rule, or the name of the rule's claim. */
-  elsewhere?: { at: string; by: 'value' | 'name' } | undefined;
+  /** A claim, as a rule would name it, that has a value of the rule, or a name like that of the rule's claim. */
+  elsewhere?: { at: string; by: keyof typeof ELSEWHERE } | undefined;
 }
 
 interface Words {
@@ -69,11 +69,14 @@ export const OBSERVATIONS = Object.keys(WORDS) as readonly ClaimObservation['see
 /** Returns part of a sentence, such as “the claim “groups” is absent …”. */
 export function observationWords({ claim, seen, elsewhere }: ClaimObservation): string {
   const words = `the claim “${claim}” ${WORDS[seen].seen}`;
-  if (!elsewhere) return words;
-  return elsewhere.by === 'value'
-    ? `${words}; “${elsewhere.at}” has a value of the rule`
-    : `${words}; “${elsewhere.at}” has its name`;
+  return elsewhere ? `${words}; “${elsewhere.at}” ${ELSEWHERE[elsewhere.by]}` : words;
 }
+
+const ELSEWHERE = {
+  value: 'has a value of the rule',
+  name: 'has this name in another place',
+  case: 'has this name in other upper and lower case letters',
+} as const;
 
 export function observationAdvice({ seen, elsewhere }: ClaimObservation): string {
   return elsewhere

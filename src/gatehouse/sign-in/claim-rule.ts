@@ -1,7 +1,7 @@
 /** Applies a rule to verified claims, and finds out why it does not hold. Pure. */
 import { isObject } from '../../shared/json.ts';
 import { containsCardNumber } from '../../shared/observability/card-numbers.ts';
-import { claimAt, isEmailClaim, pointerTo } from '../../shared/provider/claim-path.ts';
+import { claimAt, isEmailClaim, pointerMembers, pointerTo } from '../../shared/provider/claim-path.ts';
 import type { Claims } from '../../shared/provider/token-response.ts';
 import type { ClaimObservation } from '../sign-in-record/claim-observation.ts';
 
@@ -77,7 +77,7 @@ const withoutEdges = (text: string) => withoutCase(text).replaceAll(/^[\s/]+|[\s
 
 /** OpenID Connect Core section 5.6.2, and Entra ID's sign for more groups than fit into a token. */
 function isLeftOut(claims: Claims, name: string): boolean {
-  const members = [name, name.split('/')[1] ?? name];
+  const members = [name, pointerMembers(name)?.[0] ?? name];
   const { _claim_names: names, hasgroups } = claims;
   const isNamed = isObject(names) && members.some((member) => Object.hasOwn(names, member));
   return isNamed || (members.includes('groups') && (hasgroups === true || hasgroups === 'true'));
@@ -93,31 +93,36 @@ const NEVER_SUGGESTED = new Set(
 /** Claims have a few levels; deeper ones are not searched. */
 const MAX_DEPTH = 5;
 /** What a record shows of a name: no text of any length or kind that a provider may send. */
-const SHOWN_POINTER = /^[\x21-\x7e]{1,200}$/;
+const SHOWN_NAME = /^[\x21-\x7e]{1,200}$/;
 
 /** Finds another claim that has a value of the rule, or else one with the name of the rule's claim. */
 function findElsewhere(claims: Claims, rule: ClaimRule): ClaimObservation['elsewhere'] {
   const ruleValue = claimAt(claims, rule.claim);
   const shown = [...nestedClaims(claims)].filter(
-    ({ at, value }) => value !== ruleValue && SHOWN_POINTER.test(at) && !containsCardNumber(at),
+    ({ at, value }) => value !== ruleValue && SHOWN_NAME.test(at) && !containsCardNumber(at),
   );
   const byValue = shown.find(({ members, value }) => !NEVER_SUGGESTED.has(members[0] ?? '') && hasValue(value, rule));
   if (byValue) return { at: byValue.at, by: 'value' };
   if (textsIn(ruleValue).length > 0) return undefined;
-  const name = withoutCase(rule.claim.split(/[./]/).at(-1) ?? '');
-  const byName = shown.find(
-    ({ members, value }) => withoutCase(members.at(-1) ?? '') === name && textsIn(value).length > 0,
-  );
+  const ruleMembers = pointerMembers(rule.claim) ?? [rule.claim];
+  const isSame = (members: readonly string[], others: readonly string[]) =>
+    withoutCase(pointerTo(members)) === withoutCase(pointerTo(others));
+  const named = shown.filter(({ value }) => textsIn(value).length > 0);
+  const byCase = named.find(({ members }) => isSame(members, ruleMembers));
+  if (byCase) return { at: byCase.at, by: 'case' };
+  const lastName = rule.claim.split(/[./]/).slice(-1);
+  const byName = named.find(({ members }) => isSame(members.slice(-1), lastName));
   return byName && { at: byName.at, by: 'name' };
 }
 
+/** Yields each claim with the name that a rule would have for it. */
 function* nestedClaims(
   claims: Readonly<Record<string, unknown>>,
   parents: readonly string[] = [],
 ): Generator<{ at: string; members: readonly string[]; value: unknown }> {
   for (const [member, value] of Object.entries(claims)) {
     const members = [...parents, member];
-    yield { at: pointerTo(members), members, value };
+    yield { at: parents.length === 0 ? member : pointerTo(members), members, value };
     if (isObject(value) && members.length < MAX_DEPTH) yield* nestedClaims(value, members);
   }
 }

@@ -18,7 +18,7 @@ function memberOf(value: unknown, member: string): unknown {
 }
 
 /** Returns the names of the members on the way, or undefined for a text that is no JSON Pointer. */
-function pointerMembers(name: string): string[] | undefined {
+export function pointerMembers(name: string): string[] | undefined {
   if (!name.startsWith('/') || /~(?![01])/.test(name)) return undefined;
   return name
     .slice(1)

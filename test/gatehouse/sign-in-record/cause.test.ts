@@ -68,6 +68,7 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
   ['not_permitted', {}, 'not_permitted', 'signIn'],
   ['not_permitted', { disabled: true }, 'not_permitted', undefined],
   ['not_permitted', { check: 'tenant' }, 'other_tenant', 'signIn'],
+  ['not_permitted', { observation: { claim: 'groups', seen: 'left_out' } }, 'claim_left_out', 'signIn'],
   ['account_unreadable', { reason: 'account_unreadable', status: 404 }, 'account_unreadable', 'account'],
   ['account_unreadable', { reason: 'account_url_missing' }, 'account_unreadable', 'account'],
   ['other_app', {}, 'other_app', 'callbackUrls'],

@@ -88,6 +88,7 @@ describe('R141 a refusal says what was seen', () => {
       rule('/resource/roles', 'a'),
       { _claim_names: { resource: 's' }, _claim_sources: { s: { JWT: 'x.y.z' } } },
     ],
+    ['left_out', rule('/https:~1~1x.test~1a/roles', 'a'), { _claim_names: { 'https://x.test/a': 's' } }],
     ['left_out', rule('https://x.test/roles', 'a'), { _claim_names: { 'https://x.test/roles': 's' } }],
     ['absent', rule('roles', 'a'), { _claim_names: { groups: 's' }, hasgroups: true }],
     ['absent', GROUPS, { hasgroups: false, _claim_names: 'groups' }],
@@ -114,9 +115,16 @@ describe('R141 a refusal says what was seen', () => {
 
   test.each<[ClaimRule, object, { at: string; by: string } | undefined]>([
     [GROUPS, { realm_access: { roles: ['staff'] } }, { at: '/realm_access/roles', by: 'value' }],
-    [GROUPS, { groups: ['guests'], 'https://x.test/roles': 'owners' }, { at: '/https:~1~1x.test~1roles', by: 'value' }],
-    [GROUPS, { Groups: ['guests'] }, { at: '/Groups', by: 'name' }],
-    [rule('Email', 'ada@example.test'), { email: 'ada@example.test' }, { at: '/email', by: 'name' }],
+    [GROUPS, { groups: ['guests'], 'https://x.test/roles': 'owners' }, { at: 'https://x.test/roles', by: 'value' }],
+    [GROUPS, { Groups: ['guests'] }, { at: 'Groups', by: 'case' }],
+    [
+      rule('/Realm_Access/roles', 'a'),
+      { roles: 'b', realm_access: { roles: ['c'] } },
+      { at: '/realm_access/roles', by: 'case' },
+    ],
+    [rule('roles.list', 'a'), { x: { List: ['b'] } }, { at: '/x/List', by: 'name' }],
+    [rule('/realm_access/roles', 'a'), { roles: ['b'] }, { at: 'roles', by: 'name' }],
+    [rule('Email', 'ada@example.test'), { email: 'ada@example.test' }, { at: 'email', by: 'case' }],
     [rule('realm_access.roles', 'a'), { realm_access: { roles: ['b'] } }, { at: '/realm_access/roles', by: 'name' }],
     [
       rule('roles', 'a'),

@@ -81,7 +81,7 @@ describe('R141 the rule of the app', () => {
       'staff',
       { 'realm.groups': 'staff' },
       [
-        [{ realm: { groups: [PRIVATE] } }, 'claim_absent', '“/realm/groups” has its name'],
+        [{ realm: { groups: [PRIVATE] } }, 'claim_absent', '“/realm/groups” has this name in another place'],
         [{ 'realm.groups': `${PRIVATE} staff` }, 'claim_joined', 'only a part'],
         [{ 'realm.groups': ['/staff'] }, 'claim_alike', 'spaces or in a slash'],
       ],
