@@ -306,4 +306,17 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
     skipIfMissing(context, missing);
     expect(site.logs().filter((line) => line.includes('PUBLIC_URL'))).toEqual([]);
   });
+
+  // The last test: it ends the recorder, and with it Gatehouse for the proxy.
+  test('R77 while Gatehouse does not respond, no request reaches the service', async (context) => {
+    skipIfMissing(context, missing);
+    const count = service.received.length;
+    recorder.close();
+    for (const headers of [{ ...ACCEPT_HTML, cookie }, { ...ACCEPT_JSON, cookie }, ACCEPT_HTML]) {
+      const { status } = await sendRequest(`${origin}/data`, { headers });
+      expect([500, 502, 503]).toContain(status);
+    }
+    expect((await openWebSocket(`${origin}/live`, { cookie }))[0]).toBeGreaterThanOrEqual(500);
+    expect(service.received).toHaveLength(count);
+  });
 });
