@@ -32,6 +32,7 @@ export type FactsRead =
   | { facts?: never; fault: string; issuer?: string | undefined };
 
 const MAX_LISTED = 40;
+const MAX_TEXT_LENGTH = 200;
 
 /** @param location `discoveryUrl`: only if it differs from the usual one. `endpoints`: those set by hand */
 export type ReadProviderFacts = (location: {
@@ -82,7 +83,8 @@ function factsOf(metadata: ProviderMetadata): ProviderFacts {
 const ENDPOINT_WORDS: Readonly<Record<string, string>> = { endSession: 'end-session', jwks: 'signing keys' };
 
 function textsOf(value: unknown): string[] {
-  return (Array.isArray(value) ? value : []).filter((item) => typeof item === 'string').slice(0, MAX_LISTED);
+  const texts = (Array.isArray(value) ? value : []).filter((item) => typeof item === 'string');
+  return texts.filter(({ length }) => length <= MAX_TEXT_LENGTH).slice(0, MAX_LISTED);
 }
 
 function faultOf(error: unknown): string {

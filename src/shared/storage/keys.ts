@@ -21,7 +21,7 @@
  * | `logout-token:{TOKEN_HASH}` | marks a provider's logout token as used, by issuer and `jti` | while the token could be accepted again |
  * | `problem:{REFERENCE}` | the failure behind the reference on an error page: time, code, route, user id, class of the cause | 30 days |
  * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
- * | `kept-form:{HASH}` | a submitted form without its secrets (sealed), for the page that shows it with its faults or its next step | 1 hour |
+ * | `kept-form:{HASH}` | the last 8 forms, without their secrets, that a session sent to a page that shows them with their faults or next step (sealed) | 1 hour after the last |
  * | `submission:{HASH}` | the result of a submitted form, by session, form and values; empty while the request runs | 60 s |
  * | `pending-requests:{sign-ins}:BROWSER_HASH` | the pending authorization requests of one secret of a browser, at most 10, and its last 10 whose callback has come; paths with the secret of a connect link are sealed | 600 s |
  * | `grant:{USER}:APP` | one grant (sealed whole): tokens, journal of its refresh, health | until disconnected |

@@ -26,6 +26,7 @@ describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
       await storage.withStore(async (store) => {
         const keptForms = createKeptForms({ store, sealedJson: createSealedJson(makeSealer()) });
         const url = await keptForms.save(reqOf('/admin/x'), '/admin/x/new?preset=zoom', KEPT);
+        expect(await keptForms.read(reqOf('/admin/x/new?form=__proto__'))).toBeUndefined();
         expect(url).toMatch(/^\/admin\/x\/new\?preset=zoom&form=[\w-]{22}$/);
         for await (const records of store.walk()) expect(JSON.stringify(records)).not.toContain('typed');
         for (const _time of ['first', 'reload']) expect(await keptForms.read(reqOf(url))).toEqual(KEPT);
@@ -37,6 +38,16 @@ describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
           reqOf('/admin/x/new'),
         ])
           expect(await keptForms.read(other)).toBeUndefined();
+        const { status } = KEPT;
+        const urls = await Promise.all(
+          Array.from({ length: 8 }, (_, n) => keptForms.save(reqOf('/'), '/admin/x/new', { status, form: n })),
+        );
+        const forms = await Promise.all(urls.map(async (saved) => (await keptForms.read(reqOf(saved)))?.form));
+        expect(forms).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+        expect(await keptForms.read(reqOf(url))).toBeUndefined();
+        // The longest that a body can hold, eight times.
+        const long = { status, form: 'ä'.repeat(32_000) };
+        for (let n = 0; n < 9; n += 1) await keptForms.save(reqOf('/'), '/admin/x/new', long);
         const lost = createKeptForms({ store, sealedJson: createSealedJson(makeSealer()) });
         expect(await lost.read(reqOf(url))).toBeUndefined();
       });
