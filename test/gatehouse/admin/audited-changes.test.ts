@@ -169,6 +169,7 @@ Problem
   Client ID and secret are accepted: The token endpoint does not accept the client ID with this secret (status 401, invalid_client).
 Fine
   App lists the callback URL of this server: The app's callback URLs include that of this server.
+  The rule for who may sign in is readable: No claim decides who may sign in.
   Discovery can be read: The provider publishes its metadata.
   Issuer is the registered one: The provider names the registered issuer.
   Endpoints may be called: Every endpoint may be called.
@@ -227,7 +228,7 @@ test('the registration of an app shows these texts, step by step', async () => {
     The app is registered. This is its first check. / 3 problems found, just now. / 2Registration (done)
     Users cannot sign in with this app. Connect it for yourself, and see each step. This replaces any connection of yours to it.
     Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.
-    Enter https://gatehouse.example/oauth/callback/third-app at the provider, character by character, and compare the client ID.
+    Enter https://gatehouse.example/oauth/callback/third-app at the provider, character by character, and compare the client ID. If both are right, compare the scopes and the extra parameters with its documentation.
     Compare the client ID, enter the secret again, and check whether it has expired at the provider.`;
   const lines = linesOf(check.body);
   expectLines(lines, parseFacts(checkFacts));
