@@ -165,7 +165,7 @@ const wordsOf = ({ event, target, userId, outcome, facts }: Entry) =>
 const FINDINGS = `
 Problem
   Clocks agree: This clock is {seconds} off the provider's.
-  Callback URL is registered at the provider: The provider refused the authorization request with status 400.
+  Callback URL is registered at the provider: The provider refused the authorization request with status 400. The cause may be the callback URL, the client ID or another parameter.
   Client ID and secret are accepted: The token endpoint does not accept the client ID with this secret (status 401, invalid_client).
 Fine
   App lists the callback URL of this server: The app's callback URLs include that of this server.
