@@ -42,12 +42,22 @@ export function returnTarget(
 }
 
 /**
- * Returns the local path of the user's request, from a reverse proxy that asks about it: `X-Forwarded-Uri` is a path
- * (Caddy, Traefik), `X-Original-URL` usually a URL (nginx). They count for nothing else (R77).
+ * Returns the local path to which the user can return, from a reverse proxy that asks about the user's request:
+ * `X-Forwarded-Uri` is a path (Caddy, Traefik), `X-Original-URL` usually a URL (nginx). The path of a form may not be
+ * one to open (`X-Forwarded-Method`, `X-Original-Method`), so the page that sent it comes first. They count for nothing
+ * else (R77).
  */
 export function forwardedPath({ headers }: Pick<IncomingMessage, 'headers'>, site: LocalSite): string | undefined {
   const target = headers['x-forwarded-uri'] ?? headers['x-original-url'];
-  return typeof target === 'string' ? localPath(pathOf(target), site) : undefined;
+  const method = headers['x-forwarded-method'] ?? headers['x-original-method'] ?? 'GET';
+  const page = /^(GET|HEAD)$/i.test(String(method)) ? undefined : localReferrer(headers.referer, site);
+  return page ?? (typeof target === 'string' ? localPath(pathOf(target), site) : undefined);
+}
+
+/** Returns the local path of the page that sent the request; undefined for a page of another site. */
+export function localReferrer(referrer: string | undefined, site: LocalSite): string | undefined {
+  const url = URL.parse(referrer ?? '');
+  return url?.origin === site.origin ? localPath(url.pathname + url.search, site) : undefined;
 }
 
 /** Returns path and query of a request target, which may be an absolute URL (RFC 9112 section 3.2.2). */

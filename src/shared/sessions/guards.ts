@@ -5,7 +5,7 @@ import type { PublicUrl } from '../config/rules.ts';
 import { AppError } from '../errors.ts';
 import { wantsData, wantsPage } from '../http/accept.ts';
 import { type Credentials, requiringUser, type UserGuard } from '../http/description.ts';
-import { forwardedPath, localPath } from '../http/return-path.ts';
+import { forwardedPath, localReferrer } from '../http/return-path.ts';
 import type { BrowserSessions } from './browser-sessions.ts';
 import type { Session } from './session.ts';
 
@@ -115,13 +115,11 @@ export function createSessionGuards(parts: {
  */
 export function pageOfForm(req: Request, origin: string): string | undefined {
   if (req.method !== 'POST' || !wantsPage(req)) return undefined;
-  const referrer = URL.parse(req.get('referer') ?? '');
-  if (referrer?.origin !== origin) return undefined;
-  const { pathname, search } = referrer;
+  const page = localReferrer(req.get('referer'), { origin });
+  const [pathname = ''] = page?.split('?') ?? [];
   // The page may be the response to a form, whose address cannot be opened.
   const isOwn = pathname.startsWith(req.baseUrl);
-  if (isOwn && req.context.isWithoutGet?.(pathname.slice(req.baseUrl.length))) return undefined;
-  return localPath(pathname + search, { origin });
+  return isOwn && req.context.isWithoutGet?.(pathname.slice(req.baseUrl.length)) ? undefined : page;
 }
 
 /** The session of a request, for handlers behind a guard that requires a user. */

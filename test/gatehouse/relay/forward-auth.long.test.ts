@@ -277,6 +277,16 @@ describe.each(PROXIES)('$name with the documented configuration', ({ missing, st
     await expectProven();
   });
 
+  test('R77 a form without a session leads back to its page, since its own path may not be one to open', async (context) => {
+    skipIfMissing(context, missing);
+    const { status, headers } = await sendRequest(`${origin}/items/7/delete`, {
+      method: 'POST',
+      headers: { ...ACCEPT_HTML, ...FORM_BODY, origin, referer: `${origin}/items?page=2` },
+      body: 'a=b',
+    });
+    expect([status, headers.location]).toEqual([303, `${origin}/gatehouse/sign-in?return_to=%2Fitems%3Fpage%3D2`]);
+  });
+
   test('R77 a script without a session gets 401, and a forged assertion counts for nothing', async (context) => {
     skipIfMissing(context, missing);
     const count = service.received.length;

@@ -165,6 +165,21 @@ describe('R77 a page without a session is sent to sign in, and back to the local
     expect(body).not.toContain('return_to');
   });
 
+  test.each([
+    ['a form', { 'x-forwarded-method': 'POST' }, '/list?page=2', '/list?page=2'],
+    ['a form, for nginx of an ingress', { 'x-original-method': 'POST' }, '/list', '/list'],
+    ['a page', { 'x-forwarded-method': 'GET' }, '/list', '/items/7'],
+    ['the head of a page', { 'x-forwarded-method': 'HEAD' }, '/list', '/items/7'],
+    ['a form of another site', { 'x-forwarded-method': 'POST' }, 'https://evil.example/list', '/items/7'],
+    ['a form of a page that names no path', { 'x-forwarded-method': 'POST' }, '//evil.example/list', '/items/7'],
+    ['a form of an unknown page', { 'x-forwarded-method': 'POST' }, undefined, '/items/7'],
+    ['R86 a form of a page with a card number', { 'x-forwarded-method': 'POST' }, '/4571736012345674', '/items/7'],
+  ])('%s: back to the page that has it, or else to its own path', async (_name, method, page, path) => {
+    const referer = page === undefined ? {} : { referer: page.startsWith('/') ? site.url + page : page };
+    const { sent } = await signInUrlFor({ 'x-forwarded-uri': '/items/7', ...method, ...referer });
+    expect(sent).toBe(returnTo(path));
+  });
+
   test('a script gets no such URL: it would follow a redirect to the provider', async () => {
     const scripts: Record<string, string>[] = [
       ...['application/json', '*/*', 'image/*'].map((accept) => ({ accept })),
@@ -179,7 +194,8 @@ describe('R77 a page without a session is sent to sign in, and back to the local
   });
 
   test('the path changes nothing on other routes, and nothing without a trusted proxy', async () => {
-    const headers = { ...ACCEPT_HTML, 'x-forwarded-uri': '/reports', 'x-original-url': '/reports' };
+    const method = { 'x-forwarded-method': 'POST', referer: `${site.url}/page` };
+    const headers = { ...ACCEPT_HTML, 'x-forwarded-uri': '/reports', 'x-original-url': '/reports', ...method };
     const page = await sendRequest(`${site.url}/connections`, { headers });
     expect(page.headers.location).toBe('/sign-in?return_to=%2Fconnections');
     const untrusting = await startSite();
