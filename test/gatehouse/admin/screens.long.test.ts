@@ -1,4 +1,4 @@
-/** The administration on screens of any width, by keyboard, in forced colours and on paper, in a real browser. */
+/** The administration on screens of any width, by keyboard, in forms, in forced colours and on paper, in a real browser. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
 import { expectFitsWindow } from '../../support/journey.ts';
@@ -134,4 +134,54 @@ test('a list and a sign-in record are printed black on white, whole, and without
   await page.goto(`${filled.site.url}/admin/audit?event=sign_in.succeeded`);
   expect(await page.locator('#filter-event').isVisible()).toBe(true);
   expect(await page.locator('#filter-from').isVisible()).toBe(false);
+});
+
+describe('forms', () => {
+  const FORMS = [
+    ...['register-app', 'relay-tokens/new', 'service-accounts/new', 'webhooks/new', 'admin-tokens/new', 'bin', 'keys'],
+    ...['connected-apps/second', 'relay-tokens/{nightly}/edit', 'service-accounts/{account}/replace', 'webhooks/{webhook}'],
+    ...['users/{uma}', 'policy', 'connections', 'audit'],
+  ];
+
+  test('Enter in the name of an app saves it, though another button comes first', async () => {
+    const page = await openAdministration();
+    await page.goto(`${filled.site.url}/admin/connected-apps/second`);
+    await page.locator('#name').fill('Renamed app');
+    await page.locator('#name').press('Enter');
+    await page.getByRole('heading', { name: 'Renamed app', level: 1 }).waitFor();
+    const { json } = await filled.api.call('GET', '/connected-apps/second');
+    expect(json.name).toBe('Renamed app');
+  });
+
+  test('the Enter key presses the main button of every form that has several', async () => {
+    const page = await openAdministration();
+    let several = 0;
+    for (const path of FORMS) {
+      await page.goto(`${filled.site.url}/admin/${filled.pathOf(path)}`);
+      const forms = (await page.evaluate(`[...document.forms].map((form) => {
+        const buttons = [...form.elements].filter(({ type }) => type === 'submit');
+        const [first] = buttons;
+        const main = buttons.find((button) => !button.matches('.secondary, .button-quiet, .visually-hidden'));
+        return { path: ${JSON.stringify(path)}, count: buttons.length, first: first?.value, main: main?.value };
+      })`)) as { count: number; first?: string; main?: string }[];
+      for (const form of forms.filter(({ count }) => count > 1)) {
+        several += 1;
+        expect(form).toMatchObject({ first: form.main });
+      }
+    }
+    expect(several).toBeGreaterThan(0);
+  });
+
+  test('no form asks for a secret of a program as for a password, and the wizard begins in its first field', async () => {
+    const page = await openAdministration();
+    for (const path of FORMS) {
+      await page.goto(`${filled.site.url}/admin/${filled.pathOf(path)}`);
+      expect([path, await page.locator('input[type=password]').count()]).toEqual([path, 0]);
+    }
+    await page.goto(`${filled.site.url}/admin/connected-apps/second`);
+    const security = "getComputedStyle(document.querySelector('#clientSecret')).webkitTextSecurity";
+    expect(await page.evaluate(security)).toBe('disc');
+    await page.goto(`${filled.site.url}/admin/register-app`);
+    await page.locator('#issuer:focus').waitFor();
+  });
 });
