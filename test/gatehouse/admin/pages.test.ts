@@ -79,7 +79,7 @@ connected-apps/platform # Collaboration platform
 connected-apps/second # Collaboration second
   Name / [text name=Collaboration second] / The name that users see. / Issuer / [url issuer=https://provider.example]
   Exactly as the provider writes it. / [do=read_provider: Read provider settings] / Client ID / [text clientId=test-second]
-  Client secret / [password clientSecret=] / Set today. Leave empty to keep it. / Client authentication
+  Client secret / [text clientSecret=] / Set today. Leave empty to keep it. / Client authentication
   [select tokenEndpointAuthMethod=] · *client_secret_basic Secret in a header (client_secret_basic) · client_secret_post Secret in the body (client_secret_post) · private_key_jwt Signed with a key of Gatehouse (private_key_jwt) · none None: public client (none)
   Exactly as registered at the provider. They must include the callback URL of this Gatehouse:
   [ callbackUrl=https://gatehouse.example/oauth/callback/second] / Another callback URL / [ callbackUrl=]
@@ -269,7 +269,7 @@ audit?to=2031-03-05T10:13:00Z # Audit trail
   | Storage found empty | 16 min ago | Gatehouse itself | – |
 keys # Keys
   Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
-  | {kid} | Encrypts | 16 min ago | 18 | admin tokens: 2, connect links: 1, apps: 1, connections: 3, signing keys: 1, relay tokens: 2, service accounts: 1, ID tokens of sessions: 3, sessions: 3, webhooks: 1
+  | {kid} | Encrypts | 16 min ago | 19 | admin tokens: 2, connect links: 1, apps: 1, connections: 3, signing keys: 1, relay tokens: 2, service accounts: 1, ID tokens of sessions: 3, sessions: 3, return paths of failed sign-ins: 1, webhooks: 1
   Counted just now. 1 instance is running. / Create a key: npm run -s gatehouse -- keys generate
   One instance: put it first in ENCRYPTION_KEYS, before the old key, and restart. Several instances: first put it last and restart all; then move it to the front and restart all again.
   Encrypt all records again, with the button that this page then shows, or with npm run gatehouse -- keys rotate.
