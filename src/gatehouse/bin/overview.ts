@@ -35,6 +35,14 @@ export const reasonView = ({ count, first }: SkipReason): z.output<typeof reason
   detail: faultView(first).detail,
 });
 
+export const notUnderstoodJson = z.array(
+  z.object({
+    column: z.string(),
+    rows: z.int(),
+    values: z.array(z.object({ value: z.string(), rows: z.int() })).describe('the commonest values, at most five'),
+  }),
+);
+
 export const conflictsJson = z.object({ count: z.int(), lines: z.array(z.array(z.int())) });
 
 export const binOverviewSchema = z.object({
@@ -49,6 +57,9 @@ export const binOverviewSchema = z.object({
     conflicts: conflictsJson
       .nullable()
       .describe('BINs that come more than once with different facts, which keep what their rows share; with the lines'),
+    notUnderstood: notUnderstoodJson.describe(
+      'values of network, type, prepaid, length and check digit that were left out',
+    ),
     importedAt: instant.nullable(),
   }),
   previous: z
@@ -105,6 +116,7 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
       faults: (report?.faults ?? []).map(faultView),
       reasons: (report?.reasons ?? []).map(reasonView),
       conflicts: report?.conflicts ?? null,
+      notUnderstood: report?.notUnderstood ?? [],
       importedAt: version?.importedAt ?? null,
     },
     // While the file is used, a rollback would have no effect.

@@ -71,9 +71,10 @@ function dataOf(dataset: UsedDataset) {
   const { id, source, asOf, licence, importedAt } = dataset;
   if (!('report' in dataset)) return { id, source, asOf, licence, rows: dataset.size, importedAt };
   const { report, bytes } = dataset;
-  const { shape, taken: rows, skipped: badRows, faults, conflicts } = report;
+  const { shape, taken: rows, skipped: badRows, faults, conflicts, notUnderstood } = report;
   const reasons = report.reasons.map(({ count, first: { reason, line } }) => ({ reason, rows: count, line }));
-  return { id, source, asOf, licence, shape, rows, badRows, faults, reasons, conflicts, importedAt, bytes };
+  const about = { id, source, asOf, licence, shape, rows, badRows };
+  return { ...about, faults, reasons, conflicts, notUnderstood, importedAt, bytes };
 }
 
 /** A warning if BIN_DATASET_FILE takes precedence over imports, according to the settings of this command. */
@@ -95,7 +96,7 @@ function inRows(count: number, kind = ''): string {
 const more = (count: number) => `${count.toLocaleString('en-GB')} more`;
 
 function importText(version: DatasetVersion, { badRows }: ImportOptions, note: string | undefined): string {
-  const { taken, skipped, faults, reasons, conflicts, shape } = version.report;
+  const { taken, skipped, faults, reasons, conflicts, notUnderstood, shape } = version.report;
   const lines = [`Imported ${inRows(taken)} of the shape ${shape}. ${inUseText(version, note)}`];
   if (skipped > 0) lines.push(`Skipped ${inRows(skipped, 'bad ')}:`);
   const words: typeof import('../../shared/bin/row-fault.ts') = require('../../shared/bin/row-fault.ts');
@@ -110,6 +111,14 @@ function importText(version: DatasetVersion, { badRows }: ImportOptions, note: s
     lines.push(words.describeConflicts(conflicts), ...conflicts.lines.map((ofRange) => `  ${words.linesOf(ofRange)}`));
     const others = conflicts.count - conflicts.lines.length;
     if (others > 0) lines.push(`  and ${more(others)}`);
+  }
+  if (notUnderstood.length > 0) {
+    const { describeNotUnderstood }: typeof import('../../shared/bin/not-understood.ts') =
+      require('../../shared/bin/not-understood.ts');
+    lines.push(
+      'These values are not understood. They are left out; a name that is no network’s becomes part of the brand:',
+    );
+    for (const column of notUnderstood) lines.push(`  ${describeNotUnderstood(column)}`);
   }
   return lines.join('\n');
 }

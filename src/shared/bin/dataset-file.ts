@@ -1,4 +1,5 @@
 /** Reads a data set file (`BIN_DATASET_FILE`, `bin import`) as a stream: CSV, which may be gzipped. Counts bad rows. */
+
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -19,7 +20,9 @@ import {
 } from './dataset-builder.ts';
 import { shapeOfHeader } from './dataset-rows.ts';
 import { type HeaderOptions, headerProblem } from './header-problem.ts';
-import { describeReason, namedValue, type RowFault, type SkipReason } from './row-fault.ts';
+import { createNotUnderstood, type NotUnderstood } from './not-understood.ts';
+import { describeReason, type RowFault, type SkipReason } from './row-fault.ts';
+import { namedValue } from './texts.ts';
 
 export interface FileReport {
   /** Name of the shape that the header has. */
@@ -32,6 +35,8 @@ export interface FileReport {
   faults: RowFault[];
   reasons: SkipReason[];
   conflicts: Conflicts;
+  /** The cells of closed lists that are not understood, in rows that fit the header. */
+  notUnderstood: NotUnderstood[];
 }
 
 export interface DatasetFile {
@@ -169,6 +174,7 @@ function createReading(csv: CsvText, options: FileOptions) {
   /** The number of rows by the digits of their first limit. */
   const lengths: number[] = [];
   const shape = shapeOfHeader(csv.header, columns);
+  const notUnderstood = createNotUnderstood();
   let taken = 0;
   let skipped = 0;
 
@@ -191,10 +197,10 @@ function createReading(csv: CsvText, options: FileOptions) {
   };
   const row = (cells: readonly string[], line: number) => {
     if (!shape || line <= csv.headerLine) return;
-    const entry = shape.read(cells);
+    const fault = shape.faultOf(cells);
+    const entry = shape.read(cells, fault ? () => undefined : notUnderstood.add);
     const { length } = entry.start;
     lengths[length] = (lengths[length] ?? 0) + 1;
-    const fault = shape.faultOf(cells);
     if (fault) skip(line, fault);
     else if (ONE_DIGIT_SHORT.has(length)) postpone(entry, line);
     else add(entry, line);
@@ -215,7 +221,7 @@ function createReading(csv: CsvText, options: FileOptions) {
     const { dataset, conflicts } = builder.finish({ licence: NO_LICENCE, ...about });
     const byLine = faults.sort((a, b) => a.line - b.line);
     const report = { shape: shape.name, taken, skipped, faults: byLine, reasons: [...reasons.values()], conflicts };
-    return { dataset, report };
+    return { dataset, report: { ...report, notUnderstood: notUnderstood.list() } };
   };
   return { row, skip, finish };
 }

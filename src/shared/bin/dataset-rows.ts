@@ -1,13 +1,14 @@
 /** Recognises the shape of a CSV data set by its header, and converts its rows into entries. */
-
 import { remembered } from '../remembered.ts';
 import { alpha2Of, countryByAlpha2 } from './country.ts';
 import type { DatasetEntry } from './dataset-builder.ts';
 import { type EntryFacts, type FileColumns, recordOf } from './record.ts';
 import { addStatedFacts } from './stated-facts.ts';
+import { namedValue } from './texts.ts';
 import { isNoFact } from './vocabulary.ts';
 
-export type RowReader = (cells: readonly string[]) => DatasetEntry;
+/** @param unknown called with the column and the text of each cell of a closed list that is not understood */
+export type RowReader = (cells: readonly string[], unknown: (column: string, text: string) => void) => DatasetEntry;
 
 /** `countries_differ`: two columns name different countries, since cells have moved. */
 export type ShapeFault = 'too_many_columns' | 'too_few_columns' | 'countries_differ';
@@ -42,7 +43,13 @@ export function shapeOfHeader(header: readonly string[], fileColumns?: FileColum
   const shapes = fileColumns ? [shapeOfColumns(fileColumns)] : SHAPES;
   const shape = shapes.find(({ needs }) => needs.every((column) => columns.has(column)));
   if (!shape) return undefined;
-  const read: RowReader = (cells) => entryOf(shape, (column) => cells[columns.get(column) ?? -1]?.trim() ?? '');
+  const nameOf = (column: string) => namedValue(header[columns.get(column) ?? -1] ?? '') ?? column;
+  const read: RowReader = (cells, unknown) =>
+    entryOf(
+      shape,
+      (column) => cells[columns.get(column) ?? -1]?.trim() ?? '',
+      (column, text) => unknown(nameOf(column), text),
+    );
   const indexOf = (column: string | undefined) => columns.get(column ?? '') ?? -1;
   const { start, end, country } = shape.columns;
   const [countryIndex, alpha3Index] = [indexOf(country), indexOf(shape.alpha3)];
@@ -169,7 +176,7 @@ function shapeOfColumns(fileColumns: FileColumns): Shape {
   return { name: 'columns given', needs: Object.values(columns), columns };
 }
 
-function entryOf({ columns, codes }: Shape, cell: Cell): DatasetEntry {
+function entryOf({ columns, codes }: Shape, cell: Cell, unknown: (column: string, text: string) => void): DatasetEntry {
   const cellOf = (name: string) => {
     const column = columns[name];
     return column === undefined ? '' : cell(column);
@@ -177,15 +184,21 @@ function entryOf({ columns, codes }: Shape, cell: Cell): DatasetEntry {
   const start = cellOf('start');
   const facts = recordOf((field) => {
     const text = cellOf(field.column);
-    return text === '' || isNoFact(text) ? undefined : field.cell(text);
+    if (text === '' || isNoFact(text)) return undefined;
+    const fact = field.cell(text);
+    if (fact === undefined && field.isUnderstood?.(text) === false) unknown(columns[field.column] ?? '', text);
+    return fact;
   });
+  const code = codes ? cell(codes.column) : '';
+  const factsOfCode = codes?.facts[code.toUpperCase()];
+  if (codes && code !== '' && !isNoFact(code) && !factsOfCode) unknown(codes.column, code);
   addStatedFacts(facts, cellOf('scheme'), cellOf('type'));
   const end = cellOf('end');
   return {
     start,
     end: isNoFact(end) ? start : end || start,
     ...facts,
-    ...codes?.facts[cell(codes.column).toUpperCase()],
+    ...factsOfCode,
     country: countryOf(cellOf('country')),
   };
 }

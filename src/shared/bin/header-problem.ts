@@ -3,7 +3,7 @@ import { shellQuoted } from '../text.ts';
 import type { CsvText } from './csv-header.ts';
 import { missingColumns, SHAPE_NAMES } from './dataset-rows.ts';
 import type { FileColumns } from './record.ts';
-import { namedValue } from './row-fault.ts';
+import { namedValue } from './texts.ts';
 
 const MAX_LISTED_COLUMNS = 40;
 const COLUMNS_ADVICE = 'For another header, use --columns of bin import.';

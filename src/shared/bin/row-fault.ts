@@ -1,9 +1,7 @@
 /** Faults of the rows of a data set file, and their description. */
-import { containsCardNumber } from '../observability/card-numbers.ts';
 import type { LineFault } from './csv-lines.ts';
 import type { Conflicts, EntryFault } from './dataset-builder.ts';
 import type { ShapeFault } from './dataset-rows.ts';
-import { cleanText } from './texts.ts';
 
 export interface RowFault {
   /** The first line of the file is line 1. */
@@ -17,14 +15,6 @@ export interface RowFault {
 export interface SkipReason {
   count: number;
   first: RowFault;
-}
-
-const MAX_VALUE = 40;
-
-/** Returns the country for a message; undefined if it may hold digits of a card, which are never repeated (R85). */
-export function namedValue(text: string): string | undefined {
-  const clean = cleanText(text, MAX_VALUE);
-  return clean === '' || (clean.match(/\p{Nd}/gu)?.length ?? 0) > 3 || containsCardNumber(clean) ? undefined : clean;
 }
 
 const EXPORT_AS_TEXT = 'format the column as text and export it again';

@@ -50,3 +50,11 @@ export function withoutCardNumber(text: string, maxLength: number): string | und
   const clean = cleanText(text, maxLength);
   return clean && !containsCardNumber(clean) ? clean : undefined;
 }
+
+const MAX_NAMED = 40;
+
+/** Returns the value of a cell for a message; undefined if it may hold digits of a card, which are never repeated (R85). */
+export function namedValue(text: string): string | undefined {
+  const clean = cleanText(text, MAX_NAMED);
+  return clean === '' || (clean.match(/\p{Nd}/gu)?.length ?? 0) > 3 || containsCardNumber(clean) ? undefined : clean;
+}

@@ -329,3 +329,26 @@ test('bin import tells which rows contradict each other, and which no look-up ca
   expect(body).toContain('<li>Lines 2 and 3</li>');
   expect(body).toMatch(/101 rows, such as line 208: no look-up/);
 });
+
+test('bin import tells which values of closed lists are not understood', async () => {
+  const row = (digits: string, network: string, type: string) => `${digits},${network},${type},,,,,US,,`;
+  const rows = [
+    row('999500', 'NSPK MIR', 'D'),
+    row('999501', 'LOCAL <b>', 'DEBIT'),
+    row('999502', 'LOCAL <b>', 'Both'),
+  ];
+  const file = write('words.csv', [HEADER, ...rows, ''].join('\n'));
+  const { out } = await gatehouse('import', file, '--date', '2026-11-01');
+  expect(out).toContain(
+    'a name that is no network’s becomes part of the brand:\n  column Brand: 2 rows have a value that is not understood, most often LOCAL <b> (2)\n  column Type: 1 row has a value that is not understood, most often Both (1)\n',
+  );
+  const notUnderstood = [
+    { column: 'Brand', rows: 2, values: [{ value: 'LOCAL <b>', rows: 2 }] },
+    { column: 'Type', rows: 1, values: [{ value: 'Both', rows: 1 }] },
+  ];
+  const { out: json } = await gatehouse('import', file, '--date', '2026-11-01', '--json');
+  expect(JSON.parse(json)).toMatchObject({ notUnderstood });
+  expect((await readBinData()).dataset).toMatchObject({ notUnderstood });
+  const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
+  expect(body).toMatch(/<bdi>Brand<\/bdi>: 2 rows, most often\s+<bdi>LOCAL &lt;b&gt;<\/bdi> \(2\)/);
+});

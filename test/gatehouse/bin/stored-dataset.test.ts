@@ -23,6 +23,7 @@ const REPORT = {
   faults: [{ line: 3, reason: 'country_missing' as const }],
   reasons: [{ count: 1, first: { line: 3, reason: 'country_missing' as const } }],
   conflicts: { count: 1, lines: [[1, 2]] },
+  notUnderstood: [{ column: 'Type', rows: 2, values: [{ value: 'LOCAL', rows: 2 }] }],
 };
 const CHANGE = { before: 1, after: 2, added: 1, removed: 0, changed: 0 };
 const NUMBER = bin('400000');

@@ -51,6 +51,7 @@ describe('the shapes', () => {
       faults: [],
       reasons: [],
       conflicts: { count: 0, lines: [] },
+      notUnderstood: [],
     });
     expect(dataset?.find(bin('99990015'))).toMatchObject({
       digitsMatched: 7,

@@ -91,6 +91,7 @@ const REPORT = {
   faults: [],
   reasons: [],
   conflicts: { count: 0, lines: [] },
+  notUnderstood: [],
 };
 const NO_AUDIT = { note: () => undefined };
 const ids = { account: newServiceAccountId(), webhook: newWebhookId(), token: newOpaqueTokenId() };

@@ -8,7 +8,7 @@ import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import { cutText } from '../../../shared/text.ts';
 import { datasetChange } from '../../bin/dataset-change.ts';
 import { columnsIn, fileColumns } from '../../bin/file-columns.ts';
-import { conflictsJson, faultJson, faultView, reasonJson, reasonView } from '../../bin/overview.ts';
+import { conflictsJson, faultJson, faultView, notUnderstoodJson, reasonJson, reasonView } from '../../bin/overview.ts';
 import type { Replaced, StagedDataset } from '../../bin/stored-dataset.ts';
 import { MAX_UPLOAD_BYTES } from '../guards.ts';
 import type { AdminPageData, PageRequest } from '../page.ts';
@@ -66,6 +66,9 @@ const uploadJson = z.object({
   reasons: z.array(reasonJson).describe('why rows would be left out, each with its first line'),
   conflicts: conflictsJson.describe(
     'BINs that come more than once with different facts, which keep what their rows share; with the lines',
+  ),
+  notUnderstood: notUnderstoodJson.describe(
+    'values of network, type, prepaid, length and check digit that are left out',
   ),
   bins: datasetChange,
   expiresAt: z.iso.datetime(),
@@ -162,9 +165,10 @@ const EMPTY_FORM: FormView<typeof uploadForm> = {
 
 function uploadView({ version, change, expiresAt }: StagedDataset): UploadView {
   const { id, source, asOf, licence, report } = version;
-  const { shape, taken: rows, skipped: badRows, conflicts } = report;
+  const { shape, taken: rows, skipped: badRows, conflicts, notUnderstood } = report;
   const [faults, reasons] = [report.faults.map(faultView), report.reasons.map(reasonView)];
-  return { id, source, asOf, licence, shape, rows, badRows, faults, reasons, conflicts, bins: change, expiresAt };
+  const about = { id, source, asOf, licence, shape, rows, badRows };
+  return { ...about, faults, reasons, conflicts, notUnderstood, bins: change, expiresAt };
 }
 
 function fileFault(detail: string): AppError {

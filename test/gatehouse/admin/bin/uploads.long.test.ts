@@ -126,6 +126,17 @@ test('rows that contradict each other are counted before the import, by the API 
   expect((await admin.call('DELETE', `/bin/uploads/${json.id}`)).status).toBe(204);
 });
 
+test('values that are not understood are counted before the import, by the API and on the page', async () => {
+  const { json } = await upload(
+    'low,country,kind\n40001234,US,LOCAL\n40001235,US,DEBIT\n',
+    'date=2026-11-01&source=words.csv&columns=start%3Dlow,country%3Dcountry,type%3Dkind',
+  );
+  expect(json).toMatchObject({ notUnderstood: [{ column: 'kind', rows: 1, values: [{ value: 'LOCAL', rows: 1 }] }] });
+  const { body } = await agent.get(`${site.url}/admin/bin/uploads/${json.id}`);
+  expect(body).toMatch(/<bdi>kind<\/bdi>: 1 row, most often\s+<bdi>LOCAL<\/bdi> \(1\)/);
+  expect((await admin.call('DELETE', `/bin/uploads/${json.id}`)).status).toBe(204);
+});
+
 test('the second of two simultaneous rollbacks is refused', async () => {
   for (const source of ['one.csv', 'two.csv']) {
     const { json } = await upload(fileOf(rowOf('40001234', source)), `date=2026-11-01&source=${source}`);
