@@ -113,6 +113,15 @@ test('without any administrator, the commands of the document lead to the admin 
   const { status, stdout } = await operator.run(block('sh rescue'));
   expect(status, stdout).toBe(0);
   const [token = ''] = /gtha_\w+/.exec(stdout) ?? [];
-  const signIns = await sendRequest(`${site.url}/admin/api/sign-ins`, { headers: bearer(token) });
-  expect([signIns.status, JSON.parse(signIns.body)]).toMatchObject([200, { items: [{ outcome: 'signed_in' }] }]);
+  const read = async (path: string) => {
+    const { status: readStatus, body } = await sendRequest(`${site.url}/admin/api/sign-ins${path}`, {
+      headers: bearer(token),
+    });
+    expect(readStatus).toBe(200);
+    return JSON.parse(body);
+  };
+  const { items } = await read('');
+  expect(items).toMatchObject([{ outcome: 'signed_in' }]);
+  const detail = 'no administrator: the claim “groups” has other values than the rule';
+  expect((await read(`/${items[0].id}`)).steps).toContainEqual(expect.objectContaining({ name: 'permitted', detail }));
 });
