@@ -46,8 +46,8 @@ const GATEHOUSE: string[][] = [
   ['routes.ts'],
   ['sign-in', 'home', 'platform/routes.ts', 'bin/routes.ts', 'grants/routes.ts', 'admin', 'api-docs'],
   ['relay'],
-  // It may import pages, like the modules above, which import it.
-  ['grants/connection-view.ts'],
+  // They may import http and pages, like the modules above, which import them.
+  ['grants/connection-view.ts', 'platform/routed-request.ts'],
   ['sign-in-record', 'platform'],
   ['users', 'webhooks', 'admin-tokens', 'key-rotation'],
   ['grants'],

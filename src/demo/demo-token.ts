@@ -9,6 +9,7 @@ export const DEFAULT_POLICY = {
   assertUser: false,
   fullScope: false,
   acceptIdTokens: false,
+  routes: [],
   networks: [],
   binCallsPerMonth: null,
 };

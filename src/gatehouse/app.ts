@@ -7,6 +7,7 @@ import { readBody, requireContentLength } from '../shared/http/body.ts';
 import { cardNumberGuard } from '../shared/http/card-numbers.ts';
 import { clientAddress } from '../shared/http/client-address.ts';
 import { enterExpress, fastPath } from '../shared/http/fast-path.ts';
+import type { JsonBytes } from '../shared/http/json-bytes.ts';
 import { notFound } from '../shared/http/problem.ts';
 import { dropUsersHeaders, plainHttp } from '../shared/http/protocol.ts';
 import { publicHost } from '../shared/http/public-host.ts';
@@ -31,7 +32,8 @@ import type { Grants } from './grants/grants.ts';
 import { connectionRoutes } from './grants/routes.ts';
 import type { Home } from './home/home.ts';
 import type { Platform } from './platform/platform.ts';
-import { threadRoutes } from './platform/routes.ts';
+import { isDeclaredCall } from './platform/routed-request.ts';
+import { apiRoutes, threadRoutes } from './platform/routes.ts';
 import type { Relay } from './relay/relay.ts';
 import { createRoutes } from './routes.ts';
 import type { SignIn } from './sign-in/sign-in.ts';
@@ -52,6 +54,7 @@ export interface AppParts {
   limits: RateLimits;
   pages: Pages;
   references: ProblemReferences;
+  bodies: JsonBytes;
   clock: () => number;
 }
 
@@ -77,6 +80,7 @@ export function createApp(parts: AppParts): RequestListener {
       sessions: sessions.browser,
       grants: parts.grants,
     }),
+    api: apiRoutes({ apps, calls: parts.platform.forBrowsers, bodies: parts.bodies, basePath }),
     relay: relay.routes,
     assertions: relay.assertions,
     admin: parts.admin.routes,
@@ -94,10 +98,12 @@ export function createApp(parts: AppParts): RequestListener {
   });
   const { loadSession, requireUserOrRedirect } = sessions.guards;
   const sessionBudget: Budget = { take: (req) => void limits.take('session', sessionOf(req).ref) };
+  const csrf = csrfGuard(publicUrl.origin);
   const routes = createRoutes(handlers, {
     ...sessions.guards,
     // The CSRF token may be a field of the form, so the body is read first.
-    change: [readBody, csrfGuard(publicUrl.origin)],
+    change: [readBody, csrf],
+    csrf,
     browserSession: sessions.browser.middleware,
     sessionBudget,
   });
@@ -113,7 +119,7 @@ export function createApp(parts: AppParts): RequestListener {
     next();
   });
   app.use(`${basePath}/assets`, assets());
-  app.use(cardNumberGuard(publicUrl));
+  app.use(cardNumberGuard(publicUrl, isDeclaredCall(apps, basePath)));
   const isData = isDataPath(routes, [loadSession, requireUserOrRedirect]);
   const onFault = events.hostFault;
   app.use(publicHost({ publicUrl, isTrusted, isData, isForProxies: isProxyPath, onFault }), crossSiteGuard);

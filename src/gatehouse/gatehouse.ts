@@ -1,6 +1,7 @@
 /** Creates every module once, in order, and closes them in reverse order. */
 import type { RequestListener } from 'node:http';
 import type { DatasetFile } from '../shared/bin/dataset-file.ts';
+import { createJsonBytes } from '../shared/http/json-bytes.ts';
 import { refusalReporter } from '../shared/http/problem.ts';
 import { createRateLimits, limitsOf } from '../shared/http/rate-limit.ts';
 import type { OnRefused } from '../shared/http/refusal.ts';
@@ -154,6 +155,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     grants,
     users,
     platform,
+    bodies: createJsonBytes(),
     bins,
     signInRecords,
   };

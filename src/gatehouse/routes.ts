@@ -7,6 +7,7 @@ import type { ApiDocs } from './api-docs/api-docs.ts';
 import type { BinRoutes } from './bin/routes.ts';
 import type { ConnectionRoutes } from './grants/routes.ts';
 import type { Home } from './home/home.ts';
+import type { ApiRoutes } from './platform/routed-request.ts';
 import type { ThreadRoutes } from './platform/routes.ts';
 import type { AssertionRoutes } from './relay/assertion-routes.ts';
 import type { RelayRoutes } from './relay/routes.ts';
@@ -19,6 +20,7 @@ import type { SessionRoutes } from './sign-in/session-routes.ts';
 export interface Handlers {
   /** The routes of the administration. */
   admin: readonly Route[];
+  api: ApiRoutes;
   apiDocs: ApiDocs;
   assertions: AssertionRoutes;
   backchannelLogout: BackchannelLogout;
@@ -35,11 +37,17 @@ export interface Handlers {
 export interface RouteGuards extends SessionGuards {
   /** Reads the body and checks the CSRF token, which may be a field of it. */
   change: Guards;
+  /** Checks the CSRF token in the header. */
+  csrf: RequestHandler;
   /** Adds express-session's `req.session`. */
   browserSession: RequestHandler;
   /** Counts the requests of each session. */
   sessionBudget: Budget;
 }
+
+const API_PATH = '/api/:app/*platformPath';
+const RELAY_API_PATH = '/relay/api/:app/*platformPath';
+const WRITES = ['POST', 'PUT', 'PATCH', 'DELETE'] as const;
 
 /** For threads and BIN data, which may come from another server. */
 const FAST = { fastPath: true, proxied: true } as const;
@@ -52,8 +60,14 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
   const forBrowsers = { budget: guards.sessionBudget };
   const forServices = { budget: relay.budget };
   const starts = { budget: signIn.startBudget };
+  const { api } = handlers;
+  const platform = { proxied: true, ...forBrowsers } as const;
   const routes: Route[] = [
     ['GET', '/threads/current', authenticateUser, handlers.threads.current, { ...FAST, ...forBrowsers }],
+    // The calls of platforms that apps declare as routes, with the platform's own path behind the id of the app.
+    ['GET', '/api/:app', requireUser, api.list, forBrowsers],
+    ['GET', API_PATH, requireUser, api.read, platform],
+    ...WRITES.map((method): Route => [method, API_PATH, [requireUser, guards.csrf], api.write, platform]),
     ['GET', '/bin/:bin', authenticateUser, handlers.bin.one, { ...FAST, ...forBrowsers }],
     ['GET', '/bin', requireUserOrRedirect, handlers.bin.page, forBrowsers],
     ['POST', '/bin', [requireUser, change], handlers.bin.many, { proxied: true, ...forBrowsers }],
@@ -66,6 +80,16 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
       relay.currentThread,
       { ...FAST, ...forServices },
     ],
+    ['GET', '/relay/api/:app', [relay.serviceGuard, relay.apiGuard], relay.api.list, forServices],
+    ...(['GET', ...WRITES] as const).map(
+      (method): Route => [
+        method,
+        RELAY_API_PATH,
+        [relay.serviceGuard, relay.apiGuard],
+        method === 'GET' ? relay.api.read : relay.api.write,
+        { proxied: true, ...forServices },
+      ],
+    ),
     ['GET', '/relay/bin/:bin', [relay.authenticate, relay.binGuard], handlers.bin.one, { ...FAST, ...forServices }],
     [
       'POST',

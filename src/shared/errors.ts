@@ -28,6 +28,7 @@ export const PROBLEMS = {
   method_not_allowed: { status: 405, title: 'This method is not allowed here' },
   length_required: { status: 411, title: 'The request needs a Content-Length' },
   version_conflict: { status: 409, title: 'This has been changed in the meantime' },
+  unsupported_media_type: { status: 415, title: 'The body is of a type that is not accepted here' },
   too_large: { status: 413, title: 'The request is too large' },
   not_prefetched: { status: 503, title: 'This address is not loaded ahead of a visit' },
   overloaded: { status: 503, title: 'Too many requests at the moment' },

@@ -72,7 +72,7 @@ interface Flood {
 }
 
 describe('R137 over HTTP', () => {
-  const SIGN_INS = 20;
+  const SIGN_INS = 40;
   /** All of one user's calls to the platform stay below the limits of the sandbox. */
   const REQUESTS = 12;
   let site: TestSite;
@@ -120,8 +120,8 @@ describe('R137 over HTTP', () => {
     const { token } = await admin.createRelayToken({ assertUser: true, networks: [] });
     return callerAt(address, { authorization: `Bearer ${token}` });
   };
-  const user = async (address: string) => {
-    const { agent } = await signIn(site);
+  const user = async (address: string, email = 'user@example.test') => {
+    const { agent } = await signIn(site, email);
     const { csrfToken } = await sessionOf(site, agent);
     return callerAt(address, { cookie: agent.cookies.header(site.url), 'x-csrf-token': csrfToken });
   };
@@ -136,8 +136,31 @@ describe('R137 over HTTP', () => {
   const ofUser = { caller: user, limit: REQUESTS, served: 200 };
   const ofService = { caller: service, limit: REQUESTS, served: 200 };
   const start = { caller: user, limit: SIGN_INS, options: form() };
+  /** These requests are refused, because the current thread has no parameters and no other method, but they count. */
+  const declaredFloods = (
+    prefix: string,
+    caller: Omit<Flood, 'options'>,
+    headersOf = (): Record<string, string> => ({}),
+  ): Record<string, () => Flood> => ({
+    [`GET ${prefix}/:app`]: () => ({ ...caller, options: {} }),
+    [`GET ${prefix}/:app/*platformPath`]: () => ({
+      ...caller,
+      options: { headers: headersOf() },
+      query: '?undeclared=1',
+      served: 400,
+    }),
+    ...Object.fromEntries(
+      ['POST', 'PUT', 'PATCH', 'DELETE'].map((method) => [
+        `${method} ${prefix}/:app/*platformPath`,
+        () => ({ ...caller, options: { method, headers: headersOf() }, served: 405 }),
+      ]),
+    ),
+  });
   const floods: Record<string, () => Flood> = {
     'GET /threads/current': () => ({ ...ofUser, options: {} }),
+    // Each sign-in calls the platform for the start page, so these are of another user.
+    ...declaredFloods('/api', { ...ofUser, caller: (address) => user(address, 'second@example.test') }),
+    ...declaredFloods('/relay/api', ofService, () => ({ 'gatehouse-user': userId })),
     'GET /bin/:bin': () => ({ ...ofUser, options: {} }),
     'GET /bin': () => ({ ...ofUser, options: {} }),
     'POST /bin': () => ({ ...ofUser, options: bins }),

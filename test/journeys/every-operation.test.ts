@@ -26,6 +26,10 @@ import { ACCEPT_JSON, FORM_BODY, JSON_BODY, sendRequest } from '../support/send-
 const INITIAL_ACCESS_TOKEN = 'initial-access-token-of-this-test-0123456789';
 const USER = 'urn:gatehouse:token-type:user';
 
+const ROUTES = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].map((method) => ({
+  ...{ name: method.toLowerCase(), method, path: '/1/things/{id}' },
+}));
+
 let site: TestSite;
 let storage: StorageAccess;
 let admin: Administrator;
@@ -35,6 +39,7 @@ beforeAll(async () => {
   site = await startSite({
     env: { ADMIN_APP: 'platform' },
     sandbox: { accessTokenSeconds: 3_600, initialAccessToken: INITIAL_ACCESS_TOKEN },
+    apps: (urls) => [sandboxApp(urls, 'platform', { routes: ROUTES })],
   });
   contract = await apiContract(site);
   responses = recordResponses(site);
@@ -144,6 +149,24 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   await exchange(site, 'gthr_unknown', user);
   const endFault = site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', kind: 'unavailable' });
   await exchange(site, token, { ...user, scope: 'platform_read_only' });
+  endFault();
+});
+
+test('a user and a service call declared routes', async () => {
+  const { token } = await admin.createRelayToken({ assertUser: true, routes: ROUTES.map(({ name }) => name) });
+  const { agent } = await signIn(site);
+  const { userId, csrfToken } = await sessionOf(site, agent);
+  const asUser = { ...ACCEPT_JSON, cookie: agent.cookies.header(site.url), 'x-csrf-token': csrfToken };
+  const asService = { ...bearer(token), 'gatehouse-user': userId };
+  const endFault = site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 200, body: {} });
+  for (const [prefix, headers] of [['/api', asUser] as const, ['/relay/api', asService] as const]) {
+    await sendRequest(`${site.url}${prefix}/platform`, { headers });
+    for (const { method } of ROUTES) {
+      const body = method === 'GET' ? {} : { body: '{}' };
+      const allHeaders = { ...JSON_BODY, ...headers };
+      await sendRequest(`${site.url}${prefix}/platform/1/things/17`, { method, headers: allHeaders, ...body });
+    }
+  }
   endFault();
 });
 

@@ -26,7 +26,10 @@ export async function apiContract(site: { url: string }): Promise<ApiContract> {
   const document: ApiDocument = JSON.parse((await sendRequest(`${site.url}/openapi.json`)).body);
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => {
-      const pattern = path.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+');
+      const pattern = path
+        .replaceAll('.', '\\.')
+        .replace('{platformPath}', '.+')
+        .replace(/\{\w+\}/g, '[^/]+');
       return { name: `${method.toUpperCase()} ${path}`, pattern: new RegExp(`^${pattern}$`), method, operation };
     }),
   );

@@ -3,9 +3,10 @@ import type { AdminGuards } from '../../src/gatehouse/admin/guards.ts';
 import type { AdminResources } from '../../src/gatehouse/admin/resources.ts';
 import { adminRoutes } from '../../src/gatehouse/admin/routes.ts';
 import { createRoutes, type Handlers, type RouteGuards } from '../../src/gatehouse/routes.ts';
+import type { Method } from '../../src/shared/http/route-table.ts';
 
 export interface ListedRoute {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  method: Method;
   /** As in the table, such as `/bin/:bin`. */
   pattern: string;
   /** The pattern with values that exist. */
@@ -16,6 +17,7 @@ const VALUES: Record<string, string> = {
   link: 'gthl_unknown',
   bin: '45717360',
   app: 'platform',
+  platformPath: '1/threads/current',
   code: 'not_found',
   id: 'Nobodys-session_',
   change: 'enable',
@@ -42,7 +44,7 @@ export const ROUTE_TABLE = [
 export const listed = ([method, pattern]: (typeof ROUTE_TABLE)[number]): ListedRoute => ({
   method,
   pattern,
-  path: pattern.replace(/:(\w+)/g, (_all, name: string) => {
+  path: pattern.replace(/[:*](\w+)/g, (_all, name: string) => {
     const value = VALUES[name];
     if (value === undefined) throw new Error(`Add a value for :${name} to VALUES in test/support/routes.ts.`);
     return value;

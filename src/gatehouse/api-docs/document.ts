@@ -36,8 +36,8 @@ export function apiDocument(routes: readonly Route[], publicHref: string): ApiDo
   for (const [method, pattern, guards, handler] of routes) {
     if (!isDescribed(handler)) continue;
     const { operation } = handler;
-    const path = pattern.replace(/:(\w+)/g, '{$1}');
-    const names = [...pattern.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+    const path = pattern.replace(/[:*](\w+)/g, '{$1}');
+    const names = [...pattern.matchAll(/[:*](\w+)/g)].map(([, name = '']) => name);
     const inPath = names.map((name) => ({ name, in: 'path', required: true, schema: { type: 'string' } }));
     const requestBody = requestBodyOf(operation);
     paths[path] = {
@@ -135,7 +135,8 @@ const TAGS: Readonly<Record<string, string>> = {
   session: 'Signing in',
   sessions: 'Signing in',
   connections: 'Connections',
-  threads: 'Threads',
+  threads: 'Platforms',
+  api: 'Platforms',
   bin: 'BINs',
   relay: 'Relay for back-end services',
 };

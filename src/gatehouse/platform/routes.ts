@@ -1,15 +1,20 @@
-/** Serves `GET /threads/current` to browser sessions. */
+/** Serves `GET /threads/current` and `/api/{app}/…` to browser sessions. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import { queryField } from '../../shared/http/body.ts';
 import { described, type Operation } from '../../shared/http/description.ts';
+import type { JsonBytes } from '../../shared/http/json-bytes.ts';
+import { operation } from '../../shared/http/operation.ts';
 import { passResponse } from '../../shared/http/pass-response.ts';
 import type { FastPathHandler } from '../../shared/http/route-table.ts';
 import type { BrowserSessions } from '../../shared/sessions/browser-sessions.ts';
 import { sessionOf } from '../../shared/sessions/guards.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import { routesOf } from '../connected-apps/route-match.ts';
 import type { GrantReading, GrantStore } from '../grants/grant-store.ts';
 import { type PlatformCalls, threadCall } from './platform-call.ts';
+import { type ApiRoutes, callOperation, namedApp, passCall, routedRequest, routeListJson } from './routed-request.ts';
 
 const CURRENT: Operation = {
   summary: 'The current thread of the user, as the platform returns it',
@@ -65,4 +70,32 @@ export function threadRoutes(parts: {
 
   const current = (req: IncomingMessage, res: ServerResponse) => respond(req, res);
   return { current: described(CURRENT, Object.assign(current, { prefetch })) };
+}
+
+export function apiRoutes(parts: {
+  apps: CurrentApps;
+  calls: PlatformCalls;
+  bodies: JsonBytes;
+  basePath: string;
+}): ApiRoutes {
+  const { apps, calls, bodies, basePath } = parts;
+
+  const call: RequestHandler = async (req, res) => {
+    const { user } = sessionOf(req);
+    const app = apps.threadApp(namedApp(req, basePath));
+    await passCall(req, res, routedRequest(req, app, basePath), {
+      bodies,
+      caller: user.id,
+      open: (platformCall, stop) => calls.stream({ ownerId: user.id, app, call: platformCall }, stop),
+    });
+  };
+
+  return {
+    list: operation(
+      { summary: 'The calls of an app’s platform that may be made', response: routeListJson },
+      async ({ req }) => ({ routes: routesOf(apps.threadApp(String(req.params.app))) }),
+    ),
+    read: described<RequestHandler>(callOperation(true), (req, res, next) => call(req, res, next)),
+    write: described<RequestHandler>(callOperation(false), (req, res, next) => call(req, res, next)),
+  };
 }

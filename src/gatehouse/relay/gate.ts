@@ -50,7 +50,7 @@ export interface RelayGate {
   /** True if the policy allows the call. Counts nothing. */
   allows(caller: RelayCaller, access: RelayAccess): boolean;
   /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
-  readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject>;
+  readSubject(req: IncomingMessage, caller: RelayCaller, scope: RelayScope): Promise<NamedSubject>;
   /**
    * Returns the user whom the request names or an assertion proves, if there is one.
    * @param id the user id in the request
@@ -138,12 +138,12 @@ export function createRelayGate(parts: {
       if (refusal) throw errorOf(refusal, access.scope);
     },
     allows: ({ token, address }, access) => decide(token, { ...access, address, now: clock() }).allowed,
-    async readSubject(req, caller) {
+    async readSubject(req, caller, scope) {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       const user = headerOf(req, 'gatehouse-user');
       const account = headerOf(req, 'gatehouse-service-account');
       if ([assertion, user, account].filter((value) => value !== undefined).length !== 1) throw subjectError();
-      if (assertion !== undefined) return provenUser(assertion, caller, 'threads:read');
+      if (assertion !== undefined) return provenUser(assertion, caller, scope);
       const id = user ?? account ?? '';
       if (!SUBJECT_ID.test(id)) {
         throw new AppError('invalid_request', { detail: user === undefined ? NO_ACCOUNT_ID : NO_USER_ID });
@@ -206,7 +206,7 @@ function subjectError(): AppError {
 function errorOf({ rule, detail, unknown }: RelayRefusal, scope: RelayScope): AppError {
   if (rule === 'expiresAt') return invalidToken(true);
   if (unknown) return new AppError('not_found', { detail });
-  if (rule !== 'scopes' && rule !== 'apps') return new AppError('not_allowed', { detail });
+  if (rule !== 'scopes' && rule !== 'apps' && rule !== 'routes') return new AppError('not_allowed', { detail });
   const challenge = `Bearer error="insufficient_scope"${rule === 'scopes' ? `, scope="${scope}"` : ''}`;
   return new AppError('insufficient_scope', { detail, headers: { 'WWW-Authenticate': challenge } });
 }

@@ -1,10 +1,12 @@
 /** Decides by its relay policy whether a relay token may make a call, and names the rule that refuses it. Pure. */
 import { z } from 'zod';
 import { isAllowedFrom, networkFault } from '../../shared/config/networks.ts';
+import type { AppRoute } from '../../shared/provider/app-routes.ts';
 
 /** The scopes of relay tokens, with their texts on pages. */
 const scopeWords = {
   'threads:read': 'Read the current thread',
+  'api:call': 'Call routes of platforms',
   'bin:read': 'Look up BINs',
   'token:exchange': 'Get users’ access tokens',
   'connections:read': 'See the state of connections',
@@ -18,6 +20,8 @@ export const SUBJECT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 const userId = z.string().regex(SUBJECT_ID, 'Enter user ids as the page of the user and GET /session show them.');
 const listedUsers = z.array(userId).max(10_000);
+
+const routeName = z.string().regex(/^[a-z0-9-]{1,40}$/, 'Enter names of routes, as the app declares them.');
 
 const network = z.string().superRefine((text, context) => {
   const fault = networkFault(text);
@@ -54,6 +58,12 @@ export const relayPolicySchema = z.object({
     .readonly()
     .default([])
     .describe('ids of the connected apps that it may use'),
+  routes: z
+    .union([z.literal('reads'), z.array(routeName).max(200).readonly()], {
+      error: 'Use "reads", or a list of names of routes.',
+    })
+    .default([])
+    .describe('for api:call, the names of the routes that it may call, in any of its apps; "reads": every GET'),
   users: z
     .union([z.enum(['all', 'none']), listedUsers.min(1).readonly()], {
       error: 'Use "all", "none", or a list of user ids.',
@@ -67,8 +77,8 @@ export const relayPolicySchema = z.object({
 
 export type RelayPolicy = z.output<typeof relayPolicySchema>;
 
-/** The flags of tokens that were stored before a flag existed. */
-export const FLAG_DEFAULTS = z.object(flags).parse({});
+/** What tokens have that were stored before a flag, or the rule `routes`, existed. */
+export const POLICY_DEFAULTS = z.object({ ...flags, routes: relayPolicySchema.shape.routes }).parse({});
 
 export type RelayFlag = keyof typeof flags;
 export const RELAY_FLAGS = Object.keys(flags) as readonly RelayFlag[];
@@ -102,6 +112,8 @@ export interface RelayCall {
   subject?: RelaySubject | undefined;
   /** True if the call lists the connections of every user that the token may act for, without proof of any user. */
   everyUser?: boolean;
+  /** The route that is called; undefined if the call is none of `/relay/api`, or before the route is known. */
+  route?: CalledRoute | undefined;
   /** The client's address, from the TCP connection or a trusted proxy. */
   address: string;
   /** Milliseconds since the epoch. */
@@ -189,6 +201,14 @@ const RULES: readonly {
     allows: ({ apps }, { app }) => (app === undefined ? undefined : apps.includes(app)),
   },
   {
+    rule: 'routes',
+    check: 'The relay token may call the route.',
+    detail: 'Rule routes: the relay token may not call this route.',
+    allows({ routes }, { route }) {
+      return route && isAllowedRoute(routes, route);
+    },
+  },
+  {
     rule: 'serviceAccount',
     check: 'The service account exists and belongs to the app.',
     detail: 'Rule serviceAccount: there is no service account with this id for this connected app.',
@@ -248,6 +268,12 @@ const RULES: readonly {
     allows: ({ fullScope }, { unnarrowed }) => (unnarrowed === true ? fullScope : undefined),
   },
 ];
+
+type CalledRoute = Pick<AppRoute, 'name' | 'method'>;
+
+export function isAllowedRoute(routes: RelayPolicy['routes'], { name, method }: CalledRoute): boolean {
+  return routes === 'reads' ? method === 'GET' : routes.includes(name);
+}
 
 function includesUser(users: RelayPolicy['users'], id: string): boolean {
   if (users === 'all' || users === 'none') return users === 'all';

@@ -9,7 +9,7 @@ import { createOpaqueToken, isSameHash, parseOpaqueToken } from '../../shared/st
 import { createRecords, type Records, type Versioned } from '../../shared/storage/records.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
-import { FLAG_DEFAULTS, type RelayPolicy } from './policy.ts';
+import { POLICY_DEFAULTS, type RelayPolicy } from './policy.ts';
 
 export const RELAY_TOKEN_PREFIX = 'gthr_';
 
@@ -194,5 +194,5 @@ export async function createRelayTokens(parts: {
 function tokenOf({ value, version }: Versioned<StoredToken>, now: number): RelayToken {
   const { secrets, ...token } = value;
   const until = secrets.map((secret) => secret.until).find((end) => end !== undefined && end > now);
-  return { ...FLAG_DEFAULTS, ...token, overlapEndsAt: until, version };
+  return { ...POLICY_DEFAULTS, ...token, overlapEndsAt: until, version };
 }

@@ -1,4 +1,6 @@
 /** Creates the relay, through which back-end services call the platform for users or service accounts. */
+import type { PublicUrl } from '../../shared/config/rules.ts';
+import type { JsonBytes } from '../../shared/http/json-bytes.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
@@ -17,7 +19,7 @@ import { relayConnections } from './connections.ts';
 import { createRelayGate, type RelayGate } from './gate.ts';
 import { createIdTokens } from './id-token.ts';
 import { createRelayTokens, type RelayTokens } from './relay-token.ts';
-import { type RelayRoutes, relayCurrentThread, relayGuards } from './routes.ts';
+import { type RelayRoutes, relayApi, relayCurrentThread, relayGuards } from './routes.ts';
 import {
   checkApiToken,
   createServiceAccounts,
@@ -54,6 +56,8 @@ export async function createRelay(parts: {
   users: Pick<Users, 'store'>;
   sessions: Pick<Sessions, 'ofUsers'>;
   limits: RateLimits;
+  bodies: JsonBytes;
+  publicUrl: Pick<PublicUrl, 'basePath'>;
   publicHref: string;
   clock: () => number;
 }): Promise<Relay> {
@@ -68,6 +72,8 @@ export async function createRelay(parts: {
     users,
     limits,
     sessions,
+    bodies,
+    publicUrl,
     publicHref,
     clock,
   } = parts;
@@ -101,6 +107,8 @@ export async function createRelay(parts: {
     publicHref,
     clock,
   });
+  const userCalls = platform.forServices;
+  const accountCalls = platform.forServicesWith(serviceAccountFetch(accounts, outbound));
   return {
     tokens,
     accounts,
@@ -113,9 +121,10 @@ export async function createRelay(parts: {
         gate,
         apps,
         grants,
-        userCalls: platform.forServices,
-        accountCalls: platform.forServicesWith(serviceAccountFetch(accounts, outbound)),
+        userCalls,
+        accountCalls,
       }),
+      api: relayApi({ gate, apps, grants, userCalls, accountCalls, bodies, basePath: publicUrl.basePath }),
       connections: relayConnections({ gate, apps, grants, publicHref }),
       connectLinks: relayConnectLinks({
         gate,

@@ -1,5 +1,5 @@
 /** Refuses URLs that hold a card number, because redirects and forms would repeat it (R85, R86). */
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler } from 'express';
 import { AppError } from '../errors.ts';
 import { containsCardNumber } from '../observability/card-numbers.ts';
 
@@ -31,13 +31,17 @@ function decode(text: string): string {
 
 /**
  * Refuses a card number before anything could repeat the URL. Two queries are exempt: that of a callback, because codes
- * and states may be long numbers, and that of a sign-in, which drops a return path with a card number itself.
+ * and states may be long numbers, and that of a sign-in, which drops a return path with a card number itself. So are
+ * calls of declared routes, whose parameters are ids and texts of the platform: one long number in ten passes for a card.
  */
-export function cardNumberGuard({ basePath }: { basePath: string }): RequestHandler {
+export function cardNumberGuard(
+  { basePath }: { basePath: string },
+  isDeclaredCall: (req: Request) => boolean = () => false,
+): RequestHandler {
   const uncheckedQueries = [`${basePath}/oauth/callback/`, `${basePath}/sign-in`];
   return (req, _res, next) => {
     const checkedText = uncheckedQueries.some((path) => req.path.startsWith(path)) ? req.path : req.originalUrl;
-    if (!holdsCardNumber(checkedText)) return next();
+    if (!holdsCardNumber(checkedText) || isDeclaredCall(req)) return next();
     const code = req.path.startsWith(`${basePath}/bin/`) ? 'invalid_bin' : 'invalid_request';
     return next(
       new AppError(code, { detail: 'The URL holds more digits of a card than Gatehouse may see. Remove them.' }),

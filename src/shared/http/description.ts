@@ -19,7 +19,10 @@ export interface Operation {
   responses: Readonly<Record<number, Content>>;
   /** The credentials that the handler itself requires, if it authenticates the caller. */
   credentials?: Credentials;
-  /** The section of a standard that requires unknown parameters to be ignored. Without one they are refused. */
+  /**
+   * Why unknown parameters are not refused, such as the section of a standard that requires them to be ignored. Without
+   * a reason they are refused.
+   */
   ignoresUnknown?: string;
 }
 

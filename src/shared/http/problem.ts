@@ -24,13 +24,14 @@ export function sendDocument(publicHref: string, req: Request, res: Response, er
 
 /** Logs a failure. Routes that show a failure within a page call it too: the page shows the reference of this line. */
 export function report(events: Events, req: Request, error: AppError): void {
-  const { id: requestId, route } = req.context;
+  const { id: requestId, route, platformRoute } = req.context;
   const instance = instanceOf(requestId);
   events.requestFailed({
     requestId,
     // Both are logged, so that a search for either finds the line.
     ...(instance !== `urn:uuid:${requestId}` && { instance }),
     route,
+    ...(platformRoute !== undefined && { platformRoute }),
     method: req.method,
     code: error.code,
     status: error.status,

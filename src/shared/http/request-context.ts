@@ -16,6 +16,8 @@ export interface RequestContext {
   reference: string;
   /** The pattern of the route, never the path, which may hold user input. */
   route: string;
+  /** The method and pattern of the declared route of a platform that is called. */
+  platformRoute?: string | undefined;
   /** Whether a path without the base path is that of a route, but not of one with GET. Set by the route table. */
   isWithoutGet?: ((path: string) => boolean) | undefined;
   address: string;
@@ -40,6 +42,8 @@ export interface EndedRequest {
   method: string;
   /** Pattern of the route; `none` if none matched. */
   route: string;
+  /** As in `RequestContext`. */
+  platformRoute?: string | undefined;
   status: number;
   seconds: number;
   /** The response is incomplete: the caller disconnected, or the platform's response broke off. */
@@ -92,6 +96,7 @@ export function requestContext(parts: {
       onEnd?.({
         method: req.method ?? '',
         route: context.route,
+        ...(context.platformRoute !== undefined && { platformRoute: context.platformRoute }),
         status: res.statusCode,
         seconds,
         ...incompleteMember(res),

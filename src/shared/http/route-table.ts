@@ -6,7 +6,7 @@ import { unknownInput } from './operation.ts';
 import { methodNotAllowed } from './problem.ts';
 import { refuseSpeculative } from './speculative.ts';
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** One guard, or a nested list of guards. They run in order, before the handler. */
 export type Guards = RequestHandler | readonly Guards[];
@@ -112,12 +112,14 @@ export function isForProxies(routes: readonly MountedRoute[], basePath: string):
   );
 }
 
-/** Like Express, the test accepts a slash at the end. */
+/** Like Express, the pattern accepts a slash at the end. */
+function patternOf(path: string, basePath = ''): RegExp {
+  const anyParameters = path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+').replace(/\*\w+/g, '.+');
+  return new RegExp(`^${RegExp.escape(basePath)}${anyParameters}/?$`);
+}
+
 function isPathOf(routes: readonly MountedRoute[], basePath = ''): (path: string) => boolean {
-  const patterns = routes.map(([, path]) => {
-    const anyParameters = path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+');
-    return new RegExp(`^${RegExp.escape(basePath)}${anyParameters}/?$`);
-  });
+  const patterns = routes.map(([, path]) => patternOf(path, basePath));
   return (path) => patterns.some((pattern) => pattern.test(path));
 }
 
@@ -149,7 +151,8 @@ export function routeTable(routes: readonly MountedRoute[]): RequestHandler {
       next();
     };
   for (const path of new Set(routes.map((route) => route[1]))) {
-    const expressRoute = router.route(path);
+    // A path with a wildcard gets a pattern without groups: Express would decode them, and refuse what it cannot decode.
+    const expressRoute = router.route(path.includes('*') ? patternOf(path) : path);
     const routesOfPath = routes.filter((route) => route[1] === path);
     for (const route of routesOfPath) expressRoute[EXPRESS_METHODS[route[0]]](setRoute(path), ...stepsOf(route));
     const allowed = routesOfPath.flatMap((route) =>
@@ -160,7 +163,7 @@ export function routeTable(routes: readonly MountedRoute[]): RequestHandler {
   return router;
 }
 
-const EXPRESS_METHODS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const;
+const EXPRESS_METHODS = { GET: 'get', POST: 'post', PUT: 'put', PATCH: 'patch', DELETE: 'delete' } as const;
 
 function stepsOf(route: MountedRoute): RequestHandler[] {
   if (isFastPathRoute(route)) {

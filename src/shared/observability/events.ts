@@ -184,12 +184,22 @@ export interface Events {
   /** The system clock was set while the process ran; `seconds` is negative if it was set back. */
   clockJumped(facts: { seconds: number }): void;
   /** The end of each request, if `ACCESS_LOG` is on. `route`: the pattern of the route. */
-  requestEnded(facts: { method: string; route: string; status: number; seconds: number; incomplete?: true }): void;
+  requestEnded(facts: {
+    method: string;
+    route: string;
+    /** The method and pattern of the declared route of a platform that was called. */
+    platformRoute?: string | undefined;
+    status: number;
+    seconds: number;
+    incomplete?: true;
+  }): void;
   requestFailed(facts: {
     requestId: string;
     /** The `instance` of the problem, if it differs from the request id. */
     instance?: string | undefined;
     route: string;
+    /** As in `requestEnded`. */
+    platformRoute?: string | undefined;
     /** Undefined if it could not be read. */
     method: string | undefined;
     code: string;

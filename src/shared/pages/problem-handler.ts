@@ -77,7 +77,11 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
 }
 
 /** Codes whose details are for programs. Users get the text of the code. */
-const PROGRAM_CODES: ReadonlySet<AppError['code']> = new Set(['method_not_allowed', 'length_required']);
+const PROGRAM_CODES: ReadonlySet<AppError['code']> = new Set([
+  'method_not_allowed',
+  'length_required',
+  'unsupported_media_type',
+]);
 
 const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
   sign_in_required: 'Sign in',

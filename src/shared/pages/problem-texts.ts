@@ -194,6 +194,13 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     advice: 'Open the page again, check the current values, and repeat your change if it is still needed.',
     action: HOME,
   },
+  unsupported_media_type: {
+    title: 'This kind of data is not accepted here',
+    meaning: 'A program sent data of a kind that we do not process.',
+    whose: 'yours',
+    advice: 'In a program of your own, correct the kind of the data. Otherwise, there is nothing to do.',
+    action: HOME,
+  },
   too_large: {
     title: 'This is too large',
     meaning: 'The request is larger than we accept. We did not process it.',

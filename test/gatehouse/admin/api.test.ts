@@ -23,7 +23,7 @@ connected-apps/second/timeline # id at until kind event text actor user app addr
   actor: {"kind":"relay_token","id":"{nightly}","name":"nightly","path":"/admin/relay-tokens/{nightly}"}
   user: {"id":"{uma}","name":"Uma Okafor"} / app: {"id":"second","name":"Collaboration second"}
   details: {"app":"second","requestId":"{uuid}"}
-relay-tokens/{nightly} # id version name prefix scopes apps users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes
+relay-tokens/{nightly} # id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes
   prefix: "gthr_{nightly}"
 service-accounts/{account} # id version name app createdAt tokenSetAt
 webhooks/{webhook} # id version url events enabled createdAt overlapEndsAt failingSince lastResponse
@@ -82,7 +82,7 @@ const REFUSED = `
 POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/id #/issuer #/clientId: Enter a string. #/name: Enter a name. #/callbackUrls: Enter an array. #: Remove unknown names: "events", "url".
 POST relay-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scopes/0: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "url".
+  #/name: Enter a name. #/scopes/0: Use one of: "threads:read", "api:call", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "url".
 POST service-accounts {}
   #/name #/app #/apiToken: Enter a string.
 POST service-accounts {"name":"","events":[],"scopes":["x"],"url":"x"}
@@ -98,7 +98,7 @@ POST admin-tokens {"name":"late","scope":"read","expiresAt":"2031-03-05T10:00:00
 POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00Z"}
   #/expiresAt: Enter a time in the future, at most ten years from now.
 POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/relayToken #/address: Enter a string. #/scope: Use one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown names: "name", "events", "scopes", "url".
+  #/relayToken #/address: Enter a string. #/scope: Use one of: "threads:read", "api:call", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown names: "name", "events", "scopes", "url".
 PUT connected-apps/platform {}
   #/name #/issuer #/clientId: Enter a string. #/scopes #/callbackUrls: Enter an array. #/version: Enter a number.
 PUT relay-tokens/{nightly} {}
@@ -157,7 +157,7 @@ const CHANGES = `
 policy/explain {"relayToken":"{reports}","scope":"bin:read","address":"127.0.0.1"} # 200 allowed rules conditions user examples
 callback-urls {"urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults nearMisses
 connected-apps/second/check # 200 ok findings
-relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token
+relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token
 webhooks/{webhook}/rotate {} # 200 id version url events enabled createdAt overlapEndsAt failingSince lastResponse secret
 webhooks/{webhook}/test # 200 id event state createdAt nextAt attempts body
 webhooks/{webhook}/messages/{message}/resend # 200 id event state createdAt nextAt attempts body

@@ -32,10 +32,10 @@ connect-links/{link}/revoke # [Revoke connect link]
   success: Connect link revoked. / connect_link.revoked connect_link {link} second for {uma}
 relay-tokens/new # name=made&apps=platform&days=7
   success: Relay token created.
-  relay_token.created relay_token {new} made {"name":"made","scopes":["threads:read"],"apps":["platform"],"networks":[],"assertUser":false,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"none","expiresAt":"2031-03-12T10:16:02.000Z"}
+  relay_token.created relay_token {new} made {"name":"made","scopes":["threads:read"],"apps":["platform"],"routes":[],"networks":[],"assertUser":false,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"none","expiresAt":"2031-03-12T10:16:02.000Z"}
 relay-tokens/{nightly}/edit # name=renamed
   success: Saved. All processes use the change within a second.
-  relay_token.changed relay_token {nightly} nightly {"name":"renamed","scopes":["threads:read","bin:read","token:exchange","connections:read","connect_links:create"],"apps":["platform","second"],"networks":[],"assertUser":true,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"2 listed","expiresAt":"2031-03-14T10:00:00.000Z"}
+  relay_token.changed relay_token {nightly} nightly {"name":"renamed","scopes":["threads:read","bin:read","token:exchange","connections:read","connect_links:create"],"apps":["platform","second"],"routes":[],"networks":[],"assertUser":true,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"2 listed","expiresAt":"2031-03-14T10:00:00.000Z"}
 relay-tokens/{nightly}/rotate # overlapHours=2
   success: The token has a new secret. / relay_token.rotated relay_token {nightly} renamed {"overlapSeconds":7200}
 relay-tokens/{nightly}/revoke # [Revoke relay token]

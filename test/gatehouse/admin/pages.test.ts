@@ -161,7 +161,7 @@ bin/import # Import BIN data
   For files in another format: the columns to use. / CSV, also gzipped, up to 64 MB.
 relay-tokens # Relay tokens
   With a relay token, a back-end service calls the platform through Gatehouse, and never gets the tokens of users.
-  [select scope=] · * All scopes · threads:read Read the current thread · bin:read Look up BINs · token:exchange Get users’ access tokens · connections:read See the state of connections · connect_links:create Create links with which users connect
+  [select scope=] · * All scopes · threads:read Read the current thread · api:call Call routes of platforms · bin:read Look up BINs · token:exchange Get users’ access tokens · connections:read See the state of connections · connect_links:create Create links with which users connect
   [select state=] · * Any state · active Active · expiring Expiring · expired Expired [Filter]
   | Name, Apps | Scopes | Users | Last used | Expires | Actions
   | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 8 days |

@@ -46,7 +46,7 @@ const PAGES = [
   'GET /account/delete',
   'GET /account/deleted',
 ];
-const callName = ({ method, pattern }: { method: string; pattern: string }) => `${method} ${pattern}`;
+const callName = ({ method, pattern }: { method: string; pattern: string }) => `${method} ${pattern.replace('*', ':')}`;
 const documentedCalls = () =>
   Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),

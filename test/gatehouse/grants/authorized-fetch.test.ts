@@ -154,7 +154,7 @@ test('sends another method with its body, and once more with the same body after
   expect(targets).toEqual(Array(2).fill('PATCH https://platform.test/threads/1?a=b{}'));
 });
 
-describe('R141 scopes that a call needs', () => {
+describe('R143 scopes that a call needs', () => {
   const app = { id: 'platform', scopes: ['read', 'write', 'later'] } as ConnectedApp;
   const call = { ...CALL, neededScopes: ['read', 'write'] };
 

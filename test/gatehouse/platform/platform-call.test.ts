@@ -424,7 +424,7 @@ describe('a call of a declared route', () => {
     expect(platform.requests.filter((request) => request.startsWith('POST'))).toHaveLength(1);
   });
 
-  test('R141 is not sent if the connection lacks a scope, and names where to grant it', async () => {
+  test('R143 is not sent if the connection lacks a scope, and names where to grant it', async () => {
     getToken = async () => ({ ...TOKEN, requestedScopes: [] });
     const refusal = readThread({ call: { ...WRITE, neededScopes: ['read'] } });
     await expect(refusal).rejects.toMatchObject({

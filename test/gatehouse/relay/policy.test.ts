@@ -14,6 +14,7 @@ const NOW = Date.parse('2026-11-21T12:00:00Z');
 const POLICY: RelayPolicy = {
   scopes: RELAY_SCOPES,
   apps: ['platform'],
+  routes: ['thread'],
   users: ['u1'],
   networks: ['10.0.0.0/8', '2001:db8::/32'],
   expiresAt: NOW + 1,
@@ -43,6 +44,9 @@ describe('a rule', () => {
     ['networks', {}, { address: 'not an address' }],
     ['scopes', { scopes: ['bin:read'] }, {}],
     ['apps', { apps: [] }, {}],
+    ['routes', { routes: [] }, { scope: 'api:call', route: { name: 'thread', method: 'GET' } }],
+    ['routes', {}, { scope: 'api:call', route: { name: 'other', method: 'GET' } }],
+    ['routes', { routes: 'reads' }, { scope: 'api:call', route: { name: 'thread', method: 'POST' } }],
     ['users', { users: 'none' }, {}],
     ['users', { users: 'none', assertUser: true }, CALL_FOR_EVERY_USER],
     ['assertUser', {}, CALL_FOR_EVERY_USER],
@@ -126,6 +130,7 @@ describe('a rule', () => {
 const anyPolicy = fc.record<RelayPolicy>({
   scopes: fc.subarray([...RELAY_SCOPES]),
   apps: fc.subarray(['platform', 'second']),
+  routes: fc.oneof(fc.constant('reads' as const), fc.subarray(['thread', 'message'])),
   users: fc.oneof(fc.constantFrom('all' as const, 'none' as const), fc.subarray(['u1', 'u2'])),
   networks: fc.subarray(['10.0.0.0/8', '192.0.2.1', '::1']),
   expiresAt: fc.constantFrom(NOW - 1, NOW, NOW + 1),
@@ -136,6 +141,11 @@ const anyPolicy = fc.record<RelayPolicy>({
 const anyCall = fc.record<RelayCall>({
   scope: fc.constantFrom(...RELAY_SCOPES),
   app: fc.constantFrom('platform', 'second'),
+  route: fc.constantFrom(
+    undefined,
+    { name: 'thread', method: 'GET' as const },
+    { name: 'message', method: 'POST' as const },
+  ),
   subject: fc.record({
     kind: fc.constant('user' as const),
     id: fc.constantFrom('u1', 'u2'),
@@ -153,6 +163,7 @@ test('R81 a narrower policy never allows a call that the wider one refuses', () 
       const restrictions: Partial<RelayPolicy>[] = [
         { scopes: policy.scopes.slice(1) },
         { apps: policy.apps.slice(1) },
+        { routes: policy.routes === 'reads' ? ['thread'] : policy.routes.slice(1) },
         { users: 'none' },
         { expiresAt: policy.expiresAt - 1 },
         { assertUser: false },
@@ -168,10 +179,13 @@ test('R81 a narrower policy never allows a call that the wider one refuses', () 
 test('R81 allows a call only if scope, app, user, proof, network and time are all allowed', () => {
   fc.assert(
     fc.property(anyPolicy, anyCall, (policy, call) => {
-      const { subject, app = '' } = call;
+      const { subject, route, app = '' } = call;
+      const isRouteCovered =
+        !route || (policy.routes === 'reads' ? route.method === 'GET' : policy.routes.includes(route.name));
       const isCovered =
         policy.scopes.includes(call.scope) &&
         policy.apps.includes(app) &&
+        isRouteCovered &&
         NOW < policy.expiresAt &&
         subject?.kind === 'user' &&
         subject.state === 'active' &&

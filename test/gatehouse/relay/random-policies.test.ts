@@ -9,6 +9,8 @@ import { type Administrator, assertionOf, bearer, createAdministrator, exchange,
 
 const RUNS = 150;
 
+const ROUTES = [{ name: 'thread', method: 'GET', path: '/1/threads/{id}' }];
+
 let site: TestSite;
 let storage: StorageAccess;
 let admin: Administrator;
@@ -21,7 +23,10 @@ const accountIds: Record<string, string> = {};
 beforeAll(async () => {
   site = await startSite({
     sandbox: { accessTokenSeconds: 3_600 },
-    apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { signIn: undefined })],
+    apps: (urls) => [
+      sandboxApp(urls, 'platform', { routes: ROUTES }),
+      sandboxApp(urls, 'second', { signIn: undefined, routes: ROUTES }),
+    ],
     env: { TRUSTED_PROXIES: '127.0.0.1' },
   });
   storage = await openStorageOf(site);
@@ -44,9 +49,13 @@ afterAll(async () => {
   await site.close();
 });
 
+const ROUTE_PATHS = { 'current-thread': '/1/threads/current', thread: '/1/threads/unknown' };
+
 interface RandomCall {
   scope: RelayScope;
   app: string;
+  /** For `api:call`. */
+  route: keyof typeof ROUTE_PATHS;
   /** For lists of connections, `account` stands for all users. */
   subject: 'proven' | 'named' | 'disabled' | 'account';
   address: string;
@@ -62,17 +71,19 @@ const anyPolicy = () =>
       fc.constantFrom([userId], [userId, disabledId], ['uAAAAAAAAAAAAAAAAAAAAAA']),
     ),
     networks: fc.subarray(['10.0.0.0/8', '192.0.2.0/24']),
+    routes: fc.oneof(fc.constant('reads'), fc.subarray(['current-thread', 'thread'])),
     assertUser: fc.boolean(),
   });
 const anyCall = fc.record<RandomCall>({
   scope: fc.constantFrom(...RELAY_SCOPES),
   app: fc.constantFrom('platform', 'second'),
+  route: fc.constantFrom('current-thread', 'thread'),
   subject: fc.constantFrom('proven', 'proven', 'named', 'disabled', 'account'),
   address: fc.constantFrom('10.1.1.1', '192.0.2.9', '198.51.100.1'),
 });
 
 /** Makes the call as a service behind our proxy does. */
-async function makeCall({ scope, app, subject, address }: RandomCall, token: string): Promise<ReceivedResponse> {
+async function makeCall({ scope, app, route, subject, address }: RandomCall, token: string): Promise<ReceivedResponse> {
   const isProven = subject === 'proven';
   const assertion = isProven ? await assertionOf(site, cookie) : '';
   const proof: Record<string, string> = isProven ? { 'gatehouse-user-assertion': assertion } : {};
@@ -88,6 +99,17 @@ async function makeCall({ scope, app, subject, address }: RandomCall, token: str
         subject === 'account' ? { 'gatehouse-service-account': accountIds[app] ?? '' } : { 'gatehouse-user': id };
       return relayThread(site, token, { ...name, ...forwarded }, `?app=${app}`);
     }
+    case 'api:call':
+      return sendRequest(`${site.url}/relay/api/${app}${ROUTE_PATHS[route]}`, {
+        headers: {
+          ...headers,
+          ...(isProven
+            ? proof
+            : subject === 'account'
+              ? { 'gatehouse-service-account': accountIds[app] ?? '' }
+              : { 'gatehouse-user': id }),
+        },
+      });
     case 'connections:read': {
       const isNamed = subject === 'named' || subject === 'disabled';
       const query = isNamed ? `?app=${app}&user=${id}` : `?app=${app}`;
@@ -110,12 +132,15 @@ async function makeCall({ scope, app, subject, address }: RandomCall, token: str
 }
 
 /** The call as the policy test takes it. */
-function explainedCallOf({ scope, app, subject, address }: RandomCall) {
+function explainedCallOf({ scope, app, route, subject, address }: RandomCall) {
+  if (scope === 'api:call' && subject === 'account')
+    return { scope, app, route, address, serviceAccount: accountIds[app] };
   if (subject === 'account' && scope === 'connections:read') return { scope, app, address };
   if (subject === 'account' && (scope === 'threads:read' || scope === 'bin:read'))
     return { scope, app, address, serviceAccount: accountIds[app] };
   const user = subject === 'disabled' ? disabledId : userId;
-  return { scope, app, address, user, proof: subject === 'proven' ? 'assertion' : 'none' };
+  const proof = subject === 'proven' ? 'assertion' : 'none';
+  return { scope, app, ...(scope === 'api:call' && { route }), address, user, proof };
 }
 
 /** The rule that refused the call; undefined if the policy allowed it, even if the user has not connected the app. */
@@ -139,10 +164,12 @@ test('R81 the policy test and the routes agree on every policy and call', async 
       if (!explanation.allowed) return;
 
       allowedCount += 1;
-      const isOfUser = call.scope === 'token:exchange' || (call.scope === 'threads:read' && call.subject !== 'account');
+      const callsPlatform = call.scope === 'threads:read' || call.scope === 'api:call';
+      const isOfUser = call.scope === 'token:exchange' || (callsPlatform && call.subject !== 'account');
       // The user has connected only "platform".
       if (isOfUser && call.app !== 'platform') return;
-      expect(response.status).toBe(call.scope === 'connect_links:create' ? 201 : 200);
+      const isUnknownThread = call.scope === 'api:call' && call.route === 'thread';
+      expect(response.status).toBe(isUnknownThread ? 404 : call.scope === 'connect_links:create' ? 201 : 200);
     }),
     { numRuns: RUNS },
   );

@@ -48,8 +48,9 @@ export async function createAdministrator(
 /** A policy that allows every call for a proven user. */
 export const PERMISSIVE_POLICY = {
   name: 'reports',
-  scopes: ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create'],
+  scopes: ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create', 'api:call'],
   apps: ['platform'],
+  routes: 'reads',
   users: 'all',
   networks: ['127.0.0.0/8'],
   expiresAt: '2099-01-31T00:00:00Z',

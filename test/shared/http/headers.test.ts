@@ -219,7 +219,7 @@ describe('R69 caches store no user data', () => {
         ...(method === 'POST' ? { body: `bin=45717360&_csrf=${path === '/bin' ? csrf : ''}` } : {}),
       });
       expect(response.headers['cache-control']).toBe('no-store');
-      expect(response.headers.etag === undefined || path === '/threads/current').toBe(true);
+      expect(response.headers.etag === undefined || path.endsWith('/threads/current')).toBe(true);
     }
   });
 

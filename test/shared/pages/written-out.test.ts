@@ -294,6 +294,7 @@ describe('texts for codes', () => {
       'rate_limited',
       'invalid_request',
       'length_required',
+      'unsupported_media_type',
       'too_large',
     ]);
 

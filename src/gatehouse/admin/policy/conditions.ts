@@ -10,10 +10,11 @@ const CONNECTED = 'The user has connected the app, and the connection works.';
 
 export async function conditionsOf(
   { apps, connections }: { apps: Pick<CurrentApps, 'find'>; connections: Pick<Connections, 'find'> },
-  { scope, app: appId, subject }: RelayCall,
+  { scope, app: appId, subject, route }: RelayCall,
+  routeName: string | undefined,
 ): Promise<Condition[]> {
   const app = appId === undefined ? undefined : apps.find(appId);
-  const usesConnection = scope === 'threads:read' || scope === 'token:exchange';
+  const usesConnection = scope === 'threads:read' || scope === 'api:call' || scope === 'token:exchange';
   const needsConnection = appId !== undefined && usesConnection && subject?.kind === 'user';
   const connection = needsConnection ? await connections.find(subject.id, appId) : undefined;
   return [
@@ -22,6 +23,12 @@ export async function conditionsOf(
       'The connected app serves threads.',
       scope === 'threads:read' && app
         ? app.apiBaseUrl === undefined && 'The app has no API base URL, where threads are read.'
+        : undefined,
+    ),
+    condition(
+      'The connected app declares the route.',
+      scope === 'api:call' && app && routeName !== undefined
+        ? route === undefined && 'The app declares no route with this name.'
         : undefined,
     ),
     condition(

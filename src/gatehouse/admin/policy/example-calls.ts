@@ -1,4 +1,6 @@
 /** Example calls of the relay in curl, TypeScript and Python. The relay token and proofs are environment variables. */
+
+import type { AppRoute } from '../../../shared/provider/app-routes.ts';
 import { sessionCookieName } from '../../../shared/sessions/browser-sessions.ts';
 import { shellQuoted } from '../../../shared/text.ts';
 import type { RelayScope } from '../../relay/policy.ts';
@@ -8,6 +10,8 @@ import { EXCHANGE_GRANT_TYPE, SUBJECT_TOKEN_TYPES } from '../../relay/token-exch
 export interface ExampleCall {
   scope: RelayScope;
   app: string | undefined;
+  /** The route of `api:call`; undefined for the list of routes. */
+  route?: Pick<AppRoute, 'method' | 'path'> | undefined;
   user: string | undefined;
   serviceAccount: string | undefined;
   proof: 'assertion' | 'id_token' | 'none';
@@ -28,6 +32,8 @@ type Fields = readonly (readonly [name: string, value: Value])[];
 
 interface ExampleRequest {
   url: string;
+  /** By default GET, or POST with a body. */
+  method?: string;
   headers: Fields;
   /** The form of a POST request. */
   form?: Fields;
@@ -66,16 +72,24 @@ function assertionCommand(publicHref: string) {
 }
 
 function requestOf(call: ExampleCall): ExampleRequest {
-  const { scope, app, user, proof, serviceAccount, unnarrowed } = call;
+  const { scope, app, route, user, proof, serviceAccount, unnarrowed } = call;
   const unprovenUser = proof === 'none' ? user : undefined;
   const assertion: Fields = [['Gatehouse-User-Assertion', PROOF]];
+  const account: Fields = [['Gatehouse-Service-Account', serviceAccount ?? '']];
+  const namedUser: Fields = unprovenUser === undefined ? assertion : [['Gatehouse-User', unprovenUser]];
+  const subject = serviceAccount ? account : namedUser;
   switch (scope) {
     case 'bin:read':
       return { url: '/relay/bin/45717360', headers: [] };
-    case 'threads:read': {
-      const account: Fields = [['Gatehouse-Service-Account', serviceAccount ?? '']];
-      const subject: Fields = unprovenUser === undefined ? assertion : [['Gatehouse-User', unprovenUser]];
-      return { url: `/relay/threads/current${queryOf({ app })}`, headers: serviceAccount ? account : subject };
+    case 'threads:read':
+      return { url: `/relay/threads/current${queryOf({ app })}`, headers: subject };
+    case 'api:call': {
+      const url = `/relay/api/${encodeURIComponent(app ?? 'APP')}`;
+      if (!route) return { url, headers: [] };
+      // curl would take braces for a list.
+      const path = route.path.replace(/\{(\w+)\}/g, (_all, name: string) => name.toUpperCase());
+      const isWrite = route.method !== 'GET';
+      return { url: url + path, headers: subject, ...(isWrite && { method: route.method, json: {} }) };
     }
     case 'connections:read': {
       // A call without a user lists the connections of all users, and has no proof.
@@ -105,7 +119,7 @@ function queryOf(parameters: Readonly<Record<string, string | undefined>>): stri
   return entries.length === 0 ? '' : `?${new URLSearchParams(entries)}`;
 }
 
-function curlOf({ url, headers, form = [], json }: ExampleRequest): string {
+function curlOf({ url, method, headers, form = [], json }: ExampleRequest): string {
   const text = ([name, value]: Fields[number], separator: string) =>
     typeof value === 'string'
       ? shellQuoted(name + separator + value)
@@ -115,13 +129,14 @@ function curlOf({ url, headers, form = [], json }: ExampleRequest): string {
     ...form.map((field) => `--data-urlencode ${text(field, '=')}`),
     ...(json ? [`-d ${shellQuoted(JSON.stringify(json))}`] : []),
   ];
-  return [`curl -sS ${shellQuoted(url)}`, ...options].join(' \\\n  ');
+  const call = method === undefined ? 'curl -sS' : `curl -sS -X ${method}`;
+  return [`${call} ${shellQuoted(url)}`, ...options].join(' \\\n  ');
 }
 
 /** JSON is valid as a literal in TypeScript and, except for `true`, `false` and `null`, in Python. */
 const literal = (value: unknown) => JSON.stringify(value);
 
-function typescriptOf({ url, headers, form, json }: ExampleRequest): string {
+function typescriptOf({ url, method = 'POST', headers, form, json }: ExampleRequest): string {
   const text = (value: Value) => (typeof value === 'string' ? literal(value) : `\`${value.text}\${env.${value.env}}\``);
   const members = (fields: Fields, indent: string) =>
     fields.map(([name, value]) => `${indent}${literal(name)}: ${text(value)},\n`).join('');
@@ -133,13 +148,13 @@ function typescriptOf({ url, headers, form, json }: ExampleRequest): string {
   return [
     `import { env } from "node:process";\n`,
     `const response = await fetch(${literal(url)}, {`,
-    ...(body ? ['  method: "POST",'] : []),
+    ...(body ? [`  method: ${literal(method)},`] : []),
     `  headers: {\n${members(headers, '    ')}  },\n${body}});`,
     'console.log(response.status, await response.text());',
   ].join('\n');
 }
 
-function pythonOf({ url, headers, form, json }: ExampleRequest): string {
+function pythonOf({ url, method, headers, form, json }: ExampleRequest): string {
   const text = (value: Value) => {
     if (typeof value === 'string') return literal(value);
     const variable = `os.environ[${literal(value.env)}]`;
@@ -164,7 +179,7 @@ function pythonOf({ url, headers, form, json }: ExampleRequest): string {
       .sort()
       .map((name) => `import ${name}\n`)
       .join(''),
-    `request = urllib.request.Request(\n    ${literal(url)},\n    headers={\n${members(headers)}    },\n${data})`,
+    `request = urllib.request.Request(\n    ${literal(url)},\n    headers={\n${members(headers)}    },\n${data}${method === undefined ? '' : `    method=${literal(method)},\n`})`,
     'try:',
     '    with urllib.request.urlopen(request) as response:',
     '        print(response.status, response.read().decode())',

@@ -7,7 +7,9 @@ import { queryField } from '../../../shared/http/body.ts';
 import { UNKNOWN_ADDRESS } from '../../../shared/http/client-address.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
+import type { AppRoute } from '../../../shared/provider/app-routes.ts';
 import { cutText } from '../../../shared/text.ts';
+import { routesOf } from '../../connected-apps/route-match.ts';
 import {
   decide,
   RELAY_SCOPES,
@@ -46,6 +48,7 @@ const questionSchema = z.strictObject({
   relayToken: z.string().max(64).describe('its id'),
   scope: z.enum(RELAY_SCOPES),
   app: z.string().max(40).optional(),
+  route: z.string().max(40).optional().describe('for api:call: the name of the route'),
   user: z.string().trim().max(320).optional().describe('its id or e-mail address'),
   serviceAccount: z.string().max(64).optional(),
   address: z.string().max(64).describe('where the call comes from'),
@@ -120,6 +123,12 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     return user === undefined ? undefined : gate.loadSubject({ kind: 'user', id: user, proven: proof !== 'none' });
   };
 
+  /** Returns the route with this name; undefined if the app does not declare it. */
+  const routeOf = (appId: string | undefined, name: string | undefined): AppRoute | undefined => {
+    const app = appId === undefined ? undefined : apps.find(appId);
+    return app?.apiBaseUrl === undefined ? undefined : routesOf(app).find((route) => route.name === name);
+  };
+
   const callOf = async (question: Question, user: string | undefined): Promise<RelayCall> => {
     const { scope, proof } = question;
     const address = addressOf(question);
@@ -130,6 +139,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     const app = question.app ?? (subject?.kind === 'service_account' ? subject.app : undefined);
     return {
       scope,
+      route: scope === 'api:call' ? routeOf(app, question.route) : undefined,
       app: usesApp ? app : undefined,
       subject,
       everyUser: scope === 'connections:read' && subject === undefined,
@@ -145,12 +155,13 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     const user = await userOf(question);
     const call = await callOf(question, user);
     const { scope, proof, unnarrowed, serviceAccount } = question;
+    const route = routeOf(call.app, question.route);
     return {
       ...decide(token, call),
       rules: verdicts(token, call),
-      conditions: await conditionsOf({ apps, connections }, call),
+      conditions: await conditionsOf({ apps, connections }, call, question.route),
       user: user ?? null,
-      examples: exampleCalls(publicUrl.href, { scope, app: call.app, user, serviceAccount, proof, unnarrowed }),
+      examples: exampleCalls(publicUrl.href, { scope, app: call.app, route, user, serviceAccount, proof, unnarrowed }),
     };
   };
 
@@ -220,6 +231,7 @@ function questionOf(req: Request, relayToken: string | undefined): Question {
     relayToken: relayToken ?? field('token') ?? '',
     scope,
     app: field('app'),
+    route: field('route'),
     user: user && cutText(user, 320),
     serviceAccount: field('serviceAccount'),
     address: field('address') ?? '',

@@ -9,7 +9,7 @@ import {
   words,
 } from '../../../shared/pages/form.ts';
 import { DAY_MS } from '../../../shared/time.ts';
-import { RELAY_FLAGS, type RelayFlag, type RelayScope } from '../../relay/policy.ts';
+import { RELAY_FLAGS, type RelayFlag, type RelayPolicy, type RelayScope } from '../../relay/policy.ts';
 import type { RelayToken, RelayTokenInput } from '../../relay/relay-token.ts';
 import type { rotationForm } from '../credential.ts';
 import { newRelayToken } from './view.ts';
@@ -17,7 +17,10 @@ import { newRelayToken } from './view.ts';
 const DAYS_ADVICE = 'Enter a number of days from 1 to 9999.';
 const BIN_CALLS_ADVICE = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
 
-const { name, scopes, apps, networks } = newRelayToken.shape;
+const { name, scopes, apps, routes, networks } = newRelayToken.shape;
+
+/** Stands for every route with GET. */
+const ALL_READS = '*';
 const days = wholeNumber(1, 9_999, DAYS_ADVICE);
 const unchanged = z.literal('').transform(() => undefined);
 /** The fields, in the order of the page, in which faults are listed. */
@@ -25,6 +28,9 @@ const fields = {
   name,
   scopes: scopes.unwrap(),
   apps: apps.unwrap().unwrap(),
+  routes: words
+    .transform((names): RelayPolicy['routes'] => (names.includes(ALL_READS) ? 'reads' : names))
+    .pipe(routes.unwrap()),
   users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
   /** The e-mail addresses and ids of users. */
   listed: words.pipe(z.array(z.string().max(320)).max(10_000)),
@@ -44,7 +50,7 @@ function forEachFlag<T>(value: (flag: RelayFlag) => T) {
 const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;
 const NO_USERS = { path: ['listed'], error: 'Enter at least one user, or choose other users.' };
 
-/** BIN look-ups need neither an app nor a user, and a service account can read threads without a user. */
+/** BIN look-ups need neither an app nor a user, and a service account can call the platform without a user. */
 const hasScopeOf = (candidates: readonly RelayScope[], scopes: readonly RelayScope[]) =>
   scopes.some((scope) => candidates.includes(scope));
 const NO_APP = { path: ['apps'], error: 'Choose a connected app. Without one, these scopes allow nothing.' };
@@ -53,7 +59,10 @@ const NEEDED_USERS = { path: ['users'], error: 'Choose users. Without any, these
 export const newTokenForm = z
   .object(fields)
   .refine(({ scopes, apps }) => apps.length > 0 || hasScopeOf(['bin:read'], scopes), NO_APP)
-  .refine(({ scopes, users }) => users !== 'none' || hasScopeOf(['bin:read', 'threads:read'], scopes), NEEDED_USERS)
+  .refine(
+    ({ scopes, users }) => users !== 'none' || hasScopeOf(['bin:read', 'threads:read', 'api:call'], scopes),
+    NEEDED_USERS,
+  )
   .refine(hasUsers, NO_USERS)
   // Without this rule, the entered users would be ignored.
   .refine(({ users, listed }) => users === 'listed' || listed.length === 0, {
@@ -73,6 +82,7 @@ export const EMPTY_FORM: FormView<typeof newTokenForm> = {
     name: '',
     scopes: ['threads:read'],
     apps: [],
+    routes: '',
     users: 'none',
     listed: '',
     networks: '',
@@ -87,11 +97,12 @@ export const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlap
 
 /** Returns the values of a token for the form. @param listed the users of the token, as the form shows them */
 export function valuesOfToken(token: RelayToken, listed: readonly string[]): FormValues<typeof tokenForm> {
-  const { users, networks: cidrs, binCallsPerMonth } = token;
+  const { users, routes: routeNames, networks: cidrs, binCallsPerMonth } = token;
   return {
     name: token.name,
     scopes: token.scopes,
     apps: token.apps,
+    routes: routeNames === 'reads' ? ALL_READS : routeNames.join(' '),
     users: typeof users === 'string' ? users : 'listed',
     listed: listed.join('\n'),
     networks: cidrs.join('\n'),

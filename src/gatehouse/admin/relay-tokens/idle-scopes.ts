@@ -1,7 +1,8 @@
 /** Finds idle scopes of a relay token, which no call can use because an app, a user or a platform is missing. */
 import { z } from 'zod';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
-import type { RelayPolicy } from '../../relay/policy.ts';
+import { routesOf } from '../../connected-apps/route-match.ts';
+import { isAllowedRoute, type RelayPolicy, type RelayScope } from '../../relay/policy.ts';
 import type { RelayToken } from '../../relay/relay-token.ts';
 import type { ServiceAccounts } from '../../relay/service-account.ts';
 import type { UserStore } from '../../users/user-store.ts';
@@ -23,7 +24,7 @@ export async function idleScopesOf(
     accounts: Pick<ServiceAccounts, 'page'>;
     users: Pick<UserStore, 'stateOf'>;
   },
-  { scopes, apps: appIds, users }: Pick<RelayPolicy, 'scopes' | 'apps' | 'users'>,
+  { scopes, apps: appIds, routes, users }: Pick<RelayPolicy, 'scopes' | 'apps' | 'routes' | 'users'>,
 ): Promise<IdleScopes> {
   const appScopes = scopes.filter((scope) => scope !== 'bin:read');
   if (appScopes.length === 0) return [];
@@ -47,11 +48,15 @@ export async function idleScopesOf(
   const results = await Promise.all(
     appScopes.map(async (scope) => {
       if (enabledApps.length === 0) return { scope, reason: appReason };
-      return { scope, reason: scope === 'threads:read' ? await threadsReason() : userReason };
+      if (scope === 'api:call' && routes.length === 0) return { scope, reason: 'The token may call no route.' };
+      return { scope, reason: callsPlatform(scope) ? await threadsReason() : userReason };
     }),
   );
   return results.flatMap(({ scope, reason }) => (reason === undefined ? [] : [{ scope, reason }]));
 }
+
+/** Service accounts can make these calls, too. */
+const callsPlatform = (scope: RelayScope) => scope === 'threads:read' || scope === 'api:call';
 
 async function userReasonOf(
   store: Pick<UserStore, 'stateOf'>,
@@ -73,18 +78,21 @@ async function userReasonOf(
  * @returns undefined if every scope is idle
  */
 export async function firstCallOf(
-  accounts: Pick<ServiceAccounts, 'page'>,
-  { scopes, apps, users, assertUser }: RelayToken,
+  { accounts, apps: currentApps }: { accounts: Pick<ServiceAccounts, 'page'>; apps: Pick<CurrentApps, 'find'> },
+  { scopes, apps, routes, users, assertUser }: RelayToken,
   idleScopes: IdleScopes,
 ): Promise<ExampleCall | undefined> {
   const scope = scopes.find((candidate) => idleScopes.every((idle) => idle.scope !== candidate));
   if (scope === undefined) return undefined;
   const [app] = apps;
   const user = typeof users === 'string' ? undefined : users[0];
-  const call = { scope, app, user, unnarrowed: false };
+  const registeredApp = app === undefined ? undefined : currentApps.find(app);
+  const declaredRoutes = scope === 'api:call' && registeredApp ? routesOf(registeredApp) : [];
+  const route = declaredRoutes.find(({ name, method }) => isAllowedRoute(routes, { name, method }));
+  const call = { scope, app, route, user, unnarrowed: false };
   // A named user makes the simplest example, because a proof would have to be fetched first.
   const proof = assertUser && user !== undefined ? 'none' : 'assertion';
-  if (scope !== 'threads:read' || users !== 'none') return { ...call, proof, serviceAccount: undefined };
+  if (!callsPlatform(scope) || users !== 'none') return { ...call, proof, serviceAccount: undefined };
   const { items } = await accounts.page({ limit: 1, filter: (account) => account.app === app });
   return { ...call, proof, serviceAccount: items[0]?.id };
 }

@@ -129,7 +129,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     const token = await resource.find(req);
     const ids = typeof token.users === 'string' ? [] : token.users;
     const view = await resource.toJson(token);
-    const call = await firstCallOf(accounts, token, view.idleScopes);
+    const call = await firstCallOf({ accounts, apps }, token, view.idleScopes);
     return {
       title: token.name,
       token: view,

@@ -37,6 +37,7 @@ export const relayTokenJson = z.object({
   // The rules for input do not apply here: a newer version may have stored a scope that this one does not know.
   scopes: z.array(z.string()).readonly(),
   apps: z.array(z.string()).readonly(),
+  routes: z.union([z.literal('reads'), z.array(z.string()).readonly()]),
   users: z.union([z.enum(['all', 'none']), z.array(z.string()).readonly()]),
   networks: z.array(z.string()).readonly(),
   expiresAt: z.iso.datetime(),

@@ -50,13 +50,14 @@ test.each<[description: string, call: object, verdicts: string[]]>([
     [PASSED, 'The app has no API base URL, where threads are read.', 'Reconnect needed: the user must reconnect.'],
   ],
 ])('a call that %s', async (_name, call, verdicts) => {
-  const conditions = await conditionsOf(parts, call as Parameters<typeof conditionsOf>[1]);
+  const conditions = await conditionsOf(parts, call as Parameters<typeof conditionsOf>[1], undefined);
   const [ofApp, ofPlatform, ofConnection] = verdicts.map((verdict) =>
     verdict === PASSED || verdict === NOT_APPLICABLE ? { verdict } : { verdict: 'failed', detail: verdict },
   );
   expect(conditions).toEqual([
     { check: 'The connected app exists and is enabled.', ...ofApp },
     { check: 'The connected app serves threads.', ...ofPlatform },
+    { check: 'The connected app declares the route.', verdict: 'not_applicable' },
     { check: 'The user has connected the app, and the connection works.', ...ofConnection },
   ]);
 });

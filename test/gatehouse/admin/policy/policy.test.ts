@@ -113,6 +113,7 @@ test('every rule has a verdict, also after the first one that failed', async () 
     ['networks', 'failed'],
     ['scopes', 'failed'],
     ['apps', 'failed'],
+    ['routes', 'not_applicable'],
     ['serviceAccount', 'not_applicable'],
     ['serviceAccount', 'not_applicable'],
     ['acceptIdTokens', 'not_applicable'],
@@ -135,16 +136,16 @@ test('every rule has a verdict, also after the first one that failed', async () 
 test('a response has the conditions in addition to the policy: app, platform, and connection of the user', async () => {
   const verdictsOf = (conditions: CheckedRule[]) => conditions.map(({ verdict }) => verdict);
   const call = { relayToken: tokens.open, user };
-  expect(verdictsOf((await explain(call)).conditions)).toEqual(['passed', 'passed', 'passed']);
+  expect(verdictsOf((await explain(call)).conditions)).toEqual(['passed', 'passed', 'not_applicable', 'passed']);
   expect(verdictsOf((await explain({ ...call, app: 'unknown' })).conditions)).toEqual([
-    ...['failed', 'not_applicable', 'failed'],
+    ...['failed', 'not_applicable', 'not_applicable', 'failed'],
   ]);
   expect(verdictsOf((await explain({ ...call, scope: 'bin:read' })).conditions)).toEqual([
-    ...['not_applicable', 'not_applicable', 'not_applicable'],
+    ...['not_applicable', 'not_applicable', 'not_applicable', 'not_applicable'],
   ]);
   const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
   await storage.changeGrant(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
-  const [, , ofConnection] = (await explain({ ...call, scope: 'token:exchange' })).conditions;
+  const [, , , ofConnection] = (await explain({ ...call, scope: 'token:exchange' })).conditions;
   expect(ofConnection).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('must reconnect') });
   await storage.changeGrant(user, () => ({ failure: undefined }));
 });

@@ -6,7 +6,7 @@ import type { RelayToken } from '../../../../src/gatehouse/relay/relay-token.ts'
 
 const ENTERED = {
   ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm'], users: 'none', listed: '', networks: '', days: '90' },
-  ...{ assertUser: '', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '' },
+  ...{ assertUser: '', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '', routes: '' },
 };
 const faultsOf = (form: typeof newTokenForm | typeof tokenForm, entered: object) =>
   form.safeParse(entered).error?.issues.map(({ path, message }) => `${path.join('/')}: ${message}`) ?? [];
@@ -77,15 +77,16 @@ test('days count from now, and without days the expiry time does not change', ()
 const TOKEN = {
   ...{ id: 't', version: 3, name: 'reports', scopes: ['threads:read'], apps: ['crm', 'wiki'], users: ['u1', 'u2'] },
   ...{ networks: ['10.0.0.0/8', '192.0.2.1/32'], assertUser: true, fullScope: false, acceptIdTokens: false },
-  ...{ binCallsPerMonth: 0 },
+  ...{ binCallsPerMonth: 0, routes: ['thread', 'message'] },
 } as unknown as RelayToken;
 
 test('the form shows the values of a token', () => {
   expect(valuesOfToken(TOKEN, ['a@example.test', 'u2'])).toEqual({
-    ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm', 'wiki'], users: 'listed' },
+    ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm', 'wiki'], routes: 'thread message', users: 'listed' },
     ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32', days: '', version: '3' },
     ...{ assertUser: 'yes', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '0' },
   });
+  expect(valuesOfToken({ ...TOKEN, routes: 'reads' }, []).routes).toBe('*');
   const valuesForAllUsers = valuesOfToken({ ...TOKEN, users: 'all', binCallsPerMonth: null }, []);
   expect(valuesForAllUsers).toMatchObject({ users: 'all', binCallsPerMonth: '' });
 });
@@ -98,16 +99,17 @@ describe('the first call of a new token', () => {
         { id: 'sa2', app: 'crm' },
       ].filter((account) => filter?.(account as never) ?? true),
     }),
-  } as unknown as Parameters<typeof firstCallOf>[0];
+  } as unknown as Parameters<typeof firstCallOf>[0]['accounts'];
   const call = (changes: object, idle: string[] = []) =>
     firstCallOf(
-      accounts,
+      { accounts, apps: { find: () => undefined } },
       { ...TOKEN, ...changes },
       idle.map((scope) => ({ scope, reason: '' })),
     );
   const defaultCall = {
     scope: 'threads:read',
     app: 'crm',
+    route: undefined,
     user: undefined,
     unnarrowed: false,
     serviceAccount: undefined,

@@ -125,7 +125,7 @@ describe('idle scopes', () => {
       (json.idleScopes as { scope: string; reason: string }[]).map(({ scope, reason }) => [scope, reason]),
     );
   };
-  const NEED_APPS = ['threads:read', 'token:exchange', 'connections:read', 'connect_links:create'];
+  const NEED_APPS = ['threads:read', 'token:exchange', 'connections:read', 'connect_links:create', 'api:call'];
   beforeEach(() => admin.call('POST', `/users/${userId}/enable`));
 
   test.each([
@@ -141,6 +141,7 @@ describe('idle scopes', () => {
   test('a token for all users and an app, and a token for BIN look-ups, have no idle scopes', async () => {
     expect(await idleOf({})).toEqual({});
     expect(await idleOf({ users: 'none', apps: [], scopes: ['bin:read'] })).toEqual({});
+    expect(await idleOf({ routes: [] })).toEqual({ 'api:call': 'The token may call no route.' });
   });
 
   test('all scopes are idle without an enabled user or app, and none with one', async () => {
@@ -163,14 +164,14 @@ describe('idle scopes', () => {
     expect(await readReasons()).toEqual([expect.stringContaining('None of its connected apps is enabled')]);
   });
 
-  test('a service account makes only threads:read usable', async () => {
+  test('a service account makes threads:read and api:call usable, but no other scope', async () => {
     const { accessToken } = await storage.readGrant((await sessionOf(site, (await signIn(site)).agent)).userId);
     const account = await admin.call('POST', '/service-accounts', {
       name: 'a',
       app: 'platform',
       apiToken: accessToken,
     });
-    expect(Object.keys(await idleOf({ users: 'none' }))).toEqual(NEED_APPS.slice(1));
+    expect(Object.keys(await idleOf({ users: 'none' }))).toEqual(NEED_APPS.slice(1, -1));
     await admin.call('DELETE', `/service-accounts/${account.json.id}`);
     expect(Object.keys(await idleOf({ users: 'none' }))).toEqual(NEED_APPS);
   });
