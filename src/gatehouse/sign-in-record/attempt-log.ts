@@ -30,6 +30,8 @@ export interface AttemptFacts {
   trial?: boolean | undefined;
   /** The `acr` that the administration requires and the ID token has. */
   steppedUp?: string;
+  /** Made in the same write as the change of the attempt's record. */
+  writes?: readonly Write[];
 }
 
 const MAX_DETAIL_LENGTH = 500;
@@ -120,11 +122,11 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     for (const name of STEP_NAMES.slice(last ? positionOf(last.name) + 1 : 0, positionOf(step) + 1)) add(name, true);
   };
   const toRecordChanges = () => {
-    const { purpose, user, id, trial } = facts;
+    const { purpose, user, id, trial, writes } = facts;
     const userFacts = { userId: user?.id, name: user?.name, email: user?.email };
     return {
       changes: { app, ...(purpose && { purpose }), trial, ...userFacts, steps, reference },
-      attempt: id === undefined ? id : { id, reading },
+      attempt: id === undefined ? id : { id, reading, writes },
     };
   };
   const toEventFacts = () => ({ app, userId: facts.user?.id, userName: facts.user?.email ?? facts.user?.name, origin });

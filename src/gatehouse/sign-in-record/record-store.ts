@@ -29,6 +29,8 @@ interface UserKeys {
 interface PendingAttempt {
   id: string;
   reading?: RecordReading | undefined;
+  /** Made in the same write as the change of the record. */
+  writes?: readonly Write[] | undefined;
 }
 
 export type RecordReading = Promise<StoredRecord | undefined>;
@@ -108,8 +110,6 @@ export function createRecordStore(parts: {
     ...listWrites(record, before),
   ];
 
-  const save = (...change: Parameters<typeof writesOf>) => store.write(writesOf(...change));
-
   const idOf = async (alias: string): Promise<string | undefined> => (await store.get(keys.signInAlias(alias)))?.value;
 
   const extend = async (
@@ -125,7 +125,8 @@ export function createRecordStore(parts: {
       const next = withRequest(stored.record, changes);
       // A callback that is opened many times stores no more references than the record has (R54).
       const newAliases = next.references.includes(changes.reference) ? aliases : [];
-      if (await save(next, stored.version, newAliases, stored.record)) return true;
+      const writes = writesOf(next, stored.version, newAliases, stored.record);
+      if (await store.write([...writes, ...(attempt?.writes ?? [])])) return true;
       stored = await load(id);
     }
     return false;
@@ -175,7 +176,10 @@ export function createRecordStore(parts: {
         const base = { app: 'unknown', purpose: 'unknown' as const, startedAt: clock(), ...rest };
         const id = attemptIdOf(reference);
         const record: SignInRecord = { ...base, facts, steps: [...steps], id, references: [reference] };
-        await save(record, 0, state === undefined ? [] : [hashOf(state)]);
+        await store.write([
+          ...writesOf(record, 0, state === undefined ? [] : [hashOf(state)]),
+          ...(attempt?.writes ?? []),
+        ]);
         return id;
       } catch {
         return undefined;

@@ -158,12 +158,13 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     if (isSpent) return late.repeated(pendingRequest, request);
     if (isUnproven) return late.afterSession(pendingRequest);
     attemptLog.learn({ id: pendingRequest.attempt, purpose: pendingRequest.purpose });
+    attemptLog.learn({ writes: await keptReturns.writesFor(pendingRequest) });
     const returnTo = exchangeAndSave(request, takenRequest, state, attemptLog);
     const isTrial = pendingRequest.purpose === 'connect' && pendingRequest.trial;
     return {
       url: await (isTrial
         ? returnTo.catch((error) => trialFailed(error, pendingRequest.attempt, attemptLog))
-        : returnTo.catch((error) => keptReturns.keep(pendingRequest).then(() => Promise.reject(error)))),
+        : returnTo),
     };
   };
 

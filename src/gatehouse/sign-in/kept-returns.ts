@@ -1,8 +1,8 @@
-/** Keeps where a failed attempt was to lead, for its page when that is shown again after its request was dropped. */
+/** Keeps where an attempt was to lead, for a callback that comes again after its request was dropped. */
 
 import { keys } from '../../shared/storage/keys.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
-import type { Store } from '../../shared/storage/store.ts';
+import type { Store, Write } from '../../shared/storage/store.ts';
 import { DAY_SECONDS } from '../../shared/time.ts';
 import { RECORD_DAYS } from '../sign-in-record/record-trim.ts';
 import { failureContextOf } from './fail.ts';
@@ -11,22 +11,25 @@ import type { PendingRequest } from './pending-requests.ts';
 export type KeptReturn = Pick<ReturnType<typeof failureContextOf>, 'returnTo' | 'linkPath'>;
 
 export interface KeptReturns {
-  /** Keeps it as long as the record of the attempt, and sealed: a path may be personal, or have a secret. Never rejects. */
-  keep(pendingRequest: PendingRequest): Promise<void>;
+  /**
+   * Returns the write that keeps it as long as the record of the attempt; none for the usual place. It is sealed, since
+   * a path may be personal, or have a secret.
+   */
+  writesFor(pendingRequest: PendingRequest): Promise<Write[]>;
   find(attempt: string): Promise<KeptReturn | undefined>;
 }
 
-export function createKeptReturns({ store, sealedJson }: { store: Store; sealedJson: SealedJson }): KeptReturns {
+/** @param parts `home`: local path of the start page */
+export function createKeptReturns(parts: { store: Store; sealedJson: SealedJson; home: string }): KeptReturns {
+  const { store, sealedJson, home } = parts;
   return {
-    async keep(pendingRequest) {
-      const { returnTo, linkPath } = failureContextOf(pendingRequest);
+    async writesFor(pendingRequest) {
+      const { appId, purpose, returnTo, linkPath } = failureContextOf(pendingRequest);
+      const isTrial = pendingRequest.purpose === 'connect' && pendingRequest.trial;
+      if (isTrial || (linkPath === undefined && returnTo === usualReturn(home, purpose, appId))) return [];
       const key = keys.signInReturn(pendingRequest.attempt);
-      try {
-        const value = await sealedJson.seal({ returnTo, linkPath } satisfies KeptReturn, key);
-        await store.write([{ put: key, value, lifetimeSeconds: RECORD_DAYS * DAY_SECONDS }]);
-      } catch {
-        // Without it, the page that is shown again leads to the usual place.
-      }
+      const value = await sealedJson.seal({ returnTo, linkPath } satisfies KeptReturn, key);
+      return [{ put: key, value, lifetimeSeconds: RECORD_DAYS * DAY_SECONDS }];
     },
     async find(attempt) {
       const key = keys.signInReturn(attempt);
@@ -35,3 +38,6 @@ export function createKeptReturns({ store, sealedJson }: { store: Store; sealedJ
     },
   };
 }
+
+export const usualReturn = (home: string, purpose: PendingRequest['purpose'] | 'unknown', appId: string): string =>
+  purpose === 'connect' ? `${home}connections/${appId}` : home;

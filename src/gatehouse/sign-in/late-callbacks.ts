@@ -5,6 +5,7 @@ import { type AttemptLog, isOtherBrowser } from '../sign-in-record/attempt-log.t
 import { type GoneFailure, UNPROVEN_FAILURES } from '../sign-in-record/failures.ts';
 import type { SignInError } from '../sign-in-record/sign-in-error.ts';
 import { type Fail, failureContextOf } from './fail.ts';
+import { type KeptReturn, usualReturn } from './kept-returns.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
 import { fingerprintOf, PENDING_REQUEST_SECONDS, type PendingRequest } from './pending-requests.ts';
 import type { StartInput } from './start.ts';
@@ -44,6 +45,12 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
     const error = fail(failure, { ...context, reference });
     if (record?.endedAt !== undefined) return { unrecorded: error };
     throw error;
+  };
+
+  /** Returns where an attempt was to lead, if its app still allows that. */
+  const returnOf = ({ app, purpose }: SignInRecord, { returnTo }: Partial<KeptReturn> = {}): string => {
+    const isAllowed = returnTo?.startsWith('/') || apps.find(app)?.returnUrls?.some((url) => url === returnTo);
+    return returnTo !== undefined && isAllowed ? returnTo : usualReturn(home, purpose, app);
   };
 
   const consentPath = ({ appId, returnTo }: PendingRequest) =>
@@ -111,12 +118,10 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
       const ended = endedRecord(record);
       if (isSameBrowser && ended) {
         const { app, purpose } = ended;
-        const context = {
-          appId: app,
-          ...(purpose !== 'unknown' && { purpose }),
-          ...(await keptReturns.find(ended.id)),
-        };
-        return endPage(ended, user, context) ?? { url: home };
+        const keptReturn = await keptReturns.find(ended.id);
+        const context = { appId: app, ...(purpose !== 'unknown' && { purpose }), ...keptReturn };
+        const page = endPage(ended, user, context);
+        return page ?? { url: user ? returnOf(ended, keptReturn) : home };
       }
       const isExpired = clock() - startedAt > PENDING_REQUEST_SECONDS * 1000;
       if (!isExpired && !isSameBrowser) {

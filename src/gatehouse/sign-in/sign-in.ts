@@ -69,7 +69,7 @@ export function createSignIn(parts: {
     users,
     recorder: parts.signInRecords.recorder,
     pendingRequests: createPendingRequests({ store, sealedJson, home: site.home, clock }),
-    keptReturns: createKeptReturns({ store, sealedJson }),
+    keptReturns: createKeptReturns({ store, sealedJson, home: site.home }),
     states,
     adminRule: () => adminRule,
     events,

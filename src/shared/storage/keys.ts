@@ -60,7 +60,7 @@
  * | `revocation:{USER}:ID` | a token (sealed) whose revocation the provider has not confirmed; USER is `nobody` if the token belongs to no user, and remains the id of a deleted user | until confirmed, at most 7 days |
  * | index `revocations-of:{USER}`, `revocations` | ids of the revocations: of one user by time, and of all by time of the next attempt | with the revocations |
  * | `sign-in:{sign-ins}:ID` | one sign-in attempt without secrets: steps, outcome and cause | 32 days |
- * | `sign-in-return:{sign-ins}:ID` | where that attempt was to lead (sealed), if its callback failed | 30 days, or until the attempt is deleted |
+ * | `sign-in-return:{sign-ins}:ID` | where that attempt was to lead (sealed), if its callback has come and that is not the usual place | 30 days, or until the attempt is deleted |
  * | `sign-in-alias:{sign-ins}:HASH` | the id of the attempt with that state or reference | 32 days |
  * | index `sign-ins:{sign-ins}:LIST` | ids of attempts by start: `all` (at most 50,000), `open` (at most 2,000), `failed`, and `of:HASH` of one user, e-mail address or browser | 30 days |
  * | `disconnect-job:{disconnect-jobs}:APP` | the progress of disconnecting all users from that app | 30 days |

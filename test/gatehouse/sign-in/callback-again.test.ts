@@ -185,7 +185,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     },
   );
 
-  testOn('R10 a page that is shown again after ten others still leads to the return path', async () => {
+  testOn('R10 a callback that is opened again after ten others still leads to the return path', async () => {
     const user = await signIn();
     site.provider.setModes('callback-access-denied');
     const signedOut = await startSignIn(undefined, '/sign-in?app=elsewhere&return_to=/sessions?personal=path');
@@ -199,6 +199,15 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       expect([second.status, referenceOn(second)]).toEqual([first.status, referenceOn(first)]);
       expect(second.body).toContain('return_to=%2Fsessions%3Fpersonal%3Dpath');
       expect(await readRecords()).toEqual(recordsBefore);
+    }
+    site.provider.reset();
+    for (const returnTo of ['/sessions?personal=path', 'https://front.example.test/board']) {
+      const query = new URLSearchParams({ app: 'elsewhere', return_to: returnTo });
+      const { agent, callback } = await startSignIn(undefined, `/sign-in?${query}`);
+      expect(locationOf(await open(agent, callback))).toBe(returnTo);
+      for (let n = 0; n < 11; n += 1) await open(agent, (await startSignIn(agent)).callback);
+      expect(locationOf(await open(agent, callback))).toBe(returnTo);
+      expect(locationOf(await open(copyWithoutSession(agent), callback))).not.toBe(returnTo);
     }
     const stored = (await storage.items()).filter((item) => 'record' in item && item.record.startsWith('sign-in'));
     expect(stored.length).toBeGreaterThan(20);

@@ -105,7 +105,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     connections: stub({ connect, discard, ...changes.connections }),
     users: stub({ conditionFor: async () => LIST_WRITE, ...users }),
     recorder,
-    keptReturns: { keep: async () => undefined, find: async () => undefined },
+    keptReturns: { writesFor: async () => [], find: async () => undefined },
     pendingRequests: {
       take: async () => pendingRequest && { pendingRequest, isSpent: false },
       find: async () => undefined,

@@ -52,7 +52,7 @@ const KIND_WORDS: Readonly<Record<string, string>> = {
   flash: 'notices after a change',
   'kept-form': 'submitted forms',
   'pending-requests': 'pending requests',
-  'sign-in-return': 'return paths of failed sign-ins',
+  'sign-in-return': 'return paths of sign-ins',
   revocation: 'unconfirmed revocations',
 };
 

@@ -72,7 +72,7 @@ test('the page has words for every kind of encrypted record, and shows a kind of
     'notices after a change',
     'pending requests',
     'relay tokens',
-    'return paths of failed sign-ins',
+    'return paths of sign-ins',
     'service accounts',
     'sessions',
     'signing keys',
