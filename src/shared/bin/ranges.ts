@@ -76,7 +76,10 @@ function ownersOf(ranges: RangeList, edges: Uint32Array): Uint32Array {
 /** Yields the positions of the same range, for each range that comes more than once. */
 export function* repeatedRanges({ starts, ends }: RangeList): Generator<readonly number[]> {
   // Start and position in one number, so that the fast native sort applies.
-  const keys = Float64Array.from(starts, (start, position) => start * MAX_RANGES + position).sort();
+  const keys = new Float64Array(starts.length);
+  for (let position = 0; position < keys.length; position++)
+    keys[position] = (starts[position] ?? 0) * MAX_RANGES + position;
+  keys.sort();
   for (let first = 0, next = 1; first < keys.length; first = next++) {
     const start = startIn(keys[first]);
     while (next < keys.length && startIn(keys[next]) === start) next++;
