@@ -37,6 +37,10 @@ export const appSettingsSchema = z.strictObject({
   sendExpiresIn: z.boolean().optional(),
   /** Accept the app's tokens only from the networks of their account. */
   restrictTokens: z.boolean().optional(),
+  /** API calls need a sign-in with the second factor (RFC 9470). */
+  demandSecondFactor: z.boolean().optional(),
+  /** API calls need a sign-in that is at most this old (RFC 9470). */
+  demandMaxAgeSeconds: seconds(365 * DAY_SECONDS).optional(),
   /** Accept authorization requests only with PKCE (RFC 7636). Public clients need it in any case. */
   requirePkce: z.boolean().optional(),
   /** Accept authorization requests only by PAR (RFC 9126). */
@@ -51,9 +55,10 @@ export const appSettingsSchema = z.strictObject({
 export type AppOverrides = z.infer<typeof appSettingsSchema>;
 
 /** The settings in effect. */
-export type AppSettings = Pick<AppOverrides, 'refreshMaxSeconds'> & {
-  [Name in Exclude<keyof AppOverrides, 'refreshMaxSeconds'>]-?: Exclude<AppOverrides[Name], undefined>;
+export type AppSettings = Pick<AppOverrides, WithoutDefault> & {
+  [Name in Exclude<keyof AppOverrides, WithoutDefault>]-?: Exclude<AppOverrides[Name], undefined>;
 };
+type WithoutDefault = 'refreshMaxSeconds' | 'demandMaxAgeSeconds';
 
 export const DEFAULT_REFRESH_IDLE_SECONDS = 14 * DAY_SECONDS;
 
@@ -87,6 +92,7 @@ export function settingsFor(
     graceSeconds: refreshTokens.graceSeconds,
     sendExpiresIn: true,
     restrictTokens: false,
+    demandSecondFactor: false,
     requirePkce: false,
     requirePushedRequests: false,
     requireDpop: false,

@@ -2,10 +2,11 @@
 import type { Request, Response } from 'express';
 import type { Account, Accounts } from './accounts.ts';
 import { API_TOKEN_PREFIX, type ApiTokens } from './api-tokens.ts';
-import { isTokenAllowedFrom } from './app-settings.ts';
+import { type AppSettings, isTokenAllowedFrom } from './app-settings.ts';
 import type { AppRegistry } from './apps.ts';
 import { DPOP_ALGORITHMS, type ProofClaim } from './dpop-proof.ts';
 import type { ActiveToken, Introspect } from './introspection.ts';
+import { SECOND_FACTOR_ACR } from './second-factor.ts';
 
 export interface Authorization {
   /** Returns the account if the token is valid and has one of the scopes. Otherwise sends the refusal. */
@@ -19,12 +20,13 @@ interface Parts {
   apps: Pick<AppRegistry, 'settingsOf'>;
   isProofValid: (claim: ProofClaim) => Promise<boolean>;
   baseUrl: string;
+  now: () => number;
 }
 
 type Scheme = 'Bearer' | 'DPoP';
 
 export function createAuthorization(parts: Parts): Authorization {
-  const { introspect, apiTokens, accounts, apps, isProofValid, baseUrl } = parts;
+  const { introspect, apiTokens, accounts, apps, isProofValid, baseUrl, now } = parts;
 
   async function findToken(token: string): Promise<ActiveToken | undefined> {
     if (!token.startsWith(API_TOKEN_PREFIX)) return introspect(token);
@@ -57,7 +59,9 @@ export function createAuthorization(parts: Parts): Authorization {
       }
       const app = active.clientId === undefined ? undefined : apps.settingsOf(active.clientId);
       if (!isTokenAllowedFrom(req.socket.remoteAddress, account, app)) return refuseAddress(res);
-      return scopes.some((scope) => active.scopes.has(scope)) ? account : refuseScope(res, scheme, scopes);
+      if (!scopes.some((scope) => active.scopes.has(scope))) return refuseScope(res, scheme, scopes);
+      const demand = app && unmetDemand(active, app, now());
+      return demand === undefined ? account : demandSignIn(res, scheme, demand);
     },
   };
 }
@@ -111,6 +115,22 @@ function refuseScope(res: Response, scheme: Scheme, scopes: readonly string[]): 
   const header = challengeOf(scheme, `error="insufficient_scope", scope="${scopes[0]}"`);
   const needed = scopes.length > 1 ? `one of the scopes ${scopes.join(', ')}` : `the scope ${scopes[0]}`;
   challenge(res, 403, header, 'insufficient_scope', `This needs ${needed}.`);
+}
+
+/** Returns the parameters of the challenge for what the app demands and the sign-in lacks (RFC 9470 section 3). */
+function unmetDemand({ acr, authTime = 0 }: ActiveToken, app: AppSettings, nowMs: number): string | undefined {
+  const { demandSecondFactor, demandMaxAgeSeconds: maxAge } = app;
+  const parameters = [
+    ...(demandSecondFactor && acr !== SECOND_FACTOR_ACR ? [`acr_values="${SECOND_FACTOR_ACR}"`] : []),
+    ...(maxAge !== undefined && nowMs / 1000 - authTime > maxAge ? [`max_age="${maxAge}"`] : []),
+  ];
+  return parameters.length === 0 ? undefined : parameters.join(', ');
+}
+
+function demandSignIn(res: Response, scheme: Scheme, demand: string): undefined {
+  const header = challengeOf(scheme, `error="insufficient_user_authentication", ${demand}`);
+  const description = 'A stronger or newer sign-in of the user is required.';
+  challenge(res, 401, header, 'insufficient_user_authentication', description);
 }
 
 function challenge(res: Response, status: number, header: string, error: string, description: string): void {

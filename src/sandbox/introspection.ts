@@ -7,6 +7,9 @@ export interface ActiveToken {
   scopes: ReadonlySet<string>;
   /** The resource that the token is for (RFC 8707); undefined if the request named none. */
   audience?: string;
+  /** How and when the user signed in (RFC 9470 section 6.2); undefined for an API token. */
+  acr?: string;
+  authTime?: number;
   /** Thumbprint of the DPoP key that the token is bound to (RFC 9449); undefined for a bearer token. */
   keyThumbprint?: string;
 }
@@ -41,7 +44,11 @@ function factsOf(body: Record<string, unknown>): ActiveToken | undefined {
   if (body.active !== true || !isAccessToken || typeof body.sub !== 'string') return undefined;
   const scopes = new Set(typeof body.scope === 'string' ? body.scope.split(' ') : []);
   const audience = typeof body.aud === 'string' ? { audience: body.aud } : {};
-  const token = { subject: body.sub, clientId: String(body.client_id), scopes, ...audience };
+  const signIn = {
+    ...(typeof body.acr === 'string' ? { acr: body.acr } : {}),
+    ...(typeof body.auth_time === 'number' ? { authTime: body.auth_time } : {}),
+  };
+  const token = { subject: body.sub, clientId: String(body.client_id), scopes, ...audience, ...signIn };
   const thumbprint = (body.cnf as { jkt?: unknown } | undefined)?.jkt;
   if (body.token_type === 'Bearer') return token;
   return typeof thumbprint === 'string' ? { ...token, keyThumbprint: thumbprint } : undefined;

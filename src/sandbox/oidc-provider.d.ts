@@ -57,6 +57,11 @@ declare module 'oidc-provider/lib/provider.js' {
     error_description?: string;
   }
 
+  /** How and when the user signed in; `authTime` in seconds since the epoch. */
+  interface SignInFacts {
+    readonly acr?: string;
+    readonly authTime?: number;
+  }
   export interface ProviderContext {
     type: string;
     status: number;
@@ -70,7 +75,11 @@ declare module 'oidc-provider/lib/provider.js' {
       readonly client?: Client;
       readonly params: Record<string, string | undefined>;
       readonly body?: Record<string, unknown>;
-      readonly entities: { readonly PushedAuthorizationRequest?: { readonly request: string } };
+      readonly entities: {
+        readonly PushedAuthorizationRequest?: { readonly request: string };
+        readonly AuthorizationCode?: SignInFacts;
+        readonly RefreshToken?: SignInFacts;
+      };
       readonly session?: Session;
       readonly prompts: ReadonlySet<string>;
       readonly result?: {

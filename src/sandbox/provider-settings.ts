@@ -80,6 +80,12 @@ export function protocolSettings(parts: ProviderSettingsParts): Record<string, u
       }
       return { accountId: id, claims: async () => claimsOf(account) };
     },
+    // The platform reads them by introspection (RFC 9470 section 6.2).
+    extraTokenClaims: ({ oidc }: ProviderContext) => {
+      const { AuthorizationCode: code, RefreshToken: refreshToken } = oidc?.entities ?? {};
+      const { acr, authTime } = code ?? refreshToken ?? {};
+      return { acr, auth_time: authTime };
+    },
     ttl: lifetimes(apps),
   };
 }

@@ -224,6 +224,7 @@ function openPlatform(
     apps,
     isProofValid: createProofCheck({ now }),
     baseUrl: urls.platform,
+    now,
   });
   const countCall = createRateLimits({ now, limits: rateLimits });
   return createPlatform({ authorization, calls, issuer: urls['identity-provider'], countCall, report });

@@ -4,8 +4,10 @@ import type { Outbound, Target } from '../../shared/outbound/outbound.ts';
 import { type Stop, stopError } from '../../shared/outbound/stop.ts';
 import type { StreamedResponse } from '../../shared/outbound/streamed-body.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { readSignInDemand } from '../../shared/provider/sign-in-demand.ts';
 import type { AccessTokens, TokenResult, Unavailable } from './access-tokens.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
+import { keepDemand } from './keep-demand.ts';
 import { missingScopes } from './missing-scopes.ts';
 import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
 
@@ -44,6 +46,8 @@ export type AuthorizedResponse =
   | { kind: 'response'; response: StreamedResponse }
   /** The connection lacks these scopes of the app, so nothing was sent. */
   | { kind: 'scopes_missing'; scopes: string[] }
+  /** The platform demands a stronger or newer sign-in of the user, which the grant now remembers. */
+  | { kind: 'step_up'; statusCode: number }
   | Exclude<TokenResult, { kind: 'token' }>;
 
 export interface AuthorizedFetch {
@@ -94,6 +98,19 @@ export function createAuthorizedFetch(parts: {
     return { kind: 'response', response };
   };
 
+  /** Stores the demand of a response with the grant. The promise is undefined for a response without one. */
+  const demandOf = (
+    { ownerId: userId, app: { id: appId } }: AuthorizedRequest,
+    { accessToken }: CarriedToken,
+    response: StreamedResponse,
+  ): Promise<AuthorizedResponse> | undefined => {
+    const demand = readSignInDemand(response);
+    if (demand === undefined || demand === 'unusable') return undefined;
+    const { statusCode, body } = response;
+    body.destroy(new Error('The response to a sign-in that does not suffice is not read.'));
+    return keepDemand(grants, { userId, appId, accessToken }, demand).then(() => ({ kind: 'step_up', statusCode }));
+  };
+
   return {
     async send(request) {
       const { ownerId: userId, app, call, stop, prefetched, relayTokenId } = request;
@@ -107,6 +124,9 @@ export function createAuthorizedFetch(parts: {
       const scopes = call.neededScopes.length > 0 ? lackingScopes(app, call.neededScopes, result) : [];
       if (scopes.length > 0) return { kind: 'scopes_missing', scopes };
       const response = await send(request, targetOf(result), result);
+      // A refresh does not change how the user signed in.
+      const stepUp = await demandOf(request, result, response);
+      if (stepUp) return stepUp;
       if (response.statusCode !== 401) return accepted(request, result, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
       const newResult = await unlessStopped(
@@ -117,6 +137,8 @@ export function createAuthorizedFetch(parts: {
       if (newResult.kind === 'still_refused') return { kind: 'response', response };
       if (newResult.kind !== 'token') return newResult;
       const secondResponse = await send(request, targetOf(newResult), newResult);
+      const secondStepUp = await demandOf(request, newResult, secondResponse);
+      if (secondStepUp) return secondStepUp;
       if (secondResponse.statusCode === 401) return { kind: 'response', response: secondResponse };
       return accepted(request, newResult, secondResponse);
     },

@@ -55,6 +55,9 @@ export const connectionSchema = z.object({
     .array(z.string())
     .readonly()
     .describe('scopes of the app that were neither requested nor granted; the user can add them by reconnecting'),
+  stepUpRequired: z
+    .boolean()
+    .describe('the platform demanded a stronger or newer sign-in: the user meets it by reconnecting'),
   cause: z.enum(Object.keys(FAILURE_WORDS) as FailureCause[]).nullable(),
   checkedAt: z.iso
     .datetime()
@@ -84,6 +87,7 @@ export function connectionJson(
     health: connection.health,
     scopes: connection.scopes,
     missingScopes: missingScopes(app, connection),
+    stepUpRequired: connection.needsStepUp === true,
     cause: connection.cause ?? null,
     checkedAt: isoOrNull(connection.checkedAt),
     notCheckedSince: isoOrNull(connection.notCheckedSince),
@@ -115,6 +119,7 @@ export function connectionView(
     health,
     account: accountName(connection),
     cause: causeText(connection),
+    needsStepUp: connection.needsStepUp && unusable === undefined,
     scopes,
     choices,
     more: unusable === undefined ? moreScopes(app, connection, neededScopes) : undefined,

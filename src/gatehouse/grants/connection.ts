@@ -20,6 +20,8 @@ export interface Connection {
   account: Grant['account'];
   /** The API base URL that the grant stores. */
   apiBaseUrl?: string | undefined;
+  /** The platform demands a stronger or newer sign-in of the user. */
+  needsStepUp?: boolean | undefined;
   /** Milliseconds since the epoch. */
   connectedAt: number | undefined;
   /** When the provider last issued an access token. */
@@ -76,6 +78,7 @@ export function connectionOfGrant(
     declinedScopes,
     account,
     apiBaseUrl,
+    needsStepUp: grant.demand !== undefined,
     connectedAt,
     refreshedAt: isUnchecked(grant) ? undefined : obtainedAt,
     checkedAt,

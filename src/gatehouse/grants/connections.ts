@@ -3,6 +3,7 @@
 import type { By, Events, Origin } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { ProviderReply, RevocationOutcome } from '../../shared/provider/provider-reply.ts';
+import type { SignInDemand } from '../../shared/provider/sign-in-demand.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
@@ -92,6 +93,12 @@ export interface Connections {
     isConnecting: boolean,
   ): Promise<boolean>;
 
+  /** Returns what the platform demands of the user's next sign-in for this connection. */
+  demandOf(userId: string, app: ConnectedApp): Promise<SignInDemand | undefined>;
+
+  /** True if the user's connection to the app is of another account, where both are known. */
+  isOfOtherAccount(userId: string, app: ConnectedApp, account: Grant['account']): Promise<boolean>;
+
   /**
    * Stores the tokens of a code exchange, and replaces an earlier grant of the same user and app. Stores nothing if the
    * user, the app or the connect link no longer exists: the caller must then discard the tokens.
@@ -172,6 +179,12 @@ export function createConnections(parts: {
     return stored && toConnection(appId, stored, lastUsedAt);
   };
 
+  /** Returns the grant, if it is for the app as it is registered now. */
+  const readGrant = async (userId: string, app: ConnectedApp): Promise<Grant | undefined> => {
+    const stored = await grants.loadStored(userId, app.id);
+    return stored && 'grant' in stored && isIssuedFor(stored.grant.registration, app) ? stored.grant : undefined;
+  };
+
   return {
     prefetch: grants.prefetch,
     find,
@@ -194,6 +207,16 @@ export function createConnections(parts: {
     async needsConsent(userId, app, scopes, isConnecting) {
       const stored = userId === undefined ? undefined : await grants.load(userId, app);
       return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
+    },
+
+    async demandOf(userId, app) {
+      const grant = await readGrant(userId, app);
+      return grant?.demand;
+    },
+
+    async isOfOtherAccount(userId, app, account) {
+      const grant = await readGrant(userId, app);
+      return grant !== undefined && isOtherAccount(app, grant, account);
     },
 
     async connect({ origin, prefetched, link, writesOfUser, ...consent }) {

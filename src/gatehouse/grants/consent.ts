@@ -2,8 +2,10 @@
  * Computes the grant that a consent creates: its scopes, and the refresh token that it keeps from an earlier grant.
  * Pure.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../../shared/provider/issuer.ts';
+import { type SignInDemand, unmetPart } from '../../shared/provider/sign-in-demand.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import { type Grant, isUnchecked, mayNeedReconnect, withTokens } from './grant.ts';
@@ -15,6 +17,8 @@ export interface Consent {
   /** The requested scopes, which are granted if the response names none. */
   scopes: readonly string[];
   account: Grant['account'];
+  /** The demand of the platform that the request was for, and that the response meets. */
+  metDemand?: SignInDemand | undefined;
   /** True if the user chose the scopes. A sign-in requests all of them. */
   chosen?: boolean | undefined;
 }
@@ -58,11 +62,23 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, new
     consentedAt: now,
     chosen: chosen || keepsChoice,
     failure: undefined,
+    demand: earlier?.demand && unmetDemand(earlier.demand, consent, now),
     refresh: undefined,
     rotates: undefined,
     refreshedBy: undefined,
   };
   return withTokens(base, { ...response, scopes: granted }, now, app.accessTokenLifetimeSeconds);
+}
+
+/** Returns the demand, unless these tokens meet it: also those of a sign-in that was for something else. */
+function unmetDemand(
+  demand: SignInDemand,
+  { metDemand, response: { claims } }: Consent,
+  now: number,
+): SignInDemand | undefined {
+  if (isDeepStrictEqual(demand, metDemand)) return undefined;
+  const isShown = claims && demand.claims === undefined && !unmetPart(demand, claims, { requestedAt: now, now });
+  return isShown ? undefined : demand;
 }
 
 /** Returns the requested scopes; for an imported grant, the granted ones. */

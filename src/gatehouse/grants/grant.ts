@@ -2,6 +2,7 @@
 
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
+import type { SignInDemand } from '../../shared/provider/sign-in-demand.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import type { SealError } from '../../shared/storage/sealed.ts';
 import { DAY_MS } from '../../shared/time.ts';
@@ -43,6 +44,8 @@ export interface Grant {
   /** The user chose these scopes. A later sign-in, which requests all scopes, does not add any. */
   chosen?: boolean | undefined;
   failure: RefreshFailure | undefined;
+  /** What the platform demands of the next sign-in. The connection works for calls that need less. */
+  demand?: SignInDemand | undefined;
   /** The journal entry: present while a refresh is in flight, and after one whose response never arrived. */
   refresh: JournalEntry | undefined;
   /** When the refresh token expires; absent if the provider does not say. */

@@ -25,12 +25,13 @@ const PLATFORM_FAILURES: ReadonlySet<ProblemCode> = new Set<ProblemCode>([
   'upstream_timeout',
   'upstream_rate_limited',
   'scopes_missing',
+  'step_up_required',
   'overloaded',
 ]);
 
 export function grantError(
   app: ConnectedApp,
-  failure: Exclude<AuthorizedResponse, { kind: 'response' | 'scopes_missing' }>,
+  failure: Exclude<AuthorizedResponse, { kind: 'response' | 'scopes_missing' | 'step_up' }>,
   publicHref: string,
 ): AppError {
   const connectUrl = `${publicHref}/connections/${app.id}`;
@@ -61,13 +62,31 @@ export function grantError(
   }
 }
 
-/** Returns the error for a claims challenge. Neither a refresh nor the caller can meet it. */
-export function claimsError({ id, name }: ConnectedApp, status: number, publicHref: string): AppError {
+/** Returns the error for a demand that the user meets by signing in again. It is stored: no URL repeats it. */
+export function stepUpError({ id, name }: ConnectedApp, status: number, publicHref: string): AppError {
+  return new AppError('step_up_required', {
+    detail: `${name} requires a stronger or newer sign-in for this. Connect ${name} again to confirm that it is you.`,
+    logDetail: `the platform responded with ${status} and demands another sign-in`,
+    connectUrl: `${publicHref}/connections/${id}`,
+    words: { advice: `Connect ${name} again. You may be asked for a second factor, such as a code.` },
+    headers: proxyStatus(`received-status=${status}`),
+  });
+}
+
+/**
+ * Returns the error for a demand that nobody can meet: its form is wrong, or it is for a service account.
+ * @param connectUrl where the user can connect again
+ */
+export function demandError({ name }: ConnectedApp, status: number, connectUrl: string | undefined): AppError {
+  const advice =
+    connectUrl === undefined
+      ? 'A service account cannot meet that: its administrator must change what it requires of this app.'
+      : `Connect ${name} again; if it still refuses, its administrator must change what it requires of this app.`;
   return new AppError('upstream_error', {
-    detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). Connect ${name} again; if it still refuses, its administrator must change what it requires of this app.`,
+    detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). ${advice}`,
     logDetail: `the platform responded with ${status} and a claims challenge`,
     cause: Object.assign(new Error('claims challenge'), { code: 'insufficient_claims' }),
-    connectUrl: `${publicHref}/connections/${id}`,
+    connectUrl,
     headers: proxyStatus(`received-status=${status}`),
   });
 }

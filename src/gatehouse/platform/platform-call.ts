@@ -4,11 +4,12 @@ import { AppError, type FailedCall } from '../../shared/errors.ts';
 import { type BodyLimits, boundedBody } from '../../shared/outbound/bounded-body.ts';
 import { createStop, type StopSwitch } from '../../shared/outbound/stop.ts';
 import { readableOf, type StreamedBody, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
+import { readSignInDemand } from '../../shared/provider/sign-in-demand.ts';
 import { platformUrlOf, type ThreadApp } from '../connected-apps/current-apps.ts';
 import type { AuthorizedCall, AuthorizedFetch, AuthorizedRequest } from '../grants/authorized-fetch.ts';
 import {
   budgetError,
-  claimsError,
+  demandError,
   failedCall,
   grantError,
   isOurs,
@@ -17,18 +18,12 @@ import {
   platformCall,
   platformError,
   scopesError,
+  stepUpError,
   tooLarge,
   upstreamError,
 } from './call-errors.ts';
 import type { BudgetedCall, Caller, ProviderBudget } from './provider-budget.ts';
-import {
-  announcesMore,
-  demandedScopes,
-  isClaimsChallenge,
-  linkOf,
-  passedHeaders,
-  rateLimitOf,
-} from './upstream-response.ts';
+import { announcesMore, demandedScopes, linkOf, passedHeaders, rateLimitOf } from './upstream-response.ts';
 
 /** A call to a platform: that of the current thread, or one that a declared route allows. */
 export interface PlatformCall extends AuthorizedCall {
@@ -82,7 +77,8 @@ export interface PlatformCalls {
    * Sends a request to a path below `apiBaseUrl` with the owner's access token, for a response that is passed on as it
    * arrives.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
-   * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`,
+   * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `step_up_required`,
+   *   `provider_unavailable`,
    *   `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
    */
   stream(request: PlatformRequest, stop: StopSwitch): Promise<PlatformStream>;
@@ -117,7 +113,7 @@ export function createPlatformCalls(parts: {
 
   /**
    * Returns the error for a response that is not passed on; undefined if it is. 4xx responses other than 401, 429,
-   * missing scopes and claims challenges pass through with their bodies, and so does 304 if the caller sent a validator.
+   * missing scopes and demands on the sign-in pass through with their bodies, and so does 304 if the caller sent a validator.
    */
   const refusalOf = async (
     { app, call }: PlatformRequest,
@@ -126,7 +122,9 @@ export function createPlatformCalls(parts: {
   ): Promise<AppError | undefined> => {
     const { statusCode } = response;
     if (statusCode === 304 && call.isConditional) return undefined;
-    if (isClaimsChallenge(response)) return claimsError(app, statusCode, publicHref);
+    if (readSignInDemand(response)) {
+      return demandError(app, statusCode, canConsent ? `${publicHref}/connections/${app.id}` : undefined);
+    }
     const demanded = demandedScopes(response).filter((scope) => app.scopes.includes(scope));
     if (canConsent && demanded.length > 0) return scopesError(app, demanded, statusCode, publicHref);
     const limit = await rateLimitOf(response, clock());
@@ -163,6 +161,7 @@ export function createPlatformCalls(parts: {
     try {
       const result = await authorizedFetch.send({ ...request, baseUrlFor, stop, beforeSending });
       if (result.kind === 'scopes_missing') throw lackingScopesError(app, result.scopes, publicHref);
+      if (result.kind === 'step_up') throw stepUpError(app, result.statusCode, publicHref);
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
       budget.update(budgetedCall, response.headers);

@@ -4,6 +4,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
 import { readableOf, type StreamedResponse } from '../../shared/outbound/streamed-body.ts';
+import { tokenChallenge } from '../../shared/provider/challenges.ts';
 import type { StatedLimit } from './stated-windows.ts';
 
 /** Other headers are dropped: cookies, CORS, server names, redirects (R76). */
@@ -31,21 +32,9 @@ export function announcesMore({ headers, compressedLength }: StreamedResponse, m
   return Number(compressedLength ?? headers['content-length']) > maxBytes;
 }
 
-/**
- * True for a claims challenge: the token is valid, and the platform requires more of the user's sign-in than it shows.
- */
-export function isClaimsChallenge({ statusCode, headers }: StreamedResponse): boolean {
-  const isRefusal = statusCode === 401 || statusCode === 403;
-  return isRefusal && /\berror="?insufficient_claims\b/.test(String(headers['www-authenticate']));
-}
-
 /** Returns the scopes that the platform names when it refuses a token without them (RFC 6750 section 3.1). */
-export function demandedScopes({ statusCode, headers }: StreamedResponse): string[] {
-  const challenge = String(headers['www-authenticate']);
-  const isRefusal = statusCode === 401 || statusCode === 403;
-  if (!isRefusal || !/\berror="?insufficient_scope\b/.test(challenge)) return [];
-  const [, quoted, token = ''] = /\bscope=(?:"([^"]*)"|([^\s",]+))/.exec(challenge) ?? [];
-  return (quoted ?? token).split(' ');
+export function demandedScopes(response: StreamedResponse): string[] {
+  return tokenChallenge(response, ['insufficient_scope'])?.scope?.split(' ') ?? [];
 }
 
 const DEFAULT_SECONDS = 60;

@@ -30,7 +30,9 @@ const connectionOfUser = z.object({
   connectUrl: z
     .string()
     .nullable()
-    .describe('where the user can reconnect; null while the connection is active and lacks no scope'),
+    .describe(
+      'where the user can reconnect; null while the connection is active, lacks no scope and needs no stronger sign-in',
+    ),
 });
 
 export function relayConnections(parts: {
@@ -52,7 +54,8 @@ export function relayConnections(parts: {
         user: userId,
         connectedAt: isoOrNull(connectedAt),
         refreshedAt: isoOrNull(refreshedAt),
-        connectUrl: json.health === 'active' && json.missingScopes.length === 0 ? null : connectUrl,
+        connectUrl:
+          json.health === 'active' && json.missingScopes.length === 0 && !json.stepUpRequired ? null : connectUrl,
       },
     ];
   };

@@ -2,6 +2,7 @@
 
 import type { PageWords, ProblemCode, WhoseFault } from '../../shared/errors.ts';
 import { isCodeRefusal } from '../../shared/provider/oauth-error.ts';
+import type { UnmetPart } from '../../shared/provider/sign-in-demand.ts';
 import { UNREQUESTED_DPOP } from '../../shared/provider/token-members.ts';
 import { type ClaimObservation, OBSERVATIONS, observationAdvice, observationWords } from './claim-observation.ts';
 import type { StepName } from './steps.ts';
@@ -27,6 +28,8 @@ export interface SignInFacts {
   secondsAhead?: number | undefined;
   otherBrowser?: boolean | undefined;
   disabled?: boolean | undefined;
+  /** The part of the platform's demand that the ID token does not meet. */
+  unmet?: UnmetPart | undefined;
   /** Of the claim of the app's rule, if it refused the user. */
   observation?: ClaimObservation | undefined;
   redirectUri?: string | undefined;
@@ -625,6 +628,43 @@ const FAILURES = {
     words: 'The ID token has no auth_time, although max_age asked for one.',
     advice:
       'Ask the provider to send auth_time (OpenID Connect Core, section 2). The administration accepts no sign-in of unknown age.',
+  },
+  demand_not_met: {
+    code: 'step_up_required',
+    whose: 'nobody',
+    failedAt: 'permitted',
+    detail:
+      'The identity provider did not confirm the stronger or newer sign-in that this app demands, so nothing was changed. Your account there may lack a second factor.',
+    page: { title: 'Your sign-in was not confirmed', advice: 'Try again, and complete every step at the provider.' },
+    words: 'The acr of the ID token is none of those that the platform demands (acr_values).',
+    advice: 'Compare the acr values of the provider with those of the platform. The account may lack a second factor.',
+    variants: [
+      {
+        when: ({ unmet }) => unmet === 'auth_time_missing',
+        words: 'The ID token has no auth_time, although max_age asked for one.',
+        advice:
+          'Ask the provider to send auth_time (OpenID Connect Core, section 2): the platform demands a recent sign-in.',
+      },
+      {
+        when: ({ unmet }) => unmet === 'auth_time',
+        words: 'The sign-in at the provider is older than the platform demands (max_age), or in the future.',
+        advice:
+          'The provider must ask the user again for max_age (OpenID Connect Core, section 3.1.2.1). Compare the clocks, too.',
+      },
+    ],
+  },
+  demand_other_account: {
+    code: 'not_allowed',
+    whose: 'nobody',
+    failedAt: 'permitted',
+    detail: 'You chose a different account than the connected one, so nothing was changed.',
+    page: {
+      title: 'Your sign-in was not confirmed',
+      advice: 'Try again with the connected account. To connect another one, choose “Use another account”.',
+    },
+    words: 'The user came back with a different account than the one that the platform demands a sign-in of.',
+    advice: 'Nothing was stored. The user can try again.',
+    isRefusal: true,
   },
   ended_by_provider: {
     code: 'sign_in_required',

@@ -1,6 +1,7 @@
 /** Stores pending authorization requests by browser secret and state: at most 10 each, for 10 minutes, taken once. */
 import type { ProviderHints } from '../../shared/http/provider-hints.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { SignInDemand } from '../../shared/provider/sign-in-demand.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store, Write } from '../../shared/storage/store.ts';
@@ -34,6 +35,8 @@ export type PendingRequest = {
       link?: string | undefined;
       /** Local path of the page of the link, where the user can try again. */
       linkPath?: string | undefined;
+      /** What the platform demands of this sign-in. */
+      demand?: SignInDemand | undefined;
       /** An administrator tries the app: the browser goes to the record of the attempt, even after a failure. */
       trial?: boolean | undefined;
     }
@@ -46,7 +49,7 @@ const MAX_SPENT = 10;
 const MAX_OTHER_NAMES = 9;
 
 /**
- * A pending request as it is stored. `sealed` has the hints (R110), and the paths that contain the secret of a connect
+ * A pending request as it is stored. `sealed` has the hints (R110), the platform's demand, and the paths that contain the secret of a connect
  * link. `spentAt` is set once its callback has come, in milliseconds since the epoch. `otherNames` has the names of
  * further states, each of which can take it: one for each time that the same callback started over while this request
  * was pending.
@@ -102,10 +105,11 @@ export function createPendingRequests(parts: {
   const seal = async (pendingRequest: PendingRequest, key: string): Promise<StoredRequest> => {
     const returnTo = pendingRequest.returnTo.includes(CONNECT_LINK_PREFIX) ? pendingRequest.returnTo : undefined;
     const linkPath = pendingRequest.purpose === 'connect' ? pendingRequest.linkPath : undefined;
+    const demand = pendingRequest.purpose === 'connect' ? pendingRequest.demand : undefined;
     const { hints } = pendingRequest;
-    if (returnTo === undefined && linkPath === undefined && hints === undefined) return pendingRequest;
-    const sealed = await sealedJson.seal({ returnTo, linkPath, hints }, key);
-    const rest = { ...pendingRequest, linkPath: undefined, hints: undefined, sealed };
+    if ([returnTo, linkPath, demand, hints].every((value) => value === undefined)) return pendingRequest;
+    const sealed = await sealedJson.seal({ returnTo, linkPath, demand, hints }, key);
+    const rest = { ...pendingRequest, linkPath: undefined, demand: undefined, hints: undefined, sealed };
     return returnTo === undefined ? rest : { ...rest, returnTo: home };
   };
 

@@ -2,6 +2,7 @@
 
 import { AppError } from '../../shared/errors.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { unmetPart } from '../../shared/provider/sign-in-demand.ts';
 import type { Claims, TokenResponse } from '../../shared/provider/token-response.ts';
 import type { BrowserSecret, NewSession } from '../../shared/sessions/browser-sessions.ts';
 import type { SessionUser } from '../../shared/sessions/session.ts';
@@ -211,7 +212,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
 
     async saveConnection(
       { app, scopes, response, claims, accountId },
-      { userId, link, linkPath, trial, startedAt },
+      { userId, link, linkPath, demand, hints, trial, startedAt },
       { signInApp, info: { origin } },
       attemptLog,
     ) {
@@ -226,6 +227,16 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
       ) {
         await discard();
         throw fail('link_other_account', context);
+      }
+      if (demand) {
+        const isOther =
+          hints?.prompt !== 'select_account' && (await connections.isOfOtherAccount(userId, app, account));
+        // Without an ID token, only the platform sees whether the sign-in suffices.
+        const unmet = response.claims && unmetPart(demand, response.claims, { requestedAt: startedAt, now: clock() });
+        if (isOther || unmet) {
+          await discard();
+          throw fail(isOther ? 'demand_other_account' : 'demand_not_met', { ...context, facts: { unmet } });
+        }
       }
       if (trial && app.signIn) {
         if (!claims || !maySignIn(app, claims)) {
@@ -242,6 +253,7 @@ export function createAuthorizationSaver(parts: FlowParts, fail: Fail): Authoriz
           scopes,
           account,
           chosen: true,
+          metDemand: demand,
           link,
           origin,
           writesOfUser: async () => {

@@ -72,9 +72,11 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const state = states.create(clock());
     const admin = adminRule();
     const stepUp = request.purpose === 'sign_in' && request.stepUp && admin.acr !== undefined && app.id === admin.app;
+    // From the grant, never from the request (R3).
+    const demand = request.purpose === 'connect' ? await connections.demandOf(request.user.id, app) : undefined;
     const pendingRequest: PendingRequest = {
       ...(request.purpose === 'connect'
-        ? { purpose, userId: request.user.id, link: request.link, linkPath: request.linkPath, trial }
+        ? { purpose, userId: request.user.id, link: request.link, linkPath: request.linkPath, demand, trial }
         : { purpose: request.purpose }),
       appId: app.id,
       appFingerprint: fingerprintOf(app),
@@ -92,16 +94,18 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const prompt = stepUp ? undefined : requestedPrompt;
     const ownerNeedsConsent = (owner: string | undefined) =>
       connections.needsConsent(owner, app, scopes, purpose === 'connect');
-    // With a prompt the user may choose another account, for which no refresh token is stored.
+    // With a prompt the user may choose another account, for which no refresh token is stored. A stored refresh token is
+    // of the earlier sign-in, and so are the access tokens from it: they do not meet the demand.
     const needsConsent = async () =>
-      (await ownerNeedsConsent(user?.id)) || (prompt !== undefined && ownerNeedsConsent(undefined));
+      (await ownerNeedsConsent(user?.id)) ||
+      ((prompt !== undefined || demand !== undefined) && ownerNeedsConsent(undefined));
     const url = await provider
       .authorizationUrl(app, {
         redirectUri,
         scopes,
         prompt: await promptOf(app, prompt, needsConsent),
         hints,
-        ...(stepUp ? { acrValues: admin.acr, maxAgeSeconds: STEP_UP_SECONDS } : {}),
+        ...(stepUp ? { acrValues: admin.acr, maxAgeSeconds: STEP_UP_SECONDS } : demand),
         ...deriveNonceAndVerifier(browserSecret, state),
       })
       .catch((cause: unknown) => {

@@ -87,6 +87,8 @@ export interface ConnectionView {
   health: ConnectionHealth | 'not_connected';
   /** The reason for the health: a sentence for the user, never a code. */
   cause?: string | undefined;
+  /** The provider will ask the user for a stronger or newer sign-in, which the platform demands. */
+  needsStepUp?: boolean | undefined;
   /** The granted scopes; without a connection, the scopes that will be requested. */
   scopes: readonly string[];
   /** The scopes that the user can choose, except `openid`, which is always requested. */

@@ -20,6 +20,8 @@ export interface AuthorizationRequest {
   acrValues?: string | undefined;
   /** The maximum age of the user's sign-in at the provider. */
   maxAgeSeconds?: number | undefined;
+  /** The requested claims, as JSON (OpenID Connect Core section 5.5). */
+  claims?: string | undefined;
   /** The account to preselect, and the languages of the provider's pages. */
   hints?: Partial<Record<'login_hint' | 'ui_locales', string>> | undefined;
 }
@@ -41,6 +43,7 @@ export function authorizationParameters(
     ...(request.prompt && { prompt: supportedPrompt(request.prompt, server) }),
     ...(request.acrValues && { acr_values: request.acrValues }),
     ...(request.maxAgeSeconds !== undefined && { max_age: String(request.maxAgeSeconds) }),
+    ...(request.claims && { claims: request.claims }),
   };
 }
 

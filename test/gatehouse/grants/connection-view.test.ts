@@ -59,6 +59,7 @@ describe('a connection', () => {
       health: 'active',
       scopes: ['openid', 'mail'],
       missingScopes: [],
+      stepUpRequired: false,
       cause: null,
       checkedAt: null,
       notCheckedSince: null,

@@ -150,6 +150,7 @@ describe('a connection', () => {
       checkedAt: NOW - HOUR,
       lastUsedAt: NOW - 7,
       notCheckedSince: undefined,
+      needsStepUp: false,
     };
 
     expect(await findConnection()).toEqual(expected);

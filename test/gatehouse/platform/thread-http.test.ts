@@ -411,41 +411,44 @@ describe('responses of the platform', () => {
   };
 
   const CHALLENGE = {
-    'WWW-Authenticate': 'Bearer realm="", error="insufficient_claims", claims="eyJhY2Nlc3NfdG9rZW4iOnt9fQ=="',
+    'WWW-Authenticate': 'Bearer realm="", error="insufficient_claims", claims="bm90IHJlYWxseSBKU09O"',
   };
   test.each([
     [401, 5],
     // A token that was just refreshed is not refreshed again.
     [401, 0],
     [403, 5],
-  ])('a claims challenge with %i is named, %i seconds after the sign-in', async (status, secondsAfterSignIn) => {
-    ({ agent } = await signIn(site));
-    advanceClock(secondsAfterSignIn);
-    setPlatformFault({ kind: 'response', status, body: {}, headers: CHALLENGE });
+  ])(
+    'a claims challenge that cannot be read is named (%i), %i seconds after the sign-in',
+    async (status, secondsAfterSignIn) => {
+      ({ agent } = await signIn(site));
+      advanceClock(secondsAfterSignIn);
+      setPlatformFault({ kind: 'response', status, body: {}, headers: CHALLENGE });
 
-    const { status: receivedStatus, json, headers } = await readThread();
-    expect([receivedStatus, json.code, json.connectUrl]).toEqual([
-      502,
-      'upstream_error',
-      `${site.url}/connections/platform`,
-    ]);
-    expect(json.detail).toMatch(/requires more of the user’s sign-in.*\(claims challenge\)\. Connect .* again/);
-    expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
-    // Lines of the audit trail may come before or after this line.
-    const requestId = headers.get('x-request-id');
-    const linesOfRequest = site.logs().filter((line) => line.includes(`"requestId":"${requestId}"`));
-    expect(linesOfRequest).toContainEqual(
-      expect.stringContaining(`the platform responded with ${status} and a claims challenge`),
-    );
-    expect(site.logs().join('')).not.toContain('eyJhY2Nlc3N');
+      const { status: receivedStatus, json, headers } = await readThread();
+      expect([receivedStatus, json.code, json.connectUrl]).toEqual([
+        502,
+        'upstream_error',
+        `${site.url}/connections/platform`,
+      ]);
+      expect(json.detail).toMatch(/requires more of the user’s sign-in.*\(claims challenge\)\. Connect .* again/);
+      expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
+      // Lines of the audit trail may come before or after this line.
+      const requestId = headers.get('x-request-id');
+      const linesOfRequest = site.logs().filter((line) => line.includes(`"requestId":"${requestId}"`));
+      expect(linesOfRequest).toContainEqual(
+        expect.stringContaining(`the platform responded with ${status} and a claims challenge`),
+      );
+      expect(site.logs().join('')).not.toContain('bm90IHJl');
 
-    const page = await agent.get(`${site.url}/threads/current`);
-    expect(page.body).toContain('Reconnect');
-    const reference = /class="reference(?:-small)?"[^>]*>([^<]*)</.exec(page.body)?.[1] ?? '';
-    const { agent: adminBrowser } = await signIn(site, 'admin@example.test');
-    const search = await getJson(adminBrowser, `${site.url}/admin/api/sign-ins?q=${reference}`);
-    expect(search.json.problem).toMatchObject({ code: 'upstream_error', cause: 'insufficient_claims' });
-  });
+      const page = await agent.get(`${site.url}/threads/current`);
+      expect(page.body).toContain('Reconnect');
+      const reference = /class="reference(?:-small)?"[^>]*>([^<]*)</.exec(page.body)?.[1] ?? '';
+      const { agent: adminBrowser } = await signIn(site, 'admin@example.test');
+      const search = await getJson(adminBrowser, `${site.url}/admin/api/sign-ins?q=${reference}`);
+      expect(search.json.problem).toMatchObject({ code: 'upstream_error', cause: 'insufficient_claims' });
+    },
+  );
 
   describe('a scope that the access token lacks', () => {
     const scope = 'platform_read_only';

@@ -75,6 +75,7 @@ test('R109 shows the state of a connection, without tokens or the account', asyn
           connectUrl: null,
           scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
           missingScopes: [],
+          stepUpRequired: false,
           connectedAt: expect.stringMatching(TIME),
           refreshedAt: expect.stringMatching(TIME),
           checkedAt: expect.stringMatching(TIME),
