@@ -14,6 +14,7 @@ import { connectionViews } from '../grants/connection-view.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { Platform } from '../platform/platform.ts';
 import { GONE_FAILURES, SIGN_IN_FAILURES } from '../sign-in-record/failures.ts';
+import { callList } from './call-list.ts';
 import { createThreadPanels } from './thread-panel.ts';
 
 export interface Home {
@@ -60,6 +61,7 @@ export function createHome(parts: {
         page: pages.signedInFrame(req, 'Home'),
         connections: views,
         threads,
+        calls: callList(apps.threadApps(), views),
         bin: {},
         notice,
       });

@@ -188,6 +188,14 @@ export interface ErrorAction {
   alternative?: { label: string; url: string } | undefined;
 }
 
+/** The API calls to the platform of one app. */
+export interface AppCalls {
+  appId: string;
+  appName: string;
+  /** `isLink`: a link makes the call. */
+  calls: readonly { method: string; path: string; isLink: boolean }[];
+}
+
 /**
  * The data of each page, by the name of its template under `views`. Modules that import this one declare the data of
  * their pages by extending this interface.
@@ -202,6 +210,7 @@ export interface PageData {
     page: SignedInFrame;
     connections: readonly ConnectionView[];
     threads: readonly ThreadPanel[];
+    calls: readonly AppCalls[];
     bin: BinPanel;
     notice?: Notice | undefined;
   };

@@ -232,6 +232,44 @@ describe('the thread on the page', () => {
   });
 });
 
+describe('the API calls on the page', () => {
+  const routes = [
+    { name: 'threads', method: 'GET', path: '/1/threads', query: ['limit'] },
+    { name: 'thread', method: 'GET', path: '/1/threads/{id}' },
+    { name: 'message', method: 'POST', path: '/1/threads/{id}/messages' },
+  ];
+  const listed = (body: string) =>
+    [...body.matchAll(/<li>(?:<a href="([^"]+)">)?<code>((?:GET|POST) [^<]+)<\/code>/g)].map(([, href, call]) => [
+      call,
+      href,
+    ]);
+
+  test('are the routes of a connected app, with a link to those that a link can call', async () => {
+    const other = await startSite({ app: { routes } });
+    try {
+      const { agent: user } = await signIn(other);
+      const { body } = await user.get(`${other.url}/`);
+      expect(listed(body)).toEqual([
+        ['GET /1/threads/current', '/api/platform/1/threads/current'],
+        ['GET /1/threads', '/api/platform/1/threads'],
+        ['GET /1/threads/{id}', undefined],
+        ['POST /1/threads/{id}/messages', undefined],
+      ]);
+      for (const [, href] of listed(body).filter(([, url]) => url !== undefined)) {
+        expect((await user.get(other.url + href, JSON_ONLY)).status).toBe(200);
+      }
+      await disconnect(other, user);
+      expect(listed((await user.get(`${other.url}/`)).body)).toEqual([]);
+    } finally {
+      await other.close();
+    }
+  });
+
+  test('are left out if the app declares no route', async () => {
+    expect((await loadHome()).page.body).not.toContain('API calls');
+  });
+});
+
 describe('without a session', () => {
   test('there is one button for each sign-in app, and no call to a provider or platform', async () => {
     site.sandbox.requests.reset();

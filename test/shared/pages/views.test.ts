@@ -174,7 +174,7 @@ describe('words', () => {
     for (const html of [
       views.render('connections/one', { page, connection }),
       views.render('connections/list', { page, connections: [connection] }),
-      views.render('home/signed-in', { page, connections: [connection], threads: [], bin: {} }),
+      views.render('home/signed-in', { page, connections: [connection], threads: [], calls: [], bin: {} }),
     ]) {
       expect(visibleText(html)).not.toMatch(/unverified|reconnect_needed|not_connected/);
       expect(html).toMatch(
@@ -192,7 +192,7 @@ describe('words', () => {
     const connections = (['active', 'expiring', 'reconnect_needed'] as const).map((health) =>
       connectionOf(health, health),
     );
-    const html = views.render('home/signed-in', { page: signedIn('x'), connections, threads: [], bin: {} });
+    const html = views.render('home/signed-in', { page: signedIn('x'), connections, threads: [], calls: [], bin: {} });
     const positions = ['reconnect_needed', 'expiring'].map((id) =>
       html.indexOf(`<p class="trouble-title"><bdi>${id}</bdi>`),
     );
@@ -350,7 +350,13 @@ describe('thread HTML', () => {
     if (clean === undefined) throw new Error('It nests too deep.');
     const body = { kind: 'html', html: clean, isCut: false } as const;
     const thread: ThreadPanel = { kind: 'thread', appName: 'App', title: 'T', body };
-    const html = views.render('home/signed-in', { page: signedIn('x'), connections: [], threads: [thread], bin: {} });
+    const html = views.render('home/signed-in', {
+      page: signedIn('x'),
+      connections: [],
+      threads: [thread],
+      calls: [],
+      bin: {},
+    });
     expect(html).toContain('dir="auto"><h4>Plan</h4><p>a</p></div>');
 
     structure(html);
@@ -421,6 +427,9 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
       reference: text,
     })),
   ];
+  const calls = [
+    { appId: text, appName: text, calls: [true, false].map((isLink) => ({ method: text, path: text, isLink })) },
+  ];
   const failure = { code: 'internal', reference: text, time: text } as const;
   return {
     'home/signed-out': [
@@ -437,8 +446,8 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
       hints: { prompt: text },
     })),
     'home/signed-in': [
-      { page, connections, threads, bin: { result }, notice },
-      { page, connections: [], threads: [], bin: { error } },
+      { page, connections, threads, calls, bin: { result }, notice },
+      { page, connections: [], threads: [], calls: [], bin: { error } },
     ],
     'sign-in/choose': [
       { page: signedOut, signInApps },
