@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { ADMIN_GROUP } from '../sandbox/accounts.ts';
 import type { SandboxClient } from '../sandbox/clients.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { FULL_SCOPE, READ_SCOPE } from '../sandbox/scopes.ts';
 import { type ConnectedAppRegistration, connectedAppSchema } from '../shared/provider/connected-app.ts';
 
 export interface DemoApp {
@@ -25,13 +26,20 @@ export interface DemoApps {
   staff: DemoApp;
 }
 
+/** The calls that the sandbox invented. */
+export const ROUTES: ConnectedAppRegistration['routes'] = [
+  { name: 'threads', method: 'GET', path: '/1/threads', query: ['limit', 'cursor'], scopes: [READ_SCOPE] },
+  { name: 'thread', method: 'GET', path: '/1/threads/{id}', query: [], scopes: [READ_SCOPE] },
+  { name: 'message', method: 'POST', path: '/1/threads/{id}/messages', query: [], scopes: [FULL_SCOPE] },
+];
+
 /** @param publicUrl the public URL of the demo's Gatehouse */
 export function demoApps(publicUrl: string): DemoApps {
   const scopes = ['openid', 'profile', 'email', 'offline_access'];
   const app = (id: string, details: Pick<DemoApp, 'name' | 'clientId' | 'signIn' | 'hasPlatform'>): DemoApp => ({
     id,
     clientSecret: randomBytes(24).toString('base64url'),
-    scopes: details.hasPlatform ? [...scopes, 'platform_read_only'] : scopes,
+    scopes: details.hasPlatform ? [...scopes, READ_SCOPE, FULL_SCOPE] : scopes,
     callbackUrl: `${publicUrl}/oauth/callback/${id}`,
     ...details,
   });
@@ -71,7 +79,7 @@ export function demoRegistration(
   { issuer, platformUrl }: Pick<Sandbox, 'issuer' | 'platformUrl'>,
 ): ConnectedAppRegistration {
   const base = { id, name, clientId, issuer, scopes, callbackUrls: [callbackUrl], signIn };
-  const platform = hasPlatform ? { apiBaseUrl: platformUrl, resources: [platformUrl] } : {};
+  const platform = hasPlatform ? { apiBaseUrl: platformUrl, resources: [platformUrl], routes: ROUTES } : {};
   return connectedAppSchema.parse({ ...base, ...platform });
 }
 

@@ -3,6 +3,7 @@ import { createRelayTokens } from '../gatehouse/relay/relay-token.ts';
 import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import { DAY_MS } from '../shared/time.ts';
+import { ROUTES } from './apps.ts';
 
 /** The default settings of the demo's relay tokens. */
 export const DEFAULT_POLICY = {
@@ -19,10 +20,11 @@ export async function createDemoToken({ store, sealedJson }: OpenedStorage): Pro
   const tokens = await createRelayTokens({ store, sealedJson, clock: Date.now });
   const { text } = await tokens.create(newOpaqueTokenId(), {
     name: 'Demo service',
-    scopes: ['threads:read', 'connections:read', 'connect_links:create'],
+    scopes: ['threads:read', 'api:call', 'connections:read', 'connect_links:create'],
     apps: ['platform'],
     users: 'all',
     ...DEFAULT_POLICY,
+    routes: ROUTES.map(({ name }) => name),
     assertUser: true,
     expiresAt: Date.now() + DAY_MS,
   });

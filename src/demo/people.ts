@@ -75,6 +75,9 @@ export const REPORTS = {
   token: `sbxt_${'demo'.repeat(8)}`,
 };
 
+/** The id of a thread that commands of the tour name. */
+export const DEMO_THREAD = 'LAUNCHQA';
+
 export const SEED: Seed = {
   builtInUsers: true,
   users: [
@@ -83,5 +86,13 @@ export const SEED: Seed = {
   ],
   apps: [],
   tokens: [{ name: REPORTS.name, user: REPORTS.login, scopes: ['platform_read_only' as const], token: REPORTS.token }],
-  threads: [],
+  threads: [
+    {
+      id: DEMO_THREAD,
+      author: 'user@example.test',
+      title: 'Launch: questions and answers',
+      html: '<p><b>Uma Okafor</b>: Please ask here, so that everybody sees the answers.</p>',
+      sharedWith: ['second@example.test', ADMINISTRATOR.login],
+    },
+  ],
 };

@@ -42,12 +42,12 @@ Each account has the password ${accounts[0]?.password}:
 ${accountLines.join('\n')}
 
 1. Sign in with ${platform.name} as ${user}, read the thread, and look up the BIN 45717360.
-2. Wait a minute: the access token expires, and the thread still loads.
+2. Wait a minute: the access token expires. Then open GET /1/threads under "API calls": it still works.
 3. In a private window, sign in with it as second@example.test and choose Deny: the page shows a reference.
 4. There: Use another account, ${staff.name}, sign in as admin@example.test, Switch, Allow. Then enter the
    reference (or ${REFUSED_REFERENCE}) at ${publicUrl}/admin/sign-ins
 5. Check the app, change its scopes and callback URLs: ${publicUrl}/admin/connected-apps/${platform.id}
-6. Read the thread of step 1 as a back-end service: curl ${publicUrl}/relay/threads/current \\
+6. List threads as a back-end service: curl -i '${publicUrl}/relay/api/${platform.id}/1/threads?limit=2' \\
      -H 'Gatehouse-User: ${userId}' \\
      -H 'Authorization: Bearer ${relayToken}'
 7. Make the provider fail, see what Gatehouse does, and find more to try: ${tourUrl}

@@ -14,6 +14,7 @@ import {
   SWITCHES,
   type SwitchName,
 } from './fault-switches.ts';
+import { DEMO_THREAD } from './people.ts';
 import { type Interval, type Line, linesOfAudit, linesOfRequests } from './tour-lines.ts';
 
 interface OpenedTour {
@@ -39,7 +40,7 @@ interface Press {
 interface RunningTour {
   publicUrl: string;
   /** The data for the commands on the page. */
-  more: { publicUrl: string; relayToken: string; userId: string; app: DemoApp; staff: DemoApp };
+  more: { publicUrl: string; relayToken: string; userId: string; app: DemoApp; staff: DemoApp; threadPath: string };
   switches: FaultSwitches;
   accessOf(login: string): Access;
   /** The login of the user who shows the effect of a switch. */
@@ -153,7 +154,7 @@ function openTour(parts: OpenedTour): RunningTour {
     userIdOf(sandbox.issuer, sandbox.accounts.find((account) => account.login === login)?.id ?? '');
   return {
     publicUrl,
-    more: { publicUrl, relayToken, userId, app, staff: apps.staff },
+    more: { publicUrl, relayToken, userId, app, staff: apps.staff, threadPath: `/1/threads/${DEMO_THREAD}` },
     switches: createFaultSwitches(sandbox),
     accessOf,
     userOf(name) {

@@ -87,15 +87,18 @@ describe('a demo in the shell of a real Gatehouse', () => {
       const curl = (path: string) => {
         const commands = `${demo.program.stdout()}\n${tourText}`.match(/\bcurl [\s\S]*?'$(?!\n +-)/gm) ?? [];
         const command = commands.find((text) => text.includes(path)) ?? '';
-        return JSON.parse(
-          execFileSync('sh', ['-c', command], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }),
-        );
+        const output = execFileSync('sh', ['-c', command], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+        // With `-i`, the headers come first.
+        return JSON.parse(output.split('\r\n\r\n').at(-1) ?? '');
       };
       const user = await openPage();
       await user.goto(addressInLineWith('Gatehouse is ready'));
       await navigateBy(user, () => user.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
       await completeProviderSignIn(user, demo);
       expect(await user.locator('body').innerText()).toContain('Spring launch');
+      const [, call = ''] = /open (GET \S+) under "API calls"/.exec(demo.program.stdout()) ?? [];
+      const list = await user.getByRole('link', { name: call, exact: true }).getAttribute('href');
+      expect(await (await user.request.get(`${demo.url}${list}`)).text()).toContain('Launch: questions and answers');
 
       await user.getByLabel('First digits of the card').fill('45717360');
       await navigateBy(user, () => user.getByRole('button', { name: 'Look up' }).click());
@@ -116,7 +119,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
       await administrator.getByLabel('Callback URL 2').fill('');
       await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(tourText)?.[1] ?? '');
       await save();
-      expect(await administrator.locator('main').innerText()).toMatch(/\d+ connections lack platform_full_access/);
+      expect(await administrator.locator('main').innerText()).toMatch(/\d+ connections lack groups/);
 
       await save();
       expect(await administrator.locator('main').innerText()).toContain('Saved.');
@@ -126,9 +129,12 @@ describe('a demo in the shell of a real Gatehouse', () => {
       expect(await user.locator('body').innerText()).toContain('Gatehouse demo: Collaboration platform');
 
       await completeProviderSignIn(user, demo);
-      expect(await user.locator('main').innerText()).toMatch(/Active[\s\S]*What you allowed[\s\S]*change everything/);
+      expect(await user.locator('main').innerText()).toMatch(/Active[\s\S]*What you allowed[\s\S]*groups/);
 
-      expect(JSON.stringify(curl('/relay/threads/current'))).toContain('Spring launch');
+      const { threads } = curl('/1/threads?limit=2') as { threads: { title: string }[] };
+      expect(threads.map(({ title }) => title)).toEqual(['Launch: questions and answers', expect.any(String)]);
+      expect(curl('/messages')).toMatchObject({ text: 'Who tells the partners?' });
+      expect((curl('-X GET') as { html: string }).html).toContain('Who tells the partners?');
 
       const { url } = curl('/relay/connect-links') as { url: string };
       const other = await openPage({}, /Failed to load resource: the server responded with a status of 403/);
