@@ -35,13 +35,15 @@ export async function startFrontEnd(
   { heading, file, command }: FrontEnd,
   /** More files of the front end, by their path. */
   moreFiles: Record<string, string> = {},
+  /** Changes of the connected app. */
+  app: Record<string, unknown> = {},
 ): Promise<{ site: TestSite; url: string }> {
   const publicUrl = /`PUBLIC_URL=(http:\/\/\w[\w.]*:(\d+))\/gatehouse`/.exec(sectionOf(frontEndText, heading));
   const [, documentedUrl = '', documentedPort = ''] = publicUrl ?? [];
   const port = String(await freePort());
   const url = documentedUrl.replace(documentedPort, port);
   const [, trustedProxies = ''] = /^TRUSTED_PROXIES=(.+)$/m.exec(frontEndText) ?? [];
-  const site = await startSite({ env: { PUBLIC_URL: `${url}/gatehouse`, TRUSTED_PROXIES: trustedProxies } });
+  const site = await startSite({ env: { PUBLIC_URL: `${url}/gatehouse`, TRUSTED_PROXIES: trustedProxies }, app });
   const close = once(site.close);
   onTestFinished(close);
 
