@@ -18,9 +18,9 @@ const LISTS = [
 const WIDTHS = [320, 360, 600, 767, 768, 900, 959, 960, 1024, 1100, 1199, 1200, 1440, 2560];
 
 /** Opens a page with the session of the administrator: only the clock of Gatehouse is set, so a browser cannot sign in. */
-async function openAdministration() {
+async function openAdministration(ignoredErrors?: RegExp) {
   const { agent, site } = filled;
-  const page = await openPage();
+  const page = await openPage({}, ignoredErrors);
   const cookies = agent.cookies
     .header(site.url)
     .split('; ')
@@ -139,7 +139,12 @@ test('a list and a sign-in record are printed black on white, whole, and without
 describe('forms', () => {
   const FORMS = [
     ...['register-app', 'relay-tokens/new', 'service-accounts/new', 'webhooks/new', 'admin-tokens/new', 'bin', 'keys'],
-    ...['connected-apps/second', 'relay-tokens/{nightly}/edit', 'service-accounts/{account}/replace', 'webhooks/{webhook}'],
+    ...[
+      'connected-apps/second',
+      'relay-tokens/{nightly}/edit',
+      'service-accounts/{account}/replace',
+      'webhooks/{webhook}',
+    ],
     ...['users/{uma}', 'policy', 'connections', 'audit'],
   ];
 
@@ -183,5 +188,45 @@ describe('forms', () => {
     expect(await page.evaluate(security)).toBe('disc');
     await page.goto(`${filled.site.url}/admin/register-app`);
     await page.locator('#issuer:focus').waitFor();
+  });
+
+  test('a form counts its unsaved changes, and the browser asks before they are lost', async () => {
+    const page = await openAdministration();
+    await page.goto(`${filled.site.url}/admin/connected-apps/second`);
+    await page.locator('#name').fill('Other name');
+    await page.locator('#clientId').fill('other-client');
+    await page.getByText('2 unsaved changes').waitFor();
+    const asked: string[] = [];
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.type());
+      void dialog.dismiss();
+    });
+    await page.getByRole('link', { name: 'Overview' }).first().click();
+    await expect.poll(() => asked).toEqual(['beforeunload']);
+    expect(await page.locator('#name').inputValue()).toBe('Other name');
+  });
+
+  test('what was typed is there again after a session that had ended, without secrets, and only once', async () => {
+    const page = await openAdministration(/status of 40[13]/);
+    const path = `${filled.site.url}/admin/connected-apps/second`;
+    await page.goto(path);
+    await page.locator('#name').fill('Typed before the end');
+    await page.locator('#clientSecret').fill('typed-secret');
+    const cookies = await page.context().cookies();
+    await page.context().clearCookies();
+    await page.locator('#name').press('Enter');
+    await page.locator('body:not(:has(#name))').waitFor();
+    const kept = await page.evaluate('JSON.stringify({ ...sessionStorage })');
+    expect(kept).toContain('Typed before the end');
+    expect(kept).not.toContain('typed-secret');
+    await page.context().addCookies(cookies);
+    await page.goto(path);
+    await page.getByText('Not saved, because your session had ended. 1 unsaved change').waitFor();
+    expect(await page.locator('#name').inputValue()).toBe('Typed before the end');
+    expect(await page.locator('#clientSecret').inputValue()).toBe('');
+    await page.locator('#name').press('Enter');
+    await page.getByRole('heading', { name: 'Typed before the end', level: 1 }).waitFor();
+    await page.goto(path);
+    expect(await page.getByText('unsaved change').count()).toBe(0);
   });
 });

@@ -1,0 +1,94 @@
+/*
+ * Forms of the administration: shows how many fields were changed, asks before changes are lost, and enters them again
+ * if the session had ended when the form was sent. Until then this tab keeps what was typed, but no secrets.
+ */
+const KEY = 'gatehouse-form';
+const forms = [...document.querySelectorAll('main form.form-stack[method="post"]')].filter(
+  (form) => !form.closest('[data-confirm]'),
+);
+/** The form that is being sent, so that leaving the page loses nothing. */
+let sentForm;
+
+const fieldsOf = (form) => [...form.elements].filter(({ name, type }) => name && !/^(hidden|submit|file)$/.test(type));
+
+function isChanged(field) {
+  if (field.options) {
+    const standard = [...field.options].find(({ defaultSelected }) => defaultSelected) ?? field.options[0];
+    return field.value !== standard?.value;
+  }
+  return /^(checkbox|radio)$/.test(field.type)
+    ? field.checked !== field.defaultChecked
+    : field.value !== field.defaultValue;
+}
+
+const changesOf = (form) => fieldsOf(form).filter(isChanged).length;
+
+function show(form, prefix = '') {
+  const line = form.querySelector('[data-changes]') ?? createLine(form);
+  const count = changesOf(form);
+  line.textContent = count === 0 ? '' : `${prefix}${count} unsaved ${count === 1 ? 'change' : 'changes'}`;
+}
+
+function createLine(form) {
+  const line = document.createElement('p');
+  line.className = 'fine form-changes';
+  line.setAttribute('role', 'status');
+  line.dataset.changes = '';
+  const buttons = [...form.querySelectorAll('[type="submit"]')].at(-1);
+  buttons.parentElement.append(line);
+  return line;
+}
+
+/** The values in the order of the fields; undefined for a secret. */
+const valuesOf = (form) =>
+  fieldsOf(form).map((field) =>
+    field.matches('.secret-field, [type="password"]') ? undefined : [field.name, field.value, field.checked],
+  );
+
+/** Enters values that were sent without a session. Fields that a page adds or lacks are left as they are. */
+function restore(form, values) {
+  const fields = fieldsOf(form);
+  for (const [index, value] of values.entries()) {
+    const field = fields[index];
+    if (!value || field?.name !== value[0]) continue;
+    if (/^(checkbox|radio)$/.test(field.type)) field.checked = value[2];
+    else field.value = value[1];
+  }
+  show(form, 'Not saved, because your session had ended. ');
+}
+
+let sent;
+try {
+  sent = JSON.parse(sessionStorage.getItem(KEY));
+  sessionStorage.removeItem(KEY);
+} catch {
+  // The browser forbids storage: nothing was kept.
+}
+// The page says that the form was saved, or shows again what was typed.
+const isAnswered = document.querySelector('.notice-success, .notice[role="alert"], .panel-fresh');
+const unsavedForm = sent?.path === location.pathname && !isAnswered ? forms[sent.form] : undefined;
+if (unsavedForm) restore(unsavedForm, sent.values);
+
+const askBeforeLoss = (event) => {
+  if (forms.some((each) => each !== sentForm && changesOf(each) > 0)) event.preventDefault();
+};
+
+for (const [index, each] of forms.entries()) {
+  each.addEventListener('input', () => {
+    show(each);
+    // Only now: some browsers do not keep a page with this listener for Back.
+    addEventListener('beforeunload', askBeforeLoss);
+  });
+  each.addEventListener('submit', () => {
+    sentForm = each;
+    try {
+      sessionStorage.setItem(KEY, JSON.stringify({ path: location.pathname, form: index, values: valuesOf(each) }));
+    } catch {
+      // Without storage, the form is sent all the same.
+    }
+  });
+}
+
+addEventListener('pageshow', () => {
+  sentForm = undefined;
+});
