@@ -43,17 +43,13 @@ const OLD_DATA_ADVICE = 'This data is more than two years old, and look-ups say 
 export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
   const page = pages.page('admin/bin/page', async () => {
     const current = await overviewOf(bins);
-    const { origin, asOf } = current.dataset;
-    const isOld = isOutdated(asOf, clock());
-    const canImportNewer = isOld && origin !== 'file' && asOf < IMPORT_AS_OF;
     return {
       title: 'BIN data',
       bins: current,
       networks: barsOf(current.networks, current.dataset.rows),
       countries: barsOf(current.countries, current.dataset.rows),
       attribution: [BUILT_IN_ATTRIBUTION, COUNTRY_ATTRIBUTION],
-      advice: origin === 'built_in' ? [BUILT_IN_ABOUT, REAL_USE] : isOld ? [OLD_DATA_ADVICE] : [],
-      importCommand: canImportNewer ? IMPORT_COMMAND : undefined,
+      ...adviceFor(current.dataset, clock()),
     };
   });
 
@@ -66,6 +62,19 @@ export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
       },
       () => overviewOf(bins),
     ),
+  };
+}
+
+/** Returns what to do about the data set in use. The command is of no use for a set that is newer than what it imports. */
+export function adviceFor(
+  { origin, asOf }: Pick<BinOverview['dataset'], 'origin' | 'asOf'>,
+  now: number,
+): { advice: readonly string[]; importCommand: string | undefined } {
+  const isOld = isOutdated(asOf, now);
+  const canImportNewer = isOld && origin !== 'file' && asOf < IMPORT_AS_OF;
+  return {
+    advice: origin === 'built_in' ? [BUILT_IN_ABOUT, REAL_USE] : isOld ? [OLD_DATA_ADVICE] : [],
+    importCommand: canImportNewer ? IMPORT_COMMAND : undefined,
   };
 }
 

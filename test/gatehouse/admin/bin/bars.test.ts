@@ -1,6 +1,6 @@
-/** The bars of the BIN data page: lengths, shares, and one bar for the rest. */
+/** The bars of the BIN data page: lengths, shares, and one bar for the rest; and its advice about the data set. */
 import { expect, test } from 'vitest';
-import { barsOf } from '../../../../src/gatehouse/admin/bin/routes.ts';
+import { adviceFor, barsOf } from '../../../../src/gatehouse/admin/bin/routes.ts';
 
 const shares = (...rows: number[]) => rows.map((count, at) => ({ key: `k${at}`, name: `N${at}`, rows: count }));
 
@@ -25,3 +25,19 @@ test('a data set without rows has no bars', () => {
   expect(barsOf([], 0)).toEqual([]);
   expect(barsOf(shares(0), 0)).toMatchObject([{ length: 1, percent: '0.0 %' }]);
 });
+
+test.each([
+  ['built_in', '2017-07-16', '2026-11-30', 2, true],
+  ['import', '2024-02-03', '2026-11-30', 1, true],
+  ['import', '2026-10-01', '2026-11-30', 0, false],
+  // Outdated, but newer than what the command imports.
+  ['import', '2025-02-11', '2028-01-01', 1, false],
+  ['import', '2026-10-01', '2029-01-01', 1, false],
+  ['file', '2024-02-03', '2026-11-30', 1, false],
+] as const)(
+  '%s data of %s, on %s: the command is shown only if it imports newer data',
+  (origin, asOf, now, sentences, hasCommand) => {
+    const { advice, importCommand } = adviceFor({ origin, asOf }, Date.parse(now));
+    expect([advice.length, importCommand !== undefined]).toEqual([sentences, hasCommand]);
+  },
+);
