@@ -1,6 +1,7 @@
 /** The rules of card networks: the network of a BIN, and the length and Luhn check of its card numbers. */
 import { type BinRange, sharedDigits } from './bin-range.ts';
 import { NETWORK_RANGES } from './network-ranges.ts';
+import { findSegment, type Segments } from './ranges.ts';
 
 /** The facts that follow from the network. */
 export interface NetworkFacts {
@@ -26,7 +27,8 @@ const LUHN_SCHEMES: ReadonlySet<string> = new Set([...Object.keys(USUAL_LENGTH),
 
 export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
 
-const DIGITS = 8;
+/** No published range divides a BIN of 6 digits. */
+const DIGITS = 6;
 
 const RANGES = NETWORK_RANGES.map(({ scheme, range }) => {
   const [start = '', end = start] = range.split('-');
@@ -34,20 +36,29 @@ const RANGES = NETWORK_RANGES.map(({ scheme, range }) => {
   return { scheme, ...bins, sharedDigits: sharedDigits(bins) };
 });
 
+/** From each limit of a range to the next one, all BINs have the same network, or none. */
+const starts = Uint32Array.from(new Set([0, ...RANGES.flatMap(({ from, to }) => [from, to + 1])])).sort();
+const SEGMENTS: Segments = { starts, owners: starts.map((_, index) => index) };
+const NETWORKS = Array.from(starts, networkFrom);
+
 /**
  * Returns the network of card numbers that start with these digits, and how many of the digits identify it; undefined
  * unless a published range of one network contains all of these numbers, and no other network has any of them.
  */
 export function networkOfBin(bin: string): NetworkOfBin | undefined {
-  const { from, to } = rangeOf(bin, bin);
-  const ranges = RANGES.filter((range) => range.from <= to && range.to >= from);
-  const [range, ...others] = ranges.filter((range) => range.from <= from && range.to >= to);
-  if (!range || ranges.some(({ scheme }) => scheme !== range.scheme)) return undefined;
-  const digitsMatched = Math.max(range.sharedDigits, ...others.map((other) => other.sharedDigits));
-  return { ...networkOfScheme(range.scheme), digitsMatched: Math.min(digitsMatched, bin.length) };
+  const { from, to } = rangeOf(bin.slice(0, DIGITS), bin.slice(0, DIGITS));
+  const segment = findSegment(SEGMENTS, from);
+  return segment === findSegment(SEGMENTS, to) ? NETWORKS[segment] : undefined;
 }
 
-/** Returns the BINs of 8 digits from the one limit to the other, which have at most 8 digits. */
+function networkFrom(start: number): NetworkOfBin | undefined {
+  const ranges = RANGES.filter(({ from, to }) => from <= start && start <= to);
+  const [scheme, ...others] = new Set(ranges.map((range) => range.scheme));
+  if (scheme === undefined || others.length > 0) return undefined;
+  return { ...networkOfScheme(scheme), digitsMatched: Math.max(...ranges.map((range) => range.sharedDigits)) };
+}
+
+/** Returns the BINs from the one limit to the other, which have at most 6 digits. */
 function rangeOf(start: string, end: string): BinRange {
   return { digits: DIGITS, from: Number(start.padEnd(DIGITS, '0')), to: Number(end.padEnd(DIGITS, '9')) };
 }

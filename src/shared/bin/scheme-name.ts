@@ -1,8 +1,5 @@
 /** The names of card networks, which sources spell differently. The list is closed: other names are no networks. */
-import { remembered } from '../remembered.ts';
-import { wordsOf } from './vocabulary.ts';
-
-const MAX_REMEMBERED = 100;
+import { remembering, wordsOf } from './vocabulary.ts';
 
 /**
  * The network by its names. Names are compared without case, accents and punctuation, without the words of
@@ -51,19 +48,11 @@ const schemes = new Map(
   Object.entries(NAMES).flatMap(([scheme, names]) => names.split(', ').map((name) => [joined(wordsOf(name)), scheme])),
 );
 
-/** The networks of names that were read before, '' for none, because a data set has each name in many rows. */
-const readBefore = remembered<string>(1_000);
-
 /** Returns the network as in BIN records, such as `amex` for `American Express`; undefined for any other name. */
-export function schemeFromName(name: string): string | undefined {
-  let scheme = readBefore.get(name);
-  if (scheme === undefined) {
-    const words = wordsOf(name);
-    scheme = schemes.get(joined(words)) ?? schemes.get(joined(words.replace(ADDITIONS, ''))) ?? '';
-    if (name.length <= MAX_REMEMBERED) readBefore.set(name, scheme);
-  }
-  return scheme || undefined;
-}
+export const schemeFromName = remembering((name): string | undefined => {
+  const words = wordsOf(name);
+  return schemes.get(joined(words)) ?? schemes.get(joined(words.replace(ADDITIONS, '')));
+});
 
 function joined(words: string): string {
   return words.replaceAll(' ', '');

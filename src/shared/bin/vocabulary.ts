@@ -53,42 +53,50 @@ const NO_FACT = new Set([
   ],
   ...['not available', 'not applicable', 'not specified', 'unknown', '(unknown)', 'undefined', 'unspecified'],
 ]);
+const FIRST_OF_NO_FACT = [...NO_FACT].map((word) => word.charAt(0) + word.charAt(0).toUpperCase()).join('');
 const LONGEST_NO_FACT = Math.max(...[...NO_FACT].map((word) => word.length));
 
 /** Returns whether the text says that nothing is known, such as NULL, nan, N/A, #N/A, - or \N. */
 export function isNoFact(text: string): boolean {
-  return text.length <= LONGEST_NO_FACT && NO_FACT.has(text.toLowerCase());
+  // Fast path: few of the millions of cells begin with one of these characters.
+  return FIRST_OF_NO_FACT.includes(text.charAt(0)) && text.length <= LONGEST_NO_FACT && NO_FACT.has(text.toLowerCase());
 }
 
 const MAX_REMEMBERED = 100;
-const NOTHING: StatedType = {};
-/** The texts that were read before, because a data set has each of them in many rows. */
-const readBefore = remembered<StatedType>(1_000);
+
+/** Remembers what was read from the last thousand texts, because a data set has each of them in many rows. */
+export function remembering<T>(read: (text: string) => T): (text: string) => T {
+  const readBefore = remembered<{ result: T }>(1_000);
+  return (text) => {
+    if (text.length > MAX_REMEMBERED) return read(text);
+    let before = readBefore.get(text);
+    if (!before) {
+      before = { result: read(text) };
+      readBefore.set(text, before);
+    }
+    return before.result;
+  };
+}
 
 /** Reads the kind of a card, such as CREDIT, D or PREPAID; undefined for a text that is not understood. */
-export function statedType(text: string): StatedType | undefined {
-  let stated = readBefore.get(text);
-  if (stated === undefined) {
-    stated = readType(text) ?? NOTHING;
-    if (text.length <= MAX_REMEMBERED) readBefore.set(text, stated);
-  }
-  return stated === NOTHING ? undefined : stated;
-}
+export const statedType = remembering(readType);
+
+/** Reads whether a text, such as the name of a product, says that a card is prepaid, or that it is not. */
+export const prepaidIn = remembering(readPrepaid);
 
 function readType(text: string): StatedType | undefined {
   if (SEVERAL_KINDS.test(text)) return undefined;
   const words = wordsOf(text).replace(CARD_WORDS, ' ');
   const rest = words.replace(PREPAID, ' ').replace(/ +/g, ' ').trim();
   if (rest === 'p') return { prepaid: true };
-  const prepaid = prepaidIn(text);
+  const prepaid = readPrepaid(text);
   const type = typeOfWord.get(rest);
   if (prepaid === undefined) return type && { type };
   if (rest === '') return { prepaid };
   return type && { type, prepaid };
 }
 
-/** Reads whether a text, such as the name of a product, says that a card is prepaid, or that it is not. */
-export function prepaidIn(text: string): boolean | undefined {
+function readPrepaid(text: string): boolean | undefined {
   // Fast path: few of the hundreds of thousands of names of products have the word.
   if (!/pr[eéè]/i.test(text)) return undefined;
   const statements = wordsOf(text).match(PREPAID) ?? [];
