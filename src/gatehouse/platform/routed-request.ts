@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
+import { holdsCardNumber } from '../../shared/http/card-numbers.ts';
 import { type Content, json, type Operation } from '../../shared/http/description.ts';
 import type { JsonBytes } from '../../shared/http/json-bytes.ts';
 import type { DescribedHandler } from '../../shared/http/operation.ts';
@@ -104,14 +105,23 @@ function callOf(req: Request, { app, prefix, route, path }: RoutedRequest, body:
   };
 }
 
-/** The only headers of the caller's request that are forwarded (R75). */
+const NEEDED_HEADERS: ReadonlySet<string> = new Set(['if-match', 'content-type']);
+
+/**
+ * Returns the only headers of the caller's request that are forwarded (R75), without card numbers (R86).
+ * @throws AppError `invalid_request` for a card number in a header without which the call would do something else
+ */
 function sentHeaders({ headers }: IncomingMessage, hasBody: boolean): (readonly [name: string, value: string])[] {
   const forConnection = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
   const names = ['accept', 'if-match', 'if-none-match', ...(hasBody ? ['content-type'] : [])];
   const defaults: Readonly<Record<string, string>> = { accept: 'application/json' };
   return names.flatMap((name) => {
     const sent = forConnection.includes(name) ? undefined : headers[name];
-    const value = typeof sent === 'string' ? sent : defaults[name];
+    const isRefused = typeof sent === 'string' && holdsCardNumber(sent);
+    if (isRefused && NEEDED_HEADERS.has(name)) {
+      throw new AppError('invalid_request', { detail: `Remove the digits of a card from the header ${name}.` });
+    }
+    const value = typeof sent === 'string' && !isRefused ? sent : defaults[name];
     return value === undefined ? [] : [[name, value] as const];
   });
 }

@@ -265,6 +265,45 @@ describe.each(CALLERS)('%s', (_words, prefix, headersOf) => {
     expect(site.logs().join('\n')).not.toContain(LONG_ID);
   });
 
+  test('R86 a long number in a header is not sent, or refuses a call that would change its meaning', async () => {
+    respond(200);
+    const dropped = { accept: `application/json;v=${LONG_ID}`, 'if-none-match': `"${LONG_ID}"` };
+    expect((await call('/1/threads/17', { headers: dropped })).status).toBe(200);
+    const [request] = site.sandbox.requests.latest('platform');
+    expect([request?.headers.accept, request?.headers['if-none-match']]).toEqual(['application/json', undefined]);
+    site.sandbox.requests.reset();
+    for (const headers of [
+      { ...JSON_BODY, 'if-match': `"${LONG_ID}"` },
+      { 'content-type': `application/json;a=${LONG_ID}` },
+    ]) {
+      const response = await call('/1/threads/17', { method: 'PATCH', headers, body: '{}' });
+      expect([response.status, sentCalls()]).toEqual([400, []]);
+    }
+  });
+
+  test('reads a thread of the sandbox, pages through its list, and adds a message', async () => {
+    const pages = async (address: string): Promise<string[]> => {
+      const { status, headers, body } = await sendRequest(site.url + address, { headers: headersOf() });
+      expect(status).toBe(200);
+      const ids = (JSON.parse(body).threads as { id: string }[]).map(({ id }) => id);
+      const next = /<([^>]*)>; rel="next"/.exec(String(headers.link))?.[1];
+      return next === undefined ? ids : [...ids, ...(await pages(next))];
+    };
+    const path = `${prefix}/platform/1/threads`;
+    const all = JSON.parse((await call('/1/threads?limit=50')).body).threads as { id: string }[];
+    expect(all.length).toBeGreaterThan(1);
+    expect((await pages(`${path}?limit=1`)).sort()).toEqual(all.map(({ id }) => id).sort());
+
+    const [{ id } = { id: '' }] = all;
+    const { headers } = await call(`/1/threads/${id}`);
+    const unchanged = { 'if-none-match': String(headers.etag) };
+    expect((await call(`/1/threads/${id}`, { headers: unchanged })).status).toBe(304);
+    const message = { method: 'POST', headers: JSON_BODY, body: JSON.stringify({ text: `by ${prefix}` }) };
+    expect((await call(`/1/threads/${id}/messages`, message)).status).toBe(201);
+    const changed = await call(`/1/threads/${id}`, { headers: unchanged });
+    expect([changed.status, changed.body]).toEqual([200, expect.stringContaining(`by ${prefix}`)]);
+  });
+
   test('a failed call is logged with the pattern of its route, never with its path', async () => {
     site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
     const { headers } = await call('/1/threads/secret-name');

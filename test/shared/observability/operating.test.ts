@@ -112,7 +112,13 @@ const VALUES_OF = {
 
 /** Routes whose response may wait for another system than the storage. GatehouseSlow covers the others. */
 const WAITS_FOR = {
-  platform: ['/', '/threads/current', '/relay/threads/current'],
+  platform: [
+    '/',
+    '/threads/current',
+    '/relay/threads/current',
+    '/api/:app/*platformPath',
+    '/relay/api/:app/*platformPath',
+  ],
   provider: [
     '/sign-in',
     '/oauth/callback/:app',
@@ -137,6 +143,8 @@ const WAITS_FOR_STORAGE = [
   '/connections',
   '/relay/connections',
   '/relay/connect-links',
+  '/api/:app',
+  '/relay/api/:app',
   '/problems/:code',
   '/.well-known/jwks.json',
   '/openapi.json',
