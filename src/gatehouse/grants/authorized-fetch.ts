@@ -47,7 +47,7 @@ export type AuthorizedResponse =
   /** The connection lacks these scopes of the app, so nothing was sent. */
   | { kind: 'scopes_missing'; scopes: string[] }
   /** The platform demands a stronger or newer sign-in of the user, which the grant now remembers. */
-  | { kind: 'step_up'; statusCode: number }
+  | ({ kind: 'step_up' } & Pick<StreamedResponse, 'statusCode' | 'headers'>)
   | Exclude<TokenResult, { kind: 'token' }>;
 
 export interface AuthorizedFetch {
@@ -106,9 +106,14 @@ export function createAuthorizedFetch(parts: {
   ): Promise<AuthorizedResponse> | undefined => {
     const demand = readSignInDemand(response);
     if (demand === undefined || demand === 'unusable') return undefined;
-    const { statusCode, body } = response;
+    const { statusCode, headers, body } = response;
+    void grants.noteUse(userId, appId);
     body.destroy(new Error('The response to a sign-in that does not suffice is not read.'));
-    return keepDemand(grants, { userId, appId, accessToken }, demand).then(() => ({ kind: 'step_up', statusCode }));
+    return keepDemand(grants, { userId, appId, accessToken }, demand).then(() => ({
+      kind: 'step_up',
+      statusCode,
+      headers,
+    }));
   };
 
   return {
@@ -125,7 +130,7 @@ export function createAuthorizedFetch(parts: {
       if (scopes.length > 0) return { kind: 'scopes_missing', scopes };
       const response = await send(request, targetOf(result), result);
       // A refresh does not change how the user signed in.
-      const stepUp = await demandOf(request, result, response);
+      const stepUp = demandOf(request, result, response);
       if (stepUp) return stepUp;
       if (response.statusCode !== 401) return accepted(request, result, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
@@ -137,7 +142,7 @@ export function createAuthorizedFetch(parts: {
       if (newResult.kind === 'still_refused') return { kind: 'response', response };
       if (newResult.kind !== 'token') return newResult;
       const secondResponse = await send(request, targetOf(newResult), newResult);
-      const secondStepUp = await demandOf(request, newResult, secondResponse);
+      const secondStepUp = demandOf(request, newResult, secondResponse);
       if (secondStepUp) return secondStepUp;
       if (secondResponse.statusCode === 401) return { kind: 'response', response: secondResponse };
       return accepted(request, newResult, secondResponse);

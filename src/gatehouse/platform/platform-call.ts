@@ -161,7 +161,10 @@ export function createPlatformCalls(parts: {
     try {
       const result = await authorizedFetch.send({ ...request, baseUrlFor, stop, beforeSending });
       if (result.kind === 'scopes_missing') throw lackingScopesError(app, result.scopes, publicHref);
-      if (result.kind === 'step_up') throw stepUpError(app, result.statusCode, publicHref);
+      if (result.kind === 'step_up') {
+        budget.update(budgetedCall, result.headers);
+        throw stepUpError(app, result.statusCode, publicHref);
+      }
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
       budget.update(budgetedCall, response.headers);

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
 import type { Mode } from '../../support/hostile-modes.ts';
-import { sendRequest } from '../../support/send-request.ts';
+import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
 import { bearer, createAdministrator, relayThread } from '../relay/service.ts';
 import { attempt, csrfTokenOf, type HostileSite, startHostileSite, textOf } from '../sign-in/attempt.ts';
@@ -20,6 +20,8 @@ let platform: Server;
 /** The platform's challenge for a token; without one it accepts the token. */
 let challengeFor: (token: string) => string | undefined;
 let refusalStatus: number;
+/** Headers with the rate limit of the platform. */
+let limits: Record<string, string>;
 let calls: string[];
 let agent: UserAgent;
 let userId: string;
@@ -30,13 +32,18 @@ beforeAll(async () => {
     calls.push(token);
     const challenge = challengeFor(token);
     if (challenge === undefined) return void res.writeHead(200, { 'content-type': 'application/json' }).end('{}');
-    res.writeHead(refusalStatus, { 'www-authenticate': challenge, 'content-type': 'application/json' }).end('{}');
+    const headers = { 'www-authenticate': challenge, 'content-type': 'application/json', ...limits };
+    res.writeHead(refusalStatus, headers).end('{}');
   }).listen(0, '127.0.0.1');
   await once(platform, 'listening');
   const apiBaseUrl = `http://127.0.0.1:${(platform.address() as AddressInfo).port}/api`;
   site = await startHostileSite({
     apps: (provider, url) => [
-      provider.app(url, { apiBaseUrl, parameters: { audience: 'reports' } }),
+      provider.app(url, {
+        apiBaseUrl,
+        parameters: { audience: 'reports' },
+        routes: [{ name: 'send', method: 'POST', path: '/1/messages' }],
+      }),
       provider.app(url, { id: 'other', apiBaseUrl }),
     ],
     env: { ADMIN_APP: 'elsewhere' },
@@ -52,6 +59,7 @@ beforeEach(async () => {
   calls = [];
   challengeFor = () => undefined;
   refusalStatus = 401;
+  limits = {};
   ({ agent } = await attempt(site, { path: '/sign-in?app=elsewhere' }));
   ({ userId } = await sessionOf(site, agent));
   // The start page has read the thread.
@@ -271,6 +279,26 @@ describe('R145 a sign-in', () => {
   });
 });
 
+test('R145 a call by a declared route that may not be repeated is sent once', async () => {
+  challengeFor = () => STEP_UP;
+  const csrf = await csrfTokenOf(site, agent);
+  const send = () =>
+    sendRequest(`${site.url}/api/elsewhere/1/messages`, {
+      method: 'POST',
+      headers: {
+        ...JSON_BODY,
+        accept: 'application/json',
+        cookie: agent.cookies.header(site.url),
+        origin: new URL(site.url).origin,
+        'x-csrf-token': csrf,
+      },
+      body: '{"text":"hello"}',
+    });
+  const refused = await send();
+  expect([refused.status, JSON.parse(refused.body).code, calls.length]).toEqual([403, 'step_up_required', 1]);
+  expect((await connectionOf())?.stepUpRequired).toBe(true);
+});
+
 test('R145 a service gets the same problem, with the link for its user, and its list says so', async () => {
   const admin = await createAdministrator(site, storage);
   const policy = { scopes: ['threads:read', 'connections:read'], apps: ['elsewhere'], assertUser: true };
@@ -295,4 +323,14 @@ test('R145 a service gets the same problem, with the link for its user, and its 
   expect((await reconnect()).status).toBe(200);
   expect((await call()).status).toBe(200);
   expect(await listed()).toEqual([expect.objectContaining({ stepUpRequired: false, connectUrl: null })]);
+});
+
+// The last test: the limit lasts longer than it.
+test('the rate limit that such a refusal states is heeded', async () => {
+  const admin = await createAdministrator(site, storage);
+  const { token } = await admin.createRelayToken({ apps: ['elsewhere'], assertUser: true });
+  const call = async () => (await relayThread(site, token, { 'gatehouse-user': userId })).status;
+  challengeFor = () => STEP_UP;
+  limits = { 'x-ratelimit-limit': '50', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '30' };
+  expect([await call(), await call(), calls.length]).toEqual([403, 429, 1]);
 });
