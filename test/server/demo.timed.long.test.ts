@@ -105,7 +105,8 @@ describe('a demo in the shell of a real Gatehouse', () => {
       expect(await user.locator('body').innerText()).toContain('Jyske Bank');
 
       const administrator = await openPage({}, /Failed to load resource: the server responded with a status of 400/);
-      const save = () => navigateBy(administrator, () => administrator.locator('button[value=save]').click());
+      const save = () =>
+        navigateBy(administrator, () => administrator.getByRole('button', { name: 'Save', exact: true }).click());
       const link = (name: string) => guide.getByRole('link', { name, exact: true }).last().getAttribute('href');
       await administrator.goto(addressInLineWith('/admin/connected-apps'));
       await completeProviderSignIn(administrator, demo, 'admin@example.test');
