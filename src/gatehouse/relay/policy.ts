@@ -201,14 +201,6 @@ const RULES: readonly {
     allows: ({ apps }, { app }) => (app === undefined ? undefined : apps.includes(app)),
   },
   {
-    rule: 'routes',
-    check: 'The relay token may call the route.',
-    detail: 'Rule routes: the relay token may not call this route.',
-    allows({ routes }, { route }) {
-      return route && isAllowedRoute(routes, route);
-    },
-  },
-  {
     rule: 'serviceAccount',
     check: 'The service account exists and belongs to the app.',
     detail: 'Rule serviceAccount: there is no service account with this id for this connected app.',
@@ -260,6 +252,15 @@ const RULES: readonly {
     detail: 'Rule users: an administrator has disabled this user.',
     allows: (_policy, { subject }) =>
       subject?.kind === 'user' && subject.state !== 'unknown' ? subject.state !== 'disabled' : undefined,
+  },
+  {
+    // After the rules about app and user: the route is looked up only for a caller that these allow.
+    rule: 'routes',
+    check: 'The relay token may call the route.',
+    detail: 'Rule routes: the relay token may not call this route.',
+    allows({ routes }, { route }) {
+      return route && isAllowedRoute(routes, route);
+    },
   },
   {
     rule: 'fullScope',

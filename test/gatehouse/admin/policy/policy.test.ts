@@ -113,7 +113,6 @@ test('every rule has a verdict, also after the first one that failed', async () 
     ['networks', 'failed'],
     ['scopes', 'failed'],
     ['apps', 'failed'],
-    ['routes', 'not_applicable'],
     ['serviceAccount', 'not_applicable'],
     ['serviceAccount', 'not_applicable'],
     ['acceptIdTokens', 'not_applicable'],
@@ -121,6 +120,7 @@ test('every rule has a verdict, also after the first one that failed', async () 
     ['users', 'failed'],
     ['users', 'failed'],
     ['users', 'not_applicable'],
+    ['routes', 'not_applicable'],
     ['fullScope', 'not_applicable'],
   ]);
   for (const { verdict, detail, check } of rules) {
