@@ -1,5 +1,6 @@
 /** Creates the relay token that the demo prints. */
 import { createRelayTokens } from '../gatehouse/relay/relay-token.ts';
+import { CURRENT_THREAD } from '../shared/provider/app-routes.ts';
 import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import { DAY_MS } from '../shared/time.ts';
@@ -24,7 +25,7 @@ export async function createDemoToken({ store, sealedJson }: OpenedStorage): Pro
     apps: ['platform'],
     users: 'all',
     ...DEFAULT_POLICY,
-    routes: ROUTES.map(({ name }) => name),
+    routes: [CURRENT_THREAD, ...ROUTES.map(({ name }) => name)],
     assertUser: true,
     expiresAt: Date.now() + DAY_MS,
   });
