@@ -6,7 +6,7 @@ import { launchBrowser, openContext } from './browser.ts';
 import { startProgram } from './program.ts';
 
 const docs = join(import.meta.dirname, '..', '..', 'docs');
-const VIEWPORT = { width: 1200, height: 860 };
+const VIEWPORT = { width: 1200, height: 790 };
 const MAX_BYTES = 150_000;
 const PASSWORD = 'gatehouse-demo';
 
