@@ -34,6 +34,7 @@ export function adminRoutes(to: AdminResources, { page, form, upload, read, quer
     ['POST', '/admin/api/connected-apps/:id/check', write, to.connectedApps.check.check],
     ['POST', '/admin/api/register-at-provider', write, to.connectedApps.api.registerAtProvider],
     ['POST', '/admin/api/callback-urls', query, to.connectedApps.api.checkCallbackUrls],
+    ['POST', '/admin/api/route-patterns', query, to.connectedApps.api.checkRoutePatterns],
 
     ['GET', '/admin/relay-tokens', page, to.relayTokens.page],
     // Before the routes with an id, which would match these.

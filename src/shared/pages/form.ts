@@ -39,9 +39,11 @@ export interface FormParts<S extends z.ZodObject> {
   secrets?: readonly (keyof z.input<S> & string)[];
   /**
    * The fields for faults that the rules report under other names, such as `days` for `expiresAt`, or under a path,
-   * such as `endpoint-token` for `endpoints/token`.
+   * such as `endpoint-token` for `endpoints/token`, or `routePath` for `routes/#/path`, which has an input in each row.
    */
   fieldOf?: Readonly<Record<string, keyof z.input<S> & string>>;
+  /** Returns the values that the form means, such as those without empty rows. */
+  tidy?(values: FormValues<S>): FormValues<S>;
   /** Does the work of the form. @throws AppError: `invalid_request` and `version_conflict` become faults of the form */
   work(req: Request, input: z.output<S>): Promise<{ url: string; flash: Flash }>;
   /** Returns the page that shows the form with its faults. */
@@ -51,7 +53,7 @@ export interface FormParts<S extends z.ZodObject> {
 export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): RequestHandler {
   const { pages, schema, work, page } = parts;
   return async (req, res) => {
-    const values = valuesIn(schema, req.body);
+    const values = valuesIn(parts, req.body);
     const parsed = schema.safeParse(values, ADVICE);
     const refuse = (status: number, faults: FieldFault[]) => {
       const shown = { ...withoutSecrets(withoutCardNumbers(values, faults), parts.secrets), faults };
@@ -82,10 +84,10 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
 
 /** Returns the submitted values, for a page that shows the form again without validating it. */
 export function submittedValues<S extends z.ZodObject>(
-  { schema, secrets }: Pick<FormParts<S>, 'schema' | 'secrets'>,
+  parts: Pick<FormParts<S>, 'schema' | 'secrets' | 'tidy'>,
   body: unknown,
 ): Omit<FormView<S>, 'faults'> {
-  return withoutSecrets(valuesIn(schema, body), secrets);
+  return withoutSecrets(valuesIn(parts, body), parts.secrets);
 }
 
 /** Returns the faults of a form that a page has in each row. Its fields have the ids `FIELD-ROW`. */
@@ -133,15 +135,19 @@ export const recordVersion = z
 const MAX_FAULTS = 10;
 const CONFLICT = 'Someone else changed this while you were editing. Save again to replace their changes.';
 
-function valuesIn<S extends z.ZodObject>(schema: S, body: unknown): FormValues<S> {
+function valuesIn<S extends z.ZodObject>(
+  { schema, tidy }: Pick<FormParts<S>, 'schema' | 'tidy'>,
+  body: unknown,
+): FormValues<S> {
   const read = (name: string, field: z.core.$ZodType) => {
     if (field instanceof z.ZodArray) return formFields(body, name);
     if (hasRows(field)) return formFields(body, name).filter((entry) => entry.trim() !== '');
     return formField(body, name) ?? '';
   };
-  return Object.fromEntries(
+  const values = Object.fromEntries(
     Object.entries(schema.shape).map(([name, field]) => [name, read(name, field)]),
   ) as FormValues<S>;
+  return tidy ? tidy(values) : values;
 }
 
 const hasRows = (field: unknown) => field instanceof z.ZodPipe && field.in instanceof z.ZodArray;
@@ -167,10 +173,12 @@ export function fieldFaults<S extends z.ZodObject>(
   faults: readonly InputFault[],
 ): FieldFault[] {
   const located = faults.map(({ pointer, rule, detail }) => {
-    const [, name = '', entry = ''] = pointer.split('/');
+    const [, name = '', entry = '', member = ''] = pointer.split('/');
+    const isEntry = /^\d+$/.test(entry);
+    const column = isEntry ? fieldOf[`${name}/#/${member}`] : undefined;
+    if (column) return { field: column, elementId: `${column}-${entry}`, text: detail, rule: undefined, limit: 1 };
     const mapped = fieldOf[`${name}/${entry}`] ?? fieldOf[name] ?? name;
     const field = mapped in schema.shape ? mapped : '';
-    const isEntry = /^\d+$/.test(entry);
     if (isEntry && hasRows(schema.shape[field]))
       return { field, elementId: `${field}-${entry}`, text: detail, rule, limit: 1 };
     const isLine = isEntry && schema.shape[name] instanceof z.ZodPipe;

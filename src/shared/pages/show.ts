@@ -1,4 +1,6 @@
 /** The functions of templates (`it.show`) for texts, dates, links and small pieces of HTML. */
+
+import { ROUTE_METHODS } from '../provider/app-routes.ts';
 import { asciiForm } from '../provider/callback-url.ts';
 import { claimNameWarning } from '../provider/claim-path.ts';
 import { capitalised, cutText } from '../text.ts';
@@ -58,6 +60,7 @@ const SHOW = {
   },
   scope: scopeText,
   claimNameWarning,
+  routeMethods: ROUTE_METHODS,
   webhookEvent: webhookEventText,
   webhookResult: webhookResultText,
   source: sourceText,

@@ -43,7 +43,7 @@ async function adminToken(scope: 'read' | 'write', days = 1): Promise<string> {
 
 const isApi = ({ pattern }: ListedRoute) => pattern.startsWith('/admin/api');
 /** API calls that have a body but change nothing. */
-const UNCHANGING_POSTS = ['/admin/api/policy/explain', '/admin/api/callback-urls'];
+const UNCHANGING_POSTS = ['/admin/api/policy/explain', '/admin/api/callback-urls', '/admin/api/route-patterns'];
 const isUnchangingPost = ({ pattern }: ListedRoute) => UNCHANGING_POSTS.includes(pattern);
 const visit = ({ method, path }: ListedRoute, headers: Record<string, string | string[]>) =>
   sendRequest(site.url + path, {

@@ -11,10 +11,12 @@ import {
   checkCallbackUrls,
   intendedCallbackUrl,
 } from '../../../shared/provider/callback-url.ts';
+import { connectedAppSchema } from '../../../shared/provider/connected-app.ts';
 import { listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { appToRegister, type RegisterAtProvider } from './provider-registration.ts';
 import type { ConnectedAppReader } from './reader.ts';
+import { patternFaults, typedRoutes } from './route-rows.ts';
 import { appJson, changedApp, newApp } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
@@ -118,6 +120,18 @@ export function connectedAppApi(parts: {
         }
         res.status(204).end();
       },
+    ),
+
+    checkRoutePatterns: operation(
+      {
+        summary: 'Check the patterns of routes, before their other fields are entered; nothing is stored',
+        body: z.strictObject({
+          threadPath: connectedAppSchema.shape.threadPath,
+          routes: typedRoutes,
+        }),
+        response: z.object({ faults: z.array(z.object({ position: z.int(), detail: z.string() })) }),
+      },
+      async ({ body: { routes, threadPath } }) => ({ faults: patternFaults(routes, threadPath) }),
     ),
 
     checkCallbackUrls: operation(

@@ -1,6 +1,5 @@
 /** The form of a connected app, and its conversion to and from a registration. */
 import { z } from 'zod';
-import { parseJson } from '../../../shared/json.ts';
 import { entriesOf, type FormValues, recordVersion, rows } from '../../../shared/pages/form.ts';
 import {
   type ConnectedAppRegistration,
@@ -8,6 +7,7 @@ import {
   TOKEN_ENDPOINT_AUTH_METHODS,
 } from '../../../shared/provider/connected-app.ts';
 import { DRAWN_FIELDS, drawnInputs, drawnMembers, drawnValues } from './drawn-fields.ts';
+import { enteredRoutes, ROUTE_INPUTS, routeColumns, routeValues } from './route-rows.ts';
 
 const text = z.string().trim();
 
@@ -29,8 +29,7 @@ export const newAppForm = z.object({
   callbackUrl: rows,
   scope: z.array(z.string()),
   ...texts('moreScopes', 'signIn', 'signInClaim', 'signInValues', 'apiBaseUrl', 'threadPath', 'discoveryUrl'),
-  /** As JSON. */
-  routes: text,
+  ...routeColumns,
   ...drawnInputs,
 });
 
@@ -48,6 +47,7 @@ export const APP_INPUTS: Readonly<Record<string, keyof typeof newAppForm.shape &
   callbackUrls: 'callbackUrl',
   scopes: 'moreScopes',
   signIn: 'signInClaim',
+  ...ROUTE_INPUTS,
   ...Object.fromEntries(DRAWN_FIELDS.map(({ name }) => [name.replace('-', '/'), name])),
 };
 
@@ -74,7 +74,7 @@ export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormVa
     signInValues: claim?.values.join(', ') ?? '',
     apiBaseUrl: app.apiBaseUrl ?? '',
     threadPath: app.threadPath ?? '',
-    routes: app.routes && app.routes.length > 0 ? JSON.stringify(app.routes) : '',
+    ...routeValues(app.routes),
     discoveryUrl: app.discoveryUrl ?? '',
     ...drawnValues(app),
   };
@@ -99,8 +99,7 @@ export function enteredRegistration(form: EnteredForm, callbackUrls: readonly st
     discoveryUrl: form.discoveryUrl || undefined,
     apiBaseUrl: form.apiBaseUrl || undefined,
     threadPath: form.threadPath || undefined,
-    // A text that is no JSON is refused by the schema.
-    routes: form.routes === '' ? undefined : (parseJson(form.routes) ?? form.routes),
+    routes: enteredRoutes(form),
     signIn: signInOf(form),
     ...drawnMembers(form),
   };

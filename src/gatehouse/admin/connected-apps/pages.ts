@@ -4,11 +4,19 @@ import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
 import { formField } from '../../../shared/http/body.ts';
 import { parseInput } from '../../../shared/http/operation.ts';
-import { type FormView, formHandler, recordVersion, submittedValues } from '../../../shared/pages/form.ts';
+import {
+  type FormValues,
+  type FormView,
+  formHandler,
+  recordVersion,
+  submittedValues,
+} from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
+import type { AppRoute } from '../../../shared/provider/app-routes.ts';
 import { findSimilarUrl } from '../../../shared/provider/callback-url.ts';
 import { ineffectiveWords } from '../../../shared/provider/provider-metadata.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
+import { routesOf } from '../../connected-apps/route-match.ts';
 import { secretAge } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, AdminPages, PageRequest } from '../page.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
@@ -20,6 +28,7 @@ import { APP_INPUTS, changedAppForm, enteredRegistration, scopesOf, valuesOfApp 
 import { missingScopesText, NOTICES } from './notices.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import type { ConnectedAppReader } from './reader.ts';
+import { withoutEmptyRows } from './route-rows.ts';
 import { type AppView, changedApp, registrationIn } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -31,6 +40,8 @@ declare module '../../../shared/pages/page-data.ts' {
       timeline: TimelineSection;
       form: ChangedForm;
       drawn: readonly DrawnField[];
+      /** None without a platform. */
+      routes: readonly AppRoute[];
       /** The settings that the page shows only for an app of the file. */
       settings: readonly (readonly [label: string, value: string | undefined])[];
       provider: ProviderFacts | undefined;
@@ -96,6 +107,7 @@ export function connectedAppPages(parts: {
         timeline: await timelineSection(req, (query) => timelines.ofApp(app, query)),
         form,
         drawn: DRAWN_FIELDS,
+        routes: app.apiBaseUrl === undefined ? [] : routesOf(app),
         settings: settingsOf(app),
         provider: form.provider ?? (await provider.readAgain(form)),
         ineffective: ineffectiveText(app),
@@ -169,7 +181,12 @@ export function connectedAppPages(parts: {
   };
 }
 
-const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_INPUTS };
+const CHANGED_FORM = {
+  schema: changedAppForm,
+  secrets: ['clientSecret'] as const,
+  fieldOf: APP_INPUTS,
+  tidy: withoutEmptyRows<FormValues<typeof changedAppForm>>,
+};
 
 function ineffectiveText({ ineffectiveEndpoints: names = [] }: AppView): string | undefined {
   if (names.length === 0) return undefined;

@@ -1,11 +1,12 @@
 /** The form that registers an app: its steps, presets, and the placeholders of presets. */
 import { z } from 'zod';
-import type { FormView } from '../../../shared/pages/form.ts';
+import type { FormValues, FormView } from '../../../shared/pages/form.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
 import { uncapitalised } from '../../../shared/text.ts';
 import { type Preset, presetApp } from '../../connected-apps/presets.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { APP_INPUTS, APP_SECRETS, newAppForm, valuesOfApp } from './form.ts';
+import { withoutEmptyRows } from './route-rows.ts';
 
 const STEPS = ['provider', 'registration'] as const;
 export type StepName = (typeof STEPS)[number];
@@ -31,7 +32,12 @@ export interface Placeholder {
   example: string;
 }
 
-export const WIZARD_FORM = { schema: wizardForm, secrets: APP_SECRETS, fieldOf: APP_INPUTS };
+export const WIZARD_FORM = {
+  schema: wizardForm,
+  secrets: APP_SECRETS,
+  fieldOf: APP_INPUTS,
+  tidy: withoutEmptyRows<FormValues<typeof wizardForm>>,
+};
 
 /** The fields of the first step. A fault of any other field shows the second. */
 const FIRST_STEP_FIELDS = ['id', 'name', 'issuer', 'discoveryUrl', 'placeholder'];
