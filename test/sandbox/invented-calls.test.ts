@@ -168,13 +168,14 @@ describe('the list', () => {
     }
   });
 
-  it('has the same pages after a thread has been added', async () => {
+  it('has the same pages after threads have been added and changed', async () => {
     const { next = '' } = await list('/1/threads?limit=2');
     const page = await list(next);
     const added = await request(client.sandbox.platformUrl)
       .post('/1/threads/new-document')
       .set('Authorization', `Bearer ${apiToken('writer')}`)
       .send({ title: 'New', content: 'x' });
+    await write({ text: 'Changed' }, { id: 'THREAD5' });
     expect(await list(next)).toEqual(page);
     expect((await list('/1/threads')).ids[0]).toBe(added.body.thread.id);
   });
