@@ -269,7 +269,7 @@ audit?to=2031-03-05T10:13:00Z # Audit trail
   | Storage found empty | 16 min ago | Gatehouse itself | – |
 keys # Keys
   Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
-  | {kid} | Encrypts | 16 min ago | 19 | admin tokens: 2, connect links: 1, apps: 1, connections: 3, signing keys: 1, relay tokens: 2, service accounts: 1, ID tokens of sessions: 3, sessions: 3, return paths of failed sign-ins: 1, webhooks: 1
+  | {kid} | Encrypts | 16 min ago | 18 | admin tokens: 2, connect links: 1, apps: 1, connections: 3, signing keys: 1, relay tokens: 2, service accounts: 1, ID tokens of sessions: 3, sessions: 3, webhooks: 1
   Counted just now. 1 instance is running. / Create a key: npm run -s gatehouse -- keys generate
   One instance: put it first in ENCRYPTION_KEYS, before the old key, and restart. Several instances: first put it last and restart all; then move it to the front and restart all again.
   Encrypt all records again, with the button that this page then shows, or with npm run gatehouse -- keys rotate.

@@ -68,6 +68,7 @@ describe('the store', () => {
     expect([...RELAXED_KINDS].toSorted()).toEqual([
       'awaited-refresh',
       'connection-id',
+      'kept-form',
       'last-use',
       'limit',
       'live-sessions',
@@ -79,6 +80,7 @@ describe('the store', () => {
       'relay-uses-of',
       'sign-in',
       'sign-in-alias',
+      'sign-in-return',
       'sign-ins',
     ]);
   });
