@@ -12,6 +12,7 @@ import { failedOutcome } from '../audit/outcome.ts';
 import { parseConnectedApps } from '../connected-apps/app-file.ts';
 import { applyApps, type PlannedApp, planApps } from '../connected-apps/apply.ts';
 import type { CountSetAside } from '../connected-apps/change-rules.ts';
+import { changeFacts } from '../connected-apps/change-rules.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { createGrantStore } from '../grants/grant-store.ts';
 import { countSetAside } from '../grants/moved-apps.ts';
@@ -93,8 +94,8 @@ export async function applyAudited(
 
 const conflict = (detail: string) => new AppError('version_conflict', { detail });
 
-function entryOf({ app, action, changed }: PlannedApp): Pick<AuditEntry, 'event' | 'target' | 'facts'> {
+function entryOf({ app, changed, before }: PlannedApp): Pick<AuditEntry, 'event' | 'target' | 'facts'> {
   const target = { kind: 'connected_app', id: app.id, name: app.name };
-  if (action === 'create') return { event: 'connected_app.created', target };
-  return { event: eventOfChange(app, changed), target, facts: { changed } };
+  if (!before) return { event: 'connected_app.created', target };
+  return { event: eventOfChange(app, changed), target, facts: changeFacts(before.app, app, changed) };
 }

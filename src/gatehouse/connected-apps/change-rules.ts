@@ -1,5 +1,6 @@
 /** Rules for a new or changed app: client secrets and users must stay with their provider. */
 import { type InputFault, pointerTo } from '../../shared/config/input-faults.ts';
+import type { AppRoute } from '../../shared/provider/app-routes.ts';
 import {
   type ConnectedApp,
   type ConnectedAppRegistration,
@@ -57,6 +58,26 @@ export function changedFields(
     (name) => JSON.stringify(oldFields[name]) !== JSON.stringify(newFields[name]),
   );
   return secret === undefined ? changed : [...changed, 'clientSecret'];
+}
+
+/** Returns the facts of a change for the audit trail, with the names of the routes. @param changed as of `changedFields` */
+export function changeFacts(
+  before: Pick<ConnectedApp, 'routes'>,
+  after: Pick<ConnectedAppRegistration, 'routes'>,
+  changed: readonly string[],
+) {
+  const namesOf = (routes: readonly AppRoute[]) => routes.map(({ name }) => name);
+  const notIn = (routes: readonly AppRoute[]) => (route: AppRoute) => !routes.some(({ name }) => name === route.name);
+  const isChanged = (route: AppRoute) => {
+    const earlier = before.routes.find(({ name }) => name === route.name);
+    return earlier !== undefined && JSON.stringify(earlier) !== JSON.stringify(route);
+  };
+  const routes = {
+    routesAdded: namesOf(after.routes.filter(notIn(before.routes))),
+    routesChanged: namesOf(after.routes.filter(isChanged)),
+    routesRemoved: namesOf(before.routes.filter(notIn(after.routes))),
+  };
+  return { changed, ...Object.fromEntries(Object.entries(routes).filter(([, names]) => names.length > 0)) };
 }
 
 /**

@@ -90,6 +90,22 @@ test('changes members that differ, including the secret, and leaves other apps u
   expect(await readEntries('connected_app.secret_replaced')).toHaveLength(1);
 });
 
+test('the audit trail names the routes that were added, changed and removed', async () => {
+  const route = (name: string, path = `/${name}`) => ({ name, method: 'GET', path });
+  const two = (...routes: object[]) => writeFile(app('two', { apiBaseUrl: 'https://api.example.com', routes }));
+  two(route('list'), route('thread'));
+  expect(await apply()).toMatchObject({ applied: true, apps: [{ changed: ['apiBaseUrl', 'routes'] }] });
+  two(route('list', '/1/list'), route('message'));
+  expect(await apply()).toMatchObject({ applied: true, apps: [{ changed: ['routes'] }] });
+  const facts = (await readEntries('connected_app.changed')).slice(-2).map((entry) => entry.facts);
+  expect(facts).toEqual([
+    { changed: ['apiBaseUrl', 'routes'], routesAdded: ['list', 'thread'] },
+    { changed: ['routes'], routesAdded: ['message'], routesChanged: ['list'], routesRemoved: ['thread'] },
+  ]);
+  writeFile(app('two'));
+  expect(await apply()).toMatchObject({ applied: true });
+});
+
 test('stores no secret that the method does not use', async () => {
   writeFile(app('two', { tokenEndpointAuthMethod: 'none' }));
   expect(await apply()).toMatchObject({ applied: true, apps: [{ changed: ['tokenEndpointAuthMethod'] }] });

@@ -13,6 +13,7 @@ import type { AppRegistry, RegisteredApp, RegistrationExtras } from '../../conne
 import {
   type CountSetAside,
   changedFields,
+  changeFacts,
   connectedUsers,
   movedFaults,
   revertMove,
@@ -136,7 +137,7 @@ export function createConnectedAppChanges(parts: {
       return audited(
         audit,
         req,
-        { event: eventOfChange(registration, changed), target, facts: { changed } },
+        { event: eventOfChange(registration, changed), target, facts: changeFacts(current.app, registration, changed) },
         async () => {
           const replaced = await registry.replace(current, registration, secretAfter(registration, clientSecret));
           if (!replaced) throw conflict();

@@ -35,6 +35,8 @@ declare module '../../../shared/pages/page-data.ts' {
       tokens: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
       apps: readonly { id: string; name: string }[];
+      /** Of all apps, since the form selects one of them. */
+      routeNames: readonly string[];
       accounts: readonly { id: string; name: string }[];
       form: { values: Record<string, string>; faults: readonly FieldFault[]; dropped?: readonly string[] };
       explained: Explained | undefined;
@@ -71,9 +73,9 @@ const checkJson = z.object({
 });
 
 const explainedJson = z.object({
-  allowed: z.boolean().describe('allowed by every rule of the policy'),
-  rule: z.string().optional().describe('the first rule that refuses'),
-  detail: z.string().optional(),
+  allowed: z.boolean().describe('allowed by every rule of the policy, and the question names what the call needs'),
+  rule: z.string().optional().describe('the first rule that refuses; none if the question is incomplete'),
+  detail: z.string().optional().describe('what to change, or what the question does not name'),
   rules: z.array(checkJson.extend({ rule: z.string() })).describe('in the order in which they are applied'),
   conditions: z.array(checkJson).describe('what the call needs in addition to the policy'),
   user: z.string().nullable().describe('the id of the user'),
@@ -156,8 +158,10 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     const call = await callOf(question, user);
     const { scope, proof, unnarrowed, serviceAccount } = question;
     const route = routeOf(call.app, question.route);
+    const decision = decide(token, call);
+    const incomplete = decision.allowed ? incompleteText(call, question) : undefined;
     return {
-      ...decide(token, call),
+      ...(incomplete === undefined ? decision : { allowed: false, detail: incomplete }),
       rules: verdicts(token, call),
       conditions: await conditionsOf({ apps, connections }, call, question.route),
       user: user ?? null,
@@ -171,7 +175,17 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     const isComplete = question.relayToken !== '' && question.address !== '';
     const explained = isComplete ? await explain(question).catch(faultOf) : undefined;
     const faults = explained && 'field' in explained ? [explained] : [];
-    const { relayToken, scope, app = '', user = '', serviceAccount = '', proof, unnarrowed, address } = question;
+    const {
+      relayToken,
+      scope,
+      app = '',
+      route = '',
+      user = '',
+      serviceAccount = '',
+      proof,
+      unnarrowed,
+      address,
+    } = question;
     const allItems = { limit: Number.POSITIVE_INFINITY };
     const [{ items }, { items: serviceAccounts }] = await Promise.all([tokens.page(allItems), accounts.page(allItems)]);
     return {
@@ -181,6 +195,15 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
       tokens: items.map(({ id, name }) => ({ id, name })),
       words: RELAY_WORDS,
       apps: apps.list().map(({ id, name }) => ({ id, name })),
+      routeNames: [
+        ...new Set([
+          ...apps
+            .threadApps()
+            .flatMap(routesOf)
+            .map(({ name }) => name),
+          ...(route ? [route] : []),
+        ]),
+      ],
       accounts: serviceAccounts.map(({ id, name }) => ({ id, name })),
       form: {
         values: {
@@ -189,6 +212,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
           app,
           user,
           serviceAccount,
+          route,
           proof,
           // The default is the address of the administrator.
           address: queryField(req, 'address') === undefined ? req.context.address : address,
@@ -212,6 +236,15 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
       ({ body }) => explain(body),
     ),
   };
+}
+
+/** Says what the question must name for a call of its kind; undefined if nothing is missing. */
+function incompleteText({ scope, app, subject }: RelayCall, { route }: Question): string | undefined {
+  if (scope === 'api:call' && app === undefined) return 'Incomplete: name a connected app.';
+  const isForEither = scope === 'threads:read' || (scope === 'api:call' && route !== undefined);
+  if (isForEither && !subject) return 'Incomplete: name a user or a service account.';
+  const isForUsers = scope === 'token:exchange' || scope === 'connect_links:create';
+  return isForUsers && subject?.kind !== 'user' ? 'Incomplete: name a user.' : undefined;
 }
 
 /** @throws AppError `invalid_request` for text that is not an IP address, because a rule would accept it */

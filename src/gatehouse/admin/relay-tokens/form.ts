@@ -20,7 +20,7 @@ const BIN_CALLS_ADVICE = 'Enter a whole number of calls from 0 to 999999999, or 
 const { name, scopes, apps, routes, networks } = newRelayToken.shape;
 
 /** Stands for every route with GET. */
-const ALL_READS = '*';
+export const ALL_READS = '*';
 const days = wholeNumber(1, 9_999, DAYS_ADVICE);
 const unchanged = z.literal('').transform(() => undefined);
 /** The fields, in the order of the page, in which faults are listed. */
@@ -28,9 +28,13 @@ const fields = {
   name,
   scopes: scopes.unwrap(),
   apps: apps.unwrap().unwrap(),
-  routes: words
-    .transform((names): RelayPolicy['routes'] => (names.includes(ALL_READS) ? 'reads' : names))
-    .pipe(routes.unwrap()),
+  /** Names, or `ALL_READS`. */
+  routes: z.array(z.string()).pipe(
+    z
+      .array(z.string())
+      .transform((names): RelayPolicy['routes'] => (names.includes(ALL_READS) ? 'reads' : names))
+      .pipe(routes.unwrap()),
+  ),
   users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
   /** The e-mail addresses and ids of users. */
   listed: words.pipe(z.array(z.string().max(320)).max(10_000)),
@@ -82,7 +86,7 @@ export const EMPTY_FORM: FormView<typeof newTokenForm> = {
     name: '',
     scopes: ['threads:read'],
     apps: [],
-    routes: '',
+    routes: [],
     users: 'none',
     listed: '',
     networks: '',
@@ -102,7 +106,7 @@ export function valuesOfToken(token: RelayToken, listed: readonly string[]): For
     name: token.name,
     scopes: token.scopes,
     apps: token.apps,
-    routes: routeNames === 'reads' ? ALL_READS : routeNames.join(' '),
+    routes: routeNames === 'reads' ? [ALL_READS] : routeNames,
     users: typeof users === 'string' ? users : 'listed',
     listed: listed.join('\n'),
     networks: cidrs.join('\n'),

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
+import { routesOf } from '../../connected-apps/route-match.ts';
 import { RELAY_SCOPES, RELAY_WORDS } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken } from '../../relay/relay-token.ts';
 import { rotationForm, stateOf, TOKEN_STATES } from '../credential.ts';
@@ -12,7 +13,16 @@ import { createResource } from '../resource.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { relayTokenChanges } from './changes.ts';
-import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
+import {
+  ALL_READS,
+  EMPTY_FORM,
+  FIRST_ROTATION,
+  inputOf,
+  newTokenForm,
+  TOKEN_FIELDS,
+  tokenForm,
+  valuesOfToken,
+} from './form.ts';
 import { firstCallOf, idleScopesOf } from './idle-scopes.ts';
 import { entriesOf, idsOfEntries, namedUsers, type ShownUser } from './listed-users.ts';
 import {
@@ -46,6 +56,7 @@ declare module '../../../shared/pages/page-data.ts' {
 /** The connected apps that a policy can name, and the names of its members. */
 interface Choices {
   apps: readonly { id: string; name: string }[];
+  routeOptions: readonly (readonly [value: string, label: string])[];
   words: typeof RELAY_WORDS;
 }
 
@@ -110,7 +121,24 @@ export function relayTokenRoutes(parts: AdminParts) {
     values: valuesOfToken(token, await entriesOf(users.store, ids)),
     faults: [],
   });
-  const choices = (): Choices => ({ apps: apps.list().map(({ id, name }) => ({ id, name })), words: RELAY_WORDS });
+  /** @param chosen names that the form has, which an app may no longer declare */
+  const routeOptions = (chosen: readonly string[]): Choices['routeOptions'] => {
+    const labels = new Map(chosen.filter((name) => name !== ALL_READS).map((name): [string, string[]] => [name, []]));
+    for (const app of apps.threadApps()) {
+      for (const { name, method, path } of routesOf(app)) {
+        labels.set(name, [...(labels.get(name) ?? []), `${method} ${path} of ${app.name}`]);
+      }
+    }
+    const named = [...labels].map(
+      ([name, calls]) => [name, [name, calls.join(', ')].filter(Boolean).join(': ')] as const,
+    );
+    return [[ALL_READS, 'Every route with GET'], ...named];
+  };
+  const choices = (chosen: readonly string[] = []): Choices => ({
+    apps: apps.list().map(({ id, name }) => ({ id, name })),
+    routeOptions: routeOptions(chosen),
+    words: RELAY_WORDS,
+  });
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.find(id)?.name ?? id);
 
   const listPage = pages.page('admin/relay-tokens/list', async ({ req, res }) => {
@@ -121,7 +149,7 @@ export function relayTokenRoutes(parts: AdminParts) {
   const newPage = pages.page(
     'admin/relay-tokens/new',
     async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
-      return { title: 'Create relay token', faults: form.faults, ...choices(), form };
+      return { title: 'Create relay token', faults: form.faults, ...choices(form.values.routes), form };
     },
   );
 
@@ -146,7 +174,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       const token = await resource.find(req);
       const form = submitted ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users));
       const view = await resource.toJson(token);
-      return { title: `Edit ${token.name}`, faults: form.faults, token: view, ...choices(), form };
+      return { title: `Edit ${token.name}`, faults: form.faults, token: view, ...choices(form.values.routes), form };
     },
   );
 

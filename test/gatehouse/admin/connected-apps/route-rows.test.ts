@@ -76,6 +76,10 @@ describe('without a script', () => {
     const removed = await save(await open(), [THREAD, ['write', 'PUT', '/x', '', ''], EMPTY], {}, [0]);
     expect(removed.body).toContain('Saved.');
     expect((await routes()).map(({ name }) => name)).toEqual(['write']);
+    const trail = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.changed&target=second`);
+    const [latest, earlier] = (trail.json.items as { facts: object }[]).map(({ facts }) => facts);
+    expect(latest).toEqual({ changed: ['routes'], routesChanged: ['write'], routesRemoved: ['thread'] });
+    expect(earlier).toEqual({ changed: ['routes'], routesAdded: ['write'], routesRemoved: ['message'] });
     expect((await save(await open(), [EMPTY, EMPTY])).body).toContain('Saved.');
     expect(await routes()).toEqual([]);
   });

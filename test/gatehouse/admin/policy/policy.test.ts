@@ -21,6 +21,7 @@ beforeAll(async () => {
   const all = { assertUser: true, fullScope: true, acceptIdTokens: true };
   tokens.strict = (await admin.createRelayToken({ name: 'Strict' })).id;
   tokens.open = (await admin.createRelayToken({ name: 'Open', ...all })).id;
+  tokens.narrow = (await admin.createRelayToken({ name: 'Narrow', routes: ['thread'] })).id;
   tokens.bins = (await admin.createRelayToken({ name: 'Bins', users: 'none', apps: [], scopes: ['bin:read'] })).id;
 });
 afterAll(async () => {
@@ -71,7 +72,7 @@ describe.each([
     for (const words of failedRules)
       expect(words).toMatch(/^<span class="visually-hidden">Failed: <\/span><span class="check-detail">/);
     const form = page.forms.find(({ names }) => names.includes('scope'));
-    expect(Object.fromEntries(form?.fields ?? [])).toEqual({ proof: 'assertion', ...fields });
+    expect(Object.fromEntries(form?.fields ?? [])).toEqual({ proof: 'assertion', route: '', ...fields });
   });
 });
 
@@ -163,6 +164,56 @@ test('accepts a user by e-mail address, and an unknown one is a fault of the fie
   const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
   expect([page.status, page.body]).toEqual([200, expect.stringContaining('id="user-fault"')]);
   expect(page.body).toContain('value="use@example.test"');
+});
+
+describe.each([
+  ['threads:read', {}, 'Incomplete: name a user or a service account.'],
+  ['api:call', { route: 'current-thread' }, 'Incomplete: name a user or a service account.'],
+  ['token:exchange', {}, 'Incomplete: name a user.'],
+  ['connect_links:create', {}, 'Incomplete: name a user.'],
+] as const)('%s without a subject', (scope, fields, detail) => {
+  const question = { ...CALL, scope, ...fields };
+
+  test('is incomplete and never allowed, by API', async () => {
+    const answer = await explain({ relayToken: tokens.open, ...question });
+    expect(answer).toMatchObject({ allowed: false, detail });
+    expect(answer.rule).toBeUndefined();
+    // A rule that refuses every such call is named all the same.
+    expect(await explain({ relayToken: tokens.bins, ...question })).toMatchObject({ allowed: false, rule: 'scopes' });
+    expect(await explain({ relayToken: tokens.open, ...question, user })).toMatchObject({ allowed: true });
+  });
+
+  test('is incomplete and never allowed, by page', async () => {
+    const query = new URLSearchParams({ token: String(tokens.open), ...question });
+    const { body } = await agent.get(`${site.url}/admin/policy?${query}`);
+    const resultTitle = /id="result-title">(.*?)<\/h2>/s.exec(body)?.[1];
+    expect(resultTitle).toContain(detail);
+    expect(resultTitle).not.toContain('Allowed');
+  });
+});
+
+test('a call that needs no subject is complete without one', async () => {
+  for (const scope of ['connections:read', 'bin:read', 'api:call'])
+    expect(await explain({ relayToken: tokens.open, scope })).toMatchObject({ allowed: true });
+  const noApp = await explain({ relayToken: tokens.open, scope: 'api:call', app: undefined });
+  expect(noApp).toMatchObject({ allowed: false, detail: 'Incomplete: name a connected app.' });
+});
+
+test('a service account is no user, for a call that acts for one', async () => {
+  const question = { relayToken: tokens.open, scope: 'token:exchange', serviceAccount: 'sa0' };
+  expect(await explain(question)).toMatchObject({ allowed: false });
+});
+
+test('the page asks for a route, and names the rule that refuses it', async () => {
+  const fields = { ...CALL, token: String(tokens.narrow), scope: 'api:call', route: 'current-thread', user };
+  const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
+  expect(/id="result-title">(.*?)<\/h2>/s.exec(page.body)?.[1]).toContain('by the rule <code>routes</code>');
+  const form = page.forms.find(({ names }) => names.includes('scope'));
+  expect(Object.fromEntries(form?.fields ?? [])).toMatchObject({ route: 'current-thread' });
+  const undeclared = await agent.get(
+    `${site.url}/admin/policy?${new URLSearchParams({ ...fields, route: 'no-such' })}`,
+  );
+  expect(undeclared.body).toContain('The app declares no route with this name.');
 });
 
 test('accepts addresses as proxies write them, and anything else is a fault of the field', async () => {

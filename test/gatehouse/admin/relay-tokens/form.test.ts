@@ -6,7 +6,7 @@ import type { RelayToken } from '../../../../src/gatehouse/relay/relay-token.ts'
 
 const ENTERED = {
   ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm'], users: 'none', listed: '', networks: '', days: '90' },
-  ...{ assertUser: '', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '', routes: '' },
+  ...{ assertUser: '', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '', routes: [] },
 };
 const faultsOf = (form: typeof newTokenForm | typeof tokenForm, entered: object) =>
   form.safeParse(entered).error?.issues.map(({ path, message }) => `${path.join('/')}: ${message}`) ?? [];
@@ -82,11 +82,17 @@ const TOKEN = {
 
 test('the form shows the values of a token', () => {
   expect(valuesOfToken(TOKEN, ['a@example.test', 'u2'])).toEqual({
-    ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm', 'wiki'], routes: 'thread message', users: 'listed' },
+    ...{
+      name: 'reports',
+      scopes: ['threads:read'],
+      apps: ['crm', 'wiki'],
+      routes: ['thread', 'message'],
+      users: 'listed',
+    },
     ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32', days: '', version: '3' },
     ...{ assertUser: 'yes', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '0' },
   });
-  expect(valuesOfToken({ ...TOKEN, routes: 'reads' }, []).routes).toBe('*');
+  expect(valuesOfToken({ ...TOKEN, routes: 'reads' }, []).routes).toEqual(['*']);
   const valuesForAllUsers = valuesOfToken({ ...TOKEN, users: 'all', binCallsPerMonth: null }, []);
   expect(valuesForAllUsers).toMatchObject({ users: 'all', binCallsPerMonth: '' });
 });

@@ -44,6 +44,25 @@ const FORM = {
 const faultsOn = (body: string) =>
   [...body.matchAll(/<li><a href="#listed">([^<]+)</g)].map(([, text = '']) => text.replaceAll('&#39;', "'"));
 
+test('the form offers the routes of apps, keeps those that no app declares, and the page names them', async () => {
+  const { id, json } = await admin
+    .createRelayToken({ scopes: ['api:call'], routes: ['current-thread', 'gone'] })
+    .then(async (token) => ({ ...token, json: (await admin.call('GET', `/relay-tokens/${token.id}`)).json }));
+  expect(json.routes).toEqual(['current-thread', 'gone']);
+  const page = await administrator.get(`${site.url}/admin/relay-tokens/${id}`);
+  expect(page.body).toContain('<dt>Routes</dt><dd>current-thread, gone</dd>');
+  const edit = await administrator.follow(page, 'Edit');
+  expect(edit.body).toContain('Every route with GET');
+  expect(edit.body).toMatch(/<bdi>current-thread: GET \/1\/threads\/current of [^<]+<\/bdi>/);
+  const saved = await administrator.submit(edit, { name: 'Renamed' }, { button: 'Save' });
+  expect(saved.body).toContain('Renamed');
+  expect((await admin.call('GET', `/relay-tokens/${id}`)).json.routes).toEqual(['current-thread', 'gone']);
+  const again = await administrator.follow(saved, 'Edit');
+  const reads = await administrator.submit(again, { routes: '*' }, { button: 'Save' });
+  expect(reads.body).toContain('<dt>Routes</dt><dd>Every route with GET</dd>');
+  expect((await admin.call('GET', `/relay-tokens/${id}`)).json.routes).toBe('reads');
+});
+
 describe('users by e-mail address', () => {
   test('the form accepts addresses and ids, the token stores ids, and the page shows names', async () => {
     const page = await send('', { ...FORM, listed: `User@Example.test, ${userId}\nuOfSomebodyToCome` });
