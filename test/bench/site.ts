@@ -127,6 +127,7 @@ function appOf(url: string, issuer: string, apiBaseUrl: string): Record<string, 
     scopes: SCOPES,
     callbackUrls: [`${url}/oauth/callback/platform`],
     apiBaseUrl,
+    routes: [{ name: 'thread', method: 'GET', path: '/1/threads/{id}' }],
     signIn: { allow: 'everyone' },
   };
 }

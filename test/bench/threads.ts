@@ -1,4 +1,4 @@
-/** The main benchmark: an authenticated GET of the current thread through Gatehouse, its peers, and a bare proxy. */
+/** The main benchmark: an authenticated GET of a thread through Gatehouse, its peers, and a bare proxy. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createAdministrator } from '../gatehouse/relay/service.ts';
@@ -31,6 +31,8 @@ import { threadOf } from './upstream.ts';
 const PICTURE = join(import.meta.dirname, '../../docs/bench.svg');
 export const BARE = 'bare node:http + undici';
 const CONCURRENCIES = [32, 256];
+/** A declared route, which Express serves. */
+const declaredCall = (storage: string) => `/api/platform/…, ${storage}`;
 /** Minimum ratio to the bare proxy, at each concurrency. */
 const TARGETS: Record<string, number> = {
   '/threads/current, embedded': 0.65,
@@ -101,6 +103,7 @@ async function runnersOf(site: Site, storage: Storage): Promise<Runner[]> {
   const service = { authorization: `Bearer ${token}`, 'gatehouse-user': user };
   return [
     await createRunner(`/threads/current, ${storage}`, `${site.url}/threads/current`, { cookie }, site),
+    await createRunner(declaredCall(storage), `${site.url}/api/platform/1/threads/bench`, { cookie }, site),
     await createRunner(`/relay/threads/current, ${storage}`, `${site.url}/relay/threads/current`, service, site),
   ];
 }
@@ -188,7 +191,13 @@ function judge(rows: readonly Summary[]): Finding[] {
           },
         ]
       : [];
-  return [...ratios, ...comparison];
+  const declared = ['embedded', 'Redis'].flatMap((storage): Finding[] => {
+    const [thread, call] = [`/threads/current, ${storage}`, declaredCall(storage)].map((name) => rowOf(name, 32));
+    if (!thread || !call) return [];
+    const what = `${call.name}: CPU time for a request, in those of /threads/current, at 32`;
+    return [{ what, measured: thread.cpuRatio / call.cpuRatio, unit: '' }];
+  });
+  return [...ratios, ...declared, ...comparison];
 }
 
 /** The cost of background work per request. */
