@@ -46,7 +46,7 @@ export function createKeptForms({ store, sealedJson }: { store: Store; sealedJso
       const add = async (stored?: { sealed: string }) => {
         const earlier = Object.entries((stored && (await open(stored.sealed, key))) ?? {});
         const forms = Object.fromEntries([...earlier.slice(1 - MAX_FORMS), [id, keptForm]]);
-        return { sealed: await sealedJson.seal(forms, key) };
+        return { ...stored, sealed: await sealedJson.seal(forms, key) };
       };
       await updateRecord<{ sealed: string }>(store, key, add, { lifetimeSeconds: LIFETIME_SECONDS });
       searchParams.set('form', id);

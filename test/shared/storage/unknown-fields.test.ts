@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Request } from 'express';
 import type { SessionData } from 'express-session';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAccounts } from '../../../src/bin-lookup-service/accounts.ts';
@@ -34,6 +35,7 @@ import { createWebhookHealths } from '../../../src/gatehouse/webhooks/health.ts'
 import { createWebhookMessages } from '../../../src/gatehouse/webhooks/messages.ts';
 import { createWebhookStore, newWebhookId } from '../../../src/gatehouse/webhooks/webhook-store.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
+import { createKeptForms } from '../../../src/shared/pages/kept-forms.ts';
 import { type ConnectedApp, connectedAppSchema } from '../../../src/shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
 import { createSessionLists } from '../../../src/shared/sessions/session-lists.ts';
@@ -136,6 +138,10 @@ const revocationsOf = (parts: StoreAndClock) =>
     random: () => 0.5,
     provider: { revoke: async () => ({ outcome: 'unconfirmed' }) },
   });
+const keepForm = (parts: StoreAndClock) => {
+  const req = { context: { session: { ref: 'of-the-session' } } } as Request;
+  return createKeptForms({ ...parts, sealedJson }).save(req, '/admin', { status: 400, form: {} });
+};
 const signInsOf = (parts: StoreAndClock) => createRecordStore(parts);
 const accountsOf = (parts: StoreAndClock) => createServiceAccounts({ ...parts, sealedJson });
 const webhooksOf = (parts: StoreAndClock) => createWebhookStore({ ...parts, sealedJson });
@@ -260,6 +266,7 @@ const CHANGED_KINDS: Readonly<
     create: (parts) => pendingRequestsOf(parts).put('browser', 'one', pendingRequestOf(parts)),
     change: (parts) => pendingRequestsOf(parts).put('browser', 'two', pendingRequestOf(parts)),
   },
+  'kept-form': { create: keepForm },
   grant: {
     create: (parts) => grantsOf(parts).save(consentedGrant(consentOf('a1'), undefined, 'c1', parts.clock()), 0),
     async change(parts) {
@@ -412,7 +419,7 @@ const REPLACED_KINDS = (
   'key-check out-of-service session-id-token logout-token problem flash last-use bin connected-apps-change admin-token ' +
   'admin-token-use sign-in-alias bin-lookup-service-pause relay-token-use api-key plan-sign-ins submission connection-check ' +
   'connection-id connect-link connect-ticket bin-dataset-upload webhook-response webhook-failing app-check ' +
-  'app-registration erased-user narrowing awaited-refresh'
+  'app-registration erased-user narrowing awaited-refresh sign-in-return'
 ).split(' ');
 /** Kinds that need no test: maps of numbers, which preserve every name, and lists that work like `sessions-of`. */
 const UNTESTED_KINDS = ['relay-uses', 'sessions-of-sid'];
