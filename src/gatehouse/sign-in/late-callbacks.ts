@@ -18,7 +18,7 @@ const endedRecord = (record: SignInRecord | undefined): SignInRecord | undefined
   record?.endedAt === undefined || UNPROVEN_FAILURES.some((failure) => failure === record.failure) ? undefined : record;
 
 export function createLateCallbacks(parts: FlowParts, fail: Fail) {
-  const { apps, recorder, keptReturns, clock, home } = parts;
+  const { apps, recorder, keptReturns, clock, home, recordUrl } = parts;
 
   const startPage = (failure: GoneFailure) => ({ url: `${home}?ended=${failure}` });
 
@@ -118,6 +118,7 @@ export function createLateCallbacks(parts: FlowParts, fail: Fail) {
       const ended = endedRecord(record);
       if (isSameBrowser && ended) {
         const { app, purpose } = ended;
+        if (ended.trial) return { url: recordUrl(ended.id) };
         const keptReturn = await keptReturns.find(ended.id);
         const context = { appId: app, ...(purpose !== 'unknown' && { purpose }), ...keptReturn };
         const page = endPage(ended, user, context);

@@ -59,6 +59,24 @@ test('a trial that is refused at the provider ends at its record, with the cause
   expect(await readConnectedApps()).not.toContain('second');
 });
 
+test('the callback of a trial that is opened again after ten others still leads to its record', async () => {
+  for (const [button, result] of [
+    ['Deny', 'The trial failed'],
+    ['Allow', 'The trial worked'],
+  ] as const) {
+    const page = await tryApp('second', button);
+    expect(page.body).toContain(result);
+    const callback = page.visited.find((url) => url.includes('/oauth/callback/')) ?? '';
+    expect((await agent.get(callback)).url).toBe(page.url);
+    for (let n = 0; n < 11; n += 1) {
+      const connection = await agent.get(`${site.url}/connections/second`);
+      if (connection.body.includes('Disconnect')) await agent.submit(connection, {}, { button: 'Disconnect' });
+      await tryApp('second', 'Deny');
+    }
+    expect((await agent.get(callback)).url).toBe(page.url);
+  }
+});
+
 const save = async (fields: Record<string, string>) =>
   expect((await agent.submit(await open('connected-apps/second'), fields, { button: 'Save' })).body).toContain(
     'Saved.',
