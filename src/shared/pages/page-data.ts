@@ -24,6 +24,7 @@ export interface SignedInFrame extends PageFrame {
 }
 
 export interface PageUser {
+  id: string;
   name: string;
   email?: string | undefined;
   /** Whether the page links to the administration. */

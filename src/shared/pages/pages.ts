@@ -65,7 +65,7 @@ export function createPageSender(parts: {
     const { user, csrfToken } = sessionOf(req);
     return {
       ...base(title),
-      user: { name: user.name ?? user.email ?? user.subject, email: user.email, admin: user.admin },
+      user: { id: user.id, name: user.name ?? user.email ?? user.subject, email: user.email, admin: user.admin },
       csrfToken,
       formId: randomUUID(),
       faults,

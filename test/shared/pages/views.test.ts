@@ -235,7 +235,7 @@ describe('words', () => {
 
   test('no sign-out button, and no form at all, without a token', () => {
     const html = views.render('errors/error', {
-      page: { ...frame('x'), user: { name: 'Ada' } },
+      page: { ...frame('x'), user: { id: 'u1', name: 'Ada' } },
       code: 'storage_unavailable',
       reference: 'ab12cd34',
       time: '2026-03-15T17:02:11Z',
@@ -372,7 +372,7 @@ function frame(text: string) {
 }
 
 function signedIn(text: string): SignedInFrame {
-  return { ...frame(text), user: { name: text, email: text }, csrfToken: 'token-of-this-session', formId: 'form' };
+  return { ...frame(text), user: { id: 'u1', name: text, email: text }, csrfToken: 'token-of-this-session', formId: 'form' };
 }
 
 function resultOf(bin: string, record: BinRecord): BinResult {

@@ -1,8 +1,10 @@
 /*
  * Forms of the administration: shows how many fields were changed, asks before changes are lost, and enters them again
- * if the session had ended when the form was sent. Until then this tab keeps what was typed, but no secrets.
+ * if the session had ended when the form was sent. Until then this tab keeps what was typed, but no secrets. Another user
+ * who signs in next does not see it.
  */
 const KEY = 'gatehouse-form';
+const { user } = document.querySelector('main').dataset;
 const forms = [...document.querySelectorAll('main form.form-stack[method="post"]')].filter(
   (form) => !form.closest('[data-confirm]'),
 );
@@ -39,15 +41,18 @@ function createLine(form) {
   return line;
 }
 
+/** The fields, and the version of the record: a change that came meanwhile must be found when the form is sent again. */
+const keptFieldsOf = (form) => [...fieldsOf(form), ...form.querySelectorAll('[name="version"][type="hidden"]')];
+
 /** The values in the order of the fields; undefined for a secret. */
 const valuesOf = (form) =>
-  fieldsOf(form).map((field) =>
+  keptFieldsOf(form).map((field) =>
     field.matches('.secret-field, [type="password"]') ? undefined : [field.name, field.value, field.checked],
   );
 
 /** Enters values that were sent without a session. Fields that a page adds or lacks are left as they are. */
 function restore(form, values) {
-  const fields = fieldsOf(form);
+  const fields = keptFieldsOf(form);
   for (const [index, value] of values.entries()) {
     const field = fields[index];
     if (!value || field?.name !== value[0]) continue;
@@ -65,8 +70,9 @@ try {
   // The browser forbids storage: nothing was kept.
 }
 // The page says that the form was saved, or shows again what was typed.
-const isAnswered = document.querySelector('.notice-success, .notice[role="alert"], .panel-fresh');
-const unsavedForm = sent?.path === location.pathname && !isAnswered ? forms[sent.form] : undefined;
+const isAnswered = document.querySelector('.notice[role], .panel-fresh');
+const isOwn = sent?.path === location.pathname && sent.user === user;
+const unsavedForm = isOwn && !isAnswered ? forms[sent.form] : undefined;
 if (unsavedForm) restore(unsavedForm, sent.values);
 
 const askBeforeLoss = (event) => {
@@ -82,7 +88,8 @@ for (const [index, each] of forms.entries()) {
   each.addEventListener('submit', () => {
     sentForm = each;
     try {
-      sessionStorage.setItem(KEY, JSON.stringify({ path: location.pathname, form: index, values: valuesOf(each) }));
+      const { pathname: path } = location;
+      sessionStorage.setItem(KEY, JSON.stringify({ user, path, form: index, values: valuesOf(each) }));
     } catch {
       // Without storage, the form is sent all the same.
     }
