@@ -25,18 +25,20 @@ test('a sign-in takes seven scripts, and fewer than 125 commands, on Redis', asy
   const path = '/sign-in?return_to=/session';
   try {
     await signIn(site, undefined, { path });
-    const callsBefore = readCalls(redis);
+    const scripts: number[] = [];
+    const commands: number[] = [];
     for (let n = 0; n < SIGN_INS; n += 1) {
+      const callsBefore = readCalls(redis);
       const { page } = await signIn(site, undefined, { path });
+      const callsAfter = readCalls(redis);
       expect(JSON.parse(page.body)).toMatchObject({ signedIn: true, connections: [{ app: 'platform' }] });
+      const callsSince = (name: string) => (callsAfter.get(name) ?? 0) - (callsBefore.get(name) ?? 0);
+      scripts.push(callsSince('evalsha'));
+      commands.push(callsAfter.keys().reduce((sum, name) => sum + callsSince(name), 0));
     }
-    const callsAfter = readCalls(redis);
-    const callsPerSignIn = (name: string) => ((callsAfter.get(name) ?? 0) - (callsBefore.get(name) ?? 0)) / SIGN_INS;
-    expect(callsPerSignIn('evalsha')).toBeGreaterThan(SCRIPTS_OF_SIGN_IN - 1);
-    expect(callsPerSignIn('evalsha')).toBeLessThan(SCRIPTS_OF_SIGN_IN + BACKGROUND);
-    let commands = 0;
-    for (const name of callsAfter.keys()) commands += callsPerSignIn(name);
-    expect(commands).toBeLessThan(MAX_COMMANDS);
+    expect(medianOf(scripts)).toBeGreaterThanOrEqual(SCRIPTS_OF_SIGN_IN);
+    expect(medianOf(scripts)).toBeLessThan(SCRIPTS_OF_SIGN_IN + BACKGROUND);
+    expect(medianOf(commands)).toBeLessThan(MAX_COMMANDS);
   } finally {
     await site.close();
     await redis.dispose();
@@ -51,15 +53,21 @@ test('a sign-in takes six writes on SQLite', async () => {
   };
   try {
     await signIn(site);
-    const writesBefore = await readWrites();
-    for (let n = 0; n < SIGN_INS; n += 1) await signIn(site);
-    const writesPerSignIn = ((await readWrites()) - writesBefore) / SIGN_INS;
-    expect(writesPerSignIn).toBeGreaterThan(WRITES_OF_SIGN_IN - 1);
-    expect(writesPerSignIn).toBeLessThan(WRITES_OF_SIGN_IN + BACKGROUND);
+    const writes: number[] = [];
+    for (let n = 0; n < SIGN_INS; n += 1) {
+      const writesBefore = await readWrites();
+      await signIn(site);
+      writes.push((await readWrites()) - writesBefore);
+    }
+    expect(medianOf(writes)).toBeGreaterThanOrEqual(WRITES_OF_SIGN_IN);
+    expect(medianOf(writes)).toBeLessThan(WRITES_OF_SIGN_IN + BACKGROUND);
   } finally {
     await site.close();
   }
 });
+
+/** A few sign-ins may coincide with many scheduled tasks, as on a busy machine, without changing the median. */
+const medianOf = (counts: readonly number[]) => counts.toSorted((left, right) => left - right)[SIGN_INS / 2] ?? NaN;
 
 /** @returns how often each command ran, including inside scripts */
 function readCalls(redis: RedisServer): Map<string, number> {
