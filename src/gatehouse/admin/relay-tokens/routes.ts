@@ -123,15 +123,11 @@ export function relayTokenRoutes(parts: AdminParts) {
   });
   /** @param chosen names that the form has, which an app may no longer declare */
   const routeOptions = (chosen: readonly string[]): Choices['routeOptions'] => {
-    const labels = new Map(chosen.filter((name) => name !== ALL_READS).map((name): [string, string[]] => [name, []]));
-    for (const app of apps.threadApps()) {
-      for (const { name, method, path } of routesOf(app)) {
-        labels.set(name, [...(labels.get(name) ?? []), `${method} ${path} of ${app.name}`]);
-      }
+    const calls = new Map(chosen.filter((name) => name !== ALL_READS).map((name) => [name, new Set<string>()]));
+    for (const { name, method, path } of apps.threadApps().flatMap(routesOf)) {
+      calls.set(name, (calls.get(name) ?? new Set()).add(`${method} ${path}`));
     }
-    const named = [...labels].map(
-      ([name, calls]) => [name, [name, calls.join(', ')].filter(Boolean).join(': ')] as const,
-    );
+    const named = [...calls].map(([name, ofApps]) => [name, [name, ...ofApps].join(' · ')] as const);
     return [[ALL_READS, 'Every route with GET'], ...named];
   };
   const choices = (chosen: readonly string[] = []): Choices => ({
