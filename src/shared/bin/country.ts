@@ -37,7 +37,7 @@ const countries = once(() => {
   const facts = new Map(entries.map((country) => [country.cca2, Object.freeze(factsOf(country))]));
   const alpha2 = new Map(Object.entries(OTHER_CODES));
   for (const { cca2, cca3, ccn3 } of entries)
-    for (const code of [cca3, ccn3, ccn3.replace(/^0+/, '')]) if (code) alpha2.set(code, cca2);
+    for (const code of [cca3, withoutZeros(ccn3)]) if (code) alpha2.set(code, cca2);
   return { facts, alpha2 };
 });
 
@@ -51,7 +51,11 @@ export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefi
  *   others are returned unchanged
  */
 export function alpha2Of(code: string): string {
-  return countries().alpha2.get(code) ?? code;
+  return countries().alpha2.get(withoutZeros(code)) ?? code;
+}
+
+function withoutZeros(code: string): string {
+  return code.startsWith('0') ? code.replace(/^0+/, '') : code;
 }
 
 function factsOf(country: Countries[number]): CountryFacts {

@@ -1,9 +1,11 @@
 /** Finds the header line of a CSV file, and the separator of its cells. */
 import { type Info, parse } from 'csv-parse/sync';
+import { UnusableFile } from './csv-text.ts';
 
 /** The separators that files may have, in the order in which they are tried. */
 const SEPARATORS = [',', ';', '\t', '|'] as const;
 const MAX_HEADER_CHARACTERS = 64 * 1024;
+const OLD_LINE_ENDS = 'ends its lines with CR alone. Convert it with `tr "\\r" "\\n" < OLD.csv > NEW.csv`.';
 /** The line with which Excel is told the separator, such as `sep=;`. */
 const SEPARATOR_LINE = /^"?sep=[^\r\n]?"?[,;\t|]*\r?\n/i;
 
@@ -21,6 +23,7 @@ export interface CsvText {
 /**
  * Reads the header, and returns it with the whole text. The separator is the one with which the header has the wanted
  * columns; without any, the one with which it has the most cells.
+ * @throws UnusableFile if the lines end with CR alone
  */
 export async function readHeader(
   chunks: AsyncIterable<string>,
@@ -33,6 +36,7 @@ export async function readHeader(
     if (done) break;
     start += value;
   }
+  if (!start.includes('\n') && /\r./s.test(start)) throw new UnusableFile(OLD_LINE_ENDS);
   const separatorLine = SEPARATOR_LINE.exec(start)?.[0] ?? '';
   start = start.slice(separatorLine.length);
   async function* text() {

@@ -10,6 +10,10 @@ const NOT_TEXT =
   'has NUL characters: it is not text, or is UTF-16 without a byte order mark. Save it as “CSV UTF-8”, or convert it with `iconv -f UTF-16LE -t UTF-8 OLD.csv > NEW.csv`.';
 const TOO_LARGE = 'is larger, once it is unpacked, than any known data set. Check that it is the right file.';
 
+/** How files begin that bzip2, xz, Zstandard, 7-Zip and RAR have made. */
+const COMPRESSED = /^(?:425a68|fd377a58|28b52ffd|377abcaf|52617221)/;
+const firstBytes = (start: Uint8Array) => Buffer.from(start.subarray(0, 4)).toString('hex');
+
 /** What a file that is not CSV starts with, and how to get a CSV from it. `text` is that of its first bytes. */
 const OTHER_FORMATS: readonly { isFormat(start: Uint8Array, text: string): boolean; problem: string }[] = [
   {
@@ -18,7 +22,7 @@ const OTHER_FORMATS: readonly { isFormat(start: Uint8Array, text: string): boole
       'is an Excel workbook (.xlsx), or another ZIP archive. Save the sheet as “CSV UTF-8”, or unpack the archive.',
   },
   {
-    isFormat: (start) => Buffer.from(start.subarray(0, 4)).toString('hex') === 'd0cf11e0',
+    isFormat: (start) => firstBytes(start) === 'd0cf11e0',
     problem: 'is an old Excel workbook (.xls). Save the sheet as “CSV UTF-8”.',
   },
   {
@@ -28,6 +32,15 @@ const OTHER_FORMATS: readonly { isFormat(start: Uint8Array, text: string): boole
   {
     isFormat: (_start, text) => /^\s*<(?:[!?a-z])/i.test(text),
     problem: 'is HTML or XML. Download the CSV file itself.',
+  },
+  {
+    isFormat: (start) => COMPRESSED.test(firstBytes(start)),
+    problem: 'is compressed in another way than with gzip. Unpack it.',
+  },
+  { isFormat: (start) => firstBytes(start).startsWith('1f8b'), problem: 'is compressed twice. Unpack it.' },
+  {
+    isFormat: (_start, text) => text.startsWith('SQLite format'),
+    problem: 'is a database of SQLite. Export the table as CSV.',
   },
   { isFormat: (_start, text) => text.startsWith('%PDF'), problem: 'is a PDF document. Get the data as CSV.' },
   { isFormat: (_start, text) => text.startsWith('PAR1'), problem: 'is a Parquet file. Convert it to CSV.' },

@@ -19,7 +19,7 @@ import {
   tooLong,
 } from './dataset-builder.ts';
 import { shapeOfHeader } from './dataset-rows.ts';
-import { type HeaderOptions, headerProblem } from './header-problem.ts';
+import { type HeaderOptions, headerProblem, repeatedColumnProblem } from './header-problem.ts';
 import { createNotUnderstood, type NotUnderstood } from './not-understood.ts';
 import { describeReason, type RowFault, type SkipReason } from './row-fault.ts';
 import { namedValue } from './texts.ts';
@@ -208,6 +208,7 @@ function createReading(csv: CsvText, options: FileOptions) {
   const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileResult => {
     const { source } = about;
     if (!shape) return { problem: headerProblem(source, csv, options) };
+    if (shape.repeatedColumn !== undefined) return { problem: repeatedColumnProblem(source, shape.repeatedColumn) };
     for (const { entry, line } of postponed) {
       const { length } = entry.start;
       if ((lengths[length] ?? 0) < (lengths[length + 1] ?? 0)) skip(line, 'leading_zeros_lost');

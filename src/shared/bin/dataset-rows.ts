@@ -18,6 +18,8 @@ export interface RowShape {
   read: RowReader;
   /** Returns why the row does not fit the header; undefined if it does. */
   faultOf(cells: readonly string[]): ShapeFault | undefined;
+  /** A column that is used, and that the header names more than once. */
+  repeatedColumn: string | undefined;
 }
 
 /** Returns the text of a column in the current row; '' for a column that the file lacks. */
@@ -64,7 +66,10 @@ export function shapeOfHeader(header: readonly string[], fileColumns?: FileColum
     if (cells.length < header.length && code.trim().length > 2) return 'too_few_columns';
     return countriesDiffer(code, cells[alpha3Index] ?? '') ? 'countries_differ' : undefined;
   };
-  return { name: shape.name, read, faultOf };
+  const names = header.map((name) => name.trim().toLowerCase());
+  const used = [...Object.values(shape.columns), shape.alpha3, shape.codes?.column];
+  const repeatedColumn = used.find((column) => column && names.indexOf(column) !== names.lastIndexOf(column));
+  return { name: shape.name, read, faultOf, repeatedColumn };
 }
 
 /** Pairs of country codes that are the same, because a data set has each of them in many rows. */

@@ -7,6 +7,8 @@ import { namedValue } from './texts.ts';
 
 const MAX_LISTED_COLUMNS = 40;
 const COLUMNS_ADVICE = 'For another header, use --columns of bin import.';
+const SINGLE_CELL =
+  'Its first line is a single cell. Separate the columns with a comma, semicolon, tab or |, and do not put whole lines in quotes.';
 export const NO_HEADER = 'has no header: its first line holds numbers. Add a first line that names the columns.';
 
 export interface HeaderOptions {
@@ -22,7 +24,7 @@ export function headerProblem(source: string, csv: CsvText, options: HeaderOptio
   if (header.length === 0)
     return `${source} is empty, or its first line is not CSV. The first line must name the columns.`;
   if (holdsNumbers(header)) return `${source} ${NO_HEADER}`;
-  const itsColumns = `Its columns are: ${listOf(header)}.`;
+  const itsColumns = header.length === 1 ? SINGLE_CELL : `Its columns are: ${listOf(header)}.`;
   const missing = missingColumns(header, columns);
   const names = missing.columns.join(', ');
   const lacks = `${source} lacks ${missing.columns.length === 1 ? 'the column' : 'the columns'} ${names}`;
@@ -30,6 +32,11 @@ export function headerProblem(source: string, csv: CsvText, options: HeaderOptio
   if (columns) return `${lacks}. ${itsColumns} ${advice}Name columns that it has.`;
   if (missing.shape) return `${lacks} of the format ${missing.shape}. ${itsColumns} ${advice}${shapeAdvice}`;
   return `The first line of ${source} is not the header of a known data set. ${itsColumns} Known headers: ${SHAPE_NAMES}. ${shapeAdvice}`;
+}
+
+/** Rows would be read by one of the columns, which may be the wrong one. */
+export function repeatedColumnProblem(source: string, column: string): string {
+  return `${source} has the column ${listOf([column])} more than once. Keep one of them, or give the others different names.`;
 }
 
 /** Returns whether the line is a row of a file without a header. */

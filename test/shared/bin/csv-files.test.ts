@@ -178,6 +178,8 @@ describe('countries', () => {
     ['036', 'AU'],
     ['8', 'AL'],
     ['008', 'AL'],
+    ['08', 'AL'],
+    ['0826', 'GB'],
     ['76', 'BR'],
     ['826', 'GB'],
     ['UK', 'GB'],
@@ -215,11 +217,27 @@ describe('files of another format are named', () => {
     ['JSON in UTF-16', utf16le('[{"bin": 457173}]'), /is JSON\. Convert it to CSV/],
     ['lines of JSON', '{"bin":"457173"}\n{"bin":"457174"}\n', /is JSON\. Convert it to CSV/],
     ['a page', '\n<!DOCTYPE html><html>', /is HTML or XML\. Download the CSV file itself/],
+    [
+      'bzip2',
+      Buffer.from('425a6839314159265359a1b2c3d4', 'hex'),
+      /is compressed in another way than with gzip\. Unpack it/,
+    ],
+    ['xz', Buffer.from('fd377a585a000004e6d6b446', 'hex'), /is compressed in another way/],
+    ['Zstandard', Buffer.from('28b52ffd2400010000ffee', 'hex'), /is compressed in another way/],
+    ['7-Zip', Buffer.from('377abcaf271c0004ffee', 'hex'), /is compressed in another way/],
+    ['RAR', Buffer.from('526172211a0701004ffee0', 'hex'), /is compressed in another way/],
+    ['gzip in gzip', gzipSync(gzipSync('bin\n457173\n')), /is compressed twice\. Unpack it/],
+    ['a database', 'SQLite format 3\0', /is a database of SQLite\. Export the table as CSV/],
+    [
+      'lines of old Macs',
+      `${HEADER}\r457173,VISA,DEBIT,,,,,DK,,\r`,
+      /ends its lines with CR alone\. Convert it with `tr /,
+    ],
     ['a pointer', 'version https://git-lfs.github.com/spec/v1\noid x\n', /is a pointer of Git LFS/],
   ])('%s', async (_name, content, problem) => {
     expect((await read(content)).problem).toMatch(problem);
-    if (_name.startsWith('gzipped')) return;
-    expect((await enrich(content)).error?.message).toMatch(problem);
+    if (_name.startsWith('gzip')) return;
+    expect((await enrich(content, 'BIN')).error?.message).toMatch(problem);
   });
 });
 
@@ -237,6 +255,17 @@ describe('what a spreadsheet has spoiled', () => {
     ['45.717.360', 'spreadsheet_number'],
     ["'457176", 'spreadsheet_number'],
     ['="457176"', 'spreadsheet_number'],
+    ['"4,57,176"', 'spreadsheet_number'],
+    ['"4,57,17,360"', 'spreadsheet_number'],
+    ['457\u2009176', 'spreadsheet_number'],
+    ['2/9/3151', 'spreadsheet_number'],
+    ['3151-09-02', 'spreadsheet_number'],
+    ['02.09.3151 00:00', 'spreadsheet_number'],
+    ['2-Sep-51', 'spreadsheet_number'],
+    ['Sep-51', 'spreadsheet_number'],
+    ['########', 'spreadsheet_number'],
+    ['"$457,176.00"', 'spreadsheet_number'],
+    ['45717600%', 'spreadsheet_number'],
     ['45717X', 'not_6_to_11_digits'],
   ])('%s is a bad row: %s', async (digits, reason) => {
     const { report } = await read([HEADER, ...good, `${digits},VISA,DEBIT,,,,,DK,,`, ''].join('\n'));
@@ -306,24 +335,34 @@ describe('what a spreadsheet has spoiled', () => {
     });
   });
 
-  test.each(['45717360.0', '457173.0', '4.57E+07', '4,57E+07', "'457173", '="457173"'])(
-    'bin enrich stops at %s, and says what to do',
-    async (value) => {
-      const { error, lookedUp } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
-      expect(error?.message).toBe(
-        'Line 3, column "bin": a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07. Format the column as text, export the file again, and start again.',
-      );
-      expect(lookedUp).toEqual([]);
-    },
-  );
+  test.each([
+    '45717360.0',
+    '457173.0',
+    '4.57E+07',
+    '4,57E+07',
+    "'457173",
+    '="457173"',
+    '3151-09-02 00:00:00',
+    '4 57 173',
+  ])('bin enrich stops at %s, and says what to do', async (value) => {
+    const { error, lookedUp } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
+    expect(error?.message).toBe(
+      'Line 3, column "bin": a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07. Format the column as text, export the file again, and start again.',
+    );
+    expect(lookedUp).toEqual([]);
+  });
 
-  test.each(['4571736012345674.0', '4.57173601234567E+15', '457,173,601,234,567', "'4571736012345674"])(
-    'R85: %s is taken for a card number',
-    async (value) => {
-      const { error } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
-      expect(error?.message).toMatch(/^Line 3, column "bin": the value has more than 8 digits/);
-    },
-  );
+  test.each([
+    '4571736012345674.0',
+    '4.57173601234567E+15',
+    '457,173,601,234,567',
+    "'4571736012345674",
+    '45,71,73,60,12,34,567',
+    '4571736012345674%',
+  ])('R85: %s is taken for a card number', async (value) => {
+    const { error } = await enrich(`id;bin\n1;457173\n2;${value}\n`);
+    expect(error?.message).toMatch(/^Line 3, column "bin": the value has more than 8 digits/);
+  });
 });
 
 describe('headers', () => {
@@ -358,6 +397,25 @@ describe('headers', () => {
     const { dataset, report } = await read(output);
     expect(report).toMatchObject({ taken: 2, skipped: 0 });
     expect(dataset?.find(bin('457174'))?.record).toMatchObject({ country: { alpha2: 'TR' }, bank: { name: 'B' } });
+  });
+
+  test.each([
+    ['bin,brand,type,isocode2,isoCode2', '457173,VISA,DEBIT,US,DK', 'isocode2'],
+    ['bin,BIN ,brand,type,alpha_2', '457173,457174,VISA,DEBIT,US', 'bin'],
+    ['bin,brand,type,brand,alpha_2', '457173,VISA,DEBIT,GOLD,US', 'brand'],
+  ])('of %s is refused, since two columns have one name', async (header, row, name) => {
+    expect(await problemOf(`${header}\n${row}\n`)).toBe(
+      `set.csv has the column ${name} more than once. Keep one of them, or give the others different names.`,
+    );
+    expect(
+      (await read(`${header.replaceAll(/,brand(?=,alpha)|,BIN |,isoCode2/g, ',x')}\n${row}\n`)).problem,
+    ).toBeUndefined();
+  });
+
+  test.each(['^', ':', ' '])('of cells separated by %j names the separators', async (separator) => {
+    expect(await problemOf(HEADER.replaceAll(',', separator))).toContain(
+      'Its first line is a single cell. Separate the columns with a comma, semicolon, tab or |, and do not put whole lines in quotes.',
+    );
   });
 
   test('the command adds a column whose name has characters of the shell', async () => {
