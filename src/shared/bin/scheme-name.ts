@@ -44,15 +44,26 @@ const NAMES: Readonly<Record<string, string>> = {
 const ADDITIONS =
   /\b(?:inc|incorporated|ltd|llc|corp|corporation|co|company|plc|international|intl|int|worldwide|global|network|networks|scheme|payments?|cards?|credit|debit|prepaid|charge|consumer|commercial|business|classic|brand|gold|platinum|titanium|signature|infinite|world|elite|standard|premium|the|tm|r)\b/g;
 
+/** Between the names of several networks, such as in Mastercard/Maestro. */
+const BETWEEN_NAMES = /[/|&,;+]|\b(?:or|and)\b/i;
+
 const schemes = new Map(
   Object.entries(NAMES).flatMap(([scheme, names]) => names.split(', ').map((name) => [joined(wordsOf(name)), scheme])),
 );
 
 /** Returns the network as in BIN records, such as `amex` for `American Express`; undefined for any other name. */
 export const schemeFromName = remembering((name): string | undefined => {
+  const parts = new Set(name.split(BETWEEN_NAMES).map(schemeOfWords));
+  parts.delete(undefined);
+  // Cards of Visa and Dankort are known as Visa.
+  parts.delete('dankort');
+  return parts.size > 1 ? undefined : schemeOfWords(name);
+});
+
+function schemeOfWords(name: string): string | undefined {
   const words = wordsOf(name);
   return schemes.get(joined(words)) ?? schemes.get(joined(words.replace(ADDITIONS, '')));
-});
+}
 
 function joined(words: string): string {
   return words.replaceAll(' ', '');

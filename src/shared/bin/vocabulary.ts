@@ -25,41 +25,44 @@ const SEVERAL_KINDS = /[/|&,+]|\b(?:or|and|ou|oder|und|et)\b/i;
 
 /** A word for prepaid, with the words around it that deny it. */
 const PREPAID =
-  /(?:\b(?:non?|not|never|without|except|excluding|excl|other than|isnt|nicht|keine?|sans) (?:an? )?)?\b(?:non|un)?pre ?(?:pa(?:id|y|ye|yee)|pag[oa]|pagad[oa]|pagat[oa])\b(?: (?:no|n|false)\b)?/g;
-const DENIED = /^(?:non|un|no\b|not|never|without|except|excl|other|isnt|nicht|kein|sans)| (?:no|n|false)$/;
+  /(?:\b(?:non?|not|never|neither|nor|ex|without|except|excluding|excl|other than|isnt|nicht|keine?|sans) (?:an? )?)?\b(?:non|un)?pre ?(?:pa(?:id|y|ye|yee)|pag[oa]|pagad[oa]|pagat[oa])\b(?: (?:no|n|false|0|excluded|excl)\b)?/g;
+const DENIED =
+  /^(?:non|un|no\b|not|never|neither|nor|ex\b|without|except|excl|other|isnt|nicht|kein|sans)| (?:no|n|false|0|excluded|excl)$/;
+/** In PREPAID NO FEE, it is another word that is denied. */
+const OTHER_DENIED = /\bpre ?pa\w+ (?:no|n|0) \w/;
 
 const YES = new Set('y, yes, true, t, 1, 1.0, si, sí, sim, oui, ja, evet, да'.split(', '));
 const NO = new Set('n, no, false, f, 0, 0.0, non, nao, não, nein, hayır, hayir, нет'.split(', '));
 
-const NO_FACT = new Set([
-  ...['null', '(null)', '<null>', 'nil', 'none', '(none)', 'nan', '<na>', 'na', 'n/a', 'n.a.', 'n.a', 'n / a', '(n/a)'],
-  ...[
-    '#n/a',
-    '#na',
-    '#value!',
-    '#ref!',
-    '#name?',
-    String.raw`\n`,
-    '-',
-    '--',
-    '---',
-    '–',
-    '—',
-    '_',
-    '.',
-    '?',
-    '??',
-    '???',
-  ],
-  ...['not available', 'not applicable', 'not specified', 'unknown', '(unknown)', 'undefined', 'unspecified'],
-]);
-const FIRST_OF_NO_FACT = [...NO_FACT].map((word) => word.charAt(0) + word.charAt(0).toUpperCase()).join('');
-const LONGEST_NO_FACT = Math.max(...[...NO_FACT].map((word) => word.length));
+/** Words that state no fact, without case, spaces and punctuation. */
+const NO_FACT = new Set(
+  `null nul nil none nan nat na blank empty missing nodata notavailable notapplicable notspecified unspecified
+   undefined unknown unknownbank unknownissuer unknownbrand unknownnetwork unknowntype unknowncity`.split(/\s+/),
+);
+/** What a spreadsheet shows for a formula that fails, such as #N/A, #NV or #DIV/0!. */
+const FORMULA_FAULT = /^#(?:n\/?[av]|[\p{L}/0]+[!?])$/iu;
+/** ND without punctuation, or N alone, may be a name. */
+const ABBREVIATION = /^(?:\\+n|n[./]d\.?)$/i;
+const LONGEST_NO_FACT = 20;
+const FIRST_LETTERS = [...NO_FACT].map((word) => word.charAt(0) + word.charAt(0).toUpperCase()).join('');
+const LETTER_OR_DIGIT = /[\p{L}\p{Nd}]/u;
 
-/** Returns whether the text says that nothing is known, such as NULL, nan, N/A, #N/A, - or \N. */
+/** Returns whether the text says that nothing is known, such as NULL, nan, N/A, #N/A, - or \N, or has punctuation alone. */
 export function isNoFact(text: string): boolean {
-  // Fast path: few of the millions of cells begin with one of these characters.
-  return FIRST_OF_NO_FACT.includes(text.charAt(0)) && text.length <= LONGEST_NO_FACT && NO_FACT.has(text.toLowerCase());
+  // Fast path: few of the millions of cells are short and begin with one of these letters, or with punctuation.
+  if (text === '' || text.length > LONGEST_NO_FACT) return false;
+  const first = text.charAt(0);
+  if (isAsciiLetterOrDigit(first) && !FIRST_LETTERS.includes(first)) return false;
+  if (NO_FACT.has(text.toLowerCase().replace(/[^\p{L}\p{Nd}]+/gu, ''))) return true;
+  return !LETTER_OR_DIGIT.test(text) || FORMULA_FAULT.test(text) || ABBREVIATION.test(text);
+}
+
+function isAsciiLetterOrDigit(character: string): boolean {
+  return (
+    (character >= 'A' && character <= 'Z') ||
+    (character >= 'a' && character <= 'z') ||
+    (character >= '0' && character <= '9')
+  );
 }
 
 const MAX_REMEMBERED = 100;
@@ -99,7 +102,9 @@ function readType(text: string): StatedType | undefined {
 function readPrepaid(text: string): boolean | undefined {
   // Fast path: few of the hundreds of thousands of names of products have the word.
   if (!/pr[eéè]/i.test(text)) return undefined;
-  const statements = wordsOf(text).match(PREPAID) ?? [];
+  const words = wordsOf(text);
+  if (OTHER_DENIED.test(words)) return undefined;
+  const statements = words.match(PREPAID) ?? [];
   const denials = statements.filter((statement) => DENIED.test(statement));
   if (statements.length === 0 || (denials.length > 0 && denials.length < statements.length)) return undefined;
   return denials.length === 0;

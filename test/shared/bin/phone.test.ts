@@ -44,6 +44,10 @@ describe('two numbers in one cell are not joined', () => {
     ' & ',
     ' - ',
     ' – ',
+    '–',
+    ' ~ ',
+    ' bzw. ',
+    ' bis ',
   ];
   const numbers: [string, string, string][] = [
     ['DE', '0800 123', '0800 124'],
@@ -62,6 +66,15 @@ describe('two numbers in one cell are not joined', () => {
       expect([separator, phone]).toEqual([separator, undefined]);
     }
   });
+
+  test.each([
+    ['0800 123 0800 124', 'DE'],
+    ['0800123 0800124', 'DE'],
+    ['0800 123-0800 124', 'DE'],
+    ['0800 123 (0800) 124', 'DE'],
+    ['0800 123 (24h)', 'DE'],
+    ['0800 123 24/7', 'DE'],
+  ])('%s in %s is left out', (text, country) => expect(internationalPhone(text, country)).toBeUndefined());
 
   test('nor is the end of a second one', () => {
     for (const text of ['069 123456/58', '069 123456, 58', '069 123456; 58', '0800 1234567 / 568'])

@@ -37,6 +37,9 @@ describe('the names of networks', () => {
     'PRIVATE LABEL',
     'JCB/RUPAY',
     'VISA, MASTERCARD',
+    'MASTERCARD/MAESTRO',
+    'Mastercard, Maestro',
+    'Mastercard or Maestro',
     'visage',
     'PVL',
     '4',
@@ -73,9 +76,20 @@ describe('the kind of a card', () => {
     [true, ['PREPAID', 'PREPAID RELOADABLE', 'Non-Reloadable Prepaid', 'Mastercard Prepaid', 'GOLD PRE-PAID']],
     [
       false,
-      ['NON-PREPAID', 'CLASSIC NOT PREPAID', 'not a prepaid card', 'Prepaid: No', 'unprepaid', 'without prepaid'],
+      [
+        'NON-PREPAID',
+        'CLASSIC NOT PREPAID',
+        'not a prepaid card',
+        'Prepaid: No',
+        'unprepaid',
+        'without prepaid',
+        'ex-prepaid',
+        'neither prepaid',
+        'PREPAID EXCLUDED',
+        'Prepaid 0',
+      ],
     ],
-    [undefined, ['', 'PREMIUM', 'CLASSIC', 'prepayment of fees', 'prepaid or non-prepaid']],
+    [undefined, ['', 'PREMIUM', 'CLASSIC', 'prepayment of fees', 'prepaid or non-prepaid', 'PREPAID NO FEE']],
   ])('a product name says that it is prepaid: %s', (prepaid, names) => {
     expect(names.map((name) => [name, prepaidIn(name)])).toEqual(names.map((name) => [name, prepaid]));
   });
@@ -114,10 +128,37 @@ test.each([
   String.raw`\N`,
   'UNKNOWN',
   '?',
+  '#DIV/0!',
+  '#NV',
+  '#BEZUG!',
+  '(blank)',
+  'N.D.',
+  'not-available',
+  'No data',
+  'None.',
+  'NaT',
+  "'NULL'",
+  '[null]',
+  '…',
+  '**',
+  '−',
+  "''",
+  '{}',
+  'Unknown bank',
 ])('%s is no fact', (text) => expect(isNoFact(text)).toBe(true));
-test.each(['Nan Bank', 'Null & Sons', 'NAB', '-1', 'N'])('%s may be a fact', (text) =>
-  expect(isNoFact(text)).toBe(false),
-);
+test.each([
+  'Nan Bank',
+  'Null & Sons',
+  'NAB',
+  '-1',
+  'N',
+  '0',
+  '#1 Bank',
+  'Blank Bank',
+  'ND Bank',
+  '銀',
+  'Unknown Soldier',
+])('%s may be a fact', (text) => expect(isNoFact(text)).toBe(false));
 
 describe('the response of a service', () => {
   test.each([
