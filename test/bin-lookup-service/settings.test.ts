@@ -12,6 +12,7 @@ import {
 } from '../../src/bin-lookup-service/settings.ts';
 import { startBinService } from '../../src/bin-lookup-service/start.ts';
 import { anyText } from '../support/any-text.ts';
+import { CLOSED_LIST_HEADER, CLOSED_LIST_ROWS } from '../support/closed-list-rows.ts';
 import { exampleFile } from '../support/example-file.ts';
 import { watchedLog } from '../support/log-watch.ts';
 import { command, settingsFor, startBinSite, temporaryFolder } from './site.ts';
@@ -162,6 +163,27 @@ test('responds with the data of BIN_DATASET_FILE, and logs the numbers of skippe
     expect((await fetch(`${site.url}/411111`)).headers.get('gatehouse-source')).toBe('rules');
     const logLine = site.logs().find((line) => line.includes('BIN data set loaded'));
     expect(JSON.parse(logLine ?? '{}')).toMatchObject({ source: 'own.csv', rows: 3, badRows: 2, conflicts: 1 });
+  } finally {
+    await site.close();
+    folder.remove();
+  }
+});
+
+test('network, type and prepaid of BIN_DATASET_FILE are of closed lists, and no other fact is served', async () => {
+  const folder = temporaryFolder();
+  const file = join(folder.path, 'words.csv');
+  const rows = CLOSED_LIST_ROWS.map(({ bin, cells }) => `${bin};${cells};SE`);
+  writeFileSync(file, [CLOSED_LIST_HEADER, ...rows, ''].join('\n'));
+  const site = await startBinSite({ BIN_DATASET_FILE: file });
+  try {
+    for (const { bin, facts } of CLOSED_LIST_ROWS) {
+      const response = await fetch(`${site.url}/${bin}`);
+      const { number: _number, country, bank, ...card } = (await response.json()) as Record<string, unknown>;
+      const { bank: bankName, ...cardFacts } = facts;
+      expect(response.headers.get('gatehouse-source')).toBe('dataset');
+      expect([bin, card, bank]).toEqual([bin, cardFacts, bankName && { name: bankName }]);
+      expect(country).toMatchObject({ alpha2: 'SE' });
+    }
   } finally {
     await site.close();
     folder.remove();

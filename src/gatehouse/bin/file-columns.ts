@@ -14,6 +14,7 @@ export function columnsIn(text: string, context: z.core.$RefinementCtx): FileCol
   if (containsCardNumber(text)) context.addIssue('Remove the card number.');
   else if (!pairs.every(([field, name]) => COLUMN_NAMES.includes(field) && name !== ''))
     context.addIssue(`Enter FIELD=COLUMN pairs, separated by commas. The fields are: ${COLUMN_NAMES.join(', ')}.`);
+  else if (Object.keys(columns).length < pairs.length) context.addIssue('Name each field once.');
   else if (!columns.start || !columns.country)
     context.addIssue(
       'Name at least the columns of start and country. To a file of one country, first add a column with its code.',

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BUILT_IN_ABOUT, REAL_USE } from '../../../src/shared/bin/built-in-dataset.ts';
 import { withCheckDigit } from '../../support/bins.ts';
 import type { UserAgent } from '../../support/browserless.ts';
+import { CLOSED_LIST_HEADER, CLOSED_LIST_ROWS } from '../../support/closed-list-rows.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { startProgram } from '../../support/program.ts';
 import { ACCEPT_HTML, ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
@@ -224,6 +225,32 @@ describe('bin enrich', () => {
     const piped = await gatehouse('enrich', input, '--column', 'card');
     expect(piped.out.replaceAll('cache', 'service')).toBe(lines.join('\n'));
     expect(piped.err).toContain('Enriched 4 rows');
+  });
+
+  test('network, type and prepaid are of closed lists, and no other fact is written', async () => {
+    const rows = CLOSED_LIST_ROWS.map(({ bin, cells }) => `${bin};${cells};SE`);
+    const BIN_DATASET_FILE = write('words.csv', [CLOSED_LIST_HEADER, ...rows, ''].join('\n'));
+    const input = write('bins.csv', ['card', ...CLOSED_LIST_ROWS.map(({ bin }) => bin), ''].join('\n'));
+    const args = ['bin', 'enrich', input, '--column', 'card'];
+    const { status, stdout } = await runCommand(args, { ...site.env, BIN_DATASET_FILE });
+    expect(status).toBe(0);
+    const written = stdout.split('\n').slice(1, -1);
+    expect(written.map((line) => line.split(',').slice(0, 8))).toEqual(
+      CLOSED_LIST_ROWS.map(({ bin, facts: { scheme = '', type = '', brand = '', prepaid = '', bank = '' } }) => {
+        return [bin, scheme, type, brand, String(prepaid), 'SE', bank, 'dataset'];
+      }),
+    );
+  });
+
+  test('a column that --columns names twice, or that the header has twice, is refused', async () => {
+    const file = write('twice.csv', 'low,c,c\n999900,US,DK\n');
+    const inHeader = await gatehouse('import', file, '--columns', 'start=low,country=c');
+    expect([inHeader.status, inHeader.err]).toEqual([1, expect.stringContaining('has the column c more than once. ')]);
+    const inOption = await gatehouse('import', file, '--columns', 'start=low,country=c,country=low');
+    expect([inOption.status, inOption.err]).toEqual([
+      expect.any(Number),
+      expect.stringContaining('Name each field once.'),
+    ]);
   });
 
   test('R85 R86 refuses card numbers before any call, and leaves no file', async () => {
