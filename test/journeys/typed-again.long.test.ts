@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-const REFUSED = /status of 40[139]/;
+const REFUSED = /status of (40[139]|503)/;
 const addressOf = (path: string) => `${site.url}/admin/${path}`;
 
 /** Sends what is typed into the form after the session has ended. */
@@ -60,4 +60,17 @@ test('does not undo what another administrator saved meanwhile, without a word',
   await navigateBy(page, () => page.locator('#name').press('Enter'));
   await page.getByText('Someone else changed this').waitFor();
   expect((await agent.get(site.url + path)).body).toContain('Saved by Uma');
+});
+
+test('is entered again after any refusal, and no cause is told that nothing shows', async () => {
+  const page = await openPage({}, REFUSED);
+  await signInWithBrowser(page, site, ADA);
+  await page.goto(addressOf('webhooks/new'));
+  await page.locator('#url').fill('https://of-ada.example.test/hook');
+  await page.route(addressOf('webhooks'), (route) => route.fulfill({ status: 503, body: 'The server is busy.' }));
+  await navigateBy(page, () => page.locator('#url').press('Enter'));
+
+  await page.goto(addressOf('webhooks/new'));
+  await page.getByText('Sent, but not confirmed as saved. 1 unsaved change').waitFor();
+  expect(await page.locator('#url').inputValue()).toBe('https://of-ada.example.test/hook');
 });

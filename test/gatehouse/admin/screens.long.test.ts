@@ -221,7 +221,7 @@ describe('forms', () => {
     expect(kept).not.toContain('typed-secret');
     await page.context().addCookies(cookies);
     await page.goto(path);
-    await page.getByText('Not saved, because your session had ended. 1 unsaved change').waitFor();
+    await page.getByText('Sent, but not confirmed as saved. 1 unsaved change').waitFor();
     expect(await page.locator('#name').inputValue()).toBe('Typed before the end');
     expect(await page.locator('#clientSecret').inputValue()).toBe('');
     await page.locator('#name').press('Enter');

@@ -1,6 +1,6 @@
 /*
  * Forms of the administration: shows how many fields were changed, asks before changes are lost, and enters them again
- * if the session had ended when the form was sent. Until then this tab keeps what was typed, but no secrets. Another user
+ * if the form was refused, such as after the end of the session. Until then this tab keeps what was typed, but no secrets. Another user
  * who signs in next does not see it.
  */
 const KEY = 'gatehouse-form';
@@ -50,7 +50,7 @@ const valuesOf = (form) =>
     field.matches('.secret-field, [type="password"]') ? undefined : [field.name, field.value, field.checked],
   );
 
-/** Enters values that were sent without a session. Fields that a page adds or lacks are left as they are. */
+/** Enters values to which no page of the administration responded. Fields that a page adds or lacks are left as they are. */
 function restore(form, values) {
   const fields = keptFieldsOf(form);
   for (const [index, value] of values.entries()) {
@@ -59,7 +59,7 @@ function restore(form, values) {
     if (/^(checkbox|radio)$/.test(field.type)) field.checked = value[2];
     else field.value = value[1];
   }
-  show(form, 'Not saved, because your session had ended. ');
+  show(form, 'Sent, but not confirmed as saved. ');
 }
 
 let sent;
