@@ -25,5 +25,8 @@ export const HOSTILE_SEGMENTS: readonly string[] = [
     '\u00e4',
     '\u00ff',
   ],
+  // Texts that a server may trim, or map to others of an older character set ("best fit").
+  ...['%20', '.%20', '..%20', '%20..', '..%c2%a0', '..%e3%80%80', '..%20%20', '%e2%80%8b', '.%e2%80%8b.', '%c2%ad..'],
+  ...['..%ef%bb%bf', '17%e2%88%95admin', '..%e2%81%84', '..%e2%88%96', '..%c2%a5admin', '..%e2%82%a9admin'],
   ...[' ', '17 admin', '\t', '17\u0000', '\u007f', ''],
 ];

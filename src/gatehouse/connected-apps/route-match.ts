@@ -91,16 +91,24 @@ function decodedSegments(rawPath: string): string[] {
   }
   throw new AppError('not_found', {
     detail:
-      'No route has such a path: a segment of it is empty, "." or "..", is not encoded in UTF-8, or has a slash, backslash, semicolon, percent sign or control character.',
+      'No route has such a path: a segment of it is empty, "." or "..", is not encoded in UTF-8, or has a slash, backslash, semicolon, percent sign or control character, or what some servers take for one of these.',
   });
 }
 
-/** Returns true for a text that a server may take for more, or less, than one segment. */
+/**
+ * Returns true for a text that a server may take for more, or less, than one segment. Some servers replace full-width
+ * forms and the like, such as U+FF0F by a slash, some trim spaces, and some drop characters that are not shown.
+ */
 function isAmbiguous(segment: string): boolean {
-  // Some servers replace full-width forms and the like, such as U+FF0F by a slash.
-  const forms = [segment, segment.normalize('NFKC')];
-  return forms.some((form) => form === '' || /^\.\.?$/.test(form) || /[/\\;%\p{Cc}]/u.test(form));
+  const form = segment
+    .normalize('NFKC')
+    .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
+    .trim();
+  return /^\.{0,2}$/.test(form) || SEPARATOR.test(segment) || SEPARATOR.test(form);
 }
+
+/** Also what Windows converts to a slash or backslash in an older character set ("best fit"). */
+const SEPARATOR = /[/\\;%\p{Cc}\u2044\u2215\u2216\u00a5\u20a9]/u;
 
 /** @throws AppError `invalid_request` for a parameter that the route does not declare, or that comes again */
 function rebuiltQuery(route: AppRoute, rawQuery: string): string {
