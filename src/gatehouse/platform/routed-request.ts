@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { holdsCardNumber } from '../../shared/http/card-numbers.ts';
 import { type Content, json, type Operation } from '../../shared/http/description.ts';
-import type { JsonBytes } from '../../shared/http/json-bytes.ts';
+import { bodyLength, type JsonBytes } from '../../shared/http/json-bytes.ts';
 import type { DescribedHandler } from '../../shared/http/operation.ts';
 import { type PassedResponse, passResponse } from '../../shared/http/pass-response.ts';
 import type { StopSwitch } from '../../shared/outbound/stop.ts';
@@ -66,7 +66,7 @@ export function routedRequest(req: Request, app: ThreadApp, basePath: string): R
   const matched = matchCall(app, req.method, target);
   const { method, path } = matched.route;
   req.context.platformRoute = `${method} ${path}`;
-  if (method === 'GET' && Number(req.headers['content-length'] ?? 0) > 0) {
+  if (method === 'GET' && bodyLength(req) > 0) {
     throw new AppError('invalid_request', { detail: 'Leave the body out: this route accepts none.' });
   }
   return { ...matched, app, prefix: `${prefix}/${app.id}` };
@@ -86,21 +86,22 @@ export function passCall(
     open: (call: PlatformCall, stop: StopSwitch) => Promise<PassedResponse>;
   },
 ): Promise<void> {
-  return passResponse(req, res, (stop) =>
-    parts.bodies.use(req, res, parts.caller, (body) => parts.open(callOf(req, request, body), stop)),
+  // The memory of a body is in use until the response is complete: undici keeps the request until then.
+  return parts.bodies.use(req, res, parts.caller, (body) =>
+    passResponse(req, res, (stop) => parts.open(callOf(req, request, body), stop)),
   );
 }
 
 function callOf(req: Request, { app, prefix, route, path }: RoutedRequest, body: Buffer | undefined): PlatformCall {
-  const headers = ['accept-encoding', 'identity', 'user-agent', 'Gatehouse'];
-  for (const [name, value] of sentHeaders(req, body !== undefined)) headers.push(name, value);
+  const sent = sentHeaders(req, body !== undefined);
+  const headers = ['accept-encoding', 'identity', 'user-agent', 'Gatehouse', ...sent.flat()];
   return {
     method: route.method,
     path,
     headers,
     body,
     neededScopes: route.scopes,
-    isConditional: headers.includes('if-none-match'),
+    isConditional: sent.some(([name]) => name === 'if-none-match'),
     rewriteLink: (link, apiUrl) => rewrittenLinks(app, link, apiUrl, prefix),
   };
 }
@@ -109,10 +110,14 @@ const NEEDED_HEADERS: ReadonlySet<string> = new Set(['if-match', 'content-type']
 
 /**
  * Returns the only headers of the caller's request that are forwarded (R75), without card numbers (R86).
- * @throws AppError `invalid_request` for a card number in a header without which the call would do something else
+ * @throws AppError `invalid_request` for a card number in a header without which the call would do something else, and
+ *   for a body whose type is only for the connection
  */
 function sentHeaders({ headers }: IncomingMessage, hasBody: boolean): (readonly [name: string, value: string])[] {
   const forConnection = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
+  if (hasBody && forConnection.includes('content-type')) {
+    throw new AppError('invalid_request', { detail: 'Remove "Content-Type" from the header Connection.' });
+  }
   const names = ['accept', 'if-match', 'if-none-match', ...(hasBody ? ['content-type'] : [])];
   const defaults: Readonly<Record<string, string>> = { accept: 'application/json' };
   return names.flatMap((name) => {

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { queryField } from '../../shared/http/body.ts';
 import { type Credentials, described, type Operation, requiring } from '../../shared/http/description.ts';
-import type { JsonBytes } from '../../shared/http/json-bytes.ts';
+import { bodyLength, type JsonBytes } from '../../shared/http/json-bytes.ts';
 import { operation } from '../../shared/http/operation.ts';
 import { passResponse } from '../../shared/http/pass-response.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
@@ -201,8 +201,10 @@ export function relayApi(parts: {
     const relayTokenId = caller.token.id;
     const named = await gate.readSubject(req, caller, 'api:call');
     const appId = namedApp(req, basePath);
-    // Started together with the read of the user, so that both take one round trip to the store.
-    const prefetched = named.kind === 'user' && apps.find(appId) ? grants.prefetch(named.id, appId) : undefined;
+    // Started together with the read of the user, so that both take one round trip to the store. A body takes its time
+    // to arrive, and the connection may end meanwhile.
+    const isPrefetched = named.kind === 'user' && bodyLength(req) === 0 && apps.find(appId) !== undefined;
+    const prefetched = isPrefetched ? grants.prefetch(named.id, appId) : undefined;
     const subject = await gate.loadSubject(named);
     const access: RelayAccess = { scope: 'api:call', app: appId, subject };
     // Before the route is looked up: only a token that may call the app learns what it declares.

@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts';
 
 const MIB = 1024 * 1024;
 const MAX_BYTES = MIB;
-/** Of all bodies that are read or being sent. */
+/** Of all bodies whose work has not ended. */
 const MAX_MEMORY_BYTES = 64 * MIB;
 /** One caller leaves the rest to others (R137). */
 const MAX_CALLER_BYTES = 16 * MIB;
@@ -35,7 +35,7 @@ export function createJsonBytes(maxMemoryBytes = MAX_MEMORY_BYTES): JsonBytes {
 
   return {
     async use(req, res, caller, work) {
-      const length = Number(req.headers['content-length'] ?? 0);
+      const length = bodyLength(req);
       if (length === 0) return work(undefined);
       assertJson(req);
       if (length > MAX_BYTES) throw new AppError('too_large', { detail: 'Send a body of at most 1 MiB.' });
@@ -51,6 +51,11 @@ export function createJsonBytes(maxMemoryBytes = MAX_MEMORY_BYTES): JsonBytes {
       }
     },
   };
+}
+
+/** Returns the stated length of the body, in bytes: a body without one is refused before. */
+export function bodyLength({ headers }: Pick<Request, 'headers'>): number {
+  return Number(headers['content-length'] ?? 0);
 }
 
 /** JSON, and media types that are JSON, such as `application/merge-patch+json` (RFC 6839 section 3.1). */

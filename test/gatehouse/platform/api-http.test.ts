@@ -2,6 +2,8 @@
  * `/api/{app}/…` and `/relay/api/{app}/…` over HTTP: the calls that a browser and a service make, what is sent to the
  * platform, and what is refused.
  */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -128,6 +130,7 @@ describe.each(CALLERS)('%s', (_words, prefix, headersOf) => {
     respond(304, { ETag: '"a"' }, '');
     const unchanged = await call('/1/threads/17', { headers: { 'if-none-match': '"a"' } });
     expect([unchanged.status, unchanged.headers.etag, unchanged.body]).toEqual([304, '"a"', '']);
+    expect((await call('/1/threads/17', { headers: { accept: 'if-none-match' } })).status).toBe(502);
     expect((await call('/1/threads/17')).status).toBe(502);
     site.sandbox.faults.clear();
     respond(204, {}, '');
@@ -183,6 +186,42 @@ describe.each(CALLERS)('%s', (_words, prefix, headersOf) => {
     expect([tooLarge.status, codeOf(tooLarge)]).toEqual([413, 'too_large']);
     const withoutUse = await call('/1/threads/17', { headers: JSON_BODY, body: '{}' });
     expect([withoutUse.status, sentCalls()]).toEqual([400, []]);
+  });
+
+  test('R142 a body whose type belongs to the connection is refused, since it would go on without one', async () => {
+    const headers = { ...JSON_BODY, connection: 'close, Content-Type' };
+    const response = await call('/1/threads/17', { method: 'PATCH', headers, body: '{}' });
+    expect([response.status, codeOf(response), sentCalls()]).toEqual([400, 'invalid_request', []]);
+  });
+
+  test('a write uses the connection as it is once the body has arrived', async () => {
+    respond(200);
+    const { accessToken } = await storage.readGrant(userId);
+    const head = {
+      ...headersOf(),
+      ...JSON_BODY,
+      host: new URL(site.url).host,
+      'content-length': '2',
+      expect: '100-continue',
+    };
+    const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}`);
+    const socket = connect(Number(new URL(site.url).port), new URL(site.url).hostname);
+    try {
+      socket.write(`PATCH ${prefix}/platform/1/threads/17 HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n{`);
+      // Node asks for the body at the moment when it begins to handle the request.
+      await once(socket, 'data');
+      // Responded to after what the first request reads before its body.
+      expect((await call('/1/threads/17')).status).toBe(200);
+      await storage.changeGrant(userId, () => ({ accessToken: 'a-newer-token' }));
+      site.sandbox.requests.reset();
+      socket.write('}');
+      await once(socket, 'data');
+      const [request] = site.sandbox.requests.latest('platform');
+      expect(request?.headers.authorization).toBe('Bearer a-newer-token');
+    } finally {
+      socket.destroy();
+      await storage.changeGrant(userId, () => ({ accessToken }));
+    }
   });
 
   test.each(['application/merge-patch+json', 'application/json; charset=utf-8', 'Application/JSON'])(
@@ -464,4 +503,33 @@ describe('R81 a relay token', () => {
     expect(await statusOf({ ...headers, 'gatehouse-service-account': String(account.json.id) }, path)).toBe(200);
     expect(site.sandbox.requests.latest('platform')[0]?.headers.authorization).toBe(`Bearer ${accessToken}`);
   });
+});
+
+test('R142 a body is charged until its response is complete', async () => {
+  const { port, hostname, host } = new URL(site.url);
+  const body = `"${'x'.repeat(1_048_574)}"`;
+  // More than fits into the buffers of the connections, so that a caller who does not read keeps the response open.
+  respond(200, {}, 'y'.repeat(8 * 1_048_576));
+  const head = { ...asUser, ...JSON_BODY, host, 'content-length': String(body.length) };
+  const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}`);
+  const sockets: Socket[] = [];
+  try {
+    for (let count = 0; count < 16; count += 1) {
+      const socket = connect(Number(port), hostname);
+      sockets.push(socket);
+      socket.write(`PATCH /api/platform/1/threads/17 HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${body}`);
+      await once(socket, 'readable');
+    }
+    const options = { method: 'PATCH', headers: { ...asUser, ...JSON_BODY }, body: '{}' };
+    const refused = await send('/api', '/1/threads/17', options);
+    expect(refused.status).toBe(503);
+    expect(codeOf(refused)).toBe('overloaded');
+    const closed = sockets.map((socket) => once(socket.destroy(), 'close'));
+    await Promise.all(closed);
+    site.sandbox.faults.clear();
+    respond(200);
+    await expect.poll(async () => (await send('/api', '/1/threads/17', options)).status).toBe(200);
+  } finally {
+    for (const socket of sockets) socket.destroy();
+  }
 });
