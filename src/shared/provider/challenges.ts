@@ -7,8 +7,8 @@ export interface Challenge {
   parameters: Readonly<Record<string, string>>;
 }
 
-/** A scheme, or a parameter with a quoted or plain value. */
-const PART = /[\s,]*([!#$%&'*+.^_`|~\w-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+)))?/y;
+/** A parameter with a quoted or plain value, or a scheme, which may have credentials after it (token68), such as `YWI=`. */
+const PART = /[\s,]*([!#$%&'*+.^_`|~\w-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))| +[\w.~+/-]+=*(?=\s*(?:,|$)))?/y;
 
 /** Returns the challenges up to the first that cannot be read. @param header several headers may be joined by commas */
 export function challengesIn(header: string): Challenge[] {

@@ -29,14 +29,23 @@ describe('challenges', () => {
         { scheme: 'error', parameters: {} },
       ],
     ],
+    ['Bearer realm=, error="a"', [{ scheme: 'bearer', parameters: { error: 'a' } }]],
     ['Bearer <error>="a"', [{ scheme: 'bearer', parameters: {} }]],
+    // The credentials of another scheme (token68), which may end in `=` and have slashes.
+    ...['a', 'YWI=', 'YQ==', 'a/b+c~-._', '/w=='].map((token): [string, ReturnType<typeof challengesIn>] => [
+      `Negotiate ${token}, Bearer error="b"`,
+      [
+        { scheme: 'negotiate', parameters: {} },
+        { scheme: 'bearer', parameters: { error: 'b' } },
+      ],
+    ]),
   ])('%s', (header, challenges) => {
     expect(challengesIn(header)).toEqual(challenges);
   });
 
   test('R96 any header is read without an error', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary' }), (header) => Array.isArray(challengesIn(`Bearer ${header}`))));
-    for (const hostile of ['a="\\', 'a,', 'a = ', '"', 'a="', '\\"', ' '.repeat(4)]) {
+    for (const hostile of ['a="\\', 'a,', 'a = ', '"', ' a=', ' a/b= ', 'a="', '\\"', ' '.repeat(4)]) {
       expect(challengesIn(`Bearer ${hostile.repeat(8_000)}`).length).toBeGreaterThan(0);
     }
   });
