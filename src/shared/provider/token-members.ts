@@ -39,7 +39,7 @@ const MAX_TYPE_PART = 20;
 
 /**
  * Describes a token type that is not accepted. Some providers confuse members, so what may be a token is not repeated.
- * @param secrets tokens of the same response
+ * @param secrets of the request, and the tokens of the response
  */
 function describeTokenType(value: unknown, secrets: readonly unknown[]): string {
   if (typeof value !== 'string') return Array.isArray(value) ? 'a list' : `of the type ${typeof value}`;
@@ -47,7 +47,9 @@ function describeTokenType(value: unknown, secrets: readonly unknown[]): string 
     /^[\x20-\x7e]{1,60}$/.test(value) &&
     (value.match(/\d/g)?.length ?? 0) <= 2 &&
     value.split(/[^A-Za-z0-9]/).every(({ length }) => length <= MAX_TYPE_PART) &&
-    !secrets.some((secret) => typeof secret === 'string' && (secret.includes(value) || value.includes(secret)));
+    !secrets.some(
+      (secret) => typeof secret === 'string' && secret !== '' && (secret.includes(value) || value.includes(secret)),
+    );
   return isType ? `“${value}”` : `a text of ${value.length} characters`;
 }
 
@@ -97,11 +99,15 @@ export interface TokenMembers {
 
 /**
  * @param options `tokenPath`: member names joined by dots; if there is no object at that path, the tokens are in the
- *   response itself. `isOpenId`: false if no ID token was requested, so any is dropped
+ *   response itself. `isOpenId`: false if no ID token was requested, so any is dropped. `secrets` of the request
  */
 export function readTokens(
   response: Members,
-  { tokenPath, isOpenId }: { tokenPath: string | undefined; isOpenId: boolean },
+  {
+    tokenPath,
+    isOpenId,
+    secrets = [],
+  }: { tokenPath: string | undefined; isOpenId: boolean; secrets?: readonly unknown[] | undefined },
 ): TokenMembers {
   const entries = Object.entries(atPath(response, tokenPath)).filter(([, value]) => value !== null);
   const { id_token, ...withoutIdToken } = Object.fromEntries(entries);
@@ -110,8 +116,8 @@ export function readTokens(
   const refreshToken = optionalText.safeParse(tokens.refresh_token).data;
   if (!read.success) {
     const fault = String(read.error.issues[0]?.path[0]);
-    const secrets = [tokens.access_token, tokens.refresh_token, tokens.id_token];
-    const faultyValue = fault === 'token_type' ? describeTokenType(tokens.token_type, secrets) : undefined;
+    const allSecrets = [...secrets, tokens.access_token, tokens.refresh_token, tokens.id_token];
+    const faultyValue = fault === 'token_type' ? describeTokenType(tokens.token_type, allSecrets) : undefined;
     return { members: undefined, fault, faultyValue, refreshToken };
   }
   const refreshLifetimes = REFRESH_LIFETIMES.map((name) => lifetimeSeconds(tokens[name]));

@@ -74,7 +74,8 @@ export async function captureResponse(response: Response, capture: Capture, now:
   capture.error = oauthErrorOf(members?.error, capture.secrets);
   const { app } = capture;
   if (!app || !hasTokens(status)) return new Response(text || null, { status, headers });
-  const tokens = readTokens(members ?? {}, { tokenPath: app.tokenPath, isOpenId: isOpenIdApp(app) });
+  const { tokenPath } = app;
+  const tokens = readTokens(members ?? {}, { tokenPath, isOpenId: isOpenIdApp(app), secrets: capture.secrets });
   capture.fault = tokens.fault;
   capture.faultyValue = tokens.faultyValue;
   if (tokens.refreshToken !== undefined) {

@@ -46,6 +46,23 @@ describe('a raw response', () => {
   });
 
   test.each([
+    ['bearer_token', '“bearer_token”'],
+    ['bearer_token', '“bearer_token”', ''],
+    // Some providers confuse members: what they got is not shown.
+    ['my client secret', 'a text of 16 characters'],
+    ['sent.token', 'a text of 10 characters'],
+    ['the sent.token', 'a text of 14 characters'],
+  ])('R22 with the token_type %s is described as %s', async (token_type, description, refresh_token?: string) => {
+    const secrets = ['my client secret', 'sent.token', '', undefined];
+    const { captured } = await capture(
+      JSON.stringify({ access_token: 'at', refresh_token, token_type }),
+      { headers: JSON_TYPE },
+      { app: appOf(), secrets },
+    );
+    expect([captured.fault, captured.faultyValue]).toEqual(['token_type', description]);
+  });
+
+  test.each([
     ['{"error":"invalid_grant"}', true, 'invalid_grant'],
     ['{"error":"not a code"}', true, undefined],
     ['', true, undefined],
