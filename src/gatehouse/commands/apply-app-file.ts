@@ -14,6 +14,7 @@ import { applyApps, type PlannedApp, planApps } from '../connected-apps/apply.ts
 import type { CountSetAside } from '../connected-apps/change-rules.ts';
 import { changeFacts } from '../connected-apps/change-rules.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
+import { signInClaimWarnings } from '../connected-apps/registration-rules.ts';
 import { createGrantStore } from '../grants/grant-store.ts';
 import { countSetAside } from '../grants/moved-apps.ts';
 import { readFileApps } from './file-apps.ts';
@@ -25,6 +26,7 @@ export interface ApplyResult {
   applied: boolean;
   apps: { app: string; action: PlannedApp['action']; changed: readonly string[] }[];
   faults: readonly string[];
+  warnings: readonly string[];
 }
 
 /** @throws StartRefused for wrong settings, AppError `version_conflict` if an app was changed at the same time */
@@ -39,7 +41,7 @@ export async function applyAppFile(
   const policy = createAddressPolicy(config.internalHosts);
   const parsed = parseConnectedApps(readFileSync(file, 'utf8'), terminal.source, policy);
   const fileFaults = parsed.faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file));
-  if (fileFaults.length > 0) return { applied: false, apps: [], faults: fileFaults };
+  if (fileFaults.length > 0) return { applied: false, apps: [], faults: fileFaults, warnings: [] };
   await using modules = new AsyncDisposableStack();
   const outbound = modules.adopt(createOutbound({ policy, proxy: config.proxy }), (module) => module.close());
   return withStorage(terminal.source, async (storage) => {
@@ -59,7 +61,7 @@ export async function applyAppFile(
       const plannedApps = plan.apps.map(({ app: { id }, action, changed }) => ({ app: id, action, changed }));
       const applied = plan.faults.length === 0 && !dryRun;
       if (applied) await applyAudited(store, plan.apps, (changes) => applyApps(applyParts, changes));
-      return { applied, apps: plannedApps, faults: plan.faults };
+      return { applied, apps: plannedApps, faults: plan.faults, warnings: signInClaimWarnings(parsed.apps) };
     } finally {
       await close();
     }

@@ -14,7 +14,10 @@ export function addApplyCommand(apps: Command, terminal: Terminal): void {
     .command('apply <file>')
     .description('register and change apps in the storage to match a file, while Gatehouse runs')
     .option('--dry-run', 'only show the changes')
-    .option('--json', 'print {"applied", "apps": [{"app", "action", "changed"}], "faults"} (use npm run -s)')
+    .option(
+      '--json',
+      'print {"applied", "apps": [{"app", "action", "changed"}], "faults", "warnings"} (use npm run -s)',
+    )
     .addHelpText('after', HELP)
     .action(async (file: string, { dryRun = false, json = false }: { dryRun?: boolean; json?: boolean }) => {
       const { applyAppFile } = await import('./apply-app-file.ts');
@@ -24,10 +27,11 @@ export function addApplyCommand(apps: Command, terminal: Terminal): void {
     });
 }
 
-function textOf({ apps, faults }: ApplyResult, dryRun: boolean): string {
+function textOf({ apps, faults, warnings }: ApplyResult, dryRun: boolean): string {
   if (faults.length > 0) return [...faults.map((fault) => `- ${fault}`), 'Nothing was changed.'].join('\n');
   if (apps.length === 0) return 'The file has no apps. Nothing was changed.';
-  const table = tableText(apps.map(({ app, action, changed }) => [action, app, changed.join(', ')]));
+  const rows = tableText(apps.map(({ app, action, changed }) => [action, app, changed.join(', ')]));
+  const table = [rows, ...warnings.map((warning) => `Warning: ${warning}`)].join('\n');
   if (apps.every(({ action }) => action === 'leave')) return `${table}\nEverything already matches the file.`;
   return `${table}\n${dryRun ? 'Nothing was changed: this was a dry run.' : 'Done.'}`;
 }

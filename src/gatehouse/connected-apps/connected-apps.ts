@@ -21,6 +21,7 @@ import { type VerifiedLogoutToken, verifyLogoutToken } from './logout-token.ts';
 import { createObservations } from './observations.ts';
 import { createOwnKeys, type OwnKeys } from './own-keys.ts';
 import { createProviderFacts, type ReadProviderFacts } from './provider-facts.ts';
+import { signInClaimWarnings } from './registration-rules.ts';
 import { createScheduledChecks, type ScheduledChecks } from './scheduled-checks.ts';
 
 export interface ConnectedApps {
@@ -84,6 +85,9 @@ export async function createConnectedApps(
     changedAt: async (id) => (registry.isFromFile(id) ? 0 : ((await registry.find(id))?.changedAt ?? 0)),
     seconds: config?.connectionCheckSeconds ?? 0,
   });
+  // The settings are read before the storage, and warn about the apps of the file.
+  const storedApps = apps.list().filter(({ id }) => !registry.isFromFile(id));
+  for (const warning of signInClaimWarnings(storedApps)) events?.settingWarned(warning);
   const findIneffectiveEndpoints = async (app: ConnectedApp): Promise<EndpointName[]> => {
     if (app.endpoints === undefined || !hasDiscovery(app)) return [];
     const read = await metadata.load(app).catch(() => undefined);

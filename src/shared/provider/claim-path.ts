@@ -47,6 +47,7 @@ export function claimNameWarning(name: string): string | undefined {
     .replace(/^[#$]/, '')
     .split(/->|[./[\]'"\s]+/)
     .filter((member) => member !== '');
-  const example = meant.length > 1 || name.startsWith('/') ? `: ${pointerTo(meant)}` : ', such as /realm_access/roles';
+  const isExample = meant.length > 1 || (meant.length === 1 && name.startsWith('/'));
+  const example = isExample ? `: ${pointerTo(meant)}` : ', such as /realm_access/roles';
   return `“${name}” is read as the name of one claim. To name a nested claim, write a JSON Pointer (RFC 6901)${example}`;
 }

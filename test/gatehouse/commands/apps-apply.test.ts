@@ -53,7 +53,14 @@ test('--dry-run shows the changes, and makes none', async () => {
     { app: 'one', action: 'create', changed: [] },
     { app: 'two', action: 'create', changed: [] },
   ];
-  expect(await apply('--dry-run')).toEqual({ status: 0, stderr: '', applied: false, apps: expected, faults: [] });
+  expect(await apply('--dry-run')).toEqual({
+    status: 0,
+    stderr: '',
+    applied: false,
+    apps: expected,
+    faults: [],
+    warnings: [],
+  });
   expect(await readApp('one')).toBeUndefined();
   expect(await readEntries('connected_app.created')).toEqual([]);
   const { stdout } = await runCommand(['apps', 'apply', file, '--dry-run'], site.env);
@@ -132,6 +139,18 @@ test('changes nothing if there is a fault', async () => {
   expect((await apply()).faults.join()).not.toContain('CONNECTED_APPS_FILE');
   expect(await readApp('one')).toEqual(appBefore);
   expect(await readApp('four')).toBeUndefined();
+});
+
+test('warns about a claim that is probably meant as a path, and so does the start', async () => {
+  const warning =
+    'the claim in signIn of the app "three": “realm_access.roles” is read as the name of one claim. To name a nested claim, write a JSON Pointer (RFC 6901): /realm_access/roles.';
+  writeFile(app('three', { signIn: { allow: { claim: 'realm_access.roles', values: ['staff'] } } }));
+  const { stdout } = await runCommand(['apps', 'apply', file, '--dry-run'], site.env);
+  expect(stdout).toBe(`change  three  signIn\nWarning: ${warning}\nNothing was changed: this was a dry run.\n`);
+  expect(await apply()).toMatchObject({ applied: true, warnings: [warning] });
+  await site.restart();
+  const lines = site.logs().map((line) => JSON.parse(line));
+  expect(lines.filter(({ msg }) => msg.includes('claim in signIn'))).toMatchObject([{ level: 40, msg: warning }]);
 });
 
 test('sends the tokens of connected users to no other provider', async () => {

@@ -72,6 +72,8 @@ describe('a name that is probably meant as a path', () => {
     ['/a~2b', '/a~02b'],
     ['realm_access roles', '/realm_access/roles'],
     ['com.example.roles', '/com/example/roles'],
+    ['/', ', such as /realm_access/roles'],
+    ['//', ', such as /realm_access/roles'],
   ])('%s: the warning names %s', (name, path) => {
     expect(claimNameWarning(name)).toContain(`“${name}” is read as the name of one claim.`);
     expect(claimNameWarning(name)).toContain(path);
