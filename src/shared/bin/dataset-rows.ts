@@ -181,7 +181,11 @@ function shapeOfColumns(fileColumns: FileColumns): Shape {
   return { name: 'columns given', needs: Object.values(columns), columns };
 }
 
-function entryOf({ columns, codes }: Shape, cell: Cell, unknown: (column: string, text: string) => void): DatasetEntry {
+function entryOf(
+  { columns, alpha3, codes }: Shape,
+  cell: Cell,
+  unknown: (column: string, text: string) => void,
+): DatasetEntry {
   const cellOf = (name: string) => {
     const column = columns[name];
     return column === undefined ? '' : cell(column);
@@ -204,12 +208,15 @@ function entryOf({ columns, codes }: Shape, cell: Cell, unknown: (column: string
     end: isNoFact(end) ? start : end || start,
     ...facts,
     ...factsOfCode,
-    country: countryOf(cellOf('country')),
+    country: countryOf(cellOf('country'), alpha3 === undefined ? '' : cell(alpha3)),
   };
 }
 
-/** NA is the code of Namibia, in every other column it is no fact. */
-function countryOf(text: string): string {
+/**
+ * NA is the code of Namibia, and in every other column it is no fact. Nor is it one where the other code of the country is
+ * none, as programs for statistics write.
+ */
+function countryOf(text: string, otherCode = ''): string {
   const code = text.toUpperCase();
-  return isNoFact(text) && code !== 'NA' ? '' : alpha2Of(code);
+  return isNoFact(text) && (code !== 'NA' || isNoFact(otherCode)) ? '' : alpha2Of(code);
 }

@@ -80,6 +80,11 @@ describe('a row', () => {
     expect(problem).toContain('the country is missing: enter its code');
   });
 
+  test.each(['NA', 'N/A', 'nan'])('whose country is NA, and has the other code %s, has none', async (other) => {
+    const { problem } = await read([KNOWN, `430000,VISA,DEBIT,NA,NA,NA,NA,NA,${other},NA`]);
+    expect(problem).toContain('the country is missing: enter its code');
+  });
+
   test.each([
     ['607000', 'IN'],
     ['501900', 'DK'],
