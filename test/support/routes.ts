@@ -21,6 +21,7 @@ const VALUES: Record<string, string> = {
   code: 'not_found',
   id: 'Nobodys-session_',
   change: 'enable',
+  route: 'current-thread',
   message: 'msg_AAAAAAAAAAAAAAAAAAAAAA',
 };
 

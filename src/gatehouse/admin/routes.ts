@@ -31,6 +31,8 @@ export function adminRoutes(to: AdminResources, { page, form, upload, read, quer
     ['GET', '/admin/connected-apps/:id/check', page, to.connectedApps.check.page],
     ['POST', '/admin/connected-apps/:id/check', form, to.connectedApps.check.checkByForm],
     ['POST', '/admin/connected-apps/:id/try', form, to.signIn.tryApp, { budget: to.signIn.startBudget }],
+    ['GET', '/admin/connected-apps/:id/routes/:route', page, to.connectedApps.trial.page],
+    ['POST', '/admin/connected-apps/:id/routes/:route', form, to.connectedApps.trial.open],
     ['POST', '/admin/api/connected-apps/:id/check', write, to.connectedApps.check.check],
     ['POST', '/admin/api/register-at-provider', write, to.connectedApps.api.registerAtProvider],
     ['POST', '/admin/api/callback-urls', query, to.connectedApps.api.checkCallbackUrls],

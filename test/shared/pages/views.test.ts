@@ -372,7 +372,12 @@ function frame(text: string) {
 }
 
 function signedIn(text: string): SignedInFrame {
-  return { ...frame(text), user: { id: 'u1', name: text, email: text }, csrfToken: 'token-of-this-session', formId: 'form' };
+  return {
+    ...frame(text),
+    user: { id: 'u1', name: text, email: text },
+    csrfToken: 'token-of-this-session',
+    formId: 'form',
+  };
 }
 
 function resultOf(bin: string, record: BinRecord): BinResult {

@@ -9,6 +9,7 @@ import { createProviderReading } from './provider-reading.ts';
 import { createProviderRegistration } from './provider-registration.ts';
 import { connectedAppQuestions } from './questions.ts';
 import { connectedAppReader } from './reader.ts';
+import { routeTrial } from './route-trial.ts';
 import { createWithdraw } from './withdrawal.ts';
 import { connectedAppWizard } from './wizard.ts';
 
@@ -74,6 +75,7 @@ export function connectedAppRoutes(parts: AdminParts) {
     }),
     questions: connectedAppQuestions({ ...parts, reader, changes, countRevocations: grants.revocations.countOf }),
     api: connectedAppApi({ reader, changes, registerAtProvider, publicHref }),
+    trial: routeTrial({ reader, pages, basePath }),
     check: connectedAppCheckRoutes({ reader, checkNow, pages, apps, basePath }),
   };
 }
