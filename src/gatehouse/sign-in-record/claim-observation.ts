@@ -29,7 +29,7 @@ const WORDS = {
       'Gatehouse does not fetch it. Let the provider send only the groups that are assigned to this app, or use roles of the app.',
   },
   other_values: {
-    seen: 'has other values than the rule',
+    seen: 'has none of the values of the rule',
     advice: 'Compare the values of the rule with those that the provider sends for this account.',
   },
   other_case: {
@@ -46,7 +46,7 @@ const WORDS = {
     advice: 'Let the provider send a list with one value for each entry.',
   },
   other_form: {
-    seen: 'is neither a text nor a list of texts',
+    seen: 'has a form that the rule cannot use: an address is one text, other values are texts or lists of texts',
     advice:
       'Name a member of it by a JSON Pointer, such as /realm_access/roles, or let the provider send a list of texts.',
   },

@@ -23,7 +23,9 @@ export function holds(claims: Claims, rule: ClaimRule): boolean {
  * address.
  */
 export function holdsVerified(claims: Claims, rule: ClaimRule): boolean {
-  return holds(claims, rule) && (!isEmailClaim(rule.claim) || verificationSeen(claims) === undefined);
+  if (!isEmailClaim(rule.claim)) return holds(claims, rule);
+  // `email_verified` is about the claim `email`, and not about one with the name `/email`.
+  return hasValue(claims.email, rule) && verificationSeen(claims) === undefined;
 }
 
 /** Says why the rule does not hold. */
@@ -63,6 +65,7 @@ function seenIn(claims: Claims, rule: ClaimRule): Seen {
   const value = claimAt(claims, rule.claim);
   if (value === undefined) return isLeftOut(claims, rule.claim) ? 'left_out' : 'absent';
   const texts = textsIn(value);
+  if (isEmailClaim(rule.claim) && typeof value !== 'string') return 'other_form';
   if (Array.isArray(value) ? value.length > 0 && texts.length === 0 : texts.length === 0) return 'other_form';
   const isLike = (fold: (text: string) => string, isEqual = (text: string, listed: string) => text === listed) =>
     texts.some((text) => rule.values.some((listed) => isEqual(fold(text), fold(listed))));

@@ -122,6 +122,6 @@ test('without any administrator, the commands of the document lead to the admin 
   };
   const { items } = await read('');
   expect(items).toMatchObject([{ outcome: 'signed_in' }]);
-  const detail = 'no administrator: the claim “groups” has other values than the rule';
+  const detail = 'no administrator: the claim “groups” has none of the values of the rule';
   expect((await read(`/${items[0].id}`)).steps).toContainEqual(expect.objectContaining({ name: 'permitted', detail }));
 });

@@ -70,6 +70,11 @@ describe('a rule holds', () => {
   });
 });
 
+test('R19 email_verified says nothing of a claim with the name /email', () => {
+  const claims = claimsWith({ email: 'eve@example.test', email_verified: true, '/email': 'ada@example.test' });
+  expect(holdsVerified(claims, rule('/email', 'ada@example.test'))).toBe(false);
+});
+
 describe('R141 a refusal says what was seen', () => {
   test.each<[seen: string, ClaimRule, object]>([
     ['absent', GROUPS, {}],
@@ -108,6 +113,7 @@ describe('R141 a refusal says what was seen', () => {
     ['other_form', GROUPS, { groups: { a: 1 } }],
     ['other_form', GROUPS, { groups: [{ name: 'staff' }] }],
     ['other_form', GROUPS, { groups: 7 }],
+    ['other_form', ADDRESS, { email: ['ada@example.test'] }],
     ['other_form', rule('admin', 'true'), { admin: true }],
   ])('%s: %j with %j', (seen, given, claims) => {
     expect(observe(claimsWith(claims), given)).toMatchObject({ claim: given.claim, seen });
@@ -150,6 +156,6 @@ describe('R141 a refusal says what was seen', () => {
     const observation = observe(claimsWith({ groups: ['private-1'], roles: { x: 'private-2' }, deep }), GROUPS);
     const texts = [JSON.stringify(observation), observationWords(observation), observationAdvice(observation)];
     expect(texts.join()).not.toContain('private');
-    expect(observationWords(observation)).toBe('the claim “groups” has other values than the rule');
+    expect(observationWords(observation)).toBe('the claim “groups” has none of the values of the rule');
   });
 });

@@ -54,7 +54,7 @@ describe('R141 the rule of the app', () => {
           'claim_absent',
           '“/resource_access/gatehouse/roles” has a value of the rule',
         ],
-        [{ realm_access: { roles: { x: PRIVATE } } }, 'claim_other_form', 'neither a text nor a list'],
+        [{ realm_access: { roles: { x: PRIVATE } } }, 'claim_other_form', 'has a form that the rule cannot use'],
       ],
     ],
     [

@@ -129,7 +129,7 @@ describe('the frame of a page', () => {
   const BASE = { title: 'T', basePath: '/gate', operatorName: 'Us', supportContact: 'help@example.test' };
 
   test('names the signed-in user', () => {
-    const user = { name: 'Ada', email: 'ada@example.test', admin: true };
+    const user = { id: SESSION.user.id, name: 'Ada', email: 'ada@example.test', admin: true };
     const signedIn = { ...BASE, user, csrfToken: 'token', formId: expect.stringMatching(/^[0-9a-f-]{36}$/) };
     expect(pages.frame(reqOf(SESSION), 'T')).toEqual(signedIn);
     expect(pages.signedInFrame(reqOf(SESSION), 'T')).toEqual(signedIn);

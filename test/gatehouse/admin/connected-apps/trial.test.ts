@@ -87,7 +87,7 @@ test('a trial of a user who may not sign in is refused at that step, and connect
   const page = await tryApp('second');
   expect(page.body).toContain('The trial failed');
   expect(page.body).toContain('User may not sign in<span class="visually-hidden">: failed');
-  expect(page.body).toContain('the claim “groups” has other values than the rule');
+  expect(page.body).toContain('the claim “groups” has none of the values of the rule');
   expect(await readConnectedApps()).not.toContain('second');
   await save({ signIn: 'everyone' });
 });
