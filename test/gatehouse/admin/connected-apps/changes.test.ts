@@ -25,7 +25,7 @@ import { PLATFORM } from '../../../support/apps.ts';
 import { makeSealer } from '../../../support/encryption-keys.ts';
 
 const req = { context: { address: '192.0.2.1', id: 'r1', route: '' } } as unknown as Request;
-const { clientSecret: _, ...APP } = PLATFORM;
+const { clientSecret: _, ...APP } = { ...PLATFORM, routes: [] };
 const REFUSED = { code: 'invalid_request', faults: [{ rule: 'has_connections' }] };
 const APP_OF_OTHER_ISSUER = { ...APP, issuer: 'https://elsewhere.test' } as ConnectedAppRegistration;
 const management = { url: 'https://idp.test/register/c1', token: 'rat-1' };
