@@ -1,4 +1,4 @@
-/* The frame of the administration: scrolls to the current tab, closes menus, opens the search with `/`, counts selected rows. */
+/* The frame of the administration: scrolls to the current tab, closes menus, opens the search with `/`, opens and counts rows. */
 const currentTab = document.querySelector('.tab-list [aria-current]');
 if (currentTab) {
   // Not with `scrollIntoView`: the first Tab key would then go to the next tab, and not to the skip link.
@@ -36,6 +36,16 @@ document.addEventListener('keydown', (event) => {
   search.focus();
   search.select();
 });
+
+// Opens a row by a click beside its links. A link drawn over the row would cover all rows in Safari, which takes no `tr` for
+// the containing block (https://bugs.webkit.org/show_bug.cgi?id=240961).
+document.addEventListener('click', (event) => {
+  const { target } = event;
+  const link = target.closest('.list tbody tr')?.querySelector('th > a');
+  const hasOtherEffect = target.closest('a, button, details, dialog, input, label') || getSelection().type === 'Range';
+  if (link && !hasOtherEffect) link.dispatchEvent(new MouseEvent('click', event));
+});
+
 for (const list of document.querySelectorAll('[data-bulk]')) {
   const selectAll = list.querySelector('[data-check-all]');
   const boxes = [...list.querySelectorAll('tbody [type="checkbox"]')];
