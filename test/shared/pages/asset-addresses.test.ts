@@ -1,4 +1,4 @@
-/** Every file that a page or a style sheet loads has a versioned URL, so browsers may cache it for a year. */
+/** Every file that a page, a style sheet or a script loads has a versioned URL, so browsers may cache it for a year. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sharedAssets } from '../../../src/shared/pages/assets.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -25,28 +25,31 @@ const PAGES = [
   '/admin/bin',
 ];
 
-/** Returns the URLs of what the page or the style sheet at this URL loads. */
+/** Returns the URLs of what the page, the style sheet or the script at this URL loads. */
 async function loadedBy(url: string): Promise<URL[]> {
   const { headers, body } = await sendRequest(url, { headers: { accept: 'text/html', cookie } });
-  const addresses = headers['content-type']?.startsWith('text/css')
-    ? body.matchAll(/url\("?([^")]+)"?\)/g)
-    : body.matchAll(/<(?:link|script|img)\b[^>]*?(?:href|src)="([^"]+)"/g);
-  return [...addresses]
+  const reference = headers['content-type']?.startsWith('text/css')
+    ? /url\("?([^")]+)"?\)/g
+    : headers['content-type']?.startsWith('text/javascript')
+      ? /^import .* from '([^']+)';$/gm
+      : /<(?:link|script|img)\b[^>]*?(?:href|src)="([^"]+)"/g;
+  return [...body.matchAll(reference)]
     .map(([, address]) => new URL(String(address), url))
     .filter(({ protocol }) => protocol !== 'data:');
 }
 
-test('assets of pages, and icons and imports of their style sheets, are kept for a year', async () => {
+test('assets of pages, and icons and imports of their style sheets and scripts, are kept for a year', async () => {
   const seen = new Set<string>();
   const waiting = PAGES.map((path) => site.url + path);
   for (let url = waiting.pop(); url !== undefined; url = waiting.pop()) {
     for (const { href } of await loadedBy(url)) {
       if (seen.has(href)) continue;
       seen.add(href);
-      if (href.endsWith('.css')) waiting.push(href);
+      if (/\.(css|js)$/.test(href)) waiting.push(href);
     }
   }
   expect([...seen].some((href) => href.endsWith('/pico.css'))).toBe(true);
+  expect([...seen].some((href) => href.endsWith('/checked-input.js'))).toBe(true);
   expect([...seen].filter((href) => href.endsWith('.svg')).length).toBeGreaterThan(20);
   for (const href of seen) {
     expect(href.startsWith(`${site.url}${sharedAssets().path}/`), href).toBe(true);
