@@ -9,7 +9,7 @@ import {
 } from '../../shared/provider/app-routes.ts';
 import type { ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
 
-type RoutesFields = Readonly<Pick<ConnectedAppRegistration, 'routes' | 'threadPath'>>;
+type RoutesFields = Readonly<Pick<ConnectedAppRegistration, 'apiBaseUrl' | 'routes' | 'threadPath'>>;
 
 interface CompiledRoute {
   route: AppRoute;
@@ -32,8 +32,9 @@ function compile(app: RoutesFields): readonly CompiledRoute[] {
     .sort((one, other) => parameterCount(one) - parameterCount(other));
 }
 
-/** Returns the routes of an app with a platform: the current thread, and those that it declares. */
-export function routesOf({ routes, threadPath }: RoutesFields): AppRoute[] {
+/** Returns the routes of an app: the current thread, and those that it declares. An app without a platform has none. */
+export function routesOf({ apiBaseUrl, routes, threadPath }: RoutesFields): AppRoute[] {
+  if (apiBaseUrl === undefined) return [];
   return [{ name: CURRENT_THREAD, method: 'GET', path: threadPath, query: [], scopes: [] }, ...routes];
 }
 

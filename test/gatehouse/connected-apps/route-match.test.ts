@@ -6,6 +6,7 @@ import { type AppRoute, appRoutesSchema } from '../../../src/shared/provider/app
 import { HOSTILE_SEGMENTS } from '../../support/hostile-paths.ts';
 
 const appOf = (...routes: Partial<AppRoute>[]) => ({
+  apiBaseUrl: 'https://platform.test',
   threadPath: '/1/threads/current',
   routes: appRoutesSchema.parse(routes.map((route, index) => ({ name: `r${index}`, method: 'GET', ...route }))),
 });
@@ -30,6 +31,12 @@ const refusalOf = (target: string, method = 'GET', app = APP) => {
 test('the current thread is among the routes, and comes first', () => {
   expect(routesOf(APP).map(({ name }) => name)).toEqual(['current-thread', 'thread', 'rename', 'drafts', 'search']);
   expect(match('/1/threads/current')).toBe('current-thread /1/threads/current');
+});
+
+test('an app without a platform has no routes', () => {
+  const app = { ...APP, apiBaseUrl: undefined };
+  expect(routesOf(app)).toEqual([]);
+  expect(() => matchCall(app, 'GET', '/1/threads/current')).toThrow(expect.objectContaining({ code: 'not_found' }));
 });
 
 test.each([

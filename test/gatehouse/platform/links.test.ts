@@ -6,6 +6,7 @@ import { appRoutesSchema } from '../../../src/shared/provider/app-routes.ts';
 
 const API = 'https://api.example.com/v2';
 const app = {
+  apiBaseUrl: API,
   threadPath: '/me',
   routes: appRoutesSchema.parse([
     { name: 'items', method: 'GET', path: '/items', query: ['cursor', 'limit'] },

@@ -107,7 +107,7 @@ export function connectedAppPages(parts: {
         timeline: await timelineSection(req, (query) => timelines.ofApp(app, query)),
         form,
         drawn: DRAWN_FIELDS,
-        routes: app.apiBaseUrl === undefined ? [] : routesOf(app),
+        routes: routesOf(app),
         settings: settingsOf(app),
         provider: form.provider ?? (await provider.readAgain(form)),
         ineffective: ineffectiveText(app),

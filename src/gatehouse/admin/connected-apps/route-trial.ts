@@ -34,8 +34,7 @@ export function routeTrial(parts: { reader: ConnectedAppReader; pages: AdminPage
   /** @throws AppError `not_found` */
   const find = async (req: Request) => {
     const app = await reader.read(String(req.params.id));
-    const routes = app.apiBaseUrl === undefined ? [] : routesOf(app);
-    const route = routes.find(({ name, method }) => name === req.params.route && method === 'GET');
+    const route = routesOf(app).find(({ name, method }) => name === req.params.route && method === 'GET');
     if (!route) throw new AppError('not_found', { detail: 'The app has no route with this name and the method GET.' });
     return { app, route, segments: parsePattern(route.path) ?? [] };
   };

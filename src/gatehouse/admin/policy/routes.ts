@@ -128,7 +128,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   /** Returns the route with this name; undefined if the app does not declare it. */
   const routeOf = (appId: string | undefined, name: string | undefined): AppRoute | undefined => {
     const app = appId === undefined ? undefined : apps.find(appId);
-    return app?.apiBaseUrl === undefined ? undefined : routesOf(app).find((route) => route.name === name);
+    return app && routesOf(app).find((route) => route.name === name);
   };
 
   const callOf = async (question: Question, user: string | undefined): Promise<RelayCall> => {
