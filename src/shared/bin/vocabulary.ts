@@ -65,13 +65,16 @@ function isAsciiLetterOrDigit(character: string): boolean {
   );
 }
 
-const MAX_REMEMBERED = 100;
+const MAX_CHARACTERS = 100;
 
-/** Remembers what was read from the last thousand texts, because a data set has each of them in many rows. */
-export function remembering<T>(read: (text: string) => T): (text: string) => T {
+/**
+ * Remembers what was read from the last thousand texts, because a data set has each of them in many rows. A longer text
+ * than the lists have is not read: normalized, it can become 18 times as long.
+ */
+export function remembering<T>(read: (text: string) => T): (text: string) => T | undefined {
   const readBefore = remembered<{ result: T }>(1_000);
   return (text) => {
-    if (text.length > MAX_REMEMBERED) return read(text);
+    if (text.length > MAX_CHARACTERS) return undefined;
     let before = readBefore.get(text);
     if (!before) {
       before = { result: read(text) };

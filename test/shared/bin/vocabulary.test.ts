@@ -102,6 +102,14 @@ describe('the kind of a card', () => {
     expect(cells.map((cell) => [cell, prepaidOrNot(cell)])).toEqual(cells.map((cell) => [cell, prepaid]));
   });
 
+  test('a text of more than 100 characters states nothing, even if only punctuation makes it so long', () => {
+    const padded = (word: string, length: number) => word.padEnd(length, '.');
+    expect(schemeFromName(padded('visa', 100))).toBe('visa');
+    expect(schemeFromName(padded('visa', 101))).toBeUndefined();
+    expect(statedType(padded('debit', 101))).toBeUndefined();
+    expect(prepaidIn(padded('prepaid', 101))).toBeUndefined();
+  });
+
   test('never throws, and knows each text as none, yes or no', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
