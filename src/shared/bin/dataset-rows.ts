@@ -1,5 +1,4 @@
 /** Recognises the shape of a CSV data set by its header, and converts its rows into entries. */
-import { remembered } from '../remembered.ts';
 import { alpha2Of, countryByAlpha2 } from './country.ts';
 import type { DatasetEntry } from './dataset-builder.ts';
 import { type EntryFacts, type FileColumns, recordOf } from './record.ts';
@@ -72,16 +71,9 @@ export function shapeOfHeader(header: readonly string[], fileColumns?: FileColum
   return { name: shape.name, read, faultOf, repeatedColumn };
 }
 
-/** Pairs of country codes that are the same, because a data set has each of them in many rows. */
-const samePairs = remembered<string>(1_000);
-
 function countriesDiffer(code: string, otherCode: string): boolean {
-  const pair = `${code},${otherCode}`;
-  if (samePairs.get(pair) !== undefined) return false;
-  const [country, other] = [code, otherCode].map((text) => countryOf(text.trim()));
-  if (country && other && countryByAlpha2(other) && country !== other) return true;
-  samePairs.set(pair, other ?? '');
-  return false;
+  const [country, other] = [countryOf(code.trim()), countryOf(otherCode.trim())];
+  return country !== '' && country !== other && countryByAlpha2(other) !== undefined;
 }
 
 /** In files with these columns, `brand` is the network and `category` is the brand of the card. */
