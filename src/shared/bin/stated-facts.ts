@@ -12,15 +12,12 @@ const MAX_BRAND = 100;
  * @param scheme the text from which the network was read, '' for none
  */
 export function addStatedFacts(record: BinRecord, scheme: string, type: string): void {
+  const statements = [record.prepaid, statedType(type)?.prepaid, prepaidIn(scheme), prepaidIn(record.brand ?? '')];
   if (scheme !== '' && record.scheme === undefined) addToBrand(record, scheme);
-  const { prepaid, brand = '' } = record;
-  const stated = prepaidIn(scheme) ?? prepaidIn(brand);
-  const statedByType = type === '' ? undefined : statedType(type)?.prepaid;
-  const isPrepaid = prepaid ?? statedByType ?? stated;
+  const isPrepaid = statements.find((statement) => statement !== undefined);
   if (isPrepaid === undefined) return;
-  const agree = [statedByType, stated].every((other) => other === undefined || other === isPrepaid);
-  if (agree) record.prepaid = isPrepaid;
-  else delete record.prepaid;
+  if (statements.includes(!isPrepaid)) delete record.prepaid;
+  else record.prepaid = isPrepaid;
 }
 
 function addToBrand(record: BinRecord, scheme: string): void {

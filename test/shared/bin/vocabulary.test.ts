@@ -176,6 +176,11 @@ describe('the response of a service', () => {
     ],
     [{ type: 'PREPAID' }, { prepaid: true }],
     [{ type: 'prepaid', prepaid: false }, {}],
+    [
+      { scheme: 'VISA PREPAID', brand: 'NOT PREPAID' },
+      { scheme: 'visa', brand: 'NOT PREPAID' },
+    ],
+    [{ scheme: 'PREPAID CARD', brand: 'NOT PREPAID' }, { brand: 'PREPAID CARD NOT PREPAID' }],
     [{ brand: 'CLASSIC NOT PREPAID' }, { brand: 'CLASSIC NOT PREPAID', prepaid: false }],
     [{ scheme: 'LOCAL BRAND' }, { brand: 'LOCAL BRAND' }],
     [{ scheme: 'PAGOBANCOMAT X', brand: 'CLASSIC' }, { brand: 'PAGOBANCOMAT X CLASSIC' }],
