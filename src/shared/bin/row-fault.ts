@@ -40,7 +40,9 @@ const DESCRIPTIONS: Readonly<Record<RowFault['reason'], string>> = {
 };
 
 export function describeFault({ reason, value }: Omit<RowFault, 'line'>): string {
-  return value === undefined ? DESCRIPTIONS[reason] : DESCRIPTIONS[reason].replace('country', `country “${value}”`);
+  return value === undefined
+    ? DESCRIPTIONS[reason]
+    : DESCRIPTIONS[reason].replace('country', () => `country “${value}”`);
 }
 
 export function describeReason({ count, first }: SkipReason): string {

@@ -190,15 +190,18 @@ describe('countries', () => {
     ['nam', 'NA'],
   ])('%s is %s', async (code, alpha2) => expect(await countryOf(code)).toBe(alpha2));
 
-  test.each(['QZ', 'QZZ', 'AN', 'ANT', '900', '0', '530', 'SU', 'Germany'])('%s is refused by name', async (code) => {
-    const rows = `457173,VISA,DEBIT,,,,,${code},,\n457174,VISA,DEBIT,,,,,DK,,\n`;
-    const { report } = await read(`${HEADER}\n${rows}`);
-    expect(report?.faults).toMatchObject([{ line: 2, reason: 'country_unknown' }]);
-    const [fault] = report?.faults ?? [];
-    expect(fault && describeFault(fault).toLowerCase()).toContain(
-      `the country “${code.toLowerCase()}” is not in iso 3166-1`,
-    );
-  });
+  test.each(['QZ', 'QZZ', 'AN', 'ANT', '900', '0', '530', 'SU', 'Germany', 'A$&', 'A$`'])(
+    '%s is refused by name',
+    async (code) => {
+      const rows = `457173,VISA,DEBIT,,,,,${code},,\n457174,VISA,DEBIT,,,,,DK,,\n`;
+      const { report } = await read(`${HEADER}\n${rows}`);
+      expect(report?.faults).toMatchObject([{ line: 2, reason: 'country_unknown' }]);
+      const [fault] = report?.faults ?? [];
+      expect(fault && describeFault(fault).toLowerCase()).toContain(
+        `the country “${code.toLowerCase()}” is not in iso 3166-1`,
+      );
+    },
+  );
 
   test('R85: digits of a card in the column of countries are not repeated', async () => {
     const { report } = await read(`${HEADER}\n457173,VISA,DEBIT,,,,,4571736012345674,,\n457174,VISA,DEBIT,,,,,DK,,\n`);
