@@ -70,7 +70,7 @@ function readBanks(directory: string): unknown[] {
     .map((path) => JSON.parse(readFileSync(join(directory, path), 'utf8')));
 }
 
-/** If several banks have a prefix, the last bank is used, as in banks-db. */
+/** A prefix of several banks keeps the facts that they share. */
 function readBanksDb() {
   const banks = banksSchema.parse(readBanks(join(dirname(require.resolve('banks-db')), 'banks')));
   return createDataset({ ...ABOUT, entries: banks.flatMap(entriesOf).concat(EXAMPLE) });

@@ -1,6 +1,6 @@
 /**
- * The ranges of card networks that somebody has published, each with its source. Where ranges of several networks
- * overlap, no network is named there: such ranges are listed for that reason alone.
+ * The published ranges of card networks, each with its source. Where ranges of several networks overlap, no network is
+ * named there: such ranges are listed for that reason alone.
  */
 
 export interface RangeSource {

@@ -43,14 +43,14 @@ const NO_FACT = new Set(
 const FORMULA_FAULT = /^#(?:n\/?[av]|[\p{L}/0]+[!?])$/iu;
 /** ND without punctuation, or N alone, may be a name. */
 const ABBREVIATION = /^(?:\\+n|n[./]d\.?)$/i;
-const LONGEST_NO_FACT = 20;
+const MAX_NO_FACT_CHARACTERS = 20;
 const BEGINNINGS = new Set([...NO_FACT].map((word) => word.slice(0, 2)));
 const LETTER_OR_DIGIT = /[\p{L}\p{Nd}]/u;
 
 /** Returns whether the text says that nothing is known, such as NULL, nan, N/A, #N/A, - or \N, or has punctuation alone. */
 export function isNoFact(text: string): boolean {
   // Fast path: few of the millions of cells are short and begin with such letters, or with punctuation.
-  if (text === '' || text.length > LONGEST_NO_FACT) return false;
+  if (text === '' || text.length > MAX_NO_FACT_CHARACTERS) return false;
   const isWord = isAsciiLetterOrDigit(text.charAt(0)) && isAsciiLetterOrDigit(text.charAt(1));
   if (isWord && !BEGINNINGS.has(text.slice(0, 2).toLowerCase())) return false;
   if (NO_FACT.has(text.toLowerCase().replace(/[^\p{L}\p{Nd}]+/gu, ''))) return true;
