@@ -20,8 +20,8 @@ export interface HostFault {
 
 /** Callers choose the hosts. */
 const MAX_REPORTED_HOSTS = 10;
-/** A parameter of the URLs of these redirects. */
-const REDIRECTED = 'redirected=1';
+/** A parameter of the URLs of these redirects. Its name is Gatehouse's own: platforms may have a `redirected`. */
+const REDIRECTED = 'gatehouse-redirected=1';
 const REDIRECTED_PARAMETER = new RegExp(`([?&])${REDIRECTED}(&|$)`);
 
 /**
@@ -29,7 +29,8 @@ const REDIRECTED_PARAMETER = new RegExp(`([?&])${REDIRECTED}(&|$)`);
  * the callback never receives. Cookies belong to all ports of a host, so another port needs no redirect.
  *
  * A proxy can name another host than the browser does, so that the browser is at the host of `PUBLIC_URL` already. The
- * redirect adds a parameter, and whoever sends it gets the page. Routes do not see it.
+ * redirect adds a parameter, and a request with it gets the page. Routes do not see it, with any method: a form without
+ * an action is sent to the URL of its page.
  * @param parts `isTrusted`: whether the peer is a trusted proxy. If so, only `X-Forwarded-Host` counts: `Host` may be
  *   the proxy's own name
  */

@@ -61,7 +61,7 @@ describe('R73 without a trusted proxy', () => {
   test('another Host: pages are redirected to PUBLIC_URL, data is served', async () => {
     for (const host of ['evil.example', 'localhost:3000', '127.0.0.2:1', 'x'.repeat(300)]) {
       const page = await sendRequest(`${site.url}/connections?a=b`, { headers: { ...ACCEPT_HTML, host } });
-      expect([page.status, page.headers.location]).toEqual([302, `${site.url}/connections?a=b&redirected=1`]);
+      expect([page.status, page.headers.location]).toEqual([302, `${site.url}/connections?a=b&gatehouse-redirected=1`]);
       const data = await sendRequest(`${site.url}/threads/current`, { headers: { ...ACCEPT_JSON, host } });
       expect(data.status).toBe(401);
       expect(data.body).toContain(`${site.url}/problems/sign_in_required`);
@@ -75,7 +75,10 @@ describe('R73 without a trusted proxy', () => {
       expect([form.status, form.headers.location]).toEqual([303, '/']);
       // On a page route, a client that accepts anything is redirected, too.
       const start = await sendRequest(`${site.url}/sign-in?app=platform`, { headers: { host: 'evil.example' } });
-      expect([start.status, start.headers.location]).toEqual([302, `${site.url}/sign-in?app=platform&redirected=1`]);
+      expect([start.status, start.headers.location]).toEqual([
+        302,
+        `${site.url}/sign-in?app=platform&gatehouse-redirected=1`,
+      ]);
     }
   });
 
@@ -116,7 +119,10 @@ describe('R73 behind a trusted proxy', () => {
     expect((await get('/', { 'x-forwarded-host': 'gatehouse.test' })).status).toBe(200);
     expect((await get('/', { host: 'internal:8080' })).status).toBe(200);
     const other = await get('/connections', { 'x-forwarded-host': 'old-name.test' });
-    expect([other.status, other.headers.location]).toEqual([302, 'https://gatehouse.test/connections?redirected=1']);
+    expect([other.status, other.headers.location]).toEqual([
+      302,
+      'https://gatehouse.test/connections?gatehouse-redirected=1',
+    ]);
     const warnings = site.logs().filter((line) => line.includes('X-Forwarded-Host from a proxy in TRUSTED_PROXIES'));
     expect(warnings.map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({ seen: 'old-name.test', expected: 'gatehouse.test' }),
@@ -127,11 +133,14 @@ describe('R73 behind a trusted proxy', () => {
     const inner = { 'x-forwarded-host': 'gatehouse:3000' };
     for (const headers of [inner, { ...inner, accept: '*/*' }]) {
       const first = await get('/?a=b', headers);
-      expect([first.status, first.headers.location]).toEqual([302, 'https://gatehouse.test/?a=b&redirected=1']);
+      expect([first.status, first.headers.location]).toEqual([
+        302,
+        'https://gatehouse.test/?a=b&gatehouse-redirected=1',
+      ]);
       // The page refuses parameters that it does not know, so it does not see the one of the redirect.
-      expect((await get('/bin?redirected=1', headers)).headers.location).toBe('/sign-in?return_to=%2Fbin');
+      expect((await get('/bin?gatehouse-redirected=1', headers)).headers.location).toBe('/sign-in?return_to=%2Fbin');
     }
-    expect((await get('/?redirected=1', inner)).status).toBe(200);
+    expect((await get('/?gatehouse-redirected=1', inner)).status).toBe(200);
   });
 
   test.each(['gatehouse.test, inner.test', 'gatehouse.test:443', 'GATEHOUSE.test'])(
@@ -187,7 +196,7 @@ test('R73 behind a proxy that names itself, a user signs in, connects and signs 
   proxy.listen(proxyPort, 'localhost');
   try {
     const { agent, page } = await signIn(site);
-    expect([page.url, page.status]).toEqual([`${url}/?redirected=1`, 200]);
+    expect([page.url, page.status]).toEqual([`${url}/?gatehouse-redirected=1`, 200]);
     expect(page.body).toContain('Spring launch');
     for (const { visited } of [page, await agent.get(`${url}/connections/platform`)])
       expect(new Set(visited).size).toBe(visited.length);

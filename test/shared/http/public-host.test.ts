@@ -41,10 +41,10 @@ describe('under another host name', () => {
   test('redirects a GET and a HEAD of a page, and handles other methods', async () => {
     const targetOf = await serveAt('https://gatehouse.test');
     expect(await targetOf('/connections?a=b', { ...ACCEPT_HTML, host })).toBe(
-      'https://gatehouse.test/connections?a=b&redirected=1',
+      'https://gatehouse.test/connections?a=b&gatehouse-redirected=1',
     );
     expect(await targetOf('/connections', { ...ACCEPT_HTML, host }, 'HEAD')).toBe(
-      'https://gatehouse.test/connections?redirected=1',
+      'https://gatehouse.test/connections?gatehouse-redirected=1',
     );
     expect(await targetOf('/connections', { ...ACCEPT_HTML, host }, 'POST')).toBe('here');
     expect(await targetOf('/connections', { ...ACCEPT_HTML, host }, 'DELETE')).toBe('here');
@@ -55,24 +55,28 @@ describe('under another host name', () => {
     expect(await targetOf('/connections', { ...ACCEPT_JSON, host })).toBe('here');
     expect(await targetOf('/session', { host })).toBe('here');
     expect(await targetOf('/threads/current', { accept: '*/*', host })).toBe('here');
-    expect(await targetOf('/sessions', { host })).toBe('https://gatehouse.test/sessions?redirected=1');
+    expect(await targetOf('/sessions', { host })).toBe('https://gatehouse.test/sessions?gatehouse-redirected=1');
     // A browser's navigation is redirected from any path.
-    expect(await targetOf('/session', { ...ACCEPT_HTML, host })).toBe('https://gatehouse.test/session?redirected=1');
+    expect(await targetOf('/session', { ...ACCEPT_HTML, host })).toBe(
+      'https://gatehouse.test/session?gatehouse-redirected=1',
+    );
   });
 
   test('redirects below a base path', async () => {
     const targetOf = await serveAt('https://gatehouse.test/gate');
     expect(await targetOf('/gate/session', { host })).toBe('here');
-    expect(await targetOf('/gate/sessions', { host })).toBe('https://gatehouse.test/gate/sessions?redirected=1');
+    expect(await targetOf('/gate/sessions', { host })).toBe(
+      'https://gatehouse.test/gate/sessions?gatehouse-redirected=1',
+    );
   });
 
   test('R86 drops a path with a card number', async () => {
     const targetOf = await serveAt('https://gatehouse.test/gate');
     expect(await targetOf('/gate/x?4571736012345674', { ...ACCEPT_HTML, host })).toBe(
-      'https://gatehouse.test/gate/?redirected=1',
+      'https://gatehouse.test/gate/?gatehouse-redirected=1',
     );
     expect(await targetOf('/gate/x?%34571736012345674', { ...ACCEPT_HTML, host })).toBe(
-      'https://gatehouse.test/gate/?redirected=1',
+      'https://gatehouse.test/gate/?gatehouse-redirected=1',
     );
   });
 
@@ -80,10 +84,10 @@ describe('under another host name', () => {
     const targetOf = await serveAt('https://gatehouse.test');
     const page = { ...ACCEPT_HTML, host };
     expect(await targetOf('http://evil.test/connections?a=b', page)).toBe(
-      'https://gatehouse.test/connections?a=b&redirected=1',
+      'https://gatehouse.test/connections?a=b&gatehouse-redirected=1',
     );
-    expect(await targetOf('http://evil.test', page)).toBe('https://gatehouse.test/?redirected=1');
-    expect(await targetOf('*', page)).toBe('https://gatehouse.test/?redirected=1');
+    expect(await targetOf('http://evil.test', page)).toBe('https://gatehouse.test/?gatehouse-redirected=1');
+    expect(await targetOf('*', page)).toBe('https://gatehouse.test/?gatehouse-redirected=1');
   });
 });
 
@@ -101,7 +105,9 @@ describe('the host name of PUBLIC_URL', () => {
     ['http://127.0.0.1:8080', '127.0.0.2:8080', false],
   ])('of %s is %s: %s', async (href, host, isPublicHost) => {
     const targetOf = await serveAt(href);
-    expect(await targetOf('/x', { ...ACCEPT_HTML, host })).toBe(isPublicHost ? 'here' : `${href}/x?redirected=1`);
+    expect(await targetOf('/x', { ...ACCEPT_HTML, host })).toBe(
+      isPublicHost ? 'here' : `${href}/x?gatehouse-redirected=1`,
+    );
   });
 
   test('is the first one in X-Forwarded-Host of a trusted proxy, not the Host of the proxy', async () => {
@@ -110,14 +116,14 @@ describe('the host name of PUBLIC_URL', () => {
       targetOf('/x', { ...ACCEPT_HTML, host: 'inner.test', 'x-forwarded-host': name });
     expect(await forwarded('gatehouse.test')).toBe('here');
     expect(await forwarded(' gatehouse.test , inner.test')).toBe('here');
-    expect(await forwarded('inner.test, gatehouse.test')).toBe('https://gatehouse.test/x?redirected=1');
+    expect(await forwarded('inner.test, gatehouse.test')).toBe('https://gatehouse.test/x?gatehouse-redirected=1');
     expect(await targetOf('/x', { ...ACCEPT_HTML, host: 'inner.test' })).toBe('here');
   });
 
   test('is not taken from X-Forwarded-Host of an untrusted peer', async () => {
     const targetOf = await serveAt('https://gatehouse.test');
     const spoofed = { ...ACCEPT_HTML, host: 'other.test', 'x-forwarded-host': 'gatehouse.test' };
-    expect(await targetOf('/x', spoofed)).toBe('https://gatehouse.test/x?redirected=1');
+    expect(await targetOf('/x', spoofed)).toBe('https://gatehouse.test/x?gatehouse-redirected=1');
     expect(await targetOf('/x', { ...ACCEPT_HTML, host: 'gatehouse.test', 'x-forwarded-host': 'other.test' })).toBe(
       'here',
     );
@@ -164,7 +170,7 @@ describe('a proxy that does not pass on the host of the browser', () => {
         const first = host.split(',')[0] ?? '';
         const forwarded = isTrusted ? { 'x-forwarded-host': host } : { host: first };
         expect(await openPage('https://gatehouse.test', forwarded, { isTrusted })).toMatchObject({
-          visited: ['/x?a=b', '/x?a=b&redirected=1'],
+          visited: ['/x?a=b', '/x?a=b&gatehouse-redirected=1'],
         });
         expect(faults).toEqual([{ peer: '127.0.0.1', isTrusted, seen: first, expected: 'gatehouse.test' }]);
         served?.close();
@@ -203,7 +209,7 @@ describe('a proxy that does not pass on the host of the browser', () => {
           const headers = { ...ACCEPT_HTML, 'x-forwarded-host': host };
           const first = String(await targetOf(target, headers));
           if (first === 'here') continue;
-          expect(first).toMatch(/^http.*[?&]redirected=1$/);
+          expect(first).toMatch(/^http.*[?&]gatehouse-redirected=1$/);
           expect(await targetOf(first.slice(new URL(href).origin.length), headers)).toBe('here');
         }
         served?.close();
@@ -212,13 +218,14 @@ describe('a proxy that does not pass on the host of the browser', () => {
   });
 
   test.each([
-    ['/x?redirected=1', '/x'],
-    ['/x?a=b&redirected=1', '/x?a=b'],
-    ['/x?redirected=1&a=%26', '/x?a=%26'],
-    ['/x?a=b&redirected=1&c=d', '/x?a=b&c=d'],
-    ['/x?redirected=12', '/x?redirected=12'],
-    ['/x?notredirected=1', '/x?notredirected=1'],
-    ['/redirected=1', '/redirected=1'],
+    ['/x?gatehouse-redirected=1', '/x'],
+    ['/x?a=b&gatehouse-redirected=1', '/x?a=b'],
+    ['/x?gatehouse-redirected=1&a=%26', '/x?a=%26'],
+    ['/x?a=b&gatehouse-redirected=1&c=d', '/x?a=b&c=d'],
+    ['/x?gatehouse-redirected=12', '/x?gatehouse-redirected=12'],
+    ['/x?notgatehouse-redirected=1', '/x?notgatehouse-redirected=1'],
+    ['/gatehouse-redirected=1', '/gatehouse-redirected=1'],
+    ['/x?redirected=1', '/x?redirected=1'],
   ])('R73 routes do not see the parameter of the redirect: %s is %s', async (target, seen) => {
     await serveAt('https://gatehouse.test');
     for (const headers of [ACCEPT_HTML, ACCEPT_JSON])
@@ -233,7 +240,7 @@ describe('a proxy that does not pass on the host of the browser', () => {
   test('R73 a redirect sets no cookie, and reports no fault of an address that is not known to be a proxy', async () => {
     await serveAt('https://gatehouse.test/gate');
     const { status, headers } = await sendRequest(`${(served as Served).url}/gate/x`, { headers: ACCEPT_HTML });
-    expect([status, headers.location]).toEqual([302, 'https://gatehouse.test/gate/x?redirected=1']);
+    expect([status, headers.location]).toEqual([302, 'https://gatehouse.test/gate/x?gatehouse-redirected=1']);
     expect(headers).not.toHaveProperty('set-cookie');
     expect(faults).toEqual([]);
   });
