@@ -60,7 +60,10 @@ export function namedApp(req: Request, basePath: string): string {
   return apiTargetOf(req.originalUrl, basePath)?.appId ?? '';
 }
 
-/** Returns the declared route that a request calls. @throws AppError `not_found`, `method_not_allowed`, `invalid_request` */
+/**
+ * Returns the declared route that a request calls.
+ * @throws AppError `not_found`, `method_not_allowed`, `invalid_request`
+ */
 export function routedRequest(req: Request, app: ThreadApp, basePath: string): RoutedRequest {
   const { prefix = '', target = '' } = apiTargetOf(req.originalUrl, basePath) ?? {};
   const matched = matchCall(app, req.method, target);
@@ -106,29 +109,32 @@ function callOf(req: Request, { app, prefix, route, path }: RoutedRequest, body:
   };
 }
 
-const NEEDED_HEADERS: ReadonlySet<string> = new Set(['if-match', 'content-type']);
-
 /**
  * Returns the only headers of the caller's request that are forwarded (R75), without card numbers (R86).
- * @throws AppError `invalid_request` for a card number in a header without which the call would do something else, and
- *   for a body whose type is only for the connection
+ * @throws AppError `invalid_request` for a write whose validators or content type cannot be forwarded: without them, it
+ *   would do something else
  */
-function sentHeaders({ headers }: IncomingMessage, hasBody: boolean): (readonly [name: string, value: string])[] {
+function sentHeaders(
+  { headers, method }: IncomingMessage,
+  hasBody: boolean,
+): (readonly [name: string, value: string])[] {
   const forConnection = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
-  if (hasBody && forConnection.includes('content-type')) {
-    throw new AppError('invalid_request', { detail: 'Remove "Content-Type" from the header Connection.' });
-  }
+  const isWrite = method !== 'GET' && method !== 'HEAD';
   const names = ['accept', 'if-match', 'if-none-match', ...(hasBody ? ['content-type'] : [])];
   const defaults: Readonly<Record<string, string>> = { accept: 'application/json' };
   return names.flatMap((name) => {
-    const sent = forConnection.includes(name) ? undefined : headers[name];
-    const isRefused = typeof sent === 'string' && holdsCardNumber(sent);
-    if (isRefused && NEEDED_HEADERS.has(name)) {
-      throw new AppError('invalid_request', { detail: `Remove the digits of a card from the header ${name}.` });
-    }
-    const value = typeof sent === 'string' && !isRefused ? sent : defaults[name];
+    const sent = headers[name];
+    const fault = typeof sent === 'string' ? headerFault(name, sent, forConnection) : undefined;
+    if (fault !== undefined && isWrite && name !== 'accept') throw new AppError('invalid_request', { detail: fault });
+    const value = typeof sent === 'string' && fault === undefined ? sent : defaults[name];
     return value === undefined ? [] : [[name, value] as const];
   });
+}
+
+/** Returns why a header is not forwarded, as advice. @param forConnection what the header `Connection` names */
+function headerFault(name: string, value: string, forConnection: readonly string[]): string | undefined {
+  if (forConnection.includes(name)) return `Remove "${name}" from the header Connection.`;
+  return holdsCardNumber(value) ? `Remove the digits of a card from the header ${name}.` : undefined;
 }
 
 /** The handlers of declared routes. They match the method themselves, so those of reads and writes are one. */

@@ -320,6 +320,17 @@ describe.each(CALLERS)('%s', (_words, prefix, headersOf) => {
     }
   });
 
+  test.each([
+    ['If-Match that Connection names', { 'if-match': '"a"', connection: 'close, If-Match' }],
+    ['If-None-Match that Connection names', { 'if-none-match': '*', connection: 'close, if-none-match' }],
+    ['If-None-Match with a long number', { 'if-none-match': `"${LONG_ID}"` }],
+  ])('R75 a write is not sent without its condition: %s', async (_name, condition) => {
+    respond(200);
+    const headers = { ...JSON_BODY, ...condition };
+    const response = await call('/1/threads/17', { method: 'PATCH', headers, body: '{}' });
+    expect([response.status, codeOf(response), sentCalls()]).toEqual([400, 'invalid_request', []]);
+  });
+
   test('reads a thread of the sandbox, pages through its list, and adds a message', async () => {
     const pages = async (address: string): Promise<string[]> => {
       const { status, headers, body } = await sendRequest(site.url + address, { headers: headersOf() });
