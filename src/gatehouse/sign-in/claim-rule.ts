@@ -101,9 +101,7 @@ const SHOWN_NAME = /^[\x21-\x7e]{1,200}$/;
 /** Finds another claim that has a value of the rule, or else one with the name of the rule's claim. */
 function findElsewhere(claims: Claims, rule: ClaimRule): ClaimObservation['elsewhere'] {
   const ruleValue = claimAt(claims, rule.claim);
-  const shown = [...nestedClaims(claims)].filter(
-    ({ at, value }) => value !== ruleValue && SHOWN_NAME.test(at) && !containsCardNumber(at),
-  );
+  const shown = [...shownClaims(claims)].filter(({ at, value }) => value !== ruleValue && !containsCardNumber(at));
   const byValue = shown.find(({ members, value }) => !NEVER_SUGGESTED.has(members[0] ?? '') && hasValue(value, rule));
   if (byValue) return { at: byValue.at, by: 'value' };
   if (textsIn(ruleValue).length > 0) return undefined;
@@ -118,14 +116,19 @@ function findElsewhere(claims: Claims, rule: ClaimRule): ClaimObservation['elsew
   return byName && { at: byName.at, by: 'name' };
 }
 
-/** Yields each claim with the name that a rule would have for it. */
-function* nestedClaims(
+/**
+ * Yields each claim with the name that a rule would have for it, if that can be shown. It begins with the name of the
+ * object that contains the claim: a long one, repeated for thousands of claims, would exhaust the memory.
+ */
+function* shownClaims(
   claims: Readonly<Record<string, unknown>>,
   parents: readonly string[] = [],
 ): Generator<{ at: string; members: readonly string[]; value: unknown }> {
   for (const [member, value] of Object.entries(claims)) {
     const members = [...parents, member];
-    yield { at: parents.length === 0 ? member : pointerTo(members), members, value };
-    if (isObject(value) && members.length < MAX_DEPTH) yield* nestedClaims(value, members);
+    const at = parents.length === 0 ? member : pointerTo(members);
+    if (!SHOWN_NAME.test(at)) continue;
+    yield { at, members, value };
+    if (isObject(value) && members.length < MAX_DEPTH) yield* shownClaims(value, members);
   }
 }

@@ -151,6 +151,15 @@ describe('R141 a refusal says what was seen', () => {
     expect(observe(claimsWith(claims), given).elsewhere).toEqual(elsewhere);
   });
 
+  test('in little memory, however long the names are and however many claims they contain', () => {
+    const members = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`a${index}`, index]));
+    const claims = claimsWith({ ['n'.repeat(100_000)]: members, x: { ['/'.repeat(100_000)]: members } });
+    const heap = () => process.memoryUsage().heapUsed;
+    const before = heap();
+    expect(observe(claims, GROUPS)).toEqual({ claim: 'groups', seen: 'absent', elsewhere: undefined });
+    expect(heap() - before).toBeLessThan(100_000_000);
+  });
+
   test('without a value of the claims, at any depth of them', () => {
     const deep = JSON.parse(`${'{"a":'.repeat(10_000)}["staff"]${'}'.repeat(10_000)}`);
     const observation = observe(claimsWith({ groups: ['private-1'], roles: { x: 'private-2' }, deep }), GROUPS);
