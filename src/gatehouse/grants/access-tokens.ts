@@ -22,6 +22,8 @@ export type TokenResult =
       /** The granted scopes. */
       scopes: readonly string[];
       requestedScopes?: readonly string[] | undefined;
+      /** When the user consented to the grant, in milliseconds since the epoch. */
+      consentedAt: number;
       /** The API base URL of the grant. */
       apiBaseUrl?: string | undefined;
       /** The platform refused this token before, and it could not be refreshed. */
@@ -153,9 +155,9 @@ function resultOf(stored: StoredGrant | undefined, now: number): TokenResult {
   if (grant.failure?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.failure.cause };
   // A token that has not expired is used even if its refresh failed (R42).
   if (hasUsableToken(grant, now)) {
-    const { accessToken, dpopKey, scopes, requestedScopes, apiBaseUrl } = grant;
+    const { accessToken, dpopKey, scopes, requestedScopes, consentedAt, apiBaseUrl } = grant;
     const wasRefused = isTokenRefused(grant);
-    return { kind: 'token', accessToken, dpopKey, scopes, requestedScopes, apiBaseUrl, wasRefused };
+    return { kind: 'token', accessToken, dpopKey, scopes, requestedScopes, consentedAt, apiBaseUrl, wasRefused };
   }
   // If no failure is stored, another process is still refreshing the grant.
   if (!grant.failure) {

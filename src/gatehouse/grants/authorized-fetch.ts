@@ -42,6 +42,8 @@ export interface AuthorizedRequest {
   relayTokenId?: string | undefined;
 }
 
+type Token = Extract<TokenResult, { kind: 'token' }>;
+
 export type AuthorizedResponse =
   | { kind: 'response'; response: StreamedResponse }
   /** The connection lacks these scopes of the app, so nothing was sent. */
@@ -101,7 +103,7 @@ export function createAuthorizedFetch(parts: {
   /** Stores the demand of a response with the grant. The promise is undefined for a response without one. */
   const demandOf = (
     { ownerId: userId, app: { id: appId } }: AuthorizedRequest,
-    { accessToken }: CarriedToken,
+    { consentedAt }: Token,
     response: StreamedResponse,
   ): Promise<AuthorizedResponse> | undefined => {
     const demand = readSignInDemand(response);
@@ -109,7 +111,7 @@ export function createAuthorizedFetch(parts: {
     const { statusCode, headers, body } = response;
     void grants.noteUse(userId, appId);
     body.destroy(new Error('The response to a sign-in that does not suffice is not read.'));
-    return keepDemand(grants, { userId, appId, accessToken }, demand).then(() => ({
+    return keepDemand(grants, { userId, appId, consentedAt }, demand).then(() => ({
       kind: 'step_up',
       statusCode,
       headers,
@@ -156,11 +158,7 @@ export function targetBelow(outbound: Pick<Outbound, 'target'>, baseUrl: string,
   return { origin: base.origin, path: base.path === '/' ? path : base.path + path };
 }
 
-function lackingScopes(
-  app: ConnectedApp,
-  needed: readonly string[],
-  token: Extract<TokenResult, { kind: 'token' }>,
-): string[] {
+function lackingScopes(app: ConnectedApp, needed: readonly string[], token: Token): string[] {
   const missing = missingScopes(app, token);
   return needed.filter((scope) => missing.includes(scope));
 }

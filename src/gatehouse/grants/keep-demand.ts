@@ -7,17 +7,17 @@ import type { GrantStore } from './grant-store.ts';
 const MAX_ATTEMPTS = 3;
 
 /**
- * Saves the demand with the grant that has this access token: a newer one may meet it. A demand that is stored already
- * causes no write.
+ * Saves the demand with the grant of this consent, also after a refresh, which does not change how the user signed in.
+ * A later consent may meet the demand. A demand that is stored already causes no write.
  */
 export async function keepDemand(
   grants: Pick<GrantStore, 'loadStored' | 'save'>,
-  { userId, appId, accessToken }: { userId: string; appId: string; accessToken: string },
+  { userId, appId, consentedAt }: { userId: string; appId: string; consentedAt: number },
   demand: SignInDemand,
 ): Promise<void> {
   for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts += 1) {
     const stored = await grants.loadStored(userId, appId);
-    if (!stored || 'unreadable' in stored || stored.grant.accessToken !== accessToken) return;
+    if (!stored || 'unreadable' in stored || stored.grant.consentedAt !== consentedAt) return;
     if (isDeepStrictEqual(stored.grant.demand, demand)) return;
     if ((await grants.save({ ...stored.grant, demand }, stored.version)) !== undefined) return;
   }

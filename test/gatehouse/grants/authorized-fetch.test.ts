@@ -10,7 +10,14 @@ import type { Outbound, StreamRequest } from '../../../src/shared/outbound/outbo
 import { createStop, stopError } from '../../../src/shared/outbound/stop.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 
-const TOKEN = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], wasRefused: false } as const;
+const TOKEN = {
+  kind: 'token',
+  accessToken: 'at1',
+  dpopKey: undefined,
+  scopes: [],
+  consentedAt: 0,
+  wasRefused: false,
+} as const;
 const APP = { id: 'platform' } as ConnectedApp;
 
 type Result = Awaited<ReturnType<AccessTokens['getAnother']>>;

@@ -22,7 +22,14 @@ import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-p
 const LIMITS: CallLimits = { headersMilliseconds: 120_000, totalMilliseconds: 240_000, maxBytes: 10_000 };
 const SOON = { headersMilliseconds: 300, totalMilliseconds: 600 };
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n';
-const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], wasRefused: false };
+const TOKEN: TokenResult = {
+  kind: 'token',
+  accessToken: 'at1',
+  dpopKey: undefined,
+  scopes: [],
+  consentedAt: 0,
+  wasRefused: false,
+};
 
 let platform: ScriptedPlatform;
 let outbound: Outbound;

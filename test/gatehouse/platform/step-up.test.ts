@@ -18,7 +18,7 @@ let site: HostileSite;
 let storage: StorageAccess;
 let platform: Server;
 /** The platform's challenge for a token; without one it accepts the token. */
-let challengeFor: (token: string) => string | undefined;
+let challengeFor: (token: string) => string | undefined | Promise<string>;
 let refusalStatus: number;
 /** Headers with the rate limit of the platform. */
 let limits: Record<string, string>;
@@ -27,10 +27,10 @@ let agent: UserAgent;
 let userId: string;
 
 beforeAll(async () => {
-  platform = createServer((req, res) => {
+  platform = createServer(async (req, res) => {
     const token = req.headers.authorization?.replace('Bearer ', '') ?? '';
     calls.push(token);
-    const challenge = challengeFor(token);
+    const challenge = await challengeFor(token);
     if (challenge === undefined) return void res.writeHead(200, { 'content-type': 'application/json' }).end('{}');
     const headers = { 'www-authenticate': challenge, 'content-type': 'application/json', ...limits };
     res.writeHead(refusalStatus, headers).end('{}');
@@ -155,6 +155,27 @@ describe('R145 a demand', () => {
     const before = await storage.grants.loadStored(userId, 'elsewhere');
     for (let n = 0; n < 3; n += 1) await readThread();
     expect((await storage.grants.loadStored(userId, 'elsewhere'))?.version).toBe(before?.version);
+  });
+
+  test('is stored by the call that receives it, although the access token was refreshed meanwhile', async () => {
+    challengeFor = async () => {
+      await storage.changeGrant(userId, () => ({ accessToken: 'refreshed meanwhile' }), 'elsewhere');
+      return STEP_UP;
+    };
+    expect((await readThread()).json.code).toBe('step_up_required');
+    expect(calls).toHaveLength(1);
+    expect((await connectionOf())?.stepUpRequired).toBe(true);
+    expect(await authorizationParameters()).toMatchObject({ acr_values: 'urn:acr:mfa' });
+  });
+
+  test('of a token from before the last consent is not stored, since the newer sign-in may meet it', async () => {
+    challengeFor = async () => {
+      const consent = ({ consentedAt }: { consentedAt: number }) => ({ consentedAt: consentedAt + 1 });
+      await storage.changeGrant(userId, consent, 'elsewhere');
+      return STEP_UP;
+    };
+    expect((await readThread()).json.code).toBe('step_up_required');
+    expect((await connectionOf())?.stepUpRequired).toBe(false);
   });
 
   test.each([
