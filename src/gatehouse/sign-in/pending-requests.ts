@@ -49,10 +49,10 @@ const MAX_SPENT = 10;
 const MAX_OTHER_NAMES = 9;
 
 /**
- * A pending request as it is stored. `sealed` has the hints (R110), the platform's demand, and the paths that contain the secret of a connect
- * link. `spentAt` is set once its callback has come, in milliseconds since the epoch. `otherNames` has the names of
- * further states, each of which can take it: one for each time that the same callback started over while this request
- * was pending.
+ * A pending request as it is stored. `sealed` has the hints (R110), the platform's demand, and the paths that contain
+ * the secret of a connect link. `spentAt` is set once its callback has come, in milliseconds since the epoch.
+ * `otherNames` has the names of further states, each of which can take it: one for each time that the same callback
+ * started over while this request was pending.
  */
 type StoredRequest = PendingRequest & { sealed?: string; spentAt?: number; otherNames?: readonly string[] };
 type RequestsByState = Record<string, StoredRequest>;
@@ -90,8 +90,8 @@ export interface PendingRequests {
 
 /**
  * One record holds all pending requests of a browser secret, which bounds their number. It contains no secret: PKCE
- * verifier and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts); hints, and paths with
- * the secret of a connect link, are sealed.
+ * verifier and nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts); hints, demands, and
+ * paths with the secret of a connect link, are sealed.
  * @param parts `home`: the return path if a sealed one cannot be opened
  */
 export function createPendingRequests(parts: {
