@@ -44,25 +44,19 @@ const FORMULA_FAULT = /^#(?:n\/?[av]|[\p{L}/0]+[!?])$/iu;
 /** ND without punctuation, or N alone, may be a name. */
 const ABBREVIATION = /^(?:\\+n|n[./]d\.?)$/i;
 const MAX_NO_FACT_CHARACTERS = 20;
-const BEGINNINGS = new Set([...NO_FACT].map((word) => word.slice(0, 2)));
+/** Such as na or un, or a character that is no letter or digit of ASCII. */
+const BEGINNING = new RegExp(
+  `^(?:${[...new Set([...NO_FACT].map((word) => word.slice(0, 2)))].join('|')}|.?[^a-z0-9])`,
+  'is',
+);
 const LETTER_OR_DIGIT = /[\p{L}\p{Nd}]/u;
 
 /** Returns whether the text says that nothing is known, such as NULL, nan, N/A, #N/A, - or \N, or has punctuation alone. */
 export function isNoFact(text: string): boolean {
   // Fast path: few of the millions of cells are short and begin with such letters, or with punctuation.
-  if (text === '' || text.length > MAX_NO_FACT_CHARACTERS) return false;
-  const isWord = isAsciiLetterOrDigit(text.charAt(0)) && isAsciiLetterOrDigit(text.charAt(1));
-  if (isWord && !BEGINNINGS.has(text.slice(0, 2).toLowerCase())) return false;
+  if (text.length > MAX_NO_FACT_CHARACTERS || !BEGINNING.test(text)) return false;
   if (NO_FACT.has(text.toLowerCase().replace(/[^\p{L}\p{Nd}]+/gu, ''))) return true;
   return !LETTER_OR_DIGIT.test(text) || FORMULA_FAULT.test(text) || ABBREVIATION.test(text);
-}
-
-function isAsciiLetterOrDigit(character: string): boolean {
-  return (
-    (character >= 'A' && character <= 'Z') ||
-    (character >= 'a' && character <= 'z') ||
-    (character >= '0' && character <= '9')
-  );
 }
 
 const MAX_CHARACTERS = 100;
