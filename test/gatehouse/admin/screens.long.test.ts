@@ -1,6 +1,7 @@
 /** The administration on screens of any width, by keyboard, in forms, in forced colours and on paper, in a real browser. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
+import { CLIENT_SECRET, sandboxApp } from '../../support/gatehouse.ts';
 import { expectFitsWindow } from '../../support/journey.ts';
 import { type FilledSite, startFilledSite } from './filled-site.ts';
 
@@ -232,6 +233,24 @@ describe('forms', () => {
     await page.getByRole('link', { name: 'Overview' }).first().click();
     await expect.poll(() => asked).toEqual(['beforeunload']);
     expect(await page.locator('#name').inputValue()).toBe('Other name');
+  });
+
+  test('a form that saves nothing has no unsaved changes', async () => {
+    const { api, site } = filled;
+    const routes = [{ name: 'thread', method: 'GET', path: '/1/threads/{id}' }];
+    const callbackUrls = [`${site.url}/oauth/callback/tried`];
+    const app = sandboxApp(site, 'second', { id: 'tried', callbackUrls, clientSecret: CLIENT_SECRET, routes });
+    expect((await api.call('POST', '/connected-apps', app)).status).toBe(201);
+    const page = await openAdministration(/status of 400/);
+    page.setDefaultTimeout(20_000);
+    await page.goto(`${site.url}/admin/connected-apps/tried/routes/thread`);
+    await page.locator('#parameter-0').fill('a/b');
+    expect(await page.getByText('unsaved change').count()).toBe(0);
+    await page.getByRole('button', { name: 'Open the response' }).click();
+    await page.getByText('No route has such a path').first().waitFor();
+    await page.locator('#parameter-0').fill('a');
+    await page.getByRole('link', { name: 'Overview' }).first().click();
+    await page.waitForURL(`${site.url}/admin`);
   });
 
   test('what was typed is there again after a session that had ended, without secrets, and only once', async () => {

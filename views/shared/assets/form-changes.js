@@ -1,11 +1,11 @@
 /*
- * Forms of the administration: shows how many fields were changed, asks before changes are lost, and enters them again
- * if the form was refused, such as after the end of the session. Until then this tab keeps what was typed, but no secrets. Another user
- * who signs in next does not see it.
+ * Forms of the administration that save something: shows how many fields were changed, asks before changes are lost, and
+ * enters them again if the form was refused, such as after the end of the session. Until then this tab keeps what was
+ * typed, but no secrets. Another user who signs in next does not see it.
  */
 const KEY = 'gatehouse-form';
 const { user } = document.querySelector('main').dataset;
-const forms = [...document.querySelectorAll('main form.form-stack[method="post"]')].filter(
+const forms = [...document.querySelectorAll('main form.form-stack[method="post"]:not([data-saves-nothing])')].filter(
   (form) => !form.closest('[data-confirm]'),
 );
 /** The form that is being sent, so that leaving the page loses nothing. */
@@ -50,7 +50,7 @@ const valuesOf = (form) =>
     field.matches('.secret-field, [type="password"]') ? undefined : [field.name, field.value, field.checked],
   );
 
-/** Enters values to which no page of the administration responded. Fields that a page adds or lacks are left as they are. */
+/** Enters values that no page has confirmed as saved. Fields that a page adds or lacks are left as they are. */
 function restore(form, values) {
   const fields = keptFieldsOf(form);
   for (const [index, value] of values.entries()) {
