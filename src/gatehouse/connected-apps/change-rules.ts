@@ -60,7 +60,10 @@ export function changedFields(
   return secret === undefined ? changed : [...changed, 'clientSecret'];
 }
 
-/** Returns the facts of a change for the audit trail, with the names of the routes. @param changed as of `changedFields` */
+/**
+ * Returns the facts of a change for the audit trail, with the names of the routes.
+ * @param changed from `changedFields`
+ */
 export function changeFacts(
   before: Pick<ConnectedApp, 'routes'>,
   after: Pick<ConnectedAppRegistration, 'routes'>,

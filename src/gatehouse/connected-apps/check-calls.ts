@@ -50,7 +50,7 @@ export async function checkClientAuthentication(
   });
 }
 
-/** `words`: the response, for an administrator. `other_refusal`: a provider may so refuse credentials it did not see. */
+/** `words`: the response, for an administrator. `other_refusal`: some providers refuse wrong credentials like this. */
 interface CodeAttempt {
   result: 'accepted' | 'client_refused' | 'other_refusal' | 'unclear';
   words: string;

@@ -74,7 +74,7 @@ export function stepUpError({ id, name }: ConnectedApp, status: number, publicHr
 }
 
 /**
- * Returns the error for a demand that nobody can meet: its form is wrong, or it is for a service account.
+ * Returns the error for a demand that a new sign-in does not meet: its form is wrong, or it is for a service account.
  * @param connectUrl where the user can connect again
  */
 export function demandError({ name }: ConnectedApp, status: number, connectUrl: string | undefined): AppError {

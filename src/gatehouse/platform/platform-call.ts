@@ -78,8 +78,7 @@ export interface PlatformCalls {
    * arrives.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
    * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `step_up_required`,
-   *   `provider_unavailable`,
-   *   `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
+   *   `provider_unavailable`, `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
    */
   stream(request: PlatformRequest, stop: StopSwitch): Promise<PlatformStream>;
 
@@ -113,7 +112,8 @@ export function createPlatformCalls(parts: {
 
   /**
    * Returns the error for a response that is not passed on; undefined if it is. 4xx responses other than 401, 429,
-   * missing scopes and demands on the sign-in pass through with their bodies, and so does 304 if the caller sent a validator.
+   * missing scopes and demands on the sign-in pass through with their bodies, and so does 304 if the caller sent a
+   * validator.
    */
   const refusalOf = async (
     { app, call }: PlatformRequest,
@@ -207,7 +207,7 @@ function headersFor(
   apiBaseUrl: string | undefined,
 ): Record<string, string> {
   const headers = passedHeaders(response);
-  const link = call.rewriteLink && linkOf(response);
+  const link = linkOf(response);
   const rewrittenLink = link && call.rewriteLink?.(link, platformUrlOf(app, apiBaseUrl));
   return rewrittenLink ? { ...headers, link: rewrittenLink } : headers;
 }

@@ -31,8 +31,9 @@ function decode(text: string): string {
 
 /**
  * Refuses a card number before anything could repeat the URL. Two queries are exempt: that of a callback, because codes
- * and states may be long numbers, and that of a sign-in, which drops a return path with a card number itself. So are
- * calls of declared routes, whose parameters are ids and texts of the platform: one long number in ten passes for a card.
+ * and states may be long numbers, and that of a sign-in, which drops a return path with a card number itself. Calls of
+ * declared routes are exempt as well: their parameters are ids and texts of the platform, and one long number in ten
+ * passes for that of a card.
  */
 export function cardNumberGuard(
   { basePath }: { basePath: string },
