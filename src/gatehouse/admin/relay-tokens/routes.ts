@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
-import { routesOf } from '../../connected-apps/route-match.ts';
-import { RELAY_SCOPES, RELAY_WORDS } from '../../relay/policy.ts';
+import { RELAY_SCOPES } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken } from '../../relay/relay-token.ts';
 import { rotationForm, stateOf, TOKEN_STATES } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
@@ -13,16 +12,8 @@ import { createResource } from '../resource.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { relayTokenChanges } from './changes.ts';
-import {
-  ALL_READS,
-  EMPTY_FORM,
-  FIRST_ROTATION,
-  inputOf,
-  newTokenForm,
-  TOKEN_FIELDS,
-  tokenForm,
-  valuesOfToken,
-} from './form.ts';
+import { type Choices, choicesFor } from './choices.ts';
+import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
 import { firstCallOf, idleScopesOf } from './idle-scopes.ts';
 import { entriesOf, idsOfEntries, namedUsers, type ShownUser } from './listed-users.ts';
 import {
@@ -51,13 +42,6 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/relay-tokens/edit': AdminPageData & Choices & { token: RelayTokenView; form: FormView<typeof tokenForm> };
     'admin/relay-tokens/rotate': AdminPageData & { token: RelayTokenView; form: FormView<typeof rotationForm> };
   }
-}
-
-/** The connected apps that a policy can name, and the names of its members. */
-interface Choices {
-  apps: readonly { id: string; name: string }[];
-  routeOptions: readonly (readonly [value: string, label: string])[];
-  words: typeof RELAY_WORDS;
 }
 
 const secret = { token: z.string().describe('only this response contains it') };
@@ -121,20 +105,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     values: valuesOfToken(token, await entriesOf(users.store, ids)),
     faults: [],
   });
-  /** @param chosen names that the form has, which an app may no longer declare */
-  const routeOptions = (chosen: readonly string[]): Choices['routeOptions'] => {
-    const calls = new Map(chosen.filter((name) => name !== ALL_READS).map((name) => [name, new Set<string>()]));
-    for (const { name, method, path } of apps.threadApps().flatMap(routesOf)) {
-      calls.set(name, (calls.get(name) ?? new Set()).add(`${method} ${path}`));
-    }
-    const named = [...calls].map(([name, ofApps]) => [name, [name, ...ofApps].join(' · ')] as const);
-    return [[ALL_READS, 'Every route with GET'], ...named];
-  };
-  const choices = (chosen: readonly string[] = []): Choices => ({
-    apps: apps.list().map(({ id, name }) => ({ id, name })),
-    routeOptions: routeOptions(chosen),
-    words: RELAY_WORDS,
-  });
+  const choices = (chosen?: readonly string[]) => choicesFor(apps, chosen);
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.find(id)?.name ?? id);
 
   const listPage = pages.page('admin/relay-tokens/list', async ({ req, res }) => {
