@@ -107,6 +107,8 @@ describe('R141 a refusal says what was seen', () => {
     ['alike', GROUPS, { groups: ['/staff'] }],
     ['alike', GROUPS, { groups: ['staff '] }],
     ['alike', rule('groups', '/staff'), { groups: ['Staff'] }],
+    ['alike', GROUPS, { groups: [' / staff / '] }],
+    ['other_values', GROUPS, { groups: [' / '] }],
     ['joined', GROUPS, { groups: 'guests staff' }],
     ['joined', GROUPS, { groups: 'guests,staff' }],
     ['joined', GROUPS, { groups: ['guests; owners'] }],
@@ -149,6 +151,15 @@ describe('R141 a refusal says what was seen', () => {
     [GROUPS, { '4111111111111111': ['staff'] }, undefined],
   ])('%j with %j is found at %j', (given, claims, elsewhere) => {
     expect(observe(claimsWith(claims), given).elsewhere).toEqual(elsewhere);
+  });
+
+  test('in little time, however many spaces a value has and however many values there are', () => {
+    const spaces = ' '.repeat(300_000);
+    expect(observe(claimsWith({ groups: `x${spaces}x` }), GROUPS).seen).toBe('other_values');
+    expect(observe(claimsWith({ groups: `${spaces}staff${spaces}` }), GROUPS).seen).toBe('alike');
+    const values = Array.from({ length: 100 }, (_, index) => `value-${index}`);
+    const groups = Array.from({ length: 80_000 }, (_, index) => `${index}`);
+    expect(observe(claimsWith({ groups }), rule('groups', ...values)).seen).toBe('other_values');
   });
 
   test('in little memory, however long the names are and however many claims they contain', () => {
