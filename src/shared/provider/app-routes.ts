@@ -1,4 +1,4 @@
-/** The routes of an app: what its platform may be called for. Their schema, and the rules for several of them. Pure. */
+/** The routes of an app, which are the calls that its platform may get: their schema, and the rules for several. Pure. */
 import { z } from 'zod';
 
 export const ROUTE_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
