@@ -13,13 +13,14 @@ import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { Platform } from '../platform/platform.ts';
 import type { Users } from '../users/users.ts';
+import { relayApi } from './api-routes.ts';
 import { type AssertionRoutes, assertionRoutes } from './assertion-routes.ts';
 import { relayConnectLinks } from './connect-links.ts';
 import { relayConnections } from './connections.ts';
 import { createRelayGate, type RelayGate } from './gate.ts';
 import { createIdTokens } from './id-token.ts';
 import { createRelayTokens, type RelayTokens } from './relay-token.ts';
-import { type RelayRoutes, relayApi, relayCurrentThread, relayGuards } from './routes.ts';
+import { type RelayRoutes, relayCurrentThread, relayGuards } from './routes.ts';
 import {
   checkApiToken,
   createServiceAccounts,
