@@ -42,7 +42,7 @@ export function relayApi(parts: {
     const prefetched = isPrefetched ? grants.prefetch(named.id, appId) : undefined;
     const subject = await gate.loadSubject(named);
     const access: RelayAccess = { scope: 'api:call', app: appId, subject };
-    // Before the route is looked up: only a token that may call the app learns what it declares.
+    // Before the route is looked up, so that a token that may not call the app gets the same refusal for each path.
     gate.authorize(caller, access);
     const app = apps.threadApp(appId);
     const request = routedRequest(req, app, basePath);
