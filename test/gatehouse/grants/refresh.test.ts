@@ -871,6 +871,7 @@ describe('the result of a request for a token', () => {
     expect(await requestToken()).toEqual({
       kind: 'token',
       accessToken: 'at1-u1',
+      consentedAt: NOW - 61_000,
       scopes: ['openid'],
       wasRefused: false,
     });
