@@ -48,7 +48,7 @@ describe('R141 the rule of the app', () => {
       [
         [{}, 'claim_absent', 'is absent'],
         [{ realm_access: { roles: ['Gatehouse-User', PRIVATE] } }, 'claim_other_case', 'upper and lower case'],
-        [{ realm_access: { roles: [PRIVATE] } }, 'claim_other_values', 'other values'],
+        [{ realm_access: { roles: [PRIVATE] } }, 'claim_other_values', 'none of the values'],
         [
           { resource_access: { gatehouse: { roles: ['gatehouse-user', PRIVATE] } } },
           'claim_absent',
@@ -139,7 +139,7 @@ describe('R19 an administrator by e-mail address', () => {
       { email: 'bo@example.com', email_verified: true },
       'without email_verified',
     ],
-    ['google', { email: 'bo@example.com', email_verified: true }, {}, 'other values'],
+    ['google', { email: 'bo@example.com', email_verified: true }, {}, 'none of the values'],
     ['google', { email: undefined, preferred_username: 'ada@example.com' }, { email: undefined }, 'is absent'],
   ])('%s: is not made by %j and userinfo %j, and the record says why', async (preset, claims, userinfo, words) => {
     const site = await startWithProvider(preset, ADDRESSES);
