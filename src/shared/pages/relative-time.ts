@@ -15,12 +15,12 @@ const UNITS = [
 /** The formatter is created on first use, since that takes longer than rendering a page. */
 let format: Intl.RelativeTimeFormat | undefined;
 
-/** Returns the distance in whole units, rounded towards now. */
+/** Returns the distance in whole units, rounded to the nearest, since a lifetime of 30 days is just below that at once. */
 export function relativeTime(time: number, now: number): string {
   const distance = Math.abs(time - now);
   const match = UNITS.find(({ from }) => distance >= from);
   if (!match) return time > now ? 'in less than 1 min' : 'just now';
   format ??= new Intl.RelativeTimeFormat('en-GB', { style: 'short' });
   const { unit, milliseconds } = match;
-  return format.format(Math.trunc((time - now) / milliseconds), unit);
+  return format.format(Math.round((time - now) / milliseconds), unit);
 }

@@ -164,10 +164,10 @@ relay-tokens # Relay tokens
   [select scope=] · * All scopes · threads:read Read the current thread · api:call Call routes of platforms · bin:read Look up BINs · token:exchange Get users’ access tokens · connections:read See the state of connections · connect_links:create Create links with which users connect
   [select state=] · * Any state · active Active · expiring Expiring · expired Expired [Filter]
   | Name, Apps | Scopes | Users | Last used | Expires | Actions
-  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 8 days |
-  | reports </admin/relay-tokens/{reports}> Collaboration platform | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | All users | 3 min ago | in 67 yr |
+  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 9 days |
+  | reports </admin/relay-tokens/{reports}> Collaboration platform | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | All users | 3 min ago | in 68 yr |
 relay-tokens/{reports} # reports
-  gthr_{reports}… Active / Users : All users / Expires: in 67 yr / Calls to the BIN lookup service: 500 a month
+  gthr_{reports}… Active / Users : All users / Expires: in 68 yr / Calls to the BIN lookup service: 500 a month
   Last used: 3 min ago from 127.0.0.1 / Bin calls per month: 500
   Calls: Read the current thread: 1 refused by rule assertUser
   Made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
@@ -175,7 +175,7 @@ relay-tokens/{reports} # reports
   All instances refuse further calls with this token within a second. This cannot be undone.
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expiring / user@example.test </admin/users/{uma}> / not-seen-yet Not signed in yet / Networks: Any
-  Expires: in 8 days / Calls to the BIN lookup service: All calls that are not reserved for users
+  Expires: in 9 days / Calls to the BIN lookup service: All calls that are not reserved for users
   Also : Dangerous Name users without proof
 relay-tokens/new # Create relay token
   The service that will use it. Users see this name on their connections.
@@ -280,7 +280,7 @@ admin-tokens # Admin tokens
   With an admin token, a program uses the HTTP API </docs> as an administrator.
   [select scope=] · * Any permissions · read Read · write Read and change
   | Name | ID | Permissions | Created | Last used | Expires | Actions
-  | terraform | {terraform…} [Copy the token ID] | Read | 7 min ago | Never | in 89 days |
+  | terraform | {terraform…} [Copy the token ID] | Read | 7 min ago | Never | in 90 days |
   | test | {test…} [Copy the token ID] | Read and change | 16 min ago | just now | in 44 min |
 admin-tokens/new # Create admin token
   What the token is for. / [select scope=] · *read Read · write Read and change / [text days=90]
@@ -496,51 +496,51 @@ const HALF_A_YEAR_LATER = `
 ?range=day # Overview
   1 connection to Collaboration platform needs reconnecting The provider has ended this connection. (invalid_grant)
   Show: 1 connection to Collaboration platform needs reconnecting </admin/connections?app=platform&health=reconnect_needed>
-  Webhook receiver.example is failing Last response: 500 · first failed 6 mo ago
+  Webhook receiver.example is failing Last response: 500 · first failed 7 mo ago
   Client secret of Collaboration second is 200 days old Create a new one at the provider and enter it here.
   Sign-ins 1 </admin/audit?event=sign_in.succeeded&from=2031-09-20T11%3A00%3A00.000Z> ▲ from 0
   No sign-ins were refused or failed in this time range. / Users 2 </admin/users> / Sessions 1 </admin/sessions>
   Connections 3 </admin/connections> / Active 2 </admin/connections>
   Reconnect needed 1 </admin/connections?health=reconnect_needed> / BIN calls this month 0 </admin/bin> of 10,000
 users # Users
-  | Ada Moreau </admin/users/{ada}> you admin@example.test | {ada…} [Copy the user ID] | Active | just now | 6 mo ago |
-  | Uma Okafor </admin/users/{uma}> user@example.test | {uma…} [Copy the user ID] | Disabled | 6 mo ago | 6 mo ago |
+  | Ada Moreau </admin/users/{ada}> you admin@example.test | {ada…} [Copy the user ID] | Active | just now | 7 mo ago |
+  | Uma Okafor </admin/users/{uma}> user@example.test | {uma…} [Copy the user ID] | Disabled | 7 mo ago | 7 mo ago |
   [ Enable Uma Okafor ]
 users/{uma} # Uma Okafor
-  Disabled user@example.test / Disabled: 6 mo ago
-  | Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
-  | Collaboration second | Not checked since 5 Mar 2031, 10:03 UTC | user@example.test | 6 mo ago | 6 mo ago |
+  Disabled user@example.test / Disabled: 7 mo ago
+  | Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 7 mo ago | 7 mo ago |
+  | Collaboration second | Not checked since 5 Mar 2031, 10:03 UTC | user@example.test | 7 mo ago | 7 mo ago |
   Not signed in anywhere. / User disabled / Signed in with Collaboration second
   reports made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   The user is disabled. They cannot sign in, and services cannot act for them. / [ Enable user ]
 connected-apps # Connected apps
   | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
-  | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | Old secret | Not checked yet | 6 mo ago |
+  | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | Old secret | Not checked yet | 7 mo ago |
 connected-apps/second # Collaboration second
   In useOld secret / The client secret was set 200 days ago. Create a new one at the provider and enter it below.
   Set 200 days ago. Leave empty to keep it.
 connections?health=reconnect_needed # Connections
   1–1 of 1 CSV </admin/connections?health=reconnect_needed&format=csv>
-  | Uma Okafor </admin/users/{uma}> Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
+  | Uma Okafor </admin/users/{uma}> Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 7 mo ago | 7 mo ago |
   Copy reconnect link </admin/users/{uma}#reconnect>
 relay-tokens?state=expired # Relay tokens
   1–1 of 1 CSV </admin/relay-tokens?state=expired&format=csv>
-  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 6 mo ago | Expired |
+  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 7 mo ago | Expired |
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expired
   No call can use: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users is enabled and has signed in.
   user@example.test </admin/users/{uma}> Disabled / Expires: 6 mo ago / Relay token created
 service-accounts # Service accounts
-  | Batch Collaboration platform | {account…} [Copy the account ID] | 6 mo ago | 6 mo ago Old |
+  | Batch Collaboration platform | {account…} [Copy the account ID] | 7 mo ago | 7 mo ago Old |
 webhooks?state=failing # Webhooks
   1–1 of 1 CSV </admin/webhooks?state=failing&format=csv>
-  | https://receiver.example/hook </admin/webhooks/{webhook}> Connection removed | Failing since 5 Mar | 500 | 6 mo ago |
+  | https://receiver.example/hook </admin/webhooks/{webhook}> Connection removed | Failing since 5 Mar | 500 | 7 mo ago |
 webhooks/{webhook} # https://receiver.example/hook
-  Failing since 5 Mar / Last response: 500, 6 mo ago / No messages yet
+  Failing since 5 Mar / Last response: 500, 7 mo ago / No messages yet
   Each event of a connection sends one. Send a test message to try the receiver.
 admin-tokens # Admin tokens
-  | terraform | {terraform…} [Copy the token ID] | Read | 6 mo ago | Never | Expired |
-  | test | {test…} [Copy the token ID] | Read and change | 6 mo ago | 6 mo ago | Expired |
+  | terraform | {terraform…} [Copy the token ID] | Read | 7 mo ago | Never | Expired |
+  | test | {test…} [Copy the token ID] | Read and change | 7 mo ago | 7 mo ago | Expired |
 connect-links # Connect links
   No connect links
   A service with the scope connect_links:create sends a user a link when it needs a connection.

@@ -200,7 +200,7 @@ test('lists tokens that expire within two weeks or expired within the last week'
       ...{ path: '/relay-tokens/t1', ...shared },
     },
     {
-      ...{ kind: 'relay_token_expiring', severity: 'bad', text: 'Relay token T2 expired 6 days ago' },
+      ...{ kind: 'relay_token_expiring', severity: 'bad', text: 'Relay token T2 expired 7 days ago' },
       ...{ path: '/relay-tokens/t2', ...shared },
     },
     {
@@ -246,7 +246,7 @@ describe('BIN data', () => {
   const failingItem = { kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' };
   const quotaItem = (severity: string, used: string) => ({
     ...{ kind: 'bin_quota', severity, text: `${used} of 10,000 calls to the BIN lookup service are used` },
-    detail: 'The quota resets in 9 days.',
+    detail: 'The quota resets in 10 days.',
   });
 
   test.each([
