@@ -402,19 +402,19 @@ test('lists and filters have this many rows', async () => {
 });
 
 test.each([
-  ['users', 'name, e-mail address or id'],
-  ['sessions', 'name, e-mail address or id of the user'],
-  ['connected-apps', 'name, id or issuer'],
-  ['connections', 'name or e-mail of the user'],
-  ['connect-links', 'app, user id or relay token'],
-  ['relay-tokens', 'name or id'],
-  ['service-accounts', 'name, app or id'],
-  ['webhooks', 'url or id'],
-  ['admin-tokens', 'name or id'],
-  ['sign-ins', 'reference or e-mail address'],
+  ['users', 'Name, e-mail address or ID'],
+  ['sessions', 'Name, e-mail address or ID of the user'],
+  ['connected-apps', 'Name, ID or issuer'],
+  ['connections', 'Name or e-mail of the user'],
+  ['connect-links', 'App, user ID or relay token'],
+  ['relay-tokens', 'Name or ID'],
+  ['service-accounts', 'Name, app or ID'],
+  ['webhooks', 'URL or ID'],
+  ['admin-tokens', 'Name or ID'],
+  ['sign-ins', 'Reference or e-mail address'],
 ])('%s are searched by %s, and none matches "nobody"', async (path, searchedFields) => {
   const items = path === 'sign-ins' ? path : path.replace('-', ' ');
-  const facts = [`Search by ${searchedFields}`, `No ${items} match`, `Clear filters </admin/${path}>`];
+  const facts = [`Search by: ${searchedFields}`, `No ${items} match`, `Clear filters </admin/${path}>`];
   expectLines(linesOf(await open(`${path}?q=nobody`)), facts);
 });
 

@@ -74,7 +74,7 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
         id: path,
         name: label,
         detail: null,
-        path: href ?? `/admin/${path}`,
+        path: href ?? (path === '' ? '/admin' : `/admin/${path}`),
         exact: equalsOneOf(q, label),
       }));
 
