@@ -69,7 +69,7 @@ export function listRequests(users: number): string[] {
       ];
     }),
   );
-  const pages = ['', '/users/ID', '/connected-apps/platform', '/policy', '/bin'];
+  const pages = ['', '/users/ID', '/connected-apps/platform', '/connected-apps/platform/activity', '/policy', '/bin'];
   const calls = ['overview', 'overview?range=month', 'bin', 'users/ID', 'users/ID/timeline', 'connections/ID.platform'];
   const searchTexts = ['anna', 'a', 'zzzz', user.email, user.id, '0a1b2c3d'];
   const otherPaths = [

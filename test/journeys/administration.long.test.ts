@@ -57,7 +57,7 @@ test('an app is registered, broken and repaired, using only the pages', async ()
   await save();
   expect(await page.getByText('The app is registered.').count()).toBe(1);
   await look('check');
-  await page.goto(`${site.url}/admin/connected-apps/second`);
+  await page.goto(`${site.url}/admin/connected-apps/second/settings`);
   await look('connected-app');
 
   await page.getByLabel('Callback URL 1').fill('https://elsewhere.example.com/cb');

@@ -17,7 +17,7 @@ test('no advice of a check is cut off', async () => {
   try {
     const page = await openPage();
     await signInWithBrowser(page, site, 'admin@example.test');
-    await page.goto(`${site.url}/admin/connected-apps/second`);
+    await page.goto(`${site.url}/admin/connected-apps/second/settings`);
     await navigateBy(page, () => page.getByRole('button', { name: 'Check now' }).click());
     const advice = page.locator('td strong');
     expect(await advice.first().textContent()).toContain('/oauth/callback/second to the callback URLs');

@@ -16,9 +16,11 @@ export function adminRoutes(to: AdminResources, { page, form, upload, read, quer
     ['GET', '/admin/register-app', page, to.connectedApps.wizard.page],
     // `do` in the body: `read_provider`, `use_issuer`, `by_hand`, `back`, `register_there`, or `save`.
     ['POST', '/admin/register-app', form, to.connectedApps.wizard.submit],
-    ['GET', '/admin/connected-apps/:id', page, to.connectedApps.pages.detail],
+    ['GET', '/admin/connected-apps/:id', page, to.connectedApps.pages.overview],
+    ['GET', '/admin/connected-apps/:id/activity', page, to.connectedApps.pages.activity],
+    ['GET', '/admin/connected-apps/:id/settings', page, to.connectedApps.settings.page],
     // `do`: `read_provider`, `save`, `add_callback`, or `enable`.
-    ['POST', '/admin/connected-apps/:id', form, to.connectedApps.pages.change],
+    ['POST', '/admin/connected-apps/:id/settings', form, to.connectedApps.settings.change],
     ['GET', '/admin/connected-apps/:id/disable', page, to.connectedApps.questions.disablePage],
     ['POST', '/admin/connected-apps/:id/disable', form, to.connectedApps.questions.disable],
     ['GET', '/admin/connected-apps/:id/delete', page, to.connectedApps.questions.deletePage],

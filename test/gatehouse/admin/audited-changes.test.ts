@@ -83,7 +83,7 @@ admin-tokens/new # name=made&days=30
 admin-tokens/{terraform}/revoke # [Revoke admin token]
   success: Admin token revoked. Every further call with it is refused.
   admin_token.revoked admin_token {terraform} terraform
-connected-apps/second # [Save] name=Renamed
+connected-apps/second/settings # [Save] name=Renamed
   success: Saved. The change takes effect at once.
   connected_app.changed connected_app second Renamed {"changed":["name"]}
 connected-apps/second/disable # [Disable app]
@@ -239,8 +239,8 @@ test('the registration of an app shows these texts, step by step', async () => {
     expect(findings).toEqual(expectedFindings);
   }
 
-  const settings = await submit(await open('connected-apps/second'), {}, 'Read provider settings');
-  expectLines(linesOf(settings.body), parseFacts(`The provider responded. Its scopes are listed below. ${offered}`));
+  const settings = await submit(await open('connected-apps/second/settings'), {}, 'Read provider settings');
+  expectLines(linesOf(settings.body), parseFacts(`The provider responded. Its scopes are listed above. ${offered}`));
 });
 
 test('an upload of BIN data, its import and the rollback show these texts', async () => {

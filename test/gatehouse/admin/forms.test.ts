@@ -165,7 +165,7 @@ test('a connected app is changed by its form', async () => {
   const registered = await agent.submit(secondStep, clientFields, { button: 'Register app' });
   expect(registered.body).toContain('The app is registered');
 
-  const form = await agent.get(`${site.url}/admin/connected-apps/by-form`);
+  const form = await agent.get(`${site.url}/admin/connected-apps/by-form/settings`);
   const renamed = await agent.submit(form, { name: 'Renamed' }, { button: 'Save' });
   expect([renamed.status, renamed.body]).toEqual([200, expect.stringContaining('<h1><bdi>Renamed</bdi></h1>')]);
 });

@@ -67,25 +67,29 @@ connected-apps # Connected apps
   | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
   | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | In use | Not checked yet | 15 min ago |
 connected-apps/platform # Collaboration platform
-  Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
-  Client secret: Set in the file / Who may sign in: All users of the provider
-  Client authentication: client_secret_basic / Path of the current thread: /1/threads/current
-  Connections: 2 </admin/connections?app=platform>
   openid Know who you are when you sign in / profile See your name and the other public parts of your profile
   email See your e-mail address / offline_access Stay connected while you are away, until you disconnect
   platform_read_only Read what you can read on the platform, and change nothing
+connected-apps/platform/settings # Collaboration platform
+  Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
+  Client secret: Set in the file / Who may sign in: All users of the provider
+  Client authentication: client_secret_basic / Path of the current thread: /1/threads/current
+connected-apps/platform/activity # Collaboration platform
   Refused 1 call by reports to Collaboration platform: rule assertUser </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   Calls: Read the current thread: 1 refused by rule assertUser / Calls: Read the current thread: 2 answered
 connected-apps/second # Collaboration second
-  Name / [text name=Collaboration second] / The name that users see. / Issuer / [url issuer=https://provider.example]
-  Exactly as the provider writes it. / [do=read_provider: Read provider settings] / Client ID / [text clientId=test-second]
-  Client secret / [text clientSecret=] / Set today. Leave empty to keep it. / Client authentication
-  [select tokenEndpointAuthMethod=] · *client_secret_basic Secret in a header (client_secret_basic) · client_secret_post Secret in the body (client_secret_post) · private_key_jwt Signed with a key of Gatehouse (private_key_jwt) · none None: public client (none)
+  Change callback URLs </admin/connected-apps/second/settings#callback-title> / Change scopes </admin/connected-apps/second/settings#scopes-title>
+connected-apps/second/settings # Collaboration second
   Exactly as registered at the provider. They must include the callback URL of this Gatehouse:
   [ callbackUrl=https://gatehouse.example/oauth/callback/second] / Another callback URL / [ callbackUrl=]
   Users are asked to allow these. Before an added scope is saved, the page shows how many connections lack it.
   [*checkbox scope=platform_read_only] platform_read_only Read what you can read on the platform, and change nothing
-  Other scopes / [text moreScopes=] / Separated by spaces, as the provider documents them. / Who may sign in
+  Other scopes / [text moreScopes=] / Separated by spaces, as the provider documents them.
+  Name / [text name=Collaboration second] / The name that users see. / Issuer / [url issuer=https://provider.example]
+  Exactly as the provider writes it. / [do=read_provider: Read provider settings] / Client ID / [text clientId=test-second]
+  Client secret / [text clientSecret=] / Set today. Leave empty to keep it. / Client authentication
+  [select tokenEndpointAuthMethod=] · *client_secret_basic Secret in a header (client_secret_basic) · client_secret_post Secret in the body (client_secret_post) · private_key_jwt Signed with a key of Gatehouse (private_key_jwt) · none None: public client (none)
+  Who may sign in
   [radio signIn=] No users: the app is only for connecting / [*radio signIn=everyone] All users of the provider: with a public provider, anyone
   [radio signIn=claim] Users with one of these values in this claim: / Claim / [text signInClaim=] / Values / [text signInValues=]
   Separated by commas. Administrators can only come from an app in CONNECTED_APPS_FILE.
@@ -122,12 +126,13 @@ connected-apps/second # Collaboration second
   Needed only if the responses of the platform do not state it. / Calls a minute that the platform allows the whole app
   [text rateLimit-perAppPerMinute=] / Needed only if the responses of the platform do not state it.
   [*checkbox providerSignOut=yes] Signing out here also signs out at the provider / Saving affects one connection.
-  Signed in with Collaboration second / Connected app created / 10:01 UTC · admin token test · 127.0.0.1
-  nightly made 1 call to Collaboration second </admin/audit?actor={nightly}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   While disabled, users cannot sign in with the app, and its calls are refused. Connections stay as they are.
   Disable app… </admin/connected-apps/second/disable>
   Revokes 1 connection at the provider and deletes it here. Do this before you delete the app. See the connections </admin/connections?app=second>
   Disconnect everyone… </admin/connected-apps/second/disconnect-everyone>
+connected-apps/second/activity # Collaboration second
+  Signed in with Collaboration second / Connected app created / 10:01 UTC · admin token test · 127.0.0.1
+  nightly made 1 call to Collaboration second </admin/audit?actor={nightly}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
 connected-apps/second/check # Check of Collaboration second
   Not checked yet. A check makes the calls of a sign-in, without a user.
   Sign in at the provider as a user would, and see each step. Your own session does not change. The app is then connected for you, and replaces any connection of yours to it.
@@ -517,7 +522,8 @@ connected-apps # Connected apps
   | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
   | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | Old secret | Not checked yet | 7 mo ago |
 connected-apps/second # Collaboration second
-  In useOld secret / The client secret was set 200 days ago. Create a new one at the provider and enter it below.
+  In useOld secret / The client secret was set 200 days ago. Create a new one at the provider and enter it here </admin/connected-apps/second/settings#clientSecret>.
+connected-apps/second/settings # Collaboration second
   Set 200 days ago. Leave empty to keep it.
 connections?health=reconnect_needed # Connections
   1–1 of 1 CSV </admin/connections?health=reconnect_needed&format=csv>
@@ -565,7 +571,7 @@ test('half a year later, pages show expired tokens, old secrets and past times',
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
   for (const [path, facts] of parseTable(HALF_A_YEAR_LATER)) await expectFacts(path, facts, agent);
   // The calls on the page of a user come from the audit trail. Other timelines have sums, which are stored for 31 days.
-  for (const path of ['connected-apps/second', 'relay-tokens/{nightly}'])
+  for (const path of ['connected-apps/second/activity', 'relay-tokens/{nightly}'])
     expect((await open(path, agent)).body).not.toMatch(/made \d+ call/i);
 });
 

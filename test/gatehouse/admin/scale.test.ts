@@ -91,6 +91,7 @@ const PAGES = [
   '/admin/audit?text=person77@example.test',
   '/admin/connected-apps',
   '/admin/connected-apps/platform',
+  '/admin/connected-apps/platform/activity',
   '/admin/relay-tokens',
   '/admin/keys',
   '/admin/service-accounts',

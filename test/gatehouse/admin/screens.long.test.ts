@@ -169,7 +169,7 @@ describe('forms', () => {
   const FORMS = [
     ...['register-app', 'relay-tokens/new', 'service-accounts/new', 'webhooks/new', 'admin-tokens/new', 'bin', 'keys'],
     ...[
-      'connected-apps/second',
+      'connected-apps/second/settings',
       'relay-tokens/{nightly}/edit',
       'service-accounts/{account}/replace',
       'webhooks/{webhook}',
@@ -179,7 +179,7 @@ describe('forms', () => {
 
   test('Enter in the name of an app saves it, though another button comes first', async () => {
     const page = await openAdministration();
-    await page.goto(`${filled.site.url}/admin/connected-apps/second`);
+    await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);
     await page.locator('#name').fill('Renamed app');
     await page.locator('#name').press('Enter');
     await page.getByRole('heading', { name: 'Renamed app', level: 1 }).waitFor();
@@ -212,7 +212,7 @@ describe('forms', () => {
       await page.goto(`${filled.site.url}/admin/${filled.pathOf(path)}`);
       expect([path, await page.locator('input[type=password]').count()]).toEqual([path, 0]);
     }
-    await page.goto(`${filled.site.url}/admin/connected-apps/second`);
+    await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);
     const security = "getComputedStyle(document.querySelector('#clientSecret')).webkitTextSecurity";
     expect(await page.evaluate(security)).toBe('disc');
     await page.goto(`${filled.site.url}/admin/register-app`);
@@ -221,7 +221,7 @@ describe('forms', () => {
 
   test('a form counts its unsaved changes, and the browser asks before they are lost', async () => {
     const page = await openAdministration();
-    await page.goto(`${filled.site.url}/admin/connected-apps/second`);
+    await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);
     await page.locator('#name').fill('Other name');
     await page.locator('#clientId').fill('other-client');
     await page.getByText('2 unsaved changes').waitFor();
@@ -255,7 +255,7 @@ describe('forms', () => {
 
   test('what was typed is there again after a session that had ended, without secrets, and only once', async () => {
     const page = await openAdministration(/status of 40[13]/);
-    const path = `${filled.site.url}/admin/connected-apps/second`;
+    const path = `${filled.site.url}/admin/connected-apps/second/settings`;
     await page.goto(path);
     await page.locator('#name').fill('Typed before the end');
     await page.locator('#clientSecret').fill('typed-secret');

@@ -125,7 +125,7 @@ describe('pushed authorization requests', () => {
     expect(page.body).toContain('not set up correctly');
     const record = (await recordOf(page)).body;
     expect(record).toContain('compare callback URL and scopes with the registration there');
-    expect(record).toContain('#callback-title"');
+    expect(record).toContain('/settings#callback-title"');
   });
 
   test('required but not offered: a page says who must fix it, and the browser is not redirected', async () => {

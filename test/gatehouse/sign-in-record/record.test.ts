@@ -219,7 +219,7 @@ describe('the record of a refused code', () => {
     expect(record.cause).toMatchObject({ name: 'token_response_malformed', field: 'tokenPath' });
     expect(record.cause?.words).toContain('scope');
     const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
-    expect(page.body).toMatch(/connected-apps\/elsewhere#tokenPath"><span>Open “Path of nested tokens”/);
+    expect(page.body).toMatch(/connected-apps\/elsewhere\/settings#tokenPath"><span>Open “Path of nested tokens”/);
   });
 
   const TOKEN = 'gho_16C7e42F292c6912E7710c838347Ae178B4a';
@@ -429,7 +429,7 @@ describe('the record', () => {
     expect((await admin.get(`${site.url}/admin/sign-ins/?q=${reference}`)).url).toBe(page.url);
     expect(page.url).toContain('/admin/sign-ins/');
     expect(page.body).toContain('The provider did not accept our client authentication');
-    expect(page.body).toContain('/admin/connected-apps/elsewhere#clientSecret');
+    expect(page.body).toContain('/admin/connected-apps/elsewhere/settings#clientSecret');
     expect(page.body).toContain('failed for the same cause');
 
     // A user quotes the reference of the error page, so heading and list show it before the id.

@@ -41,7 +41,7 @@ test('signs in, consents, reads the thread, looks up a BIN, disconnects, connect
 test('the content security policy lets a user sign in, and an administrator open the overview and an app', async () => {
   const page = await openPage();
   await signInWithBrowser(page, site, 'admin@example.test');
-  for (const path of ['/admin', '/admin/connected-apps/platform', '/admin/relay-tokens/new']) {
+  for (const path of ['/admin', '/admin/connected-apps/platform/settings', '/admin/relay-tokens/new']) {
     await page.goto(site.url + path);
     expect(await page.getByRole('heading', { level: 1 }).innerText(), path).not.toBe('');
   }

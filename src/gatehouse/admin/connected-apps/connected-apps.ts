@@ -4,12 +4,13 @@ import { createTimelines } from '../timeline/timeline.ts';
 import { connectedAppApi } from './api.ts';
 import { createConnectedAppChanges } from './changes.ts';
 import { connectedAppCheckRoutes, createCheckNow } from './check.ts';
-import { connectedAppPages } from './pages.ts';
+import { connectedAppPages, createContentOfApp } from './pages.ts';
 import { createProviderReading } from './provider-reading.ts';
 import { createProviderRegistration } from './provider-registration.ts';
 import { connectedAppQuestions } from './questions.ts';
 import { connectedAppReader } from './reader.ts';
 import { routeTrial } from './route-trial.ts';
+import { connectedAppSettings } from './settings.ts';
 import { createWithdraw } from './withdrawal.ts';
 import { connectedAppWizard } from './wizard.ts';
 
@@ -53,6 +54,7 @@ export function connectedAppRoutes(parts: AdminParts) {
   });
   const provider = createProviderReading({ readProvider });
   const checkNow = createCheckNow(parts);
+  const contentOf = createContentOfApp(clock);
   return {
     wizard: connectedAppWizard({
       changes,
@@ -63,16 +65,8 @@ export function connectedAppRoutes(parts: AdminParts) {
       publicHref,
       basePath,
     }),
-    pages: connectedAppPages({
-      reader,
-      changes,
-      provider,
-      timelines: createTimelines(parts),
-      pages,
-      clock,
-      publicHref,
-      basePath,
-    }),
+    pages: connectedAppPages({ reader, timelines: createTimelines(parts), contentOf, pages, clock }),
+    settings: connectedAppSettings({ reader, changes, provider, contentOf, pages, publicHref, basePath }),
     questions: connectedAppQuestions({ ...parts, reader, changes, countRevocations: grants.revocations.countOf }),
     api: connectedAppApi({ reader, changes, registerAtProvider, publicHref }),
     trial: routeTrial({ reader, pages, basePath }),

@@ -1,78 +1,59 @@
-/** Pages of connected apps: the list, and an app with its form. */
-import type { NextFunction, Request, Response } from 'express';
-import { z } from 'zod';
-import { AppError } from '../../../shared/errors.ts';
-import { formField } from '../../../shared/http/body.ts';
-import { parseInput } from '../../../shared/http/operation.ts';
-import {
-  type FormValues,
-  type FormView,
-  formHandler,
-  recordVersion,
-  submittedValues,
-} from '../../../shared/pages/form.ts';
-import type { Notice } from '../../../shared/pages/page-data.ts';
+/** Pages of connected apps that only show something: the list, and an app with its activity. */
+import type { Request } from 'express';
 import type { AppRoute } from '../../../shared/provider/app-routes.ts';
-import { findSimilarUrl } from '../../../shared/provider/callback-url.ts';
 import { ineffectiveWords } from '../../../shared/provider/provider-metadata.ts';
-import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { routesOf } from '../../connected-apps/route-match.ts';
 import { secretAge } from '../credential.ts';
-import type { AdminPageData, AdminPageOfList, AdminPages, PageRequest } from '../page.ts';
+import type { AdminPageData, AdminPageOfList, AdminPages } from '../page.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import type { Timelines } from '../timeline/timeline.ts';
-import type { ConnectedAppChanges } from './changes.ts';
 import { APP_COLUMNS, type AppRow } from './columns.ts';
-import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
-import { APP_INPUTS, changedAppForm, enteredRegistration, scopesOf, valuesOfApp } from './form.ts';
-import { missingScopesText, NOTICES } from './notices.ts';
-import type { ProviderReading } from './provider-reading.ts';
 import type { ConnectedAppReader } from './reader.ts';
-import { withoutEmptyRows } from './route-rows.ts';
-import { type AppView, changedApp, registrationIn } from './view.ts';
+import type { AppView } from './view.ts';
+
+/** The data of each page of one app. */
+export interface AppPageData extends AdminPageData {
+  app: AppRow;
+  /** The tab of the page. */
+  tab: AppTab;
+  /** Says which endpoints are set by hand without effect, if there are any. */
+  ineffective: string | undefined;
+}
+
+type AppTab = 'overview' | 'settings' | 'activity';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/connected-apps/list': AdminPageOfList & { apps: readonly AppRow[]; unreadable: readonly string[] };
-    'admin/connected-apps/detail': AdminPageData & {
-      app: AppRow;
-      connections: number;
-      timeline: TimelineSection;
-      form: ChangedForm;
-      drawn: readonly DrawnField[];
+    'admin/connected-apps/overview': AppPageData & {
       /** None without a platform. */
       routes: readonly AppRoute[];
-      /** The settings that the page shows only for an app of the file. */
-      settings: readonly (readonly [label: string, value: string | undefined])[];
-      provider: ProviderFacts | undefined;
-      /** Says which endpoints are set by hand without effect, if there are any. */
-      ineffective: string | undefined;
-      callbackPattern: string;
     };
+    'admin/connected-apps/activity': AppPageData & { timeline: TimelineSection };
   }
 }
 
-type ChangedForm = FormView<typeof changedAppForm> & { provider?: ProviderFacts };
+/** Returns what each page of an app shows: its title, and the data of its head. */
+export type ContentOfApp = (app: AppView, tab: AppTab) => Omit<AppPageData, keyof AdminPageData> & { title: string };
+
+export function createContentOfApp(clock: () => number): ContentOfApp {
+  return (app, tab) => ({
+    title: tab === 'overview' ? app.name : `${app.name}: ${tab}`,
+    app: rowOf(app, clock()),
+    tab,
+    ineffective: ineffectiveText(app),
+  });
+}
 
 export function connectedAppPages(parts: {
   reader: ConnectedAppReader;
-  changes: ConnectedAppChanges;
-  provider: ProviderReading;
   timelines: Pick<Timelines, 'ofApp'>;
+  contentOf: ContentOfApp;
   pages: AdminPages;
   clock: () => number;
-  publicHref: string;
-  basePath: string;
 }) {
-  const { reader, changes, provider, timelines, pages, clock, publicHref, basePath } = parts;
-  const home = `${basePath}/admin/connected-apps`;
-  const idOf = (req: Request) => String(req.params.id);
-  const urlOf = (req: Request) => `${home}/${encodeURIComponent(idOf(req))}`;
-
-  const rowOf = (app: AppView): AppRow => {
-    const { clientSecretSetAt: setAt, clientSecretExpiresAt: expiresAt } = app;
-    return { ...app, secret: secretAge({ setAt, expiresAt }, clock()) };
-  };
+  const { reader, timelines, contentOf, pages, clock } = parts;
+  const readApp = (req: Request) => reader.read(String(req.params.id));
 
   const listPage = pages.page('admin/connected-apps/list', async ({ req, res }) => {
     const result = await pages.list(req, res, {
@@ -84,137 +65,35 @@ export function connectedAppPages(parts: {
     if (!result) return undefined;
     return {
       title: 'Connected apps',
-      apps: result.items.map(rowOf),
+      apps: result.items.map((app) => rowOf(app, clock())),
       unreadable: await reader.unreadable(),
       list: result.list,
     };
   });
 
-  const detailPage = pages.page(
-    'admin/connected-apps/detail',
-    async ({ req, form: submitted }: PageRequest<Partial<ChangedForm>>) => {
-      const app = await reader.read(idOf(req));
-      const form = withConfirmed(app, {
-        values: { ...valuesOfApp(app), version: '', confirmed: '' },
-        faults: [],
-        ...submitted,
-      });
-      return {
-        title: app.name,
-        faults: form.faults,
-        app: rowOf(app),
-        connections: app.connections ?? 0,
-        timeline: await timelineSection(req, (query) => timelines.ofApp(app, query)),
-        form,
-        drawn: DRAWN_FIELDS,
-        routes: routesOf(app),
-        settings: settingsOf(app),
-        provider: form.provider ?? (await provider.readAgain(form)),
-        ineffective: ineffectiveText(app),
-        callbackPattern: app.callbackUrl,
-      };
-    },
-  );
+  const overviewPage = pages.page('admin/connected-apps/overview', async ({ req }) => {
+    const app = await readApp(req);
+    return { ...contentOf(app, 'overview'), routes: routesOf(app) };
+  });
 
-  /** Adds the metadata of the provider, and keeps the fields that the administrator has changed. */
-  const withProvider = async (form: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {
-    const { facts, faults } = await provider.read(form.values);
-    if (!facts) return { ...form, faults };
-    const method = provider.methodFor(form.values.tokenEndpointAuthMethod, facts);
+  const activityPage = pages.page('admin/connected-apps/activity', async ({ req }) => {
+    const app = await readApp(req);
     return {
-      ...form,
-      values: { ...form.values, isRead: 'yes', tokenEndpointAuthMethod: method },
-      faults,
-      provider: facts,
+      ...contentOf(app, 'activity'),
+      timeline: await timelineSection(req, (query) => timelines.ofApp(app, query)),
     };
-  };
-
-  const save = formHandler({
-    ...CHANGED_FORM,
-    pages,
-    async work(req, { version, confirmed, ...form }) {
-      const storedApp = await reader.read(idOf(req));
-      const { id, disabled, callbackUrl: defaultUrl } = storedApp;
-      const enteredUrls = form.callbackUrl;
-      const registration = enteredRegistration(form, enteredUrls.length > 0 ? enteredUrls : [defaultUrl]);
-      const changed = parseInput(changedApp, { ...registration, disabled, version });
-      const missing = await reader.countMissingScopes(storedApp, changed.scopes);
-      if (missing.connections > 0 && missing.scopes.join(' ') !== confirmed) throw unconfirmed(missing);
-      await changes.replace(req, id, changed);
-      const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
-      return redirectTo(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
-    },
-    page: (req, form) => detailPage.at(urlOf(req), form),
   });
 
-  /** Handles the buttons next to the form. */
-  const applyButton = formHandler({
-    pages,
-    schema: z.object({ do: z.enum(['enable', 'add_callback']), version: recordVersion }),
-    async work(req, { do: action, version }) {
-      const app = await reader.read(idOf(req));
-      const { id: _, ...registration } = registrationIn(app);
-      const misspelledUrl = findSimilarUrl(app.callbackUrls, app.callbackUrl, publicHref);
-      const changed =
-        action === 'add_callback'
-          ? { callbackUrls: [...app.callbackUrls.filter((url) => url !== misspelledUrl), app.callbackUrl] }
-          : { disabled: undefined };
-      await changes.replace(req, app.id, { ...registration, ...changed, version });
-      return redirectTo(`/${app.id}`, NOTICES[action]);
-    },
-    page: (req, { faults }) => detailPage.at(urlOf(req), { faults }),
-  });
-
-  const redirectTo = (path: string, notice: Notice) => ({ url: home + path, flash: { notice } });
-
-  return {
-    list: listPage.handler,
-    detail: detailPage.handler,
-
-    async change(req: Request, res: Response, next: NextFunction) {
-      const action = formField(req.body, 'do');
-      if (action === 'save') return save(req, res, next);
-      if (action !== 'read_provider') return applyButton(req, res, next);
-      const form = await withProvider(submittedValues(CHANGED_FORM, req.body));
-      return pages.redirectToForm(req, res, urlOf(req), { status: form.faults.length > 0 ? 400 : 200, form });
-    },
-  };
+  return { list: listPage.handler, overview: overviewPage.handler, activity: activityPage.handler };
 }
 
-const CHANGED_FORM = {
-  schema: changedAppForm,
-  secrets: ['clientSecret'] as const,
-  fieldOf: APP_INPUTS,
-  tidy: withoutEmptyRows<FormValues<typeof changedAppForm>>,
-};
+function rowOf(app: AppView, now: number): AppRow {
+  const { clientSecretSetAt: setAt, clientSecretExpiresAt: expiresAt } = app;
+  return { ...app, secret: secretAge({ setAt, expiresAt }, now) };
+}
 
 function ineffectiveText({ ineffectiveEndpoints: names = [] }: AppView): string | undefined {
   if (names.length === 0) return undefined;
   const { detail, advice } = ineffectiveWords(names);
   return `${detail} ${advice}`;
-}
-
-function unconfirmed(missing: NonNullable<AppView['missingScopes']>): AppError {
-  const fault = { pointer: '#/confirmed', rule: 'missing_scopes', detail: missingScopesText(missing) };
-  return new AppError('invalid_request', { detail: fault.detail, faults: [fault] });
-}
-
-/** Once the form has shown how many connections lack the added scopes, saving it again confirms them. */
-function withConfirmed({ scopes }: AppView, form: ChangedForm): ChangedForm {
-  const { values, faults } = form;
-  if (!faults.some(({ field }) => field === 'confirmed')) return form;
-  const confirmed = scopesOf(values)
-    .filter((scope) => !scopes.includes(scope))
-    .join(' ');
-  const shownFaults = faults.map((fault) => (fault.field === 'confirmed' ? { ...fault, field: 'moreScopes' } : fault));
-  return { ...form, values: { ...values, confirmed }, faults: shownFaults };
-}
-
-function settingsOf(app: AppView): (readonly [label: string, value: string | undefined])[] {
-  return [
-    ['Client authentication', app.tokenEndpointAuthMethod],
-    ['Discovery URL', app.discoveryUrl],
-    ['Path of the current thread', app.threadPath],
-    ...drawnSettings(app),
-  ];
 }

@@ -286,7 +286,7 @@ describe('refusals', () => {
     const { status, json } = await call('POST', '', otherApp('nested', withClaim('realm_access.roles')));
     expect([status, json.signInClaimWarning]).toEqual([201, expect.stringMatching(/: \/realm_access\/roles$/)]);
     const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
-    const page = async () => (await agent.get(`${site.url}/admin/connected-apps/nested`)).body;
+    const page = async () => (await agent.get(`${site.url}/admin/connected-apps/nested/settings`)).body;
     expect(await page()).toContain('“realm_access.roles” is read as the name of one claim');
     const changed = { ...otherApp('nested', withClaim('/realm_access/roles')), version: json.version };
     expect((await call('PUT', '/nested', changed)).json.signInClaimWarning).toBeNull();

@@ -32,7 +32,7 @@ async function submitForm(page: Page, button: string, fields: Record<string, str
 }
 
 async function deleteApp(id: string, name: string): Promise<void> {
-  const question = await agent.follow(await open(`connected-apps/${id}`), 'Delete app…');
+  const question = await agent.follow(await open(`connected-apps/${id}/settings`), 'Delete app…');
   const refused = await agent.submit(question, { typed: `not ${name}` }, { button: 'Delete app' });
   expect(refused.status).toBe(400);
   const after = await agent.submit(refused, { typed: name }, { button: 'Delete app' });
@@ -214,7 +214,7 @@ describe('a new administrator', () => {
       expect(page.body).toContain(`<li><a href="#callbackUrl-${place}">${words}`);
     }
     expect(page.body).not.toContain(CLIENT_SECRET);
-    expect((await open('connected-apps/second')).status).toBe(404);
+    expect((await open('connected-apps/second/settings')).status).toBe(404);
   });
 
   test('registers the app, and sees what to enter at the provider', async () => {
@@ -242,13 +242,13 @@ describe('a new administrator', () => {
       `${site.url}/oauth/backchannel-logout/second`,
     ])
       expect(app.body).toContain(`<code data-copy-source>${url}</code>`);
-    expect(app.body).toContain('Set today.');
+    expect((await open('connected-apps/second/settings')).body).toContain('Set today.');
     const { page: signedIn } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     expect(signedIn.status).toBe(200);
   });
 
   test('sees on the page what is wrong with a changed callback URL', async () => {
-    const page = await submitForm(await open('connected-apps/second'), 'save', {
+    const page = await submitForm(await open('connected-apps/second/settings'), 'save', {
       callbackUrl: 'https://elsewhere.example/cb',
     });
     expect(page.status).toBe(200);
@@ -259,8 +259,10 @@ describe('a new administrator', () => {
     const { page: refused } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     expect(refused.body).toContain('The callback URL of this app is not in its registration');
     expect(site.sandbox.requests.counts()).toEqual(requestsBefore);
-    await submitForm(await open('connected-apps/second'), 'save', { callbackUrl: `${site.url}/oauth/callback/second` });
-    const same = await submitForm(await open('connected-apps/second'), 'save', {});
+    await submitForm(await open('connected-apps/second/settings'), 'save', {
+      callbackUrl: `${site.url}/oauth/callback/second`,
+    });
+    const same = await submitForm(await open('connected-apps/second/settings'), 'save', {});
     expect(same.body).toContain('Saved.');
     expect(same.body).not.toContain(NEW_CALLBACK_URL);
   });
@@ -296,7 +298,7 @@ test('a misspelled callback URL is reported, and a button corrects it', async ()
   });
   const nearly = `${site.url}/oauth/callback/near/`;
   expect(page.status).toBe(200);
-  const saved = await submitForm(await open('connected-apps/near'), 'save', { callbackUrl: nearly });
+  const saved = await submitForm(await open('connected-apps/near/settings'), 'save', { callbackUrl: nearly });
   expect(saved.body).toContain(`${nearly} is not exactly the callback URL of this Gatehouse`);
   const corrected = await agent.submit(saved, {}, { button: 'Add callback URL' });
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/near`);
@@ -367,13 +369,15 @@ describe('a form that is refused', () => {
 
 describe('a registered app', () => {
   test('shows how many connections saving affects', async () => {
-    expect((await open('connected-apps/second')).body).toContain('Saving affects one connection.');
-    expect((await open('connected-apps/platform')).body).toContain('CONNECTED_APPS_FILE');
-    expect((await open('connected-apps/platform')).forms.some(({ names }) => names.includes('issuer'))).toBe(false);
+    expect((await open('connected-apps/second/settings')).body).toContain('Saving affects one connection.');
+    expect((await open('connected-apps/platform/settings')).body).toContain('CONNECTED_APPS_FILE');
+    expect((await open('connected-apps/platform/settings')).forms.some(({ names }) => names.includes('issuer'))).toBe(
+      false,
+    );
   });
 
   test('R115 is saved with added scopes only after showing how many connections lack them', async () => {
-    const warned = await submitForm(await open('connected-apps/second'), 'save', {
+    const warned = await submitForm(await open('connected-apps/second/settings'), 'save', {
       moreScopes: 'files',
       name: 'Grown',
     });
@@ -381,7 +385,7 @@ describe('a registered app', () => {
     expect(warned.body).toContain(
       'One connection lacks files. It keeps working without it until its user allows it. Save again',
     );
-    expect((await open('connected-apps/second')).body).toContain('<bdi>Second</bdi>');
+    expect((await open('connected-apps/second/settings')).body).toContain('<bdi>Second</bdi>');
 
     // After a further change of the scopes, the form warns again.
     const warnedAgain = await submitForm(warned, 'save', { moreScopes: 'files mail' });
@@ -391,7 +395,7 @@ describe('a registered app', () => {
     expect((await submitForm(warnedAgain, 'save', {})).body).toContain('Saved.');
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second?scopes=openid+files+video`);
     expect(json.missingScopes).toEqual({ scopes: ['video'], connections: 1, exact: true });
-    const withoutScopes = await submitForm(await open('connected-apps/second'), 'save', {
+    const withoutScopes = await submitForm(await open('connected-apps/second/settings'), 'save', {
       name: 'Second',
       moreScopes: '',
     });
@@ -399,18 +403,18 @@ describe('a registered app', () => {
   });
 
   test('two administrators cannot silently overwrite each other', async () => {
-    const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
+    const [mine, theirs] = [await open('connected-apps/second/settings'), await open('connected-apps/second/settings')];
     expect((await submitForm(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
     const late = await submitForm(mine, 'save', { name: 'Mine' });
     expect(late.status).toBe(409);
     expect(late.body).toContain('Someone else changed this while you were editing.');
     expect(late.body).toContain('value="Mine"');
-    expect((await open('connected-apps/second')).body).toContain('<bdi>Theirs</bdi>');
+    expect((await open('connected-apps/second/settings')).body).toContain('<bdi>Theirs</bdi>');
     expect((await submitForm(late, 'save', { name: 'Second' })).body).toContain('Saved.');
   });
 
   test('two administrators cannot silently overwrite each other after a fault in the later form', async () => {
-    const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
+    const [mine, theirs] = [await open('connected-apps/second/settings'), await open('connected-apps/second/settings')];
     expect((await submitForm(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
     const faulty = await submitForm(mine, 'save', { name: '' });
     expect(faulty.status).toBe(400);
@@ -420,7 +424,7 @@ describe('a registered app', () => {
   });
 
   test('is disabled and enabled, and cannot be deleted while users are connected', async () => {
-    const page = await open('connected-apps/second');
+    const page = await open('connected-apps/second/settings');
     expect(linkOn(page, 'Delete app…')).toBeUndefined();
     const question = await agent.follow(page, 'Disable app…');
     const disabled = await agent.submit(question, {}, { button: 'Disable app' });
@@ -441,9 +445,11 @@ describe('a registered app', () => {
       app.secretSetAt = Date.now() - 190 * 86_400_000;
       await store.write([{ put: key, value: await sealer.seal(JSON.stringify(app), key) }]);
     });
-    expect((await open('connected-apps/second')).body).toContain('The client secret was set 190 days ago.');
+    expect((await open('connected-apps/second/settings')).body).toContain('The client secret was set 190 days ago.');
     expect((await open('connected-apps')).body).toContain('Old secret');
-    const replaced = await submitForm(await open('connected-apps/second'), 'save', { clientSecret: CLIENT_SECRET });
+    const replaced = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      clientSecret: CLIENT_SECRET,
+    });
     expect(replaced.body).not.toContain('190 days ago');
   });
 
@@ -481,7 +487,7 @@ describe('R88 hostile text', () => {
   });
 
   test.each(Object.entries(HOSTILE))('in names, client ids and claims breaks nothing: %s', async (_kind, text) => {
-    const saved = await submitForm(await open('connected-apps/second'), 'save', {
+    const saved = await submitForm(await open('connected-apps/second/settings'), 'save', {
       name: text,
       clientId: text,
       clientSecret: CLIENT_SECRET,
@@ -490,8 +496,9 @@ describe('R88 hostile text', () => {
       signInValues: text,
     });
     expect(saved.status).toBe(200);
-    for (const path of ['connected-apps/second', 'connected-apps', 'audit']) expectIntact(await open(path), text);
-    const shown = await submitForm(await open('connected-apps/second'), 'save', {
+    for (const path of ['connected-apps/second', 'connected-apps/second/settings', 'connected-apps', 'audit'])
+      expectIntact(await open(path), text);
+    const shown = await submitForm(await open('connected-apps/second/settings'), 'save', {
       issuer: text,
       apiBaseUrl: text,
       returnUrls: text,
@@ -505,7 +512,7 @@ describe('R88 hostile text', () => {
 
   test('10,000 characters in each field are refused, and the form stays usable', async () => {
     const text = 'W'.repeat(7_000);
-    const page = await submitForm(await open('connected-apps/second'), 'save', {
+    const page = await submitForm(await open('connected-apps/second/settings'), 'save', {
       name: text,
       clientId: text,
       issuer: text,

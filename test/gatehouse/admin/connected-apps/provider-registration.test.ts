@@ -146,7 +146,7 @@ describe('an app that registers itself', () => {
     expect([list.includes('Secret expires soon'), list.includes('Secret expired')]).toEqual([true, true]);
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/ends-late`);
     expect(Date.parse(String(json.clientSecretExpiresAt)) - Date.now()).toBeGreaterThan(99 * DAY_SECONDS * 1000);
-    const openApp = () => agent.get(`${site.url}/admin/connected-apps/ends-soon`);
+    const openApp = () => agent.get(`${site.url}/admin/connected-apps/ends-soon/settings`);
     const renamed = await submitForm(await openApp(), 'save', { name: 'Renamed' });
     expect(renamed.body).toContain('The client secret expires on');
     const replaced = await submitForm(await openApp(), 'save', { clientSecret: 'another' });
@@ -311,7 +311,7 @@ describe('RFC 7592 a registration that cannot be stored here', () => {
 
 test('R44 R88 the token is in no log, and the form keeps protections and limits', async () => {
   expect(site.logs().join('')).not.toContain(TOKEN);
-  const page = await agent.get(`${site.url}/admin/connected-apps/by-api`);
+  const page = await agent.get(`${site.url}/admin/connected-apps/by-api/settings`);
   const limits = { 'rateLimit-perUserPerMinute': '50', 'rateLimit-perAppPerMinute': '600' };
   const saved = await submitForm(page, 'save', { par: 'required', dpop: 'off', ...limits });
   expect(saved.body).toContain('Saved.');

@@ -27,7 +27,7 @@ afterAll(async () => {
   await site.close();
 });
 
-const open = () => agent.get(`${site.url}/admin/connected-apps/second`);
+const open = () => agent.get(`${site.url}/admin/connected-apps/second/settings`);
 
 type Row = [name: string, method: string, path: string, query: string, scopes: string];
 
@@ -64,8 +64,9 @@ describe('without a script', () => {
       { name: 'thread', method: 'GET', path: '/1/threads/{id}', query: ['fields', 'page'], scopes: ['threads'] },
       { name: 'message', method: 'POST', path: '/1/threads/{id}/messages', query: [], scopes: [] },
     ]);
-    expect(added.body).toMatch(/<dt>current-thread<\/dt>\s*<dd>\s*<code>GET \/1\/threads\/current<\/code>/);
-    expect(added.body).toMatch(/<dt>thread<\/dt>\s*<dd>\s*<code>GET \/1\/threads\/\{id\}<\/code>/);
+    const { body } = await agent.get(`${site.url}/admin/connected-apps/second`);
+    expect(body).toMatch(/<dt>current-thread<\/dt>\s*<dd>\s*<code>GET \/1\/threads\/current<\/code>/);
+    expect(body).toMatch(/<dt>thread<\/dt>\s*<dd>\s*<code>GET \/1\/threads\/\{id\}<\/code>/);
 
     // The form returns what it shows.
     expect((await save(added, [THREAD, MESSAGE, EMPTY])).body).toContain('Saved.');

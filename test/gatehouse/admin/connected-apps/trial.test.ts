@@ -78,7 +78,7 @@ test('the callback of a trial that is opened again after ten others still leads 
 });
 
 const save = async (fields: Record<string, string>) =>
-  expect((await agent.submit(await open('connected-apps/second'), fields, { button: 'Save' })).body).toContain(
+  expect((await agent.submit(await open('connected-apps/second/settings'), fields, { button: 'Save' })).body).toContain(
     'Saved.',
   );
 

@@ -78,7 +78,7 @@ describe('connected apps', () => {
   const secretItem = (severity: string, words: string) => ({
     ...{ kind: 'client_secret', severity, text: `Client secret of CRM ${words}`, action: 'Renew' },
     detail: 'Create a new one at the provider and enter it here.',
-    path: '/connected-apps/crm#clientSecret',
+    path: '/connected-apps/crm/settings#clientSecret',
   });
   test.each<[description: string, state: Parameters<typeof attentionOf>[0], expectedItem: object]>([
     [

@@ -181,7 +181,7 @@ test('pages show it by day, with links and a filter', async () => {
   const token = await admin.get(`${site.url}/admin/relay-tokens/${tokenId}?kind=changes`);
   expect(token.body).toContain('Relay token rotated');
   expect(token.body).not.toContain('Made 3 calls');
-  const app = await admin.get(`${site.url}/admin/connected-apps/platform?kind=refusals`);
+  const app = await admin.get(`${site.url}/admin/connected-apps/platform/activity?kind=refusals`);
   expect(app.body).toContain('Refused 1 call by nightly reports');
   expect(app.body).not.toContain('Signed in with');
 });
@@ -199,7 +199,7 @@ test('has no links to deleted users, tokens or sign-ins', async () => {
   );
   /** Opens every link, and returns which of the two are named and which are linked. */
   const readMentions = async () => {
-    const { body } = await admin.get(`${site.url}/admin/connected-apps/platform`);
+    const { body } = await admin.get(`${site.url}/admin/connected-apps/platform/activity`);
     const section = /<section class="panel timeline".*?<\/section>/s.exec(body)?.[0] ?? '';
     const links = [...section.matchAll(/href="(\/admin\/(?:users|relay-tokens|sign-ins)\/[^"]*)"/g)].map(
       ([, path]) => path,

@@ -28,7 +28,7 @@ export function appAttention({
         text: `Client secret of ${name} ${words}`,
         detail: 'Create a new one at the provider and enter it here.',
         since: null,
-        path: `/connected-apps/${encodeURIComponent(id)}#clientSecret`,
+        path: `/connected-apps/${encodeURIComponent(id)}/settings#clientSecret`,
         action: 'Renew',
       },
     ];

@@ -1,0 +1,169 @@
+/** The settings of a connected app: a form, and the buttons beside it. */
+import type { NextFunction, Request, Response } from 'express';
+import { z } from 'zod';
+import { AppError } from '../../../shared/errors.ts';
+import { formField } from '../../../shared/http/body.ts';
+import { parseInput } from '../../../shared/http/operation.ts';
+import {
+  type FormValues,
+  type FormView,
+  formHandler,
+  recordVersion,
+  submittedValues,
+} from '../../../shared/pages/form.ts';
+import type { Notice } from '../../../shared/pages/page-data.ts';
+import { findSimilarUrl } from '../../../shared/provider/callback-url.ts';
+import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
+import type { AdminPages, PageRequest } from '../page.ts';
+import type { ConnectedAppChanges } from './changes.ts';
+import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
+import { APP_INPUTS, changedAppForm, enteredRegistration, scopesOf, valuesOfApp } from './form.ts';
+import { missingScopesText, NOTICES } from './notices.ts';
+import type { AppPageData, ContentOfApp } from './pages.ts';
+import type { ProviderReading } from './provider-reading.ts';
+import type { ConnectedAppReader } from './reader.ts';
+import { withoutEmptyRows } from './route-rows.ts';
+import { type AppView, changedApp, registrationIn } from './view.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/connected-apps/settings': AppPageData & {
+      form: ChangedForm;
+      drawn: readonly DrawnField[];
+      /** The settings that the page shows only for an app of the file. */
+      settings: readonly (readonly [label: string, value: string | undefined])[];
+      provider: ProviderFacts | undefined;
+    };
+  }
+}
+
+type ChangedForm = FormView<typeof changedAppForm> & { provider?: ProviderFacts };
+
+export function connectedAppSettings(parts: {
+  reader: ConnectedAppReader;
+  changes: ConnectedAppChanges;
+  provider: ProviderReading;
+  contentOf: ContentOfApp;
+  pages: AdminPages;
+  publicHref: string;
+  basePath: string;
+}) {
+  const { reader, changes, provider, contentOf, pages, publicHref, basePath } = parts;
+  const idOf = (req: Request) => String(req.params.id);
+  const urlOf = (id: string) => `${basePath}/admin/connected-apps/${encodeURIComponent(id)}/settings`;
+
+  const settingsPage = pages.page(
+    'admin/connected-apps/settings',
+    async ({ req, form: submitted }: PageRequest<Partial<ChangedForm>>) => {
+      const app = await reader.read(idOf(req));
+      const form = withConfirmed(app, {
+        values: { ...valuesOfApp(app), version: '', confirmed: '' },
+        faults: [],
+        ...submitted,
+      });
+      return {
+        ...contentOf(app, 'settings'),
+        faults: form.faults,
+        form,
+        drawn: DRAWN_FIELDS,
+        settings: settingsOf(app),
+        provider: form.provider ?? (await provider.readAgain(form)),
+      };
+    },
+  );
+
+  /** Adds the metadata of the provider, and keeps the fields that the administrator has changed. */
+  const withProvider = async (form: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {
+    const { facts, faults } = await provider.read(form.values);
+    if (!facts) return { ...form, faults };
+    const method = provider.methodFor(form.values.tokenEndpointAuthMethod, facts);
+    return {
+      ...form,
+      values: { ...form.values, isRead: 'yes', tokenEndpointAuthMethod: method },
+      faults,
+      provider: facts,
+    };
+  };
+
+  const save = formHandler({
+    ...CHANGED_FORM,
+    pages,
+    async work(req, { version, confirmed, ...form }) {
+      const storedApp = await reader.read(idOf(req));
+      const { id, disabled, callbackUrl: defaultUrl } = storedApp;
+      const enteredUrls = form.callbackUrl;
+      const registration = enteredRegistration(form, enteredUrls.length > 0 ? enteredUrls : [defaultUrl]);
+      const changed = parseInput(changedApp, { ...registration, disabled, version });
+      const missing = await reader.countMissingScopes(storedApp, changed.scopes);
+      if (missing.connections > 0 && missing.scopes.join(' ') !== confirmed) throw unconfirmed(missing);
+      await changes.replace(req, id, changed);
+      const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
+      return redirectTo(id, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
+    },
+    page: (req, form) => settingsPage.at(urlOf(idOf(req)), form),
+  });
+
+  /** Handles the buttons next to the form. */
+  const applyButton = formHandler({
+    pages,
+    schema: z.object({ do: z.enum(['enable', 'add_callback']), version: recordVersion }),
+    async work(req, { do: action, version }) {
+      const app = await reader.read(idOf(req));
+      const { id: _, ...registration } = registrationIn(app);
+      const misspelledUrl = findSimilarUrl(app.callbackUrls, app.callbackUrl, publicHref);
+      const changed =
+        action === 'add_callback'
+          ? { callbackUrls: [...app.callbackUrls.filter((url) => url !== misspelledUrl), app.callbackUrl] }
+          : { disabled: undefined };
+      await changes.replace(req, app.id, { ...registration, ...changed, version });
+      return redirectTo(app.id, NOTICES[action]);
+    },
+    page: (req, { faults }) => settingsPage.at(urlOf(idOf(req)), { faults }),
+  });
+
+  const redirectTo = (id: string, notice: Notice) => ({ url: urlOf(id), flash: { notice } });
+
+  return {
+    page: settingsPage.handler,
+
+    async change(req: Request, res: Response, next: NextFunction) {
+      const action = formField(req.body, 'do');
+      if (action === 'save') return save(req, res, next);
+      if (action !== 'read_provider') return applyButton(req, res, next);
+      const form = await withProvider(submittedValues(CHANGED_FORM, req.body));
+      return pages.redirectToForm(req, res, urlOf(idOf(req)), { status: form.faults.length > 0 ? 400 : 200, form });
+    },
+  };
+}
+
+const CHANGED_FORM = {
+  schema: changedAppForm,
+  secrets: ['clientSecret'] as const,
+  fieldOf: APP_INPUTS,
+  tidy: withoutEmptyRows<FormValues<typeof changedAppForm>>,
+};
+
+function unconfirmed(missing: NonNullable<AppView['missingScopes']>): AppError {
+  const fault = { pointer: '#/confirmed', rule: 'missing_scopes', detail: missingScopesText(missing) };
+  return new AppError('invalid_request', { detail: fault.detail, faults: [fault] });
+}
+
+/** Once the form has shown how many connections lack the added scopes, saving it again confirms them. */
+function withConfirmed({ scopes }: AppView, form: ChangedForm): ChangedForm {
+  const { values, faults } = form;
+  if (!faults.some(({ field }) => field === 'confirmed')) return form;
+  const confirmed = scopesOf(values)
+    .filter((scope) => !scopes.includes(scope))
+    .join(' ');
+  const shownFaults = faults.map((fault) => (fault.field === 'confirmed' ? { ...fault, field: 'moreScopes' } : fault));
+  return { ...form, values: { ...values, confirmed }, faults: shownFaults };
+}
+
+function settingsOf(app: AppView): (readonly [label: string, value: string | undefined])[] {
+  return [
+    ['Client authentication', app.tokenEndpointAuthMethod],
+    ['Discovery URL', app.discoveryUrl],
+    ['Path of the current thread', app.threadPath],
+    ...drawnSettings(app),
+  ];
+}
