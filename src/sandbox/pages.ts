@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Eta } from 'eta';
 import type { RequestHandler, Response } from 'express';
 import { createAssets, SHARED_ASSETS } from '../shared/pages/assets.ts';
+import { inDrawnOrder, withFocus } from '../shared/pages/drawn-faults.ts';
 import { SHARED_VIEWS } from '../shared/pages/views.ts';
 
 export interface Pages {
@@ -40,7 +41,7 @@ export function createPages(): Pages {
   const files = [...ownFiles, pico, join(SHARED_ASSETS, 'back.js')];
   const assets = createAssets(new Map(files.map((file) => [`/${basename(file)}`, readFileSync(file)])));
   const render = (name: string, data: Record<string, unknown>) =>
-    eta.render(`/sandbox/${name}`, { ...data, assets: assets.path });
+    eta.render(`/sandbox/${name}`, { ...data, show: { inDrawnOrder, withFocus }, assets: assets.path });
   const send = (res: Response, name: string, data: Record<string, unknown>) => {
     res.set(HEADERS).send(render(name, data));
   };

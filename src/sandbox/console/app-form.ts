@@ -16,7 +16,6 @@ const optionalText = z
   .transform((text) => text || undefined);
 const number = optionalText.transform((text) => (text === undefined ? undefined : Number(text)));
 
-/** The fields are in the order of the page, in which the page also lists faults. */
 export const appForm = z
   .object({
     name: z.string().trim().min(1, 'Enter a name.').max(100, 'Enter a name of at most 100 characters.'),

@@ -20,7 +20,7 @@ export type FormValues<S extends z.ZodObject> = {
 /** The data of a form in a template. */
 export interface FormView<S extends z.ZodObject> {
   values: FormValues<S>;
-  /** The faults of invalid fields and of invalid lines of text areas, in the order of the schema. */
+  /** The faults of invalid fields and of invalid lines of text areas. */
   faults: readonly FieldFault[];
   /** The names of the secret fields whose values were sent, and are not sent back. */
   dropped?: readonly string[];
@@ -140,8 +140,8 @@ function valuesIn<S extends z.ZodObject>(
   body: unknown,
 ): FormValues<S> {
   const read = (name: string, field: z.core.$ZodType) => {
-    if (field instanceof z.ZodArray) return formFields(body, name);
-    if (hasRows(field)) return formFields(body, name).filter((entry) => entry.trim() !== '');
+    if (field === rows) return formFields(body, name).filter((entry) => entry.trim() !== '');
+    if (isList(field)) return formFields(body, name);
     return formField(body, name) ?? '';
   };
   const values = Object.fromEntries(
@@ -150,7 +150,8 @@ function valuesIn<S extends z.ZodObject>(
   return tidy ? tidy(values) : values;
 }
 
-const hasRows = (field: unknown) => field instanceof z.ZodPipe && field.in instanceof z.ZodArray;
+const isList = (field: unknown): boolean =>
+  field instanceof z.ZodArray || (field instanceof z.ZodPipe && isList(field.in));
 
 function withoutSecrets<S extends z.ZodObject>(
   values: FormValues<S>,
@@ -179,7 +180,7 @@ export function fieldFaults<S extends z.ZodObject>(
     if (column) return { field: column, elementId: `${column}-${entry}`, text: detail, rule: undefined, limit: 1 };
     const mapped = fieldOf[`${name}/${entry}`] ?? fieldOf[name] ?? name;
     const field = mapped in schema.shape ? mapped : '';
-    if (isEntry && hasRows(schema.shape[field]))
+    if (isEntry && schema.shape[field] === rows)
       return { field, elementId: `${field}-${entry}`, text: detail, rule, limit: 1 };
     const isLine = isEntry && schema.shape[name] instanceof z.ZodPipe;
     const text = isLine ? `Entry ${Number(entry) + 1}: ${detail}` : detail;
@@ -191,9 +192,7 @@ export function fieldFaults<S extends z.ZodObject>(
     counts.set(elementId, count + 1);
     return count < limit;
   };
-  const order = ['', ...Object.keys(schema.shape)];
   return located
     .filter(isWithinLimit)
-    .toSorted((a, b) => order.indexOf(a.field) - order.indexOf(b.field))
     .map(({ elementId, text, rule }) => ({ field: elementId, text, ...(rule === undefined ? {} : { rule }) }));
 }

@@ -6,6 +6,7 @@ import { claimNameWarning } from '../provider/claim-path.ts';
 import { capitalised, cutText } from '../text.ts';
 import { DAY_MS } from '../time.ts';
 import { sharedAssets } from './assets.ts';
+import { inDrawnOrder, withFocus } from './drawn-faults.ts';
 import type { FieldFault } from './page-data.ts';
 import { problemText, whoseText } from './problem-texts.ts';
 import { relativeTime } from './relative-time.ts';
@@ -60,6 +61,8 @@ const SHOW = {
   },
   scope: scopeText,
   claimNameWarning,
+  inDrawnOrder,
+  withFocus: (body: Html, faults: readonly FieldFault[]) => withFocus(body, faults) as Html,
   routeMethods: ROUTE_METHODS,
   webhookEvent: webhookEventText,
   webhookResult: webhookResultText,

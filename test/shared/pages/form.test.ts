@@ -107,18 +107,18 @@ describe('a form', () => {
     expect(submittedValues(FORM, SUBMITTED)).toEqual({ values: VALUES, dropped: ['secret'] });
   });
 
-  test('shows faults of the form first, then one fault per field in their order', async () => {
+  test('shows one fault per field, and all faults of the form', async () => {
     const shown = await send(
       SUBMITTED,
       faultsAt('#/days', '#/urls/1', '#/urls/1', '#/nowhere', '#/name', '#/name', '#'),
     );
     expect(shown[0]).toBe(400);
     expect(faultsOf(shown)).toEqual([
-      { field: '', text: 'd3' },
-      { field: '', text: 'd6' },
-      { field: 'name', text: 'd4' },
-      { field: 'urls-1', text: 'd1', rule: 'r1' },
       { field: 'days', text: 'd0' },
+      { field: 'urls-1', text: 'd1', rule: 'r1' },
+      { field: '', text: 'd3' },
+      { field: 'name', text: 'd4' },
+      { field: '', text: 'd6' },
     ]);
   });
 

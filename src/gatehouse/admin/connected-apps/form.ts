@@ -16,7 +16,6 @@ function texts<N extends string>(...names: N[]): Record<N, typeof text> {
   return Object.fromEntries(names.map((name) => [name, text])) as Record<N, typeof text>;
 }
 
-/** The fields, in the order of the page, in which faults are listed. */
 export const newAppForm = z.object({
   ...texts('id', 'name', 'issuer'),
   /** This is `yes` while the page shows the metadata of the provider. */

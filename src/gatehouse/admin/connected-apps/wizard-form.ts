@@ -39,8 +39,8 @@ export const WIZARD_FORM = {
   tidy: withoutEmptyRows<FormValues<typeof wizardForm>>,
 };
 
-/** The fields of the first step. A fault of any other field shows the second. */
-const FIRST_STEP_FIELDS = ['id', 'name', 'issuer', 'discoveryUrl', 'placeholder'];
+/** The fields of the first step alone. */
+const FIRST_STEP_FIELDS = ['id', 'name', 'issuer', 'placeholder'];
 
 /** Returns the empty form, or the form with the values of a preset. */
 export function newForm(preset: Preset | undefined): WizardForm {
@@ -59,10 +59,8 @@ export function idFrom(name: string): string {
 }
 
 export function stepOf({ values, faults }: WizardForm): StepName {
-  const [first] = faults;
-  if (first === undefined) return values.step === 'registration' ? 'registration' : 'provider';
-  const isFirstStep = faults.some(({ field }) => FIRST_STEP_FIELDS.includes(field.replace(/-\d+$/, '')));
-  return isFirstStep ? 'provider' : 'registration';
+  const isOfFirstStep = faults.some(({ field }) => FIRST_STEP_FIELDS.includes(field.replace(/-\d+$/, '')));
+  return values.step === 'registration' && !isOfFirstStep ? 'registration' : 'provider';
 }
 
 type Values = WizardForm['values'];

@@ -23,7 +23,6 @@ const { name, scopes, apps, routes, networks } = newRelayToken.shape;
 export const ALL_READS = '*';
 const days = wholeNumber(1, 9_999, DAYS_ADVICE);
 const unchanged = z.literal('').transform(() => undefined);
-/** The fields, in the order of the page, in which faults are listed. */
 const fields = {
   name,
   scopes: scopes.unwrap(),
