@@ -4,6 +4,15 @@ export const capitalised = (text: string): string => text.charAt(0).toUpperCase(
 
 export const uncapitalised = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1);
 
+/** Returns the name of each item; those that several items have are followed by the id. */
+export function distinctNames<T extends { id: string; name: string }>(
+  items: readonly T[],
+): { id: string; name: string }[] {
+  const counts = new Map<string, number>();
+  for (const { name } of items) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return items.map(({ id, name }) => ({ id, name: counts.get(name) === 1 ? name : `${name} (${id})` }));
+}
+
 let segmenter: Intl.Segmenter | undefined;
 
 /** Returns the characters as users see them: grapheme clusters (Unicode Standard Annex #29). */

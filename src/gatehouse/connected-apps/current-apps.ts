@@ -2,6 +2,7 @@
 import { AppError } from '../../shared/errors.ts';
 import { allowedApiBaseUrl } from '../../shared/provider/api-base-url.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { distinctNames } from '../../shared/text.ts';
 
 /** An app whose platform serves threads. */
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
@@ -20,6 +21,10 @@ export interface CurrentApps {
   list(): readonly ConnectedApp[];
   /** Also finds a disabled app, whose connections can still be listed and ended: check before you use the app. */
   find(id: string): ConnectedApp | undefined;
+  /** The apps by the names that pages show: a name that several apps have is followed by the id. */
+  named(): readonly { id: string; name: string }[];
+  /** Returns the name that pages show; the id of an app that no longer exists. */
+  nameOf(id: string): string;
   /** Lists the apps that every user may sign in with first. */
   signInApps(): ConnectedApp[];
   threadApps(): ThreadApp[];
@@ -53,6 +58,8 @@ export function createCurrentApps(apps: readonly ConnectedApp[]): ReplaceableApp
     },
     list: () => current.apps,
     find: (id) => current.byId.get(id),
+    named: () => current.named,
+    nameOf: (id) => current.names.get(id) ?? id,
     signInApps: () => current.signInApps,
     threadApps: () => current.threadApps,
     usualThreadApp,
@@ -77,9 +84,12 @@ export function createCurrentApps(apps: readonly ConnectedApp[]): ReplaceableApp
 
 function snapshotOf(apps: readonly ConnectedApp[]) {
   const enabled = apps.filter((app) => !app.disabled);
+  const named = distinctNames(apps);
   return {
     apps,
     byId: new Map(apps.map((app) => [app.id, app])),
+    named,
+    names: new Map(named.map(({ id, name }) => [id, name])),
     signInApps: [
       ...enabled.filter(({ signIn }) => signIn?.allow === 'everyone'),
       ...enabled.filter(({ signIn }) => signIn && signIn.allow !== 'everyone'),

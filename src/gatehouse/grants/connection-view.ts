@@ -183,7 +183,7 @@ function moreScopes(
   return { scopes: more, request: scopes.filter((scope) => requested.includes(scope) || more.includes(scope)) };
 }
 
-/** Returns a view for each app that the user may connect or has connected. */
+/** Returns a view for each app that the user may connect or has connected; those that are connected come first. */
 export async function connectionViews(
   apps: CurrentApps,
   connections: Connections,
@@ -192,6 +192,10 @@ export async function connectionViews(
 ): Promise<ConnectionView[]> {
   const connected = new Map((await connections.list(userId)).map((connection) => [connection.app, connection]));
   const pending = new Map((await connections.pendingRevocations(userId)).map(({ app, since }) => [app, since]));
-  const shownApps = apps.list().filter((app) => !app.disabled || connected.has(app.id));
-  return shownApps.map((app) => connectionView(app, connected.get(app.id), publicHref, pending.get(app.id)));
+  const connectedApps = apps.list().filter(({ id }) => connected.has(id));
+  const otherApps = apps.list().filter(({ id, disabled }) => !disabled && !connected.has(id));
+  return [...connectedApps, ...otherApps].map((app) => ({
+    ...connectionView(app, connected.get(app.id), publicHref, pending.get(app.id)),
+    name: apps.nameOf(app.id),
+  }));
 }

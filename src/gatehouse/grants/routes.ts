@@ -95,7 +95,10 @@ export function connectionRoutes(parts: {
       const pending = (await connections.pendingRevocations(userId)).find((revocation) => revocation.app === app.id);
       pages.send(res, 'connections/one', {
         page: pages.signedInFrame(req, app.name),
-        connection: connectionView(app, connection, publicHref, pending?.since, queryField(req, 'scope')?.split(' ')),
+        connection: {
+          ...connectionView(app, connection, publicHref, pending?.since, queryField(req, 'scope')?.split(' ')),
+          name: apps.nameOf(app.id),
+        },
         services: await servicesOf(userId, app.id),
         returnTo: queryField(req, 'return_to'),
         hints: readHints((name) => queryField(req, name)),
@@ -110,7 +113,7 @@ export function connectionRoutes(parts: {
       const connection = await connections.find(userId, id);
       pages.send(res, 'connections/link', {
         page: pages.signedInFrame(req, app.name),
-        connection: connectionView(app, connection, publicHref),
+        connection: { ...connectionView(app, connection, publicHref), name: apps.nameOf(id) },
         scopes,
         service: relayToken.name,
         expiresAt: isoTime(expiresAt),

@@ -5,17 +5,16 @@ import { routesOf } from '../connected-apps/route-match.ts';
 
 /** Leaves out apps without declared routes, since the page shows their current thread. */
 export function callList(apps: readonly ThreadApp[], connections: readonly ConnectionView[]): AppCalls[] {
-  const isConnected = ({ id: appId }: ThreadApp) =>
-    connections.some(({ id, health }) => id === appId && health !== 'not_connected');
+  const names = new Map(
+    connections.filter(({ health }) => health !== 'not_connected').map(({ id, name }) => [id, name]),
+  );
   return apps
-    .filter((app) => app.routes.length > 0 && isConnected(app))
-    .map((app) => ({
-      appId: app.id,
-      appName: app.name,
-      calls: routesOf(app).map(({ method, path }) => ({
-        method,
-        path,
-        isLink: method === 'GET' && !path.includes('{'),
-      })),
-    }));
+    .filter(({ routes }) => routes.length > 0)
+    .flatMap((app) => {
+      const appName = names.get(app.id);
+      return appName === undefined ? [] : [{ appId: app.id, appName, calls: callsOf(app) }];
+    });
 }
+
+const callsOf = (app: ThreadApp): AppCalls['calls'] =>
+  routesOf(app).map(({ method, path }) => ({ method, path, isLink: method === 'GET' && !path.includes('{') }));

@@ -34,7 +34,7 @@ export function createHome(parts: {
   const { pages, events, publicHref } = parts;
   const { apps } = parts.connectedApps;
   const { connections } = parts.grants;
-  const panels = createThreadPanels({ calls: parts.platform.forBrowsers });
+  const panels = createThreadPanels({ calls: parts.platform.forBrowsers, nameOf: apps.nameOf });
   const reportFailure = (req: Request, error: AppError) => {
     report(events, req, error);
     return parts.references.record(req, error);
@@ -45,15 +45,20 @@ export function createHome(parts: {
       const { session } = req.context;
       const notice = noticeOf(queryField(req, 'ended'));
       if (!session) {
-        const signInApps = apps.signInApps().map(({ id, name }) => {
+        const signInApps = apps.signInApps().map(({ id }) => {
           const url = `${publicHref}/sign-in?app=${id}`;
-          return { id, name, url, otherUrl: `${url}&prompt=select_account` };
+          return { id, name: apps.nameOf(id), url, otherUrl: `${url}&prompt=select_account` };
         });
         return pages.send(res, 'home/signed-out', { page: pages.frame(req, 'Sign in'), signInApps, notice });
       }
       const userId = session.user.id;
+      const connectedIds = new Set((await connections.list(userId)).map(({ app }) => app));
+      const connectedApps = apps.threadApps().filter(({ id }) => connectedIds.has(id));
+      // Without a connection, the page offers to connect the app that the user probably wants.
+      const shownApps =
+        connectedApps.length > 0 ? connectedApps : [apps.usualThreadApp(session.app)].flatMap((app) => app ?? []);
       const threads = await Promise.all(
-        apps.threadApps().map((app) => panels.panel(app, userId, (error) => reportFailure(req, error))),
+        shownApps.map((app) => panels.panel(app, userId, (error) => reportFailure(req, error))),
       );
       // Read after the threads, since fetching a thread may show that a connection needs reconnecting.
       const views = await connectionViews(apps, connections, userId, publicHref);

@@ -5,7 +5,7 @@ import { isObject, parseJson } from '../../shared/json.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
 import type { ThreadBody, ThreadPanel } from '../../shared/pages/page-data.ts';
 import { cutText } from '../../shared/text.ts';
-import type { ThreadApp } from '../connected-apps/current-apps.ts';
+import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
 import { type PlatformCalls, type PlatformResponse, threadCall } from '../platform/platform-call.ts';
 import { sanitizeThreadHtml, withoutGaps, withoutTitle } from './thread-html.ts';
 
@@ -18,7 +18,7 @@ const MAX_LINE_LENGTH = 300;
 /** Data nested more deeply is shown as received: indenting would make it many times larger. */
 const MAX_INDENTED_LEVELS = 10;
 
-export function createThreadPanels(parts: { calls: PlatformCalls }) {
+export function createThreadPanels(parts: { calls: PlatformCalls; nameOf: CurrentApps['nameOf'] }) {
   return {
     /** @param report receives a failure, and resolves with the reference that the page shows */
     async panel(
@@ -27,12 +27,12 @@ export function createThreadPanels(parts: { calls: PlatformCalls }) {
       report: (error: AppError) => Promise<string | undefined>,
     ): Promise<ThreadPanel> {
       const call = { app: app.id, host: new URL(app.apiBaseUrl).host };
-      const names = { appId: app.id, appName: app.name };
+      const names = { appId: app.id, appName: parts.nameOf(app.id) };
       const timeout = AbortSignal.timeout(TIMEOUT_MS);
       try {
         const response = await parts.calls.read({ ownerId: userId, app, call: threadCall(app), signal: timeout });
         const text = await readText(response, timeout);
-        if (response.status < 300) return threadPanel(app.name, text);
+        if (response.status < 300) return threadPanel(names.appName, text);
         throw new AppError('upstream_error', { logDetail: `the platform responded with ${response.status}`, call });
       } catch (error) {
         if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };

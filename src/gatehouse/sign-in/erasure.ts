@@ -35,7 +35,7 @@ export interface ErasureRoutes {
 
 export function erasureRoutes(parts: {
   lifecycle: Pick<UserLifecycle, 'beginErasure' | 'erase'>;
-  apps: Pick<CurrentApps, 'find'>;
+  apps: Pick<CurrentApps, 'nameOf'>;
   audit: ChangeTrail;
   sessions: Pick<Sessions, 'browser'>;
   pages: Pages;
@@ -64,7 +64,7 @@ export function erasureRoutes(parts: {
       // The user has no session any more, and the page is read without one.
       req.context.session = undefined;
       const disconnected = disconnectResults.map(({ app, revocation }) => ({
-        name: apps.find(app)?.name ?? app,
+        name: apps.nameOf(app),
         words: REVOCATION_WORDS[revocation],
       }));
       await pages.redirect(req, res, `${basePath}/account/deleted`, { disconnected });

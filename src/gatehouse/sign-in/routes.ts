@@ -223,9 +223,14 @@ export function signInRoutes(parts: {
           const query = new URLSearchParams(parameters);
           return sendLocation(req, res, `${site.href}/sign-in${query.size > 0 ? `?${query}` : ''}`, site.origin);
         }
-        const signInApps = candidates.map(({ id: app, name }) => {
+        const signInApps = candidates.map(({ id: app }) => {
           const url = `${site.href}/sign-in?${new URLSearchParams({ app, ...parameters })}`;
-          return { id: app, name, url, otherUrl: hints.prompt ? undefined : `${url}&prompt=select_account` };
+          return {
+            id: app,
+            name: apps.nameOf(app),
+            url,
+            otherUrl: hints.prompt ? undefined : `${url}&prompt=select_account`,
+          };
         });
         return pages.send(res, 'sign-in/choose', { page: pages.frame(req, 'Choose how to sign in'), signInApps });
       }

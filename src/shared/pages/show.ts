@@ -50,6 +50,8 @@ interface CheckedHealth {
 const SHOW = {
   /** The path of the assets, below the base path. */
   assetsPath: sharedAssets().path,
+  /** Whether a list is so long that it has a search. */
+  isLong: ({ length }: { length: number }) => length >= 10,
   problem: problemText,
   whose: whoseText,
   healths: HEALTHS,

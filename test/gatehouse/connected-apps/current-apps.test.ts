@@ -32,6 +32,12 @@ test.each(['', '/', '//', '/api', '/api/', '/api//'])(
   },
 );
 
+test('the names of apps differ: those that several have are followed by the id', () => {
+  const apps = appsWith({ id: 'a', name: 'Wiki' }, { id: 'b', name: 'Calendar' }, { id: 'c', name: 'Wiki' });
+  expect(apps.named().map(({ name }) => name)).toEqual(['Wiki (a)', 'Calendar', 'Wiki (c)']);
+  expect(['a', 'b', 'gone'].map(apps.nameOf)).toEqual(['Wiki (a)', 'Calendar', 'gone']);
+});
+
 describe('the app of a route', () => {
   test('can serve threads, sign users in, both or neither', () => {
     const apps = appsWith(

@@ -241,10 +241,10 @@ describe('the page of a connection', () => {
     expect(connectionView(appOf('a'), undefined, GATEHOUSE_URL).revocationPendingSince).toBeUndefined();
   });
 
-  test('shows a disabled app only to users who have connected it', async () => {
+  test('shows a disabled app only to users who have connected it, and connected apps first', async () => {
     const apps = ['a', 'b', 'c'].map((id) => appOf(id, { disabled: id !== 'a' }));
     const shown = await connectionViews(
-      { list: () => apps } as unknown as CurrentApps,
+      { list: () => apps, nameOf: (id: string) => id } as unknown as CurrentApps,
       {
         list: async () => [connectionOf('b')],
         pendingRevocations: async () => [{ app: 'a', since: NOW }],
@@ -253,8 +253,8 @@ describe('the page of a connection', () => {
       GATEHOUSE_URL,
     );
     expect(shown.map(({ id, health, revocationPendingSince }) => [id, health, revocationPendingSince])).toEqual([
-      ['a', 'not_connected', '2026-01-02T03:04:05.000Z'],
       ['b', 'active', undefined],
+      ['a', 'not_connected', '2026-01-02T03:04:05.000Z'],
     ]);
   });
 });

@@ -14,7 +14,7 @@ export interface NamedFilter {
 
 export interface NameParts {
   users: Pick<UserStore, 'find' | 'search'>;
-  apps: Pick<CurrentApps, 'find' | 'list'>;
+  apps: Pick<CurrentApps, 'find' | 'list' | 'nameOf'>;
 }
 
 /** Adds the ids of the apps and the first 25 users that match the texts of the filter. */

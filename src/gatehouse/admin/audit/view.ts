@@ -39,18 +39,12 @@ export interface AuditRow {
 
 export async function auditRows(
   records: readonly AuditRecord[],
-  { users, apps }: { users: Pick<UserStore, 'find'>; apps: Pick<CurrentApps, 'find'> },
+  { users, apps }: { users: Pick<UserStore, 'find'>; apps: Pick<CurrentApps, 'nameOf'> },
 ): Promise<AuditRow[]> {
   const ids = new Set(records.flatMap(({ userId, target, actor }) => [userId, target && userOf(target), actor.id]));
   const usersById = await Promise.all([...ids].map(async (id) => [id, id && (await users.find(id))] as const));
   const names = new Map(usersById.flatMap(([id, user]) => (id && user ? [[id, displayName(user) ?? id]] : [])));
-  return records.map((record) =>
-    rowOf(
-      record,
-      (id) => names.get(id),
-      (id) => apps.find(id)?.name,
-    ),
-  );
+  return records.map((record) => rowOf(record, (id) => names.get(id), apps.nameOf));
 }
 
 type NameOf = (id: string) => string | undefined;
@@ -63,7 +57,7 @@ function userOf({ kind, id }: Target): string | undefined {
   return kind === 'user' ? id : undefined;
 }
 
-function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf): AuditRow {
+function rowOf(record: AuditRecord, userName: NameOf, appName: CurrentApps['nameOf']): AuditRow {
   const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
   const isNamedAlready = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
   return {
@@ -85,14 +79,14 @@ function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf): AuditRow
   };
 }
 
-function nameOf(target: Target, userName: NameOf, appName: NameOf): string {
+function nameOf(target: Target, userName: NameOf, appName: CurrentApps['nameOf']): string {
   const { kind, id, name } = target;
   if (name !== undefined) return name;
   const user = userOf(target);
   const nameOfUser = user === undefined ? undefined : userName(user);
   if (kind === 'connection') {
     const app = id.slice(id.indexOf('/') + 1);
-    return `${nameOfUser ?? user}, ${appName(app) ?? app}`;
+    return `${nameOfUser ?? user}, ${appName(app)}`;
   }
   return nameOfUser ?? (kind === 'connected_app' ? appName(id) : undefined) ?? id;
 }

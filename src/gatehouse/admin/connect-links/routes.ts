@@ -105,7 +105,7 @@ export function connectLinkRoutes(parts: AdminParts) {
 
   const withNames = async (link: LinkView): Promise<LinkRow> => {
     const user = await users.store.find(link.user);
-    const appName = apps.find(link.app)?.name ?? link.app;
+    const appName = apps.nameOf(link.app);
     return { ...link, appName, userName: displayName(user) ?? link.user };
   };
 

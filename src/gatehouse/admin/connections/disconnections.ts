@@ -43,7 +43,7 @@ export function disconnectionRoutes(parts: AdminParts) {
     if (!result) return undefined;
     const { userId, connection } = result;
     const user = displayName(await users.store.find(userId)) ?? userId;
-    return { id, user, app: apps.find(connection.app)?.name ?? connection.app };
+    return { id, user, app: apps.nameOf(connection.app) };
   };
 
   const end = async (req: Request, id: string, deadline?: AbortSignal): Promise<Disconnected> => {

@@ -124,7 +124,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
       revocations: await Promise.all(pending.items.map(withNames)),
       revocationColumns: REVOCATION_COLUMNS,
       areMorePending: pending.next !== undefined,
-      apps: apps.list().map(({ id, name }) => ({ id, name })),
+      apps: apps.named(),
       everyone:
         app && (registered || count > 0)
           ? { app: { id: app.id, name: app.name }, count, progress: progress && progressView(progress) }

@@ -23,7 +23,7 @@ export const connectionJson = z.object({
   id: connectionSchema.shape.id,
   user: ownerJson,
   app: z.string(),
-  appName: z.string(),
+  appName: z.string().describe('followed by the id if several apps have this name'),
   account: z.string().nullable(),
   health: connectionSchema.shape.health,
   cause: z.string().nullable(),
@@ -64,13 +64,17 @@ export type ProgressView = z.output<typeof progressJson>;
 /** A revocation on a page. The names are undefined if the app or the user no longer exists. */
 export type NamedRevocation = RevocationView & { appName?: string | undefined; userName?: string | undefined };
 
-export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
+export function connectionView(
+  connection: Connection,
+  user: Owner,
+  apps: Pick<CurrentApps, 'find' | 'nameOf'>,
+): ConnectionRow {
   const { id, app, cause, reason, connectedAt, checkedAt, notCheckedSince, lastUsedAt, health, scopes } = connection;
   return {
     id: id ?? null,
     user: ownerView(user),
     app,
-    appName: apps.find(app)?.name ?? app,
+    appName: apps.nameOf(app),
     account: accountName(connection) ?? null,
     health,
     cause: cause ?? null,

@@ -4,7 +4,7 @@ import { AppError } from '../../../shared/errors.ts';
 import { queryField } from '../../../shared/http/body.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
-import { cutText } from '../../../shared/text.ts';
+import { cutText, distinctNames } from '../../../shared/text.ts';
 import type { ThreadApp } from '../../connected-apps/current-apps.ts';
 import { routesOf } from '../../connected-apps/route-match.ts';
 import { RELAY_SCOPES, RELAY_WORDS, type RelayScope } from '../../relay/policy.ts';
@@ -65,11 +65,11 @@ export function policyRoutes(parts: AdminParts) {
       title: token ? `Test a call: ${token.name}` : 'Test a call',
       faults,
       token,
-      tokens: items.map(({ id, name }) => ({ id, name })),
+      tokens: distinctNames(items),
       words: RELAY_WORDS,
-      apps: apps.list().map(({ id, name }) => ({ id, name })),
+      apps: apps.named(),
       routeNames: [...new Set(declaredNames(apps.threadApps()).concat(route || []))],
-      accounts: serviceAccounts.map(({ id, name }) => ({ id, name })),
+      accounts: distinctNames(serviceAccounts),
       form: {
         values: {
           token: relayToken,

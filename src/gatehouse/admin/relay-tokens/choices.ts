@@ -11,14 +11,14 @@ export interface Choices {
 }
 
 /** @param chosen names of routes that the form has, which an app may no longer declare */
-export function choicesFor(apps: Pick<CurrentApps, 'list' | 'threadApps'>, chosen: readonly string[] = []): Choices {
+export function choicesFor(apps: Pick<CurrentApps, 'named' | 'threadApps'>, chosen: readonly string[] = []): Choices {
   const calls = new Map(chosen.filter((name) => name !== ALL_READS).map((name) => [name, new Set<string>()]));
   for (const { name, method, path } of apps.threadApps().flatMap(routesOf)) {
     calls.set(name, (calls.get(name) ?? new Set()).add(`${method} ${path}`));
   }
   const named = [...calls].map(([name, ofApps]) => [name, [name, ...ofApps].join(' · ')] as const);
   return {
-    apps: apps.list().map(({ id, name }) => ({ id, name })),
+    apps: apps.named(),
     routeOptions: [[ALL_READS, 'Every route with GET'], ...named],
     words: RELAY_WORDS,
   };

@@ -106,7 +106,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     faults: [],
   });
   const choices = (chosen?: readonly string[]) => choicesFor(apps, chosen);
-  const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.find(id)?.name ?? id);
+  const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.nameOf(id));
 
   const listPage = pages.page('admin/relay-tokens/list', async ({ req, res }) => {
     const result = await resource.pageFor(req, res, relayTokenColumns(namesOf));

@@ -23,7 +23,7 @@ export function findersByReference(
 
   const signInResult = (record: SignInRecord, exact: boolean): SearchResult => {
     const { id, app, email, name } = record;
-    const detail = email ?? name ?? apps.find(app)?.name ?? app;
+    const detail = email ?? name ?? apps.nameOf(app);
     return {
       id,
       name: `Sign-in ${shownReference(record)}`,

@@ -31,7 +31,7 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
     if (!result) return [];
     const { userId, connection } = result;
     const user = await users.store.find(userId);
-    const name = apps.find(connection.app)?.name ?? connection.app;
+    const name = apps.nameOf(connection.app);
     const detail = user?.email ?? user?.name ?? userId;
     const path = `/admin/users/${encodeURIComponent(userId)}`;
     return [{ id: connection.id ?? q, name, detail, path, exact: true }];

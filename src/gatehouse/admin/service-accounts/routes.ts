@@ -155,8 +155,8 @@ export function serviceAccountRoutes(parts: AdminParts) {
     work: accounts.remove,
   });
 
-  const choices = () => apps.threadApps().map(({ id, name }) => ({ id, name }));
-  const nameOf = ({ app }: AccountView) => apps.find(app)?.name ?? app;
+  const choices = () => apps.threadApps().map(({ id }) => ({ id, name: apps.nameOf(id) }));
+  const nameOf = ({ app }: AccountView) => apps.nameOf(app);
 
   const listPage = pages.page('admin/service-accounts/list', async ({ req, res }) => {
     const result = await resource.pageFor(req, res, accountColumns(nameOf, clock));

@@ -35,7 +35,7 @@ export function adminSessionRoutes(parts: AdminParts) {
   const { sessions, users, connectedApps, audit, pages, publicUrl } = parts;
   const { apps } = connectedApps;
   const home = `${publicUrl.basePath}/admin/sessions`;
-  const appNameOf = ({ app }: SessionRow) => (app === null ? null : (apps.find(app)?.name ?? app));
+  const appNameOf = ({ app }: SessionRow) => (app === null ? null : apps.nameOf(app));
 
   const listOfUser = async (user: User): Promise<SessionRow[]> =>
     (await sessions.ofUsers.list(user.id)).map((session) => sessionView(session, user));

@@ -25,7 +25,7 @@ export const signInJson = z.object({
   id: z.string(),
   reference: z.string().describe('the reference of the latest error page or, without one, of the start'),
   app: z.string(),
-  appName: z.string(),
+  appName: z.string().describe('followed by the id if several apps have this name'),
   purpose: z.enum(['sign_in', 'connect', 'unknown']),
   trial: z.boolean().describe('a trial by an administrator'),
   startedAt: z.iso.datetime(),
@@ -78,7 +78,7 @@ export type ProblemView = z.output<typeof problemJson>;
 
 export interface ViewParts {
   records: Pick<SignInRecords, 'causeOf'>;
-  apps: Pick<CurrentApps, 'find'>;
+  apps: Pick<CurrentApps, 'nameOf'>;
 }
 
 /** Returns the reference of the latest error page, which users quote, or the reference of the start. */
@@ -94,7 +94,7 @@ export function signInView(record: SignInRecord, { records, apps }: ViewParts): 
     id,
     reference: shownReference(record),
     app,
-    appName: apps.find(app)?.name ?? app,
+    appName: apps.nameOf(app),
     purpose,
     trial: trial === true,
     startedAt: isoTime(startedAt),

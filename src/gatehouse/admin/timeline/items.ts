@@ -30,7 +30,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       return reading;
     };
     return {
-      app: (id: string) => connectedApps.apps.find(id)?.name ?? id,
+      app: (id: string) => connectedApps.apps.nameOf(id),
       user: (id: string) =>
         once(`user ${id}`, async () => {
           const user = await users.store.find(id);

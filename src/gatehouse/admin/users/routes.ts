@@ -82,7 +82,7 @@ export function userRoutes(parts: AdminParts) {
   const { connections } = grants;
   const { apps } = connectedApps;
 
-  const appNameOf = (id: string | null) => (id === null ? null : (apps.find(id)?.name ?? id));
+  const appNameOf = (id: string | null) => (id === null ? null : apps.nameOf(id));
 
   const find = async (req: Request): Promise<User> => (await store.find(String(req.params.id))) ?? throwUnknown('user');
 

@@ -10,7 +10,7 @@ const USERS: Record<string, object> = {
 };
 const parts = {
   users: { find: async (id: string) => USERS[id] },
-  apps: { find: (id: string) => (id === 'crm' ? { name: 'CRM' } : undefined) },
+  apps: { nameOf: (id: string) => (id === 'crm' ? 'CRM' : id) },
 } as unknown as Parameters<typeof auditRows>[1];
 const ENTRY: AuditRecord = {
   id: '1',

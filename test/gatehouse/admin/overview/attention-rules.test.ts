@@ -53,7 +53,7 @@ describe('connected apps', () => {
     return appAttention(
       partsWith({
         connectedApps: {
-          apps: { list: () => [changedApp] },
+          apps: { list: () => [changedApp], nameOf: () => changedApp.name },
           registry: { list: async () => [{ app: changedApp, secretSetAt, secretExpiresAt }] },
           checks: { read: async () => state.findings && { at: NOW - 5 * 60_000, findings: state.findings } },
         },
@@ -125,7 +125,7 @@ describe('connections', () => {
   ) =>
     connectionAttention(
       partsWith({
-        connectedApps: { apps: { find: (id: string) => (id === 'crm' ? { name: 'CRM' } : undefined) } },
+        connectedApps: { apps: { nameOf: (id: string) => (id === 'crm' ? 'CRM' : id) } },
         grants: {
           index: { page: async ({ state }: { state: string }) => ({ items: states[state] ?? [] }) },
           connections: {

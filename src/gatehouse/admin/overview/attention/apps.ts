@@ -14,7 +14,7 @@ export function appAttention({
 }: Pick<AdminParts, 'connectedApps' | 'publicUrl' | 'clock'>) {
   const { apps, registry, checks } = connectedApps;
 
-  const secretAttention = (id: string, name: string, setAt: string | null, expiresAt: string | null): Attention[] => {
+  const secretAttention = (id: string, setAt: string | null, expiresAt: string | null): Attention[] => {
     const age = secretAge({ setAt, expiresAt }, clock());
     if (!age.expiry && !age.isOld) return [];
     const when = expiresAt === null ? '' : relativeTime(Date.parse(expiresAt), clock());
@@ -25,7 +25,7 @@ export function appAttention({
       {
         kind: 'client_secret',
         severity: age.expiry === 'expired' ? 'bad' : 'notice',
-        text: `Client secret of ${name} ${words}`,
+        text: `Client secret of ${apps.nameOf(id)} ${words}`,
         detail: 'Create a new one at the provider and enter it here.',
         since: null,
         path: `/connected-apps/${encodeURIComponent(id)}/settings#clientSecret`,
@@ -34,7 +34,7 @@ export function appAttention({
     ];
   };
 
-  const checkAttention = async ({ id, name }: { id: string; name: string }): Promise<Attention[]> => {
+  const checkAttention = async ({ id }: { id: string }): Promise<Attention[]> => {
     const lastCheck = await checks.read(id);
     const [problem] = problemsIn(lastCheck?.findings ?? []);
     if (!lastCheck || !problem) return [];
@@ -42,7 +42,7 @@ export function appAttention({
       {
         kind: 'app_check_failed',
         severity: 'bad',
-        text: `The check of ${name} failed ${relativeTime(lastCheck.at, clock())}`,
+        text: `The check of ${apps.nameOf(id)} failed ${relativeTime(lastCheck.at, clock())}`,
         detail: problem.detail,
         since: null,
         path: `/connected-apps/${encodeURIComponent(id)}/check`,
@@ -53,10 +53,10 @@ export function appAttention({
 
   return async (): Promise<Attention[]> => {
     const unusable = apps.list().filter((app) => !app.disabled && !isUsable(app, publicUrl.href));
-    const attention: Attention[] = unusable.map(({ id, name }) => ({
+    const attention: Attention[] = unusable.map(({ id }) => ({
       kind: 'app_unusable',
       severity: 'bad',
-      text: `${name} cannot be used: its callback URL is missing`,
+      text: `${apps.nameOf(id)} cannot be used: its callback URL is missing`,
       detail: callbackUrlOf(id, publicUrl.href),
       since: null,
       path: `/connected-apps/${encodeURIComponent(id)}`,
@@ -77,7 +77,7 @@ export function appAttention({
         });
       } else if (record.app.clientSecret !== undefined && !record.app.disabled) {
         const { app, secretSetAt, secretExpiresAt } = record;
-        attention.push(...secretAttention(app.id, app.name, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
+        attention.push(...secretAttention(app.id, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
       }
     }
     return attention;

@@ -36,7 +36,7 @@ export function connectionAttention({ grants, connectedApps }: Pick<AdminParts, 
     const atLeast = listed.length === MAX_LISTED ? 'At least ' : '';
     return Promise.all(
       [...Map.groupBy(listed, ({ appId }) => appId)].map(async ([appId, ofApp]) => {
-        const name = connectedApps.apps.find(appId)?.name ?? appId;
+        const name = connectedApps.apps.nameOf(appId);
         const isSingle = ofApp.length === 1;
         const count = `${atLeast}${ofApp.length.toLocaleString('en-GB')} ${isSingle ? 'connection' : 'connections'} to ${name}`;
         return {
