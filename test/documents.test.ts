@@ -204,8 +204,11 @@ describe('releases', () => {
     ['docs/deploy.md', /^VERSION=v(.+)$/gm, 1],
     ['docs/upgrading.md', /^VERSION=v(.+)$/gm, 1],
     ['docs/upgrading.md', /annotated tag \(`v([^`]+)`\)/g, 1],
-    ['docs/kubernetes.md', /\/gatehouse:(\S+) /g, 2],
+    ['docs/kubernetes.md', /\/gatehouse:([\w.-]+\w)/g, 2],
     ['docs/kubernetes.yaml', /\/gatehouse:(\S+)$/gm, 1],
+    ['docs/deploy.md', /\/gatehouse:([\w.-]+\w)/g, 3],
+    ['compose.yaml', /\/gatehouse:([\w.-]+\w)/g, 2],
+    ['SECURITY.md', /^VERSION=(.+)$/gm, 1],
   ])('%s names the release of package.json, not the version of main', (path, named, count) => {
     const [release] = version.split('.dev');
     expect([...read(path).matchAll(named)].map(([, name]) => name)).toEqual(Array(count).fill(release));

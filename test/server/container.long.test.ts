@@ -250,7 +250,7 @@ describe('docs/deploy.md on containers', () => {
     const ended = ['docker stop first', 'docker rm -v first', 'docker stop second', 'docker rm -v second'];
     expect(run('nothing')).toEqual({ status: 0, ended });
     expect(run('compose ps')).toEqual({ status: 1, ended: [] });
-    expect(run('compose build')).toEqual({ status: 1, ended: [] });
+    expect(run('compose pull')).toEqual({ status: 1, ended: [] });
     expect(run('compose up')).toEqual({ status: 1, ended: [] });
     expect(run('stop')).toEqual({ status: 1, ended: ended.slice(0, 1) });
   });
