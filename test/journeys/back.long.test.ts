@@ -12,7 +12,7 @@ import { LONG_TIMEOUT } from '../support/until.ts';
 
 const ADMIN = 'admin@example.test';
 /** What every page of a signed-in user has. */
-const SIGNED_IN_FRAME = '.site-user, .menu-user';
+const SIGNED_IN_FRAME = '.menu-user';
 
 const openPage = useBrowser(launchBrowserWithBackCache);
 let site: TestSite;
@@ -165,7 +165,6 @@ test.each([
   ['sessions', '/sessions'],
   ['the page of an app', '/connections/platform'],
   ['BIN look-up', '/bin'],
-  ['API reference', '/docs'],
   ['the overview', '/admin'],
   ['a list of the administration', '/admin/users'],
 ])('R106 Back shows no page of a session that was ended elsewhere: %s', async (_what, path) => {

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import type { TestSite } from '../support/gatehouse.ts';
-import { completeProviderSignIn, navigateBy, signInWithBrowser } from '../support/journey.ts';
+import { completeProviderSignIn, navigateBy, signInWithBrowser, signOutFromMenu } from '../support/journey.ts';
 import { withoutRandomTexts } from '../support/random-texts.ts';
 import { startDocumentedSite } from '../support/recorded-responses.ts';
 
@@ -124,7 +124,7 @@ describe('in Chromium', () => {
   test('signs out here and at the provider', async () => {
     const page = await openPage();
     await signInWithBrowser(page, site);
-    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await signOutFromMenu(page);
     // The provider asks whether to end its own session, too.
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
     await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
@@ -149,7 +149,7 @@ describe('in Chromium', () => {
     await navigateBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
     await completeProviderSignIn(page, site);
     expect(await textOf(page)).toContain('Active');
-    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await signOutFromMenu(page);
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
   });
 
@@ -177,6 +177,8 @@ describe('in Chromium', () => {
     await tabTo(page, 'Connections');
     await navigateBy(page, () => page.keyboard.press('Enter'));
     expect(page.url()).toBe(`${site.url}/connections`);
+    await tabTo(page, 'Signed in as');
+    await page.keyboard.press('Enter');
     await tabTo(page, 'Sign out');
     await navigateBy(page, () => page.keyboard.press('Enter'));
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { CLIENT_SECRET, sandboxApp, startSite } from '../support/gatehouse.ts';
-import { completeProviderSignIn, navigateBy } from '../support/journey.ts';
+import { completeProviderSignIn, signOutFromMenu } from '../support/journey.ts';
 import { freePort } from '../support/ports.ts';
 
 const openPage = useBrowser();
@@ -34,7 +34,7 @@ test.each([
     await completeProviderSignIn(page, { url });
     expect(new URL(page.url()).host).toBe(`${ascii}:${port}`);
     // The form has the Origin of the ASCII form.
-    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await signOutFromMenu(page);
     expect(page.url()).toContain(site.sandbox.issuer);
     await page.goto(url);
     expect(await page.getByRole('link', { name: /^Sign in with/ }).count()).toBe(1);

@@ -4,7 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { checkOnAllScreens, completeProviderSignIn, navigateBy, signInWithBrowser } from '../support/journey.ts';
+import {
+  checkOnAllScreens,
+  completeProviderSignIn,
+  navigateBy,
+  signInWithBrowser,
+  signOutFromMenu,
+} from '../support/journey.ts';
 import { startDocumentedSite } from '../support/recorded-responses.ts';
 
 /** The console error of pages that fail on purpose. Others are not allowed. */
@@ -77,7 +83,7 @@ test('every page fits and causes no browser errors', async () => {
   await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
   await checkOnAllScreens(page, 'disconnected');
   await visit('/', 'home-not-connected');
-  await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+  await signOutFromMenu(page);
   await checkOnAllScreens(page, 'provider-sign-out');
 });
 

@@ -5,7 +5,7 @@ import { afterEach, expect, test } from 'vitest';
 import { emptyFolder, stepsOf } from '../server/shown-steps.ts';
 import { useBrowser } from '../support/browser.ts';
 import { PASSWORD } from '../support/gatehouse.ts';
-import { navigateBy } from '../support/journey.ts';
+import { navigateBy, signOutFromMenu } from '../support/journey.ts';
 import { skipIfMissing } from '../support/missing.ts';
 import { missingNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
@@ -96,7 +96,7 @@ test('the tutorial ends with the thread on its page, and with a reconnection aft
     await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
 
     await page.goto(`${siteUrl}gatehouse/`);
-    await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await signOutFromMenu(page);
     await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     expect(page.url()).toBe(`${siteUrl}gatehouse/`);
   } finally {

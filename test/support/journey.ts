@@ -29,6 +29,12 @@ export async function signInWithBrowser(page: Page, site: { url: string }, login
   await completeProviderSignIn(page, site, login);
 }
 
+/** Signs out with the menu of the user, in the header of every page. */
+export async function signOutFromMenu(page: Page): Promise<void> {
+  await page.locator('.menu-user > summary').click();
+  await navigateBy(page, () => page.getByRole('button', { name: 'Sign out', exact: true }).click());
+}
+
 /** The id of the user who is signed in. */
 export async function userIdOf(page: Page, site: { url: string }): Promise<string> {
   const { user } = await jsonOf(page, `${site.url}/session`);

@@ -49,7 +49,6 @@ export const MENU: Menu = [
     tabs: [
       { path: 'keys', label: 'Keys' },
       { path: 'admin-tokens', label: 'Admin tokens' },
-      { path: 'docs', label: 'API reference', href: '/docs' },
     ],
   },
 ];

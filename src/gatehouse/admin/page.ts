@@ -7,11 +7,11 @@ import type { Pages } from '../../shared/pages/pages.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import { type ListSource, listFor, type PageList } from './list.ts';
 
-/** A tab leads to `path` below `/admin`, or to `href` outside the administration. */
+/** A tab leads to `path` below `/admin`. */
 export type Menu = readonly {
   label: string;
   icon: string;
-  tabs: readonly { path: string; label: string; href?: string }[];
+  tabs: readonly { path: string; label: string }[];
 }[];
 
 /** `tourUrl` is set only in the demo. */

@@ -42,7 +42,7 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
   await page.goto(`${site.url}/admin`);
   const hrefsOf = async (selector: string) =>
     (await page.evaluate(`[...document.querySelectorAll('${selector}')].map(({ href }) => href)`)) as string[];
-  const sections = await hrefsOf('.admin-menu a');
+  const sections = await hrefsOf('.site-nav ul:first-of-type a');
   expect(sections.length).toBe(6);
   const urls = new Set(sections);
   for (const section of sections) {
@@ -58,11 +58,10 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
     expect([url, currentTab.left >= 0, currentTab.right <= currentTab.windowWidth]).toEqual([url, true, true]);
   }
 
-  // On a narrow screen the menu of sections is closed. Its button names the current section.
-  const menu = page.locator('.admin-nav');
-  const users = menu.getByRole('link', { name: 'Users' });
+  // On a narrow screen the menu of sections is closed.
+  const users = page.locator('.site-nav').getByRole('link', { name: 'Users' });
   expect(await users.isVisible()).toBe(false);
-  await menu.getByText('Settings').first().click();
+  await page.locator('.site-nav-button').click();
   await navigateBy(page, () => users.click());
   expect(page.url()).toBe(`${site.url}/admin/users`);
 });

@@ -373,7 +373,7 @@ test.each([
   ['policy', 'Relay tokens, Service accounts, Webhooks, Test a call'],
   ['bin/import', 'Connected apps, Connections, Connect links, BIN data'],
   ['audit?text=nobody', 'Sign-ins, Audit'],
-  ['keys', 'Keys, Admin tokens, API reference'],
+  ['keys', 'Keys, Admin tokens'],
 ])('the section of %s has the pages %s', async (path, names) => {
   // The tabs are the first list of the page.
   const [tabs = ''] = /(?<=\n)(- .*\n)+/.exec(linesOf(await open(path)).join('\n')) ?? [];

@@ -128,8 +128,7 @@ test('forced colours show which menu item, tab and link is current', async () =>
   await page.emulateMedia({ forcedColors: 'active' });
   for (const path of ['/admin/connections', '/admin/sessions', '/connections']) {
     await page.goto(`${filled.site.url}${path}`);
-    const colours =
-      (await page.evaluate(`[...document.querySelectorAll('.admin-menu, .tab-list, .site-nav')].map((nav) => {
+    const colours = (await page.evaluate(`[...document.querySelectorAll('.site-nav, .tab-list')].map((nav) => {
       const backgroundOf = (link) => getComputedStyle(link).backgroundColor;
       const links = [...nav.querySelectorAll('a')];
       const current = links.find((link) => link.hasAttribute('aria-current'));

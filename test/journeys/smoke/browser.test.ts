@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { violationsOn } from '../../support/axe.ts';
 import { useBrowser } from '../../support/browser.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
-import { completeProviderSignIn, navigateBy, signInWithBrowser } from '../../support/journey.ts';
+import { completeProviderSignIn, navigateBy, signInWithBrowser, signOutFromMenu } from '../../support/journey.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
@@ -31,7 +31,7 @@ test('signs in, consents, reads the thread, looks up a BIN, disconnects, connect
   await completeProviderSignIn(page, site);
   expect(await body.innerText()).toContain('Active');
 
-  await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+  await signOutFromMenu(page);
   // The provider asks whether to end its own session, too.
   await navigateBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
   expect(page.url()).toBe(`${site.url}/`);

@@ -92,7 +92,7 @@ test('every template fits the data of its pages, and all are used', () => {
   const templateNames = [...FILES.keys()];
   // The page of a refusal has no layout, since it is complete without other files.
   const isPage = (name: string) => /layout\('/.test(sourceOf(name)) || name === '/errors/refused';
-  const pages = templateNames.filter((name) => isPage(name) && !name.endsWith('/layout'));
+  const pages = templateNames.filter((name) => isPage(name) && !/\/layout(\/|$)/.test(name));
   const drawn = new Set(pages);
   const draw = (page: string, code: string) =>
     `${PRELUDE}export function draw(it: PageData['${page}'] & { show: Show }) {\n${code}}\n`;

@@ -70,11 +70,11 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
       .flatMap(({ tabs }) => tabs)
       .filter(({ label }) => matches(q, label))
       .slice(0, MAX_RESULTS + 1)
-      .map(({ path, href, label }) => ({
+      .map(({ path, label }) => ({
         id: path,
         name: label,
         detail: null,
-        path: href ?? (path === '' ? '/admin' : `/admin/${path}`),
+        path: path === '' ? '/admin' : `/admin/${path}`,
         exact: equalsOneOf(q, label),
       }));
 
