@@ -15,24 +15,32 @@ import { isIssuedFor, newDestinations, registrationOf } from './registration.ts'
 export function secretFaults(
   app: ConnectedAppRegistration,
   enteredSecret: string | undefined,
-  before: ConnectedApp | undefined,
+  before: ConnectedApp,
 ): InputFault[] {
   if (!needsSecret(app) || enteredSecret !== undefined) return [];
-  const fault = (rule: string, detail: string) => [{ pointer: '#/clientSecret', rule, detail }];
-  if (before?.clientSecret === undefined)
-    return fault('missing', `${app.tokenEndpointAuthMethod} requires the client secret.`);
-  return secretScopeOf(before) === secretScopeOf(app)
-    ? []
-    : fault(
-        'give_again',
-        'The provider has changed: enter the client secret again, since the stored one is sent only to the earlier provider.',
-      );
+  if (before.clientSecret === undefined) return [MISSING_SECRET];
+  return secretScopeOf(before) === secretScopeOf(app) ? [] : [SECRET_FOR_OTHER_PROVIDER];
 }
+
+export const MISSING_SECRET: InputFault = {
+  pointer: '#/clientSecret',
+  rule: 'missing',
+  detail: 'Enter the client secret.',
+};
+
+const SECRET_FOR_OTHER_PROVIDER: InputFault = {
+  pointer: '#/clientSecret',
+  rule: 'give_again',
+  detail:
+    'The provider has changed: enter the client secret again, since the stored one is sent only to the earlier provider.',
+};
 
 const secretScopeOf = ({ clientId, issuer, discoveryUrl, endpoints }: ConnectedAppRegistration) =>
   JSON.stringify([clientId, issuer, discoveryUrl, endpoints]);
 
-export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistration): boolean {
+export function needsSecret({
+  tokenEndpointAuthMethod,
+}: Pick<ConnectedAppRegistration, 'tokenEndpointAuthMethod'>): boolean {
   return tokenEndpointAuthMethod === 'client_secret_basic' || tokenEndpointAuthMethod === 'client_secret_post';
 }
 

@@ -3,10 +3,15 @@ import type { FieldFault } from './page-data.ts';
 
 const idOf = (field: string) => ` id="${field}"`;
 
-/** Faults of the whole form come first. @param body the HTML of the page, which has the field as the id of its element */
+/**
+ * Faults of the whole form come first, and with them those of fields that the page lacks.
+ * @param body the HTML of the page, in which the field is the id of its element
+ */
 export function inDrawnOrder(faults: readonly FieldFault[], body: string): FieldFault[] {
   const placeOf = ({ field }: FieldFault) => (field === '' ? -1 : body.indexOf(idOf(field)));
-  return faults.toSorted((left, right) => placeOf(left) - placeOf(right));
+  return faults
+    .toSorted((left, right) => placeOf(left) - placeOf(right))
+    .map((fault) => (placeOf(fault) === -1 ? { ...fault, field: '' } : fault));
 }
 
 /** Lets the page begin in its first field that has a fault. */

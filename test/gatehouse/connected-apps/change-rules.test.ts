@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import {
   changedFields,
   connectedUsers,
+  MISSING_SECRET,
   movedFaults,
   needsSecret,
   secretAfter,
@@ -36,11 +37,9 @@ describe('a client secret', () => {
     expect([secretAfter(app, 'new'), secretAfter(app, undefined)]).toEqual(
       isNeeded ? ['new', 'kept'] : [undefined, undefined],
     );
-    const detail = `${tokenEndpointAuthMethod} requires the client secret.`;
-    expect(secretFaults(app, undefined, undefined)).toEqual(
-      isNeeded ? [{ pointer: '#/clientSecret', rule: 'missing', detail }] : [],
-    );
-    expect(secretFaults(app, 'entered', undefined)).toEqual([]);
+    const before = appOf({ clientSecret: undefined });
+    expect(secretFaults(app, undefined, before)).toEqual(isNeeded ? [MISSING_SECRET] : []);
+    expect(secretFaults(app, 'entered', before)).toEqual([]);
   });
 
   test.each<[string, object, boolean]>([

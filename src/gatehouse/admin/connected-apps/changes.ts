@@ -98,12 +98,11 @@ export function createConnectedAppChanges(parts: {
   const isTaken = async (id: string): Promise<boolean> =>
     registry.isFromFile(id) || (await registry.isUnreadable(id)) || (await registry.find(id)) !== undefined;
 
-  const checkNew = async ({ clientSecret, ...registration }: NewApp): Promise<void> => {
+  const checkNew = async ({ clientSecret: _, ...registration }: NewApp): Promise<void> => {
     const { id } = registration;
     const isFree = !(await isTaken(id));
     await check(registration, [
       ...(isFree ? [] : [TAKEN]),
-      ...secretFaults(registration, clientSecret, undefined),
       ...(isFree ? await movedFaults(undefined, registration, countSetAside) : []),
     ]);
   };

@@ -9,11 +9,11 @@ import type { DynamicRegistration, RequestedClient, Withdrawal } from '../../con
 import type { ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { audited } from '../change.ts';
 import type { ConnectedAppChanges } from './changes.ts';
-import { newApp } from './view.ts';
+import { newAppFields } from './view.ts';
 import { type Withdraw, withdrawalWords } from './withdrawal.ts';
 
 /** A new app without the fields that the provider assigns. */
-export const appToRegister = newApp.omit({ clientId: true, clientSecret: true }).extend({
+export const appToRegister = newAppFields.omit({ clientId: true, clientSecret: true }).extend({
   initialAccessToken: z
     .string()
     .regex(/^[!-~]{1,5000}$/, 'Enter the token as the provider showed it, without spaces.')

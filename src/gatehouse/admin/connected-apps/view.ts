@@ -12,6 +12,7 @@ import {
 import { ENDPOINT_MEMBERS, type EndpointName } from '../../../shared/provider/provider-metadata.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
+import { MISSING_SECRET, needsSecret } from '../../connected-apps/change-rules.ts';
 import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-apps/finding.ts';
 import { signInClaimWarning } from '../../connected-apps/registration-rules.ts';
 import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
@@ -23,8 +24,16 @@ const name = connectedAppSchema.shape.name.refine((text) => !containsCardNumber(
   params: { rule: 'card_number' },
 });
 
-/** The format of `CONNECTED_APPS_FILE`, but with the secret itself. */
-export const newApp = connectedAppSchema.extend({ name, clientSecret: clientSecret.describe('write-only') });
+/** The fields of a new app, in the format of `CONNECTED_APPS_FILE`, but with the secret itself. */
+export const newAppFields = connectedAppSchema.extend({ name, clientSecret: clientSecret.describe('write-only') });
+
+export const newApp = newAppFields.refine((app) => app.clientSecret !== undefined || !needsSecret(app), {
+  path: ['clientSecret'],
+  error: MISSING_SECRET.detail,
+  params: { rule: MISSING_SECRET.rule },
+  // Together with the faults of other fields, and not only after them.
+  when: ({ value }) => typeof value === 'object' && value !== null,
+});
 
 /** A change of a registered app. Without a secret, the stored one is kept. */
 export const changedApp = connectedAppSchema.extend({

@@ -39,8 +39,9 @@ export const WIZARD_FORM = {
   tidy: withoutEmptyRows<FormValues<typeof wizardForm>>,
 };
 
-/** The fields of the first step alone. */
-const FIRST_STEP_FIELDS = ['id', 'name', 'issuer', 'placeholder'];
+/** The fields of the first step, some of which the second has, too. A fault of any other field shows the second. */
+const FIRST_STEP_FIELDS = ['id', 'name', 'issuer', 'discoveryUrl', 'placeholder'];
+const FIELDS_OF_BOTH = ['discoveryUrl'];
 
 /** Returns the empty form, or the form with the values of a preset. */
 export function newForm(preset: Preset | undefined): WizardForm {
@@ -59,8 +60,13 @@ export function idFrom(name: string): string {
 }
 
 export function stepOf({ values, faults }: WizardForm): StepName {
-  const isOfFirstStep = faults.some(({ field }) => FIRST_STEP_FIELDS.includes(field.replace(/-\d+$/, '')));
-  return values.step === 'registration' && !isOfFirstStep ? 'registration' : 'provider';
+  const isSecondStep = values.step === 'registration';
+  if (faults.length === 0) return isSecondStep ? 'registration' : 'provider';
+  const isOfFirstStep = faults.some(
+    ({ field }) =>
+      FIRST_STEP_FIELDS.includes(field.replace(/-\d+$/, '')) && !(isSecondStep && FIELDS_OF_BOTH.includes(field)),
+  );
+  return isOfFirstStep ? 'provider' : 'registration';
 }
 
 type Values = WizardForm['values'];

@@ -134,7 +134,7 @@ export function connectedAppWizard(parts: {
     const addressFaults = provider
       .addressFaults(form.values)
       .filter(({ field }) => filledForm.faults.length === 0 || field !== 'issuer');
-    const faults = [...idFaults, ...addressFaults, ...filledForm.faults];
+    const faults = [...idFaults, ...withUnderivedId(form.values, addressFaults), ...filledForm.faults];
     const isReady = faults.length === 0;
     if (isReady && action === 'by_hand') return secondStep(form);
     const readResult = isReady || idFaults.length > 0 ? await provider.read(form.values) : undefined;
@@ -179,6 +179,14 @@ const PRESET_KINDS = [
     ofKind: PRESETS.filter((preset) => !signsIn(preset)),
   },
 ];
+/** An id is derived from the name: a missing name is the only fault, and a name without letters for an id needs one. */
+function withUnderivedId({ id, name }: WizardForm['values'], faults: readonly FieldFault[]): FieldFault[] {
+  if (id !== '') return [...faults];
+  const others = faults.filter(({ field }) => field !== 'id');
+  return name === '' ? others : [...others, UNDERIVED];
+}
+
+const UNDERIVED: FieldFault = { field: 'id', text: 'Enter an ID: the name has no letters a to z and no digits.' };
 const TAKEN: FieldFault = { field: 'id', text: 'Another app has this id. Choose another one.' };
 
 function firstStep(

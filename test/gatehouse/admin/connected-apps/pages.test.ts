@@ -308,25 +308,32 @@ test('a misspelled callback URL is reported, and a button corrects it', async ()
 });
 
 describe('a form that is refused', () => {
+  const faultsIn = (body: string) =>
+    [...body.matchAll(/<li><a href="#([\w-]+)">([^<]+)</g)].flatMap(([, field, words]) =>
+      words?.match(/[.?!]$/) ? [[field, words]] : [],
+    );
   const read = async (fields: Record<string, string>) =>
     submitForm(await open('register-app'), 'read_provider', { name: 'Board', issuer: site.sandbox.issuer, ...fields });
 
   test('names its faults in the title and in a list, and focuses the first', async () => {
-    const { body } = await submitForm(await open('register-app'), 'save', {
-      id: '',
-      name: '',
-      issuer: '',
-      clientId: '',
-    });
+    const empty = { id: '', name: '', issuer: '' };
+    const { body } = await submitForm(await open('register-app'), 'read_provider', empty);
     expect(body).toMatch(/<title>Error: Register an app/);
-    expect([...body.matchAll(/<li><a href="#(\w+)">([^<]+)</g)].map(([, field, words]) => [field, words])).toEqual([
-      ['id', expect.stringContaining('An id is')],
-      ['name', 'Enter a name.'],
+    expect(faultsIn(body)).toEqual([
       ['issuer', expect.stringContaining('Enter the issuer')],
-      ['clientId', 'Enter the client ID.'],
+      ['name', 'Enter a name.'],
     ]);
-    expect(body.match(/<(?:input|textarea|select)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="id"')]);
+    expect(body.match(/<(?:input|textarea|select)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="issuer"')]);
     expect(body).not.toContain('(invalid)');
+    expect(faultsIn((await read({ id: '', name: '日本' })).body)).toEqual([
+      ['id', 'Enter an ID: the name has no letters a to z and no digits.'],
+    ]);
+  });
+
+  test('names a missing secret together with the other faults', async () => {
+    const { body } = await submitForm(await read({ id: 'board' }), 'save', { clientId: '', apiBaseUrl: 'nowhere' });
+    expect(faultsIn(body).map(([field]) => field)).toEqual(['clientId', 'clientSecret', 'apiBaseUrl']);
+    expect(faultsIn(body)[1]).toEqual(['clientSecret', 'Enter the client secret.']);
   });
 
   test('keeps the entered values and the metadata, and asks for the secret again', async () => {
