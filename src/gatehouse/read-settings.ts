@@ -10,7 +10,7 @@ import { claimNameWarning, isEmailClaim } from '../shared/provider/claim-path.ts
 import type { ConnectedApp } from '../shared/provider/connected-app.ts';
 import type { EncryptionKey } from '../shared/storage/key-ring.ts';
 import { checkStorageConfig } from '../shared/storage/storage.ts';
-import { type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
+import { type Deployment, type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
 import { signInClaimWarnings } from './connected-apps/registration-rules.ts';
 
 /** The settings and files that a running process can read again. */
@@ -50,7 +50,7 @@ function readAll(source: ConfigSource) {
   const { config, values, secrets, faults } = loadConfig(source);
   const policy = createAddressPolicy(values.internalHosts);
   const storage = checkStorageConfig(values);
-  const apps = readApps(source, values.connectedAppsFile, policy);
+  const apps = readApps(source, values.connectedAppsFile, { policy, publicHref: values.publicUrl?.href });
   const allFaults = [
     ...faults,
     ...storage.faults,
@@ -74,7 +74,7 @@ function readAll(source: ConfigSource) {
   return { faults: [...new Set(allFaults)], warnings, settings, datasetPath: values.bin.datasetFile };
 }
 
-function readApps(source: ConfigSource, path: string | undefined, policy: AddressPolicy): ParsedApps {
+function readApps(source: ConfigSource, path: string | undefined, deployment: Deployment): ParsedApps {
   if (!path) return { apps: [], faults: [], faultyIds: [] };
   let text: string;
   try {
@@ -82,7 +82,7 @@ function readApps(source: ConfigSource, path: string | undefined, policy: Addres
   } catch {
     return unreadable('CONNECTED_APPS_FILE names a file that cannot be read: check the path and its permissions.');
   }
-  return parseConnectedApps(text, source, policy);
+  return parseConnectedApps(text, source, deployment);
 }
 
 /**

@@ -2,16 +2,8 @@
 import { domainToUnicode } from 'node:url';
 import type { Config } from '../shared/config/config.ts';
 import { hostAndPort } from '../shared/config/rules.ts';
-import { findSimilarUrl } from '../shared/provider/callback-url.ts';
-import {
-  type ConnectedApp,
-  callbackAdvice,
-  callbackUrlOf,
-  callbackWarnings,
-  isUsable,
-} from '../shared/provider/connected-app.ts';
+import { type ConnectedApp, callbackAdvice, isUsable } from '../shared/provider/connected-app.ts';
 import { storageName } from '../shared/storage/name.ts';
-import { capitalised } from '../shared/text.ts';
 import { VERSION } from '../shared/version.ts';
 
 type ReadyConfig = Pick<Config, 'publicUrl' | 'listen' | 'management' | 'redis' | 'dataDirectory'>;
@@ -38,7 +30,7 @@ export function readyText(config: ReadyConfig, apps: readonly ConnectedApp[]) {
 
 function adviceOn(apps: readonly ConnectedApp[], publicHref: string): string | undefined {
   const signInApps = apps.filter(({ signIn }) => signIn !== undefined);
-  if (signInApps.some((app) => isUsable(app, publicHref))) return misspellingAdvice(apps, publicHref);
+  if (signInApps.some((app) => isUsable(app, publicHref))) return undefined;
   const enabled = signInApps.find(({ disabled }) => !disabled);
   if (enabled) {
     return `No user can sign in yet with the app "${enabled.id}": ${callbackAdvice(enabled, publicHref)}.`;
@@ -46,12 +38,4 @@ function adviceOn(apps: readonly ConnectedApp[], publicHref: string): string | u
   return signInApps.length > 0
     ? 'No user can sign in: every app that users sign in with is disabled.'
     : 'No user can sign in yet: add an app with signIn to CONNECTED_APPS_FILE (docs/connected-apps.md), and restart.';
-}
-
-/** An app that nobody can use, although its list has a URL that looks like the callback URL. */
-function misspellingAdvice(apps: readonly ConnectedApp[], publicHref: string): string | undefined {
-  const isMisspelled = ({ id, callbackUrls }: ConnectedApp) =>
-    findSimilarUrl(callbackUrls, callbackUrlOf(id, publicHref), publicHref) !== undefined;
-  const [warning] = callbackWarnings(apps.filter(isMisspelled), publicHref);
-  return warning && capitalised(warning);
 }

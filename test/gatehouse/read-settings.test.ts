@@ -30,6 +30,11 @@ test('of two apps that users sign in with, one has to be named for administrator
   expect(warningsWith([app('files')])).toEqual([]);
 });
 
+test('R71 a callback URL that is nearly that of Gatehouse is refused at the start', () => {
+  const nearly = { ...app('files'), callbackUrls: ['https://gatehouse.test/oauth/callback/Files'] };
+  expect(() => warningsWith([nearly])).toThrow('Did you mean https://gatehouse.test/oauth/callback/files?');
+});
+
 describe('a claim', () => {
   const byClaim = (claim: string) => app('company', { allow: { claim, values: ['staff'] } });
 

@@ -204,7 +204,7 @@ test('an administrator reads and changes every resource with the API', async () 
   await call('GET', '/connected-apps/second/timeline');
   await call('PUT', '/connected-apps/second', { ...changed, version: created.version });
   await call('POST', '/connected-apps/second/check', undefined);
-  await call('POST', '/callback-urls', { urls: [`${site.url}/oauth/callback/second`] });
+  await call('POST', '/callback-urls', { id: 'second', urls: [`${site.url}/oauth/callback/second`] });
   await call('POST', '/route-patterns', { routes: [{ name: 'thread', method: 'GET', path: '/1/threads/{id}' }] });
 
   const { id: tokenId, version: tokenVersion } = await admin.createRelayToken();

@@ -272,11 +272,9 @@ describe('step 3', () => {
     expect([values.listen.port, values.management.port]).toEqual([3000, 13_000]);
 
     const policy = createAddressPolicy(values.internalHosts);
-    const { apps, faults: appFaults } = parseConnectedApps(
-      source.readFile(values.connectedAppsFile ?? ''),
-      source,
+    const { apps, faults: appFaults } = parseConnectedApps(source.readFile(values.connectedAppsFile ?? ''), source, {
       policy,
-    );
+    });
     expect(appFaults).toEqual([]);
     expect(apps[0]?.clientSecret).toBe('the-secret-that-the-provider-gave');
   });

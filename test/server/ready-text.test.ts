@@ -51,20 +51,9 @@ test.each([
   expect(linesFor(apps)[2]).toContain(advice);
 });
 
-test.each([
-  ['another script', 'https://BÜCHER.example', 'https://bücher.example'],
-  ['a final dot', 'https://xn--bcher-kva.example.', 'https://xn--bcher-kva.example.'],
-  ['the default port', 'https://bücher.example:443', 'https://xn--bcher-kva.example:443'],
-])('tells the ASCII form of a callback URL with %s, also if another app works', (_name, publicUrl, registered) => {
-  const href = 'https://xn--bcher-kva.example';
-  const callbackUrls = [`${registered}/oauth/callback/platform`];
-  const advice = `write ${href}/oauth/callback/platform in its callbackUrls, in place of ${callbackUrls[0]} (for browsers ${href}/oauth/callback/platform).`;
-  const settings = { PUBLIC_URL: publicUrl };
-  const [first, , third] = linesFor([{ signIn, callbackUrls }], settings);
-  expect(first).toBe(`Gatehouse is ready at ${href} (bücher.example)`);
-  expect(third).toBe(`No user can sign in yet with the app "platform": ${advice}`);
-  const working = { id: 'other', signIn, callbackUrls: [`${href}/oauth/callback/other`] };
-  expect(linesFor([working, { callbackUrls }], settings)[2]).toBe(`No user can use the app "platform" here: ${advice}`);
+test('names the host in its own script, too', () => {
+  const [first] = linesFor([{ signIn }], { PUBLIC_URL: 'https://BÜCHER.example' });
+  expect(first).toBe('Gatehouse is ready at https://xn--bcher-kva.example (bücher.example)');
 });
 
 test('the output is text on a terminal, and otherwise a JSON line of the log', async () => {

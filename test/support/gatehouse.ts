@@ -96,7 +96,7 @@ export function sandboxApp(
     clientId: `test-${id}`,
     clientSecret: { env: 'TEST_CLIENT_SECRET' },
     scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
-    callbackUrls: [`${url}/oauth/callback/${id}`],
+    callbackUrls: [`${url}/oauth/callback/${changes.id ?? id}`],
     apiBaseUrl: sandbox.platformUrl,
     signIn: { allow: 'everyone' },
     ...changes,

@@ -39,7 +39,10 @@ export async function applyAppFile(
   if (!config) throw new StartRefused(faults);
   const fromFile = readFileApps(terminal, config);
   const policy = createAddressPolicy(config.internalHosts);
-  const parsed = parseConnectedApps(readFileSync(file, 'utf8'), terminal.source, policy);
+  const parsed = parseConnectedApps(readFileSync(file, 'utf8'), terminal.source, {
+    policy,
+    publicHref: config.publicUrl.href,
+  });
   const fileFaults = parsed.faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file));
   if (fileFaults.length > 0) return { applied: false, apps: [], faults: fileFaults, warnings: [] };
   await using modules = new AsyncDisposableStack();

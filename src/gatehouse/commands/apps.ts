@@ -48,11 +48,10 @@ async function checkAppFile(terminal: Terminal, file: string): Promise<CheckedFi
   const { signInClaimWarnings } = await import('../connected-apps/registration-rules.ts');
   const { recognisePreset } = await import('../connected-apps/presets.ts');
   const { values } = loadConfig(terminal.source);
-  const { apps, faults } = parseConnectedApps(
-    readText(file),
-    terminal.source,
-    createAddressPolicy(values.internalHosts),
-  );
+  const { apps, faults } = parseConnectedApps(readText(file), terminal.source, {
+    policy: createAddressPolicy(values.internalHosts),
+    publicHref: values.publicUrl?.href,
+  });
   return {
     apps: apps.map(({ id }) => id),
     faults: faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file)),

@@ -6,7 +6,13 @@ import { fileFault } from '../../shared/file-fault.ts';
 import { isObject, parseJson } from '../../shared/json.ts';
 import type { AddressPolicy } from '../../shared/outbound/address-policy.ts';
 import { type ConnectedApp, connectedAppSchema } from '../../shared/provider/connected-app.ts';
-import { addressFault, calledUrls, coherenceFaults, type PartialRegistration } from './registration-rules.ts';
+import {
+  addressFault,
+  calledUrls,
+  coherenceFaults,
+  ownCallbackFaults,
+  type PartialRegistration,
+} from './registration-rules.ts';
 
 const secretSource = z.union([
   z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
@@ -31,17 +37,23 @@ export interface ParsedApps {
   faultyIds: (string | undefined)[];
 }
 
+export interface Deployment {
+  /** Checks the URLs that Gatehouse would call; without it they are checked only at each call. */
+  policy?: AddressPolicy | undefined;
+  /** `PUBLIC_URL`, for rules about its own callback URLs. */
+  publicHref?: string | undefined;
+}
+
 /**
  * @param text the file's content
  * @param source where secrets are read from
- * @param policy checks the URLs that Gatehouse would call; without it they are checked only at each call
  */
-export function parseConnectedApps(text: string, source: ConfigSource, policy?: AddressPolicy): ParsedApps {
+export function parseConnectedApps(text: string, source: ConfigSource, deployment: Deployment = {}): ParsedApps {
   const entries = parseJson(text);
   if (entries === undefined)
     return unreadable('CONNECTED_APPS_FILE is not valid JSON: check commas, quotes and brackets.');
   if (!Array.isArray(entries)) return unreadable('CONNECTED_APPS_FILE must hold a JSON array of connected apps.');
-  const results = entries.map((entry, position) => parseEntry(entry, position, { source, policy }));
+  const results = entries.map((entry, position) => parseEntry(entry, position, source, deployment));
   const apps = results.flatMap((result) => (result.app ? [result.app] : []));
   const ids = results.flatMap((result) => (result.id === undefined ? [] : [result.id]));
   return {
@@ -64,7 +76,8 @@ interface EntryResult {
 function parseEntry(
   entry: unknown,
   position: number,
-  { source, policy }: { source: ConfigSource; policy: AddressPolicy | undefined },
+  source: ConfigSource,
+  { policy, publicHref }: Deployment,
 ): EntryResult {
   const parsed = fileEntry.safeParse(entry, ADVICE);
   const shapeFaults = parsed.success ? [] : inputFaults(parsed.error);
@@ -78,6 +91,7 @@ function parseEntry(
     ...(secretFault === undefined ? [] : [`/clientSecret: ${secretFault}`]),
     ...(secretAt ? [] : secretFaults(registration, faulty)),
     ...coherenceFaults(registration, (field) => faulty.has(field)).map(inWords),
+    ...(publicHref === undefined ? [] : ownCallbackFaults(registration, publicHref)).map(inWords),
     ...(policy ? addressTexts(registration, policy) : []),
   ].map((fault) => `${prefix}, ${fault}`);
   if (!parsed.success) return { id: valid.id, faults };

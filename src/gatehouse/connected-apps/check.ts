@@ -1,6 +1,5 @@
 /** The doctor: tests a connected app before users do, and reports a finding for each requirement. */
 import type { Outbound } from '../../shared/outbound/outbound.ts';
-import { asciiForm, findSimilarUrl, withAsciiForm } from '../../shared/provider/callback-url.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from '../../shared/provider/connected-app.ts';
 import { isIssuerTemplate, namedTenants } from '../../shared/provider/issuer.ts';
 import { describeFailure, failedCall, ProviderError } from '../../shared/provider/provider-error.ts';
@@ -73,14 +72,11 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
   const ownUrl = callbackUrlOf(app.id, publicHref);
   if (app.callbackUrls.includes(ownUrl))
     return fine('callback_listed', "The app's callback URLs include that of this server.");
-  const similarUrl = findSimilarUrl(app.callbackUrls, ownUrl, publicHref);
   return problem(
     'callback_listed',
     "The app's callback URLs lack that of this server: no user is sent to the provider.",
     {
-      advice: similarUrl
-        ? `${withAsciiForm(similarUrl)} is not exactly the same: write ${ownUrl}, here and at the provider.`
-        : `Add ${ownUrl} to the callback URLs, here and at the provider.${otherForms(app.callbackUrls)}`,
+      advice: `Add ${ownUrl} to the callback URLs, here and at the provider.`,
       pointer: '#/callbackUrls',
     },
   );
@@ -93,12 +89,6 @@ function ruleFinding(app: ConnectedApp): Finding {
   if (warning === undefined) return fine('rule', 'The rule names a claim, or a JSON Pointer to one.');
   const details = { advice: `${warning}.`, pointer: '#/signIn/allow/claim' };
   return cannotTell('rule', 'The claim of the rule looks like a path, but is no JSON Pointer.', details);
-}
-
-/** Names the URLs whose host is not written as browsers send it, since such a host may look like that of this server. */
-function otherForms(callbackUrls: readonly string[]): string {
-  const urls = callbackUrls.filter((url) => asciiForm(url) !== undefined);
-  return urls.length === 0 ? '' : ` The list has ${urls.map(withAsciiForm).join(', ')}.`;
 }
 
 function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {

@@ -2,8 +2,9 @@
 import { type InputFault, pointerTo } from '../../shared/config/input-faults.ts';
 import { ADDRESS_ADVICE, type AddressRule } from '../../shared/outbound/address-policy.ts';
 import { ambiguityAdvice, areAmbiguous, CURRENT_THREAD } from '../../shared/provider/app-routes.ts';
+import { checkCallbackUrls } from '../../shared/provider/callback-url.ts';
 import { claimNameWarning } from '../../shared/provider/claim-path.ts';
-import type { ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
+import { type ConnectedAppRegistration, callbackUrlOf } from '../../shared/provider/connected-app.ts';
 import { isIssuerTemplate, namedTenants, TENANT_ID } from '../../shared/provider/issuer.ts';
 
 /** Fields with faults are left out; the schema reports them. */
@@ -45,6 +46,21 @@ export function coherenceFaults(
       })),
     ...routeFaults(app, isFaulty),
   ];
+}
+
+/**
+ * Returns the faults of callback URLs on the host of this Gatehouse that cannot work.
+ * @param storedUrls were accepted, perhaps for another `PUBLIC_URL`
+ */
+export function ownCallbackFaults(
+  { id, callbackUrls = [] }: PartialRegistration,
+  publicHref: string,
+  storedUrls: readonly string[] = [],
+): InputFault[] {
+  if (id === undefined) return [];
+  return checkCallbackUrls(callbackUrls, { callbackUrl: callbackUrlOf(id, publicHref), publicHref })
+    .filter(({ rule, position }) => rule === 'own_host' && !storedUrls.includes(callbackUrls[position] ?? ''))
+    .map(({ position, rule, detail }) => ({ pointer: pointerTo(['callbackUrls', position]), rule, detail }));
 }
 
 /** Routes need a platform and scopes of the app, so that a consent can grant them. */

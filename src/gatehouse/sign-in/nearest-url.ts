@@ -1,11 +1,10 @@
 /** Finds the registered URL that is most similar to another one, which spares administrators a comparison by eye. */
-import { withAsciiForm } from '../../shared/provider/callback-url.ts';
 
 /** Names the most similar URL of a list, which is not empty, and the first difference. */
 export function nearestUrl(sent: string, urls: readonly string[]): string {
   const similarity = (url: string) => commonPrefixLength(withoutScheme(sent), withoutScheme(url));
   const [nearest = ''] = urls.toSorted((left, right) => similarity(right) - similarity(left));
-  return `nearest is ${withAsciiForm(nearest)}: ${differenceOf(sent, nearest)}`;
+  return `nearest is ${nearest}: ${differenceOf(sent, nearest)}`;
 }
 
 /** Letters that people often write in another case, and the scheme, do not make another URL more similar. */

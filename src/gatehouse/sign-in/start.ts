@@ -1,7 +1,6 @@
 /** Starts a sign-in or consent: stores the pending request and its record, and builds the authorization URL. */
 
 import type { ProviderHints } from '../../shared/http/provider-hints.ts';
-import { asciiForm } from '../../shared/provider/callback-url.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../../shared/provider/connected-app.ts';
 import { deriveNonceAndVerifier } from '../../shared/provider/nonce-and-verifier.ts';
 import type { SessionUser } from '../../shared/sessions/session.ts';
@@ -143,8 +142,5 @@ async function promptOf(
 export function describeRedirectUri(sent: string, callbackUrls: readonly string[]): string {
   if (callbackUrls.includes(sent)) return `${sent} is in the app’s list, character by character`;
   if (callbackUrls.length === 0) return `${sent} is sent, and the app’s list is empty`;
-  const sameUrl = callbackUrls.find((url) => asciiForm(url) === sent);
-  if (sameUrl !== undefined)
-    return `${sent} is not in the app’s list, which has it with another form of the host name: ${sameUrl}`;
   return `${sent} is not in the app’s list; ${nearestUrl(sent, callbackUrls)}`;
 }

@@ -173,18 +173,18 @@ export function fieldFaults<S extends z.ZodObject>(
   { schema, fieldOf = {} }: Pick<FormParts<S>, 'schema' | 'fieldOf'>,
   faults: readonly InputFault[],
 ): FieldFault[] {
-  const located = faults.map(({ pointer, rule, detail }) => {
+  const located = faults.map(({ pointer, detail }) => {
     const [, name = '', entry = '', member = ''] = pointer.split('/');
     const isEntry = /^\d+$/.test(entry);
     const column = isEntry ? fieldOf[`${name}/#/${member}`] : undefined;
-    if (column) return { field: column, elementId: `${column}-${entry}`, text: detail, rule: undefined, limit: 1 };
+    if (column) return { field: column, elementId: `${column}-${entry}`, text: detail, limit: 1 };
     const mapped = fieldOf[`${name}/${entry}`] ?? fieldOf[name] ?? name;
     const field = mapped in schema.shape ? mapped : '';
     if (isEntry && schema.shape[field] === rows)
-      return { field, elementId: `${field}-${entry}`, text: detail, rule, limit: 1 };
+      return { field, elementId: `${field}-${entry}`, text: detail, limit: 1 };
     const isLine = isEntry && schema.shape[name] instanceof z.ZodPipe;
     const text = isLine ? `Entry ${Number(entry) + 1}: ${detail}` : detail;
-    return { field, elementId: field, text, rule: undefined, limit: isLine || field === '' ? MAX_FAULTS : 1 };
+    return { field, elementId: field, text, limit: isLine || field === '' ? MAX_FAULTS : 1 };
   });
   const counts = new Map<string, number>();
   const isWithinLimit = ({ elementId, limit }: (typeof located)[number]) => {
@@ -194,5 +194,5 @@ export function fieldFaults<S extends z.ZodObject>(
   };
   return located
     .filter(isWithinLimit)
-    .map(({ elementId, text, rule }) => ({ field: elementId, text, ...(rule === undefined ? {} : { rule }) }));
+    .map(({ elementId, text }) => ({ field: elementId, text }));
 }

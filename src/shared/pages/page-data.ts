@@ -47,8 +47,6 @@ export interface DisconnectedApp {
 export interface FieldFault {
   field: string;
   text: string;
-  /** The name of the rule in docs and API; shown next to the field. */
-  rule?: string | undefined;
 }
 
 /** A new secret, which only the next page shows. */

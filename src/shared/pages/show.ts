@@ -1,7 +1,6 @@
 /** The functions of templates (`it.show`) for texts, dates, links and small pieces of HTML. */
 
 import { ROUTE_METHODS } from '../provider/app-routes.ts';
-import { asciiForm } from '../provider/callback-url.ts';
 import { claimNameWarning } from '../provider/claim-path.ts';
 import { capitalised, cutText } from '../text.ts';
 import { DAY_MS } from '../time.ts';
@@ -99,7 +98,6 @@ const SHOW = {
   /** Shows a text on one line, which the page cuts at its end, with the full text in the tooltip. */
   cut: (text: string, fullText = text): Html =>
     `<span class="cut" title="${escapeText(fullText)}"><bdi>${escapeText(text)}</bdi></span>` as Html,
-  asciiForm,
   clip: (text: string, maxLength: number) => (text.length > maxLength ? `${cutText(text, maxLength)}…` : text),
 };
 

@@ -1,26 +1,47 @@
 /** Rules for callback URLs and return URLs, which are compared character by character (RFC 9700 section 4.1). Pure. */
 import { isLoopbackHost } from '../config/rules.ts';
+import { asBrowsersWrite, hasBrokenEscape, PERCENT_ADVICE } from './url-spelling.ts';
 
-/** Advice for each rule, shown next to the field. */
-export const CALLBACK_URL_ADVICE = {
+const ADVICE = {
   not_absolute: 'Enter the whole URL, beginning with https:// and a host name.',
   not_https: 'Begin with https:// (plain http is for 127.0.0.1, [::1] and localhost only).',
+  several: 'Enter each URL on its own.',
   wildcard: 'Write out every callback URL: "*" is not allowed, they are compared character by character.',
   fragment: 'Leave out "#" and what follows it.',
   userinfo: 'Leave out the user name and password before the host.',
   dot_segments: 'Leave out "." and ".." between slashes, also when percent-encoded or followed by ";".',
   backslash: 'Use "/" instead of "\\", also when percent-encoded.',
   control: 'Leave out spaces, line breaks and other invisible characters.',
+  escape: PERCENT_ADVICE,
   duplicate: 'This URL is in the list twice.',
 };
-export type CallbackUrlRule = keyof typeof CALLBACK_URL_ADVICE;
+/** `spelling`: browsers write the URL in another way. `own_host`: on the host of this Gatehouse, but not the right one. */
+export type CallbackUrlRule = keyof typeof ADVICE | 'spelling' | 'own_host';
+
+export interface CallbackUrlFault {
+  rule: CallbackUrlRule;
+  /** What to do, in one or two sentences. */
+  detail: string;
+  /** The URL that was probably meant. */
+  suggestedUrl?: string;
+}
 
 /**
- * Checks a URL without normalizing it, because providers compare it character by character.
+ * Checks a URL without changing it, because providers compare it character by character.
  * @returns the first rule that it breaks, or undefined
  */
-export function checkCallbackUrl(text: string): CallbackUrlRule | undefined {
+export function checkCallbackUrl(text: string): CallbackUrlFault | undefined {
+  const rule = brokenRule(text);
+  if (rule) return { rule, detail: ADVICE[rule] };
+  const written = asBrowsersWrite(text);
+  if (written === undefined || written === text) return undefined;
+  const detail = `Browsers write this URL as ${written}, and it is compared character by character.`;
+  return { rule: 'spelling', detail, suggestedUrl: written };
+}
+
+function brokenRule(text: string): keyof typeof ADVICE | undefined {
   if (hasInvisible(text)) return 'control';
+  if (urlsIn(text).length > 1) return 'several';
   if (text.includes('\\') || /%5c/i.test(text)) return 'backslash';
   if (text.includes('*') || /%2a/i.test(text)) return 'wildcard';
   if (text.includes('#')) return 'fragment';
@@ -30,58 +51,78 @@ export function checkCallbackUrl(text: string): CallbackUrlRule | undefined {
   const [, scheme = '', authority = '', path = ''] = parts;
   if (authority.includes('@')) return 'userinfo';
   // `URL` reads `https:///host` as if it had two slashes; other parsers do not.
-  if (authority === '' || url.hostname === '') return 'not_absolute';
+  if (authority === '' || /^\.*$/.test(url.hostname)) return 'not_absolute';
   if (!isSecure(scheme, url.hostname)) return 'not_https';
+  if (hasBrokenEscape(text)) return 'escape';
   return path.split('/').some(isDotSegment) ? 'dot_segments' : undefined;
 }
 
-/** Checks each URL of a list, and that the list has no duplicates. */
-export function checkCallbackUrls(urls: readonly string[]): { position: number; rule: CallbackUrlRule }[] {
+/** The place of an app: its callback URL here, and `PUBLIC_URL`. */
+export interface OwnCallback {
+  callbackUrl: string;
+  publicHref: string;
+}
+
+/** Checks each URL of a list, and that the list has no duplicates. @param own unless the URLs are not of one app here */
+export function checkCallbackUrls(
+  urls: readonly string[],
+  own?: OwnCallback,
+): (CallbackUrlFault & { position: number })[] {
   return urls.flatMap((url, position) => {
-    const rule = checkCallbackUrl(url) ?? (urls.indexOf(url) < position ? 'duplicate' : undefined);
-    return rule ? [{ position, rule }] : [];
+    const fault = (own && checkOwnHost(url, urls, own)) ?? checkCallbackUrl(url);
+    if (fault) return [{ position, ...fault }];
+    return urls.indexOf(url) < position ? [{ position, rule: 'duplicate', detail: ADVICE.duplicate }] : [];
   });
 }
 
 /**
- * The URL with the host as browsers send it: in ASCII, in lower case, without a final dot and without the default port
- * (WHATWG URL Standard). The rest stays as it is.
- * @returns undefined if the host is written so already
+ * Finds a URL that cannot work: on its own host, Gatehouse receives the callbacks of an app at one URL only. A list
+ * without that URL may also have it with `www.`, or without the path of `PUBLIC_URL`.
  */
-export function asciiForm(url: string): string | undefined {
-  const [, scheme = '', authority = '', rest = ''] = /^([a-z][a-z0-9+.-]*:\/\/)([^/?#]*)(.*)$/is.exec(url) ?? [];
-  const host = URL.parse(scheme + authority)?.host.replace(/\.(?=:|$)/, '');
-  const asciiUrl = host && scheme.toLowerCase() + host + rest;
-  return asciiUrl === url ? undefined : asciiUrl;
+function checkOwnHost(
+  url: string,
+  urls: readonly string[],
+  { callbackUrl, publicHref }: OwnCallback,
+): CallbackUrlFault | undefined {
+  if (url === callbackUrl) return undefined;
+  const rule = 'own_host';
+  const hasOwn = urls.includes(callbackUrl);
+  const isHere = `${withoutDetails(url)}/`.startsWith(`${withoutDetails(publicHref)}/`);
+  if (isHere && hasOwn)
+    return {
+      rule,
+      detail: `On its own host, Gatehouse receives callbacks of this app only at ${callbackUrl}. Remove this URL.`,
+    };
+  if (!isHere && (hasOwn || !resembles(url, callbackUrl, publicHref))) return undefined;
+  return { rule, detail: `Did you mean ${callbackUrl}? Providers compare every character.`, suggestedUrl: callbackUrl };
 }
 
-/** Adds the ASCII form, in which look-alike letters of other scripts show. */
-export function withAsciiForm(url: string): string {
-  const asciiUrl = asciiForm(url);
-  return asciiUrl === undefined ? url : `${url} (for browsers ${asciiUrl})`;
+/** Returns true if only the path of `PUBLIC_URL` or `www.` is missing or added, beside the details. */
+function resembles(url: string, callbackUrl: string, publicHref: string): boolean {
+  const host = (text: string) =>
+    withoutDetails(text)
+      .replace(/^www\./, '')
+      .split('/')[0];
+  const ownPath = callbackUrl.slice(publicHref.length).toLowerCase();
+  return host(url) === host(publicHref) && withoutDetails(url).endsWith(ownPath);
 }
 
-/**
- * The callback URL of an app here from which `url` differs only in the form of its host, case, scheme, `www.`, query,
- * fragment or slashes.
- * @returns undefined for a correct callback URL, and for a URL that resembles none
- */
-export function intendedCallbackUrl(url: string, publicHref: string): string | undefined {
-  const id = /\/oauth\/callback\/([a-z0-9-]{1,40})$/.exec(withoutDetails(url))?.[1];
-  const callbackUrl = `${publicHref}/oauth/callback/${id}`;
-  return url !== callbackUrl && withoutDetails(url) === withoutDetails(callbackUrl) ? callbackUrl : undefined;
-}
-
-/** The first URL that looks like a misspelled `callbackUrl`, which is the callback URL of an app here. */
-export const findSimilarUrl = (urls: readonly string[], callbackUrl: string, publicHref: string): string | undefined =>
-  urls.find((url) => intendedCallbackUrl(url, publicHref) === callbackUrl);
-
+/** The URL without what is easily mistaken: scheme, case, query, fragment, final and double slashes, default port. */
 const withoutDetails = (url: string) =>
-  (asciiForm(url) ?? url)
+  (asBrowsersWrite(url.trim()) ?? url)
     .toLowerCase()
-    .replace(/^https?:\/\/(?:www\.)?/, '')
+    .replace(/^https?:\/\//, '')
     .replace(/\/*(?:[?#].*)?$/, '')
-    .replaceAll(/([^:])\/{2,}/g, '$1/');
+    .replaceAll(/\/{2,}/g, '/');
+
+/** Returns the URLs of a pasted text: one for each line or word, also if they are separated by commas. */
+export function urlsIn(text: string): string[] {
+  // A query may contain a comma before another URL.
+  return text
+    .split(/\s+/)
+    .flatMap((word) => (word.includes('?') ? [word] : word.split(/[,;](?=https?:\/\/|$)/i)))
+    .filter((url) => url !== '');
+}
 
 function isSecure(scheme: string, hostname: string): boolean {
   return /^https$/i.test(scheme) || (/^http$/i.test(scheme) && isLoopbackHost(hostname));

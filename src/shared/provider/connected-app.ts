@@ -1,14 +1,9 @@
 /** The schema of a connected app's registration with defaults, and values derived from it. */
 import { z } from 'zod';
 import { appRoutesSchema, scopeToken } from './app-routes.ts';
-import {
-  CALLBACK_URL_ADVICE,
-  checkCallbackUrl,
-  checkCallbackUrls,
-  findSimilarUrl,
-  withAsciiForm,
-} from './callback-url.ts';
+import { checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
 import { resources } from './resources.ts';
+import { uriAdvice } from './url-spelling.ts';
 
 /** Parameters of authorization and token requests that only Gatehouse sets (R3). */
 export const PROTOCOL_PARAMETERS = new Set(
@@ -22,8 +17,12 @@ export const PROTOCOL_PARAMETERS = new Set(
 /** @param missing the message for an empty field */
 const text = (max: number, missing?: string) => z.string().min(1, missing).max(max);
 const absoluteUrlOr = (missing?: string) =>
-  text(2000, missing).refine((value) => /^https?:\/\/[^\s\\#@]+$/i.test(value) && URL.canParse(value), {
-    message: 'Enter an absolute URL without user name or fragment, beginning with https://.',
+  text(2000, missing).superRefine((value, context) => {
+    const isAbsolute = /^https?:\/\/[^\s\\#@]+$/i.test(value) && URL.canParse(value);
+    const message = isAbsolute
+      ? uriAdvice(value)
+      : 'Enter an absolute URL without user name or fragment, beginning with https://.';
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
   });
 const absoluteUrl = absoluteUrlOr().meta({ format: 'uri' });
 
@@ -32,14 +31,14 @@ const callbackUrls = z
   .min(1)
   .max(50)
   .superRefine((urls, context) => {
-    for (const { position, rule } of checkCallbackUrls(urls)) {
-      context.addIssue({ code: 'custom', path: [position], message: CALLBACK_URL_ADVICE[rule], params: { rule } });
+    for (const { position, rule, detail } of checkCallbackUrls(urls)) {
+      context.addIssue({ code: 'custom', path: [position], message: detail, params: { rule } });
     }
   });
 
 const returnUrl = text(2000).superRefine((url, context) => {
-  const rule = checkCallbackUrl(url);
-  if (rule) context.addIssue({ code: 'custom', message: CALLBACK_URL_ADVICE[rule], params: { rule } });
+  const fault = checkCallbackUrl(url);
+  if (fault) context.addIssue({ code: 'custom', message: fault.detail, params: { rule: fault.rule } });
 });
 
 const signIn = z.strictObject({
@@ -265,13 +264,8 @@ export const callbackWarnings = (apps: readonly ConnectedApp[], publicUrl: strin
     .map((app) => `no user can use the app "${app.id}" here: ${callbackAdvice(app, publicUrl)}.`);
 
 /** What to do about an app whose `callbackUrls` lack the URL that is always sent. */
-export function callbackAdvice({ id, callbackUrls }: ConnectedApp, publicUrl: string): string {
-  const callbackUrl = callbackUrlOf(id, publicUrl);
-  const similarUrl = findSimilarUrl(callbackUrls, callbackUrl, publicUrl);
-  return similarUrl === undefined
-    ? `add ${callbackUrl} to its callbackUrls`
-    : `write ${callbackUrl} in its callbackUrls, in place of ${withAsciiForm(similarUrl)}`;
-}
+export const callbackAdvice = ({ id }: ConnectedApp, publicUrl: string): string =>
+  `add ${callbackUrlOf(id, publicUrl)} to its callbackUrls`;
 
 /** True if the app uses OpenID Connect, so an ID token is expected. */
 export function isOpenIdApp(app: ConnectedApp): boolean {

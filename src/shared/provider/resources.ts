@@ -1,11 +1,16 @@
 /** Resource indicators (RFC 8707): the field of a registration, and the parameters of requests to the provider. */
 import { z } from 'zod';
+import { uriAdvice } from './url-spelling.ts';
 
 const resourceSchema = z
   .string()
   .max(500)
-  .refine((value) => /^[a-z][a-z0-9+.-]*:[^\s#\\]+$/i.test(value) && URL.canParse(value), {
-    message: 'A resource is an absolute URI without fragment (RFC 8707 section 2).',
+  .superRefine((value, context) => {
+    const isAbsolute = /^[a-z][a-z0-9+.-]*:[^\s#\\]+$/i.test(value) && URL.canParse(value);
+    const message = isAbsolute
+      ? uriAdvice(value)
+      : 'A resource is an absolute URI without fragment (RFC 8707 section 2).';
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
   });
 
 export const resources = z.array(resourceSchema).min(1).max(10).optional().meta({

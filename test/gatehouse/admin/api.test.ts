@@ -155,7 +155,7 @@ test.each([
 /** POST requests. After `#`, the status and the names of the members of the response. */
 const CHANGES = `
 policy/explain {"relayToken":"{reports}","scope":"bin:read","address":"127.0.0.1"} # 200 allowed rules conditions user examples
-callback-urls {"urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults nearMisses
+callback-urls {"id":"second","urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults
 route-patterns {"routes":[{"name":"thread","method":"GET","path":"/1/threads/{id}"}]} # 200 faults
 connected-apps/second/check # 200 ok findings
 relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token

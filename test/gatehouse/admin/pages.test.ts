@@ -81,7 +81,9 @@ connected-apps/second # Collaboration second
   Change callback URLs </admin/connected-apps/second/settings#callback-title> / Change scopes </admin/connected-apps/second/settings#scopes-title>
 connected-apps/second/settings # Collaboration second
   Exactly as registered at the provider. They must include the callback URL of this Gatehouse:
-  [ callbackUrl=https://gatehouse.example/oauth/callback/second] / Another callback URL / [ callbackUrl=]
+  [ callbackUrl=https://gatehouse.example/oauth/callback/second]
+  Callback URL 2 / [ callbackUrl=] / Callback URL 3 / [ callbackUrl=] / Callback URL 4 / [ callbackUrl=]
+  A pasted list becomes rows. An empty row is not saved.
   Users are asked to allow these. Before an added scope is saved, the page shows how many connections lack it.
   [*checkbox scope=platform_read_only] platform_read_only Read what you can read on the platform, and change nothing
   Other scopes / [text moreScopes=] / Separated by spaces, as the provider documents them.

@@ -47,6 +47,12 @@ afterAll(async () => {
   if (folder) rmSync(folder, { recursive: true });
 });
 
+test('R71 a callback URL that is nearly that of Gatehouse is refused', async () => {
+  writeFile(app('one', { callbackUrls: [`${site.url}/oauth/callback/One`] }));
+  const { status, faults } = await apply('--dry-run');
+  expect([status, faults]).toEqual([1, [expect.stringContaining(`Did you mean ${site.url}/oauth/callback/one?`)]]);
+});
+
 test('--dry-run shows the changes, and makes none', async () => {
   writeFile(app('one'), app('two'));
   const expected = [

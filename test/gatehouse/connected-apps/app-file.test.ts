@@ -36,12 +36,29 @@ function throwNotFound(path: string): string {
 /** The faults of the valid entry with these changes. */
 function faultsWithInternalHosts(internalHosts: string[], changes: Record<string, unknown>): string[] {
   const source = { env: { PLATFORM_CLIENT_SECRET: SECRET }, readFile: throwNotFound };
-  return parseConnectedApps(
-    JSON.stringify([{ ...VALID_ENTRY, ...changes }]),
-    source,
-    createAddressPolicy(internalHosts),
-  ).faults;
+  return parseConnectedApps(JSON.stringify([{ ...VALID_ENTRY, ...changes }]), source, {
+    policy: createAddressPolicy(internalHosts),
+  }).faults;
 }
+
+test('R71 on its own host, Gatehouse receives the callbacks of an app at one URL only', () => {
+  const faultsWith = (callbackUrls: string[], publicHref?: string) =>
+    parseConnectedApps(
+      JSON.stringify([{ ...VALID_ENTRY, id: 'platform', callbackUrls }]),
+      { env: { PLATFORM_CLIENT_SECRET: SECRET }, readFile: throwNotFound },
+      { publicHref },
+    ).faults;
+  const [own, near] = ['platform', 'Platform/'].map((id) => `https://gate.test/oauth/callback/${id}`) as [
+    string,
+    string,
+  ];
+  expect(faultsWith([near], 'https://gate.test')).toEqual([
+    `CONNECTED_APPS_FILE, app 1 (platform), /callbackUrls/0: Did you mean ${own}? Providers compare every character.`,
+  ]);
+  expect(faultsWith([own, 'https://other.test/cb'], 'https://gate.test')).toEqual([]);
+  expect(faultsWith([near], 'https://other.test')).toEqual([]);
+  expect(faultsWith([near])).toEqual([]);
+});
 
 const faultsOf = (changes: Record<string, unknown>) => parse([{ ...VALID_ENTRY, ...changes }]).faults;
 /** The pointer to the faulty field in each fault, such as `/scopes/1`. */

@@ -363,14 +363,6 @@ describe('each fault has its finding', () => {
     expect(await findingOf('callback_listed', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
   });
 
-  test('a callback URL with a slash too many: advises the right one', async () => {
-    const [callbackUrl = ''] = protocol.app.callbackUrls;
-    const finding = await findingOf('callback_listed', protocol.appOf({ callbackUrls: [`${callbackUrl}/`] }));
-    expect(finding?.advice).toBe(
-      `${callbackUrl}/ is not exactly the same: write ${callbackUrl}, here and at the provider.`,
-    );
-  });
-
   /** The app, with the authorization endpoint at this address. */
   const appAuthorizingAt = (authorization: string) =>
     protocol.appOf({ endpoints: { ...protocol.provider.endpointSettings(), authorization } });

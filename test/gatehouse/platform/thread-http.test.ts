@@ -664,7 +664,7 @@ describe('with several apps that serve threads', () => {
       apps: (urls) => [
         sandboxApp(urls, 'platform', { apiBaseUrl: undefined }),
         sandboxApp(urls, 'second', { signIn: undefined }),
-        { ...sandboxApp(urls, 'second', { signIn: undefined }), id: 'third' },
+        sandboxApp(urls, 'second', { signIn: undefined, id: 'third' }),
       ],
     });
     try {

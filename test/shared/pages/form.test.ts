@@ -115,7 +115,7 @@ describe('a form', () => {
     expect(shown[0]).toBe(400);
     expect(faultsOf(shown)).toEqual([
       { field: 'days', text: 'd0' },
-      { field: 'urls-1', text: 'd1', rule: 'r1' },
+      { field: 'urls-1', text: 'd1' },
       { field: '', text: 'd3' },
       { field: 'name', text: 'd4' },
       { field: '', text: 'd6' },

@@ -1,20 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  asciiForm,
-  CALLBACK_URL_ADVICE,
   type CallbackUrlRule,
   checkCallbackUrl,
   checkCallbackUrls,
-  findSimilarUrl,
-  intendedCallbackUrl,
+  urlsIn,
 } from '../../../src/shared/provider/callback-url.ts';
+import { asBrowsersWrite, uriAdvice } from '../../../src/shared/provider/url-spelling.ts';
 import { anyText } from '../../support/any-text.ts';
 
 const HOST = 'https://gatehouse.example.com';
 
 describe('R71: each rule', () => {
-  const refused: Record<Exclude<CallbackUrlRule, 'duplicate'>, string[]> = {
+  const refused: Record<Exclude<CallbackUrlRule, 'duplicate' | 'spelling' | 'own_host'>, string[]> = {
     not_absolute: [
       '',
       '/oauth/callback/platform',
@@ -26,6 +24,7 @@ describe('R71: each rule', () => {
       'https://',
       'https://[::1',
       'https://host:99999/cb',
+      'https://./cb',
       'javascript:alert(1)',
       'mailto:a@example.com',
       'file://localhost/cb',
@@ -40,6 +39,8 @@ describe('R71: each rule', () => {
       'myapp://callback/cb',
       'ws://localhost/cb',
     ],
+    several: [`${HOST}/a,${HOST}/b`, `${HOST}/a;http://localhost/b`],
+    escape: [`${HOST}/%zz`, `${HOST}/%`, `${HOST}/cb?a=%4`, `${HOST}/%E4%b`],
     wildcard: ['https://*.example.com/cb', `${HOST}/*`, `${HOST}/cb?a=*`, `${HOST}/%2a`, `${HOST}/%2A`, '*'],
     fragment: [`${HOST}/cb#`, `${HOST}/cb#a`, `${HOST}#/cb`, '#'],
     userinfo: ['https://user@gatehouse.example.com/cb', 'https://a:b@gatehouse.example.com/', 'https://@host/cb'],
@@ -82,7 +83,7 @@ describe('R71: each rule', () => {
   };
   const table = Object.entries(refused).flatMap(([rule, urls]) => urls.map((url) => [rule, JSON.stringify(url), url]));
   test.each(table)('%s: %s', (rule, _shown, url) => {
-    expect(checkCallbackUrl(url ?? '')).toBe(rule);
+    expect(checkCallbackUrl(url ?? '')?.rule).toBe(rule);
   });
 
   test.each([
@@ -94,14 +95,14 @@ describe('R71: each rule', () => {
     `${HOST}/a..b/c.d/...`,
     `${HOST}/a;b/cb`,
     `${HOST}/cb?next=/../x`,
-    'HTTPS://gatehouse.example.com/cb',
+    `${HOST}/cb?next=https://other.example/,https://x.example/`,
+    `${HOST}/%C3%BC/%c3%bc/~a'b`,
     'http://127.0.0.1:3000/cb',
     'http://127.8.8.8/cb',
     'http://[::1]:3000/cb',
     'http://localhost/cb',
     'http://app.localhost:3000/cb',
     'https://xn--bcher-kva.example/cb',
-    'https://bücher.example/cb',
   ])('%s is accepted', (url) => {
     expect(checkCallbackUrl(url)).toBeUndefined();
   });
@@ -110,7 +111,7 @@ describe('R71: each rule', () => {
 describe('R71: lists', () => {
   test('reports duplicates by position; URLs that differ in case or a slash are different', () => {
     const urls = [`${HOST}/cb`, `${HOST}/CB`, `${HOST}/cb/`, `${HOST}/cb`, 'http://x.example.com', `${HOST}/cb`];
-    expect(checkCallbackUrls(urls)).toEqual([
+    expect(checkCallbackUrls(urls).map(({ position, rule }) => ({ position, rule }))).toEqual([
       { position: 3, rule: 'duplicate' },
       { position: 4, rule: 'not_https' },
       { position: 5, rule: 'duplicate' },
@@ -137,17 +138,16 @@ describe('R71: properties', () => {
   test('an accepted URL has the same host and path when a browser parses it', () => {
     fc.assert(
       fc.property(anything, (text) => {
-        const rule = checkCallbackUrl(text);
-        if (rule !== undefined) {
-          expect(CALLBACK_URL_ADVICE[rule]).toBeTypeOf('string');
+        const fault = checkCallbackUrl(text);
+        if (fault) {
+          expect(fault.detail).toMatch(/^[A-Z].*\.$/);
           return;
         }
         const url = new URL(text);
         expect(['https:', 'http:']).toContain(url.protocol);
         if (url.protocol === 'http:') expect(url.hostname).toMatch(/^(127\.|\[::1\]$|\[::ffff:7f|(.+\.)?localhost$)/);
         expect(url.username + url.password + url.hash).toBe('');
-        const pathAsWritten = /^[a-z]+:\/\/[^/?]*([^?]*)/i.exec(text)?.[1] ?? '';
-        expect(url.pathname.split('/')).toHaveLength((pathAsWritten || '/').split('/').length);
+        expect([url.href, url.origin]).toContain(text);
       }),
       { numRuns: 3_000 },
     );
@@ -164,48 +164,9 @@ describe('R71: properties', () => {
   });
 });
 
-describe('a misspelled callback URL', () => {
-  const callbackUrl = `${HOST}/oauth/callback/board`;
-
-  test.each([
-    `${callbackUrl}/`,
-    `${callbackUrl}//`,
-    `${callbackUrl}?`,
-    `${callbackUrl}?x=1`,
-    callbackUrl.replace('https:', 'http:'),
-    callbackUrl.replace('https://', 'https://www.'),
-    callbackUrl.replace('callback', 'Callback'),
-    callbackUrl.replace('/oauth', '//oauth'),
-    callbackUrl.toUpperCase(),
-    callbackUrl.replace('/oauth', ':443/oauth'),
-    callbackUrl.replace('/oauth', './oauth'),
-    callbackUrl.replace('/oauth', '.:443/oauth'),
-  ])('%s', (url) => {
-    expect(intendedCallbackUrl(url, HOST)).toBe(callbackUrl);
-    expect(findSimilarUrl(['https://other.example/cb', url], callbackUrl, HOST)).toBe(url);
-  });
-
-  test.each([
-    callbackUrl,
-    `${callbackUrl}/cb`,
-    `${HOST}.example/oauth/callback/board`,
-    'https://other.example/oauth/callback/board',
-    HOST,
-    '',
-  ])('is not recognized in %s', (url) => expect(intendedCallbackUrl(url, HOST)).toBeUndefined());
-
-  test('of another app is not reported', () => {
-    expect(findSimilarUrl([`${HOST}/oauth/callback/chat/`], callbackUrl, HOST)).toBeUndefined();
-  });
-});
-
-describe('the ASCII form of a callback URL', () => {
-  test.each([
-    [
-      'a host in another script',
-      'https://bücher.example/oauth/callback/a',
-      'https://xn--bcher-kva.example/oauth/callback/a',
-    ],
+describe('R71 the spelling of a URL', () => {
+  const spellings: [name: string, url: string, written: string][] = [
+    ['a host in another script', 'https://bücher.example/cb', 'https://xn--bcher-kva.example/cb'],
     ['a host of decomposed letters', 'https://bu\u0308cher.example/cb', 'https://xn--bcher-kva.example/cb'],
     ['a Cyrillic letter that looks like a Latin one', 'https://g\u0430te.example/cb', 'https://xn--gte-6cd.example/cb'],
     ['a host from right to left', 'https://דוגמה.example/cb', 'https://xn--6dbbec0c.example/cb'],
@@ -213,23 +174,167 @@ describe('the ASCII form of a callback URL', () => {
     ['upper case', 'HTTPS://Example.TEST/Cb?A=b', 'https://example.test/Cb?A=b'],
     ['a final dot', 'https://example.test./cb', 'https://example.test/cb'],
     ['the default port', 'https://example.test:443/cb', 'https://example.test/cb'],
+    ['an empty port', 'https://example.test:/cb', 'https://example.test/cb'],
+    ['a port with a zero', 'https://example.test:08443/cb', 'https://example.test:8443/cb'],
     ['a final dot before a port', 'https://example.test.:8443/cb', 'https://example.test:8443/cb'],
     ['a percent-encoded host', 'https://b%C3%BCcher.example/cb', 'https://xn--bcher-kva.example/cb'],
-  ])('%s', (_name, url, ascii) => {
-    expect(asciiForm(url)).toBe(ascii);
-    expect(asciiForm(ascii)).toBeUndefined();
-    // It is told, and never refused or changed.
-    expect(checkCallbackUrl(url)).toBeUndefined();
+    ['an address in another form', 'http://127.1/cb', 'http://127.0.0.1/cb'],
+    ['letters of another script in the path', 'https://example.test/ü?q=ü', 'https://example.test/%C3%BC?q=%C3%BC'],
+    ['quotes', 'https://example.test/"a"', 'https://example.test/%22a%22'],
+    ['a query without a path', 'https://example.test?a=b', 'https://example.test/?a=b'],
+  ];
+  test.each(spellings)('%s is refused, and the right one named', (_name, url, written) => {
+    const fault = checkCallbackUrl(url);
+    expect(fault).toMatchObject({ rule: 'spelling', suggestedUrl: written });
+    expect(fault?.detail).toContain(`Browsers write this URL as ${written}, `);
+    expect(checkCallbackUrl(written)).toBeUndefined();
   });
 
-  test.each(['https://example.test:8443/%C3%BC/ü?x=Ü', 'http://127.0.0.1:3000/cb', 'http://[::1]/cb', 'no URL', ''])(
-    'is not told for %s',
-    (url) => expect(asciiForm(url)).toBeUndefined(),
+  /** Valid URLs as programs build them. */
+  const written = fc
+    .webUrl({ validSchemes: ['https'], withQueryParameters: true })
+    .map((url) => new URL(url).href)
+    .filter((url) => checkCallbackUrl(url) === undefined);
+
+  test('every URL that `URL` has written and no other rule refuses is accepted', () => {
+    fc.assert(
+      fc.property(fc.webUrl({ validSchemes: ['https'], withQueryParameters: true }), (text) => {
+        const { href } = new URL(text);
+        expect(checkCallbackUrl(href)?.rule ?? 'none').toMatch(/^(none|wildcard|control|backslash|dot_segments)$/);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test('every other spelling of a URL is refused with that URL, which is accepted', () => {
+    const respell = fc.constantFrom(
+      (url: URL) => url.href.replace('https:', 'HTTPS:'),
+      (url: URL) => url.href.replace(url.host, url.host.toUpperCase()),
+      (url: URL) => (url.port === '' ? url.href.replace(url.host, `${url.host}:443`) : url.href),
+      (url: URL) => (url.port === '' ? url.href.replace(url.host, `${url.host}.`) : url.href),
+      (url: URL) =>
+        url.href.replace(url.hostname, [...url.hostname].map((c) => `%${c.charCodeAt(0).toString(16)}`).join('')),
+    );
+    fc.assert(
+      fc.property(written, respell, (href, change) => {
+        const text = change(new URL(href));
+        if (text === href) return;
+        const fault = checkCallbackUrl(text);
+        if (fault?.rule === 'wildcard' || fault?.rule === 'control') return;
+        expect(fault).toMatchObject({ rule: 'spelling', suggestedUrl: href });
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test('what is suggested for any text is written so already', () => {
+    fc.assert(
+      fc.property(fc.oneof(anyText(), fc.string({ unit: 'grapheme' })), (text) => {
+        const once = asBrowsersWrite(`https://example.test/${text}`);
+        if (once !== undefined) expect(asBrowsersWrite(once)).toBe(once);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('R71 on the host of this Gatehouse', () => {
+  const callbackUrl = `${HOST}/oauth/callback/board`;
+  const check = (urls: string[], publicHref = HOST) =>
+    checkCallbackUrls(urls, { callbackUrl: `${publicHref}/oauth/callback/board`, publicHref });
+
+  test.each([
+    `${callbackUrl}/`,
+    `${callbackUrl}//`,
+    `${callbackUrl}?`,
+    `${callbackUrl}?x=1`,
+    `${callbackUrl}#x`,
+    `${callbackUrl}s`,
+    ` ${callbackUrl}`,
+    callbackUrl.replace('https:', 'http:'),
+    callbackUrl.replace('https://', 'https://www.'),
+    callbackUrl.replace('callback', 'Callback'),
+    callbackUrl.replace('board', 'Board'),
+    callbackUrl.replace('board', 'chat'),
+    callbackUrl.replace('/oauth', '//oauth'),
+    callbackUrl.replace('/oauth', '/x/../oauth'),
+    callbackUrl.toUpperCase(),
+    callbackUrl.replace('/oauth', ':443/oauth'),
+    callbackUrl.replace('/oauth', './oauth'),
+    callbackUrl.replace('/oauth', '.:443/oauth'),
+    `${HOST}/cb`,
+    HOST,
+  ])('%s is refused with the right URL', (url) => {
+    expect(check(['https://other.example/cb', url])).toEqual([
+      { position: 1, rule: 'own_host', suggestedUrl: callbackUrl, detail: expect.stringContaining(callbackUrl) },
+    ]);
+  });
+
+  test('a second URL is refused, and to be removed', () => {
+    const [fault, ...others] = check([callbackUrl, `${callbackUrl}/`]);
+    expect([fault, others]).toEqual([expect.objectContaining({ position: 1, rule: 'own_host' }), []]);
+    expect(fault?.detail).toContain('Remove this URL.');
+    expect(fault).not.toHaveProperty('suggestedUrl');
+  });
+
+  test('a URL without the path of PUBLIC_URL is refused, until the list has the right one', () => {
+    const publicHref = `${HOST}/gate`;
+    const own = `${publicHref}/oauth/callback/board`;
+    expect(check([callbackUrl], publicHref)).toMatchObject([{ rule: 'own_host', suggestedUrl: own }]);
+    expect(check([callbackUrl, own], publicHref)).toEqual([]);
+    expect(check([`${HOST}/other/cb`, `${HOST}/gates/oauth/cb`], publicHref)).toEqual([]);
+  });
+
+  test.each([
+    callbackUrl,
+    `${HOST}.example/oauth/callback/board`,
+    'https://other.example/oauth/callback/board',
+    `${HOST}:8443/oauth/callback/board`,
+  ])('%s is accepted', (url) => expect(check([url])).toEqual([]));
+
+  test('a host in another script leads to its ASCII form', () => {
+    const href = 'https://xn--bcher-kva.example';
+    expect(check(['https://BÜCHER.example/oauth/callback/board/'], href)).toMatchObject([
+      { rule: 'own_host', suggestedUrl: `${href}/oauth/callback/board` },
+    ]);
+  });
+});
+
+describe('a pasted list', () => {
+  test.each([
+    ['lines', 'https://a.test/1\r\nhttps://a.test/2\n\n'],
+    ['spaces and tabs', ' https://a.test/1 \t https://a.test/2'],
+    ['commas', 'https://a.test/1,https://a.test/2'],
+    ['commas and lines', 'https://a.test/1,\nhttps://a.test/2,'],
+    ['semicolons', 'https://a.test/1; https://a.test/2;'],
+  ])('of %s is two URLs', (_name, text) => {
+    expect(urlsIn(text)).toEqual(['https://a.test/1', 'https://a.test/2']);
+  });
+
+  test.each(['https://a.test/x,y;z', 'https://a.test/?next=a,https://b.test/'])('%s is one URL', (url) =>
+    expect(urlsIn(url)).toEqual([url]),
   );
 
-  test('leads from a list in another script to the callback URL of this server', () => {
-    const href = 'https://xn--bcher-kva.example';
-    const url = 'https://BÜCHER.example/oauth/callback/board/';
-    expect(findSimilarUrl([url], `${href}/oauth/callback/board`, href)).toBe(url);
+  test('is the list again, however it was joined', () => {
+    const url = fc.webUrl({ validSchemes: ['https'] }).filter((text) => !/[,;]/.test(text));
+    const separator = fc.constantFrom('\n', '\r\n', ' ', ', ', ';', ',\n');
+    fc.assert(
+      fc.property(fc.array(url, { minLength: 1 }), separator, (urls, between) => {
+        expect(urlsIn(urls.join(between))).toEqual(urls);
+      }),
+    );
   });
+});
+
+describe('a URI that is not compared', () => {
+  test.each([
+    ['https://pl\u0430tform.test/v1', 'Write it in ASCII, as https://xn--pltform-3fg.test/v1.'],
+    ['urn:ex\u0430mple', 'Write it in ASCII, as urn:ex%D0%B0mple.'],
+    ['https://a.test/%zz', 'After each "%"'],
+  ])('%s', (text, advice) => expect(uriAdvice(text)).toContain(advice));
+
+  test.each(['https://A.test:443/%C3%BC', 'urn:example:a', 'https://a.test/{tenantid}/v2'])(
+    '%s may be written so',
+    (text) => expect(uriAdvice(text)).toBeUndefined(),
+  );
 });

@@ -14,6 +14,7 @@ function showSuggestion(input, text, suggestedUrl) {
   button.addEventListener('click', () => {
     input.value = suggestedUrl;
     clearFault(input);
+    input.dispatchEvent(new Event('input', { bubbles: true }));
     input.focus();
   });
   container.append(button);
@@ -23,15 +24,12 @@ function questionOf() {
   const inputs = [...form.querySelectorAll('input[name="callbackUrl"]')];
   const filledInputs = inputs.filter((input) => input.value.trim() !== '');
   return {
-    body: { urls: filledInputs.map((input) => input.value.trim()) },
-    show({ faults, nearMisses }) {
+    body: { id: form.dataset.appId, urls: filledInputs.map((input) => input.value.trim()) },
+    show({ faults }) {
       for (const input of inputs) clearFault(input);
-      for (const { position, detail, suggestedUrl } of nearMisses) {
-        showSuggestion(filledInputs[position], detail, suggestedUrl);
-      }
-      for (const { position, rule, detail } of faults) {
+      for (const { position, detail, suggestedUrl } of faults) {
         filledInputs[position].setAttribute('aria-invalid', 'true');
-        showFault(filledInputs[position], `${detail} (${rule})`);
+        showSuggestion(filledInputs[position], detail, suggestedUrl);
       }
     },
   };

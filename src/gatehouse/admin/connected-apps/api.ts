@@ -4,14 +4,8 @@ import { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import { entriesOf } from '../../../shared/pages/form.ts';
-import {
-  asciiForm,
-  CALLBACK_URL_ADVICE,
-  checkCallbackUrl,
-  checkCallbackUrls,
-  intendedCallbackUrl,
-} from '../../../shared/provider/callback-url.ts';
-import { connectedAppSchema } from '../../../shared/provider/connected-app.ts';
+import { checkCallbackUrls } from '../../../shared/provider/callback-url.ts';
+import { callbackUrlOf, connectedAppSchema } from '../../../shared/provider/connected-app.ts';
 import { listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { appToRegister, type RegisterAtProvider } from './provider-registration.ts';
@@ -136,33 +130,24 @@ export function connectedAppApi(parts: {
 
     checkCallbackUrls: operation(
       {
-        summary: 'Check callback URLs against the rules, and for likely typing errors; nothing is stored',
-        body: z.strictObject({ urls: z.array(z.string().max(2000)).max(50) }),
+        summary: 'Check the callback URLs of an app, also for likely typing errors; nothing is stored',
+        body: z.strictObject({
+          id: connectedAppSchema.shape.id.describe('the id of the app, also before it is registered'),
+          urls: z.array(z.string().max(2000)).max(50),
+        }),
         response: z.object({
-          faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })),
-          nearMisses: z
-            .array(z.object({ position: z.int(), suggestedUrl: z.string(), detail: z.string() }))
-            .describe(
-              'valid URLs that differ slightly from the callback URL of an app of this Gatehouse, or whose host is not written as browsers send it',
-            ),
+          faults: z.array(
+            z.object({
+              position: z.int(),
+              rule: z.string(),
+              detail: z.string(),
+              suggestedUrl: z.string().optional().describe('the URL that was probably meant'),
+            }),
+          ),
         }),
       },
-      async ({ body }) => ({
-        faults: checkCallbackUrls(body.urls).map(({ position, rule }) => ({
-          position,
-          rule,
-          detail: CALLBACK_URL_ADVICE[rule],
-        })),
-        nearMisses: body.urls.flatMap((url, position) => {
-          const isValid = checkCallbackUrl(url) === undefined;
-          const asciiUrl = isValid ? asciiForm(url) : undefined;
-          const suggestedUrl = intendedCallbackUrl(url, publicHref) ?? asciiUrl;
-          if (suggestedUrl === undefined) return [];
-          const onlyHostDiffers = suggestedUrl === asciiUrl;
-          const difference = onlyHostDiffers ? 'Browsers write the host name in another form. ' : '';
-          const detail = `${difference}Providers compare every character. Did you mean ${suggestedUrl}?`;
-          return [{ position, suggestedUrl, detail }];
-        }),
+      async ({ body: { id, urls } }) => ({
+        faults: checkCallbackUrls(urls, { callbackUrl: callbackUrlOf(id, publicHref), publicHref }),
       }),
     ),
   };

@@ -23,7 +23,7 @@ import {
 } from '../../connected-apps/change-rules.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
-import { addressFaults, coherenceFaults } from '../../connected-apps/registration-rules.ts';
+import { addressFaults, coherenceFaults, ownCallbackFaults } from '../../connected-apps/registration-rules.ts';
 import type { ScheduledChecks } from '../../connected-apps/scheduled-checks.ts';
 import type { ConnectLinks } from '../../grants/connect-links.ts';
 import type { EndedBy } from '../../grants/connections.ts';
@@ -62,13 +62,20 @@ export function createConnectedAppChanges(parts: {
   /** Ends the connections that users created while the app was being deleted. */
   endRemaining: (app: ConnectedApp, by: EndedBy) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
+  publicHref: string;
 }): ConnectedAppChanges {
   const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endRemaining, checks } =
     parts;
+  const { publicHref } = parts;
 
-  const check = async (registration: ConnectedAppRegistration, otherFaults: InputFault[]): Promise<void> => {
+  const check = async (
+    registration: ConnectedAppRegistration,
+    before: ConnectedApp | undefined,
+    otherFaults: InputFault[],
+  ): Promise<void> => {
     const faults = [
       ...coherenceFaults(registration),
+      ...ownCallbackFaults(registration, publicHref, before?.callbackUrls),
       ...(await addressFaults(registration, examine)),
       ...sharedIssuerFaults(registration, apps.list()),
       ...otherFaults,
@@ -101,7 +108,7 @@ export function createConnectedAppChanges(parts: {
   const checkNew = async ({ clientSecret: _, ...registration }: NewApp): Promise<void> => {
     const { id } = registration;
     const isFree = !(await isTaken(id));
-    await check(registration, [
+    await check(registration, undefined, [
       ...(isFree ? [] : [TAKEN]),
       ...(isFree ? await movedFaults(undefined, registration, countSetAside) : []),
     ]);
@@ -126,7 +133,7 @@ export function createConnectedAppChanges(parts: {
       const current = await findChangeable(id);
       if (current.version !== version) throw conflict();
       const registration = { ...fields, id };
-      await check(registration, [
+      await check(registration, current.app, [
         ...(fields.id === undefined || fields.id === id ? [] : [FIXED_ID]),
         ...secretFaults(registration, clientSecret, current.app),
         ...(await movedFaults(current.app, registration, countSetAside)),

@@ -66,7 +66,7 @@ export function connectedAppRoutes(parts: AdminParts) {
       basePath,
     }),
     pages: connectedAppPages({ reader, timelines: createTimelines(parts), contentOf, pages, clock }),
-    settings: connectedAppSettings({ reader, changes, provider, contentOf, pages, publicHref, basePath }),
+    settings: connectedAppSettings({ reader, changes, provider, contentOf, pages, basePath }),
     questions: connectedAppQuestions({ ...parts, reader, changes, countRevocations: grants.revocations.countOf }),
     api: connectedAppApi({ reader, changes, registerAtProvider, publicHref }),
     trial: routeTrial({ reader, pages, basePath }),

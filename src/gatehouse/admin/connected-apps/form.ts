@@ -1,13 +1,14 @@
 /** The form of a connected app, and its conversion to and from a registration. */
 import { z } from 'zod';
 import { entriesOf, type FormValues, recordVersion, rows } from '../../../shared/pages/form.ts';
+import { urlsIn } from '../../../shared/provider/callback-url.ts';
 import {
   type ConnectedAppRegistration,
   connectedAppSchema,
   TOKEN_ENDPOINT_AUTH_METHODS,
 } from '../../../shared/provider/connected-app.ts';
 import { DRAWN_FIELDS, drawnInputs, drawnMembers, drawnValues } from './drawn-fields.ts';
-import { enteredRoutes, ROUTE_INPUTS, routeColumns, routeValues } from './route-rows.ts';
+import { enteredRoutes, ROUTE_INPUTS, routeColumns, routeValues, withoutEmptyRows } from './route-rows.ts';
 
 const text = z.string().trim();
 
@@ -85,6 +86,11 @@ export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormVa
     ...drawnValues(app),
   };
 }
+
+/** Leaves out empty rows, and makes a row of each URL of a list that was pasted into one. */
+export const tidied = <Values extends Pick<FormValues<typeof newAppForm>, 'callbackUrl' | keyof typeof routeColumns>>(
+  values: Values,
+): Values => ({ ...withoutEmptyRows(values), callbackUrl: values.callbackUrl.flatMap(urlsIn) });
 
 type EnteredForm = Omit<z.output<typeof newAppForm>, 'id' | 'initialAccessToken'>;
 

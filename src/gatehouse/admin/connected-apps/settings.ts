@@ -12,17 +12,15 @@ import {
   submittedValues,
 } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
-import { findSimilarUrl } from '../../../shared/provider/callback-url.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import type { AdminPages, PageRequest } from '../page.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
-import { APP_INPUTS, changedAppForm, enteredRegistration, scopesOf, valuesOfApp } from './form.ts';
+import { APP_INPUTS, changedAppForm, enteredRegistration, scopesOf, tidied, valuesOfApp } from './form.ts';
 import { missingScopesText, NOTICES } from './notices.ts';
 import type { AppPageData, ContentOfApp } from './pages.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import type { ConnectedAppReader } from './reader.ts';
-import { withoutEmptyRows } from './route-rows.ts';
 import { type AppView, changedApp, registrationIn } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -45,10 +43,9 @@ export function connectedAppSettings(parts: {
   provider: ProviderReading;
   contentOf: ContentOfApp;
   pages: AdminPages;
-  publicHref: string;
   basePath: string;
 }) {
-  const { reader, changes, provider, contentOf, pages, publicHref, basePath } = parts;
+  const { reader, changes, provider, contentOf, pages, basePath } = parts;
   const idOf = (req: Request) => String(req.params.id);
   const urlOf = (id: string) => `${basePath}/admin/connected-apps/${encodeURIComponent(id)}/settings`;
 
@@ -110,11 +107,8 @@ export function connectedAppSettings(parts: {
     async work(req, { do: action, version }) {
       const app = await reader.read(idOf(req));
       const { id: _, ...registration } = registrationIn(app);
-      const misspelledUrl = findSimilarUrl(app.callbackUrls, app.callbackUrl, publicHref);
       const changed =
-        action === 'add_callback'
-          ? { callbackUrls: [...app.callbackUrls.filter((url) => url !== misspelledUrl), app.callbackUrl] }
-          : { disabled: undefined };
+        action === 'add_callback' ? { callbackUrls: [...app.callbackUrls, app.callbackUrl] } : { disabled: undefined };
       await changes.replace(req, app.id, { ...registration, ...changed, version });
       return redirectTo(app.id, NOTICES[action]);
     },
@@ -140,7 +134,7 @@ const CHANGED_FORM = {
   schema: changedAppForm,
   secrets: ['clientSecret'] as const,
   fieldOf: APP_INPUTS,
-  tidy: withoutEmptyRows<FormValues<typeof changedAppForm>>,
+  tidy: tidied<FormValues<typeof changedAppForm>>,
 };
 
 function unconfirmed(missing: NonNullable<AppView['missingScopes']>): AppError {

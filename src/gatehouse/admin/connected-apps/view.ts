@@ -1,7 +1,6 @@
 /** The JSON of connected apps: input, and output, which never contains the secret. */
 import { z } from 'zod';
 import { containsCardNumber } from '../../../shared/observability/card-numbers.ts';
-import { findSimilarUrl, withAsciiForm } from '../../../shared/provider/callback-url.ts';
 import {
   type ConnectedApp,
   type ConnectedAppRegistration,
@@ -136,11 +135,7 @@ export function appView(
     backchannelLogoutUri: urls.backchannelLogout,
     usable,
     signInClaimWarning: signInClaimWarning(app) ?? null,
-    unusable: usable
-      ? null
-      : app.disabled
-        ? DISABLED
-        : notRegistered(findSimilarUrl(app.callbackUrls, urls.callback, publicHref)),
+    unusable: usable ? null : app.disabled ? DISABLED : NOT_REGISTERED,
   };
 }
 
@@ -164,7 +159,5 @@ export function lastCheckView({ at, findings }: LastCheck): Required<LastCheckVi
 
 const DISABLED = 'The app is disabled. Sign-ins and calls with it are refused.';
 
-const notRegistered = (misspelledUrl: string | undefined): string =>
-  misspelledUrl === undefined
-    ? 'The callback URL of this Gatehouse is not among the callback URLs of the app. Add it here and at the provider.'
-    : `${withAsciiForm(misspelledUrl)} is not exactly the callback URL of this Gatehouse, and providers compare every character. Correct it here and at the provider.`;
+const NOT_REGISTERED =
+  'The callback URL of this Gatehouse is not among the callback URLs of the app. Add it here and at the provider.';

@@ -5,8 +5,7 @@ import type { FieldFault } from '../../../shared/pages/page-data.ts';
 import { uncapitalised } from '../../../shared/text.ts';
 import { type Preset, presetApp } from '../../connected-apps/presets.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
-import { APP_INPUTS, APP_SECRETS, newAppForm, valuesOfApp } from './form.ts';
-import { withoutEmptyRows } from './route-rows.ts';
+import { APP_INPUTS, APP_SECRETS, newAppForm, tidied, valuesOfApp } from './form.ts';
 
 const STEPS = ['provider', 'registration'] as const;
 export type StepName = (typeof STEPS)[number];
@@ -36,7 +35,7 @@ export const WIZARD_FORM = {
   schema: wizardForm,
   secrets: APP_SECRETS,
   fieldOf: APP_INPUTS,
-  tidy: withoutEmptyRows<FormValues<typeof wizardForm>>,
+  tidy: tidied<FormValues<typeof wizardForm>>,
 };
 
 /** The fields of the first step, some of which the second has, too. A fault of any other field shows the second. */

@@ -90,7 +90,10 @@ export function connectedAppWizard(parts: {
   /** Returns the URLs with that of this Gatehouse for the id of the app, which is added only to an empty list. */
   const withGatehouseUrl = (id: string, urls: readonly string[]): readonly string[] => {
     const callbackUrl = callbackUrlOf(isId(id) ? id : 'id', publicHref);
-    const isGatehouseUrl = (url: string) => url.startsWith(callbackUrlOf('', publicHref));
+    const isGatehouseUrl = (url: string) => {
+      const appId = url.slice(callbackUrlOf('', publicHref).length);
+      return isId(appId) && url === callbackUrlOf(appId, publicHref);
+    };
     return urls.length === 0
       ? [callbackUrl]
       : [...new Set(urls.map((url) => (isGatehouseUrl(url) ? callbackUrl : url)))];

@@ -1,7 +1,6 @@
 /** Connected apps by the admin API: R5, R50, R71, R79, R88, and changes in every process. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startGatehouse } from '../../../../src/gatehouse/start.ts';
-import { CALLBACK_URL_ADVICE } from '../../../../src/shared/provider/callback-url.ts';
 import { createUserAgent } from '../../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { freePort } from '../../../support/ports.ts';
@@ -242,17 +241,22 @@ describe('refusals', () => {
       const { status, body } = await sendRequest(`${site.url}/admin/api/callback-urls`, {
         method: 'POST',
         headers: { ...ACCEPT_JSON, ...JSON_BODY, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
-        body: JSON.stringify({ urls }),
+        body: JSON.stringify({ id: 'second', urls }),
       });
       return { status, json: JSON.parse(body) };
     };
     const good = `${site.url}/oauth/callback/second`;
-    expect(await checkUrls([good, 'https://*.example.com/cb', '/cb'])).toMatchObject({
+    expect(await checkUrls(['https://*.example.com/cb', `${site.url}/oauth/callback/Second/`])).toMatchObject({
       status: 200,
       json: {
         faults: [
-          { position: 1, rule: 'wildcard', detail: CALLBACK_URL_ADVICE.wildcard },
-          { position: 2, rule: 'not_absolute', detail: CALLBACK_URL_ADVICE.not_absolute },
+          { position: 0, rule: 'wildcard', detail: expect.stringContaining('Write out every callback URL') },
+          {
+            position: 1,
+            rule: 'own_host',
+            detail: expect.stringContaining(`Did you mean ${good}?`),
+            suggestedUrl: good,
+          },
         ],
       },
     });
@@ -268,7 +272,7 @@ describe('refusals', () => {
     ['no scopes', { scopes: undefined }, '#/scopes'],
     ['a scope with a quote', { scopes: ['a"b'] }, '#/scopes/0'],
     ['an id with a slash', { id: '../x' }, '#/id'],
-    ['the id of an app of the file', { id: 'platform' }, '#/id'],
+    ['the id of an app of the file', { id: 'platform', callbackUrls: ['https://a.example/cb'] }, '#/id'],
     ['a name of 10,000 characters', { name: 'W'.repeat(10_000) }, '#/name'],
     ['no secret, although one is required', { clientSecret: undefined }, '#/clientSecret'],
     ['sign-in without openid', { scopes: ['x'], signIn: { allow: 'everyone' } }, '#/scopes'],

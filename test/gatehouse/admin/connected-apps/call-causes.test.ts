@@ -34,7 +34,7 @@ beforeAll(async () => {
         ...sandboxApp(at, 'platform', { callbackUrls: [`${at.url}/oauth/callback/${id}`] }),
         ...{ id, issuer },
       })),
-      { ...sandboxApp(at, 'platform', { callbackUrls: [`${at.url}/oauth/callback/private`] }), id: 'private' },
+      sandboxApp(at, 'platform', { id: 'private' }),
     ],
   });
   site.sandbox.faults.set({

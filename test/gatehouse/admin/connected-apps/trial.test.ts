@@ -8,7 +8,7 @@ let agent: UserAgent;
 beforeAll(async () => {
   site = await startSite({
     env: { ADMIN_APP: 'platform' },
-    apps: (at) => [sandboxApp(at, 'platform'), { ...sandboxApp(at, 'second'), id: 'off', disabled: true }],
+    apps: (at) => [sandboxApp(at, 'platform'), sandboxApp(at, 'second', { id: 'off', disabled: true })],
   });
   ({ agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' }));
   const provider = { id: 'second', name: 'Second', issuer: site.sandbox.issuer };
