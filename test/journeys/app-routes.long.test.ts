@@ -34,8 +34,8 @@ test('a pattern is checked while typing, with the words that follow when the for
   await page.getByText('Add, change or remove routes').click();
   const row = (legend: string) => page.getByRole('group', { name: legend, exact: true });
   const fault = page.locator('.route-row .form-fault');
-  await row('A route').getByLabel('Route name').fill('thread');
-  await row('A route').getByLabel('Pattern').fill('/1/threads/../{id}');
+  await row('Route 1').getByLabel('Route name').fill('thread');
+  await row('Route 1').getByLabel('Pattern').fill('/1/threads/../{id}');
   await fault.waitFor();
   const words = await fault.textContent();
   await checkOnAllScreens(page, 'routes-check');
@@ -47,15 +47,18 @@ test('a pattern is checked while typing, with the words that follow when the for
   expect(await page.getByText('Saved.').isVisible()).toBe(true);
 
   await page.getByText('Add, change or remove routes').click();
-  await row('Another route').getByLabel('Route name').fill('other');
-  await row('Another route').getByLabel('Pattern').fill('/1/threads/{other}');
-  await fault.getByText('The route "thread" matches').waitFor();
+  const addRoute = async (place: string, name: string) => {
+    await page.getByRole('button', { name: 'Add route' }).click();
+    await row(place).getByLabel('Route name').fill(name);
+    await row(place).getByLabel('Pattern').fill('/1/threads/{other}');
+    await fault.getByText('The route "thread" matches').waitFor();
+  };
   // Neither a removed rival nor one of another method is in the way.
-  await row('Route 1').getByLabel('Remove this route').check();
+  await addRoute('Route 2', 'gone');
+  await page.getByRole('button', { name: 'Remove Route 2' }).click();
   await fault.waitFor({ state: 'detached' });
-  await row('Route 1').getByLabel('Remove this route').uncheck();
-  await fault.waitFor();
-  await row('Another route').getByLabel('Method').selectOption('DELETE');
+  await addRoute('Route 2', 'other');
+  await row('Route 2').getByLabel('Method').selectOption('DELETE');
   await fault.waitFor({ state: 'detached' });
   await save();
   await page.goto(`${site.url}/admin/connected-apps/second`);

@@ -113,11 +113,14 @@ describe('a demo in the shell of a real Gatehouse', () => {
       expect(administrator.url()).toBe(await link('Collaboration platform'));
       expect(await administrator.locator('main').innerText()).toMatch(/Last check:\s+Passed/);
 
-      await administrator.getByLabel('Another callback URL').fill(/https:\/\/\*\S+/.exec(tourText)?.[0] ?? '');
+      await administrator.getByRole('button', { name: 'Add callback URL' }).click();
+      await administrator
+        .getByLabel('Callback URL 2', { exact: true })
+        .fill(/https:\/\/\*\S+/.exec(tourText)?.[0] ?? '');
       await save();
-      expect(await administrator.locator('main').innerText()).toContain('(wildcard)');
+      expect(await administrator.locator('main').innerText()).toContain('Write out every callback URL');
 
-      await administrator.getByLabel('Callback URL 2').fill('');
+      await administrator.getByRole('button', { name: 'Remove Callback URL 2' }).click();
       await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(tourText)?.[1] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toMatch(/\d+ connections lack groups/);

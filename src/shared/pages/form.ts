@@ -192,7 +192,5 @@ export function fieldFaults<S extends z.ZodObject>(
     counts.set(elementId, count + 1);
     return count < limit;
   };
-  return located
-    .filter(isWithinLimit)
-    .map(({ elementId, text }) => ({ field: elementId, text }));
+  return located.filter(isWithinLimit).map(({ elementId, text }) => ({ field: elementId, text }));
 }

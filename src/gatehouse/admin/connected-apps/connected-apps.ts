@@ -42,6 +42,7 @@ export function connectedAppRoutes(parts: AdminParts) {
     countSetAside,
     links,
     endRemaining: grants.endRemaining,
+    publicHref,
   });
   const registerAt = atProvider.register;
   const registerAtProvider = createProviderRegistration({

@@ -336,3 +336,260 @@ describe('R71 callback URLs of a registered app', () => {
     expect(await saved()).toEqual([own(), ...[1, 2, 3].map((number) => `https://a.example/${number}`)]);
     expect(page.body.match(/name="callbackUrl" value=""/g)).toHaveLength(3);
   });
+});
+
+describe('a form that is refused', () => {
+  const faultsIn = (body: string) =>
+    [...body.matchAll(/<li><a href="#([\w-]+)">([^<]+)</g)].flatMap(([, field, words]) =>
+      words?.match(/[.?!]$/) ? [[field, words]] : [],
+    );
+  const read = async (fields: Record<string, string>) =>
+    submitForm(await open('register-app'), 'read_provider', { name: 'Board', issuer: site.sandbox.issuer, ...fields });
+
+  test('names its faults in the title and in a list, and focuses the first', async () => {
+    const empty = { id: '', name: '', issuer: '' };
+    const { body } = await submitForm(await open('register-app'), 'read_provider', empty);
+    expect(body).toMatch(/<title>Error: Register an app/);
+    expect(faultsIn(body)).toEqual([
+      ['issuer', expect.stringContaining('Enter the issuer')],
+      ['name', 'Enter a name.'],
+    ]);
+    expect(body.match(/<(?:input|textarea|select)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="issuer"')]);
+    expect(body).not.toContain('(invalid)');
+    expect(faultsIn((await read({ id: '', name: '日本' })).body)).toEqual([
+      ['id', 'Enter an ID: the name has no letters a to z and no digits.'],
+    ]);
+  });
+
+  test('names a missing secret together with the other faults', async () => {
+    const { body } = await submitForm(await read({ id: 'board' }), 'save', { clientId: '', apiBaseUrl: 'nowhere' });
+    expect(faultsIn(body).map(([field]) => field)).toEqual(['clientId', 'clientSecret', 'apiBaseUrl']);
+    expect(faultsIn(body)[1]).toEqual(['clientSecret', 'Enter the client secret.']);
+  });
+
+  test('keeps the entered values and the metadata, and asks for the secret again', async () => {
+    const secondStep = await read({ id: 'board' });
+    const typed = { clientSecret: CLIENT_SECRET, clientId: '', moreScopes: 'one two', apiBaseUrl: 'nowhere' };
+    const page = await submitForm(secondStep, 'save', typed, [['scope', 'platform_read_only']]);
+    expect(page.body).toMatch(/value="platform_read_only" checked/);
+    expect(page.body).toContain('The provider responded with this metadata:');
+    expect(page.body).toContain('Enter it again: secrets are not sent back.');
+    expect(page.body).not.toContain(CLIENT_SECRET);
+    const fields = page.forms.find(({ names }) => names.includes('issuer'))?.fields;
+    expect(Object.fromEntries(fields ?? [])).toMatchObject({ ...typed, clientSecret: '', name: 'Board' });
+  });
+
+  test('reports an invalid id, and adapts the callback URL to the id', async () => {
+    const wrong = await read({ id: 'Team Board' });
+    expect([wrong.status, wrong.body]).toEqual([400, expect.stringContaining('id="id-fault"')]);
+    expect(wrong.body).not.toContain('/oauth/callback/Team Board"');
+    const right = await submitForm(wrong, 'read_provider', { id: 'board' });
+    expect(right.body).toContain(`value="${site.url}/oauth/callback/board"`);
+    const { clientId, clientSecret } = SECOND;
+    expect((await submitForm(right, 'save', { id: 'team', clientId, clientSecret })).status).toBe(200);
+    const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/team`);
+    expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/team`] });
+    await deleteApp('team', 'Board');
+  });
+
+  test('R106 counts once if it is sent several times', async () => {
+    const page = await read({ id: 'twice' });
+    const { clientId, clientSecret } = SECOND;
+    const both = await Promise.all([1, 2].map(() => submitForm(page, 'save', { clientId, clientSecret })));
+    expect(both.map(({ status, url }) => [status, new URL(url).pathname])).toEqual(
+      both.map(() => [200, '/admin/connected-apps/twice/check']),
+    );
+    const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.created&target=twice`);
+    expect(json.items).toHaveLength(1);
+    await deleteApp('twice', 'Board');
+  });
+});
+
+describe('a registered app', () => {
+  test('shows how many connections saving affects', async () => {
+    expect((await open('connected-apps/second/settings')).body).toContain('Saving affects one connection.');
+    expect((await open('connected-apps/platform/settings')).body).toContain('CONNECTED_APPS_FILE');
+    expect((await open('connected-apps/platform/settings')).forms.some(({ names }) => names.includes('issuer'))).toBe(
+      false,
+    );
+  });
+
+  test('R115 is saved with added scopes only after showing how many connections lack them', async () => {
+    const warned = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      moreScopes: 'files',
+      name: 'Grown',
+    });
+    expect(warned.status).toBe(400);
+    expect(warned.body).toContain(
+      'One connection lacks files. It keeps working without it until its user allows it. Save again',
+    );
+    expect((await open('connected-apps/second/settings')).body).toContain('<bdi>Second</bdi>');
+
+    // After a further change of the scopes, the form warns again.
+    const warnedAgain = await submitForm(warned, 'save', { moreScopes: 'files mail' });
+    expect(warnedAgain.body).toContain(
+      'One connection lacks some of files, mail. It keeps working without them until its user allows them.',
+    );
+    expect((await submitForm(warnedAgain, 'save', {})).body).toContain('Saved.');
+    const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second?scopes=openid+files+video`);
+    expect(json.missingScopes).toEqual({ scopes: ['video'], connections: 1, exact: true });
+    const withoutScopes = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      name: 'Second',
+      moreScopes: '',
+    });
+    expect([withoutScopes.status, withoutScopes.body]).toEqual([200, expect.stringContaining('Saved.')]);
+  });
+
+  test('two administrators cannot silently overwrite each other', async () => {
+    const [mine, theirs] = [await open('connected-apps/second/settings'), await open('connected-apps/second/settings')];
+    expect((await submitForm(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
+    const late = await submitForm(mine, 'save', { name: 'Mine' });
+    expect(late.status).toBe(409);
+    expect(late.body).toContain('Someone else changed this while you were editing.');
+    expect(late.body).toContain('value="Mine"');
+    expect((await open('connected-apps/second/settings')).body).toContain('<bdi>Theirs</bdi>');
+    expect((await submitForm(late, 'save', { name: 'Second' })).body).toContain('Saved.');
+  });
+
+  test('two administrators cannot silently overwrite each other after a fault in the later form', async () => {
+    const [mine, theirs] = [await open('connected-apps/second/settings'), await open('connected-apps/second/settings')];
+    expect((await submitForm(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
+    const faulty = await submitForm(mine, 'save', { name: '' });
+    expect(faulty.status).toBe(400);
+    const late = await submitForm(faulty, 'save', { name: 'Second' });
+    expect(late.status).toBe(409);
+    expect((await submitForm(late, 'save', { name: 'Second' })).body).toContain('Saved.');
+  });
+
+  test('is disabled and enabled, and cannot be deleted while users are connected', async () => {
+    const page = await open('connected-apps/second/settings');
+    expect(linkOn(page, 'Delete app…')).toBeUndefined();
+    const question = await agent.follow(page, 'Disable app…');
+    const disabled = await agent.submit(question, {}, { button: 'Disable app' });
+    expect(disabled.body).toContain('The app is disabled');
+    expect((await agent.submit(disabled, {}, { button: 'Enable app' })).body).toContain('The app is enabled again.');
+    const forced = await open('connected-apps/second/delete');
+    expect(forced.body).toContain('Disconnect everyone first');
+    const [, typed = ''] = /Type “([^”]*)” to confirm/.exec(forced.body) ?? [];
+    const refused = await agent.submit(forced, { typed }, { button: 'Delete app' });
+    expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('One user is connected')]);
+  });
+
+  test('reminds of a client secret that is older than 180 days', async () => {
+    const key = keys.connectedApp('second');
+    await withStorage(async (store, sealer) => {
+      const stored = await store.get(key);
+      const app = JSON.parse(await sealer.open(stored?.value ?? '', key));
+      app.secretSetAt = Date.now() - 190 * 86_400_000;
+      await store.write([{ put: key, value: await sealer.seal(JSON.stringify(app), key) }]);
+    });
+    expect((await open('connected-apps/second/settings')).body).toContain('The client secret was set 190 days ago.');
+    expect((await open('connected-apps')).body).toContain('Old secret');
+    const replaced = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      clientSecret: CLIENT_SECRET,
+    });
+    expect(replaced.body).not.toContain('190 days ago');
+  });
+
+  test('R49 an app that no key decrypts does not affect others, and can be deleted', async () => {
+    const key = keys.connectedApp('broken');
+    await withStorage((store) =>
+      store.write([
+        { put: key, value: 'x' },
+        { index: keys.connectedApps, add: 'broken', score: 1 },
+        { put: keys.connectedAppsChange, value: 'x' },
+      ]),
+    );
+    const list = await open('connected-apps');
+    expect(list.body).toContain('Cannot be decrypted');
+    expect(list.body).toContain('<bdi>Second</bdi>');
+    expect((await open('connected-apps/broken')).status).toBe(404);
+    const after = await agent.submit(await agent.follow(list, 'Delete… broken'), { typed: 'broken' });
+    expect(after.body).toContain('The app is deleted.');
+    expect(after.body).not.toContain('Cannot be decrypted');
+  });
+});
+
+describe('R88 hostile text', () => {
+  const HOSTILE = {
+    script: '</title></textarea><script>alert(1)</script>',
+    quotes: `" autofocus onfocus="alert(1)" x='`,
+    marks: 'safe\u202egnihsihp\u2066\u200f',
+    template: '<%= it.page.csrfToken %>',
+  };
+
+  // The client ID can only be changed while no user is connected.
+  beforeAll(async () => {
+    const { agent: user } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+    await disconnect(site, user, 'second');
+  });
+
+  test.each(Object.entries(HOSTILE))('in names, client ids and claims breaks nothing: %s', async (_kind, text) => {
+    const saved = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      name: text,
+      clientId: text,
+      clientSecret: CLIENT_SECRET,
+      signIn: 'claim',
+      signInClaim: text,
+      signInValues: text,
+    });
+    expect(saved.status).toBe(200);
+    for (const path of ['connected-apps/second', 'connected-apps/second/settings', 'connected-apps', 'audit'])
+      expectIntact(await open(path), text);
+    const shown = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      issuer: text,
+      apiBaseUrl: text,
+      returnUrls: text,
+      callbackUrl: text,
+      parameters: text,
+      moreScopes: text,
+    });
+    expect(shown.status).toBe(400);
+    expectIntact(shown, text);
+  });
+
+  test('10,000 characters in each field are refused, and the form stays usable', async () => {
+    const text = 'W'.repeat(7_000);
+    const page = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      name: text,
+      clientId: text,
+      issuer: text,
+    });
+    expect([page.status, page.body.includes('Nothing was saved.')]).toEqual([400, true]);
+    const search = await open(`connected-apps?q=${encodeURIComponent('<script>"')}`);
+    expect([search.status, search.body.includes('value="&lt;script&gt;&quot;"')]).toEqual([200, true]);
+    const long = await open(`connected-apps?q=${'x'.repeat(300)}`);
+    expect([long.status, long.body.includes('x'.repeat(201))]).toEqual([200, false]);
+  });
+
+  function expectIntact({ body }: Page, text: string): void {
+    expect(body).toMatch(/<\/html>\s*$/);
+    expect(body).not.toMatch(/<script(?![^>]*src="\/assets\/[a-p]{16}\/[a-z-]+\.js")/);
+    expect(body).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
+    expect(body).not.toContain('onfocus="');
+    if (text.includes('<script')) expect(body).not.toContain(text);
+  }
+});
+
+test('only administrators see the link to the page', async () => {
+  expect((await agent.get(`${site.url}/connections`)).body).toContain('>Administration</a>');
+  const user = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+  expect((await user.agent.get(`${site.url}/connections`)).body).not.toContain('Administration');
+  expect((await getJson(user.agent, `${site.url}/session`)).json).toMatchObject({ user: { admin: false } });
+});
+
+async function withStorage(
+  work: (
+    store: Awaited<ReturnType<typeof createSqliteStore>>,
+    sealer: ReturnType<typeof createSealer>,
+  ) => Promise<unknown>,
+): Promise<void> {
+  const parsed = parseEncryptionKeys(site.env.ENCRYPTION_KEYS ?? '');
+  if ('faults' in parsed) throw new Error(parsed.faults.join());
+  const store = await createSqliteStore({ directory: site.dataDirectory, clock: Date.now, random: Math.random });
+  try {
+    await work(store, createSealer(parsed.keys));
+  } finally {
+    await store.close();
+  }
+}

@@ -126,7 +126,7 @@ describe('without a script', () => {
     const fields = page.forms.find(({ names }) => names.includes('issuer'))?.fields ?? [];
     const names = fields.filter(([name]) => name === 'routeName').map(([, value]) => value);
     const entered = rows.filter((row) => row !== EMPTY).map(([name]) => name);
-    expect(names).toEqual([...entered, '']);
+    expect(names).toEqual([...entered, '', '']);
     expect(await routes()).toEqual([]);
   });
 
