@@ -54,6 +54,7 @@
  * | `erased-user:{USER}` | when that user was deleted, so that an earlier sign-in stores nothing | 15 minutes |
  * | index `erasures` | user and time of unfinished deletions of users, by that time | until finished |
  * | index `users:{users}` | ids of all users by last sign-in | with the users |
+ * | index `administrators:{users}` | ids of the users whose last sign-in made them administrators, by that sign-in | with the users |
  * | index `user-names:{users}` | the same by search terms: name, its words, address, id, subject | with the users |
  * | index `live-sessions:{users}` | hashes of the ids of all sessions by start | until soon after the sessions end |
  * | index `connections:{connections}`, `connections:{connections}:app:APP`, `connections:{connections}:state:STATE` | user and app of grants by time of connecting: of all grants, of one app, in one state, and of grants that may lack scopes of their app | with the grants |
@@ -71,6 +72,7 @@
  * | index `connect-links:{connect-links}:open:TOKEN:USER:APP` | ids of the links of one relay token, user and app that may be open, in the order of their creation | until an eleventh link, or as above |
  * | `connect-ticket:{USER}:ID` | exists while this link can be used | 30 minutes, or until used or revoked |
  * | `connection-check:APP` | the position in the list of an app's connections up to which idle ones were looked for, and when | 1 day |
+ * | `setup-steps` | which steps of the setup an administrator has dismissed | for ever |
  * | `tally:{MINUTES}`, `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in those five minutes, that hour or that day (UTC) | 1 day, 3 days, 62 days |
  * | lease `task:NAME` | which process does that scheduled task | 30 s after its holder's last renewal |
  * | `bin-lookup-service-pause` | the time until which the BIN lookup service must not be called (429) | until that time |
@@ -256,6 +258,7 @@ export const keys = {
   erasedUser: (userId: string) => `erased-user:{${userId}}`,
   erasures: 'erasures',
   users: 'users:{users}',
+  administrators: 'administrators:{users}',
   userNames: 'user-names:{users}',
   liveSessions: 'live-sessions:{users}',
   connections: (list: 'all' | 'app' | 'state', value = '') =>
@@ -279,6 +282,7 @@ export const keys = {
     `connect-links:{connect-links}:open:${relayTokenId}:${userId}:${appId}`,
   connectTicket: (userId: string, id: string) => `connect-ticket:{${userId}}:${id}`,
   disconnectJobs: 'disconnect-jobs:{disconnect-jobs}',
+  setupSteps: 'setup-steps',
   tally: (span: string) => `tally:{${span}}`,
   taskLease: (name: string) => `task:${name}`,
   binServicePause: 'bin-lookup-service-pause',
