@@ -1,4 +1,5 @@
 /** Plans the administrator's changes in the demo's history, with their audit entries. */
+import { dismissStep } from '../gatehouse/admin/overview/setup.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
 import type { RegistrationExtras } from '../gatehouse/connected-apps/app-registry.ts';
 import { newServiceAccountId } from '../gatehouse/relay/service-account.ts';
@@ -86,6 +87,10 @@ export function planAdministration(scene: Scene): { serviceAccount: string } {
     const target = { kind: 'connected_app', id: platform.id, name: platform.name };
     change(days + 0.2, 'connected_app.checked', () => ({ target }));
   }
+  change(20, 'setup.step_dismissed', async () => {
+    await dismissStep(modules.store, 'alerts');
+    return { target: { kind: 'setup_step', id: 'alerts' } };
+  });
   planWebhooks(scene);
   return { serviceAccount };
 }

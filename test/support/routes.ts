@@ -22,6 +22,7 @@ const VALUES: Record<string, string> = {
   id: 'Nobodys-session_',
   change: 'enable',
   route: 'current-thread',
+  step: 'alerts',
   message: 'msg_AAAAAAAAAAAAAAAAAAAAAA',
 };
 

@@ -7,6 +7,7 @@ export function adminRoutes(to: AdminResources, { page, form, upload, read, quer
   return [
     ['GET', '/admin', page, to.overview.page],
     ['GET', '/admin/api/overview', read, to.overview.overview],
+    ['POST', '/admin/setup/:step/dismiss', form, to.overview.dismissStep],
     ['GET', '/admin/search', page, to.search.page],
     ['POST', '/admin/search', form, to.search.submit],
     ['POST', '/admin/search/list', form, to.search.submitList],

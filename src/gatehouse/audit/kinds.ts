@@ -73,6 +73,7 @@ export const AUDIT_EVENTS = {
   'storage.backed_up': 'Backup created',
   'storage.restored': 'Storage restored from a backup',
   'storage.moved': 'Storage moved to another place',
+  'setup.step_dismissed': 'Step of the setup dismissed',
   'settings.reloaded': 'Secrets and apps reloaded from their files',
   'audit.exported': 'Audit trail exported',
   'list.exported': 'List exported',

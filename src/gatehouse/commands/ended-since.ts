@@ -155,6 +155,7 @@ type EndsNothing =
   | `bin_dataset.${'uploaded' | 'discarded' | 'rolled_back'}`
   | `key.${'rotation_started' | 'retired'}`
   | `storage.${'found_empty' | 'backed_up' | 'restored' | 'moved'}`
+  | 'setup.step_dismissed'
   | 'settings.reloaded';
 
 type Deletion = keyof typeof DELETIONS;

@@ -69,6 +69,7 @@ const SHOW = {
   webhookResult: webhookResultText,
   source: sourceText,
   date,
+  shortDate,
   dateTime,
   clock,
   day: timeElement(date),

@@ -501,14 +501,15 @@ test.each(parseTable(EXPORTS))(
 /** Pages half a year later, with a disabled user, a connection that needs reconnecting, and a failing webhook. */
 const HALF_A_YEAR_LATER = `
 ?range=day # Overview
+  Sign-ins 1 </admin/audit?event=sign_in.succeeded&from=2031-09-20T11%3A00%3A00.000Z> ▲ from 0 0 refused </admin/audit?event=sign_in.refused&from=2031-09-20T11%3A00%3A00.000Z> 0 failed </admin/audit?event=sign_in.failed&from=2031-09-20T11%3A00%3A00.000Z>
+  Users 2 </admin/users> 1 session </admin/sessions>
+  Connections 3 </admin/connections> 2 active </admin/connections> 1 reconnect needed </admin/connections?health=reconnect_needed>
+  BIN calls this month 0 </admin/bin> of 10,000
   1 connection to Collaboration platform needs reconnecting The provider has ended this connection. (invalid_grant)
   Show: 1 connection to Collaboration platform needs reconnecting </admin/connections?app=platform&health=reconnect_needed>
   Webhook receiver.example is failing Last response: 500 · first failed 7 mo ago
   Client secret of Collaboration second is 200 days old Create a new one at the provider and enter it here.
-  Sign-ins 1 </admin/audit?event=sign_in.succeeded&from=2031-09-20T11%3A00%3A00.000Z> ▲ from 0
-  No sign-ins were refused or failed in this time range. / Users 2 </admin/users> / Sessions 1 </admin/sessions>
-  Connections 3 </admin/connections> / Active 2 </admin/connections>
-  Reconnect needed 1 </admin/connections?health=reconnect_needed> / BIN calls this month 0 </admin/bin> of 10,000
+  No sign-ins were refused or failed in this time range.
 users # Users
   | Ada Moreau </admin/users/{ada}> you admin@example.test | {ada…} [Copy the user ID] | Active | just now | 7 mo ago |
   | Uma Okafor </admin/users/{uma}> user@example.test | {uma…} [Copy the user ID] | Disabled | 7 mo ago | 7 mo ago |

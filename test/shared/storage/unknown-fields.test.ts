@@ -9,6 +9,7 @@ import type { Request } from 'express';
 import type { SessionData } from 'express-session';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAccounts } from '../../../src/bin-lookup-service/accounts.ts';
+import { dismissStep } from '../../../src/gatehouse/admin/overview/setup.ts';
 import { createTallies } from '../../../src/gatehouse/audit/tallies.ts';
 import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
 import { createStoredDatasets } from '../../../src/gatehouse/bin/stored-dataset.ts';
@@ -247,6 +248,10 @@ const CHANGED_KINDS: Readonly<
       await users.setDisabled(USER.id, true);
       await users.setDisabled(USER.id, false);
     },
+  },
+  'setup-steps': {
+    create: ({ store }) => dismissStep(store, 'alerts'),
+    change: ({ store }) => dismissStep(store, 'backup'),
   },
   session: {
     create: (parts) => sessionsOf(parts).write('id', sessionData()),

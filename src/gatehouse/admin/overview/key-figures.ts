@@ -1,54 +1,94 @@
-/** The key figures of the overview, each with the previous value and a link to its list. Pure. */
+/** The key figures of a time range, and those of the present, each with links to lists. Pure. */
+import { HEALTHS, healthText } from '../../../shared/pages/words.ts';
+import { uncapitalised } from '../../../shared/text.ts';
 import type { Tallied } from '../../audit/tallies.ts';
 import type { Counts } from './figures.ts';
 
-export interface KeyFigure {
-  label: string;
+interface Count {
+  words: string;
   value: number;
-  before: number;
-  /** The share of a total, in percent; undefined if the figure is not part of a total. */
-  share: number | undefined;
   /** The path of the list, below `/admin`. */
   path: string;
 }
 
+interface Figure {
+  label: string;
+  value: number;
+  path: string;
+  parts: readonly Count[];
+}
+
+/** `parts`: what did not succeed. */
+export interface KeyFigure extends Figure {
+  before: number;
+}
+
+type PathFrom = (from: string) => string;
+
 const FIGURES: readonly {
   label: string;
-  names: readonly Tallied[];
-  /** The counts whose sum is the total. */
-  totalNames?: readonly Tallied[];
-  path: (from: string) => string;
+  name: Tallied;
+  path: PathFrom;
+  parts: readonly { name: Tallied; words: string; path: PathFrom }[];
 }[] = [
-  { label: 'Sign-ins', names: ['sign_in.succeeded'], path: (from) => `/audit?event=sign_in.succeeded&from=${from}` },
   {
-    label: 'Refused or failed sign-ins',
-    names: ['sign_in.refused', 'sign_in.failed'],
-    totalNames: ['sign_in.succeeded', 'sign_in.refused', 'sign_in.failed'],
-    path: () => '/sign-ins?failed=true',
+    label: 'Sign-ins',
+    name: 'sign_in.succeeded',
+    path: (from) => `/audit?event=sign_in.succeeded&from=${from}`,
+    parts: [
+      { name: 'sign_in.refused', words: 'refused', path: (from) => `/audit?event=sign_in.refused&from=${from}` },
+      { name: 'sign_in.failed', words: 'failed', path: (from) => `/audit?event=sign_in.failed&from=${from}` },
+    ],
   },
-  { label: 'Refreshes', names: ['refresh.succeeded'], path: () => '/connections' },
   {
-    label: 'Failed refreshes',
-    names: ['refresh.failed'],
-    totalNames: ['refresh.succeeded', 'refresh.failed'],
-    path: (from) => `/audit?event=refresh.failed&from=${from}`,
+    label: 'Refreshes',
+    name: 'refresh.succeeded',
+    path: () => '/connections',
+    parts: [{ name: 'refresh.failed', words: 'failed', path: (from) => `/audit?event=refresh.failed&from=${from}` }],
   },
-  { label: 'Relay calls', names: ['relay.answered'], path: (from) => `/audit?event=relay.used&from=${from}` },
   {
-    label: 'Refused relay calls',
-    names: ['relay.refused'],
-    totalNames: ['relay.answered', 'relay.refused', 'relay.failed'],
-    path: (from) => `/audit?event=relay.refused&from=${from}`,
+    label: 'Relay calls',
+    name: 'relay.answered',
+    path: (from) => `/audit?event=relay.used&from=${from}`,
+    parts: [
+      { name: 'relay.refused', words: 'refused', path: (from) => `/audit?event=relay.refused&from=${from}` },
+      { name: 'relay.failed', words: 'failed', path: (from) => `/audit?event=relay.used&from=${from}` },
+    ],
   },
 ];
 
 export function keyFigures({ from, total, before }: { from: string; total: Counts; before: Counts }): KeyFigure[] {
-  return FIGURES.map(({ label, names, totalNames, path }) => {
-    const value = sumOf(total, names);
-    const whole = totalNames ? sumOf(total, totalNames) : 0;
-    const share = whole === 0 ? undefined : (100 * value) / whole;
-    return { label, value, before: sumOf(before, names), share, path: path(encodeURIComponent(from)) };
+  const start = encodeURIComponent(from);
+  return FIGURES.map(({ label, name, path, parts }) => {
+    const counts = parts.map((part) => ({ words: part.words, value: total[part.name] ?? 0, path: part.path(start) }));
+    return { label, value: total[name] ?? 0, before: before[name] ?? 0, path: path(start), parts: counts };
   });
 }
 
-const sumOf = (counts: Counts, names: readonly Tallied[]) => names.reduce((sum, name) => sum + (counts[name] ?? 0), 0);
+export interface PresentFigure extends Figure {
+  /** The largest possible value, if there is one. */
+  limit?: number;
+}
+
+/** Of connections, the parts are the healths that occur. */
+export function presentFigures(overview: {
+  users: number;
+  sessions: number;
+  connections: Readonly<Record<'total' | (typeof HEALTHS)[number], number>>;
+  binQuota: { used: number; limit: number } | null;
+}): PresentFigure[] {
+  const { users, sessions, connections, binQuota } = overview;
+  const healths = HEALTHS.filter((health) => connections[health] > 0).map((health) => {
+    const isFiltered = health === 'unverified' || health === 'reconnect_needed';
+    const path = isFiltered ? `/connections?health=${health}` : '/connections';
+    return { words: uncapitalised(healthText(health).label), value: connections[health], path };
+  });
+  const sessionCount = { words: sessions === 1 ? 'session' : 'sessions', value: sessions, path: '/sessions' };
+  return [
+    { label: 'Users', value: users, path: '/users', parts: [sessionCount] },
+    { label: 'Connections', value: connections.total, path: '/connections', parts: healths },
+    ...(binQuota
+      ? [{ label: 'BIN calls this month', value: binQuota.used, path: '/bin', parts: [], limit: binQuota.limit }]
+      : []),
+  ];
+}

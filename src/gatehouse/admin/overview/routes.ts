@@ -1,4 +1,4 @@
-/** The overview: the attention list, key figures, charts, and the frequent causes of failed sign-ins. */
+/** The overview: what is left to set up, key figures, what needs attention, charts, and causes of failed sign-ins. */
 import { z } from 'zod';
 import { queryField } from '../../../shared/http/body.ts';
 import { operation } from '../../../shared/http/operation.ts';
@@ -11,14 +11,20 @@ import { createAttention } from './attention/attention.ts';
 import { attentionJson } from './attention/view.ts';
 import { CHART_SIZE, type Chart, chartsOf } from './charts.ts';
 import { figuresOf, RANGES, type Range } from './figures.ts';
-import { type KeyFigure, keyFigures } from './key-figures.ts';
+import { type KeyFigure, keyFigures, type PresentFigure, presentFigures } from './key-figures.ts';
+import { createSetup, setupJson } from './setup.ts';
+import { dismissedNotice, openSteps, type SetupWords } from './setup-words.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/overview/page': AdminPageData & {
       overview: OverviewView;
+      openSteps: readonly SetupWords[];
       ranges: typeof RANGES;
       figures: readonly KeyFigure[];
+      now: readonly PresentFigure[];
+      /** The number of refused and failed sign-ins in the range whose causes are not in the list. */
+      otherFailures: number;
       charts: readonly Chart[];
       chartSize: typeof CHART_SIZE;
     };
@@ -65,8 +71,9 @@ const overviewJson = z.object({
       }),
     )
     .describe('the most frequent causes among the latest failed sign-ins of the range'),
-  attention: z.array(attentionJson),
-  checkedAt: z.iso.datetime().describe('when the attention list was created'),
+  attention: z.array(attentionJson).describe('a group for each kind, the worst first'),
+  setup: z.array(setupJson).describe('the steps of setting up this installation'),
+  checkedAt: z.iso.datetime().describe('when what needs attention was read'),
 });
 
 type OverviewView = z.output<typeof overviewJson>;
@@ -76,9 +83,10 @@ const MAX_FAILED = 200;
 const MAX_CAUSES = 5;
 
 export function overviewRoutes(parts: AdminParts) {
-  const { audit, grants, users, sessions, bins, signInRecords, connectedApps, pages, clock } = parts;
+  const { audit, grants, users, sessions, bins, signInRecords, connectedApps, pages, publicUrl, clock } = parts;
   const { index } = grants;
   const readAttention = createAttention(parts);
+  const setup = createSetup(parts);
 
   const causesSince = async (from: string): Promise<OverviewView['causes']> => {
     const { items } = await signInRecords.store.page({ limit: MAX_FAILED, failedOnly: true });
@@ -91,7 +99,7 @@ export function overviewRoutes(parts: AdminParts) {
 
   const overviewOf = async (range: Range): Promise<OverviewView> => {
     const { unit, number } = RANGES[range];
-    const [tallied, userCount, sessionCount, total, health, quota, attention] = await Promise.all([
+    const [tallied, userCount, sessionCount, total, health, quota, attention, steps] = await Promise.all([
       audit.tallies.read(unit, 2 * number),
       users.store.count(),
       sessions.ofUsers.count(),
@@ -99,6 +107,7 @@ export function overviewRoutes(parts: AdminParts) {
       index.countByHealth(),
       bins.quota?.status(),
       readAttention(),
+      setup.read(),
     ]);
     const figures = figuresOf(tallied, range, clock());
     const from = figures.spans[0]?.at ?? isoTime(clock());
@@ -112,6 +121,7 @@ export function overviewRoutes(parts: AdminParts) {
       ...figures,
       causes: await causesSince(from),
       attention,
+      setup: steps,
       checkedAt: isoTime(clock()),
     };
   };
@@ -123,7 +133,10 @@ export function overviewRoutes(parts: AdminParts) {
       title: 'Overview',
       overview,
       ranges: RANGES,
+      openSteps: openSteps(overview.setup, connectedApps.apps.list()),
       figures: keyFigures(overview),
+      now: presentFigures(overview),
+      otherFailures: failuresBeyond(overview),
       charts: chartsOf(overview.spans),
       chartSize: CHART_SIZE,
     };
@@ -131,6 +144,10 @@ export function overviewRoutes(parts: AdminParts) {
 
   return {
     page: page.handler,
+    dismissStep: pages.button(async (req) => {
+      const step = await setup.dismiss(req);
+      return { url: `${publicUrl.basePath}/admin`, flash: { notice: dismissedNotice(step) } };
+    }),
     overview: operation(
       {
         summary: 'Read the attention list, the counts of a time range, and the health of connections',
@@ -140,4 +157,9 @@ export function overviewRoutes(parts: AdminParts) {
       ({ query }) => overviewOf(query.range),
     ),
   };
+}
+
+function failuresBeyond({ total, causes }: OverviewView): number {
+  const failures = (total['sign_in.refused'] ?? 0) + (total['sign_in.failed'] ?? 0);
+  return Math.max(0, failures - causes.reduce((sum, { count }) => sum + count, 0));
 }

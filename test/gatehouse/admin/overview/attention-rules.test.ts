@@ -76,6 +76,7 @@ describe('connected apps', () => {
   });
 
   const secretItem = (severity: string, words: string) => ({
+    name: `CRM (${words})`,
     ...{ kind: 'client_secret', severity, text: `Client secret of CRM ${words}`, action: 'Renew' },
     detail: 'Create a new one at the provider and enter it here.',
     path: '/connected-apps/crm/settings#clientSecret',
@@ -87,6 +88,7 @@ describe('connected apps', () => {
       {
         ...{ kind: 'app_unusable', severity: 'bad', text: 'CRM cannot be used: its callback URL is missing' },
         ...{ detail: 'https://gatehouse.example/oauth/callback/crm', path: '/connected-apps/crm', action: 'Open' },
+        name: 'CRM',
       },
     ],
     [
@@ -95,6 +97,7 @@ describe('connected apps', () => {
       {
         ...{ kind: 'app_check_failed', severity: 'bad', text: 'The check of CRM failed 5 min ago' },
         ...{ detail: 'The keys cannot be read.', path: '/connected-apps/crm/check', action: 'Show' },
+        name: 'CRM',
       },
     ],
     ['whose secret is old', { secret: { setAt: NOW - 1_200 * DAY } }, secretItem('notice', 'is 1,200 days old')],
@@ -112,7 +115,7 @@ describe('connected apps', () => {
     expect(await appAttention(partsWith({ connectedApps }))()).toEqual([
       {
         ...{ kind: 'app_unreadable', severity: 'bad', text: 'The stored data of lost cannot be opened', since: null },
-        ...{ detail: 'Its encryption key is missing.', path: '/connected-apps', action: 'Show' },
+        ...{ detail: 'Its encryption key is missing.', path: '/connected-apps', action: 'Show', name: 'lost' },
       },
     ]);
   });
@@ -153,12 +156,12 @@ describe('connections', () => {
           since: null,
         },
         detail: 'The provider has ended this connection. (invalid_grant)',
-        ...{ path: '/connections?app=crm&health=reconnect_needed', action: 'Show' },
+        ...{ path: '/connections?app=crm&health=reconnect_needed', action: 'Show', name: 'CRM (3)' },
       },
       {
         ...{ kind: 'connections_unverified', severity: 'bad', text: '1 connection to CRM is unverified' },
         detail: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
-        ...{ since: null, path: '/connections?app=crm&health=unverified', action: 'Show' },
+        ...{ since: null, path: '/connections?app=crm&health=unverified', action: 'Show', name: 'CRM (1)' },
       },
     ]);
   });
@@ -178,12 +181,12 @@ describe('connections', () => {
     const wholePage = [...Array(2).fill(ofDeletedApp), ...Array(998).fill(ofApp)];
     const texts = (await attentionOf({ reconnect_needed: wholePage }, EXPIRED)).map(({ text }) => text);
     expect(texts).toEqual([
-      'At least 2 connections to gone need reconnecting',
       'At least 998 connections to CRM need reconnecting',
+      'At least 2 connections to gone need reconnecting',
     ]);
 
-    const [firstItem] = await attentionOf({ reconnect_needed: wholePage.slice(1) }, EXPIRED);
-    expect(firstItem?.text).toBe('1 connection to gone needs reconnecting');
+    const [, secondItem] = await attentionOf({ reconnect_needed: wholePage.slice(1) }, EXPIRED);
+    expect(secondItem?.text).toBe('1 connection to gone needs reconnecting');
   });
 });
 
@@ -196,16 +199,16 @@ test('lists tokens that expire within two weeks or expired within the last week'
   const shared = { detail: null, since: null, action: 'Open' };
   expect(await tokenAttention(partsWith({ adminTokens, relay }))()).toEqual([
     {
-      ...{ kind: 'relay_token_expiring', severity: 'notice', text: 'Relay token T1 expires in 14 days' },
-      ...{ path: '/relay-tokens/t1', ...shared },
+      ...{ kind: 'relay_token_expiring', severity: 'bad', text: 'Relay token T2 expired 7 days ago' },
+      ...{ path: '/relay-tokens/t2', name: 'T2 7 days ago', ...shared },
     },
     {
-      ...{ kind: 'relay_token_expiring', severity: 'bad', text: 'Relay token T2 expired 7 days ago' },
-      ...{ path: '/relay-tokens/t2', ...shared },
+      ...{ kind: 'relay_token_expiring', severity: 'notice', text: 'Relay token T1 expires in 14 days' },
+      ...{ path: '/relay-tokens/t1', name: 'T1 in 14 days', ...shared },
     },
     {
       ...{ kind: 'admin_token_expiring', severity: 'notice', text: 'Admin token T1 expires in 2 days' },
-      ...{ path: '/admin-tokens', ...shared },
+      ...{ path: '/admin-tokens', name: 'T1 in 2 days', ...shared },
     },
   ]);
 });
@@ -223,7 +226,10 @@ test('lists failing webhooks, unless they are disabled', async () => {
     registered: { page: async () => ({ items }) },
     healths: { of: async (id: string) => healths[id] },
   };
-  const shared = { kind: 'webhook_failing', severity: 'bad', text: 'Webhook hooks.example is failing', action: 'Open' };
+  const shared = {
+    ...{ kind: 'webhook_failing', severity: 'bad', action: 'Open' },
+    ...{ text: 'Webhook hooks.example is failing', name: 'hooks.example' },
+  };
   expect(await webhookAttention(partsWith({ webhooks }))()).toEqual([
     { ...shared, detail: 'Last response: 503', since: '2026-11-21T11:00:00.000Z', path: '/webhooks/failing' },
     { ...shared, detail: null, since: '2026-11-20T12:00:00.000Z', path: '/webhooks/silent' },

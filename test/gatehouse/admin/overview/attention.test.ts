@@ -1,4 +1,4 @@
-/** The attention list on the overview: each item has a cause and a link to the page for it. */
+/** What needs attention, on the overview: each group has a reason and a link to the page for it. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +13,7 @@ import { type Administrator, createAdministrator } from '../../relay/service.ts'
 interface Attention {
   kind: string;
   severity: string;
+  count: number;
   text: string;
   detail: string | null;
   since: string | null;
@@ -89,6 +90,7 @@ test('connections that need reconnecting are listed by app, with the most freque
     {
       kind: 'connections_reconnect_needed',
       severity: 'bad',
+      count: 1,
       text: '1 connection to Collaboration platform needs reconnecting',
       detail: 'The provider has ended this connection. (invalid_grant)',
       since: null,
@@ -119,22 +121,23 @@ test('lists tokens that expire within two weeks, and none that expires later', a
   ]);
 });
 
-test('too many items of a kind are summed up in a link to the list', async () => {
-  for (let number = 0; number < 7; number += 1)
-    await admin.createRelayToken({ name: `short ${number}`, expiresAt: inDays(3) });
+test('several items of a kind are one group, which names the three worst and links to the list', async () => {
+  await admin.createRelayToken({ name: 'weekly', expiresAt: inDays(8.4) });
+  const group = { kind: 'relay_token_expiring', severity: 'notice', since: null, action: 'Show' };
+  const path = '/relay-tokens?state=expiring';
+  expect(await itemsOfKind('relay_token_expiring')).toEqual([
+    { ...group, count: 2, text: '2 relay tokens expire', detail: 'nightly in 6 days, weekly in 8 days', path },
+  ]);
 
-  const items = await itemsOfKind('relay_token_expiring');
+  for (let number = 1; number <= 5; number += 1)
+    await admin.createRelayToken({ name: `short ${number}`, expiresAt: inDays(number + 0.4) });
 
-  expect(items).toHaveLength(5);
-  expect(items.at(-1)).toEqual({
-    kind: 'relay_token_expiring',
-    severity: 'notice',
-    text: '4 more relay tokens that expire',
-    detail: null,
-    since: null,
-    path: '/relay-tokens?state=expiring',
-    action: 'Show',
-  });
+  expect(await itemsOfKind('relay_token_expiring')).toEqual([
+    {
+      ...{ ...group, count: 7, text: '7 relay tokens expire', path },
+      detail: 'short 1 in 1 day, short 2 in 2 days, short 3 in 3 days, and 4 more',
+    },
+  ]);
 });
 
 test('lists an app that cannot be used, and not its new client secret', async () => {
@@ -168,4 +171,15 @@ test('items of severity bad come first', async () => {
   const severities = (await readAttention()).attention.map(({ severity }) => severity);
   expect(severities).toEqual(severities.toSorted());
   expect(new Set(severities)).toEqual(new Set(['bad', 'notice']));
+});
+
+test('the page shows the three worst groups, and the others on demand', async () => {
+  const { attention } = await readAttention();
+  const { body } = await agent.get(`${site.url}/admin`);
+  const [, shown = '', others = ''] =
+    /id="attention-title">(.*?)<details class="attention-others">(.*?)<\/details>/s.exec(body) ?? [];
+  const textsIn = (html: string) => [...html.matchAll(/<p><bdi>([^<]*)</g)].map(([, text]) => text);
+  expect(textsIn(shown)).toEqual(attention.slice(0, 3).map(({ text }) => text));
+  expect(textsIn(others)).toEqual(attention.slice(3).map(({ text }) => text));
+  expect(others).toContain(`<summary>${attention.length - 3} more</summary>`);
 });

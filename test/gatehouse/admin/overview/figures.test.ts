@@ -27,9 +27,11 @@ test('missing counts are zero, and a clock that was set back causes no error', (
   const spans = Array.from({ length: 24 }, (_, number) => ({ at: iso(START + number * 300_000), counts: {} }));
   expect(figuresOf(spans, 'hour', START)).toMatchObject({ total: {}, before: {} });
   const figures = keyFigures({ from: iso(START), total: {}, before: {} });
-  expect(figures.map(({ value, before, share }) => [value, before, share])).toEqual(
-    figures.map(() => [0, 0, undefined]),
-  );
+  expect(figures.map(({ value, before, parts }) => [value, before, ...parts.map((part) => part.value)])).toEqual([
+    [0, 0, 0, 0],
+    [0, 0, 0],
+    [0, 0, 0, 0],
+  ]);
 });
 
 describe('a chart', () => {
@@ -38,7 +40,7 @@ describe('a chart', () => {
 
   test('stacks visible bars below a round maximum', () => {
     const chart = chartOf([{ 'sign_in.succeeded': 1_150, 'sign_in.failed': 1 }, { 'sign_in.refused': 3 }]);
-    expect(chart?.max).toBe(2_000);
+    expect(chart?.ticks).toEqual([2_000, 1_000, 0]);
     expect(chart?.totals).toEqual([1_150, 3, 1]);
     const [first, second] = chart?.bars ?? [];
     expect(first?.parts.map(({ y, height }) => [y, height])).toEqual([
@@ -51,5 +53,23 @@ describe('a chart', () => {
 
   test('without counts has a table but no bars', () => {
     expect(chartOf([{}, {}])).toMatchObject({ bars: [], rows: [{ values: [0, 0, 0] }, { values: [0, 0, 0] }] });
+  });
+
+  test.each([
+    [1, [1, 0]],
+    [2, [2, 1, 0]],
+    [3, [4, 2, 0]],
+    [5, [6, 3, 0]],
+    [450, [600, 300, 0]],
+    [801, [1_000, 500, 0]],
+  ])('with a largest bar of %i has the ticks %j', (largest, ticks) => {
+    expect(chartOf([{ 'sign_in.succeeded': largest }])?.ticks).toEqual(ticks);
+  });
+
+  test.each([7, 12, 24, 30])('of %i bars has labels at equal distances', (count) => {
+    const times = chartOf(Array.from({ length: count }, () => ({})))?.times.map((at) => Date.parse(at)) ?? [];
+    const distance = (count * HOUR) / times.length;
+    expect(times).toEqual(times.map((_time, index) => START + index * distance));
+    expect(times.length).toBeGreaterThan(3);
   });
 });

@@ -5,7 +5,9 @@ import { isoOrNull } from '../../../../shared/time.ts';
 import { problemsIn } from '../../../connected-apps/finding.ts';
 import { secretAge } from '../../credential.ts';
 import type { AdminParts } from '../../parts.ts';
-import type { Attention } from './view.ts';
+import type { AttentionItem } from './view.ts';
+
+const NEVER = Number.MAX_SAFE_INTEGER;
 
 export function appAttention({
   connectedApps,
@@ -14,7 +16,7 @@ export function appAttention({
 }: Pick<AdminParts, 'connectedApps' | 'publicUrl' | 'clock'>) {
   const { apps, registry, checks } = connectedApps;
 
-  const secretAttention = (id: string, setAt: string | null, expiresAt: string | null): Attention[] => {
+  const secretAttention = (id: string, setAt: string | null, expiresAt: string | null): AttentionItem[] => {
     const age = secretAge({ setAt, expiresAt }, clock());
     if (!age.expiry && !age.isOld) return [];
     const when = expiresAt === null ? '' : relativeTime(Date.parse(expiresAt), clock());
@@ -26,6 +28,7 @@ export function appAttention({
         kind: 'client_secret',
         severity: age.expiry === 'expired' ? 'bad' : 'notice',
         text: `Client secret of ${apps.nameOf(id)} ${words}`,
+        name: `${apps.nameOf(id)} (${words})`,
         detail: 'Create a new one at the provider and enter it here.',
         since: null,
         path: `/connected-apps/${encodeURIComponent(id)}/settings#clientSecret`,
@@ -34,7 +37,7 @@ export function appAttention({
     ];
   };
 
-  const checkAttention = async ({ id }: { id: string }): Promise<Attention[]> => {
+  const checkAttention = async ({ id }: { id: string }): Promise<AttentionItem[]> => {
     const lastCheck = await checks.read(id);
     const [problem] = problemsIn(lastCheck?.findings ?? []);
     if (!lastCheck || !problem) return [];
@@ -43,6 +46,7 @@ export function appAttention({
         kind: 'app_check_failed',
         severity: 'bad',
         text: `The check of ${apps.nameOf(id)} failed ${relativeTime(lastCheck.at, clock())}`,
+        name: apps.nameOf(id),
         detail: problem.detail,
         since: null,
         path: `/connected-apps/${encodeURIComponent(id)}/check`,
@@ -51,12 +55,13 @@ export function appAttention({
     ];
   };
 
-  return async (): Promise<Attention[]> => {
+  return async (): Promise<AttentionItem[]> => {
     const unusable = apps.list().filter((app) => !app.disabled && !isUsable(app, publicUrl.href));
-    const attention: Attention[] = unusable.map(({ id }) => ({
+    const attention: AttentionItem[] = unusable.map(({ id }) => ({
       kind: 'app_unusable',
       severity: 'bad',
       text: `${apps.nameOf(id)} cannot be used: its callback URL is missing`,
+      name: apps.nameOf(id),
       detail: callbackUrlOf(id, publicUrl.href),
       since: null,
       path: `/connected-apps/${encodeURIComponent(id)}`,
@@ -64,21 +69,26 @@ export function appAttention({
     }));
     const usable = apps.list().filter((app) => !app.disabled && !unusable.includes(app));
     attention.push(...(await Promise.all(usable.map(checkAttention))).flat());
-    for (const record of await registry.list()) {
-      if ('unreadable' in record) {
-        attention.push({
-          kind: 'app_unreadable',
-          severity: 'bad',
-          text: `The stored data of ${record.id} cannot be opened`,
-          detail: 'Its encryption key is missing.',
-          since: null,
-          path: '/connected-apps',
-          action: 'Show',
-        });
-      } else if (record.app.clientSecret !== undefined && !record.app.disabled) {
-        const { app, secretSetAt, secretExpiresAt } = record;
-        attention.push(...secretAttention(app.id, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
-      }
+    const records = await registry.list();
+    for (const record of records) {
+      if (!('unreadable' in record)) continue;
+      attention.push({
+        kind: 'app_unreadable',
+        severity: 'bad',
+        text: `The stored data of ${record.id} cannot be opened`,
+        name: record.id,
+        detail: 'Its encryption key is missing.',
+        since: null,
+        path: '/connected-apps',
+        action: 'Show',
+      });
+    }
+    const soonestFirst = records
+      .filter((record) => 'app' in record)
+      .toSorted((left, right) => (left.secretExpiresAt ?? NEVER) - (right.secretExpiresAt ?? NEVER));
+    for (const { app, secretSetAt, secretExpiresAt } of soonestFirst) {
+      if (app.clientSecret === undefined || app.disabled) continue;
+      attention.push(...secretAttention(app.id, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
     }
     return attention;
   };

@@ -1,15 +1,15 @@
-/** The attention list: each item has a reason, and a link to the page for it. */
+/** What needs attention, in groups: each has a reason, and a link to the page for it. */
 import type { AdminParts } from '../../parts.ts';
 import { appAttention } from './apps.ts';
 import { connectionAttention } from './connections.ts';
 import { binAttention, keyAttention } from './data.ts';
 import { tokenAttention, webhookAttention } from './services.ts';
-import { type Attention, KINDS } from './view.ts';
+import { type Attention, type AttentionItem, GROUPS } from './view.ts';
 
-/** The list has at most five items of a kind. If there are more, the last one links to the others. */
-const MAX_OF_KIND = 5;
+/** The number of items that a group names, the worst first. */
+const MAX_NAMED = 3;
 
-/** Returns a function that reads a bounded number of records. Items of severity `bad` come first. */
+/** Returns a function that reads a bounded number of records. Groups of severity `bad` come first. */
 export function createAttention(parts: AdminParts): () => Promise<Attention[]> {
   const checks = [
     connectionAttention(parts),
@@ -21,24 +21,25 @@ export function createAttention(parts: AdminParts): () => Promise<Attention[]> {
   ];
   return async () => {
     const items = (await Promise.all(checks.map((check) => check()))).flat();
-    const badFirst = items.toSorted(
-      (left, right) => Number(right.severity === 'bad') - Number(left.severity === 'bad'),
+    return badFirst(
+      [...Map.groupBy(items, ({ kind }) => kind).values()].flatMap((ofKind) => groupOf(badFirst(ofKind))),
     );
-    const shown = [...Map.groupBy(badFirst, ({ kind }) => kind).values()].flatMap(limitItems);
-    return shown.toSorted((left, right) => Number(right.severity === 'bad') - Number(left.severity === 'bad'));
   };
 }
 
-/** Replaces the items above the limit by a link to the others. @param items at least one item, all of one kind */
-function limitItems(items: readonly Attention[]): readonly Attention[] {
-  if (items.length <= MAX_OF_KIND) return items;
-  const shown = items.slice(0, MAX_OF_KIND - 1);
-  const others = items.slice(MAX_OF_KIND - 1);
-  return [...shown, ...others.slice(0, 1).map((first) => linkToOthers(first, others.length))];
-}
+const badFirst = <T extends Pick<Attention, 'severity'>>(items: readonly T[]): T[] =>
+  items.toSorted((left, right) => Number(right.severity === 'bad') - Number(left.severity === 'bad'));
 
-function linkToOthers({ kind, severity }: Attention, count: number): Attention {
-  const { path, words } = KINDS[kind];
-  const text = `${count.toLocaleString('en-GB')} more ${words}`;
-  return { kind, severity, text, detail: null, since: null, path, action: 'Show' };
+/** @param items all of one kind, the worst first */
+function groupOf(items: readonly AttentionItem[]): readonly Attention[] {
+  const [worst, second] = items;
+  const group = worst && GROUPS[worst.kind];
+  if (!second || !group) return items.map(({ name: _, ...item }) => ({ ...item, count: 1 }));
+  const { kind, severity } = worst;
+  const count = items.length;
+  const names = items.slice(0, MAX_NAMED).map(({ name, text }) => name ?? text);
+  const others = count > MAX_NAMED ? [`and ${(count - MAX_NAMED).toLocaleString('en-GB')} more`] : [];
+  const detail = [...names, ...others].join(', ');
+  const text = `${count.toLocaleString('en-GB')} ${group.words}`;
+  return [{ kind, severity, text, detail, since: null, path: group.path, action: 'Show', count }];
 }

@@ -1,7 +1,7 @@
 /** Attention for connections that need reconnecting or are unverified, by app, with their most frequent cause. */
 import { FAILURE_WORDS } from '../../../grants/refresh-failure.ts';
 import type { AdminParts } from '../../parts.ts';
-import type { Attention } from './view.ts';
+import type { AttentionItem } from './view.ts';
 
 /** The largest number of connections that is counted for each state. */
 const MAX_LISTED = 1_000;
@@ -31,11 +31,14 @@ export function connectionAttention({ grants, connectedApps }: Pick<AdminParts, 
     return largestGroup?.[0] ?? null;
   };
 
-  const attentionFor = async (state: 'reconnect_needed' | 'unverified'): Promise<Attention[]> => {
+  const attentionFor = async (state: 'reconnect_needed' | 'unverified'): Promise<AttentionItem[]> => {
     const { items: listed } = await index.page({ state, limit: MAX_LISTED });
     const atLeast = listed.length === MAX_LISTED ? 'At least ' : '';
+    const byApp = [...Map.groupBy(listed, ({ appId }) => appId)].sort(
+      ([, left], [, right]) => right.length - left.length,
+    );
     return Promise.all(
-      [...Map.groupBy(listed, ({ appId }) => appId)].map(async ([appId, ofApp]) => {
+      byApp.map(async ([appId, ofApp]) => {
         const name = connectedApps.apps.nameOf(appId);
         const isSingle = ofApp.length === 1;
         const count = `${atLeast}${ofApp.length.toLocaleString('en-GB')} ${isSingle ? 'connection' : 'connections'} to ${name}`;
@@ -47,6 +50,7 @@ export function connectionAttention({ grants, connectedApps }: Pick<AdminParts, 
               }
             : { kind: 'connections_unverified' as const, text: `${count} ${isSingle ? 'is' : 'are'} unverified` }),
           severity: 'bad',
+          name: `${name} (${ofApp.length.toLocaleString('en-GB')})`,
           detail: await usualCause(ofApp),
           since: null,
           path: `/connections?app=${encodeURIComponent(appId)}&health=${state}`,

@@ -5,17 +5,17 @@ import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { DAY_MS } from '../../../../shared/time.ts';
 import { serviceStatusOf } from '../../../bin/overview.ts';
 import type { AdminParts } from '../../parts.ts';
-import type { Attention } from './view.ts';
+import type { AttentionItem } from './view.ts';
 
 const QUOTA_SHARE = 0.8;
 const KEY_AGE_MS = 365 * DAY_MS;
 
 export function binAttention({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
-  return async (): Promise<Attention[]> => {
+  return async (): Promise<AttentionItem[]> => {
     const quota = await bins.quota?.status();
     const service = quota && (await bins.tally.health());
     const asOf = bins.dataset.current()?.asOf ?? BUILT_IN_AS_OF;
-    const attention: Attention[] = [];
+    const attention: AttentionItem[] = [];
     if (quota && quota.used >= quota.limit * QUOTA_SHARE) {
       attention.push({
         kind: 'bin_quota',
@@ -56,7 +56,7 @@ export function binAttention({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>
 }
 
 export function keyAttention({ storage, clock }: Pick<AdminParts, 'storage' | 'clock'>) {
-  return async (): Promise<Attention[]> => {
+  return async (): Promise<AttentionItem[]> => {
     const kid = storage.sealer.sealingKid;
     const [, year, month, day] = /^k(\d{4})(\d\d)(\d\d)-/.exec(kid) ?? [];
     const age = clock() - Date.parse(`${year}-${month}-${day}`);

@@ -3,7 +3,7 @@ import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { DAY_MS, isoTime } from '../../../../shared/time.ts';
 import { stateOf } from '../../credential.ts';
 import type { AdminParts } from '../../parts.ts';
-import type { Attention } from './view.ts';
+import type { AttentionItem } from './view.ts';
 
 /** The number of newest tokens and webhooks that are read. */
 const MAX_READ = 500;
@@ -18,15 +18,18 @@ export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, '
       words,
       pathOf,
     }: { kind: 'relay_token_expiring' | 'admin_token_expiring'; words: string; pathOf: (id: string) => string },
-  ): Attention[] =>
+  ): AttentionItem[] =>
     items
       .filter((token) => stateOf(token, clock()) !== 'active' && token.expiresAt > clock() - EXPIRED_MS)
+      .toSorted((left, right) => left.expiresAt - right.expiresAt)
       .map(({ id, name, expiresAt }) => {
         const isExpired = stateOf({ expiresAt }, clock()) === 'expired';
+        const when = relativeTime(expiresAt, clock());
         return {
           kind,
           severity: isExpired ? 'bad' : 'notice',
-          text: `${words} ${name} ${isExpired ? 'expired' : 'expires'} ${relativeTime(expiresAt, clock())}`,
+          text: `${words} ${name} ${isExpired ? 'expired' : 'expires'} ${when}`,
+          name: `${name} ${when}`,
           detail: null,
           since: null,
           path: pathOf(id),
@@ -34,7 +37,7 @@ export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, '
         };
       });
 
-  return async (): Promise<Attention[]> => {
+  return async (): Promise<AttentionItem[]> => {
     const [ofServices, ofAdministrators] = await Promise.all([
       relay.tokens.page({ limit: MAX_READ }),
       adminTokens.page({ limit: MAX_READ }),
@@ -55,11 +58,11 @@ export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, '
 }
 
 export function webhookAttention({ webhooks }: Pick<AdminParts, 'webhooks'>) {
-  return async (): Promise<Attention[]> => {
+  return async (): Promise<AttentionItem[]> => {
     const { items } = await webhooks.registered.page({ limit: MAX_READ });
     const enabled = items.filter((webhook) => webhook.enabled);
     const healths = await Promise.all(enabled.map(({ id }) => webhooks.healths.of(id)));
-    return enabled.flatMap(({ id, url }, index): Attention[] => {
+    return enabled.flatMap(({ id, url }, index): AttentionItem[] => {
       const { failingSince, last: lastAttempt } = healths[index] ?? {};
       if (failingSince === undefined) return [];
       return [
@@ -67,6 +70,7 @@ export function webhookAttention({ webhooks }: Pick<AdminParts, 'webhooks'>) {
           kind: 'webhook_failing',
           severity: 'bad',
           text: `Webhook ${new URL(url).host} is failing`,
+          name: new URL(url).host,
           detail: lastAttempt ? `Last response: ${lastAttempt.result}` : null,
           since: isoTime(failingSince),
           path: `/webhooks/${id}`,

@@ -1,41 +1,48 @@
-/** The JSON of items in the attention list. */
+/** The JSON of what needs attention. */
 import { z } from 'zod';
 
-/** The kinds of items. If a kind has too many, an item with these words links to the list below `/admin`. */
-export const KINDS = {
+/**
+ * The kinds of items. Several items of one kind are one group: its text is their number with these words, and it links
+ * to their list, a path below `/admin`. The kinds without words have one item at most.
+ */
+export const GROUPS = {
   connections_reconnect_needed: {
     path: '/connections?health=reconnect_needed',
-    words: 'apps with connections that need reconnecting',
+    words: 'apps have connections that need reconnecting',
   },
   connections_unverified: {
     path: '/connections?health=unverified',
-    words: 'apps with unverified connections',
+    words: 'apps have unverified connections',
   },
-  app_unusable: { path: '/connected-apps', words: 'apps that cannot be used' },
-  app_unreadable: { path: '/connected-apps', words: 'apps that cannot be opened' },
-  app_check_failed: { path: '/connected-apps', words: 'apps with problems' },
-  client_secret: { path: '/connected-apps', words: 'client secrets to renew' },
-  relay_token_expiring: { path: '/relay-tokens?state=expiring', words: 'relay tokens that expire' },
-  admin_token_expiring: { path: '/admin-tokens', words: 'admin tokens that expire' },
-  webhook_failing: { path: '/webhooks', words: 'failing webhooks' },
-  bin_quota: { path: '/bin', words: 'quotas' },
-  bin_service_failing: { path: '/bin', words: 'services' },
-  bin_data_old: { path: '/bin', words: 'data sets' },
-  encryption_key_old: { path: '/keys', words: 'keys' },
+  app_unusable: { path: '/connected-apps', words: 'apps cannot be used: their callback URL is missing' },
+  app_unreadable: { path: '/connected-apps', words: 'apps have data that cannot be opened' },
+  app_check_failed: { path: '/connected-apps', words: 'apps did not pass their check' },
+  client_secret: { path: '/connected-apps', words: 'client secrets are old, or expire soon' },
+  relay_token_expiring: { path: '/relay-tokens?state=expiring', words: 'relay tokens expire' },
+  admin_token_expiring: { path: '/admin-tokens', words: 'admin tokens expire' },
+  webhook_failing: { path: '/webhooks', words: 'webhooks are failing' },
+  bin_quota: undefined,
+  bin_service_failing: undefined,
+  bin_data_old: undefined,
+  encryption_key_old: undefined,
 } as const;
 
-export type AttentionKind = keyof typeof KINDS;
+type AttentionKind = keyof typeof GROUPS;
 
 export const attentionJson = z.object({
-  kind: z.enum(Object.keys(KINDS) as [AttentionKind, ...AttentionKind[]]),
+  kind: z.enum(Object.keys(GROUPS) as [AttentionKind, ...AttentionKind[]]),
   severity: z
     .enum(['bad', 'notice'])
     .describe('bad: something does not work; notice: something will soon stop working'),
+  count: z.int().describe('the number of items of this kind'),
   text: z.string(),
-  detail: z.string().nullable(),
+  detail: z.string().nullable().describe('the reason, or the names of the worst items'),
   since: z.iso.datetime().nullable(),
   path: z.string().describe('the page for it, below /admin'),
   action: z.string().describe('the label of its button'),
 });
 
 export type Attention = z.output<typeof attentionJson>;
+
+/** `name` tells the item from others of its kind, if there can be others. */
+export type AttentionItem = Omit<Attention, 'count'> & { name?: string };
