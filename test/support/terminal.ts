@@ -27,7 +27,7 @@ export async function createAdminToken(
   site: { env: Record<string, string> },
   { scope = 'write', days = '1' }: { scope?: string; days?: string } = {},
 ): Promise<string> {
-  const args = ['admin-token', 'create', '--name', 'of a test', '--scope', scope, '--days', days, '--json'];
+  const args = ['admin-tokens', 'create', '--name', 'of a test', '--scope', scope, '--days', days, '--json'];
   const { status, stdout, stderr } = await runCommand(args, site.env);
   if (status !== 0) throw new Error(stderr);
   return JSON.parse(stdout).token;

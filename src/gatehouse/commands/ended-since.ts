@@ -217,7 +217,7 @@ const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
     const id = target?.id ?? '';
     if (!isOpaqueTokenId(id)) return undefined;
     const find: Step['find'] = async ({ store }) =>
-      (await store.get(keys.adminToken(id))) ? command(`admin-token revoke ${id}`) : undefined;
+      (await store.get(keys.adminToken(id))) ? command(`admin-tokens revoke ${id}`) : undefined;
     return { about: `admin-tokens ${id}`, find };
   },
 

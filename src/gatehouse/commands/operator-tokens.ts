@@ -59,7 +59,7 @@ async function revokeAdminToken(storage: OpenedStorage, id: string): Promise<Adm
   const tokens = adminTokensOf(storage);
   const token = await tokens.find(id);
   if (!token) {
-    const detail = 'There is no admin token with this id. To see the ids, run: npm run gatehouse -- admin-token list';
+    const detail = 'There is no admin token with this id. To see the ids, run: npm run gatehouse -- admin-tokens list';
     throw new AppError('not_found', { detail });
   }
   const target = { kind: 'admin_token', id, name: token.name };

@@ -30,9 +30,9 @@ const COMMANDS: readonly TopCommand[] = [
   { usage: 'keys', description: 'create, list, rotate and forget encryption keys', load: () => import('./keys.ts') },
   { usage: 'audit', description: 'export the audit trail', load: () => import('./audit.ts') },
   {
-    usage: 'admin-token',
+    usage: 'admin-tokens',
     description: 'create, list and revoke tokens for the admin HTTP API',
-    load: () => import('./admin-token.ts'),
+    load: () => import('./admin-tokens.ts'),
   },
   { usage: 'sessions', description: 'end the sessions of users', load: () => import('./sessions.ts') },
   { usage: 'bin', description: 'import BIN data sets, and add BIN facts to a file', load: () => import('./bin.ts') },

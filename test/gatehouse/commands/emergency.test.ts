@@ -43,12 +43,12 @@ afterAll(async () => {
   await site?.close();
 });
 
-test('admin-token list shows every token without its secret', async () => {
-  expect(await runJson('admin-token', 'list')).toEqual([]);
-  expect((await run('admin-token', 'list')).stdout).toBe('There is no admin token.\n');
+test('admin-tokens list shows every token without its secret', async () => {
+  expect(await runJson('admin-tokens', 'list')).toEqual([]);
+  expect((await run('admin-tokens', 'list')).stdout).toBe('There is no admin token.\n');
   const [reader, writer] = [await createAdminToken(site, { scope: 'read' }), await createAdminToken(site)];
   expect(await statusFor(reader)).toBe(200);
-  const tokens = (): Promise<{ id: string; lastUsedAt: string | null }[]> => runJson('admin-token', 'list');
+  const tokens = (): Promise<{ id: string; lastUsedAt: string | null }[]> => runJson('admin-tokens', 'list');
   // The use is recorded after the response.
   await until(async () => (await tokens()).some(({ lastUsedAt }) => lastUsedAt));
   const listed = await tokens();
@@ -60,7 +60,7 @@ test('admin-token list shows every token without its secret', async () => {
     const id = token.slice(5, 17);
     const facts = { name: 'of a test', scope, lastUsedAt, expired: false };
     expect(listed.filter((one) => token.includes(one.id))).toEqual([expect.objectContaining(facts)]);
-    const { stdout } = await run('admin-token', 'list');
+    const { stdout } = await run('admin-tokens', 'list');
     expect(stdout).toMatch(/^id +scope +expires +last used +name\n/);
     expect(stdout).not.toContain(token.slice(5 + id.length));
   }
@@ -80,25 +80,25 @@ test('R88 audit export includes the whole day of --to', async () => {
   expect(invalid.stderr).toContain('Use a date such as 2026-11-21');
 });
 
-test('admin-token revoke takes effect immediately, and is audited', async () => {
+test('admin-tokens revoke takes effect immediately, and is audited', async () => {
   const token = await createAdminToken(site);
   expect(await statusFor(token)).toBe(200);
-  const listed: { id: string }[] = await runJson('admin-token', 'list');
+  const listed: { id: string }[] = await runJson('admin-tokens', 'list');
   const { id = '' } = listed.find((listedToken) => token.includes(listedToken.id)) ?? {};
-  expect(await runJson('admin-token', 'revoke', id)).toEqual({ id, name: 'of a test' });
+  expect(await runJson('admin-tokens', 'revoke', id)).toEqual({ id, name: 'of a test' });
   expect(await statusFor(token)).toBe(401);
   expect(await readLastEntry('admin_token.revoked')).toMatchObject({
     actor: { kind: 'operator' },
     target: { kind: 'admin_token', id, name: 'of a test' },
   });
-  const secondRevocation = await run('admin-token', 'revoke', id);
+  const secondRevocation = await run('admin-tokens', 'revoke', id);
   expect(secondRevocation).toMatchObject({ status: 1, stdout: '' });
   expect(secondRevocation.stderr).toMatch(
-    /^This cannot be done: There is no admin token with this id\. .* admin-token list\n$/,
+    /^This cannot be done: There is no admin token with this id\. .* admin-tokens list\n$/,
   );
   // An operator may enter the token instead of its id by mistake.
   const otherToken = await createAdminToken(site);
-  expect((await run('admin-token', 'revoke', otherToken)).stderr).not.toContain(otherToken.slice(17));
+  expect((await run('admin-tokens', 'revoke', otherToken)).stderr).not.toContain(otherToken.slice(17));
   expect(await statusFor(otherToken)).toBe(200);
 });
 

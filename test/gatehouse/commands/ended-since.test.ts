@@ -87,7 +87,7 @@ const ENDINGS: [entry: EntryParts, line: string][] = [
   [{ event: 'relay_token.revoked', target: ID }, curl('DELETE', `relay-tokens/${ID}`)],
   [{ event: 'service_account.deleted', target: ID }, curl('DELETE', `service-accounts/${ID}`)],
   [{ event: 'webhook.deleted', target: `wh_${ID}` }, curl('DELETE', `webhooks/wh_${ID}`)],
-  [{ event: 'admin_token.revoked', target: ID }, `npm run -s gatehouse -- admin-token revoke ${ID}`],
+  [{ event: 'admin_token.revoked', target: ID }, `npm run -s gatehouse -- admin-tokens revoke ${ID}`],
   [{ event: 'connected_app.deleted', target: 'files' }, curl('DELETE', 'connected-apps/files')],
   [
     { event: 'connected_app.disabled', target: 'files' },
@@ -265,7 +265,7 @@ test('a line runs only curl or npm, with a path of the API, whatever the export 
       commandCount += commands.length;
       for (const [program, ...args] of commands) {
         if (program === 'npm')
-          expect(args.join(' ')).toMatch(/^run -s gatehouse -- (sessions end --all|admin-token revoke \w{11})$/);
+          expect(args.join(' ')).toMatch(/^run -s gatehouse -- (sessions end --all|admin-tokens revoke \w{11})$/);
         else expect(args[5]).toMatch(/^https:\/\/gatehouse\.example\/admin\/api\/[a-z-]+(\/[\w-]+(\.[\w-]+)?)+$/);
         if (program === 'curl') expect(args.slice(0, 2)).toEqual(['-fsS', '-X']);
       }

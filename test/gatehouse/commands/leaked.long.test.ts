@@ -158,7 +158,7 @@ test('the storage and a key: every connection is ended here and at the provider,
 
 test('at the end: the token that the page began with is refused', async () => {
   const countIncidentTokens = async () => {
-    const tokens = JSON.parse((await runCommand(['admin-token', 'list', '--json'], site.env)).stdout);
+    const tokens = JSON.parse((await runCommand(['admin-tokens', 'list', '--json'], site.env)).stdout);
     return (tokens as { name: string }[]).filter(({ name }) => name === 'incident').length;
   };
   const countBefore = await countIncidentTokens();

@@ -92,9 +92,9 @@ test.each([
   [[MARK + CARD]],
   [['keys', 'status', `--token=${MARK}`]],
   [['keys', 'status', `--${CARD}`]],
-  [['admin-token', 'create', '--name', 'n', '--scope', MARK, '--days', '1']],
-  [['admin-token', 'create', '--name', 'n', '--scope', 'read', '--days', MARK]],
-  [['admin-token', 'revoke', MARK]],
+  [['admin-tokens', 'create', '--name', 'n', '--scope', MARK, '--days', '1']],
+  [['admin-tokens', 'create', '--name', 'n', '--scope', 'read', '--days', MARK]],
+  [['admin-tokens', 'revoke', MARK]],
   [['audit', 'export', '--to', MARK]],
 ])('R120 a wrong command line is not repeated: %j', async (args) => {
   expect(await expectRefused(args)).not.toBe('');

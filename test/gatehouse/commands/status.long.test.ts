@@ -172,8 +172,8 @@ test('status without a running process says so, with status 1', async () => {
   rmSync(dataDirectory, { recursive: true });
   for (const args of [
     ['status'],
-    ['admin-token', 'list'],
-    ['admin-token', 'revoke', 'some-id'],
+    ['admin-tokens', 'list'],
+    ['admin-tokens', 'revoke', 'some-id'],
     ['sessions', 'end', '--all'],
   ]) {
     const result = await runCommand(args, site.env);

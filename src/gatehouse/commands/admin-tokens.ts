@@ -1,4 +1,4 @@
-/** The commands `admin-token create`, `list` and `revoke`: for the first token, or if no administrator can sign in. */
+/** The commands `admin-tokens create`, `list` and `revoke`: for the first token, or if no administrator can sign in. */
 import type { Command } from 'commander';
 import { AppError } from '../../shared/errors.ts';
 import { isoTime } from '../../shared/time.ts';
@@ -57,7 +57,7 @@ function addRevoke(tokens: Command, terminal: Terminal): void {
   tokens
     .command('revoke')
     .description('revoke an admin token: every process refuses it immediately')
-    .argument('<id>', 'id of the token, from admin-token list; not the token itself')
+    .argument('<id>', 'id of the token, from admin-tokens list; not the token itself')
     .option('--json', 'print {"id", "name"} (use npm run -s)')
     .action(async (id: string, { json = false }: { json?: boolean }) => {
       const { revoke } = await import('./operator-tokens.ts');
