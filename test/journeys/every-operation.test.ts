@@ -104,8 +104,8 @@ test('a user signs in, reads, connects, disconnects and signs out', async () => 
 
   for (const accept of [ACCEPT_JSON.accept, HTML.accept]) {
     await signIn(site);
-    const { sessions } = (await getJson(agent, `${site.url}/sessions`)).json as {
-      sessions: { id: string; current: boolean }[];
+    const { items: sessions } = (await getJson(agent, `${site.url}/sessions`)).json as {
+      items: { id: string; current: boolean }[];
     };
     await postAsUser(agent, `/sessions/${sessions.find(({ current }) => !current)?.id}/end`, { accept });
   }

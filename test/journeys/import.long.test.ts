@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
+import { connectionsOf, openStorageOf, type StorageAccess, sessionOf } from '../gatehouse/grants/storage-access.ts';
 import { createAdministrator, relayThread } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -57,9 +57,7 @@ test('an operator imports a connection by command, and the user reads the thread
   const { status, json } = await getJson(agent, `${site.url}/threads/current?app=second`);
   expect([status, json.problem]).toEqual([200, undefined]);
   expect(site.sandbox.requests.count('GET /authorize')).toBe(authorizations);
-  expect((await sessionOf(site, agent)).connections).toContainEqual(
-    expect.objectContaining({ app: 'second', health: 'active' }),
-  );
+  expect(await connectionsOf(site, agent)).toContainEqual(expect.objectContaining({ app: 'second', health: 'active' }));
   expect((await storage.readGrant(userId, 'second')).scopes.toSorted()).toEqual(scopes.toSorted());
 });
 

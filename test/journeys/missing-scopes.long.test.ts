@@ -45,7 +45,7 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
     return JSON.parse(response.body).items[0];
   };
   const administratorView = async () => (await admin.call('GET', `/connections/${userId}.second`)).json;
-  const userView = async () => (await jsonOf(page, `${site.url}/connections`)).connections[0];
+  const userView = async () => (await jsonOf(page, `${site.url}/connections`)).items[0];
   const expectPages = async ({ offer }: { offer: boolean }) => {
     for (const path of ['/', '/connections', '/connections/second']) {
       await page.goto(site.url + path);

@@ -59,7 +59,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
   /** Returns the connection as `GET /connections` lists it. */
   const listedConnection = async (agent: UserAgent) => {
     const { json } = await getJson(agent, `${site.url}/connections`);
-    return (json.connections as { app: string; health: string; cause: string }[]).find(({ app }) => app === id);
+    return (json.items as { app: string; health: string; cause: string }[]).find(({ app }) => app === id);
   };
   const health = async (agent: UserAgent) => (await listedConnection(agent))?.health;
 

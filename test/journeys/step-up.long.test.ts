@@ -81,7 +81,7 @@ test('R145 a service gets the link for its user, and goes on once the user has c
   await setDemand({ demandSecondFactor: 'yes' });
   const refused = await call();
   expect([refused.status, refused.json.code]).toEqual([403, 'step_up_required']);
-  expect((await jsonOf(page, `${site.url}/connections`)).connections).toMatchObject([{ stepUpRequired: true }]);
+  expect((await jsonOf(page, `${site.url}/connections`)).items).toMatchObject([{ stepUpRequired: true }]);
   await page.goto(refused.json.connectUrl);
   await confirm(page);
   expect((await call()).status).toBe(200);

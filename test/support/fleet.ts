@@ -154,8 +154,8 @@ export async function startFleet(options: {
       return { ...person, csrfToken: String(session.csrfToken) };
     },
     async health(member, person) {
-      const { connections } = JSON.parse((await get(member, '/session', person)).body);
-      const [{ health, cause }] = connections;
+      const { items } = JSON.parse((await get(member, '/connections', person)).body);
+      const [{ health, cause }] = items;
       return { health, cause };
     },
   };

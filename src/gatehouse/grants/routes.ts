@@ -24,7 +24,7 @@ import {
 } from './connection-view.ts';
 import type { Connections } from './connections.ts';
 
-const listSchema = z.object({ connections: z.array(connectionSchema) });
+const listSchema = z.object({ items: z.array(connectionSchema) });
 
 /** `revocation` and `provider` are null if there was no connection. */
 const disconnectSchema = z.object({
@@ -80,7 +80,7 @@ export function connectionRoutes(parts: {
       if (!wantsPage(req)) {
         const listed = await connections.list(userId);
         res.json({
-          connections: listed.map((connection) => connectionJson(connection, apps.find(connection.app), publicHref)),
+          items: listed.map((connection) => connectionJson(connection, apps.find(connection.app), publicHref)),
         } satisfies z.output<typeof listSchema>);
         return;
       }

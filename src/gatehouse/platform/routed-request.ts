@@ -147,7 +147,7 @@ export interface ApiRoutes {
 /** The list of the routes of an app. */
 export const routeListJson = z.object({
   // Not the rule for names in a registration, where that of the current thread is reserved.
-  routes: z
+  items: z
     .array(appRouteSchema.extend({ name: z.string() }))
     .describe('the calls that the caller may make; "current-thread" is that of threadPath'),
 });

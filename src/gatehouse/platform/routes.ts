@@ -93,7 +93,7 @@ export function apiRoutes(parts: {
   return {
     list: operation(
       { summary: 'The calls of an app’s platform that may be made', response: routeListJson },
-      async ({ req }) => ({ routes: routesOf(apps.threadApp(String(req.params.app))) }),
+      async ({ req }) => ({ items: routesOf(apps.threadApp(String(req.params.app))) }),
     ),
     read: described<RequestHandler>(callOperation(true), (req, res, next) => call(req, res, next)),
     write: described<RequestHandler>(callOperation(false), (req, res, next) => call(req, res, next)),

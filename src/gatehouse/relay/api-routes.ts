@@ -71,7 +71,7 @@ export function relayApi(parts: {
         const access: RelayAccess = { scope: 'api:call', app };
         gate.authorize(caller, access);
         const routes = routesOf(apps.threadApp(app));
-        return { routes: routes.filter((route) => gate.allows(caller, { ...access, route })) };
+        return { items: routes.filter((route) => gate.allows(caller, { ...access, route })) };
       },
     ),
     read: described<RequestHandler>(callOperation(true, SUBJECT), (req, res, next) => call(req, res, next)),

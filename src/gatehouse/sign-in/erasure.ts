@@ -14,7 +14,6 @@ import type { DisconnectResult } from '../grants/connections.ts';
 import type { UserLifecycle } from '../users/users.ts';
 
 const erasedSchema = z.object({
-  deleted: z.literal(true),
   connections: z.array(z.object({ app: z.string(), ...disconnectedFields })),
 });
 
@@ -58,7 +57,7 @@ export function erasureRoutes(parts: {
       sessions.browser.clearCookies(req, res);
       if (!wantsPage(req)) {
         const disconnected = disconnectResults.map((result) => ({ app: result.app, ...disconnectedJson(result) }));
-        res.json({ deleted: true, connections: disconnected } satisfies z.output<typeof erasedSchema>);
+        res.json({ connections: disconnected } satisfies z.output<typeof erasedSchema>);
         return;
       }
       // The user has no session any more, and the page is read without one.

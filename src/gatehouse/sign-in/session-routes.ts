@@ -1,7 +1,6 @@
 /** The session of the browser as JSON, and the user's own sessions: a list, and ending one of them (R56). */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import type { PublicUrl } from '../../shared/config/rules.ts';
 import { AppError } from '../../shared/errors.ts';
 import { wantsPage } from '../../shared/http/accept.ts';
 import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
@@ -12,9 +11,6 @@ import { originOf } from '../../shared/sessions/actor.ts';
 import { sessionOf } from '../../shared/sessions/guards.ts';
 import type { Sessions } from '../../shared/sessions/sessions.ts';
 import { isoTime } from '../../shared/time.ts';
-import type { CurrentApps } from '../connected-apps/current-apps.ts';
-import { connectionJson, connectionSchema } from '../grants/connection-view.ts';
-import type { Connections } from '../grants/connections.ts';
 
 const currentSchema = z.union([
   z.object({ signedIn: z.literal(false) }),
@@ -30,11 +26,10 @@ const currentSchema = z.union([
     }),
     csrfToken: z.string(),
     expiresAt: z.iso.datetime(),
-    connections: z.array(connectionSchema),
   }),
 ]);
 const listSchema = z.object({
-  sessions: z.array(
+  items: z.array(
     z.object({
       id: z.string(),
       browser: z.string().nullable().describe('browser and system, for display'),
@@ -44,10 +39,10 @@ const listSchema = z.object({
     }),
   ),
 });
-const endedSchema = z.object({ id: z.string(), ended: z.literal(true) });
+const endedSchema = z.object({ id: z.string() });
 
 const CURRENT: Operation = {
-  summary: 'Get the signed-in user, the CSRF token and the connections',
+  summary: 'Get the signed-in user and the CSRF token',
   responses: { 200: json(currentSchema) },
 };
 const LIST: Operation = {
@@ -69,30 +64,25 @@ export interface SessionRoutes {
 
 export function sessionRoutes(parts: {
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
-  apps: CurrentApps;
-  connections: Pick<Connections, 'list'>;
   pages: Pages;
   events: Events;
-  publicUrl: Pick<PublicUrl, 'href' | 'basePath'>;
+  basePath: string;
 }): SessionRoutes {
-  const { sessions, apps, connections, pages, events, publicUrl } = parts;
-  const { href, basePath } = publicUrl;
+  const { sessions, pages, events, basePath } = parts;
 
   return {
-    current: described<RequestHandler>(CURRENT, async (req, res) => {
+    current: described<RequestHandler>(CURRENT, (req, res) => {
       if (!req.context.session) {
         res.json({ signedIn: false } satisfies z.output<typeof currentSchema>);
         return;
       }
       const { user, csrfToken, expiresAt } = req.context.session;
       const { id, issuer, subject, name = null, email = null, admin } = user;
-      const userConnections = await connections.list(id);
       res.json({
         signedIn: true,
         user: { id, issuer, subject, name, email, admin },
         csrfToken,
         expiresAt: isoTime(expiresAt),
-        connections: userConnections.map((connection) => connectionJson(connection, apps.find(connection.app), href)),
       } satisfies z.output<typeof currentSchema>);
     }),
 
@@ -111,7 +101,7 @@ export function sessionRoutes(parts: {
       listedSessions.sort((left, right) => Number(right.current) - Number(left.current));
       if (!wantsPage(req)) {
         const jsonSessions = listedSessions.map((session) => ({ ...session, browser: session.browser ?? null }));
-        res.json({ sessions: jsonSessions } satisfies z.output<typeof listSchema>);
+        res.json({ items: jsonSessions } satisfies z.output<typeof listSchema>);
         return;
       }
       pages.send(res, 'sign-in/sessions', {
@@ -132,7 +122,7 @@ export function sessionRoutes(parts: {
       const isCurrent = id === ref;
       if (isCurrent) sessions.browser.clearCookies(req, res);
       if (!wantsPage(req)) {
-        res.json({ id, ended: true } satisfies z.output<typeof endedSchema>);
+        res.json({ id } satisfies z.output<typeof endedSchema>);
         return;
       }
       if (isCurrent) res.redirect(303, `${basePath}/`);

@@ -91,7 +91,7 @@ export function createSignIn(parts: {
       clock,
       site,
     }),
-    sessionRoutes: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
+    sessionRoutes: sessionRoutes({ sessions, pages, events, basePath: publicUrl.basePath }),
     erasureRoutes: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages, basePath }),
     backchannelLogout: backchannelLogout({
       apps,

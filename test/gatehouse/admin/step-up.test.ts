@@ -53,7 +53,7 @@ describe('with ADMIN_ACR', () => {
 
   test('R30 does not shorten the connection of the administrator', async () => {
     const { agent } = await signIn(site, ADMIN);
-    const readConnections = async () => (await getJson(agent, `${site.url}/session`)).json.connections;
+    const readConnections = async () => (await getJson(agent, `${site.url}/connections`)).json.items;
     expect(await readConnections()).toMatchObject([{ health: 'active' }]);
     expect((await completeSignIn(agent, await agent.get(`${site.url}/admin`))).url).toBe(`${site.url}/admin`);
     expect(await readConnections()).toMatchObject([

@@ -17,7 +17,7 @@ import { type Receiver, startReceiver } from '../../support/webhook-receiver.ts'
 import { grantOf } from '../admin/many.ts';
 import { type Administrator, bearer, createAdministrator } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
+import { connectionsOf, disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 const ANN = { sub: 'ann', email: 'ann@example.test' };
 const BEN = { sub: 'ben', email: 'ben@example.test' };
@@ -45,8 +45,7 @@ async function connect(person = ANN): Promise<string> {
 }
 
 async function idOf(app: string): Promise<string> {
-  const { connections } = await sessionOf(site, agent);
-  const connection = connections.find((candidate) => candidate.app === app);
+  const connection = (await connectionsOf(site, agent)).find((candidate) => candidate.app === app);
   expect(connection).toMatchObject({ id: expect.stringMatching(CONNECTION_ID), health: 'active' });
   return (connection as unknown as { id: string }).id;
 }
@@ -156,9 +155,7 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
 
   const relay = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
   expect(JSON.parse(relay.body).items).toMatchObject([{ ...facts, user: userId }]);
-  expect((await getJson(agent, `${site.url}/connections`)).json.connections).toContainEqual(
-    expect.objectContaining(facts),
-  );
+  expect((await getJson(agent, `${site.url}/connections`)).json.items).toContainEqual(expect.objectContaining(facts));
 
   const ofUser = expect.objectContaining({ ...facts, user: expect.objectContaining({ id: userId }) });
   expect((await admin.call('GET', `/connections?user=${userId}`)).json.items).toContainEqual(ofUser);

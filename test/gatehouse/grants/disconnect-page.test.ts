@@ -50,7 +50,7 @@ test('an app that does not exist has no connection page', async () => {
 test('the list names every app, and the page of a connection keeps the return path and the hints of its URL', async () => {
   const { agent } = await signIn(site);
   const { json } = await getJson(agent, `${site.url}/connections`);
-  expect(json.connections).toMatchObject([{ app: 'platform', connectUrl: `${site.url}/connections/platform` }]);
+  expect(json.items).toMatchObject([{ app: 'platform', connectUrl: `${site.url}/connections/platform` }]);
 
   const list = await agent.get(`${site.url}/connections`, { headers: { accept: 'text/html' } });
   expect(list.body).toContain('Your connections');

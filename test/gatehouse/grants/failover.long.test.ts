@@ -57,8 +57,8 @@ test('behind sentinels with REDIS_DURABILITY=aof, the start warns, and a lost re
   await until(async () => (await crowd.thread(member, otherUser)).status === 200);
   await until(async () => (await crowd.thread(member, lostUser)).status === 403);
 
-  const { connections } = JSON.parse((await crowd.get(member, '/session', lostUser)).body);
-  expect(connections).toMatchObject([{ health: 'reconnect_needed', cause: 'lost_in_failover' }]);
+  const { items } = JSON.parse((await crowd.get(member, '/connections', lostUser)).body);
+  expect(items).toMatchObject([{ health: 'reconnect_needed', cause: 'lost_in_failover' }]);
 
   await until(() => crowd.output().includes('"msg":"storage failed over"'));
 });

@@ -7,7 +7,7 @@ import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
 import { createAdministrator, exchange, relayThread } from '../relay/service.ts';
-import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
+import { connectionsOf, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 let site: TestSite;
 let storage: StorageAccess;
@@ -28,7 +28,7 @@ const getThread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`
 const countTokenCalls = () => site.sandbox.requests.count('POST /token');
 const failTokenEndpoint = (fault: FaultKind) =>
   site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', ...fault });
-const healthOf = async (agent: Agent) => (await sessionOf(site, agent)).connections[0]?.health;
+const healthOf = async (agent: Agent) => (await connectionsOf(site, agent))[0]?.health;
 
 const faultOf = (status: number, body: string | object, headers = {}): FaultKind => ({
   kind: 'response',
@@ -93,7 +93,7 @@ describe('R40: a response of the token endpoint', () => {
       expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(15);
       expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
       expect(headers.get('proxy-status')).toMatch(/^gatehouse; error=/);
-      expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'unverified', cause });
+      expect((await connectionsOf(site, agent))[0]).toMatchObject({ health: 'unverified', cause });
       expect(countTokenCalls()).toBe(1);
 
       site.sandbox.faults.clear();
@@ -117,7 +117,7 @@ describe('R40: a response of the token endpoint', () => {
       connectUrl: `${site.url}/connections/platform`,
       detail: expect.stringContaining('The provider has ended this connection.'),
     });
-    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+    expect((await connectionsOf(site, agent))[0]).toMatchObject({
       health: 'reconnect_needed',
       cause: 'grant_refused',
     });
@@ -155,7 +155,7 @@ describe('R40: a response of the token endpoint', () => {
 
     const page = await administrator.get(`${site.url}/admin/users/${userId}`);
     expect(page.body).toContain(` · ${reason}</span>`);
-    expect(JSON.stringify((await sessionOf(site, agent)).connections)).not.toContain(reason);
+    expect(JSON.stringify(await connectionsOf(site, agent))).not.toContain(reason);
   });
 
   test('400 invalid_grant in JSON is followed by a working connection if the user reconnects', async () => {
@@ -211,7 +211,7 @@ test('R40: an unverified connection is shown as working nowhere, and users and s
   }
   const expectedConnection = { app: 'platform', health: 'unverified', cause: 'unclear_refusal' };
 
-  expect((await getJson(agent, `${site.url}/connections`)).json.connections).toMatchObject([expectedConnection]);
+  expect((await getJson(agent, `${site.url}/connections`)).json.items).toMatchObject([expectedConnection]);
 
   for (const path of ['/', '/connections', '/connections/platform']) {
     const { body } = await agent.get(`${site.url}${path}`);

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
+import { connectionsOf, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 let site: TestSite;
 let storage: StorageAccess;
@@ -39,7 +39,7 @@ async function expectUnreadable(agent: Agent): Promise<void> {
     connectUrl: `${site.url}/connections/platform`,
     detail: expect.stringContaining('cannot be read'),
   });
-  expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+  expect((await connectionsOf(site, agent))[0]).toMatchObject({
     health: 'reconnect_needed',
     cause: 'unreadable',
   });
@@ -123,7 +123,7 @@ describe('a record that cannot be opened', () => {
 
     const nextSignIn = await signIn(site, 'user@example.test');
     expect((await getThread(nextSignIn.agent)).status).toBe(200);
-    expect((await sessionOf(site, damaged.agent)).connections[0]?.health).toBe('active');
+    expect((await connectionsOf(site, damaged.agent))[0]?.health).toBe('active');
   });
 
   test('R46: that belongs to another user is refused, and neither user sees the thread of the other', async () => {

@@ -10,7 +10,7 @@ import { type HostileProvider, startHostileProvider } from '../../support/hostil
 import { until } from '../../support/until.ts';
 import { type Administrator, createAdministrator, exchange, relayThread } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
+import { connectionsOf, disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 type App = Record<string, unknown>;
 
@@ -54,7 +54,7 @@ async function tokensOfUser(): Promise<string[]> {
   return [accessToken, refreshToken];
 }
 
-const readConnection = async () => (await sessionOf(site, agent)).connections.find(({ app }) => app === 'files');
+const readConnection = async () => (await connectionsOf(site, agent)).find(({ app }) => app === 'files');
 
 async function connectAgain(): Promise<void> {
   await disconnect(site, agent, 'files').catch(() => undefined);

@@ -65,7 +65,7 @@ describe('R113 without checks', () => {
   const readAllPages = async () => [...(await readPagesOfUser()), ...(await readPagesOfAdmin())];
   const readConnection = async () => {
     const { json } = await getJson(user, `${site.url}/connections`);
-    return (json.connections as Record<string, unknown>[])[0];
+    return (json.items as Record<string, unknown>[])[0];
   };
   const checkedColumns = (page: string) =>
     [...page.matchAll(/<td data-label="Checked">(.*?)<\/td>/g)].map(([, cell]) => cell);

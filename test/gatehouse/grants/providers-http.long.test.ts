@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { getJson, type SiteOptions, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { advanceClock } from '../../support/test-clock.ts';
-import { disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
+import { connectionsOf, disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 let site: TestSite;
 let storage: StorageAccess;
@@ -74,14 +74,14 @@ describe('a provider that says when the refresh token ends', () => {
     ['refresh_token_expires_in', 'soon', 'active'],
   ])('%s %j: the connection is %s', async (member, value, health) => {
     const { agent } = await signInWith('/token', (body) => ({ ...body, [member]: value }));
-    expect((await sessionOf(site, agent)).connections[0]?.health).toBe(health);
+    expect((await connectionsOf(site, agent))[0]?.health).toBe(health);
   });
 });
 
 describe('a provider that issues no refresh token', () => {
   test('the connection is expiring, works until it expires, and then needs reconnecting', async () => {
     const { agent, userId } = await signInWith('/token', withoutRefreshToken);
-    expect((await sessionOf(site, agent)).connections[0]?.health).toBe('expiring');
+    expect((await connectionsOf(site, agent))[0]?.health).toBe('expiring');
 
     const expiresAt = Date.now() + 30_000;
     await storage.changeGrant(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
@@ -90,14 +90,14 @@ describe('a provider that issues no refresh token', () => {
 
     advanceClock(31);
     // The connection needs reconnecting even before it is used.
-    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+    expect((await connectionsOf(site, agent))[0]).toMatchObject({
       health: 'reconnect_needed',
       cause: 'access_ended',
     });
 
     const { status, json } = await getThread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);
-    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+    expect((await connectionsOf(site, agent))[0]).toMatchObject({
       health: 'reconnect_needed',
       cause: 'access_ended',
     });
@@ -112,7 +112,7 @@ describe('a provider that issues no refresh token', () => {
     const { status, json } = await getThread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);
 
-    const readHealth = async () => (await sessionOf(site, agent)).connections[0]?.health;
+    const readHealth = async () => (await connectionsOf(site, agent))[0]?.health;
     expect(await readHealth()).toBe('unverified');
     expect((await getThread(agent)).status).toBe(200);
     await expect.poll(readHealth).toBe('active');

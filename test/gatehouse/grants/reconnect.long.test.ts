@@ -7,7 +7,7 @@ import type { Mode } from '../../support/hostile-modes.ts';
 import { advanceClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
-import { openStorageOf, sessionOf } from './storage-access.ts';
+import { connectionsOf, openStorageOf, sessionOf } from './storage-access.ts';
 
 let site: HostileSite;
 afterEach(() => site.close());
@@ -53,8 +53,7 @@ const lastRequest = () => {
   const [hit] = site.provider.hitsOf('authorize').slice(-1);
   return new URL(hit?.url ?? '', site.url).searchParams;
 };
-const connectionOf = async (agent: UserAgent) =>
-  (await sessionOf(site, agent)).connections.find(({ app }) => app === 'files');
+const connectionOf = async (agent: UserAgent) => (await connectionsOf(site, agent)).find(({ app }) => app === 'files');
 const healthOf = async (agent: UserAgent) => (await connectionOf(agent))?.health;
 const getThread = (agent: UserAgent) => getJson(agent, `${site.url}/threads/current?app=files`);
 

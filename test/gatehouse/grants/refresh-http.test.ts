@@ -4,7 +4,7 @@ import { CLIENT_SECRET, getJson, JSON_ONLY, signIn, startSite, type TestSite } f
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { advanceClock } from '../../support/test-clock.ts';
 import { until } from '../../support/until.ts';
-import { disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
+import { connectionsOf, disconnect, openStorageOf, type StorageAccess, sessionOf } from './storage-access.ts';
 
 let site: TestSite;
 let storage: StorageAccess;
@@ -195,7 +195,7 @@ describe('a refresh in flight', () => {
 
     release();
     expect((await response).status).toBe(200);
-    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'active', cause: null });
+    expect((await connectionsOf(site, agent))[0]).toMatchObject({ health: 'active', cause: null });
   });
 
   test('R43: does not undo a disconnect, and its new token is revoked', async () => {
@@ -340,8 +340,8 @@ test('the time of the last use is stored for the pages, and deleted with the con
   const { agent, userId } = await signInUser('second@example.test');
   expect((await getThread(agent)).status).toBe(200);
 
-  await until(async () => (await sessionOf(site, agent)).connections[0]?.lastUsedAt !== null);
+  await until(async () => (await connectionsOf(site, agent))[0]?.lastUsedAt !== null);
   expect(await disconnect(site, agent)).toMatchObject({ revocation: 'revoked' });
   expect(await storage.grants.lastUse(userId, 'platform')).toBeUndefined();
-  expect((await agent.get(`${site.url}/connections`, JSON_ONLY)).body).toBe('{"connections":[]}');
+  expect((await agent.get(`${site.url}/connections`, JSON_ONLY)).body).toBe('{"items":[]}');
 });

@@ -46,13 +46,23 @@ export async function openStorageOf(site: TestGatehouse): Promise<StorageAccess>
 export interface SessionFacts {
   userId: string;
   csrfToken: string;
-  connections: { app: string; health: string; cause: string | null; lastUsedAt: string | null }[];
+}
+
+export interface ConnectionFacts {
+  app: string;
+  health: string;
+  cause: string | null;
+  lastUsedAt: string | null;
 }
 
 export async function sessionOf(site: { url: string }, agent: UserAgent): Promise<SessionFacts> {
   const { json } = await getJson(agent, `${site.url}/session`);
-  const { user, csrfToken, connections } = json as unknown as SessionFacts & { user: { id: string } };
-  return { userId: user.id, csrfToken, connections };
+  const { user, csrfToken } = json as unknown as SessionFacts & { user: { id: string } };
+  return { userId: user.id, csrfToken };
+}
+
+export async function connectionsOf(site: { url: string }, agent: UserAgent): Promise<ConnectionFacts[]> {
+  return (await getJson(agent, `${site.url}/connections`)).json.items as ConnectionFacts[];
 }
 
 /** POSTs the disconnect form, and returns the JSON response. */

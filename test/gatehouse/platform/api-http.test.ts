@@ -76,7 +76,7 @@ describe.each(CALLERS)('%s', (_words, prefix, headersOf) => {
 
   test('lists the routes, the current thread first', async () => {
     const { status, body } = await sendRequest(`${site.url}${prefix}/platform`, { headers: headersOf() });
-    const { routes } = JSON.parse(body) as { routes: { name: string }[] };
+    const { items: routes } = JSON.parse(body) as { items: { name: string }[] };
     expect(status).toBe(200);
     const declared = ROUTES.map((route) => ({ query: [], scopes: [], ...route }));
     expect(routes.filter(({ name }) => name !== 'current-thread')).toEqual(declared);
@@ -497,7 +497,7 @@ describe('R81 a relay token', () => {
   test('lists only what it may call', async () => {
     const headers = await tokenWith({ routes: 'reads' });
     const { body } = await sendRequest(`${site.url}/relay/api/platform`, { headers });
-    const names = (JSON.parse(body).routes as { name: string }[]).map(({ name }) => name);
+    const names = (JSON.parse(body).items as { name: string }[]).map(({ name }) => name);
     expect(names).toEqual(['current-thread', 'thread', 'threads', 'admin']);
   });
 

@@ -107,7 +107,7 @@ test('R33 each user’s calls go to the user’s own instance, from the browser 
     expect(otherInstance?.hits).toHaveLength(0);
     expect(site.sandbox.requests.latest('platform')).toHaveLength(2);
     const { json } = await getJson(agent, `${site.url}/connections`);
-    expect(json.connections).toMatchObject([{ app: 'platform', apiBaseUrl: instance?.url }]);
+    expect(json.items).toMatchObject([{ app: 'platform', apiBaseUrl: instance?.url }]);
     expect((await agent.get(`${site.url}/connections/platform`)).body).toContain(`<bdi>${instance?.url}</bdi>`);
   }
 });

@@ -77,7 +77,7 @@ afterEach(async () => {
 const readThread = () => getJson(agent, `${site.url}/threads/current?app=elsewhere`);
 const connectionOf = async () => {
   const { json } = await getJson(agent, `${site.url}/connections`);
-  return (json.connections as { app: string; stepUpRequired: boolean }[]).find(({ app }) => app === 'elsewhere');
+  return (json.items as { app: string; stepUpRequired: boolean }[]).find(({ app }) => app === 'elsewhere');
 };
 /** Connects again as the page of the connection does, and goes to the provider and back. */
 async function reconnect(fields: Record<string, string> = {}, follow = true): Promise<Page> {

@@ -32,7 +32,6 @@ interface Session {
   user: { id: string; name: string | null; email: string | null };
   csrfToken: string;
   expiresAt: string;
-  connections: { app: string; connectUrl: string }[];
 }
 async function readSession(agent: UserAgent): Promise<Session> {
   const { json } = await getJson(agent, `${site.url}/session`);
@@ -57,9 +56,9 @@ const expectAudited = (event: string, user: { id: string }, entry: object) =>
 const titleOf = (html: string) => /<title>([^<]*)<\/title>/.exec(html)?.[1];
 
 describe('the session as JSON', () => {
-  test('has the user, its expiry, and the connections with the URL for reconnecting', async () => {
+  test('has the user and its expiry', async () => {
     const agent = await signInAs({ sub: 'ann', name: 'Ann', email: 'ann@example.test' });
-    const { user, csrfToken, expiresAt, connections, ...otherMembers } = await readSession(agent);
+    const { user, csrfToken, expiresAt, ...otherMembers } = await readSession(agent);
 
     expect(user).toEqual({
       id: expect.stringMatching(/^u[\w-]{22}$/),
@@ -71,7 +70,6 @@ describe('the session as JSON', () => {
     });
     expect(Date.parse(expiresAt)).toBeGreaterThan(Date.now());
     expect([csrfToken.length, otherMembers]).toEqual([43, { signedIn: true }]);
-    expect(connections).toMatchObject([{ app: 'elsewhere', connectUrl: `${site.url}/connections/elsewhere` }]);
   });
 
   test('has null for a name and an e-mail address that the provider does not send', async () => {
@@ -91,7 +89,7 @@ describe('the sessions of a user', () => {
     const phone = await signInAs(ben);
 
     for (const agent of [laptop, phone]) {
-      const { sessions } = (await getJson(agent, `${site.url}/sessions`)).json;
+      const { items: sessions } = (await getJson(agent, `${site.url}/sessions`)).json;
       expect((sessions as { current: boolean }[]).map(({ current }) => current)).toEqual([true, false]);
       const page = await agent.get(`${site.url}/sessions`);
       expect(titleOf(page.body)).toBe('Where you are signed in · Gatehouse');
@@ -104,7 +102,7 @@ describe('the sessions of a user', () => {
     const phone = await signInAs(cy);
     const tablet = await signInAs(cy);
     const { user } = await readSession(laptop);
-    const { sessions } = (await getJson(phone, `${site.url}/sessions`)).json;
+    const { items: sessions } = (await getJson(phone, `${site.url}/sessions`)).json;
     const id = (sessions as { id: string; current: boolean }[]).find(({ current }) => current)?.id;
 
     expect((await post(laptop, `/sessions/${id}/end`)).status).toBe(200);

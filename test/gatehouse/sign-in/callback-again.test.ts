@@ -273,8 +273,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
     release();
     await first;
-    const { connections } = (await getJson(agent, `${site.url}/session`)).json as { connections: { app: string }[] };
-    expect(connections.map(({ app }) => app)).toContain('connected');
+    const { items } = (await getJson(agent, `${site.url}/connections`)).json as { items: { app: string }[] };
+    expect(items.map(({ app }) => app)).toContain('connected');
   });
 
   testOn(
@@ -350,8 +350,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     for (let n = 0; n < 3; n += 1) await agent.get((await startSignIn(agent)).callback);
 
     expect(locationOf(await open(agent, (await callbackFor(location)).href))).toBe('/sessions');
-    const { connections } = (await getJson(agent, `${site.url}/session`)).json as { connections: { app: string }[] };
-    expect(connections.map(({ app }) => app)).toContain('connected');
+    const { items } = (await getJson(agent, `${site.url}/connections`)).json as { items: { app: string }[] };
+    expect(items.map(({ app }) => app)).toContain('connected');
   });
 
   testOn('R64 nine of ten tabs finish after the first one and another sign-in have finished', async () => {

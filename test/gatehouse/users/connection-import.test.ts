@@ -15,7 +15,7 @@ import { getJson } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { createAdminToken, runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
-import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
+import { connectionsOf, openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
 import { type Administrator, createAdministrator } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 
@@ -106,7 +106,7 @@ test('an imported connection works, has one audit entry without a token, and is 
 test('R111: a refused token leaves no working connection, and is replaced by a later import', async () => {
   const refused = { line: 1, user: userId, app: APP, result: 'refused', cause: 'grant_refused' };
   expect(await readFailures(entryWith({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
-  expect((await sessionOf(site, agent)).connections).toMatchObject([{ app: APP, health: 'reconnect_needed' }]);
+  expect(await connectionsOf(site, agent)).toMatchObject([{ app: APP, health: 'reconnect_needed' }]);
   const thread = await getJson(agent, `${site.url}/threads/current`);
   expect([thread.status, thread.json.code]).toEqual([403, 'reconnect_needed']);
 
@@ -149,7 +149,7 @@ test('R111: a connection that is imported while the provider is unavailable is u
   ]);
   const { accessToken, failure } = await storage.readGrant(userId, APP);
   expect([accessToken, failure?.kind]).toEqual(['', 'passing']);
-  expect((await sessionOf(site, agent)).connections).toMatchObject([{ health: 'unverified' }]);
+  expect(await connectionsOf(site, agent)).toMatchObject([{ health: 'unverified' }]);
 
   site.provider.reset();
   // The wait before the next attempt is over. This provider spends tokens that it refuses, so the token is replaced.

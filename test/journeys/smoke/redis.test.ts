@@ -25,9 +25,8 @@ test('on Redis a user signs in, reads the thread, looks up a BIN, and is still s
   await site.restart();
   expect((await getJson(agent, `${site.url}/threads/current`)).json).toHaveProperty('thread.title');
   expect((await getJson(agent, `${site.url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
-  expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
-    signedIn: true,
-    connections: [{ app: 'platform', health: 'active' }],
+  expect((await getJson(agent, `${site.url}/connections`)).json).toMatchObject({
+    items: [{ app: 'platform', health: 'active' }],
   });
 });
 

@@ -116,8 +116,8 @@ describe('R66 state changes', () => {
   });
 
   test('refused requests change nothing', async () => {
-    const { body } = await sendRequest(`${site.url}/session`, { headers: { cookie } });
-    expect(JSON.parse(body)).toMatchObject({ signedIn: true, connections: [{ app: 'platform', health: 'active' }] });
+    const { body } = await sendRequest(`${site.url}/connections`, { headers: { ...ACCEPT_JSON, cookie } });
+    expect(JSON.parse(body)).toMatchObject({ items: [{ app: 'platform', health: 'active' }] });
   });
 
   test('a request with the token is accepted if it has our Origin or none, or hides it and Sec-Fetch-Site vouches for it', async () => {

@@ -19,12 +19,9 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
-const readSession = async () => {
-  const { connections: _, ...rest } = (await getJson(agent, `${site.url}/session`)).json;
-  return rest;
-};
+const readSession = async () => (await getJson(agent, `${site.url}/session`)).json;
 const readConnectedApps = async () =>
-  ((await getJson(agent, `${site.url}/connections`)).json.connections as { app: string }[]).map(({ app }) => app);
+  ((await getJson(agent, `${site.url}/connections`)).json.items as { app: string }[]).map(({ app }) => app);
 
 /** Starts a trial on the page of the check, and completes the pages of the provider. */
 async function tryApp(id: string, consentButton: 'Allow' | 'Deny' = 'Allow'): Promise<Page> {
