@@ -57,7 +57,7 @@ describe('R140 each form ends with a redirect, or with an error page', () => {
 });
 
 describe('R140 a form with faults', () => {
-  const FAULTY = { name: 'Reports <&>', days: 'x', scope: 'read' };
+  const FAULTY = { name: 'Reports <&>', expiry: 'x', scope: 'read' };
   const NEW = '/admin/admin-tokens/new';
   const refusedUrl = async (fields: Record<string, string> = FAULTY): Promise<string> => {
     const { status, headers } = await post('/admin/admin-tokens', fields);
@@ -71,7 +71,7 @@ describe('R140 a form with faults', () => {
     expect(url).not.toContain('Reports');
     for (const _time of ['first', 'reload']) {
       const page = await agent.get(url);
-      expect([page.status, page.body]).toEqual([400, expect.stringMatching(/<title>Error: .*id="days-fault"/s)]);
+      expect([page.status, page.body]).toEqual([400, expect.stringMatching(/<title>Error: .*id="expiry-fault"/s)]);
       expect(page.body).toContain('value="Reports &lt;&amp;&gt;"');
     }
     expect((await agent.get(`${site.url}${NEW}`)).body).not.toContain('Reports');

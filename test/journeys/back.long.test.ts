@@ -255,7 +255,7 @@ test('R140 no form ends with the page of a POST: reload, Back and Forward send n
 
   await page.goto(`${site.url}/admin/admin-tokens/new`);
   await nameField.fill('Kept');
-  await page.locator('#days').fill('0');
+  await page.getByLabel('On a date').check();
   await press(page, 'Create admin token');
   await expectAddress(
     async () => [await nameField.inputValue(), await page.locator('[role=alert]').textContent()],

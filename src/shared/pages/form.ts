@@ -77,7 +77,9 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
         rule: 'invalid',
         detail: error.detail ?? 'Check what you entered and try again.',
       };
-      return refuse(error.status, fieldFaults(parts, error.faults ?? [formFault]));
+      // A question is no fault.
+      const isQuestion = error.faults?.some(({ rule }) => rule === 'unconfirmed');
+      return refuse(isQuestion ? 200 : error.status, fieldFaults(parts, error.faults ?? [formFault]));
     }
   };
 }

@@ -30,9 +30,9 @@ const noticesOn = ({ body }: Page) =>
 const CHANGES = `
 connect-links/{link}/revoke # [Revoke connect link]
   success: Connect link revoked. / connect_link.revoked connect_link {link} second for {uma}
-relay-tokens/new # name=made&apps=platform&days=7
+relay-tokens/new # name=made&apps=platform&expiry=30
   success: Relay token created.
-  relay_token.created relay_token {new} made {"name":"made","scopes":["threads:read"],"apps":["platform"],"routes":[],"networks":[],"assertUser":false,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"none","expiresAt":"2031-03-12T10:16:02.000Z"}
+  relay_token.created relay_token {new} made {"name":"made","scopes":["threads:read"],"apps":["platform"],"routes":[],"networks":[],"assertUser":false,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"none","expiresAt":"2031-04-04T10:16:02.000Z"}
 relay-tokens/{nightly}/edit # name=renamed
   success: Saved. All processes use the change within a second.
   relay_token.changed relay_token {nightly} nightly {"name":"renamed","scopes":["threads:read","bin:read","token:exchange","connections:read","connect_links:create"],"apps":["platform","second"],"routes":[],"networks":[],"assertUser":true,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"2 listed","expiresAt":"2031-03-14T10:00:00.000Z"}
@@ -75,9 +75,9 @@ webhooks/{webhook} # [Send again Test message]
 webhooks/{webhook}/remove # [Delete webhook]
   success: Webhook deleted. Pending messages are not sent.
   webhook.deleted webhook {webhook} https://receiver.example
-admin-tokens/new # name=&days=0
-  warning: Nothing was saved. Correct this and try again: - Enter a name. <#name> - Enter a number of days from 1 to 3650. <#days>
-admin-tokens/new # name=made&days=30
+admin-tokens/new # name=&expiry=date
+  warning: Nothing was saved. Correct this and try again: - Enter a name. <#name> - Enter a date such as 2027-01-31. <#expiresOn>
+admin-tokens/new # name=made&expiry=30
   success: Admin token created.
   admin_token.created admin_token {new} made {"scope":"read","expiresAt":"2031-04-04T10:16:20.000Z"}
 admin-tokens/{terraform}/revoke # [Revoke admin token]
@@ -198,9 +198,9 @@ test('the registration of an app shows these texts, step by step', async () => {
 
   const faulty = await submit(await open('register-app'), { id: 'A b', name: '', issuer: 'x' }, 'Continue');
   expectLines(linesOf(faulty.body), [
-    'An id is 1 to 40 of a-z, 0-9 and "-". <#id>',
-    'Enter a name. <#name>',
     'Enter an absolute URL without user name or fragment, beginning with https://. <#issuer>',
+    'Enter a name. <#name>',
+    'An id is 1 to 40 of a-z, 0-9 and "-". <#id>',
   ]);
   const withoutDomain = await submit(await open('register-app?preset=auth0'), {}, 'Continue');
   expectLines(linesOf(withoutDomain.body), [

@@ -4,7 +4,7 @@ import type { Page, UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
 const SECRET = /data-copy-source>([^<]+)</;
-const TOKEN = { name: 'Reports', days: '7' };
+const TOKEN = { name: 'Reports', expiry: '30' };
 const RELAY_TOKEN = { ...TOKEN, apps: 'platform' };
 const ADMIN_TOKEN = { ...TOKEN, scope: 'read' };
 /** Returns the path of a form. The form that creates an item is below the path of its list. */
@@ -85,7 +85,7 @@ test.each([
 });
 
 test('faults are listed in the order of the page, with the number of the faulty entry', async () => {
-  const fields = { networks: '10.0.0.0/8\nhere\nthere', days: '0', binCallsPerMonth: '-1' };
+  const fields = { networks: '10.0.0.0/8\nhere\nthere', expiry: 'date', binCallsPerMonth: '-1' };
   const refused = await sendForm('relay-tokens', fields, true);
 
   expect(refused.status).toBe(400);
@@ -94,13 +94,13 @@ test('faults are listed in the order of the page, with the number of the faulty 
     ['name', 'Enter a name.'],
     ['networks', expect.stringMatching(/^Entry 2: This is not an address/)],
     ['networks', expect.stringMatching(/^Entry 3: This is not an address/)],
-    ['days', expect.stringContaining('days')],
+    ['expiresOn', 'Enter a date such as 2027-01-31.'],
     ['binCallsPerMonth', expect.stringContaining('calls')],
   ]);
 });
 
 test.each([
-  ['admin-tokens', { name: '', days: 'x', scope: 'all' }, ['name', 'scope', 'days']],
+  ['admin-tokens', { name: '', expiry: 'x', scope: 'all' }, ['name', 'scope', 'expiry']],
   ['webhooks', { url: 'nowhere', events: 'none' }, ['events']],
   ['service-accounts', { name: '', apiToken: '' }, ['name', 'apiToken']],
 ])(

@@ -189,8 +189,8 @@ relay-tokens/new # Create relay token
   [*checkbox scopes=threads:read] Read the current thread
   [*radio users=none] No users: only service accounts and BIN look-ups / [radio users=listed] The users listed below
   [radio users=all] All users / E-mail addresses or IDs. Gatehouse knows users once they have signed in.
-  Such as 10.0.0.0/8. Leave empty to allow every address. / [text days=90]
-  Later calls are refused. You can extend the token. / [checkbox assertUser=yes] Name users without proof
+  Such as 10.0.0.0/8. Leave empty to allow every address. / [*radio expiry=90] In 90 days
+  The token works until the end of this day (UTC). / [checkbox assertUser=yes] Name users without proof
   Dangerous Anyone who has the token can act for all allowed users at any time, even while they are away.
   [checkbox fullScope=yes] Get the whole access token if the provider issues no narrower one
   Applies to exchanges that request fewer scopes than the user granted.
@@ -200,7 +200,7 @@ relay-tokens/new # Create relay token
 relay-tokens/{nightly}/edit # Edit nightly
   [*checkbox apps=second] Collaboration second / [*radio users=listed] The users listed below
   [textarea listed=] user@example.test not-seen-yet
-  Leave empty to keep the current expiry: 14 March 2031 at 10:00 UTC.
+  [*radio expiry=keep] As before: 14 March 2031
   [*checkbox assertUser=yes] Name users without proof
 relay-tokens/{nightly}/rotate # Rotate the secret of nightly
   The new secret is shown once. Both secrets are valid for the time that you choose, so the service can switch to the new one.
@@ -290,7 +290,7 @@ admin-tokens # Admin tokens
   | terraform | {terraform…} [Copy the token ID] | Read | 7 min ago | Never | in 90 days |
   | test | {test…} [Copy the token ID] | Read and change | 16 min ago | just now | in 44 min |
 admin-tokens/new # Create admin token
-  What the token is for. / [select scope=] · *read Read · write Read and change / [text days=90]
+  What the token is for. / [select scope=] · *read Read · write Read and change / [*radio expiry=90] In 90 days
 search?q=second # Results for “second”
   Collaboration second </admin/connected-apps/second> second
   second, by nightly </admin/connect-links?q={link}> {uma}

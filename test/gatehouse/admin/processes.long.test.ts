@@ -110,7 +110,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     // The names are random, because a failed test is repeated in the same fleet.
     const firstName = `Reports ${randomUUID()}`;
     const secondName = `Others ${randomUUID()}`;
-    const values = { name: firstName, scopes: 'threads:read', apps: 'platform', users: 'none', days: '90' };
+    const values = { name: firstName, scopes: 'threads:read', apps: 'platform', users: 'none', expiry: '90' };
     const form = await readForm('/admin/relay-tokens', values);
     const location = await sendTwice('/admin/relay-tokens', form);
     const secret = await readSecret(1, location);
@@ -119,7 +119,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     // Other values make it another form.
     form.set('name', secondName);
     expect((await send(1, '/admin/relay-tokens', form)).headers.location).not.toBe(location);
-    form.set('days', '0');
+    form.set('expiry', '0');
     const faulty = await Promise.all(
       [0, 1].map(async (member) => {
         const { headers } = await send(member, '/admin/relay-tokens', form);

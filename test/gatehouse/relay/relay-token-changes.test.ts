@@ -43,7 +43,14 @@ const submitForm = (path: string, form: Record<string, string | string[]>) => {
     body,
   });
 };
-const FORM = { name: 'By page', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: '', days: '' };
+const FORM = {
+  name: 'By page',
+  scopes: ['threads:read'],
+  apps: ['platform'],
+  users: 'all',
+  networks: '',
+  expiry: 'keep',
+};
 
 test('R81 a change of each member of the policy applies to the next call', async () => {
   const { id, version, token } = await admin.createRelayToken({ assertUser: true });
@@ -138,7 +145,7 @@ test('the page fills in and saves the form, and keeps the expiry if no days are 
   });
   expect(Date.parse(String(saved.expiresAt))).toBe(Date.parse(PERMISSIVE_POLICY.expiresAt));
 
-  await submitForm(id, { ...FORM, days: '30', version: String(saved.version) });
+  await submitForm(id, { ...FORM, expiry: '30', version: String(saved.version) });
   const { expiresAt } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
   const inThirtyDays = Date.now() + 30 * 86_400_000;
   expect(Math.abs(Date.parse(String(expiresAt)) - inThirtyDays)).toBeLessThan(60_000);

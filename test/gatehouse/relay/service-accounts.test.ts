@@ -224,14 +224,14 @@ test('relay tokens and webhooks are created by form, and the pages show faults',
     ['scopes', 'bin:read'],
     ['apps', 'platform'],
     ['users', 'all'],
-    ['days', '30'],
+    ['expiry', '30'],
   ]);
   expect([created.status, created.body]).toEqual([200, expect.stringMatching(/gthr_[0-9A-Za-z]{60}/)]);
 
   const faulty = await submitForm('relay-tokens', [
     ['name', 'Faulty'],
     ['users', 'all'],
-    ['days', '0'],
+    ['expiry', '0'],
     ['networks', '10.0.0.1/8'],
   ]);
   expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);

@@ -2,13 +2,22 @@
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
-import { type FormView, formHandler, wholeNumber } from '../../../shared/pages/form.ts';
+import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokens } from '../../admin-tokens/admin-tokens.ts';
 import type { Columns } from '../columns.ts';
 import { credentialName, stateOf, TOKEN_STATES } from '../credential.ts';
+import {
+  type Asking,
+  chosenExpiry,
+  expiryFields,
+  FIRST_EXPIRY,
+  hasExpiry,
+  NO_EXPIRY,
+  withQuestion,
+} from '../expiry.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -16,7 +25,7 @@ import { createResource } from '../resource.ts';
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/admin-tokens/list': AdminPageOfList & { tokens: readonly TokenView[] };
-    'admin/admin-tokens/new': AdminPageData & { form: FormView<typeof tokenForm> };
+    'admin/admin-tokens/new': AdminPageData & { form: Asking<FormView<typeof tokenForm>> };
   }
 }
 
@@ -88,13 +97,11 @@ const newToken = z.strictObject({
   expiresAt: z.iso.datetime({ offset: true, error: 'Enter a time such as 2027-01-31T00:00:00Z.' }),
 });
 
-const tokenForm = z.object({
-  name: credentialName,
-  scope: newToken.shape.scope,
-  days: wholeNumber(1, MAX_DAYS, `Enter a number of days from 1 to ${MAX_DAYS}.`),
-});
+const tokenForm = z
+  .object({ name: credentialName, scope: newToken.shape.scope, ...expiryFields })
+  .refine(hasExpiry, NO_EXPIRY);
 
-const EMPTY_FORM: FormView<typeof tokenForm> = { values: { name: '', scope: 'read', days: '90' }, faults: [] };
+const EMPTY_FORM: FormView<typeof tokenForm> = { values: { name: '', scope: 'read', ...FIRST_EXPIRY }, faults: [] };
 
 export function adminTokenRoutes(parts: AdminParts) {
   const { adminTokens: tokens, pages, clock } = parts;
@@ -156,7 +163,8 @@ export function adminTokenRoutes(parts: AdminParts) {
 
   const newPage = pages.page(
     'admin/admin-tokens/new',
-    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
+    async ({ form: submitted = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
+      const form = withQuestion(submitted);
       return { title: 'Create admin token', faults: form.faults, form };
     },
   );
@@ -168,9 +176,10 @@ export function adminTokenRoutes(parts: AdminParts) {
     createByForm: formHandler({
       pages,
       schema: tokenForm,
-      fieldOf: { expiresAt: 'days' },
-      async work(req, { name, scope, days }) {
-        const { token } = await create(req, { name, scope, expiresAt: isoTime(clock() + days * DAY_MS) });
+      fieldOf: { expiresAt: 'expiresOn' },
+      async work(req, { name, scope, ...expiry }) {
+        const expiresAt = chosenExpiry(expiry, { now: clock(), verb: 'Create' });
+        const { token } = await create(req, { name, scope, expiresAt: isoTime(expiresAt) });
         return { url: resource.home, flash: { notice: CREATED, newSecret: { name, text: token } } };
       },
       page: (_req, form) => newPage.at(`${resource.home}/new`, form),

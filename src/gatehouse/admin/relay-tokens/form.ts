@@ -8,21 +8,26 @@ import {
   wholeNumber,
   words,
 } from '../../../shared/pages/form.ts';
-import { DAY_MS } from '../../../shared/time.ts';
 import { RELAY_FLAGS, type RelayFlag, type RelayPolicy, type RelayScope } from '../../relay/policy.ts';
 import type { RelayToken, RelayTokenInput } from '../../relay/relay-token.ts';
 import type { rotationForm } from '../credential.ts';
+import {
+  changedExpiryFields,
+  chosenExpiry,
+  expiryFields,
+  FIRST_EXPIRY,
+  hasExpiry,
+  KEPT_EXPIRY,
+  NO_EXPIRY,
+} from '../expiry.ts';
 import { newRelayToken } from './view.ts';
 
-const DAYS_ADVICE = 'Enter a number of days from 1 to 9999.';
 const BIN_CALLS_ADVICE = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
 
 const { name, scopes, apps, routes, networks } = newRelayToken.shape;
 
 /** Stands for every route with GET. */
 export const ALL_READS = '*';
-const days = wholeNumber(1, 9_999, DAYS_ADVICE);
-const unchanged = z.literal('').transform(() => undefined);
 const fields = {
   name,
   scopes: scopes.unwrap(),
@@ -38,7 +43,6 @@ const fields = {
   /** The e-mail addresses and ids of users. */
   listed: words.pipe(z.array(z.string().max(320)).max(10_000)),
   networks: words.pipe(networks.unwrap().unwrap()),
-  days,
   ...forEachFlag(() => ticked),
   binCallsPerMonth: z.union(
     [z.literal('').transform(() => null), wholeNumber(0, 999_999_999, BIN_CALLS_ADVICE)],
@@ -60,7 +64,8 @@ const NO_APP = { path: ['apps'], error: 'Choose a connected app. Without one, th
 const NEEDED_USERS = { path: ['users'], error: 'Choose users. Without any, these scopes allow nothing.' };
 
 export const newTokenForm = z
-  .object(fields)
+  .object({ ...fields, ...expiryFields })
+  .refine(hasExpiry, NO_EXPIRY)
   .refine(({ scopes, apps }) => apps.length > 0 || hasScopeOf(['bin:read'], scopes), NO_APP)
   .refine(
     ({ scopes, users }) => users !== 'none' || hasScopeOf(['bin:read', 'threads:read', 'api:call'], scopes),
@@ -72,13 +77,14 @@ export const newTokenForm = z
     path: ['listed'],
     error: 'Choose “The users listed below”, or empty this list.',
   });
-/** The form that changes a token. If no days are entered, the expiry time does not change. */
+/** The form that changes a token. */
 export const tokenForm = z
-  .object({ ...fields, days: z.union([unchanged, days], DAYS_ADVICE), version: recordVersion })
+  .object({ ...fields, ...changedExpiryFields, version: recordVersion })
+  .refine(hasExpiry, NO_EXPIRY)
   .refine(hasUsers, NO_USERS);
 
 /** Maps the fields of a token to form fields with another name. */
-export const TOKEN_FIELDS = { expiresAt: 'days' } as const;
+export const TOKEN_FIELDS = { expiresAt: 'expiresOn' } as const;
 
 export const EMPTY_FORM: FormView<typeof newTokenForm> = {
   values: {
@@ -89,7 +95,7 @@ export const EMPTY_FORM: FormView<typeof newTokenForm> = {
     users: 'none',
     listed: '',
     networks: '',
-    days: '90',
+    ...FIRST_EXPIRY,
     ...forEachFlag(() => ''),
     binCallsPerMonth: '',
   },
@@ -109,7 +115,7 @@ export function valuesOfToken(token: RelayToken, listed: readonly string[]): For
     users: typeof users === 'string' ? users : 'listed',
     listed: listed.join('\n'),
     networks: cidrs.join('\n'),
-    days: '',
+    ...KEPT_EXPIRY,
     ...forEachFlag((flag) => (token[flag] ? 'yes' : '')),
     binCallsPerMonth: binCallsPerMonth === null ? '' : String(binCallsPerMonth),
     version: String(token.version),
@@ -118,19 +124,14 @@ export function valuesOfToken(token: RelayToken, listed: readonly string[]): For
 
 type EnteredForm = Omit<z.output<typeof tokenForm>, 'version'>;
 
-/**
- * Converts the form to the input of a change.
- * @param now the start of the entered days, in milliseconds since the epoch
- * @param expiresAt the expiry time if no days are entered
- */
+/** Converts the form to the input of a change. @param options as for `chosenExpiry` */
 export function inputOf(
-  { days: count, users, listed, ...policy }: EnteredForm,
-  now: number,
-  expiresAt = now,
+  { users, listed, expiry, expiresOn, confirmed, ...policy }: EnteredForm,
+  options: Parameters<typeof chosenExpiry>[1],
 ): RelayTokenInput {
   return {
     ...policy,
     users: users === 'listed' ? listed : users,
-    expiresAt: count === undefined ? expiresAt : now + count * DAY_MS,
+    expiresAt: chosenExpiry({ expiry, expiresOn, confirmed }, options),
   };
 }

@@ -5,6 +5,7 @@ import type { Notice } from '../../../shared/pages/page-data.ts';
 import { RELAY_SCOPES } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken } from '../../relay/relay-token.ts';
 import { rotationForm, stateOf, TOKEN_STATES } from '../credential.ts';
+import { type Asking, withQuestion } from '../expiry.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { type Examples, exampleCalls } from '../policy/example-calls.ts';
@@ -29,7 +30,7 @@ import {
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/relay-tokens/list': AdminPageOfList & Choices & { tokens: readonly RelayTokenView[] };
-    'admin/relay-tokens/new': AdminPageData & Choices & { form: FormView<typeof newTokenForm> };
+    'admin/relay-tokens/new': AdminPageData & Choices & { form: Asking<FormView<typeof newTokenForm>> };
     'admin/relay-tokens/detail': AdminPageData &
       Choices & {
         token: RelayTokenView;
@@ -39,7 +40,8 @@ declare module '../../../shared/pages/page-data.ts' {
         examples: Examples | undefined;
         timeline: TimelineSection;
       };
-    'admin/relay-tokens/edit': AdminPageData & Choices & { token: RelayTokenView; form: FormView<typeof tokenForm> };
+    'admin/relay-tokens/edit': AdminPageData &
+      Choices & { token: RelayTokenView; form: Asking<FormView<typeof tokenForm>> };
     'admin/relay-tokens/rotate': AdminPageData & { token: RelayTokenView; form: FormView<typeof rotationForm> };
   }
 }
@@ -115,7 +117,8 @@ export function relayTokenRoutes(parts: AdminParts) {
 
   const newPage = pages.page(
     'admin/relay-tokens/new',
-    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
+    async ({ form: submitted = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
+      const form = withQuestion(submitted);
       return { title: 'Create relay token', faults: form.faults, ...choices(form.values.routes), form };
     },
   );
@@ -139,7 +142,9 @@ export function relayTokenRoutes(parts: AdminParts) {
     'admin/relay-tokens/edit',
     async ({ req, form: submitted }: PageRequest<FormView<typeof tokenForm>>) => {
       const token = await resource.find(req);
-      const form = submitted ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users));
+      const form = withQuestion(
+        submitted ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users)),
+      );
       const view = await resource.toJson(token);
       return { title: `Edit ${token.name}`, faults: form.faults, token: view, ...choices(form.values.routes), form };
     },
@@ -166,7 +171,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       schema: newTokenForm,
       fieldOf: TOKEN_FIELDS,
       async work(req, form) {
-        const { item, token } = await create(req, inputOf(await withIds(form), clock()));
+        const { item, token } = await create(req, inputOf(await withIds(form), { now: clock(), verb: 'Create' }));
         return {
           url: `${resource.home}/${item.id}`,
           flash: { notice: CREATED, newSecret: { name: item.name, text: token } },
@@ -181,7 +186,10 @@ export function relayTokenRoutes(parts: AdminParts) {
       fieldOf: TOKEN_FIELDS,
       async work(req, { version, ...form }) {
         const { id, expiresAt } = await resource.find(req);
-        await change(req, { ...inputOf(await withIds(form), clock(), expiresAt), version });
+        await change(req, {
+          ...inputOf(await withIds(form), { now: clock(), verb: 'Save', current: expiresAt }),
+          version,
+        });
         return { url: `${resource.home}/${id}`, flash: { notice: CHANGED } };
       },
       page: (req, form) => editPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/edit`, form),

@@ -59,11 +59,11 @@ describe('an admin token', () => {
 
   test('a new token is shown on the page once', async () => {
     const form = await agent.get(`${site.url}/admin/admin-tokens/new`);
-    const created = await agent.submit(form, { name: 'From a page', scope: 'read', days: '7' });
+    const created = await agent.submit(form, { name: 'From a page', scope: 'read', expiry: '30' });
     const createdToken = /gtha_[0-9A-Za-z]{60}/.exec(created.body)?.[0] ?? '';
     expect((await call('', { bearerToken: createdToken })).status).toBe(200);
     expect((await agent.get(`${site.url}/admin/admin-tokens`)).body).not.toContain(createdToken);
-    const faulty = await agent.submit(form, { name: 'x', scope: 'read', days: '0' });
+    const faulty = await agent.submit(form, { name: 'x', scope: 'read', expiry: '0' });
     expect([faulty.status, faulty.body.includes('role="alert"')]).toEqual([400, true]);
   });
 

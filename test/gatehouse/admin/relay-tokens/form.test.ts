@@ -5,7 +5,8 @@ import { firstCallOf } from '../../../../src/gatehouse/admin/relay-tokens/idle-s
 import type { RelayToken } from '../../../../src/gatehouse/relay/relay-token.ts';
 
 const ENTERED = {
-  ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm'], users: 'none', listed: '', networks: '', days: '90' },
+  ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm'], users: 'none', listed: '', networks: '' },
+  ...{ expiry: '90', expiresOn: '', confirmed: '' },
   ...{ assertUser: '', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '', routes: [] },
 };
 const faultsOf = (form: typeof newTokenForm | typeof tokenForm, entered: object) =>
@@ -13,7 +14,8 @@ const faultsOf = (form: typeof newTokenForm | typeof tokenForm, entered: object)
 
 const NO_APP = 'apps: Choose a connected app. Without one, these scopes allow nothing.';
 const NO_USERS = 'users: Choose users. Without any, these scopes allow nothing.';
-const DAYS = 'days: Enter a number of days from 1 to 9999.';
+const DATE = 'expiresOn: Enter a date such as 2027-01-31.';
+const CHOICE = 'expiry: Choose when the token expires.';
 const CALLS = 'binCallsPerMonth: Enter a whole number of calls from 0 to 999999999, or nothing.';
 
 test.each<[string, object, string[]]>([
@@ -39,11 +41,12 @@ test.each<[string, object, string[]]>([
     { users: 'all', listed: 'u1' },
     ['listed: Choose “The users listed below”, or empty this list.'],
   ],
-  ['one day', { days: '1' }, []],
-  ['9999 days', { days: '9999' }, []],
-  ['no day', { days: '0' }, [DAYS]],
-  ['too many days', { days: '10000' }, [DAYS]],
-  ['days left empty', { days: '' }, [DAYS]],
+  ['a date', { expiry: 'date', expiresOn: '2027-01-31' }, []],
+  ['another number of days', { expiry: '7' }, [CHOICE]],
+  ['no date', { expiry: 'date' }, [DATE]],
+  ['an impossible date', { expiry: 'date', expiresOn: '2027-02-30' }, [DATE]],
+  ['a date in another form', { expiry: 'date', expiresOn: '31.1.2027' }, [DATE]],
+  ['no date and no name', { expiry: 'date', name: '' }, ['name: Enter a name.', DATE]],
   ['no BIN calls', { binCallsPerMonth: '0' }, []],
   ['many BIN calls', { binCallsPerMonth: '999999999' }, []],
   ['too many BIN calls', { binCallsPerMonth: '1000000000' }, [CALLS]],
@@ -53,9 +56,9 @@ test.each<[string, object, string[]]>([
 });
 
 test.each<[string, object, string[]]>([
-  ['without days', { days: '' }, []],
-  ['with days', { days: '3' }, []],
-  ['with days that are no number', { days: 'x' }, [DAYS]],
+  ['with the expiry as before', { expiry: 'keep' }, []],
+  ['with another expiry', { expiry: '30' }, []],
+  ['with no date', { expiry: 'date', expiresOn: 'x' }, [DATE]],
   ['without apps and users, since they may have been deleted', { apps: [], scopes: ['connections:read'] }, []],
   [
     'without listed users, although "listed" is chosen',
@@ -66,12 +69,13 @@ test.each<[string, object, string[]]>([
   expect(faultsOf(tokenForm, { ...ENTERED, version: '3', ...changes })).toEqual(faults);
 });
 
-test('days count from now, and without days the expiry time does not change', () => {
-  const { version: _, ...entered } = tokenForm.parse({ ...ENTERED, version: '3', days: '' });
-  expect(inputOf(entered, 1_000, 5_000)).toMatchObject({ users: 'none', expiresAt: 5_000, binCallsPerMonth: null });
-  expect(inputOf({ ...entered, days: 2 }, 1_000, 5_000).expiresAt).toBe(1_000 + 2 * 86_400_000);
-  expect(inputOf({ ...entered, users: 'listed', listed: ['u1'] }, 0).users).toEqual(['u1']);
-  expect(inputOf({ ...entered, users: 'all', listed: ['u1'] }, 0).users).toBe('all');
+test('days count from now, and the expiry can stay', () => {
+  const { version: _, ...entered } = tokenForm.parse({ ...ENTERED, version: '3', expiry: 'keep' });
+  const options = { now: 1_000, verb: 'Save', current: 5_000 };
+  expect(inputOf(entered, options)).toMatchObject({ users: 'none', expiresAt: 5_000, binCallsPerMonth: null });
+  expect(inputOf({ ...entered, expiry: '30' }, options).expiresAt).toBe(1_000 + 30 * 86_400_000);
+  expect(inputOf({ ...entered, users: 'listed', listed: ['u1'] }, options).users).toEqual(['u1']);
+  expect(inputOf({ ...entered, users: 'all', listed: ['u1'] }, options).users).toBe('all');
 });
 
 const TOKEN = {
@@ -89,7 +93,8 @@ test('the form shows the values of a token', () => {
       routes: ['thread', 'message'],
       users: 'listed',
     },
-    ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32', days: '', version: '3' },
+    ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32', version: '3' },
+    ...{ expiry: 'keep', expiresOn: '', confirmed: '' },
     ...{ assertUser: 'yes', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '0' },
   });
   expect(valuesOfToken({ ...TOKEN, routes: 'reads' }, []).routes).toEqual(['*']);

@@ -38,7 +38,7 @@ const FORM = {
   scopes: 'threads:read',
   apps: 'platform',
   users: 'listed',
-  days: '7',
+  expiry: '30',
   assertUser: 'yes',
 };
 const faultsOn = (body: string) =>
@@ -197,7 +197,7 @@ describe('idle scopes', () => {
   });
 
   test.each([
-    ['apps', { name: 'Idle', scopes: 'threads:read', users: 'none', days: '7' }, 'Choose a connected app'],
+    ['apps', { name: 'Idle', scopes: 'threads:read', users: 'none', expiry: '30' }, 'Choose a connected app'],
     ['users', { ...FORM, name: 'Idle', scopes: 'token:exchange', users: 'none' }, 'Choose users'],
   ])('the form refuses a token that can do nothing without %s', async (field, form, advice) => {
     const refused = await send('', form);
