@@ -86,7 +86,7 @@ test('R113 a revocation at the provider is announced within the interval without
   await page.getByText('The provider has ended this connection.').waitFor();
   await page.locator(`dd time[datetime="${broken.checkedAt}"]`).waitFor();
   await checkOnAllScreens(page, 'connection-check-broken');
-  await navigateBy(page, () => page.getByRole('button', { name: 'Reconnect with these' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Reconnect with these permissions' }).click());
   await completeProviderSignIn(page, site);
   await page.goto(`${site.url}/connections/platform`);
   await page.getByText('Active', { exact: true }).waitFor();

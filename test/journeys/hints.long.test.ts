@@ -37,7 +37,7 @@ test('R110 a service sends its user to the provider with a login hint, and sees 
 
   const hints = { login_hint: 'second@example.test', prompt: 'select_account', ui_locales: 'de en' };
   const page = await agent.get(`${connectUrl}?${new URLSearchParams(hints)}`);
-  const login = await agent.submit(page, {}, { button: 'Reconnect with these' });
+  const login = await agent.submit(page, {}, { button: 'Reconnect with these permissions' });
   const requested = new URL(login.visited.find((url) => url.includes('/authorize?')) ?? '').searchParams;
   expect(Object.fromEntries(requested)).toMatchObject({ ...hints, prompt: 'select_account consent' });
   expect(login.body).toMatch(/name="login"[^>]* value="second@example.test"/);

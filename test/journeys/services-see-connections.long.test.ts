@@ -54,7 +54,7 @@ test('R109 a service sees active, then reconnect_needed with a connect URL, then
   expect(broken).toMatchObject({ user: userId, app: 'platform', health: 'reconnect_needed', cause: 'grant_refused' });
 
   await page.goto(broken.connectUrl);
-  await navigateBy(page, () => page.getByRole('button', { name: 'Reconnect with these' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Reconnect with these permissions' }).click());
   await completeProviderSignIn(page, site);
   expect(await connection()).toMatchObject({ health: 'active', cause: null, connectUrl: null });
   expect((await thread()).status).toBe(200);

@@ -15,6 +15,8 @@ const MAX_BYTES = 512 * 1024;
 /** Limits for the body of a thread, and for a line such as its title. */
 const MAX_LENGTH = 100_000;
 const MAX_LINE_LENGTH = 300;
+/** A longer body may have more than the six lines of the preview. */
+const PREVIEW_LENGTH = 400;
 /** Data nested more deeply is shown as received: indenting would make it many times larger. */
 const MAX_INDENTED_LEVELS = 10;
 
@@ -101,12 +103,14 @@ function threadPanel(appName: string, text: string): ThreadPanel {
 function htmlBody(html: string, title: string): ThreadBody {
   const clean = sanitizeThreadHtml(cutText(html, MAX_LENGTH));
   if (clean === undefined) return cut('text', html);
-  return { kind: 'html', html: withoutGaps(withoutTitle(clean, title)), isCut: html.length > MAX_LENGTH };
+  const shown = withoutGaps(withoutTitle(clean, title));
+  return { kind: 'html', html: shown, isLong: shown.length > PREVIEW_LENGTH, isCut: html.length > MAX_LENGTH };
 }
 
 function dataBody(json: unknown, text: string): ThreadBody {
   if (text.length > MAX_LENGTH || isDeeper(json, MAX_INDENTED_LEVELS)) return cut('json', text);
-  return { kind: 'json', text: JSON.stringify(json, null, 2), isCut: false };
+  const indented = JSON.stringify(json, null, 2);
+  return { kind: 'json', text: indented, isLong: indented.length > PREVIEW_LENGTH, isCut: false };
 }
 
 function isDeeper(value: unknown, levels: number): boolean {
@@ -115,7 +119,8 @@ function isDeeper(value: unknown, levels: number): boolean {
 }
 
 function cut(kind: 'text' | 'json', text: string): ThreadBody {
-  return { kind, text: cutText(text, MAX_LENGTH), isCut: text.length > MAX_LENGTH };
+  const isCut = text.length > MAX_LENGTH;
+  return { kind, text: cutText(text, MAX_LENGTH), isLong: text.length > PREVIEW_LENGTH, isCut };
 }
 
 function textOf(value: unknown): string | undefined {

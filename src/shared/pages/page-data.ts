@@ -115,10 +115,10 @@ declare const sanitised: unique symbol;
 /** HTML from `sanitizeThreadHtml`, the only HTML that a page prints without escaping. */
 export type SanitisedHtml = string & { readonly [sanitised]: true };
 
-/** `isCut`: the thread is longer than the page shows. */
+/** `isLong`: the page shows a preview, which can be opened. `isCut`: the thread is longer than the page shows. */
 export type ThreadBody =
-  | { kind: 'html'; html: SanitisedHtml; isCut: boolean }
-  | { kind: 'text' | 'json'; text: string; isCut: boolean }
+  | { kind: 'html'; html: SanitisedHtml; isLong: boolean; isCut: boolean }
+  | { kind: 'text' | 'json'; text: string; isLong: boolean; isCut: boolean }
   | { kind: 'empty' };
 
 /** The current thread of one connected app, or the reason why it has none. */

@@ -44,7 +44,7 @@ async function signInAndConnect(
   return agent;
 }
 
-async function reconnect(agent: UserAgent, button = 'Reconnect with these') {
+async function reconnect(agent: UserAgent, button = 'Reconnect with these permissions') {
   const page = await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button });
   expect(page.status).toBe(200);
 }
@@ -96,7 +96,7 @@ test('reconnecting loses no scope if the provider gives scopes other names, and 
   expect(lastRequest().get('scope')).toBe(scopes.join(' '));
 
   const page = await agent.get(`${site.url}/connections/files`);
-  const form = page.forms.find(({ buttons }) => buttons.some(({ text }) => text === 'Reconnect with these'));
+  const form = page.forms.find(({ buttons }) => buttons.some(({ text }) => text === 'Reconnect with these permissions'));
   const fieldsWithoutCalendar = form?.fields.filter(([, value]) => value !== 'calendar');
   await agent.request(`${site.url}/connections/files`, {
     method: 'POST',

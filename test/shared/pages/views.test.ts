@@ -198,11 +198,9 @@ describe('words', () => {
       connectionOf(health, health),
     );
     const html = views.render('home/signed-in', { page: signedIn('x'), connections, threads: [], calls: [], bin: {} });
-    const positions = ['reconnect_needed', 'expiring'].map((id) =>
-      html.indexOf(`<p class="trouble-title"><bdi>${id}</bdi>`),
-    );
-    expect(positions.every((position) => position > 0 && position < html.indexOf('<h1>'))).toBe(true);
-    expect(positions[0]).toBeLessThan(positions[1] ?? 0);
+    const rows = html.slice(html.indexOf('class="connection-rows"'), html.indexOf('Current thread'));
+    const names = [...rows.matchAll(/<a href="[^"]*"><bdi>(\w+)</g)].map(([, name]) => name);
+    expect(names).toEqual(['reconnect_needed', 'expiring', 'active']);
   });
 
   test('a disconnect shows the provider’s confirmation', () => {
@@ -353,7 +351,7 @@ describe('thread HTML', () => {
   test('is printed unescaped, and stays inside its element', () => {
     const clean = sanitizeThreadHtml('</div></main><h1>Plan</h1><p>a');
     if (clean === undefined) throw new Error('It nests too deep.');
-    const body = { kind: 'html', html: clean, isCut: false } as const;
+    const body = { kind: 'html', html: clean, isLong: false, isCut: false } as const;
     const thread: ThreadPanel = { kind: 'thread', appName: 'App', title: 'T', body };
     const html = views.render('home/signed-in', {
       page: signedIn('x'),
@@ -425,8 +423,8 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
   const error = { code: 'invalid_bin', reference: text, retryAfterSeconds: 60 } as const;
   const thread = { kind: 'thread', appName: text, title: text, author: text, updatedAt: text } as const;
   const threads: ThreadPanel[] = [
-    { ...thread, body: { kind: 'text', text, isCut: true } },
-    { ...thread, body: { kind: 'json', text, isCut: true } },
+    { ...thread, body: { kind: 'text', text, isLong: true, isCut: true } },
+    { ...thread, body: { kind: 'json', text, isLong: true, isCut: true } },
     { ...thread, body: { kind: 'empty' } },
     { kind: 'not_connected', appId: text, appName: text },
     ...(['upstream_timeout', 'reconnect_needed', 'not_connected'] as const).map((code) => ({
