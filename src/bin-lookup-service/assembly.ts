@@ -18,7 +18,7 @@ import { createMetrics } from '../shared/observability/metrics.ts';
 import { watchStorage } from '../shared/observability/storage-watch.ts';
 import { createAddressPolicy } from '../shared/outbound/address-policy.ts';
 import { createOutbound } from '../shared/outbound/outbound.ts';
-import { createPages, type Pages } from '../shared/pages/pages.ts';
+import { createPages } from '../shared/pages/pages.ts';
 import { BIN_SERVICE_VIEWS } from '../shared/pages/views.ts';
 import { createProvider } from '../shared/provider/provider.ts';
 import { createSessionStore } from '../shared/sessions/sessions.ts';
@@ -103,9 +103,13 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     settings.signIn &&
     createSignIn({ settings: settings.signIn, provider, store, clock, randomToken, redirectUri, signInUrl });
 
-  const pages = withoutUserMenu(
-    createPages({ storage: { store, sealedJson }, config: settings, views: BIN_SERVICE_VIEWS, clock }),
-  );
+  const pages = createPages({
+    storage: { store, sealedJson },
+    config: settings,
+    views: BIN_SERVICE_VIEWS,
+    home: '/account',
+    clock,
+  });
   const isTrusted = (address: string) => isInNetworks(address, settings.trustedProxies);
   const { basePath, href: publicHref } = publicUrl;
   const headers = securityHeaders(publicHref);
@@ -182,15 +186,4 @@ function accountSealer(secret: string): Sealer {
 function isPage(path: string, { headers }: IncomingMessage): boolean {
   if (path === '/') return headers.accept?.includes('text/html') ?? false;
   return path === '/account' || path.startsWith('/account/') || path.startsWith('/assets/');
-}
-
-/** Removes the user from error pages, whose layout has a menu with links that this program lacks. */
-function withoutUserMenu(pages: Pages): Pages {
-  return {
-    ...pages,
-    frame(req, title) {
-      const { user: _user, csrfToken: _token, ...frame } = pages.frame(req, title);
-      return frame;
-    },
-  };
 }

@@ -37,8 +37,8 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
-/** The party at fault; error pages show it. */
-export type WhoseFault = 'yours' | 'ours' | 'provider' | 'platform' | 'bin_service' | 'nobody';
+/** Who can help; error pages show it. The last three are the operators of other systems. */
+export type Helper = 'you' | 'administrator' | 'provider' | 'platform' | 'bin_service';
 
 /** The heading of an error page, and a sentence that says what to do. */
 export interface PageWords {
@@ -62,8 +62,8 @@ export interface AppErrorOptions {
   retryAfterSeconds?: number | undefined;
   /** The URL at which the user connects or reconnects. It becomes `connectUrl`. */
   connectUrl?: string | undefined;
-  /** The party at fault, in place of the one that the code implies. */
-  whose?: WhoseFault | undefined;
+  /** Who can help, in place of the one that the code implies. */
+  helper?: Helper | undefined;
   /** Texts for pages, in place of those of the code if they would mislead. */
   words?: PageWords | undefined;
   /** The button of the error page, in place of the code's. `isForm`: a POST with the CSRF token. */
@@ -88,7 +88,7 @@ export class AppError extends Error {
   readonly logDetail: string | undefined;
   readonly retryAfterSeconds: number | undefined;
   readonly connectUrl: string | undefined;
-  readonly whose: WhoseFault | undefined;
+  readonly helper: Helper | undefined;
   readonly words: PageWords;
   readonly action: AppErrorOptions['action'];
   readonly faults: readonly InputFault[] | undefined;
@@ -105,7 +105,7 @@ export class AppError extends Error {
     this.logDetail = options.logDetail;
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.connectUrl = options.connectUrl;
-    this.whose = options.whose;
+    this.helper = options.helper;
     this.words = options.words ?? {};
     this.action = options.action;
     this.faults = options.faults;

@@ -200,7 +200,7 @@ export function createConnectLinks(parts: {
           title: 'This link is for another user',
           advice: 'Sign in with the account that the link was created for.',
         },
-        whose: 'nobody',
+        helper: 'you',
         action: { label: 'Use another account', url: otherAccountUrl(text), isForm: true },
       });
     },

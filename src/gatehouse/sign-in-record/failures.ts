@@ -1,6 +1,6 @@
-/** Each failure of a sign-in: whose fault, words for the user and the administrator, and the failed step. */
+/** Each failure of a sign-in: who can help, words for the user and the administrator, and the failed step. */
 
-import type { PageWords, ProblemCode, WhoseFault } from '../../shared/errors.ts';
+import type { Helper, PageWords, ProblemCode } from '../../shared/errors.ts';
 import { isCodeRefusal } from '../../shared/provider/oauth-error.ts';
 import type { UnmetPart } from '../../shared/provider/sign-in-demand.ts';
 import { UNREQUESTED_DPOP } from '../../shared/provider/token-members.ts';
@@ -70,7 +70,7 @@ interface Cause {
 
 export interface Failure extends Cause {
   code: ProblemCode;
-  whose: WhoseFault;
+  helper: Helper;
   /** For the user, one or two sentences. */
   detail: string;
   /** In place of `detail`, with what was seen. */
@@ -110,7 +110,7 @@ const FAULTY_CLAIMS = (['form', 'times', 'issuer', 'audience', 'nonce'] as const
 const FAILURES = {
   parameter_doubled: {
     code: 'invalid_request',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'came_back',
     detail: 'The identity provider sent you back with a parameter given twice, so its response was not used.',
     words: 'The provider’s response gives a parameter twice.',
@@ -118,7 +118,7 @@ const FAILURES = {
   },
   state_missing: {
     code: 'invalid_request',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'state',
     detail: 'This address is one step of a sign-in and does not work on its own.',
     words: 'The callback was opened without a state.',
@@ -126,7 +126,7 @@ const FAILURES = {
   },
   error_without_state: {
     code: 'invalid_request',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'state',
     detail: 'The identity provider sent you back with an error, but did not say to which sign-in it belongs.',
     detailOf: ({ oauthError }) =>
@@ -148,7 +148,7 @@ const FAILURES = {
   },
   form_post: {
     code: 'invalid_request',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'state',
     detail: 'The identity provider sent its response in a form that is not accepted here, so nothing was done.',
     page: { title: NOT_SIGNED_IN, advice: TELL_ADMINISTRATOR },
@@ -159,7 +159,7 @@ const FAILURES = {
   },
   state_invented: {
     code: 'invalid_request',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'state',
     detail: 'This sign-in was not started here.',
     words: 'The state was not issued here.',
@@ -167,7 +167,7 @@ const FAILURES = {
   },
   state_expired: {
     code: 'invalid_request',
-    whose: 'yours',
+    helper: 'you',
     failedAt: 'state',
     detail:
       'More than 10 minutes passed before you came back from the provider, so nothing was done. Please start again.',
@@ -176,7 +176,7 @@ const FAILURES = {
   },
   no_longer_pending: {
     code: 'invalid_request',
-    whose: 'yours',
+    helper: 'you',
     failedAt: 'state',
     detail: 'You started more than 10 sign-ins in this browser, so this one, the oldest, ended. Please start again.',
     words: 'The pending request was dropped: the browser had started more than 10 others, or the storage lost it.',
@@ -184,7 +184,7 @@ const FAILURES = {
   },
   cookie_missing: {
     code: 'invalid_request',
-    whose: 'yours',
+    helper: 'you',
     failedAt: 'cookie',
     detail: 'This sign-in was started in another browser or before you signed out, or this browser blocks our cookie.',
     words: 'Cookie missing: opened in another browser, or blocked as third-party.',
@@ -200,7 +200,7 @@ const FAILURES = {
   },
   session_ended: {
     code: 'invalid_request',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'cookie',
     detail: 'The session of this browser has ended since you went to the provider, so nothing was done.',
     page: { title: 'Your session has ended', advice: 'Sign in again.' },
@@ -209,7 +209,7 @@ const FAILURES = {
   },
   other_user: {
     code: 'invalid_request',
-    whose: 'yours',
+    helper: 'you',
     failedAt: 'cookie',
     detail: 'You are no longer signed in as the user who started to connect this app.',
     page: { title: 'Nothing was connected', advice: 'Sign in as that user, then connect the app again.' },
@@ -218,7 +218,7 @@ const FAILURES = {
   },
   other_app: {
     code: 'invalid_request',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'redirect_uri',
     detail: 'The response was for a different app than the one you chose, so it was not used.',
     words: 'The response came to the callback URL of another app.',
@@ -227,7 +227,7 @@ const FAILURES = {
   },
   registration_changed: {
     code: 'invalid_request',
-    whose: 'ours',
+    helper: 'you',
     failedAt: 'redirect_uri',
     detail: 'The settings of this app changed while you were at the identity provider.',
     words: 'The app was changed while the user was at the provider.',
@@ -235,7 +235,7 @@ const FAILURES = {
   },
   user_gone: {
     code: 'sign_in_required',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'connection',
     detail:
       'You signed out everywhere, or your data was deleted, while you were at the identity provider, so nothing was stored.',
@@ -244,7 +244,7 @@ const FAILURES = {
   },
   disabled_app: {
     code: 'not_allowed',
-    whose: 'nobody',
+    helper: 'administrator',
     failedAt: 'started',
     detail: 'An administrator has disabled this app. You cannot sign in or connect with it at the moment.',
     words: 'The app is disabled.',
@@ -252,7 +252,7 @@ const FAILURES = {
   },
   unusable_app: {
     code: 'app_misconfigured',
-    whose: 'ours',
+    helper: 'administrator',
     failedAt: 'redirect_uri',
     detail:
       'The callback URL of this app is not in its registration, so you were not sent to the provider. An administrator has to add it.',
@@ -263,7 +263,7 @@ const FAILURES = {
   },
   authorization_response_refused: {
     code: 'invalid_request',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'authorization_response',
     detail: 'The identity provider sent you back with a response that could not be trusted, so it was not used.',
     page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
@@ -275,7 +275,7 @@ const FAILURES = {
   },
   access_denied: {
     code: 'not_allowed',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'granted',
     isRefusal: true,
     detail: 'You or your organisation did not consent.',
@@ -286,7 +286,7 @@ const FAILURES = {
   },
   provider_refused: {
     code: 'upstream_error',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'granted',
     detail: 'The identity provider refused this sign-in.',
     page: { title: NOT_SIGNED_IN, advice: TELL_ADMINISTRATOR },
@@ -305,7 +305,7 @@ const FAILURES = {
   },
   provider_unavailable: {
     code: 'provider_unavailable',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'token_endpoint',
     detail: 'The identity provider does not respond at the moment.',
     words: ({ status, reason }) => `The provider is down or cannot be reached${inBrackets(status, reason)}.`,
@@ -317,7 +317,7 @@ const FAILURES = {
   },
   provider_limited: {
     code: 'provider_unavailable',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'token_endpoint',
     detail: 'The identity provider limits how often it may be called, and accepts no more calls at the moment.',
     page: { title: 'The sign-in provider is busy' },
@@ -326,7 +326,7 @@ const FAILURES = {
   },
   provider_unreadable: {
     code: 'upstream_error',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'token_endpoint',
     detail: 'The response of the identity provider could not be read.',
     page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
@@ -336,7 +336,7 @@ const FAILURES = {
   },
   code_refused: {
     code: 'upstream_error',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'token_endpoint',
     detail: 'The identity provider did not accept the code that it had just issued.',
     page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
@@ -367,7 +367,7 @@ const FAILURES = {
   },
   misconfigured: {
     code: 'upstream_error',
-    whose: 'ours',
+    helper: 'administrator',
     failedAt: 'token_endpoint',
     detail:
       'This app is not set up correctly, so the identity provider rejected our request. An administrator has to correct that.',
@@ -414,7 +414,7 @@ const FAILURES = {
   },
   token_response_refused: {
     code: 'upstream_error',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'id_token_form',
     detail: 'The tokens of the identity provider could not be verified.',
     page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
@@ -523,7 +523,7 @@ const FAILURES = {
   },
   account_unreadable: {
     code: 'upstream_error',
-    whose: 'ours',
+    helper: 'administrator',
     failedAt: 'claims',
     detail: 'We could not find out which account you chose at the provider, so nothing was connected.',
     page: { title: 'Nothing was connected', advice: TRY_AGAIN },
@@ -540,7 +540,7 @@ const FAILURES = {
   },
   other_user_signed_in: {
     code: 'invalid_request',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'claims',
     detail: 'You are signed in here as another user, so this sign-in was not used.',
     page: {
@@ -552,7 +552,7 @@ const FAILURES = {
   },
   link_ended: {
     code: 'not_found',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'connection',
     detail: 'The link was used, was revoked, or is older than 30 minutes, so nothing was connected.',
     page: { title: 'This link no longer works', advice: 'Ask for a new link where you got this one.' },
@@ -562,7 +562,7 @@ const FAILURES = {
   },
   link_other_account: {
     code: 'not_allowed',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'connection',
     detail: 'You chose a different account than the one that this link is for, so nothing was connected.',
     page: {
@@ -575,7 +575,7 @@ const FAILURES = {
   },
   not_permitted: {
     code: 'not_allowed',
-    whose: 'nobody',
+    helper: 'administrator',
     failedAt: 'permitted',
     isRefusal: true,
     detail: 'Your account may not sign in here.',
@@ -608,7 +608,7 @@ const FAILURES = {
   },
   step_up_refused: {
     code: 'step_up_required',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'permitted',
     detail:
       'The identity provider did not ask you for the stronger sign-in that the administration requires, or you did not complete it. Your account there may lack a second factor.',
@@ -618,7 +618,7 @@ const FAILURES = {
   },
   auth_time_missing: {
     code: 'step_up_required',
-    whose: 'provider',
+    helper: 'provider',
     failedAt: 'permitted',
     detail: 'The identity provider did not say when you last signed in there, and the administration requires that.',
     page: {
@@ -631,7 +631,7 @@ const FAILURES = {
   },
   demand_not_met: {
     code: 'step_up_required',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'permitted',
     detail:
       'The identity provider did not confirm the stronger or newer sign-in that this app demands, so nothing was changed. Your account there may lack a second factor.',
@@ -655,7 +655,7 @@ const FAILURES = {
   },
   demand_other_account: {
     code: 'not_allowed',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'permitted',
     detail: 'You chose a different account than the connected one, so nothing was changed.',
     page: {
@@ -668,7 +668,7 @@ const FAILURES = {
   },
   ended_by_provider: {
     code: 'sign_in_required',
-    whose: 'nobody',
+    helper: 'you',
     failedAt: 'session',
     detail: 'Your provider signed you out while you were signing in here. Sign in again.',
     words: 'The provider ended the user’s session during the sign-in.',
@@ -676,7 +676,7 @@ const FAILURES = {
   },
   session_not_saved: {
     code: 'storage_unavailable',
-    whose: 'ours',
+    helper: 'administrator',
     failedAt: 'session',
     detail: 'Your sign-in could not be saved, so you are not signed in. Try again in a moment.',
     words: 'The session could not be saved: the storage did not respond in time.',
@@ -684,7 +684,7 @@ const FAILURES = {
   },
   connection_not_saved: {
     code: 'storage_unavailable',
-    whose: 'ours',
+    helper: 'administrator',
     failedAt: 'connection',
     detail: 'Your connection could not be saved, or not completely. Try again in a moment.',
     words: 'The connection could not be saved: the storage did not respond in time.',

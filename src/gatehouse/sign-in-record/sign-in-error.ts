@@ -11,8 +11,8 @@ export class SignInError extends AppError {
     failure: SignInFailure,
     { facts = {}, ...options }: Omit<AppErrorOptions, 'detail' | 'whose' | 'words'> & { facts?: SignInFacts },
   ) {
-    const { code, detail, detailOf, whose, page } = SIGN_IN_FAILURES[failure];
-    super(code, { ...options, detail: detailOf?.(facts) ?? detail, whose, words: page });
+    const { code, detail, detailOf, helper, page } = SIGN_IN_FAILURES[failure];
+    super(code, { ...options, detail: detailOf?.(facts) ?? detail, helper, words: page });
     this.name = 'SignInError';
     this.failure = failure;
     this.facts = facts;

@@ -50,16 +50,21 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
     if (!app || failure === 'link_ended') return { label: 'Go to the start page', url: `${publicHref}/` };
     if (linkPath !== undefined) {
       const { href } = new URL(linkPath, publicHref);
-      if (failure === 'link_other_account') return { label: USE_ANOTHER_ACCOUNT, url: `${href}?prompt=select_account` };
-      return { label: 'Open the link again', url: href };
+      const otherAccount = { label: USE_ANOTHER_ACCOUNT, url: `${href}?prompt=select_account` };
+      if (failure === 'link_other_account') return otherAccount;
+      return { label: 'Open the link again', url: href, alternative: otherAccount };
     }
-    if (purpose === 'connect') return { label: 'Try again', url: urlOf(`/connections/${app.id}`) };
+    if (purpose === 'connect') {
+      const path = `/connections/${app.id}`;
+      const otherAccount = { label: USE_ANOTHER_ACCOUNT, url: urlOf(path, { prompt: 'select_account' }) };
+      return { label: 'Try again', url: urlOf(path), alternative: otherAccount };
+    }
     if (failure === 'not_permitted') return chooseAccount;
     const stepUp = SIGN_IN_FAILURES[failure].code === 'step_up_required' ? { step_up: '1' } : undefined;
     const retry = { label: 'Try again', url: signInUrl({ app: app.id, ...stepUp }) };
-    if (failure !== 'access_denied') return retry;
-    // The user's account may belong to another app.
-    return { ...retry, alternative: { label: USE_ANOTHER_ACCOUNT, url: signInUrl({ prompt: 'select_account' }) } };
+    // The account of a user who did not consent may belong to another app.
+    const others = failure === 'access_denied' ? signInUrl({ prompt: 'select_account' }) : chooseAccount.url;
+    return { ...retry, alternative: { label: USE_ANOTHER_ACCOUNT, url: others } };
   };
 
   return (failure, context = {}) => {

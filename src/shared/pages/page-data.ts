@@ -1,11 +1,13 @@
 /** The data that routes pass to pages. */
-import type { ProblemCode, WhoseFault } from '../errors.ts';
+import type { Helper, ProblemCode } from '../errors.ts';
 
 /** The data of every page. `basePath` is '' or a path without a trailing slash. */
 export interface PageFrame {
   title: string;
   basePath: string;
   operatorName: string;
+  /** The path of the only page of a program that has no menu. */
+  home?: string | undefined;
   supportContact?: string | undefined;
   user?: PageUser | undefined;
   /** Without it, the page has no forms that post, not even the sign-out button. */
@@ -270,7 +272,7 @@ export interface PageData {
     /** This and the next four members replace the code's own texts, if more is known; the texts are for users. */
     title?: string | undefined;
     cause?: string | undefined;
-    whose?: WhoseFault | undefined;
+    helper?: Helper | undefined;
     advice?: string | undefined;
     action?: ErrorAction | undefined;
     retryAfterSeconds?: number | undefined;

@@ -35,15 +35,18 @@ export function createPages(parts: {
   config: PageConfig;
   /** Absolute path of the program's templates. */
   views: string;
+  /** The path of the only page of a program that has no menu. */
+  home?: string;
   clock: () => number;
 }): Pages {
-  const { storage, config, views, clock } = parts;
+  const { storage, config, views, home, clock } = parts;
   return createPageSender({
     views: createViews({ directories: [views], clock }),
     flashes: createFlashes(storage),
     submissions: createSubmissions(storage),
     keptForms: createKeptForms(storage),
     config,
+    home,
   });
 }
 
@@ -53,12 +56,14 @@ export function createPageSender(parts: {
   submissions: Submissions;
   keptForms: KeptForms;
   config: PageConfig;
+  home?: string | undefined;
 }): Pages {
-  const { views, flashes, submissions, keptForms, config } = parts;
+  const { views, flashes, submissions, keptForms, config, home } = parts;
   const base = (title: string) => ({
     title,
     basePath: config.publicUrl.basePath,
     operatorName: config.pages.operatorName,
+    home,
     supportContact: config.pages.supportContact,
   });
   const signedInFrame: Pages['signedInFrame'] = (req, title, faults) => {

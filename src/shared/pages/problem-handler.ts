@@ -70,7 +70,7 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
     reference,
     time: isoTime(parts.clock()),
     cause: PROGRAM_CODES.has(error.code) ? undefined : error.detail,
-    whose: error.whose,
+    helper: error.helper,
     action: error.action ?? connectAction,
     retryAfterSeconds: error.retryAfterSeconds,
   });

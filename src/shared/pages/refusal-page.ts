@@ -1,6 +1,6 @@
 /** The page for a browser whose request is refused before the app sees it. It says what to do, and loads nothing. */
 import { createHash } from 'node:crypto';
-import type { ProblemCode } from '../errors.ts';
+import type { Helper, ProblemCode } from '../errors.ts';
 import type { RefusalPage } from '../http/refusal.ts';
 import { containsCardNumber } from '../observability/card-numbers.ts';
 import type { PageConfig } from './pages.ts';
@@ -14,6 +14,7 @@ declare module './page-data.ts' {
       title: string;
       meaning: string;
       advice: string;
+      helper: Helper;
       /** Whether the same request may succeed later. A link cannot send a form again. */
       canRetry: boolean;
       /** The largest cookies that the browser sent, if these are the cause. */
@@ -32,7 +33,7 @@ interface CookieSize {
   bytes: number;
 }
 
-type Words = Pick<ReturnType<typeof problemText>, 'title' | 'meaning' | 'advice'>;
+type Words = Pick<ReturnType<typeof problemText>, 'title' | 'meaning' | 'advice' | 'helper'>;
 
 export function createRefusalPage({ publicUrl, pages }: PageConfig): RefusalPage {
   const views = createViews({ directories: [], clock: Date.now });
@@ -58,6 +59,7 @@ export function createRefusalPage({ publicUrl, pages }: PageConfig): RefusalPage
 const TOO_MANY_COOKIES: Words = {
   title: 'Your browser sends too many cookies',
   meaning: 'Programs at this host name have stored more cookies in your browser than we accept with a request.',
+  helper: 'you',
   advice:
     'Delete the cookies of this host in the settings of your browser, then try again. You have to sign in again afterwards.',
 };
@@ -65,6 +67,7 @@ const TOO_MANY_COOKIES: Words = {
 const STARTING: Words = {
   title: 'We are just starting',
   meaning: 'The service starts, and is not ready yet.',
+  helper: 'administrator',
   advice: 'Wait a few seconds, then try again.',
 };
 
@@ -72,16 +75,19 @@ const BY_STATUS: Readonly<Record<number, Words>> = {
   408: {
     title: 'Your request took too long',
     meaning: 'It did not arrive completely in time, so we stopped waiting for it.',
+    helper: 'you',
     advice: 'Check your connection, then try again.',
   },
   413: {
     title: 'The address is too long',
     meaning: 'The address that your browser sent is longer than we accept.',
+    helper: 'you',
     advice: 'Go to the start page and continue from there.',
   },
   431: {
     title: 'Your browser sends too much',
     meaning: 'The headers of the request are larger than we accept.',
+    helper: 'you',
     advice: 'Switch off extensions of your browser that add headers, or use another browser.',
   },
 };

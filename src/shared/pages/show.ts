@@ -7,7 +7,7 @@ import { DAY_MS } from '../time.ts';
 import { sharedAssets } from './assets.ts';
 import { inDrawnOrder, withFocus } from './drawn-faults.ts';
 import type { FieldFault } from './page-data.ts';
-import { problemText, whoseText } from './problem-texts.ts';
+import { helperText, isBroken, problemText } from './problem-texts.ts';
 import { relativeTime } from './relative-time.ts';
 import { HEALTHS, healthText, scopeText, sourceText, type Tone, webhookEventText, webhookResultText } from './words.ts';
 
@@ -52,7 +52,8 @@ const SHOW = {
   /** Whether a list is so long that it has a search. */
   isLong: ({ length }: { length: number }) => length >= 10,
   problem: problemText,
-  whose: whoseText,
+  helper: helperText,
+  isBroken,
   healths: HEALTHS,
   health: healthText,
   healthStatus: ({ health, notCheckedSince }: CheckedHealth) => {

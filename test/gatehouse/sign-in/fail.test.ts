@@ -20,19 +20,31 @@ const providerError = (failure: ProviderFailure, reason: string, facts: Provider
   new ProviderError(failure, reason, facts);
 const OFFLINE = new OutboundError('connection', 'provider.test:443 refused the connection', 'Check the port.');
 
+interface Action {
+  label: string;
+  url: string;
+  alternative?: Action;
+}
+
 describe('the next action on the page', () => {
   const startPage = { label: 'Go to the start page', url: `${HREF}/` };
-  const signInAgain = { label: 'Try again', url: `${HREF}/sign-in?app=platform` };
-  const stepUpAgain = { label: 'Try again', url: `${HREF}/sign-in?app=platform&step_up=1` };
-  const anotherAccount = { label: 'Use another account', url: `${HREF}/sign-in?app=platform&prompt=select_account` };
-  const connectAgain = { label: 'Try again', url: `${HREF}/connections/platform` };
-  const openLink = { label: 'Open the link again', url: `https://gatehouse.test${LINK_PATH}` };
+  const anotherAccountAt = (url: string) => ({ label: 'Use another account', url: `${url}prompt=select_account` });
+  const anotherAccount = anotherAccountAt(`${HREF}/sign-in?app=platform&`);
+  const again = (url: string, alternative: Action) => ({ label: 'Try again', url, alternative });
+  const signInAgain = again(`${HREF}/sign-in?app=platform`, anotherAccount);
+  const stepUpAgain = again(`${HREF}/sign-in?app=platform&step_up=1`, anotherAccount);
+  const connectUrl = `${HREF}/connections/platform`;
+  const connectAgain = again(connectUrl, anotherAccountAt(`${connectUrl}?`));
+  const linkUrl = `https://gatehouse.test${LINK_PATH}`;
+  const anotherAccountOfLink = anotherAccountAt(`${linkUrl}?`);
+  const openLink = { label: 'Open the link again', url: linkUrl, alternative: anotherAccountOfLink };
   const signOut = { label: 'Sign out', url: `${HREF}/sign-out`, isForm: true };
 
   /** The same action with the return path that the requests below name. */
-  const withReturnPath = ({ label, url }: { label: string; url: string }) => ({
+  const withReturnPath = ({ label, url, alternative }: Action): Action => ({
     label,
     url: `${url}${url.includes('?') ? '&' : '?'}return_to=%2Fboard%3Fa%3D1%23b`,
+    ...(alternative && { alternative: withReturnPath(alternative) }),
   });
 
   type Context = Parameters<typeof fail>[1];
@@ -56,7 +68,7 @@ describe('the next action on the page', () => {
     ['link_ended', ofConnection, startPage],
     ['access_denied', ofLink, openLink],
     ['not_permitted', ofLink, openLink],
-    ['link_other_account', ofLink, { label: 'Use another account', url: `${openLink.url}?prompt=select_account` }],
+    ['link_other_account', ofLink, anotherAccountOfLink],
     ['link_ended', ofLink, startPage],
     ['code_refused', { ...ofLink, appId: 'deleted' }, startPage],
     ['code_refused', { ...ofApp, returnTo: '/board?a=1#b' }, withReturnPath(signInAgain)],
@@ -65,10 +77,7 @@ describe('the next action on the page', () => {
     [
       'access_denied',
       { ...ofApp, returnTo: '/board?a=1#b' },
-      {
-        ...withReturnPath(signInAgain),
-        alternative: withReturnPath({ ...anotherAccount, url: `${HREF}/sign-in?prompt=select_account` }),
-      },
+      withReturnPath(again(signInAgain.url, anotherAccountAt(`${HREF}/sign-in?`))),
     ],
     [
       'other_user_signed_in',
@@ -87,9 +96,9 @@ describe('the next action on the page', () => {
 
 test('an error has the code and the words of its failure, and the facts for the record', () => {
   const facts = { disabled: true };
-  const { code, detail, whose } = SIGN_IN_FAILURES.not_permitted;
+  const { code, detail, helper } = SIGN_IN_FAILURES.not_permitted;
   const error = fail('not_permitted', { appId: 'platform', facts });
-  expect(error).toMatchObject({ name: 'SignInError', failure: 'not_permitted', code, detail, whose, facts });
+  expect(error).toMatchObject({ name: 'SignInError', failure: 'not_permitted', code, detail, helper, facts });
   expect(fail('access_denied').words).toEqual(SIGN_IN_FAILURES.access_denied.page);
   expect(fail('state_expired').facts).toEqual({});
 });

@@ -30,7 +30,7 @@ describe('R8 an error without a state', () => {
     const page = await agent.get(`${site.url}/oauth/callback/elsewhere?error=invalid_scope`);
     expect(page.status).toBe(400);
     expect(textOf(page.body)).toContain('sent you back with the error “invalid_scope”');
-    expect(textOf(page.body)).toContain('It lies with the sign-in provider, not with you.');
+    expect(textOf(page.body)).toContain('The operator of the sign-in provider.');
     expect(readNewestLine()).toMatchObject({ reason: 'error_without_state', providerError: 'invalid_scope' });
 
     const record = await readRecord(referenceOn(page));

@@ -231,7 +231,7 @@ describe('the page', () => {
   test('receives the texts, the reference and the time', async () => {
     const words = { title: 'Another title', advice: 'Do this.' };
     const action = { label: 'This way', url: '/x' };
-    const options = { detail: 'It is like this.', whose: 'platform', words, action, retryAfterSeconds: 7 } as const;
+    const options = { detail: 'It is like this.', helper: 'platform', words, action, retryAfterSeconds: 7 } as const;
     expect(await pageOf('upstream_error', options)).toEqual({
       page: { title: 'Another title', basePath: '', operatorName: 'Us', csrfToken: 'token' },
       ...words,
@@ -239,7 +239,7 @@ describe('the page', () => {
       reference: '5e6f7a8b',
       time: '2026-03-15T17:02:11.000Z',
       cause: 'It is like this.',
-      whose: 'platform',
+      helper: 'platform',
       action,
       retryAfterSeconds: 7,
     });

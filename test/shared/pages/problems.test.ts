@@ -93,7 +93,12 @@ describe('error pages', () => {
       const lines = site.logs().filter((line) => line.includes(requestId));
       const requests = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'request failed');
       expect(requests).toEqual([expect.objectContaining({ msg: 'request failed', requestId, code, status })]);
-      expect(body).toContain('Whose fault is it?');
+      expect(body).toContain('Who can help');
+      // None of these requests met something broken.
+      expect(body).toContain('error-mark icon icon-info');
+      expect(body).toMatch(/<a [^>]*href="(http[^"]*)?\/"[^>]*>(Go to the start page|Look up other digits)</);
+      const isOfUser = body.includes('Signed in as') && responseHeaders['referrer-policy'] !== 'no-referrer';
+      expect(body.includes('action="/sign-out?return_to=%2F"')).toBe(isOfUser);
       expect(body).toMatch(/\d{4} at \d\d:\d\d UTC/);
       expect(body.replace(/<[^>]*>/g, ' ')).not.toMatch(
         /\b(Content-Length|GET|POST|HEAD|Allowed here|JSON|token|undefined)\b/,
@@ -111,12 +116,22 @@ describe('error pages', () => {
   });
 });
 
+test('only the page of a failure of a system has the alarm', async () => {
+  const clearFault = site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
+  const { status, body } = await sendRequest(`${site.url}/threads/current`, {
+    headers: { ...ACCEPT_HTML, cookie },
+  }).finally(clearFault);
+  expect(status).toBe(502);
+  expect(body).toContain('error-mark icon icon-warning');
+  expect(body).toContain('The operator of the platform.');
+});
+
 describe('/problems/{code}', () => {
   test.each(Object.keys(PROBLEMS) as ProblemCode[])('%s is explained to users and programs', async (code) => {
     const page = await sendRequest(`${site.url}/problems/${code}`, { headers: ACCEPT_HTML });
     expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
     expect(page.body).toContain(`<code>${code}</code>`);
-    expect(page.body).toContain('What to do');
+    for (const words of ['What to do', 'Who can help', 'href="/"']) expect(page.body).toContain(words);
 
     const data = await sendRequest(`${site.url}/problems/${code}`, { headers: ACCEPT_JSON });
     expect(JSON.parse(data.body)).toEqual({ type: `${site.url}/problems/${code}`, code, ...PROBLEMS[code] });

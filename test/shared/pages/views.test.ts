@@ -147,7 +147,7 @@ describe('words', () => {
     });
     expect(visibleText(html)).not.toMatch(JARGON);
     expect(visibleText(html)).toContain('15 March 2026 at 17:02 UTC');
-    expect(visibleText(html)).toContain('Whose fault is it?');
+    expect(visibleText(html)).toContain('Who can help');
     expect(html).toContain('<code class="reference" data-copy-source>ab12cd34</code>');
     expect(
       elements(html).filter(({ attributes }) => attributes.get('class')?.split(' ').includes('button')),
@@ -497,7 +497,7 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
         ...failure,
         title: text,
         cause: text,
-        whose: 'nobody',
+        helper: 'you',
         advice: text,
         action: { label: text, url: text },
       },

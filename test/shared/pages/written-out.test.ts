@@ -272,37 +272,34 @@ describe('texts for codes', () => {
   });
 
   test.each(Object.keys(PROBLEMS))('the problem %s has a meaning and an action', (code) => {
-    const { title, meaning, advice, whose, action } = show('problem', code, 30);
+    const { title, meaning, advice, helper, action } = show('problem', code, 30);
     expect(title).toMatch(/^\p{Lu}.{6,}[^.]$/u);
 
     for (const sentence of [meaning, advice]) expect(sentence).toMatch(/^\p{Lu}.{12,}[.?]$/u);
     expect(`${title} ${meaning} ${advice}`).not.toContain('{');
-    expect(show('whose', whose)).toMatch(/^(It is our|It lies with|Nobody is at fault$)/);
+    expect(show('helper', helper)).toMatch(/^(You can solve|An administrator|The operator of)/);
     expect(action.label).toMatch(/^(Go to|Try again|See your|Sign in|Look up)/);
     expect(action.path).toMatch(/^\/(sign-in|connections)?$/);
   });
 
-  test('problems by responsible party and by the path of their button', () => {
+  test('problems by who can help, and by the path of their button', () => {
     const texts = Object.keys(PROBLEMS).map((code) => [code, show('problem', code)]);
-    const codes = (matches: (text: { whose: string; action: { path: string } }) => boolean) =>
+    const codes = (matches: (text: { helper: string; action: { path: string } }) => boolean) =>
       texts.filter(([, text]) => matches(text)).map(([code]) => code);
-    const codesOfParty = (party: string) => codes((text) => text.whose === party);
-    expect(codesOfParty('yours')).toEqual([
+    const codesOfHelper = (helper: string) => codes((text) => text.helper === helper);
+    expect(codesOfHelper('administrator')).toEqual([
       'relay_token_invalid',
       'insufficient_scope',
-      'invalid_bin',
-      'rate_limited',
-      'invalid_request',
-      'length_required',
-      'unsupported_media_type',
-      'too_large',
+      'not_allowed',
+      'bin_quota_exhausted',
+      'app_misconfigured',
+      'storage_unavailable',
+      'overloaded',
+      'internal',
     ]);
-
-    const ours = ['bin_quota_exhausted', 'app_misconfigured', 'storage_unavailable', 'overloaded', 'internal'];
-    expect(codesOfParty('ours')).toEqual(ours);
-    expect(codesOfParty('provider')).toEqual(['reconnect_needed', 'provider_unavailable']);
-    expect(codesOfParty('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
-    expect(codesOfParty('bin_service')).toEqual(['bin_service_unavailable']);
+    expect(codesOfHelper('provider')).toEqual(['provider_unavailable']);
+    expect(codesOfHelper('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
+    expect(codesOfHelper('bin_service')).toEqual(['bin_service_unavailable']);
 
     const codesLeadingTo = (path: string) => codes((text) => text.action.path === path);
     expect(codesLeadingTo('/sign-in')).toEqual(['sign_in_required', 'step_up_required']);
