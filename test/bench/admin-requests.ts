@@ -35,7 +35,7 @@ export function listRequests(users: number): string[] {
     'sign-ins': [
       '',
       `after=${middleOfList}`,
-      'failed=true',
+      'result=unsuccessful',
       `q=${userOf(users - 10).email}`,
       'q=nobody@example.test',
       'q=00000000',

@@ -80,7 +80,7 @@ describe('a running demo', () => {
   });
 
   test('has failures with several causes, and the refused sign-in whose reference the terminal shows', async () => {
-    const failed = await items('sign-ins?failed=true&limit=100');
+    const failed = await items('sign-ins?result=unsuccessful&limit=100');
     expect(new Set(failed.map(({ cause }) => JSON.stringify(cause))).size).toBeGreaterThan(4);
     expect(demo.program.stdout()).toContain(REFUSED_REFERENCE);
     const { body } = await agent.get(`${demo.url}/admin/sign-ins/${REFUSED_REFERENCE}`);

@@ -5,7 +5,8 @@
  * that index. Filters "by index" read only matching items. For filters that are "scanned", all items are read and
  * compared, which suits the short lists of items that administrators create. No list has another order: a new order, or
  * a new filter on a list that grows without bound, needs an index of its own. A page scans at most 10,000 connections,
- * and 1,000 users that match `q`. It can then have fewer items than its limit, and `next` continues the list.
+ * 1,000 users that match `q`, and 2,000 sign-ins. It can then have fewer items than its limit, and `next` continues the
+ * list.
  *
  * | list | order | by index | scanned | index | cost of the index |
  * | --- | --- | --- | --- | --- | --- |
@@ -20,8 +21,8 @@
  * | `connections` | connected, oldest first | `user` | `app`, `health`, `scopes` | `grants` | 1 member for each connection, in the write of the grant |
  * | `connections` | in the order of `users` with `q`, then connected | `q`, by the matching users | `app`, `health`, `scopes` | `user-names`, `grants` | none |
  * | `revocations` | next attempt, soonest first | none; `q` is accepted and ignored | none | `revocations` | 1 member for each, moved with each attempt |
- * | `sign-ins` | start, newest first | `failed`; `q`: an address (by index) or a reference (reads that one record) | none | `sign-ins` | 2 members at the start; at most 3 added and 1 removed at the end |
- * | `audit` | newest first | `from`, `to`; one of `event`, `actor`, `target`: the one with the fewest entries | the other two, `text`, `q` | `audit-all`, `audit-event`, `audit-actor`, `audit-target` | at most 9 members for each entry, written together with the entry |
+ * | `sign-ins` | start, newest first | `from`, `to`, `period`; `user`; `q`: an address (by index) or a reference (reads that one record); `cause` and `result` among failed or unfinished ones | `app`, and further filters | `sign-ins` | 2 members at the start; at most 3 added and 1 removed at the end |
+ * | `audit` | newest first | `from`, `to`, `period`; one of `event`, `actor`, `target`: the one with the fewest entries | the other two, `text`, `q` | `audit-all`, `audit-event`, `audit-actor`, `audit-target` | at most 9 members for each entry, written together with the entry |
  * | `connected-apps` | id | none | `q` | `connected-apps`: each page reads all apps and sorts them | 1 member for each app |
  *
  * The lists of `createResource` (`resource.ts`) have the newest item first; `q` and their filters are scanned. Each

@@ -2,7 +2,7 @@
 import { callerNetwork } from '../../shared/config/networks.ts';
 import { remembered } from '../../shared/remembered.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
-import { type MatchingPage, matchingPage } from '../../shared/storage/matching-page.ts';
+import { type MatchingOptions, type MatchingPage, matchingPage } from '../../shared/storage/matching-page.ts';
 import { type MergedSource, unionPage } from '../../shared/storage/merged-page.ts';
 import { allPages } from '../../shared/storage/paging.ts';
 import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
@@ -15,9 +15,14 @@ type NewAttempt = Omit<SignInRecord, 'id' | 'references'> & { reference: string;
 interface PageRequest {
   after?: string | undefined;
   limit: number;
-  email?: string | undefined;
-  failedOnly?: boolean | undefined;
-  openOnly?: boolean | undefined;
+  /** The id or the e-mail address of a user. */
+  user?: string | undefined;
+  /** Only failed and refused attempts, or only unfinished ones; ignored with `user`. */
+  list?: 'failed' | 'open' | undefined;
+  /** Limits of the start, in milliseconds since the epoch; both are included. */
+  range?: MatchingOptions<SignInRecord>['range'];
+  /** Attempts that this refuses are left out. A page then reads at most 2,000 attempts. */
+  filter?: MatchingOptions<SignInRecord>['filter'];
 }
 
 /** A user's attempts are listed under each of these. */
@@ -48,6 +53,8 @@ const MAX_RECORDS = { open: 2_000, all: 50_000 };
 const MAX_NEW_A_MINUTE = { bare: 300, stale: 300, unsolicited: 10 };
 type NewKind = keyof typeof MAX_NEW_A_MINUTE;
 const FORGET_BATCH = 200;
+/** A few tens of milliseconds of work, for a filter that matches little. */
+const MAX_READ = 2_000;
 const MAX_ADDRESSES = 20_000;
 
 export interface RecordStore {
@@ -75,7 +82,7 @@ export interface RecordStore {
   /** Begins to read the record that `add` will change. */
   prefetch(id: string): RecordReading;
 
-  /** Lists, newest first, all attempts, or those of one e-mail address, the failed ones, or the unfinished ones. */
+  /** Lists, newest first, all attempts, or those of a user, the failed ones, or the unfinished ones. */
   page(request: PageRequest): Promise<MatchingPage<SignInRecord>>;
 
   /** Lists the attempts of a user, by id and by e-mail address, newest first. */
@@ -193,10 +200,11 @@ export function createRecordStore(parts: {
       return reading;
     },
 
-    page({ after, limit, email, failedOnly = false, openOnly = false }) {
-      const list = openOnly ? 'open' : failedOnly ? 'failed' : 'all';
-      const index = email !== undefined ? keys.signIns('of', folded(email)) : keys.signIns(list);
-      return matchingPage(store, index, { after, limit }, async (id) => (await load(id))?.record);
+    page({ user, list, ...options }) {
+      const index =
+        user === undefined ? keys.signIns(list ?? 'all') : keys.signIns('of', user.includes('@') ? folded(user) : user);
+      const limited = options.filter ? { ...options, maxRead: MAX_READ } : options;
+      return matchingPage(store, index, limited, async (id) => (await load(id))?.record);
     },
 
     merged({ id, email }, accepts) {

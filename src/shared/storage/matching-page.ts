@@ -7,8 +7,10 @@ export interface MatchingOptions<T> {
   after?: string | undefined;
   /** Maximum number of items; Infinity for all. */
   limit: number;
+  /** Limits of the scores of the members; both are included. */
+  range?: { from: number | undefined; to: number | undefined } | undefined;
   /** Returns whether an item belongs to the list. By default all items do. */
-  filter?: (item: T) => boolean;
+  filter?: ((item: T) => boolean) | undefined;
   /** The page ends after this many members, even with fewer items than the limit. Default: no limit. */
   maxRead?: number;
 }
@@ -24,26 +26,30 @@ const MAX_BATCH = 200;
 export async function matchingPage<T>(
   store: Pick<Store, 'page'>,
   index: string,
-  { after, limit, filter = () => true, maxRead = Number.POSITIVE_INFINITY }: MatchingOptions<T>,
+  { after, limit, range, filter = () => true, maxRead = Number.POSITIVE_INFINITY }: MatchingOptions<T>,
   load: (member: string) => Promise<T | undefined>,
 ): Promise<MatchingPage<T>> {
+  const { from = Number.NEGATIVE_INFINITY } = range ?? {};
   const items: T[] = [];
-  let [cursor, lastCursor] = [after, after];
+  // The empty member is the last one of its score, so only lower scores follow.
+  const start = after ?? (range?.to === undefined ? undefined : encodeCursor({ score: range.to + 1, member: '' }));
+  let [cursor, lastCursor] = [start, start];
   let readCount = 0;
   for (;;) {
     // An extra item shows whether another page follows. Later batches are larger, because few items match.
     const size = readCount === 0 ? Math.min(limit + 1, MAX_BATCH) : MAX_BATCH;
     const options = { limit: size, order: 'descending' as const };
     const batch = await store.page(index, cursor === undefined ? options : { ...options, after: cursor });
-    const loadedItems = await Promise.all(batch.items.map(({ member }) => load(member)));
-    for (const [n, position] of batch.items.entries()) {
+    const positions = batch.items.filter(({ score }) => score >= from);
+    const loadedItems = await Promise.all(positions.map(({ member }) => load(member)));
+    for (const [n, position] of positions.entries()) {
       const item = loadedItems[n];
       if (item === undefined || !filter(item)) continue;
       if (items.length === limit) return lastCursor === undefined ? { items } : { items, next: lastCursor };
       items.push(item);
       lastCursor = encodeCursor(position);
     }
-    if (batch.next === undefined) return { items };
+    if (batch.next === undefined || positions.length < batch.items.length) return { items };
     cursor = batch.next;
     readCount += batch.items.length;
     if (readCount >= maxRead) return { items, next: cursor };

@@ -254,8 +254,12 @@ webhooks/{webhook}/messages/{message} # Test message Delivered
   webhook-id: {message} and the body, which is sent without line breaks, are the same in every attempt. The time and the signature differ.
 sign-ins # Sign-ins
   The last 30 days: at most the newest 200 failures, and the newest 200 sign-ins without a response.
-  | The user or their organisation did not consent. </admin/sign-ins/{signIn}> | Collaboration platform | – | 1 | 12 min ago
-  [select failed=] · * Any result · true Failed [Filter] / | Reference | Result | Cause | User, App | Started
+  | The user or their organisation did not consent. </admin/sign-ins/{signIn}> | Collaboration platform | – | 1 <?app=platform&cause=access_denied> | 12 min ago
+  [select result=] · * Any result · succeeded Succeeded · unsuccessful Refused or failed · refused Refused · failed Failed · open No response
+  [select app=] · * All apps · platform Collaboration platform · second Collaboration second
+  [select cause=] · * Any cause · access_denied The user or their organisation did not consent.
+  [select period=] · * Any time · hour Last hour · day Last 24 hours · week Last 7 days · month Last 30 days
+  User [text user=] / From (UTC) [date from=] / To (UTC) [date to=] / | Reference | Result | Cause | User, App | Started
   | {reference} </admin/sign-ins/{reference}> | Signed in | | Ada Moreau </admin/users/{ada}> Collaboration platform | just now
   | {reference} </admin/sign-ins/{signIn}> | Refused | The user or their organisation did not consent. | Unknown Collaboration platform | 12 min ago
 sign-ins?q=nobody@example.test # Sign-ins
@@ -395,7 +399,7 @@ test('lists and filters have this many rows', async () => {
     ...{ 'relay-tokens?app=second': 1, 'relay-tokens?scope=bin:read': 2, 'service-accounts': 1, 'sign-ins': 4 },
     ...{
       'webhooks/{webhook}': 1,
-      'sign-ins?failed=true': 1,
+      'sign-ins?result=unsuccessful': 1,
       'audit?to=2031-03-05T10:13:00Z': 15,
       'audit?actor={uma}': 4,
     },
@@ -474,7 +478,7 @@ webhooks # webhooks
 webhooks/{webhook} # webhook-messages
   ID,Event,State,Last response,Attempts,Created,Next attempt
   {message},webhook.test,delivered,204,1,2031-03-05T10:15:00.000Z,
-sign-ins?failed=true # sign-ins
+sign-ins?result=unsuccessful # sign-ins
   Reference,Started,Result,Cause,App,E-mail address,User ID,Browser,Address
   {reference},2031-03-05T10:04:00.000Z,refused,The user or their organisation did not consent.,Collaboration platform,,,,127.0.0.1
 audit?event=relay.refused # audit

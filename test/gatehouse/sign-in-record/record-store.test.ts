@@ -170,23 +170,23 @@ test('R10 an attempt that has ended changes only by its own callback', async () 
 });
 
 test('an attempt is open until it ends, and among the failed ones only if it failed', async () => {
-  const listIds = async (filter: { openOnly?: boolean; failedOnly?: boolean }) => {
+  const listIds = async (filter: { list?: 'open' | 'failed' }) => {
     const { items } = await records.page({ limit: 9, ...filter });
     return items.map(({ id }) => id);
   };
   await begin(1);
   now += 1_000;
   await begin(2);
-  expect([await countOpen(), await listIds({ failedOnly: true })]).toEqual([2, []]);
-  expect(await listIds({ openOnly: true })).toEqual(['r0000002', 'r0000001']);
+  expect([await countOpen(), await listIds({ list: 'failed' })]).toEqual([2, []]);
+  expect(await listIds({ list: 'open' })).toEqual(['r0000002', 'r0000001']);
 
   await records.add('state-1', { ...expired(), reference: 'x1' });
-  expect([await countOpen(), await listIds({ failedOnly: true })]).toEqual([1, ['r0000001']]);
+  expect([await countOpen(), await listIds({ list: 'failed' })]).toEqual([1, ['r0000001']]);
 
   const success = { endedAt: now, failure: undefined, outcome: 'signed_in', steps: [] } as const;
   await records.add('state-1', { ...success, reference: 'x2' }, { id: 'r0000001' });
   await records.add('state-2', { endedAt: now, outcome: 'signed_in', steps: [], reference: 'x3' });
-  expect([await countOpen(), await listIds({ openOnly: true })]).toEqual([0, []]);
+  expect([await countOpen(), await listIds({ list: 'open' })]).toEqual([0, []]);
   expect(await listIds({})).toEqual(['r0000002', 'r0000001']);
 });
 
@@ -286,10 +286,10 @@ test('pages through all, failed and open attempts, and those of one e-mail addre
   };
 
   expect(await listIdsOfTwoPages({})).toEqual(['r0000003', 'r0000002']);
-  expect(await listIdsOfTwoPages({ openOnly: true })).toEqual(['r0000003', 'r0000002']);
-  expect(await listIdsOfTwoPages({ failedOnly: true })).toEqual(['r0000001', 'r0000000']);
-  expect(await listIdsOfTwoPages({ email: ' ADA@example.test' })).toEqual(['r0000001', 'r0000000']);
-  expect(await listIdsOfTwoPages({ email: 'ada@example.tes' })).toEqual([]);
+  expect(await listIdsOfTwoPages({ list: 'open' })).toEqual(['r0000003', 'r0000002']);
+  expect(await listIdsOfTwoPages({ list: 'failed' })).toEqual(['r0000001', 'r0000000']);
+  expect(await listIdsOfTwoPages({ user: ' ADA@example.test' })).toEqual(['r0000001', 'r0000000']);
+  expect(await listIdsOfTwoPages({ user: 'ada@example.tes' })).toEqual([]);
 });
 
 test('adds all requests that end at the same time, even if their record was prefetched', async () => {
@@ -373,9 +373,9 @@ test('finds the attempts of a user by e-mail address without regard to case, and
     failure: 'not_permitted',
   } as const;
   await records.add('state-1', { ...failedAttempt, endedAt: now, steps: [], reference: 'page0001' });
-  const page = await records.page({ limit: 9, email: 'ada@example.TEST' });
+  const page = await records.page({ limit: 9, user: 'ada@example.TEST' });
   expect(page.items).toMatchObject([{ id: 'r0000001', references: ['r0000001', 'page0001'] }]);
-  expect((await records.page({ limit: 9, failedOnly: true })).items).toHaveLength(1);
+  expect((await records.page({ limit: 9, list: 'failed' })).items).toHaveLength(1);
   await records.forgetUser({ id: 'u1', email: 'ada@example.test' });
   expect(await records.find('page0001')).toBeUndefined();
   expect((await records.page({ limit: 9 })).items).toEqual([]);

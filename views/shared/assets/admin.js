@@ -46,6 +46,34 @@ document.addEventListener('click', (event) => {
   if (link && !hasOtherEffect) link.dispatchEvent(new MouseEvent('click', event));
 });
 
+// A filter that is chosen applies at once. The arrow keys also change a closed select, so they leave it to the button.
+const FILTER = 'gatehouse-filter';
+const filters = document.querySelector('.filters-form');
+let isStepping = false;
+filters?.addEventListener('keydown', ({ key, target }) => {
+  isStepping = target.matches('select') && key !== 'Enter';
+});
+filters?.addEventListener('pointerdown', () => {
+  isStepping = false;
+});
+filters?.addEventListener('change', ({ target }) => {
+  if (!target.matches('select') || isStepping) return;
+  try {
+    sessionStorage.setItem(FILTER, target.name);
+  } catch {
+    // Without storage, the focus is lost.
+  }
+  filters.requestSubmit();
+});
+try {
+  // The list with the chosen filter is a new page, on which the focus is again at the filter.
+  const chosen = filters?.elements.namedItem(sessionStorage.getItem(FILTER));
+  sessionStorage.removeItem(FILTER);
+  chosen?.focus({ preventScroll: true });
+} catch {
+  // The browser forbids storage.
+}
+
 for (const list of document.querySelectorAll('[data-bulk]')) {
   const selectAll = list.querySelector('[data-check-all]');
   const boxes = [...list.querySelectorAll('tbody [type="checkbox"]')];

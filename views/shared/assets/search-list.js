@@ -65,10 +65,10 @@ for (const select of document.querySelectorAll('select[data-search]')) {
     input.placeholder = input.value;
     input.value = '';
   });
-  input.addEventListener('input', () => {
+  input.addEventListener('input', ({ inputType }) => {
     input.setCustomValidity('');
-    const option = options.find(({ text }) => text === input.value);
-    if (option) choose(option);
+    // A suggestion was chosen. What is typed may go on: "App 1" is the beginning of "App 12".
+    if (inputType === 'insertReplacementText') finish();
   });
   input.addEventListener('keydown', ({ key }) => {
     if (key === 'Enter') finish();

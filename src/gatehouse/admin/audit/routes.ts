@@ -6,7 +6,6 @@ import { operation } from '../../../shared/http/operation.ts';
 import { isoTime } from '../../../shared/time.ts';
 import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
-import { endOf, startOf, TIME_ADVICE } from '../../audit/time-limits.ts';
 import type { Columns } from '../columns.ts';
 import { sendExport } from '../export.ts';
 import { fieldsOf } from '../list-page.ts';
@@ -14,6 +13,7 @@ import { listQuery } from '../listing.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { searchable } from '../search/searchable.ts';
+import { PERIODS, RANGE_FIELDS, rangeOf, rangeQuery } from '../time-range.ts';
 import { withNamedIds } from './named.ts';
 import { type AuditRow, auditRows } from './view.ts';
 
@@ -22,6 +22,7 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/audit/list': AdminPageOfList & {
       entries: readonly AuditRow[];
       events: readonly { name: string; words: string }[];
+      periods: typeof PERIODS;
       searchedTo: string | undefined;
       /** True if some of the users that match a filter are ignored. */
       hasTooManyUsers: boolean;
@@ -77,13 +78,8 @@ const COLUMNS: Columns<AuditRow> = [
   { name: 'Details', csv: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; ') },
 ];
 
-const FIELDS = ['text', 'event', 'actor', 'target', 'from', 'to'] as const;
+const FIELDS = ['text', 'event', 'actor', 'target', ...RANGE_FIELDS] as const;
 type AuditField = (typeof FIELDS)[number];
-
-const instant = z
-  .string()
-  .max(40)
-  .refine((text) => startOf(text) !== undefined, TIME_ADVICE);
 
 const auditQuery = listQuery.extend({
   event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
@@ -97,8 +93,7 @@ const auditQuery = listQuery.extend({
     .max(200)
     .optional()
     .describe('the target or the user concerned: id, name, or the beginning of the name or e-mail address of users'),
-  from: instant.optional(),
-  to: instant.optional().describe('a date counts to its end'),
+  ...rangeQuery,
   text: z
     .string()
     .max(200)
@@ -130,7 +125,7 @@ const listJson = listOf(entryJson).extend({
     .describe('set if the search ended early: continue with "next" to search older entries'),
 });
 
-export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) {
+export function auditRoutes({ audit, users, connectedApps, pages, clock }: AdminParts) {
   const { trail } = audit;
   const names = { users: users.store, apps: connectedApps.apps };
 
@@ -145,7 +140,7 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
 
   const listPage = pages.page('admin/audit/list', async ({ req, res }) => {
     const fields = fieldsOf(req, FIELDS);
-    const textFilter = filterOf({ ...fields, event: isAuditEvent(fields.event) ? fields.event : '' });
+    const textFilter = filterOf({ ...fields, event: isAuditEvent(fields.event) ? fields.event : '' }, clock());
     const { filter, hasTooManyUsers } = await withNamedIds(textFilter, names);
     const result = await pages.list(req, res, {
       name: 'audit',
@@ -160,6 +155,7 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
       result && {
         title: 'Audit trail',
         entries: result.items,
+        periods: PERIODS,
         events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
         list: result.list,
         searchedTo: result.searchedTo,
@@ -179,7 +175,7 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
         mediaType: 'application/x-ndjson',
       },
       async ({ req, res, query }) => {
-        const filter = filterOf({ ...query, text: query.text ?? query.q });
+        const filter = filterOf({ ...query, text: query.text ?? query.q }, clock());
         if (query.format === 'ndjson') return stream(req, res, filter);
         const { filter: filterWithIds } = await withNamedIds(filter, names);
         return trail.page({ after: query.after, limit: query.limit, filter: filterWithIds });
@@ -188,15 +184,14 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
   };
 }
 
-function filterOf(fields: Partial<Record<AuditField, string | undefined>>): AuditFilter {
-  const { event, actor, target, from, to, text } = fields;
+function filterOf(fields: Partial<Record<AuditField, string | undefined>>, now: number): AuditFilter {
+  const { event, actor, target, text, ...range } = fields;
   return {
     event: event || undefined,
     actor: actor || undefined,
     target: target || undefined,
     text: text || undefined,
-    from: startOf(from ?? ''),
-    to: endOf(to ?? ''),
+    ...rangeOf(range, now),
   };
 }
 

@@ -89,7 +89,7 @@ export function overviewRoutes(parts: AdminParts) {
   const setup = createSetup(parts);
 
   const causesSince = async (from: string): Promise<OverviewView['causes']> => {
-    const { items } = await signInRecords.store.page({ limit: MAX_FAILED, failedOnly: true });
+    const { items } = await signInRecords.store.page({ limit: MAX_FAILED, list: 'failed' });
     const viewParts = { records: signInRecords, apps: connectedApps.apps };
     const failed = items.map((record) => signInView(record, viewParts)).filter(({ startedAt }) => startedAt >= from);
     return failureGroups(failed)

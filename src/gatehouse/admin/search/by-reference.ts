@@ -38,7 +38,7 @@ export function findersByReference(
     if (isAddress(q)) {
       const [matchingUsers, { items }] = await Promise.all([
         users.store.search({ q, after: undefined, limit: 1 }),
-        signInRecords.store.page({ email: q, limit: MAX_RESULTS + 1 }),
+        signInRecords.store.page({ user: q, limit: MAX_RESULTS + 1 }),
       ]);
       return matchingUsers.items.length > 0 ? [] : items.map((record) => signInResult(record, false));
     }

@@ -1,13 +1,13 @@
 /** Sign-ins in the administration: the list, failures grouped by cause, and each sign-in with its steps. */
 import type { Request } from 'express';
-import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
-import { listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
+import { PERIODS } from '../time-range.ts';
+import { pageOptions, RESULTS, SIGN_IN_FIELDS, type SignInFilter, signInQuery } from './filter.ts';
 import { type FailureGroup, failureGroups } from './groups.ts';
 import {
   type ProblemView,
@@ -28,6 +28,11 @@ declare module '../../../shared/pages/page-data.ts' {
       groups: readonly FailureGroup[];
       records: readonly SignInView[];
       problem: ProblemView | undefined;
+      apps: readonly { id: string; name: string }[];
+      /** The causes in `groups`, and the one in the filter. */
+      causes: readonly { name: string; words: string }[];
+      results: typeof RESULTS;
+      periods: typeof PERIODS;
     };
     'admin/sign-ins/detail': AdminPageData & {
       record: SignInWithSteps;
@@ -36,11 +41,6 @@ declare module '../../../shared/pages/page-data.ts' {
     };
   }
 }
-
-const signInQuery = listQuery.extend({
-  q: z.string().max(200).optional().describe('the reference of an error page, or an e-mail address'),
-  failed: z.enum(['true', 'false']).default('false').describe('only failed sign-ins'),
-});
 
 /** The groups contain this many of the newest failures, and as many of the newest attempts without a result. */
 const MAX_GROUPED = 200;
@@ -52,17 +52,19 @@ interface SignInPage {
 }
 
 export function adminSignInRoutes(parts: AdminParts) {
-  const { signInRecords: records, references, connectedApps, pages, publicUrl } = parts;
+  const { signInRecords: records, references, connectedApps, pages, publicUrl, clock } = parts;
   const { apps } = connectedApps;
   const viewOf = (record: SignInRecord) => signInView(record, { records, apps });
 
-  const search = async (
-    q: string,
-    page: { after?: string | undefined; limit: number; failedOnly: boolean },
-  ): Promise<SignInPage> => {
-    const text = q.trim();
+  const search = async ({
+    after,
+    limit,
+    ...fields
+  }: SignInFilter & { after?: string | undefined; limit: number }): Promise<SignInPage> => {
+    const text = fields.q?.trim() ?? '';
     if (text === '' || text.includes('@')) {
-      const { items, ...rest } = await records.store.page({ ...page, email: text || undefined });
+      const options = pageOptions(fields, records.causeOf, clock());
+      const { items, ...rest } = await records.store.page({ after, limit, ...options });
       return { items: items.map(viewOf), ...rest };
     }
     const record = await records.store.find(text);
@@ -74,8 +76,8 @@ export function adminSignInRoutes(parts: AdminParts) {
   const readGroups = async (): Promise<FailureGroup[]> => {
     // Attempts without a result are included: if a provider does not know the callback URL, users do not come back.
     const [failures, openAttempts] = await Promise.all([
-      records.store.page({ limit: MAX_GROUPED, failedOnly: true }),
-      records.store.page({ limit: MAX_GROUPED, openOnly: true }),
+      records.store.page({ limit: MAX_GROUPED, list: 'failed' }),
+      records.store.page({ limit: MAX_GROUPED, list: 'open' }),
     ]);
     return failureGroups([...failures.items, ...openAttempts.items].map(viewOf));
   };
@@ -91,24 +93,33 @@ export function adminSignInRoutes(parts: AdminParts) {
   const listPage = pages.page('admin/sign-ins/list', async ({ req, res }) => {
     const result = await pages.list(req, res, {
       name: 'sign-ins',
-      fields: ['q', 'failed'],
+      fields: SIGN_IN_FIELDS,
       columns: SIGN_IN_COLUMNS,
-      read: ({ q, failed, ...position }) => search(q, { ...position, failedOnly: failed === 'true' }),
+      read: search,
     });
     if (!result) return undefined;
     const { items, problem, list } = result;
-    const q = list.values.q?.trim() ?? '';
+    const { q: entered = '', result: _result, cause = '', ...filters } = list.values;
+    const q = entered.trim();
     const [first] = items;
     // A reference names one attempt.
     if (first && q !== '' && !q.includes('@')) {
       res.redirect(303, `${publicUrl.basePath}/admin/sign-ins/${encodeURIComponent(first.id)}`);
       return undefined;
     }
+    const groups = await readGroups();
+    const causes = new Map(groups.map(({ cause: name, words }) => [name, words]));
+    if (cause !== '' && !causes.has(cause)) causes.set(cause, cause);
+    const isOverview = `${q}${cause}${Object.values(filters).join('')}` === '' && list.previous === undefined;
     return {
       title: 'Sign-ins',
-      groups: q === '' && list.previous === undefined ? await readGroups() : [],
+      groups: isOverview ? groups : [],
       records: items,
       problem,
+      apps: apps.named(),
+      causes: [...causes].map(([name, words]) => ({ name, words })),
+      results: RESULTS,
+      periods: PERIODS,
       list,
     };
   });
@@ -135,7 +146,7 @@ export function adminSignInRoutes(parts: AdminParts) {
             .describe('the error, if q is the reference of an error page outside a sign-in'),
         }),
       },
-      ({ query: { q = '', failed, ...position } }) => search(q, { ...position, failedOnly: failed === 'true' }),
+      ({ query }) => search(query),
     ),
     read: operation(
       {

@@ -94,7 +94,7 @@ test('the figure, the chart, the causes and the lists agree on the number of ref
     const { json } = await getJson(agent, `${site.url}/admin/api/${path}`);
     return (json as unknown as { items: unknown[] }).items.length;
   };
-  const inLists = [await lengthOf('sign-ins?failed=true'), await lengthOf('audit?event=sign_in.refused')];
+  const inLists = [await lengthOf('sign-ins?result=unsuccessful'), await lengthOf('audit?event=sign_in.refused')];
   expect([total['sign_in.refused'], inSpans, inCauses, ...inLists]).toEqual([1, 1, 1, 1, 1]);
   expect((await agent.get(`${site.url}/admin`)).body).not.toContain('Other causes');
 });

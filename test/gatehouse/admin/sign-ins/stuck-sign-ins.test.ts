@@ -49,10 +49,10 @@ test('a stuck sign-in shows the probable cause at once, and is later counted amo
   const stuckRecord = await admin.get(site.url + path);
   advanceClock(-180);
   const rows = causes.split('<tr>').slice(2);
-  expect(rows.map((row) => /data-label="Count"[^>]*>(\d+)/.exec(row)?.[1])).toEqual(['2', '1']);
+  expect(rows.map((row) => /data-label="Count"[^>]*><a[^>]*>(\d+)/.exec(row)?.[1])).toEqual(['2', '1']);
   expect(rows[0]).toContain('Started, but the browser did not come back');
-  expect(rows[0]).toMatch(/connected-apps\/unregistered#[^"]+">Callback URLs</);
+  expect(rows[0]).toMatch(/connected-apps\/unregistered\/settings#[^"]+">Callback URLs</);
   expect(stuckRecord.body).toMatch(
-    /1 other sign-in failed for the same cause\. <a href="[^"]*\/admin\/sign-ins\?failed=true">/,
+    /1 other sign-in failed for the same cause\. <a href="[^"]*\/admin\/sign-ins\?app=unregistered&amp;cause=nothing_came_back">/,
   );
 });

@@ -1,0 +1,69 @@
+/** The filters of the list of sign-ins: by user, app, cause, result and time. Each reads the shortest index that has all matches. */
+import { z } from 'zod';
+import { folded, type SignInRecord } from '../../sign-in-record/attempt.ts';
+import type { NamedCause } from '../../sign-in-record/cause.ts';
+import type { RecordStore } from '../../sign-in-record/record-store.ts';
+import { listQuery } from '../listing.ts';
+import { RANGE_FIELDS, rangeOf, rangeQuery } from '../time-range.ts';
+
+/** The values of `result`, with their words on the page and the list of attempts that has them all. */
+export const RESULTS = {
+  succeeded: { words: 'Succeeded', list: undefined, accepts: ({ outcome }) => isSuccess(outcome) },
+  unsuccessful: {
+    words: 'Refused or failed',
+    list: 'failed',
+    accepts: ({ outcome }) => outcome !== undefined && !isSuccess(outcome),
+  },
+  refused: { words: 'Refused', list: 'failed', accepts: ({ outcome }) => outcome === 'refused' },
+  failed: { words: 'Failed', list: 'failed', accepts: ({ outcome }) => outcome === 'failed' },
+  open: { words: 'No response', list: 'open', accepts: ({ outcome }) => outcome === undefined },
+} as const satisfies Record<
+  string,
+  { words: string; list: 'failed' | 'open' | undefined; accepts: (record: SignInRecord) => boolean }
+>;
+type Result = keyof typeof RESULTS;
+
+const isSuccess = (outcome: SignInRecord['outcome']) => outcome === 'signed_in' || outcome === 'connected';
+
+export const signInQuery = listQuery.extend({
+  q: z.string().max(200).optional().describe('the reference of an error page, or an e-mail address'),
+  user: z.string().max(320).optional().describe('id or e-mail address of a user'),
+  app: z.string().max(40).optional().describe('id of a connected app'),
+  cause: z.string().max(60).optional().describe('the name of a cause'),
+  result: z
+    .enum(Object.keys(RESULTS) as Result[])
+    .optional()
+    .describe('unsuccessful: refused or failed; open: the user has not come back'),
+  ...rangeQuery,
+});
+
+export const SIGN_IN_FIELDS = ['q', 'result', 'app', 'cause', 'user', ...RANGE_FIELDS] as const;
+
+/** Texts that are not set are undefined or empty. */
+export type SignInFilter = Partial<Record<(typeof SIGN_IN_FIELDS)[number], string | undefined>>;
+type PageOptions = Omit<Parameters<RecordStore['page']>[0], 'after' | 'limit'>;
+
+/** @param causeOf returns the cause of an attempt, @param now in milliseconds since the epoch */
+export function pageOptions(
+  fields: SignInFilter,
+  causeOf: (record: SignInRecord) => NamedCause | undefined,
+  now: number,
+): PageOptions {
+  const { app, cause, result: name = '' } = fields;
+  const address = fields.q?.trim();
+  const user = fields.user?.trim() || undefined;
+  const result = Object.entries(RESULTS).find(([key]) => key === name)?.[1];
+  const tests = [
+    user && address ? (record: SignInRecord) => folded(record.email ?? '') === folded(address) : undefined,
+    app ? (record: SignInRecord) => record.app === app : undefined,
+    cause ? (record: SignInRecord) => causeOf(record)?.name === cause : undefined,
+    result?.accepts,
+  ].filter((test) => test !== undefined);
+  return {
+    user: user ?? (address || undefined),
+    // Only an attempt that has not ended can have this cause.
+    list: cause === 'nothing_came_back' ? 'open' : cause ? 'failed' : result?.list,
+    range: rangeOf(fields, now),
+    filter: tests.length === 0 ? undefined : (record) => tests.every((test) => test(record)),
+  };
+}
