@@ -70,15 +70,20 @@ connected-apps/platform # Collaboration platform
   openid Know who you are when you sign in / profile See your name and the other public parts of your profile
   email See your e-mail address / offline_access Stay connected while you are away, until you disconnect
   platform_read_only Read what you can read on the platform, and change nothing
+  Connections 2 </admin/connections?app=platform> All work / Failed sign-ins, 24 h 1 </admin/sign-ins?failed=true&app=platform>
+  Calls of services, 24 h 2 </admin/connected-apps/platform/activity?kind=relay> Last: 16 min ago 1 refused </admin/connected-apps/platform/activity?kind=refusals>
 connected-apps/platform/settings # Collaboration platform
   Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
-  Client secret: Set in the file / Who may sign in: All users of the provider
-  Client authentication: client_secret_basic / Path of the current thread: /1/threads/current
+  ID: platform / Issuer: https://provider.example / Client ID: test-platform / Who may sign in: All users of the provider
+  API base URL: https://platform.example / Client secret: Set in the file / Client authentication: client_secret_basic / Path of the current thread: /1/threads/current
 connected-apps/platform/activity # Collaboration platform
   Refused 1 call by reports to Collaboration platform: rule assertUser </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   Calls: Read the current thread: 1 refused by rule assertUser / Calls: Read the current thread: 2 answered
 connected-apps/second # Collaboration second
-  Change callback URLs </admin/connected-apps/second/settings#callback-title> / Change scopes </admin/connected-apps/second/settings#scopes-title>
+  Change callback URLs </admin/connected-apps/second/settings#callback-title> / https://gatehouse.example/oauth/callback/second this Gatehouse
+  Change scopes </admin/connected-apps/second/settings#scopes-title>
+  Connections 1 </admin/connections?app=second> All work / Sign-ins, 24 h 1 </admin/connected-apps/second/activity?kind=sign_ins> Last: 13 min ago
+  Calls of services, 24 h 1 </admin/connected-apps/second/activity?kind=relay> Last: 16 min ago
 connected-apps/second/settings # Collaboration second
   Exactly as registered at the provider. They must include the callback URL of this Gatehouse:
   [ callbackUrl=https://gatehouse.example/oauth/callback/second]
@@ -528,8 +533,10 @@ users/{uma} # Uma Okafor
 connected-apps # Connected apps
   | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
   | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | Old secret | Not checked yet | 7 mo ago |
+connected-apps/platform # Collaboration platform
+  Connections 2 </admin/connections?app=platform> 1 needs reconnecting </admin/connections?app=platform&health=reconnect_needed>
 connected-apps/second # Collaboration second
-  In useOld secret / The client secret was set 200 days ago. Create a new one at the provider and enter it here </admin/connected-apps/second/settings#clientSecret>.
+  In useOld secret Last check: Not checked yet / The client secret was set 200 days ago. Create a new one at the provider and enter it here </admin/connected-apps/second/settings#clientSecret>.
 connected-apps/second/settings # Collaboration second
   Set 200 days ago. Leave empty to keep it.
 connections?health=reconnect_needed # Connections

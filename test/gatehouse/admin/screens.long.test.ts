@@ -221,17 +221,71 @@ describe('forms', () => {
   test('a form counts its unsaved changes, and the browser asks before they are lost', async () => {
     const page = await openAdministration();
     await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);
+    const name = await page.locator('#name').inputValue();
+    const save = page.getByRole('button', { name: 'Save' });
+    expect(await save.isVisible()).toBe(false);
     await page.locator('#name').fill('Other name');
     await page.locator('#clientId').fill('other-client');
     await page.getByText('2 unsaved changes').waitFor();
+    const { y = Number.NaN, height = 0 } = (await save.boundingBox()) ?? {};
+    expect(y + height).toBeLessThan(page.viewportSize()?.height ?? 0);
     const asked: string[] = [];
     page.on('dialog', (dialog) => {
       asked.push(dialog.type());
       void dialog.dismiss();
     });
-    await page.getByRole('link', { name: 'Overview' }).first().click();
+    await page.getByRole('link', { name: 'Users' }).first().click();
     await expect.poll(() => asked).toEqual(['beforeunload']);
     expect(await page.locator('#name').inputValue()).toBe('Other name');
+    await page.locator('#name').fill(name);
+    await page.getByText('1 unsaved change').waitFor();
+    await page.getByRole('link', { name: 'Discard' }).click();
+    await page.locator('#clientId[value="test-second"]').waitFor();
+    expect(await page.locator('#clientId').inputValue()).toBe('test-second');
+    expect(await save.isVisible()).toBe(false);
+    expect(asked).toHaveLength(1);
+  });
+
+  test('a form that was refused can be saved again, or discarded, though nothing has changed since', async () => {
+    const page = await openAdministration(/status of 400/);
+    await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);
+    await page.locator('#issuer').fill('');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('#issuer:focus').waitFor();
+    await page.getByText('Unsaved changes', { exact: true }).waitFor();
+    expect(await page.getByRole('button', { name: 'Save' }).isVisible()).toBe(true);
+    await page.getByRole('link', { name: 'Discard' }).click();
+    await page.locator('#issuer[value^="http"]').waitFor();
+    expect(await page.getByRole('button', { name: 'Save' }).isVisible()).toBe(false);
+  });
+
+  test('callback URLs and scopes are on the first screen of an app, and begin its settings', async () => {
+    const page = await openAdministration();
+    for (const [width, height] of [
+      [1440, 900],
+      [360, 740],
+    ] as const) {
+      await page.setViewportSize({ width, height });
+      for (const [path, selectors] of [
+        ['second', ['#callback-title', '[aria-labelledby="callback-title"] li', '#scopes-title']],
+        ['second/settings', ['#callbackUrl-0', ...(width === 1440 ? ['#scopes-title'] : [])]],
+      ] as const) {
+        await page.goto(`${filled.site.url}/admin/connected-apps/${path}`);
+        for (const selector of selectors) {
+          const box = await page.locator(selector).first().boundingBox();
+          expect([width, selector, (box?.y ?? height) + (box?.height ?? 0) < height]).toEqual([width, selector, true]);
+        }
+      }
+      await page.getByText('More: endpoints').click();
+      const fields =
+        (await page.evaluate(`[...document.querySelectorAll('.form-rows .field')].filter(({ offsetWidth }) => offsetWidth > 0).map((field) => {
+        const [label, input] = ['label, legend', 'input, select, textarea'].map((part) => field.querySelector(part).getBoundingClientRect());
+        return label.right <= input.left && Math.abs(label.top - input.top) < 12;
+      })`)) as boolean[];
+      expect(fields.length).toBeGreaterThan(20);
+      expect([width, ...new Set(fields)]).toEqual([width, width === 1440]);
+      await expectFitsWindow(page);
+    }
   });
 
   test('a form that saves nothing has no unsaved changes', async () => {

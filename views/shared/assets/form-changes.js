@@ -1,7 +1,7 @@
 /*
- * Forms of the administration that save something: shows how many fields were changed, asks before changes are lost, and
- * enters them again if the form was refused, such as after the end of the session. Until then this tab keeps what was
- * typed, but no secrets. Another user who signs in next does not see it.
+ * Forms of the administration that save something: shows how many fields were changed, and the bar with Save and Discard
+ * only then, asks before changes are lost, and enters them again if the form was refused, such as after the end of the
+ * session. Until then this tab keeps what was typed, but no secrets. Another user who signs in next does not see it.
  */
 const KEY = 'gatehouse-form';
 const { user } = document.querySelector('main').dataset;
@@ -27,8 +27,13 @@ const changesOf = (form) => fieldsOf(form).filter(isChanged).length;
 
 function show(form, prefix = '') {
   const line = form.querySelector('[data-changes]') ?? createLine(form);
+  const bar = form.querySelector('[data-changes-bar]');
   const count = changesOf(form);
-  line.textContent = count === 0 ? '' : `${prefix}${count} unsaved ${count === 1 ? 'change' : 'changes'}`;
+  // The page shows a form that was sent and not saved: what was changed before is not known here.
+  const wasSent = 'unsaved' in form.dataset;
+  const words = wasSent ? 'Unsaved changes' : `${count} unsaved ${count === 1 ? 'change' : 'changes'}`;
+  line.textContent = count === 0 && !wasSent ? '' : prefix + words;
+  if (bar) bar.hidden = count === 0 && !wasSent;
 }
 
 function createLine(form) {
@@ -80,6 +85,9 @@ const askBeforeLoss = (event) => {
 };
 
 for (const [index, each] of forms.entries()) {
+  each.querySelector('[data-discard]')?.addEventListener('click', () => {
+    sentForm = each;
+  });
   each.addEventListener('input', () => {
     show(each);
     // Only now: some browsers do not keep a page with this listener for Back.
@@ -96,6 +104,11 @@ for (const [index, each] of forms.entries()) {
   });
 }
 
-addEventListener('pageshow', () => {
+const barForms = forms.filter((form) => form.querySelector('[data-changes-bar]'));
+if (!unsavedForm) for (const each of barForms) show(each);
+
+addEventListener('pageshow', ({ persisted }) => {
   sentForm = undefined;
+  // A browser may enter typed values again, without an event.
+  if (persisted) for (const each of barForms) show(each);
 });

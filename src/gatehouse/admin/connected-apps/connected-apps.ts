@@ -4,6 +4,7 @@ import { createTimelines } from '../timeline/timeline.ts';
 import { connectedAppApi } from './api.ts';
 import { createConnectedAppChanges } from './changes.ts';
 import { connectedAppCheckRoutes, createCheckNow } from './check.ts';
+import { createAppFigures } from './figures.ts';
 import { connectedAppPages, createContentOfApp } from './pages.ts';
 import { createProviderReading } from './provider-reading.ts';
 import { createProviderRegistration } from './provider-registration.ts';
@@ -66,7 +67,14 @@ export function connectedAppRoutes(parts: AdminParts) {
       publicHref,
       basePath,
     }),
-    pages: connectedAppPages({ reader, timelines: createTimelines(parts), contentOf, pages, clock }),
+    pages: connectedAppPages({
+      reader,
+      readFigures: createAppFigures(parts),
+      timelines: createTimelines(parts),
+      contentOf,
+      pages,
+      clock,
+    }),
     settings: connectedAppSettings({ reader, changes, provider, contentOf, pages, basePath }),
     questions: connectedAppQuestions({ ...parts, reader, changes, countRevocations: grants.revocations.countOf }),
     api: connectedAppApi({ reader, changes, registerAtProvider, publicHref }),

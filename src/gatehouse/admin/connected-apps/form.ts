@@ -33,15 +33,8 @@ export const newAppForm = z.object({
   ...drawnInputs,
 });
 
-const { callbackUrl, scope, moreScopes, ...otherFields } = newAppForm.omit({
-  id: true,
-  initialAccessToken: true,
-}).shape;
-
-/** The form of a registered app, whose id is in the address. It begins with what changes most often. */
-export const changedAppForm = z.object({
-  ...{ callbackUrl, scope, moreScopes },
-  ...otherFields,
+/** The form of a registered app, whose id is in the address. */
+export const changedAppForm = newAppForm.omit({ id: true, initialAccessToken: true }).extend({
   version: recordVersion,
   /** The added scopes whose effect the page has shown, separated by spaces. */
   confirmed: z.string(),

@@ -8,6 +8,7 @@ import type { AdminPageData, AdminPageOfList, AdminPages } from '../page.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import type { Timelines } from '../timeline/timeline.ts';
 import { APP_COLUMNS, type AppRow } from './columns.ts';
+import type { AppFigures, ReadAppFigures } from './figures.ts';
 import type { ConnectedAppReader } from './reader.ts';
 import type { AppView } from './view.ts';
 
@@ -26,6 +27,7 @@ declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/connected-apps/list': AdminPageOfList & { apps: readonly AppRow[]; unreadable: readonly string[] };
     'admin/connected-apps/overview': AppPageData & {
+      figures: AppFigures;
       /** None without a platform. */
       routes: readonly AppRoute[];
     };
@@ -47,12 +49,13 @@ export function createContentOfApp(clock: () => number): ContentOfApp {
 
 export function connectedAppPages(parts: {
   reader: ConnectedAppReader;
+  readFigures: ReadAppFigures;
   timelines: Pick<Timelines, 'ofApp'>;
   contentOf: ContentOfApp;
   pages: AdminPages;
   clock: () => number;
 }) {
-  const { reader, timelines, contentOf, pages, clock } = parts;
+  const { reader, readFigures, timelines, contentOf, pages, clock } = parts;
   const readApp = (req: Request) => reader.read(String(req.params.id));
 
   const listPage = pages.page('admin/connected-apps/list', async ({ req, res }) => {
@@ -73,7 +76,7 @@ export function connectedAppPages(parts: {
 
   const overviewPage = pages.page('admin/connected-apps/overview', async ({ req }) => {
     const app = await readApp(req);
-    return { ...contentOf(app, 'overview'), routes: routesOf(app) };
+    return { ...contentOf(app, 'overview'), figures: await readFigures(app.id), routes: routesOf(app) };
   });
 
   const activityPage = pages.page('admin/connected-apps/activity', async ({ req }) => {

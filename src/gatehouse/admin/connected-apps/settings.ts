@@ -27,6 +27,8 @@ declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/connected-apps/settings': AppPageData & {
       form: ChangedForm;
+      /** The form has values that are not saved, although nobody has changed them on this page. */
+      isUnsaved: boolean;
       drawn: readonly DrawnField[];
       /** The settings that the page shows only for an app of the file. */
       settings: readonly (readonly [label: string, value: string | undefined])[];
@@ -62,6 +64,7 @@ export function connectedAppSettings(parts: {
         ...contentOf(app, 'settings'),
         faults: form.faults,
         form,
+        isUnsaved: submitted?.values !== undefined,
         drawn: DRAWN_FIELDS,
         settings: settingsOf(app),
         provider: form.provider ?? (await provider.readAgain(form)),
