@@ -42,10 +42,7 @@ function addList(tokens: Command, terminal: Terminal): void {
   tokens
     .command('list')
     .description('list the admin tokens, newest first, without the secrets')
-    .option(
-      '--json',
-      'print [{"id", "name", "scope", "createdAt", "expiresAt", "expired", "lastUsedAt"}] (use npm run -s)',
-    )
+    .option('--json', 'print [{"id", "name", "scope", "createdAt", "expiresAt", "lastUsedAt"}] (use npm run -s)')
     .action(async ({ json = false }: { json?: boolean }) => {
       const { list } = await import('./operator-tokens.ts');
       const listed = await list(terminal);
@@ -68,8 +65,8 @@ function addRevoke(tokens: Command, terminal: Terminal): void {
 
 function tableOf(listed: readonly ListedToken[]): string {
   if (listed.length === 0) return 'There is no admin token.';
-  const rows = listed.map(({ id, scope, expired, expiresAt, lastUsedAt, name }) => [
-    ...[id, scope, expired ? 'expired' : expiresAt, lastUsedAt ?? 'never', name],
+  const rows = listed.map(({ id, scope, expiresAt, lastUsedAt, name }) => [
+    ...[id, scope, Date.parse(expiresAt) <= Date.now() ? 'expired' : expiresAt, lastUsedAt ?? 'never', name],
   ]);
   return tableText([['id', 'scope', 'expires', 'last used', 'name'], ...rows]);
 }

@@ -34,7 +34,6 @@ export interface ListedToken {
   scope: AdminTokenScope;
   createdAt: string;
   expiresAt: string;
-  expired: boolean;
   /** Null if it was never used. */
   lastUsedAt: string | null;
 }
@@ -48,7 +47,6 @@ async function listAdminTokens(tokens: AdminTokens): Promise<ListedToken[]> {
       scope,
       createdAt: isoTime(createdAt),
       expiresAt: isoTime(expiresAt),
-      expired: expiresAt <= Date.now(),
       lastUsedAt: isoOrNull(await tokens.lastUse(id)),
     })),
   );

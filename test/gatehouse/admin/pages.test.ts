@@ -269,7 +269,7 @@ sign-ins # Sign-ins
   | {reference} </admin/sign-ins/{reference}> | Signed in | | Ada Moreau </admin/users/{ada}> Collaboration platform | just now
   | {reference} </admin/sign-ins/{signIn}> | Refused | The user or their organisation did not consent. | Unknown Collaboration platform | 12 min ago
 sign-ins?q=nobody@example.test # Sign-ins
-  References have 8 characters and are kept for 30 days. Search the audit trail </admin/audit?text=nobody%40example.test>
+  References have 8 characters and are kept for 30 days. Search the audit trail </admin/audit?q=nobody%40example.test>
 sign-ins/{signIn} # Sign-in {reference}
   Refused Collaboration platform, 5 March 2031 at 10:04 UTC
   If the user chose so, there is nothing to do. If no user can consent, the provider’s administrator has to allow this app first.
@@ -384,7 +384,7 @@ test.each([
 test.each([
   ['policy', 'Relay tokens, Service accounts, Webhooks, Test a call'],
   ['bin/import', 'Connected apps, Connections, Connect links, BIN data'],
-  ['audit?text=nobody', 'Sign-ins, Audit'],
+  ['audit?q=nobody', 'Sign-ins, Audit'],
   ['keys', 'Keys, Admin tokens'],
 ])('the section of %s has the pages %s', async (path, names) => {
   // The tabs are the first list of the page.

@@ -88,7 +88,7 @@ const PAGES = [
   '/admin/audit?q=Person+77',
   '/admin/audit?actor=Person',
   '/admin/audit?target=person77@example.test',
-  '/admin/audit?text=person77@example.test',
+  '/admin/audit?q=person77@example.test',
   '/admin/connected-apps',
   '/admin/connected-apps/platform',
   '/admin/connected-apps/platform/activity',

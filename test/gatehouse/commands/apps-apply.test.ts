@@ -76,7 +76,7 @@ test('--dry-run shows the changes, and makes none', async () => {
 test('registers apps that running processes then use', async () => {
   expect(await apply()).toMatchObject({ status: 0, applied: true, faults: [] });
   await until(async () => (await readApp('two')) !== undefined);
-  expect(await readApp('one')).toMatchObject({ name: 'Collaboration second', hasClientSecret: true, usable: true });
+  expect(await readApp('one')).toMatchObject({ name: 'Collaboration second', hasClientSecret: true, unusable: null });
   const entries = await readEntries('connected_app.created');
   expect(entries.map(({ target }) => target.id)).toEqual(['one', 'two']);
   for (const { actor } of entries) expect(actor).toEqual({ kind: 'operator' });

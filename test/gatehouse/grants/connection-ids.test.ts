@@ -191,7 +191,7 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
   for (const { data } of readMessages()) expect(data).toMatchObject({ user: userId, app: 'files' });
 
   const auditedEvents = async () => {
-    const { json } = await admin.call('GET', `/audit?text=${id}&limit=50`);
+    const { json } = await admin.call('GET', `/audit?q=${id}&limit=50`);
     return (json.items as { event: string }[]).map(({ event }) => event);
   };
   const expected = ['connection.created', 'refresh.failed', 'connection.reconnect_needed', 'connection.recovered'];

@@ -207,7 +207,7 @@ describe('the record of a refused code', () => {
       if (code !== 405) expect(record.cause?.words).toContain(error);
 
       // The audit trail is written in the background.
-      const entriesUrl = `${site.url}/admin/api/audit?event=sign_in.failed&text=${record.references.at(-1)}`;
+      const entriesUrl = `${site.url}/admin/api/audit?event=sign_in.failed&q=${record.references.at(-1)}`;
       await expect
         .poll(async () => (await getJson(admin, entriesUrl)).json.items)
         .toMatchObject([{ facts: { error } }]);

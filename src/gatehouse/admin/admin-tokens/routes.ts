@@ -44,7 +44,6 @@ const tokenJson = z.object({
   scope: z.enum(SCOPES).describe('"write" includes reading'),
   createdAt: z.iso.datetime(),
   expiresAt: z.iso.datetime(),
-  expired: z.boolean(),
   state: z.enum(TOKEN_STATES).describe('"expiring": within two weeks'),
   lastUsedAt: z.iso.datetime().nullable(),
 });
@@ -121,7 +120,6 @@ export function adminTokenRoutes(parts: AdminParts) {
       ...token,
       createdAt: isoTime(token.createdAt),
       expiresAt: isoTime(token.expiresAt),
-      expired: token.expiresAt <= clock(),
       state: stateOf(token, clock()),
       lastUsedAt: isoOrNull(await tokens.lastUse(token.id)),
     }),

@@ -78,7 +78,7 @@ const COLUMNS: Columns<AuditRow> = [
   { name: 'Details', csv: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; ') },
 ];
 
-const FIELDS = ['text', 'event', 'actor', 'target', ...RANGE_FIELDS] as const;
+const FIELDS = ['q', 'event', 'actor', 'target', ...RANGE_FIELDS] as const;
 type AuditField = (typeof FIELDS)[number];
 
 const auditQuery = listQuery.extend({
@@ -94,11 +94,7 @@ const auditQuery = listQuery.extend({
     .optional()
     .describe('the target or the user concerned: id, name, or the beginning of the name or e-mail address of users'),
   ...rangeQuery,
-  text: z
-    .string()
-    .max(200)
-    .optional()
-    .describe('any text of the entry, or of the name or e-mail address of its users; the same as q'),
+  q: z.string().max(200).optional().describe('any text of the entry, or of the name or e-mail address of its users'),
   format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every matching entry, oldest first'),
 });
 
@@ -175,7 +171,7 @@ export function auditRoutes({ audit, users, connectedApps, pages, clock }: Admin
         mediaType: 'application/x-ndjson',
       },
       async ({ req, res, query }) => {
-        const filter = filterOf({ ...query, text: query.text ?? query.q }, clock());
+        const filter = filterOf(query, clock());
         if (query.format === 'ndjson') return stream(req, res, filter);
         const { filter: filterWithIds } = await withNamedIds(filter, names);
         return trail.page({ after: query.after, limit: query.limit, filter: filterWithIds });
@@ -185,12 +181,12 @@ export function auditRoutes({ audit, users, connectedApps, pages, clock }: Admin
 }
 
 function filterOf(fields: Partial<Record<AuditField, string | undefined>>, now: number): AuditFilter {
-  const { event, actor, target, text, ...range } = fields;
+  const { event, actor, target, q, ...range } = fields;
   return {
     event: event || undefined,
     actor: actor || undefined,
     target: target || undefined,
-    text: text || undefined,
+    text: q || undefined,
     ...rangeOf(range, now),
   };
 }

@@ -23,7 +23,7 @@ export const APP_COLUMNS: Columns<AppView, AppRow> = [
   { name: 'Issuer', isWideOnly: true, csv: ({ issuer }) => issuer, cell: ({ issuer }) => ({ text: issuer }) },
   { name: 'Client ID', csv: ({ clientId }) => clientId },
   { name: 'Used for', width: 'time', cell: (app) => ({ text: usesOf(app).join(', ') || 'Connections' }) },
-  { name: 'Usable', csv: ({ usable }) => usable },
+  { name: 'Usable', csv: ({ unusable }) => unusable === null },
   {
     name: 'State',
     width: 'states',

@@ -86,7 +86,6 @@ export const appJson = z.object({
     .describe("this Gatehouse's callback URL for the app; must be in `callbackUrls` and registered at the provider"),
   postLogoutRedirectUri: z.string().describe('to register at the provider'),
   backchannelLogoutUri: z.string().describe('to register at the provider'),
-  usable: z.boolean(),
   unusable: z.string().nullable().describe('why the app cannot be used'),
   signInClaimWarning: z
     .string()
@@ -119,7 +118,6 @@ export function appView(
   publicHref: string,
 ): Omit<AppView, 'lastCheck'> {
   const { clientSecret: secret, ...registration } = app;
-  const usable = isUsable(app, publicHref);
   const urls = providerUrls(app.id, publicHref);
   return {
     ...registration,
@@ -133,9 +131,8 @@ export function appView(
     callbackUrl: urls.callback,
     postLogoutRedirectUri: urls.postLogout,
     backchannelLogoutUri: urls.backchannelLogout,
-    usable,
     signInClaimWarning: signInClaimWarning(app) ?? null,
-    unusable: usable ? null : app.disabled ? DISABLED : NOT_REGISTERED,
+    unusable: isUsable(app, publicHref) ? null : app.disabled ? DISABLED : NOT_REGISTERED,
   };
 }
 

@@ -89,7 +89,7 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
       kind: 'audit_entry',
       title: 'Audit',
       find: findAuditEntries,
-      list: (q) => `/admin/audit?text=${encodeURIComponent(referenceIn(q) ?? q)}`,
+      list: (q) => `/admin/audit?q=${encodeURIComponent(referenceIn(q) ?? q)}`,
     },
     { kind: 'page', title: 'Pages', find: findPages, list: noList },
   ];

@@ -106,7 +106,7 @@ describe('an admin token', () => {
       code,
     ];
     expect(comparableOf(expired)).toEqual(comparableOf(unknown));
-    expect((await call(`/${json.id}`)).json).toMatchObject({ expired: true });
+    expect((await call(`/${json.id}`)).json).toMatchObject({ state: 'expired' });
     advanceClock(-61);
   });
 

@@ -73,7 +73,7 @@ describe.each([
   ['an actor by id', `${BOTH_DAYS}&actor=t1`, ['used']],
   ['an actor by name', `${BOTH_DAYS}&actor=ANN@example.test`, ['disabled']],
   ['a user concerned', `${BOTH_DAYS}&target=u1`, ['used', 'disabled']],
-  ['a text', `${BOTH_DAYS}&text=answered`, ['used']],
+  ['a text', `${BOTH_DAYS}&q=answered`, ['used']],
   ['an unknown actor', `${BOTH_DAYS}&actor=nobody`, []],
 ])('the entries of %s', (_filter, query, expectedNames) => {
   test('as JSON', async () => {
@@ -171,12 +171,12 @@ describe('filters by names', () => {
     ['the first letters of the name of the target', 'target=priya', ['a8']],
     ['the e-mail address of the target', 'target=Priya@example.test', ['a8']],
     ['the name of the actor', 'actor=Ada%20Moreau', ['a8']],
-    ['a name as a text', 'text=Nair', ['a8']],
-    ['an e-mail address as a text', 'text=ada@example.test', ['a8']],
+    ['a name as a text', 'q=Nair', ['a8']],
+    ['an e-mail address as a text', 'q=ada@example.test', ['a8']],
     ['names of actor and target', 'actor=ada&target=priya', ['a8']],
     ['a name and an event', 'event=connection.removed&target=priya', ['a8']],
     ['only an id', 'target=p7', ['a8']],
-    ['the name of an app', 'text=collaboration', ['p9', 'a8']],
+    ['the name of an app', 'q=collaboration', ['p9', 'a8']],
     ['the name of a target as that of the actor', 'actor=Priya%20Nair', []],
   ])('%s', async (_filter, query, expectedActors) => {
     const { json } = await admin.call('GET', `/audit?${dayOfRemovals}&${query}`);

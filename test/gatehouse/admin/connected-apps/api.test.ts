@@ -66,7 +66,7 @@ describe('an app is registered, used, changed and deleted', () => {
       callbackUrl: `${site.url}/oauth/callback/second`,
       postLogoutRedirectUri: `${site.url}/`,
       backchannelLogoutUri: `${site.url}/oauth/backchannel-logout/second`,
-      usable: true,
+      unusable: null,
       threadPath: '/1/threads/current',
       routes: [],
       connections: 0,
@@ -146,14 +146,14 @@ describe('an app is registered, used, changed and deleted', () => {
     const { json: read } = await call('GET', '/second');
     const { clientSecret: _, ...app } = secondApp();
     const disabled = await call('PUT', '/second', { ...app, disabled: true, version: read.version });
-    expect(disabled.json).toMatchObject({ disabled: true, usable: false });
+    expect(disabled.json).toMatchObject({ disabled: true, unusable: expect.any(String) });
     expect((await agent.get(threads, { headers: ACCEPT_JSON })).status).toBe(404);
     expect((await createUserAgent().get(`${site.url}/sign-in?app=second`)).status).toBe(404);
     const page = await agent.get(`${site.url}/connections/second`);
     expect(page.body).toContain('An administrator has disabled this app');
     expect(page.forms.some(({ action }) => action.endsWith('/connections/second'))).toBe(false);
     const enabled = await call('PUT', '/second', { ...app, version: disabled.json.version });
-    expect(enabled.json).toMatchObject({ usable: true });
+    expect(enabled.json).toMatchObject({ unusable: null });
     expect((await agent.get(threads, { headers: ACCEPT_JSON })).status).toBe(200);
   });
 

@@ -281,7 +281,7 @@ test('an app without the callback URL of this Gatehouse is not called usable, an
   expect(added.body).toContain('The callback URL is added here.');
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/broken`);
   expect(json).toMatchObject({
-    usable: true,
+    unusable: null,
     callbackUrls: ['https://other.example.com/cb', `${site.url}/oauth/callback/broken`],
   });
   await deleteApp('broken', SECOND.name);
@@ -388,7 +388,7 @@ describe('a form that is refused', () => {
     const { clientId, clientSecret } = SECOND;
     expect((await submitForm(right, 'save', { id: 'team', clientId, clientSecret })).status).toBe(200);
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/team`);
-    expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/team`] });
+    expect(json).toMatchObject({ unusable: null, callbackUrls: [`${site.url}/oauth/callback/team`] });
     await deleteApp('team', 'Board');
   });
 

@@ -232,7 +232,7 @@ test('responds to searches without hits, without text, and by other users', asyn
   expect(await search('no such thing')).toEqual({ q: 'no such thing', groups: [] });
   const { body } = await searchByForm('no such thing');
   expect(body).toContain('No results.');
-  expect(body).toContain('href="/admin/audit?text=no%20such%20thing"');
+  expect(body).toContain('href="/admin/audit?q=no%20such%20thing"');
   expect((await searchByForm('   ')).path).toBe('/admin/search?q=');
   expect(await search('')).toEqual({ q: '', groups: [] });
 

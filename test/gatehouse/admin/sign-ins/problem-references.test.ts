@@ -74,7 +74,7 @@ describe('over HTTP', () => {
     for (const text of [reference, 'not_found', '/connections/:app', userId, String(page.headers['x-request-id'])])
       expect(found.body).toContain(text);
     expect((await administrator.get(`${site.url}/admin/sign-ins?q=00000000`)).body).toContain(
-      `/admin/audit?text=00000000`,
+      `/admin/audit?q=00000000`,
     );
   });
 
