@@ -58,7 +58,7 @@ test('does not undo what another administrator saved meanwhile, without a word',
   await page.goto(`${site.url}${path}/edit`);
   expect(await page.locator('#name').inputValue()).toBe(TYPED);
   await navigateBy(page, () => page.locator('#name').press('Enter'));
-  await page.getByText('Someone else changed this').waitFor();
+  await page.getByText('changed “Name” to “Saved by Uma”').first().waitFor();
   expect((await agent.get(site.url + path)).body).toContain('Saved by Uma');
 });
 

@@ -44,10 +44,22 @@ export interface FormParts<S extends z.ZodObject> {
   fieldOf?: Readonly<Record<string, keyof z.input<S> & string>>;
   /** Returns the values that the form means, such as those without empty rows. */
   tidy?(values: FormValues<S>): FormValues<S>;
-  /** Does the work of the form. @throws AppError: `invalid_request` and `version_conflict` become faults of the form */
+  /**
+   * Does the work of the form.
+   * @throws AppError: `invalid_request` and `version_conflict` become faults of the form, as does a `FormConflict`
+   */
   work(req: Request, input: z.output<S>): Promise<{ url: string; flash: Flash }>;
   /** Returns the page that shows the form with its faults. */
   page(req: Request, form: FormView<S>): FormPage;
+}
+
+/** Others have changed the same fields meanwhile. The form is shown again with these values. */
+export class FormConflict extends AppError {
+  readonly values: object;
+  constructor(values: object, faults: readonly InputFault[]) {
+    super('version_conflict', { faults });
+    this.values = values;
+  }
 }
 
 export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): RequestHandler {
@@ -55,8 +67,9 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
   return async (req, res) => {
     const values = valuesIn(parts, req.body);
     const parsed = schema.safeParse(values, ADVICE);
-    const refuse = (status: number, faults: FieldFault[]) => {
-      const shown = { ...withoutSecrets(withoutCardNumbers(values, faults), parts.secrets), faults };
+    const refuse = (status: number, faults: FieldFault[], newValues: object = {}) => {
+      const shownValues = { ...withoutCardNumbers(values, faults), ...newValues };
+      const shown = { ...withoutSecrets(shownValues, parts.secrets), faults };
       const { url, form } = page(req, shown);
       return pages.redirectToForm(req, res, url, { status, form });
     };
@@ -65,12 +78,13 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
       return await pages.redirectAfter(req, res, () => work(req, parsed.data));
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
-      if (error.code === 'version_conflict') {
-        // The page shows the current version instead of the submitted one.
-        if ('version' in values) Object.assign(values, { version: '' });
-        const text = 'version' in values ? CONFLICT : (error.detail ?? CONFLICT);
-        return refuse(error.status, [{ field: '', text }]);
+      if (error instanceof FormConflict) {
+        const faults = fieldFaults(parts, error.faults ?? []);
+        const conflicts = faults.map(({ field, text }) => ({ field, text, isConflict: true }));
+        return refuse(error.status, conflicts, error.values);
       }
+      if (error.code === 'version_conflict')
+        return refuse(error.status, [{ field: '', text: error.detail ?? CONFLICT }]);
       if (error.code !== 'invalid_request') throw error;
       const formFault = {
         pointer: '#',
@@ -127,15 +141,9 @@ export function wholeNumber(min: number, max: number, error: string) {
     .pipe(z.int().min(min, error).max(max, error));
 }
 
-/** The version of the record that the form shows; up to 16 digits in Redis. */
-export const recordVersion = z
-  .string()
-  .regex(/^\d{1,16}$/, 'Open the page again.')
-  .transform(Number);
-
 /** Maximum number of faults for one text area, which may have thousands of lines. */
 const MAX_FAULTS = 10;
-const CONFLICT = 'Someone else changed this while you were editing. Save again to replace their changes.';
+const CONFLICT = 'Others are changing this at the same time. Save again.';
 
 function valuesIn<S extends z.ZodObject>(
   { schema, tidy }: Pick<FormParts<S>, 'schema' | 'tidy'>,

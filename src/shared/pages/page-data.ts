@@ -49,6 +49,8 @@ export interface DisconnectedApp {
 export interface FieldFault {
   field: string;
   text: string;
+  /** The value is valid, but others have changed the field meanwhile. */
+  isConflict?: boolean | undefined;
 }
 
 /** A new secret, which only the next page shows. */

@@ -35,7 +35,7 @@ relay-tokens/new # name=made&apps=platform&expiry=30
   relay_token.created relay_token {new} made {"name":"made","scopes":["threads:read"],"apps":["platform"],"routes":[],"networks":[],"assertUser":false,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"none","expiresAt":"2031-04-04T10:16:02.000Z"}
 relay-tokens/{nightly}/edit # name=renamed
   success: Saved. All processes use the change within a second.
-  relay_token.changed relay_token {nightly} nightly {"name":"renamed","scopes":["threads:read","bin:read","token:exchange","connections:read","connect_links:create"],"apps":["platform","second"],"routes":[],"networks":[],"assertUser":true,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"2 listed","expiresAt":"2031-03-14T10:00:00.000Z"}
+  relay_token.changed relay_token {nightly} nightly {"changed":["name"],"name":"renamed","scopes":["threads:read","bin:read","token:exchange","connections:read","connect_links:create"],"apps":["platform","second"],"routes":[],"networks":[],"assertUser":true,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"2 listed","expiresAt":"2031-03-14T10:00:00.000Z"}
 relay-tokens/{nightly}/rotate # overlapHours=2
   success: The token has a new secret. / relay_token.rotated relay_token {nightly} renamed {"overlapSeconds":7200}
 relay-tokens/{nightly}/revoke # [Revoke relay token]
@@ -50,7 +50,7 @@ service-accounts/{account}/replace # apiToken=
   warning: Nothing was saved. Correct this and try again: - Enter the API token as the platform showed it, without spaces. <#apiToken>
 service-accounts/{account}/replace # apiToken={apiToken}
   success: The new API token is saved and used from now on.
-  service_account.changed service_account {account} Batch {"name":"Batch","tokenReplaced":true}
+  service_account.changed service_account {account} Batch {"changed":["apiToken"],"name":"Batch"}
 service-accounts/{account}/remove # [Delete service account]
   success: Service account deleted, with the API token. / service_account.deleted service_account {account} Batch
 webhooks/new # url=x&events=
@@ -62,7 +62,7 @@ webhooks/{webhook} # url=x
   warning: Nothing was saved. Correct this and try again: - Enter a public https address, or an address listed in INTERNAL_HOSTS. <#url>
 webhooks/{webhook} # url={hook}&events=connection.created
   success: Saved.
-  webhook.changed webhook {webhook} https://receiver.example {"host":"https://receiver.example","events":["connection.created"],"enabled":true}
+  webhook.changed webhook {webhook} https://receiver.example {"changed":["events"],"host":"https://receiver.example","events":["connection.created"],"enabled":true}
 webhooks/{webhook} # overlapHours=1
   success: The webhook has a new secret.
   webhook.rotated webhook {webhook} https://receiver.example {"overlapSeconds":3600}

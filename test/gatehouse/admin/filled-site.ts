@@ -203,6 +203,7 @@ const RANDOM_VALUES: readonly [RegExp, string][] = [
   [/\b[0-9a-f]{8}\b/g, '{reference}'],
   [/(\{\w+\}(?:\.|%2E))[\w-]{16}(?![\w-])/g, '$1{rest}'],
   [/\bk\d{8}-[0-9a-f]{4}\b/g, '{kid}'],
+  [/\bbase=\d+ [^\]]+/g, 'base={what it showed}'],
   [/\bversion=\d+/g, 'version={version}'],
   [/(?<![\w-])[\w-]{43}(?![\w-])/g, '{thumbprint}'],
   // The provider's clock is the real one.

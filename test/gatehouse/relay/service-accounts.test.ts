@@ -121,7 +121,9 @@ test('the pages show a refused API token next to its field, and ask for it again
       headers: { accept: 'text/html' },
       body: new URLSearchParams({ _csrf: csrfToken, ...form }),
     });
-  const refused = await send(`/${id}/replace`, { apiToken: 'not-a-token-of-theirs' });
+  const { body } = await adminBrowser.get(`${site.url}/admin/service-accounts/${id}/replace`);
+  const base = / name="base" value="([^"]+)"/.exec(body)?.[1] ?? '';
+  const refused = await send(`/${id}/replace`, { apiToken: 'not-a-token-of-theirs', base });
   expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('id="apiToken-fault"')]);
   expect(refused.body).toContain('Replace the API token of <bdi>Row</bdi>');
   expect(refused.body).not.toContain('not-a-token');

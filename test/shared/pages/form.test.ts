@@ -4,10 +4,10 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { AppError, type AppErrorOptions, type ProblemCode } from '../../../src/shared/errors.ts';
 import {
+  FormConflict,
   faultsOfRow,
   formHandler,
   lines,
-  recordVersion,
   rows,
   submittedValues,
   ticked,
@@ -23,7 +23,6 @@ describe('a field', () => {
     ['words: none', words, ' ,\n', []],
     ['a ticked box', ticked, 'yes', true],
     ['a box that is not ticked', ticked, '', false],
-    ['a version', recordVersion, '1234567890123456', 1_234_567_890_123_456],
     ['rows', rows, [' one ', 'two'], ['one', 'two']],
   ])('%s', (_name, schema: z.ZodType, submitted, value) => {
     expect(schema.parse(submitted)).toEqual(value);
@@ -36,10 +35,6 @@ describe('a field', () => {
       const { success, error } = schema.safeParse(invalid);
       expect([invalid, success, error?.issues[0]?.message]).toEqual([invalid, false, 'From 2 to 30.']);
     }
-  });
-
-  test.each(['', 'x', '1.5', '-1', ' 1', '1 ', '12345678901234567'])('rejects %j as a version', (text) => {
-    expect(recordVersion.safeParse(text).success).toBe(false);
   });
 });
 
@@ -140,13 +135,29 @@ describe('a form', () => {
     expect(fault).toEqual({ field: '', text: 'Check what you entered and try again.' });
   });
 
-  test('that someone else changed meanwhile is shown with the current version', async () => {
+  test('that others change at the same time says so, or what the work says', async () => {
+    const form = { values: VALUES, dropped: ['secret'] };
     expect(await send(SUBMITTED, refusal('version_conflict', {}))).toEqual([
+      ...[409, { ...form, faults: [{ field: '', text: expect.stringMatching(/at the same time. Save again/) }] }],
+      '/form',
+    ]);
+    expect(faultsOf(await send(SUBMITTED, refusal('version_conflict', { detail: 'Upload it again.' })))).toEqual([
+      { field: '', text: 'Upload it again.' },
+    ]);
+  });
+
+  test('R146 that others changed meanwhile is shown with the merged values', async () => {
+    const faults = ['#/days', '#/urls/1', '#'].map((pointer) => ({ pointer, rule: 'r', detail: `at ${pointer}` }));
+    expect(await send(SUBMITTED, () => new FormConflict({ name: 'merged', version: '8' }, faults))).toEqual([
       409,
       {
-        values: { ...VALUES, version: '' },
+        values: { ...VALUES, name: 'merged', version: '8' },
         dropped: ['secret'],
-        faults: [{ field: '', text: expect.stringMatching(/^Someone else changed this .* Save again/) }],
+        faults: [
+          { field: 'days', text: 'at #/days', isConflict: true },
+          { field: 'urls-1', text: 'at #/urls/1', isConflict: true },
+          { field: '', text: 'at #', isConflict: true },
+        ],
       },
       '/form',
     ]);

@@ -46,8 +46,8 @@ function createLine(form) {
   return line;
 }
 
-/** The fields, and the version of the record: a change that came meanwhile must be found when the form is sent again. */
-const keptFieldsOf = (form) => [...fieldsOf(form), ...form.querySelectorAll('[name="version"][type="hidden"]')];
+/** The fields, and what the form showed: a change that came meanwhile must be found when the form is sent again. */
+const keptFieldsOf = (form) => [...fieldsOf(form), ...form.querySelectorAll('[name="base"][type="hidden"]')];
 
 /** The values in the order of the fields; undefined for a secret. */
 const valuesOf = (form) =>

@@ -4,6 +4,7 @@ import { createTimelines } from '../timeline/timeline.ts';
 import { connectedAppApi } from './api.ts';
 import { createConnectedAppChanges } from './changes.ts';
 import { connectedAppCheckRoutes, createCheckNow } from './check.ts';
+import { appEditing } from './editing.ts';
 import { createAppFigures } from './figures.ts';
 import { connectedAppPages, createContentOfApp } from './pages.ts';
 import { createProviderReading } from './provider-reading.ts';
@@ -54,6 +55,7 @@ export function connectedAppRoutes(parts: AdminParts) {
     withdraw,
     publicHref,
   });
+  const editing = appEditing(parts);
   const provider = createProviderReading({ readProvider });
   const checkNow = createCheckNow(parts);
   const contentOf = createContentOfApp(clock);
@@ -75,8 +77,14 @@ export function connectedAppRoutes(parts: AdminParts) {
       pages,
       clock,
     }),
-    settings: connectedAppSettings({ reader, changes, provider, contentOf, pages, basePath }),
-    questions: connectedAppQuestions({ ...parts, reader, changes, countRevocations: grants.revocations.countOf }),
+    settings: connectedAppSettings({ reader, changes, editing, provider, contentOf, pages, basePath }),
+    questions: connectedAppQuestions({
+      ...parts,
+      reader,
+      changes,
+      editing,
+      countRevocations: grants.revocations.countOf,
+    }),
     api: connectedAppApi({ reader, changes, registerAtProvider, publicHref }),
     trial: routeTrial({ reader, pages, basePath }),
     check: connectedAppCheckRoutes({ reader, checkNow, pages, apps, basePath }),

@@ -75,11 +75,15 @@ function shownValue({ name, kind, initial }: DrawnField, app: object): string {
   return KINDS[kind].toForm(member ?? initial);
 }
 
-/** Returns the members of a registration that the form contains, without empty groups. */
-export function drawnMembers(form: Readonly<Record<string, unknown>>): Record<string, unknown> {
+/** Returns the entered values, by the names of the fields. */
+export function drawnEntries(form: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(DRAWN_FIELDS.map(({ name }) => [name, form[name]]));
+}
+
+/** Returns a registration from its members, of which those named `GROUP-MEMBER` are in groups; without empty groups. */
+export function withGroups(members: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const registration: Record<string, unknown> = {};
-  for (const { name } of DRAWN_FIELDS) {
-    const value = form[name];
+  for (const [name, value] of Object.entries(members)) {
     const [member = '', inner] = name.split('-');
     if (value === undefined) continue;
     const group = registration[member];

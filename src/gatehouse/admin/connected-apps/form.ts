@@ -1,13 +1,14 @@
 /** The form of a connected app, and its conversion to and from a registration. */
 import { z } from 'zod';
-import { entriesOf, type FormValues, recordVersion, rows } from '../../../shared/pages/form.ts';
+import { entriesOf, type FormValues, rows } from '../../../shared/pages/form.ts';
 import { urlsIn } from '../../../shared/provider/callback-url.ts';
 import {
   type ConnectedAppRegistration,
   connectedAppSchema,
   TOKEN_ENDPOINT_AUTH_METHODS,
 } from '../../../shared/provider/connected-app.ts';
-import { DRAWN_FIELDS, drawnInputs, drawnMembers, drawnValues } from './drawn-fields.ts';
+import { baseField } from '../editing.ts';
+import { DRAWN_FIELDS, drawnEntries, drawnInputs, drawnValues, withGroups } from './drawn-fields.ts';
 import { enteredRoutes, ROUTE_INPUTS, routeColumns, routeValues, withoutEmptyRows } from './route-rows.ts';
 
 const text = z.string().trim();
@@ -35,7 +36,7 @@ export const newAppForm = z.object({
 
 /** The form of a registered app, whose id is in the address. */
 export const changedAppForm = newAppForm.omit({ id: true, initialAccessToken: true }).extend({
-  version: recordVersion,
+  base: baseField,
   /** The added scopes whose effect the page has shown, separated by spaces. */
   confirmed: z.string(),
 });
@@ -91,13 +92,15 @@ export function scopesOf({ scope, moreScopes }: { scope: readonly string[]; more
   return [...new Set([...scope, ...entriesOf(moreScopes, /\s/)])];
 }
 
-/** Converts the form to an unchecked registration. @param callbackUrls the entered URLs, or the default URL */
-export function enteredRegistration(form: EnteredForm, callbackUrls: readonly string[]): Record<string, unknown> {
+/**
+ * Converts the form to the unchecked members of a registration, except the secret.
+ * @param callbackUrls the entered URLs, or the default URL
+ */
+export function enteredMembers(form: EnteredForm, callbackUrls: readonly string[]): Record<string, unknown> {
   return {
     name: form.name,
     issuer: form.issuer,
     clientId: form.clientId,
-    clientSecret: form.clientSecret || undefined,
     scopes: scopesOf(form),
     callbackUrls,
     tokenEndpointAuthMethod: form.tokenEndpointAuthMethod || undefined,
@@ -106,8 +109,13 @@ export function enteredRegistration(form: EnteredForm, callbackUrls: readonly st
     threadPath: form.threadPath || undefined,
     routes: enteredRoutes(form),
     signIn: signInOf(form),
-    ...drawnMembers(form),
+    ...drawnEntries(form),
   };
+}
+
+/** Converts the form to an unchecked registration. */
+export function enteredRegistration(form: EnteredForm, callbackUrls: readonly string[]): Record<string, unknown> {
+  return withGroups({ ...enteredMembers(form, callbackUrls), clientSecret: form.clientSecret || undefined });
 }
 
 function signInOf({ signIn, signInClaim: claim, signInValues }: EnteredForm): unknown {

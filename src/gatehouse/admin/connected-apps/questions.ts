@@ -2,6 +2,7 @@
 import type { ConnectedAppRegistration } from '../../../shared/provider/connected-app.ts';
 import type { Revocations } from '../../grants/revocations.ts';
 import { confirmation } from '../confirmation.ts';
+import type { Editing } from '../editing.ts';
 import type { AdminParts } from '../parts.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { NOTICES, noticeOf } from './notices.ts';
@@ -25,10 +26,11 @@ export function connectedAppQuestions(
   parts: Pick<AdminParts, 'pages' | 'publicUrl'> & {
     reader: ConnectedAppReader;
     changes: ConnectedAppChanges;
+    editing: Editing;
     countRevocations: Revocations['countOf'];
   },
 ) {
-  const { reader, changes, countRevocations, publicUrl } = parts;
+  const { reader, changes, editing, countRevocations, publicUrl } = parts;
   const home = `${publicUrl.basePath}/admin/connected-apps`;
 
   const disabling = confirmation<AppView>(parts, {
@@ -44,11 +46,13 @@ export function connectedAppQuestions(
       ],
       verb: 'Disable app',
     }),
-    async work(req, app) {
-      const { id: _, ...registration }: ConnectedAppRegistration = registrationIn(app);
-      await changes.replace(req, app.id, { ...registration, disabled: true, version: app.version ?? 0 });
-      return { url: `${home}/${app.id}`, flash: { notice: NOTICES.disable } };
-    },
+    work: (req, { id }) =>
+      editing.save(id, async () => {
+        const app = await reader.read(id);
+        const { id: _, ...registration }: ConnectedAppRegistration = registrationIn(app);
+        await changes.replace(req, id, { ...registration, disabled: true, version: app.version ?? 0 });
+        return { url: `${home}/${id}`, flash: { notice: NOTICES.disable } };
+      }),
   });
 
   // An app that cannot be opened has its id as its name.

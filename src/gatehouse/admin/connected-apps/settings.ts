@@ -4,19 +4,15 @@ import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
 import { formField } from '../../../shared/http/body.ts';
 import { parseInput } from '../../../shared/http/operation.ts';
-import {
-  type FormValues,
-  type FormView,
-  formHandler,
-  recordVersion,
-  submittedValues,
-} from '../../../shared/pages/form.ts';
+import { type FormValues, type FormView, formHandler, submittedValues } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
+import type { Editing } from '../editing.ts';
 import type { AdminPages, PageRequest } from '../page.ts';
 import type { ConnectedAppChanges } from './changes.ts';
-import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
-import { APP_INPUTS, changedAppForm, enteredRegistration, scopesOf, tidied, valuesOfApp } from './form.ts';
+import { DRAWN_FIELDS, type DrawnField, drawnSettings, withGroups } from './drawn-fields.ts';
+import { membersOfApp, valuesOfMembers } from './editing.ts';
+import { APP_INPUTS, changedAppForm, enteredMembers, scopesOf, tidied, valuesOfApp } from './form.ts';
 import { missingScopesText, NOTICES } from './notices.ts';
 import type { AppPageData, ContentOfApp } from './pages.ts';
 import type { ProviderReading } from './provider-reading.ts';
@@ -42,12 +38,13 @@ type ChangedForm = FormView<typeof changedAppForm> & { provider?: ProviderFacts 
 export function connectedAppSettings(parts: {
   reader: ConnectedAppReader;
   changes: ConnectedAppChanges;
+  editing: Editing;
   provider: ProviderReading;
   contentOf: ContentOfApp;
   pages: AdminPages;
   basePath: string;
 }) {
-  const { reader, changes, provider, contentOf, pages, basePath } = parts;
+  const { reader, changes, editing, provider, contentOf, pages, basePath } = parts;
   const idOf = (req: Request) => String(req.params.id);
   const urlOf = (id: string) => `${basePath}/admin/connected-apps/${encodeURIComponent(id)}/settings`;
 
@@ -56,7 +53,7 @@ export function connectedAppSettings(parts: {
     async ({ req, form: submitted }: PageRequest<Partial<ChangedForm>>) => {
       const app = await reader.read(idOf(req));
       const form = withConfirmed(app, {
-        values: { ...valuesOfApp(app), version: '', confirmed: '' },
+        values: { ...valuesOfApp(app), base: editing.baseOf(membersOfApp(app)), confirmed: '' },
         faults: [],
         ...submitted,
       });
@@ -88,33 +85,44 @@ export function connectedAppSettings(parts: {
   const save = formHandler({
     ...CHANGED_FORM,
     pages,
-    async work(req, { version, confirmed, ...form }) {
-      const storedApp = await reader.read(idOf(req));
-      const { id, disabled, callbackUrl: defaultUrl } = storedApp;
-      const enteredUrls = form.callbackUrl;
-      const registration = enteredRegistration(form, enteredUrls.length > 0 ? enteredUrls : [defaultUrl]);
-      const changed = parseInput(changedApp, { ...registration, disabled, version });
-      const missing = await reader.countMissingScopes(storedApp, changed.scopes);
-      if (missing.connections > 0 && missing.scopes.join(' ') !== confirmed) throw unconfirmed(missing);
-      await changes.replace(req, id, changed);
-      const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
-      return redirectTo(id, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
-    },
+    work: (req, { base, confirmed, ...form }) =>
+      editing.save(idOf(req), async () => {
+        const storedApp = await reader.read(idOf(req));
+        const { id, disabled, version, callbackUrl: defaultUrl } = storedApp;
+        const clientSecret = form.clientSecret || undefined;
+        const { merged, withKept } = await editing.merge(req, {
+          id,
+          base,
+          current: membersOfApp(storedApp),
+          form: {
+            ...enteredMembers(form, form.callbackUrl.length > 0 ? form.callbackUrl : [defaultUrl]),
+            ...(clientSecret && { clientSecret }),
+          },
+          valuesOf: valuesOfMembers,
+        });
+        const changed = parseInput(changedApp, { ...withGroups(merged), clientSecret, disabled, version });
+        const missing = await reader.countMissingScopes(storedApp, changed.scopes);
+        if (missing.connections > 0 && missing.scopes.join(' ') !== confirmed) throw unconfirmed(missing);
+        await changes.replace(req, id, changed);
+        const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
+        return redirectTo(id, withKept(addsUrl ? NOTICES.saved_callback : NOTICES.saved));
+      }),
     page: (req, form) => settingsPage.at(urlOf(idOf(req)), form),
   });
 
   /** Handles the buttons next to the form. */
   const applyButton = formHandler({
     pages,
-    schema: z.object({ do: z.enum(['enable', 'add_callback']), version: recordVersion }),
-    async work(req, { do: action, version }) {
-      const app = await reader.read(idOf(req));
-      const { id: _, ...registration } = registrationIn(app);
-      const changed =
-        action === 'add_callback' ? { callbackUrls: [...app.callbackUrls, app.callbackUrl] } : { disabled: undefined };
-      await changes.replace(req, app.id, { ...registration, ...changed, version });
-      return redirectTo(app.id, NOTICES[action]);
-    },
+    schema: z.object({ do: z.enum(['enable', 'add_callback']) }),
+    work: (req, { do: action }) =>
+      editing.save(idOf(req), async () => {
+        const app = await reader.read(idOf(req));
+        const { id, ...registration } = registrationIn(app);
+        const callbackUrls = [...new Set([...app.callbackUrls, app.callbackUrl])];
+        const changed = action === 'add_callback' ? { callbackUrls } : { disabled: undefined };
+        await changes.replace(req, id, { ...registration, ...changed, version: app.version ?? 0 });
+        return redirectTo(id, NOTICES[action]);
+      }),
     page: (req, { faults }) => settingsPage.at(urlOf(idOf(req)), { faults }),
   });
 

@@ -5,6 +5,7 @@ import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
 import { isoTime } from '../../../shared/time.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { RelayToken, RelayTokenInput, RelayTokens } from '../../relay/relay-token.ts';
+import { changedMembers } from '../merge.ts';
 import type { Resource } from '../resource.ts';
 import type { relayTokenJson } from './view.ts';
 
@@ -52,7 +53,8 @@ export function relayTokenChanges(parts: {
       check(input);
       const token = await resource.find(req);
       const work = () => tokens.change(token.id, version, input);
-      return { item: await resource.audited(req, 'relay_token.changed', token, work, factsOf(input)) };
+      const facts = { changed: changedMembers({ ...token }, { ...input }), ...factsOf(input) };
+      return { item: await resource.audited(req, 'relay_token.changed', token, work, facts) };
     },
 
     async rotate(req: Request, { overlapSeconds }: { overlapSeconds: number }): Promise<TokenWithSecret> {

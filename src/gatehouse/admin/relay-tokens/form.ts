@@ -1,16 +1,10 @@
 /** The forms that create and change a relay token. */
 import { z } from 'zod';
-import {
-  type FormValues,
-  type FormView,
-  recordVersion,
-  ticked,
-  wholeNumber,
-  words,
-} from '../../../shared/pages/form.ts';
+import { type FormValues, type FormView, ticked, wholeNumber, words } from '../../../shared/pages/form.ts';
 import { RELAY_FLAGS, type RelayFlag, type RelayPolicy, type RelayScope } from '../../relay/policy.ts';
-import type { RelayToken, RelayTokenInput } from '../../relay/relay-token.ts';
+import type { RelayTokenInput } from '../../relay/relay-token.ts';
 import type { rotationForm } from '../credential.ts';
+import { baseField } from '../editing.ts';
 import {
   changedExpiryFields,
   chosenExpiry,
@@ -79,7 +73,7 @@ export const newTokenForm = z
   });
 /** The form that changes a token. */
 export const tokenForm = z
-  .object({ ...fields, ...changedExpiryFields, version: recordVersion })
+  .object({ ...fields, ...changedExpiryFields, base: baseField })
   .refine(hasExpiry, NO_EXPIRY)
   .refine(hasUsers, NO_USERS);
 
@@ -105,7 +99,10 @@ export const EMPTY_FORM: FormView<typeof newTokenForm> = {
 export const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '1' }, faults: [] };
 
 /** Returns the values of a token for the form. @param listed the users of the token, as the form shows them */
-export function valuesOfToken(token: RelayToken, listed: readonly string[]): FormValues<typeof tokenForm> {
+export function valuesOfToken(
+  token: RelayTokenInput,
+  listed: readonly string[],
+): Omit<FormValues<typeof tokenForm>, 'base'> {
   const { users, routes: routeNames, networks: cidrs, binCallsPerMonth } = token;
   return {
     name: token.name,
@@ -118,11 +115,10 @@ export function valuesOfToken(token: RelayToken, listed: readonly string[]): For
     ...KEPT_EXPIRY,
     ...forEachFlag((flag) => (token[flag] ? 'yes' : '')),
     binCallsPerMonth: binCallsPerMonth === null ? '' : String(binCallsPerMonth),
-    version: String(token.version),
   };
 }
 
-type EnteredForm = Omit<z.output<typeof tokenForm>, 'version'>;
+type EnteredForm = Omit<z.output<typeof tokenForm>, 'base'>;
 
 /** Converts the form to the input of a change. @param options as for `chosenExpiry` */
 export function inputOf(

@@ -1,9 +1,10 @@
 /** Relay tokens in the administration: list, create, change, rotate and revoke, by page and by API. */
 import { z } from 'zod';
+import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { RELAY_SCOPES } from '../../relay/policy.ts';
-import { RELAY_TOKEN_PREFIX, type RelayToken } from '../../relay/relay-token.ts';
+import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenInput } from '../../relay/relay-token.ts';
 import { rotationForm, stateOf, TOKEN_STATES } from '../credential.ts';
 import { type Asking, withQuestion } from '../expiry.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
@@ -14,6 +15,7 @@ import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { relayTokenChanges } from './changes.ts';
 import { type Choices, choicesFor } from './choices.ts';
+import { editedToken, membersOfToken, relayTokenEditing } from './editing.ts';
 import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
 import { firstCallOf, idleScopesOf } from './idle-scopes.ts';
 import { entriesOf, idsOfEntries, namedUsers, type ShownUser } from './listed-users.ts';
@@ -103,10 +105,9 @@ export function relayTokenRoutes(parts: AdminParts) {
     ...form,
     listed: form.users === 'listed' ? await idsOfEntries(users.store, form.listed) : [],
   });
-  const savedForm = async (token: RelayToken, ids: readonly string[]): Promise<FormView<typeof tokenForm>> => ({
-    values: valuesOfToken(token, await entriesOf(users.store, ids)),
-    faults: [],
-  });
+  const valuesOf = async (token: RelayTokenInput) =>
+    valuesOfToken(token, await entriesOf(users.store, typeof token.users === 'string' ? [] : token.users));
+  const editing = relayTokenEditing(parts);
   const choices = (chosen?: readonly string[]) => choicesFor(apps, chosen);
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.nameOf(id));
 
@@ -143,7 +144,10 @@ export function relayTokenRoutes(parts: AdminParts) {
     async ({ req, form: submitted }: PageRequest<FormView<typeof tokenForm>>) => {
       const token = await resource.find(req);
       const form = withQuestion(
-        submitted ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users)),
+        submitted ?? {
+          values: { ...(await valuesOf(token)), base: editing.baseOf(membersOfToken(token)) },
+          faults: [],
+        },
       );
       const view = await resource.toJson(token);
       return { title: `Edit ${token.name}`, faults: form.faults, token: view, ...choices(form.values.routes), form };
@@ -184,14 +188,24 @@ export function relayTokenRoutes(parts: AdminParts) {
       pages,
       schema: tokenForm,
       fieldOf: TOKEN_FIELDS,
-      async work(req, { version, ...form }) {
-        const { id, expiresAt } = await resource.find(req);
-        await change(req, {
-          ...inputOf(await withIds(form), { now: clock(), verb: 'Save', current: expiresAt }),
-          version,
-        });
-        return { url: `${resource.home}/${id}`, flash: { notice: CHANGED } };
-      },
+      work: (req, { base, ...form }) =>
+        editing.save(String(req.params.id), async () => {
+          const token = await resource.find(req);
+          const options = { now: clock(), verb: 'Save', current: token.expiresAt };
+          const { expiresAt, ...policy } = inputOf(await withIds(form), options);
+          const { merged, withKept } = await editing.merge(req, {
+            id: token.id,
+            base,
+            current: membersOfToken(token),
+            form: form.expiry === 'keep' ? policy : { ...policy, expiresAt },
+            valuesOf: async (input) => {
+              const { expiry, expiresOn, confirmed, ...values } = await valuesOf(parseInput(editedToken, input));
+              return values;
+            },
+          });
+          await change(req, { ...parseInput(editedToken, merged), version: token.version });
+          return { url: `${resource.home}/${token.id}`, flash: { notice: withKept(CHANGED) } };
+        }),
       page: (req, form) => editPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/edit`, form),
     }),
 

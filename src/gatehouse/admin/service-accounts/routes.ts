@@ -9,6 +9,7 @@ import type { ThreadApp } from '../../connected-apps/current-apps.ts';
 import { newServiceAccountId, type ServiceAccount, type TokenCheck } from '../../relay/service-account.ts';
 import type { Columns } from '../columns.ts';
 import { credentialName, secretAge } from '../credential.ts';
+import { baseField, createEditing } from '../editing.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -87,10 +88,13 @@ const accountColumns = (appNameOf: (account: AccountView) => string, clock: () =
 ];
 
 const newForm = z.object({ ...newAccount.shape, apiToken: apiToken.trim() });
-const replacementForm = newForm.pick({ apiToken: true });
+const replacementForm = newForm.pick({ apiToken: true }).extend({ base: baseField });
 
 type AccountForm = FormView<typeof newForm> | FormView<typeof replacementForm>;
 const EMPTY_FORM: AccountForm = { values: { name: '', app: '', apiToken: '' }, faults: [] };
+
+/** In place of the API token, the form has the time when it was entered. */
+const membersOf = ({ tokenSetAt }: ServiceAccount) => ({ apiToken: tokenSetAt });
 
 export function serviceAccountRoutes(parts: AdminParts) {
   const { relay, pages, clock } = parts;
@@ -141,7 +145,8 @@ export function serviceAccountRoutes(parts: AdminParts) {
       throw fault('#/app', 'fixed', 'Create another service account for another app.');
     }
     const credential = input.apiToken === undefined ? undefined : await tryToken(appOf(account.app), input.apiToken);
-    const facts = { name, tokenReplaced: credential !== undefined };
+    const changed = [...(name === account.name ? [] : ['name']), ...(credential ? ['apiToken'] : [])];
+    const facts = { changed, name };
     const work = () => accounts.change(account.id, version, { name, credential });
     return { item: await resource.audited(req, 'service_account.changed', account, work, facts) };
   };
@@ -155,6 +160,17 @@ export function serviceAccountRoutes(parts: AdminParts) {
     work: accounts.remove,
   });
 
+  const editing = createEditing(parts, {
+    resource: 'service_account',
+    noun: 'service account',
+    changes: ['service_account.changed'],
+    labelOf: () => 'API token',
+    wordsOf: () => undefined,
+  });
+  const replacement = (account: ServiceAccount): FormView<typeof replacementForm> => ({
+    values: { apiToken: '', base: editing.baseOf(membersOf(account)) },
+    faults: [],
+  });
   const choices = () => apps.threadApps().map(({ id }) => ({ id, name: apps.nameOf(id) }));
   const nameOf = ({ app }: AccountView) => apps.nameOf(app);
 
@@ -165,10 +181,16 @@ export function serviceAccountRoutes(parts: AdminParts) {
 
   const formPage = pages.page(
     'admin/service-accounts/form',
-    async ({ req, form = EMPTY_FORM }: PageRequest<AccountForm>) => {
-      const account = req.params.id === undefined ? undefined : accountView(await resource.find(req));
-      const title = account ? 'Replace API token' : 'Create service account';
-      return { title, faults: form.faults, account, apps: choices(), form };
+    async ({ req, form: submitted }: PageRequest<AccountForm>) => {
+      const account = req.params.id === undefined ? undefined : await resource.find(req);
+      const form: AccountForm = submitted ?? (account ? replacement(account) : EMPTY_FORM);
+      return {
+        title: account ? 'Replace API token' : 'Create service account',
+        faults: form.faults,
+        account: account && accountView(account),
+        apps: choices(),
+        form,
+      };
     },
   );
 
@@ -192,11 +214,20 @@ export function serviceAccountRoutes(parts: AdminParts) {
       pages,
       schema: replacementForm,
       secrets: ['apiToken'],
-      async work(req, { apiToken: token }) {
-        const { name, version } = await resource.find(req);
-        await change(req, { name, version, apiToken: token });
-        return { url: resource.home, flash: { notice: REPLACED } };
-      },
+      work: (req, { apiToken: token, base }) =>
+        editing.save(String(req.params.id), async () => {
+          const account = await resource.find(req);
+          const { id, name, version } = account;
+          await editing.merge(req, {
+            id,
+            base,
+            current: membersOf(account),
+            form: { apiToken: token },
+            valuesOf: () => ({}),
+          });
+          await change(req, { name, version, apiToken: token });
+          return { url: resource.home, flash: { notice: REPLACED } };
+        }),
       page: (req, form) => formPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/replace`, form),
     }),
 

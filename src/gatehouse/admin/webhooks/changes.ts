@@ -5,6 +5,7 @@ import { AppError } from '../../../shared/errors.ts';
 import type { Outbound } from '../../../shared/outbound/outbound.ts';
 import { newWebhookId, type Webhook } from '../../webhooks/webhook-store.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
+import { changedMembers } from '../merge.ts';
 import type { Resource } from '../resource.ts';
 import type { changedWebhook, newWebhook, webhookJson } from './view.ts';
 import type { HealthyWebhook } from './with-health.ts';
@@ -46,7 +47,8 @@ export function webhookChanges(parts: {
       const webhook = await resource.find(req);
       const { id } = webhook;
       await checkAddress(input.url);
-      const facts = { host: originOf(input), events: input.events, enabled: input.enabled };
+      const changedNames = changedMembers({ ...webhook }, input);
+      const facts = { changed: changedNames, host: originOf(input), events: input.events, enabled: input.enabled };
       const work = () => registered.change(id, version, input);
       const changed = await resource.audited(req, 'webhook.changed', webhookTarget(webhook), work, facts);
       // The responses of the previous receiver say nothing about the new one.

@@ -1,10 +1,13 @@
 /** Webhooks in the administration, by page and by API: their URLs, events and secrets. */
 import { z } from 'zod';
-import { type FormView, formHandler, recordVersion, ticked } from '../../../shared/pages/form.ts';
+import { parseInput } from '../../../shared/http/operation.ts';
+import { type FormView, formHandler, ticked } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
+import { capitalised } from '../../../shared/text.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { rotationForm } from '../credential.ts';
+import { baseField, createEditing } from '../editing.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -44,7 +47,7 @@ interface WebhookForms {
 const secret = { secret: z.string().describe('only this response contains it') };
 
 const newForm = z.object({ url: z.string().trim().max(2_000), events: newWebhook.shape.events });
-const changeForm = newForm.extend({ enabled: ticked, version: recordVersion });
+const changeForm = newForm.extend({ enabled: ticked, base: baseField });
 
 const EMPTY_FORM: FormView<typeof newForm> = { values: { url: '', events: WEBHOOK_EVENTS }, faults: [] };
 const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '24' }, faults: [] };
@@ -73,6 +76,12 @@ export function webhookRoutes(parts: AdminParts) {
     withHealth,
     webhooks: parts.webhooks,
     examine: outbound.examine,
+  });
+  const editing = createEditing(parts, {
+    resource: 'webhook',
+    noun: 'webhook',
+    changes: ['webhook.changed'],
+    labelOf: (member) => (member === 'url' ? 'URL' : capitalised(member)),
   });
   const messages = webhookMessageRoutes({ resource, messages: parts.webhooks.messages, pages });
   const removal = resource.removal({
@@ -110,7 +119,8 @@ export function webhookRoutes(parts: AdminParts) {
       const webhook = await resource.find(req);
       const messagePage = await messages.pageFor(req, res, webhook);
       if (!messagePage) return undefined;
-      const { form = { values: valuesOf(webhook), faults: [] }, rotation = FIRST_ROTATION } = forms;
+      const base = editing.baseOf(membersOf(webhook));
+      const { form = { values: { ...valuesOf(webhook), base }, faults: [] }, rotation = FIRST_ROTATION } = forms;
       return {
         title: webhook.url,
         faults: [...form.faults, ...rotation.faults],
@@ -141,10 +151,15 @@ export function webhookRoutes(parts: AdminParts) {
     changeByForm: formHandler({
       pages,
       schema: changeForm,
-      async work(req, input) {
-        const { item } = await change(req, input);
-        return { url: `${resource.home}/${item.id}`, flash: { notice: CHANGED } };
-      },
+      work: (req, { base, ...form }) =>
+        editing.save(String(req.params.id), async () => {
+          const { id, version, ...webhook } = await resource.find(req);
+          const current = membersOf(webhook);
+          const valuesOfMerged = (merged: object) => valuesOf(parseInput(newWebhook, merged));
+          const { merged, withKept } = await editing.merge(req, { id, base, current, form, valuesOf: valuesOfMerged });
+          await change(req, { ...parseInput(newWebhook, merged), version });
+          return { url: `${resource.home}/${id}`, flash: { notice: withKept(CHANGED) } };
+        }),
       page: (req, form) => detailPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}`, { form }),
     }),
 
@@ -199,6 +214,10 @@ const CREATED: Notice = {
 const CHANGED: Notice = { tone: 'success', text: 'Saved.' };
 const ROTATED: Notice = { tone: 'success', text: 'The webhook has a new secret.' };
 
-function valuesOf({ url, events, enabled, version }: Webhook): FormView<typeof changeForm>['values'] {
-  return { url, events, enabled: enabled ? 'yes' : '', version: String(version) };
+function membersOf({ url, events, enabled }: Pick<Webhook, 'url' | 'events' | 'enabled'>) {
+  return { url, events, enabled };
+}
+
+function valuesOf({ url, events, enabled }: Pick<Webhook, 'url' | 'events' | 'enabled'>) {
+  return { url, events, enabled: enabled ? 'yes' : '' };
 }

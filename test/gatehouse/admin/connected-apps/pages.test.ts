@@ -440,27 +440,6 @@ describe('a registered app', () => {
     expect([withoutScopes.status, withoutScopes.body]).toEqual([200, expect.stringContaining('Saved.')]);
   });
 
-  test('two administrators cannot silently overwrite each other', async () => {
-    const [mine, theirs] = [await open('connected-apps/second/settings'), await open('connected-apps/second/settings')];
-    expect((await submitForm(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
-    const late = await submitForm(mine, 'save', { name: 'Mine' });
-    expect(late.status).toBe(409);
-    expect(late.body).toContain('Someone else changed this while you were editing.');
-    expect(late.body).toContain('value="Mine"');
-    expect((await open('connected-apps/second/settings')).body).toContain('<bdi>Theirs</bdi>');
-    expect((await submitForm(late, 'save', { name: 'Second' })).body).toContain('Saved.');
-  });
-
-  test('two administrators cannot silently overwrite each other after a fault in the later form', async () => {
-    const [mine, theirs] = [await open('connected-apps/second/settings'), await open('connected-apps/second/settings')];
-    expect((await submitForm(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
-    const faulty = await submitForm(mine, 'save', { name: '' });
-    expect(faulty.status).toBe(400);
-    const late = await submitForm(faulty, 'save', { name: 'Second' });
-    expect(late.status).toBe(409);
-    expect((await submitForm(late, 'save', { name: 'Second' })).body).toContain('Saved.');
-  });
-
   test('is disabled and enabled, and cannot be deleted while users are connected', async () => {
     const page = await open('connected-apps/second/settings');
     expect(linkOn(page, 'Delete app…')).toBeUndefined();

@@ -12,6 +12,9 @@ const ENTERED = {
 const faultsOf = (form: typeof newTokenForm | typeof tokenForm, entered: object) =>
   form.safeParse(entered).error?.issues.map(({ path, message }) => `${path.join('/')}: ${message}`) ?? [];
 
+/** What the form showed. */
+const BASE = '1 name=abcdef';
+
 const NO_APP = 'apps: Choose a connected app. Without one, these scopes allow nothing.';
 const NO_USERS = 'users: Choose users. Without any, these scopes allow nothing.';
 const DATE = 'expiresOn: Enter a date such as 2027-01-31.';
@@ -66,11 +69,11 @@ test.each<[string, object, string[]]>([
     ['listed: Enter at least one user, or choose other users.'],
   ],
 ])('a changed token %s', (_name, changes, faults) => {
-  expect(faultsOf(tokenForm, { ...ENTERED, version: '3', ...changes })).toEqual(faults);
+  expect(faultsOf(tokenForm, { ...ENTERED, base: BASE, ...changes })).toEqual(faults);
 });
 
 test('days count from now, and the expiry can stay', () => {
-  const { version: _, ...entered } = tokenForm.parse({ ...ENTERED, version: '3', expiry: 'keep' });
+  const { base: _, ...entered } = tokenForm.parse({ ...ENTERED, base: BASE, expiry: 'keep' });
   const options = { now: 1_000, verb: 'Save', current: 5_000 };
   expect(inputOf(entered, options)).toMatchObject({ users: 'none', expiresAt: 5_000, binCallsPerMonth: null });
   expect(inputOf({ ...entered, expiry: '30' }, options).expiresAt).toBe(1_000 + 30 * 86_400_000);
@@ -93,7 +96,7 @@ test('the form shows the values of a token', () => {
       routes: ['thread', 'message'],
       users: 'listed',
     },
-    ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32', version: '3' },
+    ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32' },
     ...{ expiry: 'keep', expiresOn: '', confirmed: '' },
     ...{ assertUser: 'yes', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '0' },
   });
