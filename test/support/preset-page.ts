@@ -15,7 +15,7 @@ export function presetPage(presets: readonly Preset[]): string {
 }
 
 function section(preset: Preset): string {
-  const { name, app, placeholders, facts } = preset;
+  const { name, app, placeholders, facts, registration } = preset;
   const limits = presetLimits(preset);
   const instructions = Object.entries(placeholders).map(
     ([placeholder, { title, example }]) => `- Replace \`{${placeholder}}\`: ${title}, such as \`${example}\`.`,
@@ -24,8 +24,13 @@ function section(preset: Preset): string {
     `## ${name}`,
     ...(limits.length > 0 ? [`*${limits.join(' ')}*`] : []),
     ['```json', JSON.stringify(app, null, 2), '```'].join('\n'),
-    [...instructions, ...facts.map(factLine)].join('\n'),
+    [registrationLine(registration), ...instructions, ...facts.map(factLine)].join('\n'),
   ].join('\n\n');
+}
+
+function registrationLine({ place, fields: { callback, postLogout }, source }: Preset['registration']): string {
+  const logout = postLogout === undefined ? '' : `, and the post-logout redirect URL under "${postLogout}"`;
+  return `- Where to register: ${place}. Enter the callback URL under "${callback}"${logout}. ([source](${source}))`;
 }
 
 function factLine({ text, source }: PresetFact): string {

@@ -25,6 +25,12 @@ const presetSchema = z.strictObject({
   name: connectedAppSchema.shape.name,
   /** `simulation`: made from the provider's documentation, and not tried with a real server. */
   triedWith: z.enum(['simulation', 'server']),
+  /** Where the URLs of an app are entered at the provider, and the names of its fields for them, if they are known. */
+  registration: z.strictObject({
+    place: z.string().min(1),
+    fields: z.strictObject({ callback: z.string().min(1), postLogout: z.string().min(1).optional() }),
+    source: z.url({ protocol: /^https$/ }),
+  }),
   /** Parts of values in `app`, written as `{NAME}`, that the administrator fills in. `pattern`: recognises a value. */
   placeholders: z
     .record(z.string(), z.strictObject({ title: z.string(), example: z.string(), pattern: z.string().default('.+') }))

@@ -17,10 +17,14 @@ for (const list of document.querySelectorAll('[data-search]:not(select)')) {
     count.textContent = input.value === '' ? '' : `${entries.filter(isMatch).length} of ${entries.length} match`;
   });
   input.addEventListener('keydown', (event) => {
-    // Enter does not send the form around the list.
-    if (event.key === 'Enter') event.preventDefault();
+    if (event.key !== 'Enter') return;
+    // Enter opens the only link, and does not send the form around the list.
+    event.preventDefault();
+    const matches = input.value === '' ? [] : entries.filter(({ element }) => !element.hidden);
+    if (matches.length === 1) matches[0].element.querySelector('a')?.click();
   });
   list.before(input, count);
+  if ('autofocus' in list.dataset) input.focus();
 }
 
 /** Replaces a select by a text field that suggests its options. The select stays in the form, hidden. */

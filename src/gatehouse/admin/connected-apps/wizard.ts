@@ -5,7 +5,7 @@ import { parseInput } from '../../../shared/http/operation.ts';
 import { formHandler, submittedValues } from '../../../shared/pages/form.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable, providerUrls } from '../../../shared/provider/connected-app.ts';
-import { PRESETS, type Preset, presetLimits, SIMULATED, signsIn } from '../../connected-apps/presets.ts';
+import { PRESETS, type Preset, presetLimits, signsIn } from '../../connected-apps/presets.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import type { AdminPageData, AdminPages, PageRequest } from '../page.ts';
 import type { ConnectedAppChanges } from './changes.ts';
@@ -34,11 +34,10 @@ declare module '../../../shared/pages/page-data.ts' {
       step: StepName;
       form: WizardForm;
       drawn: readonly DrawnField[];
-      urls: { label: string; url: string }[];
-      /** Presets of providers, by kind. */
-      presets: readonly { title: string; ofKind: readonly Pick<Preset, 'id' | 'name' | 'triedWith'>[] }[];
-      /** Explains the mark of presets that were not tested with a real provider. */
-      simulated: string;
+      /** `field`: the provider's name of the field for the URL, if it is known. */
+      urls: { label: string; url: string; field: string | undefined }[];
+      /** The presets of providers by name. */
+      presets: readonly { id: string; name: string; canSignIn: boolean }[];
       preset: (Preset & { limits: readonly string[] }) | undefined;
       placeholders: readonly Placeholder[];
     };
@@ -70,9 +69,8 @@ export function connectedAppWizard(parts: {
         step,
         form: { ...form, provider: facts },
         drawn: DRAWN_FIELDS,
-        urls: step === 'registration' ? urlsFor(form.values.id, facts, publicHref) : [],
-        presets: PRESET_KINDS,
-        simulated: SIMULATED,
+        urls: step === 'registration' ? urlsFor({ id: form.values.id, facts, preset, publicHref }) : [],
+        presets: PRESET_NAMES,
         preset: preset && { ...preset, limits: presetLimits(preset) },
         placeholders: openPlaceholders(preset, form.values),
       };
@@ -175,13 +173,11 @@ export function connectedAppWizard(parts: {
   };
 }
 
-const PRESET_KINDS = [
-  { title: 'For signing in and connecting', ofKind: PRESETS.filter(signsIn) },
-  {
-    title: 'Only for connecting: no ID token, so users cannot sign in',
-    ofKind: PRESETS.filter((preset) => !signsIn(preset)),
-  },
-];
+const PRESET_NAMES = PRESETS.map((preset) => ({
+  id: preset.id,
+  name: preset.name,
+  canSignIn: signsIn(preset),
+})).toSorted((left, right) => left.name.localeCompare(right.name, 'en'));
 /** An id is derived from the name: a missing name is the only fault, and a name without letters for an id needs one. */
 function withUnderivedId({ id, name }: WizardForm['values'], faults: readonly FieldFault[]): FieldFault[] {
   if (id !== '') return [...faults];
@@ -200,25 +196,35 @@ function firstStep(
   return { ...form, faults, namedIssuer, isUnread };
 }
 
-/** Returns the URLs to enter at the provider. @param facts every URL is returned if it is undefined */
-function urlsFor(id: string, facts: ProviderFacts | undefined, publicHref: string) {
-  const urls = providerUrls(id, publicHref);
+/** Returns the URLs to enter at the provider: all of them if its facts are not known. */
+function urlsFor(parts: {
+  id: string;
+  facts: ProviderFacts | undefined;
+  preset: Preset | undefined;
+  publicHref: string;
+}) {
+  const { facts } = parts;
+  const urls = providerUrls(parts.id, parts.publicHref);
+  const fields = parts.preset?.registration.fields;
   const mayUse = (isOffered: boolean | undefined) => isOffered !== false;
   return [
-    { label: 'Callback URL', url: urls.callback, isShown: true },
+    { label: 'Callback URL', url: urls.callback, field: fields?.callback, isShown: true },
     {
       label: 'Post-logout redirect URL',
       url: urls.postLogout,
+      field: fields?.postLogout,
       isShown: mayUse(facts?.endpoints.includes('end-session')),
     },
     {
       label: 'Back-channel logout URL',
       url: urls.backchannelLogout,
+      field: undefined,
       isShown: mayUse(facts?.backchannelLogout),
     },
     {
       label: 'JWKS URL, if you authenticate by private_key_jwt',
       url: urls.jwks,
+      field: undefined,
       isShown: mayUse(facts?.authMethods.includes('private_key_jwt')),
     },
   ].filter(({ isShown }) => isShown);
