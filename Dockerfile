@@ -17,6 +17,8 @@ COPY --from=dependencies /app/node_modules node_modules
 COPY package.json ./
 COPY src src
 COPY views views
+# The guides of /docs.
+COPY docs/*.md docs/
 USER node
 # Compiles what a start loads. Node writes it to NODE_COMPILE_CACHE when this process ends, in a folder for this user.
 RUN node -e 'for (const file of ["gatehouse/start", "gatehouse/ready-text", "shared/observability/announce", "shared/storage/redis/store"]) import(`./src/${file}.ts`)'

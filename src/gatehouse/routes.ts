@@ -151,7 +151,9 @@ export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly 
     ['POST', '/connect/:link', [requireUser, change], signIn.connectByLink, starts],
 
     ['GET', '/openapi.json', [], handlers.apiDocs.document(() => routes), FREE],
-    ['GET', '/docs', loadSession, handlers.apiDocs.page(() => routes), FREE],
+    // Without the session: they hold no secret, so they are compressed and kept.
+    ['GET', '/docs', [], handlers.apiDocs.page(() => routes), FREE],
+    ['GET', '/docs/:guide', [], handlers.apiDocs.guide(() => routes), FREE],
 
     ...handlers.admin,
   ];

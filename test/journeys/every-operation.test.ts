@@ -93,7 +93,7 @@ test('a user signs in, reads, connects, disconnects and signs out', async () => 
     await agent.get(site.url + path, JSON_ONLY);
     await agent.get(site.url + path);
   }
-  for (const path of ['/.well-known/jwks.json', '/openapi.json']) await agent.get(site.url + path);
+  for (const path of ['/.well-known/jwks.json', '/openapi.json', '/docs/relay']) await agent.get(site.url + path);
   await postAsUser(agent, '/bin', { json: { bins: ['45717360', 'x', '99999999'] } });
   await postAsUser(agent, '/bin', HTML);
 

@@ -16,6 +16,7 @@ export interface ListedRoute {
 const VALUES: Record<string, string> = {
   link: 'gthl_unknown',
   bin: '45717360',
+  guide: 'relay',
   app: 'platform',
   platformPath: '1/threads/current',
   code: 'not_found',

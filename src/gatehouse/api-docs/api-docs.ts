@@ -1,23 +1,33 @@
-/** Serves the description of the HTTP API as an OpenAPI document and as a page. */
-import type { RequestHandler } from 'express';
+/** Serves the description of the HTTP API as an OpenAPI document and as a page, and the guides beside it. */
+import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
+import { AppError } from '../../shared/errors.ts';
+import { compressed, type SendCompressed } from '../../shared/http/compressed.ts';
 import { described, json, type Operation, type SecurityScheme } from '../../shared/http/description.ts';
 import type { Route } from '../../shared/http/route-table.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
+import type { Html } from '../../shared/pages/show.ts';
+import { capitalised } from '../../shared/text.ts';
 import { curlLine } from './curl.ts';
 import { type ApiDocument, type ApiOperation, apiDocument } from './document.ts';
+import { readGuides } from './guides.ts';
 import { fieldsOf, type JsonSchema, type SchemaField, typeOf } from './schema-fields.ts';
 
 declare module '../../shared/pages/page-data.ts' {
   interface PageData {
+    'docs/guide': { page: PageFrame; menu: DocsMenu; html: Html };
     'docs/api': {
       page: PageFrame;
+      menu: DocsMenu;
       description: string;
       count: number;
       groups: readonly DocumentedGroup[];
     };
   }
 }
+
+/** The links at the side of each page, in groups. */
+type DocsMenu = readonly { title: string; entries: readonly { label: string; path: string; current: string }[] }[];
 
 /** A schema as a table of its fields. */
 interface SchemaTable {
@@ -46,10 +56,11 @@ interface DocumentedGroup {
   calls: readonly DocumentedCall[];
 }
 
-/** Both receive the route table as a function, since the table contains their handlers. */
+/** All receive the route table as a function, since the table contains their handlers. */
 export interface ApiDocs {
   document(routes: () => readonly Route[]): RequestHandler;
   page(routes: () => readonly Route[]): RequestHandler;
+  guide(routes: () => readonly Route[]): RequestHandler;
 }
 
 const DOCUMENT: Operation = {
@@ -66,21 +77,68 @@ export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref:
     }
     return cached;
   };
+  // Each has the same content for everyone until the process ends.
+  const contents = new Map<string, SendCompressed>();
+  const send = (req: Request, res: Response, name: string, draw: () => string) => {
+    const sendContent = contents.get(name) ?? compressed(Buffer.from(draw()));
+    contents.set(name, sendContent);
+    res.set('Cache-Control', 'no-cache');
+    sendContent(req, res);
+  };
 
   return {
     document: (routes) =>
-      described<RequestHandler>(DOCUMENT, (_req, res) => void res.json(documentationOf(routes).document)),
+      described<RequestHandler>(DOCUMENT, (req, res) => {
+        res.type('json');
+        send(req, res, '/openapi.json', () => JSON.stringify(documentationOf(routes).document));
+      }),
     page: (routes) => (req, res) => {
-      const { document, groups } = documentationOf(routes);
-      pages.send(res, 'docs/api', {
-        page: pages.frame(req, 'API reference'),
-        description: document.info.description,
-        count: groups.reduce((sum, { calls }) => sum + calls.length, 0),
-        groups,
+      pages.prepare(res);
+      send(req, res, '', () => {
+        const { document, groups } = documentationOf(routes);
+        return pages.render('docs/api', {
+          page: pages.frame(req, 'API reference'),
+          menu: menuOf(groups),
+          description: document.info.description,
+          count: groups.reduce((sum, { calls }) => sum + calls.length, 0),
+          groups,
+        });
+      });
+    },
+    guide: (routes) => (req, res) => {
+      const guide = readGuides().get(String(req.params.guide));
+      if (!guide) throw new AppError('not_found', { detail: 'There is no guide with this name.' });
+      pages.prepare(res);
+      send(req, res, guide.name, () => {
+        const menu = menuOf(documentationOf(routes).groups, guide.name);
+        return pages.render('docs/guide', { page: pages.frame(req, guide.title), menu, html: guide.html });
       });
     },
   };
 }
+
+/** @param current the name of the current guide; the API reference if undefined */
+function menuOf(groups: readonly DocumentedGroup[], current?: string): DocsMenu {
+  const guides = [...readGuides().values()].map(({ name, title }) => ({
+    label: title,
+    path: `/docs/${name}`,
+    current: name === current ? 'page' : '',
+  }));
+  const [ofAdministration = [], others = []] = [true, false].map((isOfAdministration) =>
+    groups
+      .filter(({ name }) => name.startsWith(ADMINISTRATION) === isOfAdministration)
+      .map(({ id, name }) => ({ label: labelOf(name), path: `/docs#${id}`, current: '' })),
+  );
+  const all = { label: 'All calls', path: '/docs', current: current === undefined ? 'page' : '' };
+  return [
+    { title: 'Guides', entries: guides },
+    { title: 'API reference', entries: [all, ...others] },
+    { title: 'Administration', entries: ofAdministration },
+  ];
+}
+
+const ADMINISTRATION = 'Administration: ';
+const labelOf = (name: string) => capitalised(name.replace(ADMINISTRATION, ''));
 
 /** Groups the operations by tag, in the order of their first occurrence. */
 function groupsOf({ paths, servers }: ApiDocument): DocumentedGroup[] {

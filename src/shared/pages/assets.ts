@@ -8,6 +8,7 @@ import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import type { RequestHandler } from 'express';
 import type { Countries } from 'world-countries';
+import { compressed } from '../http/compressed.ts';
 import { methodNotAllowed } from '../http/problem.ts';
 import { once } from '../once.ts';
 
@@ -37,16 +38,18 @@ export function createAssets(
   others: { version: string; find(path: string): string | undefined } = { version: '', find: () => undefined },
 ): Assets {
   const version = versionOf(files, others.version);
+  const contents = new Map([...files].map(([path, content]) => [path, compressed(content)]));
   return {
     path: `/assets/${version}`,
     serve(req, res, next) {
       const [, sentVersion, path = ''] = VERSIONED_PATH.exec(req.path) ?? [];
-      const content = files.get(path);
-      const file = content ? undefined : others.find(path);
-      if (!content && !file) return next();
+      const sendContent = contents.get(path);
+      const file = sendContent ? undefined : others.find(path);
+      if (!sendContent && !file) return next();
       res.set('Cache-Control', sentVersion === version ? 'public, max-age=31536000, immutable' : 'no-store');
       if (file) return res.sendFile(file, { cacheControl: false }, (error) => error && next(error));
-      return res.type(extname(path)).send(content);
+      res.type(extname(path));
+      return sendContent?.(req, res);
     },
   };
 }

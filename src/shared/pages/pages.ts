@@ -19,6 +19,9 @@ export interface Pages {
   /** The route must require a user. @param faults the faults of the form on the page */
   signedInFrame(req: Request, title: string, faults?: readonly FieldFault[]): SignedInFrame;
   send<K extends PageName>(res: Response, name: K, data: PageData[K]): void;
+  /** Sets the headers of a page, for one that is sent in another way. */
+  prepare(res: Response): void;
+  render: Views['render'];
   /** Redirects with 303 to a page that shows the flash once. */
   redirect(req: Request, res: Response, url: string, flash: Flash): Promise<void>;
   /** Does the work of a form only once, even if the form is sent twice, and then redirects like `redirect`. */
@@ -59,6 +62,7 @@ export function createPageSender(parts: {
   home?: string | undefined;
 }): Pages {
   const { views, flashes, submissions, keptForms, config, home } = parts;
+  const prepare = (res: Response) => void res.set('Content-Security-Policy', PAGE_POLICY).type('html');
   const base = (title: string) => ({
     title,
     basePath: config.publicUrl.basePath,
@@ -96,7 +100,10 @@ export function createPageSender(parts: {
     },
     keptForm: keptForms.read,
     send(res, name, data) {
-      res.set('Content-Security-Policy', PAGE_POLICY).type('html').send(views.render(name, data));
+      prepare(res);
+      res.send(views.render(name, data));
     },
+    prepare,
+    render: views.render,
   };
 }

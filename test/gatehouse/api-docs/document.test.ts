@@ -43,6 +43,7 @@ const PAGES = [
   'GET /connections/:app',
   'GET /connect/:link',
   'GET /docs',
+  'GET /docs/:guide',
   'GET /account/delete',
   'GET /account/deleted',
 ];

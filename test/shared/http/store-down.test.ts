@@ -41,6 +41,8 @@ describe('R65 the storage cannot be read', () => {
   const WITHOUT_STORAGE = [
     'GET /problems/:code',
     'GET /openapi.json',
+    'GET /docs',
+    'GET /docs/:guide',
     `POST ${PROVIDER_ROUTE}`,
     'POST /oauth/callback/:app',
   ];

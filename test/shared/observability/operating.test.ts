@@ -149,6 +149,7 @@ const WAITS_FOR_STORAGE = [
   '/.well-known/jwks.json',
   '/openapi.json',
   '/docs',
+  '/docs/:guide',
 ];
 
 /** The names of metrics and their labels, from /metrics. */

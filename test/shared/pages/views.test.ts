@@ -19,7 +19,7 @@ import { createViews, GATEHOUSE_VIEWS, SHARED_VIEWS } from '../../../src/shared/
 import { disconnectText } from '../../../src/shared/pages/words.ts';
 
 const views = createViews({ directories: [GATEHOUSE_VIEWS], clock: Date.now });
-type UserPage = Exclude<PageName, `admin/${string}` | 'docs/api' | 'account' | 'errors/refused'>;
+type UserPage = Exclude<PageName, `admin/${string}` | `docs/${string}` | 'account' | 'errors/refused'>;
 const codes = Object.keys(PROBLEMS) as ProblemCode[];
 const healths: readonly (ConnectionHealth | 'not_connected')[] = [
   'active',
