@@ -71,7 +71,7 @@ connected-apps/platform # Collaboration platform
   email See your e-mail address / offline_access Stay connected while you are away, until you disconnect
   platform_read_only Read what you can read on the platform, and change nothing
   Connections 2 </admin/connections?app=platform> All work
-  Sign-ins, 24 h 2 </admin/connected-apps/platform/activity?kind=sign_ins> 1 failed </admin/sign-ins?failed=true&app=platform> Last: just now
+  Sign-ins, 24 h 2 </admin/connected-apps/platform/activity?kind=sign_ins> 1 failed </admin/sign-ins?result=unsuccessful&app=platform> Last: just now
   Service calls, 24 h 2 </admin/connected-apps/platform/activity?kind=relay> 1 refused </admin/connected-apps/platform/activity?kind=refusals> Last: 16 min ago
 connected-apps/platform/settings # Collaboration platform
   Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
