@@ -9,6 +9,7 @@ import { faultsOfRow, formHandler } from '../shared/pages/form.ts';
 import type { Pages } from '../shared/pages/pages.ts';
 import { isFromOtherSite } from '../shared/sessions/csrf.ts';
 import { sessionOf } from '../shared/sessions/guards.ts';
+import { askFor, shellQuoted } from '../shared/text.ts';
 import { accountPage, addressesForm, type BinAccountPage, keyForm } from './account-page.ts';
 import { type Account, type Accounts, MAX_KEYS } from './accounts.ts';
 import { accountSubject, freeSubject } from './admission.ts';
@@ -46,6 +47,10 @@ export function accountRoutes(parts: {
 }): AccountRoutes {
   const { accounts, browsers, quota, limits, plans, pages, publicUrl, confirmSeconds, randomToken, clock } = parts;
   const accountUrl = `${publicUrl.href}/account`;
+  const line = {
+    words: 'Looks up a BIN.',
+    text: `${askFor('KEY', 'Key')}; curl -sS ${shellQuoted(`${publicUrl.href}/45717360`)} -H "Authorization: Bearer $KEY"`,
+  };
 
   type Shown = Partial<Pick<BinAccountPage, 'form' | 'addresses' | 'notice'>>;
   const send = async (req: Request, res: Response, account: Account | undefined, shown: Shown = {}) => {
@@ -150,7 +155,7 @@ export function accountRoutes(parts: {
         const created = await accounts.createKey(sessionOf(req).user.id, input);
         if (!created) throw new AppError('not_found', { detail: 'This account no longer exists.' });
         if (created.problem) throw new AppError('invalid_request', { detail: TOO_MANY_KEYS });
-        return { url: accountUrl, flash: { newSecret: { name: input.name, text: created.key } } };
+        return { url: accountUrl, flash: { newSecret: { kind: 'key', name: input.name, text: created.key, line } } };
       },
       page: (_req, form) => ({ url: accountUrl, form: { form } satisfies Shown }),
     }),

@@ -35,5 +35,12 @@ export function cutText(text: string, maxLength: number): string {
 /** Returns the number of characters as users see them. */
 export const characterCount = (text: string): number => [...charactersOf(text)].length;
 
+/**
+ * Returns shell commands that ask for a value without showing it, so that the history of the shell does not have it.
+ * `read -s` is not in POSIX: dash, the `sh` of Debian, refuses it.
+ */
+export const askFor = (variable: string, words: string): string =>
+  `printf '${words}: ' >&2; stty -echo; IFS= read -r ${variable}; stty echo; echo >&2`;
+
 /** Quotes a text for a POSIX shell. */
 export const shellQuoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;

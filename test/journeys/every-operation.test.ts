@@ -220,7 +220,8 @@ test('an administrator reads and changes every resource with the API', async () 
   await call('GET', `/relay-tokens/${tokenId}`);
   await call('GET', `/relay-tokens/${tokenId}/timeline`);
   await call('PUT', `/relay-tokens/${tokenId}`, { ...policy, version: tokenVersion });
-  await call('POST', `/relay-tokens/${tokenId}/rotate`, { overlapSeconds: 0 });
+  await call('POST', `/relay-tokens/${tokenId}/rotate`, { overlapSeconds: 60 });
+  await call('POST', `/relay-tokens/${tokenId}/end-overlap`);
   await call('POST', '/policy/explain', { relayToken: tokenId, scope: 'bin:read', address: '127.0.0.1' });
   await call('DELETE', `/relay-tokens/${tokenId}`);
 
@@ -234,6 +235,7 @@ test('an administrator reads and changes every resource with the API', async () 
   await call('GET', `/webhooks/${await firstId('/webhooks')}`);
   await call('PUT', `/webhooks/${webhook.id}`, { ...webhookInput, version: webhook.version });
   await call('POST', `/webhooks/${webhook.id}/rotate`, {});
+  await call('POST', `/webhooks/${webhook.id}/end-overlap`);
   const { id: messageId } = await call('POST', `/webhooks/${webhook.id}/test`);
   await call('GET', `/webhooks/${webhook.id}/messages/${messageId}`);
   await call('POST', `/webhooks/${webhook.id}/messages/${messageId}/resend`);

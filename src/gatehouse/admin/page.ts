@@ -2,10 +2,16 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { Flash } from '../../shared/pages/flash.ts';
 import type { FormPage } from '../../shared/pages/form.ts';
-import type { FieldFault, NewSecret, Notice, PageData, PageName, SignedInFrame } from '../../shared/pages/page-data.ts';
+import type { FieldFault, Notice, PageData, PageName, SignedInFrame } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import { type ListSource, listFor, type PageList } from './list.ts';
+
+declare module '../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/parts/new-secret': AdminPageData & { menuPath: string; newSecret: NewSecret; next: string };
+  }
+}
 
 /** A tab leads to `path` below `/admin`. */
 export type Menu = readonly {
@@ -24,7 +30,6 @@ interface AdminFrame {
 export interface AdminPageData {
   page: SignedInFrame & AdminFrame;
   notice?: Notice | undefined;
-  newSecret?: NewSecret | undefined;
 }
 
 export interface AdminPageOfList extends AdminPageData {
@@ -95,6 +100,13 @@ export function createAdminPages(parts: {
         const flash = await pages.flashOf(req);
         const { title, faults, ...data } = content;
         const page = { ...pages.signedInFrame(req, title, faults), ...frame };
+        const { notice, newSecret } = flash;
+        if (newSecret) {
+          // Nothing beside it leads away before it is stored.
+          const [, , menuPath = ''] = req.path.split('/');
+          const next = page.basePath + req.path;
+          return pages.send(res, 'admin/parts/new-secret', { page, notice, newSecret, menuPath, next });
+        }
         // TypeScript cannot infer that this adds the members that PageContent omits.
         pages.send(res, name, { ...data, ...flash, page } as unknown as PageData[K]);
       };

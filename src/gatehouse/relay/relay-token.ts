@@ -63,6 +63,8 @@ export interface RelayTokens extends Pick<Records<StoredToken, RelayToken>, 'fin
    * undefined if there is no such token.
    */
   rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined>;
+  /** Ends the overlap: only the current secret stays valid. Returns undefined if there is no such token. */
+  endOverlap(id: string): Promise<RelayToken | undefined>;
   /** Revokes a token. @returns false if there is no such token */
   revoke(id: string): Promise<boolean>;
   close(): Promise<void>;
@@ -180,6 +182,9 @@ export async function createRelayTokens(parts: {
       });
       return token && { token, text };
     },
+
+    endOverlap: (id) =>
+      change(id, undefined, ({ secrets, ...stored }) => ({ ...stored, secrets: secrets.slice(0, 1) })),
 
     async revoke(id) {
       const revoked = await records.remove(id);

@@ -69,6 +69,9 @@ export interface WebhookStore {
    */
   rotate(id: string, overlapSeconds: number): Promise<{ webhook: Webhook; secret: string } | undefined>;
 
+  /** Ends the overlap: only the current secret signs. Returns undefined if there is no such webhook. */
+  endOverlap(id: string): Promise<Webhook | undefined>;
+
   /** Returns the URL and the signing secrets of a webhook; undefined if it does not exist. */
   target(id: string): Promise<WebhookTarget | undefined>;
 }
@@ -116,6 +119,8 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
       }));
       return webhook && { webhook, secret };
     },
+
+    endOverlap: (id) => records.change(id, undefined, ({ previous: _, ...stored }) => stored),
 
     async target(id) {
       const stored = (await records.read(id))?.value;

@@ -55,8 +55,14 @@ export interface FieldFault {
 
 /** A new secret, which only the next page shows. */
 export interface NewSecret {
+  /** What it is, such as "relay token". */
+  kind: string;
   name: string;
   text: string;
+  /** When the previous secret expires (ISO 8601), if it still works. */
+  previousUntil?: string | null | undefined;
+  /** A line for a shell that tries the secret, and asks for it. `words`: what the line does. */
+  line?: { words: string; text: string } | undefined;
 }
 
 export interface SignInApp {

@@ -56,14 +56,14 @@ service-accounts/{account}/remove # [Delete service account]
 webhooks/new # url=x&events=
   warning: Nothing was saved. Correct this and try again: - Use one of: "connection.created", "connection.reconnect_needed", "connection.recovered", "connection.removed", "connection.scopes_missing". <#events>
 webhooks/new # url={hook}&events=connection.created
-  success: Webhook created. Copy its signing secret, then send a test message.
+  success: Webhook created. Store its signing secret, then send a test message.
   webhook.created webhook {new} https://receiver.example {"host":"https://receiver.example","events":["connection.created"]}
-webhooks/{webhook} # url=x
+webhooks/{webhook}/edit # url=x
   warning: Nothing was saved. Correct this and try again: - Enter a public https address, or an address listed in INTERNAL_HOSTS. <#url>
-webhooks/{webhook} # url={hook}&events=connection.created
+webhooks/{webhook}/edit # url={hook}&events=connection.created
   success: Saved.
   webhook.changed webhook {webhook} https://receiver.example {"changed":["events"],"host":"https://receiver.example","events":["connection.created"],"enabled":true}
-webhooks/{webhook} # overlapHours=1
+webhooks/{webhook}/rotate # overlapHours=1
   success: The webhook has a new secret.
   webhook.rotated webhook {webhook} https://receiver.example {"overlapSeconds":3600}
 webhooks/{webhook} # [Send test message]

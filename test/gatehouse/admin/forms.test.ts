@@ -127,12 +127,13 @@ test('a test with a deleted relay token shows the fault next to the token', asyn
 
 test('a relay token and a webhook are changed by their forms', async () => {
   const created = await agent.get(await createByForm('relay-tokens', RELAY_TOKEN));
-  const editForm = await agent.follow(created, 'Edit');
+  const editForm = await agent.follow(await agent.follow(created, 'I have stored it'), 'Edit');
   const renamed = await agent.submit(editForm, { name: 'Renamed' }, { button: 'Save' });
   expect([renamed.status, renamed.body]).toEqual([200, expect.stringContaining('<h1><bdi>Renamed</bdi></h1>')]);
 
   const webhook = await agent.get(await createByForm('webhooks', { url: 'http://127.0.0.1:1/hook' }));
-  const moved = await agent.submit(webhook, { url: 'http://127.0.0.1:1/moved' }, { button: 'Save' });
+  const editWebhook = await agent.follow(await agent.follow(webhook, 'I have stored it'), 'Edit');
+  const moved = await agent.submit(editWebhook, { url: 'http://127.0.0.1:1/moved' }, { button: 'Save' });
   expect([moved.status, moved.body]).toEqual([200, expect.stringContaining('<bdi>http://127.0.0.1:1/moved</bdi>')]);
 });
 

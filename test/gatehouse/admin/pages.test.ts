@@ -180,7 +180,7 @@ relay-tokens # Relay tokens
   | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 9 days |
   | reports </admin/relay-tokens/{reports}> Collaboration platform | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | All users | 3 min ago | in 68 yr |
 relay-tokens/{reports} # reports
-  gthr_{reports}… Active / Users : All users / Expires: in 68 yr / Calls to the BIN lookup service: 500 a month
+  gthr_{reports}… Active / Users : All users / Expires: 31 January 2099, in 68 yr / Calls to the BIN lookup service: 500 a month
   Last used: 3 min ago from 127.0.0.1 / Bin calls per month: 500
   Calls: Read the current thread: 1 refused by rule assertUser
   Made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
@@ -188,7 +188,7 @@ relay-tokens/{reports} # reports
   All instances refuse further calls with this token within a second. This cannot be undone.
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expiring / user@example.test </admin/users/{uma}> / not-seen-yet Not signed in yet / Networks: Any
-  Expires: in 9 days / Calls to the BIN lookup service: All calls that are not reserved for users
+  Expires: 14 March 2031, in 9 days / Calls to the BIN lookup service: All calls that are not reserved for users
   Also : Dangerous Name users without proof
 relay-tokens/new # Create relay token
   The service that will use it. Users see this name on their connections.
@@ -209,8 +209,8 @@ relay-tokens/{nightly}/edit # Edit nightly
   [*radio expiry=keep] As before: 14 March 2031
   [*checkbox assertUser=yes] Name users without proof
 relay-tokens/{nightly}/rotate # Rotate the secret of nightly
-  The new secret is shown once. Both secrets are valid for the time that you choose, so the service can switch to the new one.
-  Use 0 if the secret may have leaked: it then expires at once. At most 720.
+  The new secret is shown once. Both work for the time that you choose, and you can end the current one earlier.
+  Calls with either secret are allowed until then. Use 0 if the secret may have leaked: it then expires at once. At most 720.
 policy # Test a call
   See how each rule would judge the call of a service. Nothing is sent.
   E-mail address or ID. Leave empty for a service account. / IP address of the service
@@ -294,7 +294,7 @@ keys # Keys
   With these keys, Gatehouse signs user assertions for back-end services and authenticates to providers. The public keys are at /.well-known/jwks.json </.well-known/jwks.json>. A new key is created every 30 days.
   | {thumbprint} | Signs | 6 min ago | 5 March 2031 at 10:10 UTC
 admin-tokens # Admin tokens
-  With an admin token, a program uses the HTTP API </docs> as an administrator.
+  With an admin token, a program uses the HTTP API </docs> as an administrator. To replace one, create another, give it to the program, and revoke the old one.
   [select scope=] · * Any permissions · read Read · write Read and change
   | Name | ID | Permissions | Created | Last used | Expires | Actions
   | terraform | {terraform…} [Copy the token ID] | Read | 7 min ago | Never | in 90 days |
@@ -550,7 +550,7 @@ relay-tokens?state=expired # Relay tokens
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expired
   No call can use: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users is enabled and has signed in.
-  user@example.test </admin/users/{uma}> Disabled / Expires: 6 mo ago / Relay token created
+  user@example.test </admin/users/{uma}> Disabled / Expires: 14 March 2031, 6 mo ago / Relay token created
 service-accounts # Service accounts
   | Batch Collaboration platform | {account…} [Copy the account ID] | 7 mo ago | 7 mo ago Old |
 webhooks?state=failing # Webhooks

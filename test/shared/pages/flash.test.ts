@@ -27,11 +27,11 @@ test('R106 a flash is sealed in the store and ends after 60 s', async () => {
     const reqOf = (url: string) =>
       ({ url, headers: {}, context: { session: { ref: 'session' } } }) as unknown as Request;
     const save = async () =>
-      reqOf(await flashes.save(reqOf('/'), '/admin?q=x', { newSecret: { name: 'n', text: 'the secret' } }));
+      reqOf(await flashes.save(reqOf('/'), '/admin?q=x', { newSecret: { kind: 'key', name: 'n', text: 'the secret' } }));
     const [early, late] = [await save(), await save()];
     for await (const records of store.walk()) expect(JSON.stringify(records)).not.toContain('secret');
     now += 59_000;
-    expect(await flashes.take(early)).toEqual({ newSecret: { name: 'n', text: 'the secret' } });
+    expect(await flashes.take(early)).toEqual({ newSecret: { kind: 'key', name: 'n', text: 'the secret' } });
 
     now += 2_000;
     expect(await flashes.take(late)).toEqual({});
@@ -65,7 +65,7 @@ test.each([
       server.listen(0, '127.0.0.1');
       await once(server, 'listening');
       const session = { url: '/', context: { session: { ref: 'session' } } } as unknown as Request;
-      const path = await flashes.save(session, '/page', { newSecret: { name: 'n', text: 'the secret' } });
+      const path = await flashes.save(session, '/page', { newSecret: { kind: 'key', name: 'n', text: 'the secret' } });
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`;
       for (let request = 0; request < 3; request += 1) {
         await fetch(url)

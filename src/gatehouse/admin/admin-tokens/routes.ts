@@ -5,6 +5,7 @@ import { AppError } from '../../../shared/errors.ts';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
+import { askFor, shellQuoted } from '../../../shared/text.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokens } from '../../admin-tokens/admin-tokens.ts';
 import type { Columns } from '../columns.ts';
@@ -104,6 +105,11 @@ const EMPTY_FORM: FormView<typeof tokenForm> = { values: { name: '', scope: 'rea
 
 export function adminTokenRoutes(parts: AdminParts) {
   const { adminTokens: tokens, pages, clock } = parts;
+  const call = `curl -sS ${shellQuoted(`${parts.publicUrl.href}/admin/api/connected-apps`)}`;
+  const line = {
+    words: 'Lists the connected apps.',
+    text: `${askFor('ADMIN_TOKEN', 'Admin token')}; ${call} -H "Authorization: Bearer $ADMIN_TOKEN"`,
+  };
 
   const resource = createResource(parts, {
     name: 'admin token',
@@ -178,7 +184,10 @@ export function adminTokenRoutes(parts: AdminParts) {
       async work(req, { name, scope, ...expiry }) {
         const expiresAt = chosenExpiry(expiry, { now: clock(), verb: 'Create' });
         const { token } = await create(req, { name, scope, expiresAt: isoTime(expiresAt) });
-        return { url: resource.home, flash: { notice: CREATED, newSecret: { name, text: token } } };
+        return {
+          url: resource.home,
+          flash: { notice: CREATED, newSecret: { kind: 'admin token', name, text: token, line } },
+        };
       },
       page: (_req, form) => newPage.at(`${resource.home}/new`, form),
     }),

@@ -1,8 +1,9 @@
 /** Example calls of the relay in curl, TypeScript and Python. The relay token and proofs are environment variables. */
 
+import type { NewSecret } from '../../../shared/pages/page-data.ts';
 import type { AppRoute } from '../../../shared/provider/app-routes.ts';
 import { sessionCookieName } from '../../../shared/sessions/browser-sessions.ts';
-import { shellQuoted } from '../../../shared/text.ts';
+import { askFor, shellQuoted } from '../../../shared/text.ts';
 import type { RelayScope } from '../../relay/policy.ts';
 import { EXCHANGE_GRANT_TYPE, SUBJECT_TOKEN_TYPES } from '../../relay/token-exchange.ts';
 
@@ -62,13 +63,22 @@ export function exampleCalls(publicHref: string, call: ExampleCall): Examples {
   };
 }
 
+/** Returns a line for a shell that asks for the relay token, and makes the first of the calls that needs no assertion. */
+export function lineOf(publicHref: string, calls: readonly ExampleCall[]): NewSecret['line'] {
+  const examples = calls.map((call) => exampleCalls(publicHref, call));
+  const { curl, assertion } = examples.find((example) => example.assertion === undefined) ?? examples[0] ?? {};
+  if (curl === undefined) return undefined;
+  const call = curl.replaceAll(/ \\\n +/g, ' ');
+  const text = [askFor('RELAY_TOKEN', 'Relay token'), ...(assertion ? [assertion.shell] : []), call].join('; ');
+  const proof = assertion && ` It needs the cookie ${assertion.cookie} of a user’s session, for which it asks, too.`;
+  return { words: `Makes a call that the token allows.${proof ?? ''}`, text };
+}
+
 function assertionCommand(publicHref: string) {
   const cookie = sessionCookieName(publicHref);
   const options = `-o /dev/null -w '%header{gatehouse-user-assertion}' -b "${cookie}=$SESSION"`;
   const call = `curl -sS ${options} ${shellQuoted(`${publicHref}/session/verify`)}`;
-  // `read -s` is not in POSIX: dash, the `sh` of Debian, refuses it.
-  const readSession = "printf 'Session cookie: ' >&2; stty -echo; IFS= read -r SESSION; stty echo; echo >&2";
-  return { cookie, shell: `${readSession}; export ASSERTION="$(${call})"` };
+  return { cookie, shell: `${askFor('SESSION', 'Session cookie')}; export ASSERTION="$(${call})"` };
 }
 
 function requestOf(call: ExampleCall): ExampleRequest {

@@ -72,27 +72,35 @@ async function userReasonOf(
   return 'None of its users is enabled and has signed in.';
 }
 
+/** Calls that change nothing, and cost little, come first. */
+const TRIED_FIRST: readonly RelayScope[] = ['bin:read', 'connections:read', 'threads:read', 'api:call'];
+
 /**
- * Returns an example call for the page that shows the secret of a new token. The call has the first scope that is not
- * idle, and the first app and user, or a service account if the token may not act for users.
- * @returns undefined if every scope is idle
+ * Returns an example call for each scope that is not idle, with the first app and user, or a service account if the
+ * token may not act for users.
  */
-export async function firstCallOf(
+export async function callsOf(
   { accounts, apps: currentApps }: { accounts: Pick<ServiceAccounts, 'page'>; apps: Pick<CurrentApps, 'find'> },
   { scopes, apps, routes, users, assertUser }: RelayToken,
   idleScopes: IdleScopes,
-): Promise<ExampleCall | undefined> {
-  const scope = scopes.find((candidate) => idleScopes.every((idle) => idle.scope !== candidate));
-  if (scope === undefined) return undefined;
+): Promise<ExampleCall[]> {
+  const rest = scopes.filter((scope) => !TRIED_FIRST.includes(scope));
+  const usable = [...TRIED_FIRST.filter((scope) => scopes.includes(scope)), ...rest].filter((scope) =>
+    idleScopes.every((idle) => idle.scope !== scope),
+  );
   const [app] = apps;
   const user = typeof users === 'string' ? undefined : users[0];
   const registeredApp = app === undefined ? undefined : currentApps.find(app);
-  const declaredRoutes = scope === 'api:call' && registeredApp ? routesOf(registeredApp) : [];
+  const declaredRoutes = registeredApp ? routesOf(registeredApp) : [];
   const route = declaredRoutes.find(({ name, method }) => isAllowedRoute(routes, { name, method }));
-  const call = { scope, app, route, user, unnarrowed: false };
   // A named user makes the simplest example, because a proof would have to be fetched first.
   const proof = assertUser && user !== undefined ? 'none' : 'assertion';
-  if (!callsPlatform(scope) || users !== 'none') return { ...call, proof, serviceAccount: undefined };
   const { items } = await accounts.page({ limit: 1, filter: (account) => account.app === app });
-  return { ...call, proof, serviceAccount: items[0]?.id };
+  const callOf = (scope: RelayScope): ExampleCall => ({
+    ...{ scope, app, route, proof, unnarrowed: false },
+    // Only a token that may name users can list the connections of all.
+    user: scope === 'connections:read' && !assertUser ? (user ?? 'USER') : user,
+    serviceAccount: callsPlatform(scope) && users === 'none' ? items[0]?.id : undefined,
+  });
+  return usable.map(callOf);
 }

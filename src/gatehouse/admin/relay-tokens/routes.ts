@@ -2,14 +2,16 @@
 import { z } from 'zod';
 import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
-import type { Notice } from '../../../shared/pages/page-data.ts';
+import type { NewSecret, Notice } from '../../../shared/pages/page-data.ts';
+import { isoOrNull } from '../../../shared/time.ts';
 import { RELAY_SCOPES } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenInput } from '../../relay/relay-token.ts';
 import { rotationForm, stateOf, TOKEN_STATES } from '../credential.ts';
 import { type Asking, withQuestion } from '../expiry.ts';
+import { overlapEnd } from '../overlap.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
-import { type Examples, exampleCalls } from '../policy/example-calls.ts';
+import { lineOf } from '../policy/example-calls.ts';
 import { createResource } from '../resource.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
@@ -17,7 +19,7 @@ import { relayTokenChanges } from './changes.ts';
 import { type Choices, choicesFor } from './choices.ts';
 import { editedToken, membersOfToken, relayTokenEditing } from './editing.ts';
 import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
-import { firstCallOf, idleScopesOf } from './idle-scopes.ts';
+import { callsOf, idleScopesOf } from './idle-scopes.ts';
 import { entriesOf, idsOfEntries, namedUsers, type ShownUser } from './listed-users.ts';
 import {
   changedRelayToken,
@@ -38,13 +40,10 @@ declare module '../../../shared/pages/page-data.ts' {
         token: RelayTokenView;
         /** The first users of the token. */
         listed: readonly ShownUser[];
-        /** The example calls that are shown with a new secret; undefined if every scope is idle. */
-        examples: Examples | undefined;
         timeline: TimelineSection;
       };
     'admin/relay-tokens/edit': AdminPageData &
       Choices & { token: RelayTokenView; form: Asking<FormView<typeof tokenForm>> };
-    'admin/relay-tokens/rotate': AdminPageData & { token: RelayTokenView; form: FormView<typeof rotationForm> };
   }
 }
 
@@ -101,6 +100,12 @@ export function relayTokenRoutes(parts: AdminParts) {
       return isRevoked;
     },
   });
+  const overlap = overlapEnd(parts, {
+    ...{ resource, schema: relayTokenJson, path: 'relay-tokens' },
+    ...({ event: 'relay_token.changed', end: tokens.endOverlap } as const),
+    nameOf: ({ name }) => name,
+    consequence: 'Every further call with the previous secret is refused. The current one stays valid.',
+  });
   const withIds = async <T extends { users: string; listed: string[] }>(form: T): Promise<T> => ({
     ...form,
     listed: form.users === 'listed' ? await idsOfEntries(users.store, form.listed) : [],
@@ -108,6 +113,11 @@ export function relayTokenRoutes(parts: AdminParts) {
   const valuesOf = async (token: RelayTokenInput) =>
     valuesOfToken(token, await entriesOf(users.store, typeof token.users === 'string' ? [] : token.users));
   const editing = relayTokenEditing(parts);
+  const newSecretOf = async (token: RelayToken, text: string): Promise<NewSecret> => ({
+    ...{ kind: 'relay token', name: token.name, text },
+    previousUntil: isoOrNull(token.overlapEndsAt),
+    line: lineOf(publicUrl.href, await callsOf({ accounts, apps }, token, (await resource.toJson(token)).idleScopes)),
+  });
   const choices = (chosen?: readonly string[]) => choicesFor(apps, chosen);
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.nameOf(id));
 
@@ -128,12 +138,10 @@ export function relayTokenRoutes(parts: AdminParts) {
     const token = await resource.find(req);
     const ids = typeof token.users === 'string' ? [] : token.users;
     const view = await resource.toJson(token);
-    const call = await firstCallOf({ accounts, apps }, token, view.idleScopes);
     return {
       title: token.name,
       token: view,
       listed: await namedUsers(users.store, ids),
-      examples: call && exampleCalls(publicUrl.href, call),
       timeline: await timelineSection(req, (query) => timelines.ofToken(token, query)),
       ...choices(),
     };
@@ -155,11 +163,15 @@ export function relayTokenRoutes(parts: AdminParts) {
   );
 
   const rotatePage = pages.page(
-    'admin/relay-tokens/rotate',
+    'admin/parts/rotate',
     async ({ req, form = FIRST_ROTATION }: PageRequest<FormView<typeof rotationForm>>) => {
       const token = await resource.find(req);
-      const view = await resource.toJson(token);
-      return { title: `Rotate the secret of ${token.name}`, faults: form.faults, token: view, form };
+      const { name } = token;
+      return {
+        title: `Rotate the secret of ${name}`,
+        faults: form.faults,
+        ...{ form, name, path: `relay-tokens/${token.id}`, hint: HINT },
+      };
     },
   );
 
@@ -178,7 +190,7 @@ export function relayTokenRoutes(parts: AdminParts) {
         const { item, token } = await create(req, inputOf(await withIds(form), { now: clock(), verb: 'Create' }));
         return {
           url: `${resource.home}/${item.id}`,
-          flash: { notice: CREATED, newSecret: { name: item.name, text: token } },
+          flash: { notice: CREATED, newSecret: await newSecretOf(item, token) },
         };
       },
       page: (_req, form) => newPage.at(`${resource.home}/new`, form),
@@ -216,11 +228,15 @@ export function relayTokenRoutes(parts: AdminParts) {
         const { item, token } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
         return {
           url: `${resource.home}/${item.id}`,
-          flash: { notice: ROTATED, newSecret: { name: item.name, text: token } },
+          flash: { notice: ROTATED, newSecret: await newSecretOf(item, token) },
         };
       },
       page: (req, form) => rotatePage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/rotate`, form),
     }),
+
+    endOverlapPage: overlap.page,
+    endOverlapByForm: overlap.byForm,
+    endOverlap: overlap.byApi,
 
     revokePage: revocation.page,
     revokeByForm: revocation.byForm,
@@ -249,6 +265,7 @@ export function relayTokenRoutes(parts: AdminParts) {
   };
 }
 
+const HINT = 'Calls with either secret are allowed until then.';
 const CREATED: Notice = { tone: 'success', text: 'Relay token created.' };
 const CHANGED: Notice = { tone: 'success', text: 'Saved. All processes use the change within a second.' };
 const ROTATED: Notice = { tone: 'success', text: 'The token has a new secret.' };

@@ -2,12 +2,14 @@
 import { z } from 'zod';
 import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormView, formHandler, ticked } from '../../../shared/pages/form.ts';
-import type { Notice } from '../../../shared/pages/page-data.ts';
-import { capitalised } from '../../../shared/text.ts';
+import type { NewSecret, Notice } from '../../../shared/pages/page-data.ts';
+import { askFor, capitalised } from '../../../shared/text.ts';
+import { isoOrNull } from '../../../shared/time.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { rotationForm } from '../credential.ts';
 import { baseField, createEditing } from '../editing.ts';
+import { overlapEnd } from '../overlap.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -16,7 +18,7 @@ import { originOf, webhookChanges } from './changes.ts';
 import { type MessageRow, WEBHOOK_COLUMNS, type WebhookRow } from './columns.ts';
 import { webhookMessageRoutes } from './messages.ts';
 import { changedWebhook, newWebhook, type WebhookView, webhookJson, webhookRotation, webhookView } from './view.ts';
-import { stateOf, WEBHOOK_STATES, webhooksWithHealth } from './with-health.ts';
+import { type HealthyWebhook, stateOf, WEBHOOK_STATES, webhooksWithHealth } from './with-health.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -25,9 +27,11 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/webhooks/detail': AdminPageOfList & {
       webhook: WebhookView;
       messages: readonly MessageRow[];
+    };
+    'admin/webhooks/edit': AdminPageData & {
+      webhook: WebhookView;
       events: readonly string[];
       form: FormView<typeof changeForm>;
-      rotation: FormView<typeof rotationForm>;
     };
   }
 }
@@ -38,11 +42,22 @@ declare module '../parts.ts' {
   }
 }
 
-/** The page of a webhook has two forms. The one with faults is set. */
-interface WebhookForms {
-  form?: FormView<typeof changeForm>;
-  rotation?: FormView<typeof rotationForm>;
-}
+/** Standard Webhooks: the key is the text after `whsec_`, in base64. */
+const SIGNATURE = [
+  askFor('SECRET', 'Signing secret'),
+  ...['id', 'timestamp', 'body'].map((name) => `printf '${name}: ' >&2; IFS= read -r ${name}`),
+  `key=$(printf %s "\${SECRET#whsec_}" | base64 -d | od -An -v -tx1 | tr -d ' \\n')`,
+  'printf %s "$id.$timestamp.$body" | openssl dgst -sha256 -mac HMAC -macopt "hexkey:$key" -binary | base64',
+].join('; ');
+
+const newSecretOf = ({ url, overlapEndsAt }: Webhook, text: string): NewSecret => ({
+  ...{ kind: 'signing secret', name: url, text, previousUntil: isoOrNull(overlapEndsAt) },
+  line: {
+    words:
+      'Computes the signature of a message, which its webhook-signature has after “v1,”. Copy webhook-id, webhook-timestamp and the body from the message.',
+    text: SIGNATURE,
+  },
+});
 
 const secret = { secret: z.string().describe('only this response contains it') };
 
@@ -113,37 +128,61 @@ export function webhookRoutes(parts: AdminParts) {
     },
   );
 
-  const detailPage = pages.page(
-    'admin/webhooks/detail',
-    async ({ req, res, form: forms = {} }: PageRequest<WebhookForms>) => {
+  const detailPage = pages.page('admin/webhooks/detail', async ({ req, res }) => {
+    const webhook = await resource.find(req);
+    const messagePage = await messages.pageFor(req, res, webhook);
+    return messagePage && { title: webhook.url, webhook: webhookView(webhook), ...messagePage };
+  });
+
+  const editPage = pages.page(
+    'admin/webhooks/edit',
+    async ({ req, form: submitted }: PageRequest<FormView<typeof changeForm>>) => {
       const webhook = await resource.find(req);
-      const messagePage = await messages.pageFor(req, res, webhook);
-      if (!messagePage) return undefined;
       const base = editing.baseOf(membersOf(webhook));
-      const { form = { values: { ...valuesOf(webhook), base }, faults: [] }, rotation = FIRST_ROTATION } = forms;
-      return {
-        title: webhook.url,
-        faults: [...form.faults, ...rotation.faults],
-        webhook: webhookView(webhook),
-        ...messagePage,
-        events: WEBHOOK_EVENTS,
-        form,
-        rotation,
-      };
+      const form = submitted ?? { values: { ...valuesOf(webhook), base }, faults: [] };
+      const title = `Edit ${webhook.url}`;
+      return { title, faults: form.faults, webhook: webhookView(webhook), events: WEBHOOK_EVENTS, form };
     },
   );
+
+  const rotatePage = pages.page(
+    'admin/parts/rotate',
+    async ({ req, form = FIRST_ROTATION }: PageRequest<FormView<typeof rotationForm>>) => {
+      const { id, url: name } = await resource.find(req);
+      const title = `Rotate the secret of ${name}`;
+      return { title, faults: form.faults, form, name, path: `webhooks/${id}`, hint: HINT };
+    },
+  );
+
+  const overlap = overlapEnd(parts, {
+    resource,
+    schema: webhookJson,
+    path: 'webhooks',
+    event: 'webhook.changed',
+    nameOf: (webhook: HealthyWebhook) => originOf(webhook),
+    consequence: 'Messages are signed only with the current secret.',
+    async end(id) {
+      const webhook = await registered.endOverlap(id);
+      return webhook && withHealth(webhook);
+    },
+  });
 
   return {
     page: listPage.handler,
     newPage: newPage.handler,
     detailPage: detailPage.handler,
+    editPage: editPage.handler,
+    rotatePage: rotatePage.handler,
+    endOverlapPage: overlap.page,
+    endOverlapByForm: overlap.byForm,
+    endOverlap: overlap.byApi,
 
     createByForm: formHandler({
       pages,
       schema: newForm,
       async work(req, input) {
         const { item, secret: text } = await create(req, { ...input, enabled: true });
-        return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, newSecret: { name: item.url, text } } };
+        return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, newSecret: newSecretOf(item, text) } };
       },
       page: (_req, form) => newPage.at(`${resource.home}/new`, form),
     }),
@@ -160,7 +199,7 @@ export function webhookRoutes(parts: AdminParts) {
           await change(req, { ...parseInput(newWebhook, merged), version });
           return { url: `${resource.home}/${id}`, flash: { notice: withKept(CHANGED) } };
         }),
-      page: (req, form) => detailPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}`, { form }),
+      page: (req, form) => editPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/edit`, form),
     }),
 
     rotateByForm: formHandler({
@@ -168,10 +207,9 @@ export function webhookRoutes(parts: AdminParts) {
       schema: rotationForm,
       async work(req, { overlapHours }) {
         const { item, secret: text } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
-        return { url: `${resource.home}/${item.id}`, flash: { notice: ROTATED, newSecret: { name: item.url, text } } };
+        return { url: `${resource.home}/${item.id}`, flash: { notice: ROTATED, newSecret: newSecretOf(item, text) } };
       },
-      page: (req, form) =>
-        detailPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}`, { rotation: form }),
+      page: (req, form) => rotatePage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/rotate`, form),
     }),
 
     removePage: removal.page,
@@ -207,9 +245,10 @@ export function webhookRoutes(parts: AdminParts) {
   };
 }
 
+const HINT = 'Messages carry the signatures of both until then.';
 const CREATED: Notice = {
   tone: 'success',
-  text: 'Webhook created. Copy its signing secret, then send a test message.',
+  text: 'Webhook created. Store its signing secret, then send a test message.',
 };
 const CHANGED: Notice = { tone: 'success', text: 'Saved.' };
 const ROTATED: Notice = { tone: 'success', text: 'The webhook has a new secret.' };

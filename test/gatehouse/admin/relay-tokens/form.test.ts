@@ -1,7 +1,7 @@
 /** The forms of a relay token: refusals, saved values, and the example call of a new token. */
 import { describe, expect, test } from 'vitest';
 import { inputOf, newTokenForm, tokenForm, valuesOfToken } from '../../../../src/gatehouse/admin/relay-tokens/form.ts';
-import { firstCallOf } from '../../../../src/gatehouse/admin/relay-tokens/idle-scopes.ts';
+import { callsOf } from '../../../../src/gatehouse/admin/relay-tokens/idle-scopes.ts';
 import type { RelayToken } from '../../../../src/gatehouse/relay/relay-token.ts';
 
 const ENTERED = {
@@ -113,13 +113,12 @@ describe('the first call of a new token', () => {
         { id: 'sa2', app: 'crm' },
       ].filter((account) => filter?.(account as never) ?? true),
     }),
-  } as unknown as Parameters<typeof firstCallOf>[0]['accounts'];
-  const call = (changes: object, idle: string[] = []) =>
-    firstCallOf(
-      { accounts, apps: { find: () => undefined } },
-      { ...TOKEN, ...changes },
-      idle.map((scope) => ({ scope, reason: '' })),
-    );
+  } as unknown as Parameters<typeof callsOf>[0]['accounts'];
+  const call = async (changes: object, idle: string[] = []) => {
+    const reasons = idle.map((scope) => ({ scope, reason: '' }));
+    const parts = { accounts, apps: { find: () => undefined } };
+    return (await callsOf(parts, { ...TOKEN, ...changes }, reasons))[0];
+  };
   const defaultCall = {
     scope: 'threads:read',
     app: 'crm',

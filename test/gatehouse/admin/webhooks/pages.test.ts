@@ -51,22 +51,6 @@ test('messages are filtered by state, and exported with the responses of the rec
   for (const { body } of [csv, webhooks, await open(`${LIST}/${id}`)]) expect(body).not.toContain(secret);
 });
 
-test('a page that shows the secret has no button to send, but a link that confirms the copy', async () => {
-  const fields = { url: `${receiver.url}/copied`, events: 'connection.created' };
-  const created = await agent.submit(await open(`${LIST}/new`), fields, { button: 'Create webhook' });
-  const path = new URL(created.url).pathname;
-  const countSendButtons = ({ forms }: typeof created) =>
-    forms.filter(({ action }) => /\/(test|resend)$/.test(action)).length;
-  expect([created.body.includes('whsec_'), countSendButtons(created)]).toEqual([true, 0]);
-  expect(created.body).toMatch(new RegExp(`href="${path}">I have copied the secret<`));
-  const tested = await agent.submit(await open(path), {}, { button: 'Send test message' });
-  expect(tested.status).toBe(200);
-
-  const rotated = await agent.submit(await open(path), { overlapHours: '1' }, { button: 'Create new secret' });
-  expect([rotated.body.includes('whsec_'), countSendButtons(rotated)]).toEqual([true, 0]);
-  expect(countSendButtons(await open(path))).toBe(2);
-});
-
 test('a test form that is sent twice counts once, and the response is shown as text', async () => {
   const { id } = await createWebhook('/once');
   receiver.setResponse(200, '<script>alert(1)</script>');
@@ -81,21 +65,13 @@ test('a test form that is sent twice counts once, and the response is shown as t
   expect(first.body).not.toContain('<script>alert');
 });
 
-test('invalid hours are a fault of the rotation: nothing is rotated, and links lead to the page of the webhook', async () => {
+test('invalid hours are a fault of the rotation, and nothing is rotated', async () => {
   const { id } = await createWebhook('/rotation');
   receiver.setResponse(200, '');
-  for (let sent = 0; sent <= 50; sent += 1) await admin.call('POST', `/webhooks/${id}/test`);
   for (const overlapHours of ['', '-1', '721', '1.5']) {
-    const refused = await agent.submit(await open(`${LIST}/${id}`), { overlapHours }, { button: 'Create new secret' });
+    const page = await open(`${LIST}/${id}/rotate`);
+    const refused = await agent.submit(page, { overlapHours }, { button: 'Create new secret' });
     expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('id="overlapHours-fault"')]);
-    const pageUrl = new URL(`${LIST}/${id}`, site.url).href;
-    for (const words of ['CSV', 'Next']) {
-      const { url, status } = await agent.follow(refused, words);
-      expect([url.split('?')[0], status]).toEqual([pageUrl, 200]);
-    }
-    const filtered = await agent.submit(refused, { state: 'failed' });
-    expect([filtered.url, filtered.status]).toEqual([`${pageUrl}?state=failed`, 200]);
-    expect((await agent.follow(filtered, 'Clear')).url.replace(/\?$/, '')).toBe(pageUrl);
   }
   expect((await admin.call('GET', `/audit?event=webhook.rotated&target=${id}`)).json.items).toEqual([]);
 });
