@@ -323,8 +323,8 @@ test('R146 the form of a webhook keeps what only the other changed, and marks wh
   const webhook = { url: 'http://127.0.0.1:1/hook', events: ['connection.created'] };
   const { id } = (await api.call('POST', '/webhooks', webhook)).json as { id: string };
   const path = `webhooks/${id}`;
-  const [own, theirs] = await openTwice(path);
-  const third = await ada.get(urlOf(path));
+  const [own, theirs] = await openTwice(`${path}/edit`);
+  const third = await ada.get(urlOf(`${path}/edit`));
   await save(uma, theirs, { url: 'http://127.0.0.1:1/uma' });
   expect(topOf(await save(ada, own, { enabled: '' }))).toMatch(new RegExp(`Kept as ${UMA} changed it ${TIME}: URL\\.`));
   expect(await read(path)).toMatchObject({ url: 'http://127.0.0.1:1/uma', enabled: false });
