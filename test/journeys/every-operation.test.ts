@@ -254,7 +254,7 @@ test('an administrator reads and changes every resource with the API', async () 
   const { token: uploader } = await call('POST', '/admin-tokens', { ...adminToken, scope: 'write' });
   const uploadRows = async (source: string) => {
     const rows = 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n';
-    const { body } = await sendRequest(`${site.url}/admin/api/bin/uploads?date=2026-11-01&source=${source}`, {
+    const { body } = await sendRequest(`${site.url}/admin/api/bin/uploads?asOf=2026-11-01&source=${source}`, {
       method: 'POST',
       headers: { ...bearer(String(uploader)), 'content-type': 'text/csv' },
       body: rows,
@@ -279,7 +279,7 @@ test('an administrator reads and changes every resource with the API', async () 
   for (const path of ['sign-out', 'disable', 'enable']) await call('POST', `/users/${userId}/${path}`);
   await call('DELETE', `/users/${userId}`);
   await call('DELETE', '/connected-apps/registered');
-  await call('POST', '/keys/rotate');
+  await call('POST', '/keys/rotate-signing');
   await call('POST', '/keys/rotate-encryption');
   await call('GET', '/keys');
 });

@@ -111,9 +111,9 @@ export function adminRoutes(to: AdminResources, { page, form, upload, read, quer
     ['DELETE', '/admin/api/webhooks/:id', write, to.webhooks.remove],
 
     ['GET', '/admin/keys', page, to.keys.page],
-    ['POST', '/admin/keys/rotate', form, to.keys.rotateByForm],
+    ['POST', '/admin/keys/rotate-signing', form, to.keys.rotateByForm],
     ['GET', '/admin/api/keys', read, to.keys.overview],
-    ['POST', '/admin/api/keys/rotate', write, to.keys.rotate],
+    ['POST', '/admin/api/keys/rotate-signing', write, to.keys.rotate],
     ['GET', '/admin/keys/rotate-encryption', page, to.keys.rotateEncryptionByForm.page],
     ['POST', '/admin/keys/rotate-encryption', form, to.keys.rotateEncryptionByForm.form],
     ['POST', '/admin/api/keys/rotate-encryption', write, to.keys.rotateEncryption],

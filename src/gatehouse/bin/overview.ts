@@ -13,7 +13,7 @@ const share = z.object({
   name: z.string(),
   rows: z.int(),
 });
-const about = { source: z.string(), asOf: z.string(), licence: z.string(), rows: z.int() };
+const about = { source: z.string(), asOf: z.iso.date(), licence: z.string(), rows: z.int() };
 const instant = z.iso.datetime();
 
 /** As JSON, and for the page. */

@@ -30,7 +30,7 @@ const resultSchema = z.union([
     bin: z.string(),
     record: recordSchema,
     source: sourceSchema,
-    asOf: z.string().describe('YYYY-MM-DD'),
+    asOf: z.iso.date(),
     digitsMatched: z.int(),
     outdated: z.boolean().exactOptional().describe('true: the facts are more than two years old'),
     testData: z.boolean().exactOptional().describe('true: a test card of a payment provider'),

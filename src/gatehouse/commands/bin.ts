@@ -23,7 +23,7 @@ export function define(bin: Command, terminal: Terminal): void {
     .description('check a data set (CSV, may be gzipped) row by row, store it, and use it in every process')
     .argument('<file>', 'the CSV file')
     .option('--source <text>', 'source of the data set; default: the name of the file')
-    .option('--date <date>', 'the date of the facts, such as 2026-11-21; default: the date of the file', dateOf)
+    .option('--as-of <date>', 'the date of the facts, such as 2026-11-21; default: the date of the file', dateOf)
     .option('--licence <text>', 'licence of the data set, shown on pages')
     .option('--columns <list>', 'columns of a file of another shape, such as start=LOW,end=HIGH,country=ISO', columnsOf)
     .option('--bad-rows <file>', 'write line and reason of every skipped row there, never its digits')

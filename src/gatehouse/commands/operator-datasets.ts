@@ -16,7 +16,7 @@ import { writeWholeFile } from './whole-file.ts';
 
 export interface ImportOptions {
   source?: string;
-  date?: string;
+  asOf?: string;
   licence?: string;
   badRows?: string;
   columns?: FileColumns;
@@ -35,7 +35,7 @@ export async function importFile(terminal: Terminal, file: string, options: Impo
 async function readChecked(terminal: Terminal, file: string, options: ImportOptions) {
   const about = {
     ...(options.source && { source: options.source }),
-    ...(options.date && { asOf: options.date }),
+    ...(options.asOf && { asOf: options.asOf }),
     ...(options.licence && { licence: options.licence }),
   };
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;

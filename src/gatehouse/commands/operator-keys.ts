@@ -33,7 +33,7 @@ async function rotateIn(storage: OpenedStorage, terminal: Terminal): Promise<Rot
   const result = await withProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer), (advance) =>
     rotateKeys(store, sealer, advance, assertKeyInUse),
   );
-  await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
+  await auditOperator(store, { event: 'encryption_key.rotated', facts: { kid, resealed: result.resealed } });
   const unused = (await listKeys(storage)).filter((key) => key.unused).map((key) => key.kid);
   return { kid, result, unused };
 }
@@ -49,7 +49,9 @@ async function forgetIn({ store, sealer }: OpenedStorage, kid: string, yes: bool
     throw new AppError('invalid_request', { detail });
   }
   if (yes) {
-    await auditedByOperator(store, [{ event: 'key.retired', facts: { kid } }], () => forgetKey(store, sealer, kid));
+    await auditedByOperator(store, [{ event: 'encryption_key.retired', facts: { kid } }], () =>
+      forgetKey(store, sealer, kid),
+    );
   }
   return Object.fromEntries(records ?? []);
 }

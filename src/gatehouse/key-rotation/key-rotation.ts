@@ -117,7 +117,7 @@ export function createKeyRotation(parts: {
     const result = await rotateKeys(store, sealer, progress.advance, assertAllSeal);
     const unreadable = Object.fromEntries(result.unreadable);
     const resealed = progress.done() - sumOf(result.unreadable);
-    await audit.trail.append({ event: 'key.rotated', ...job.by, facts: { kid, resealed } });
+    await audit.trail.append({ event: 'encryption_key.rotated', ...job.by, facts: { kid, resealed } });
     // If the progress were saved at the same time, the last save would fail.
     await progress.saved();
     await finish({ done: progress.done(), unreadable, droppable: [...result.retired], failure: null });

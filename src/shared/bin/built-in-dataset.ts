@@ -22,7 +22,7 @@ export const REAL_USE =
 export const IMPORT_AS_OF = '2025-02-11';
 export const IMPORT_COMMAND = String.raw`curl -fLo bins.csv \
   https://raw.githubusercontent.com/venelinkochev/bin-list-data/master/bin-list-data.csv &&
-npm run gatehouse -- bin import bins.csv --date ${IMPORT_AS_OF} \
+npm run gatehouse -- bin import bins.csv --as-of ${IMPORT_AS_OF} \
   --source "bin-list-data by Venelin Kochev" --licence "CC BY 4.0"`;
 
 /** Date of the release of banks-db. */

@@ -247,7 +247,7 @@ test('an upload of BIN data, its import and the rollback show these texts', asyn
   const { agent, api, site } = filledSite;
   const newToken = { name: 'up', scope: 'write', expiresAt: inDays(1) };
   const { json: adminToken } = await api.call('POST', '/admin-tokens', newToken);
-  const upload = await sendRequest(`${site.url}/admin/api/bin/uploads?date=2031-03-01&source=Card%20data&licence=CC0`, {
+  const upload = await sendRequest(`${site.url}/admin/api/bin/uploads?asOf=2031-03-01&source=Card%20data&licence=CC0`, {
     ...{ method: 'POST', headers: { ...bearer(String(adminToken.token)), 'content-type': 'text/csv' } },
     body: 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n40001235,VISA,CREDIT,SE\nx,VISA,CREDIT,SE\n',
   });

@@ -48,7 +48,7 @@ async function readAdvice() {
   return {
     isExample: body.includes(BUILT_IN_ABOUT) && body.includes(REAL_USE),
     isOld: body.includes('more than two years old'),
-    hasCommand: body.includes('npm run gatehouse -- bin import bins.csv --date'),
+    hasCommand: body.includes('npm run gatehouse -- bin import bins.csv --as-of'),
   };
 }
 
@@ -72,7 +72,7 @@ describe('bin import', () => {
       ),
     );
     const bad = join(site.dataDirectory, '..', 'bad.csv');
-    const options = ['--source', 'A source', '--date', '2024-02-03', '--licence', 'A licence', '--bad-rows', bad];
+    const options = ['--source', 'A source', '--as-of', '2024-02-03', '--licence', 'A licence', '--bad-rows', bad];
     const { status, out, err } = await gatehouse('import', file, ...options);
     expect([status, err]).toEqual([0, '']);
     expect(out).toContain('Imported 1 row of the shape bin-list-data. Now in use: A source, as of 2024-02-03, 1 row (');
@@ -129,7 +129,7 @@ describe('bin import', () => {
     expect([status, out]).toEqual([1, '']);
     expect(err).toMatch(/This cannot be done: .*has no usable row/);
     expect((await bankOf('999900'))[0]).toBe('FIRST BANK');
-    expect((await gatehouse('import', 'one.csv', '--date', '2026-02-30')).err).toContain(
+    expect((await gatehouse('import', 'one.csv', '--as-of', '2026-02-30')).err).toContain(
       'Use a date such as 2026-11-21.',
     );
   });
@@ -326,7 +326,7 @@ test('bin import tells which rows contradict each other, and which no look-up ca
   const rows = [row('999600', 'First', 'US'), row('999600', 'Second', 'FR'), row('999601', 'Same', 'US')];
   const content = [HEADER, ...rows, rows[2], ...pairs.flat(), ...long, row('999902', '', 'QZ'), ''].join('\n');
   const file = write('conflicts.csv', content);
-  const { status, out } = await gatehouse('import', file, '--date', '2026-11-01');
+  const { status, out } = await gatehouse('import', file, '--as-of', '2026-11-01');
   expect(status).toBe(0);
   expect(out).toContain(
     '102 BINs or ranges come more than once, with different facts. Only what their rows have in common is used: correct the rows, and import the file again.\n  lines 2 and 3\n',
@@ -336,7 +336,7 @@ test('bin import tells which rows contradict each other, and which no look-up ca
   expect(out).toMatch(
     /and 2 more: use --bad-rows FILE to list them all\nAll of them by reason:\n {2}101 rows, such as line 208: no look-up .*\n {2}1 row, such as line 309: the country “QZ” is/,
   );
-  const { out: json } = await gatehouse('import', file, '--date', '2026-11-01', '--json');
+  const { out: json } = await gatehouse('import', file, '--as-of', '2026-11-01', '--json');
   expect(JSON.parse(json)).toMatchObject({
     reasons: [
       { reason: 'more_than_8_digits', rows: 101, line: 208 },
@@ -365,7 +365,7 @@ test('bin import tells which values of closed lists are not understood', async (
     row('999502', 'LOCAL <b>', 'Both'),
   ];
   const file = write('words.csv', [HEADER, ...rows, ''].join('\n'));
-  const { out } = await gatehouse('import', file, '--date', '2026-11-01');
+  const { out } = await gatehouse('import', file, '--as-of', '2026-11-01');
   expect(out).toContain(
     'a name that is no network’s becomes part of the brand:\n  column Brand: 2 rows have a value that is not understood, most often LOCAL <b> (2)\n  column Type: 1 row has a value that is not understood, most often Both (1)\n',
   );
@@ -373,7 +373,7 @@ test('bin import tells which values of closed lists are not understood', async (
     { column: 'Brand', rows: 2, values: [{ value: 'LOCAL <b>', rows: 2 }] },
     { column: 'Type', rows: 1, values: [{ value: 'Both', rows: 1 }] },
   ];
-  const { out: json } = await gatehouse('import', file, '--date', '2026-11-01', '--json');
+  const { out: json } = await gatehouse('import', file, '--as-of', '2026-11-01', '--json');
   expect(JSON.parse(json)).toMatchObject({ notUnderstood });
   expect((await readBinData()).dataset).toMatchObject({ notUnderstood });
   const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });

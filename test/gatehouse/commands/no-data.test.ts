@@ -84,7 +84,7 @@ describe('R120 commands repeat no content of other files', () => {
 });
 
 test.each([
-  [['bin', 'import', 'x', '--date', MARK]],
+  [['bin', 'import', 'x', '--as-of', MARK]],
   [['bin', 'import', 'x', '--columns', `${MARK}=${CARD}`]],
   [['bin', 'enrich', 'x', '--column', 'bin', MARK]],
   [['keys', 'status', MARK, CARD]],

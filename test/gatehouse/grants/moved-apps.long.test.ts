@@ -199,7 +199,11 @@ describe('R116 a change of an app in the file', () => {
     const [, refreshToken = ''] = await tokensOfUser();
     await restartWith(filesOf(otherProvider));
     otherProvider.signInAs({ sub: 'ann', email: 'ann@example.test' });
-    await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Reconnect with these permissions' });
+    await agent.submit(
+      await agent.get(`${site.url}/connections/files`),
+      {},
+      { button: 'Reconnect with these permissions' },
+    );
 
     expect(await readConnection()).toMatchObject({ health: 'active' });
 

@@ -96,7 +96,9 @@ test('reconnecting loses no scope if the provider gives scopes other names, and 
   expect(lastRequest().get('scope')).toBe(scopes.join(' '));
 
   const page = await agent.get(`${site.url}/connections/files`);
-  const form = page.forms.find(({ buttons }) => buttons.some(({ text }) => text === 'Reconnect with these permissions'));
+  const form = page.forms.find(({ buttons }) =>
+    buttons.some(({ text }) => text === 'Reconnect with these permissions'),
+  );
   const fieldsWithoutCalendar = form?.fields.filter(([, value]) => value !== 'calendar');
   await agent.request(`${site.url}/connections/files`, {
     method: 'POST',

@@ -108,7 +108,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
     await until(async () => (await readKeys()).due === 0);
     const { json } = await admin.call('GET', '/audit?limit=2');
     expect((json.items as { event: string; facts: unknown; actor: unknown }[]).map(({ event }) => event)).toEqual([
-      ...['key.rotated', 'key.rotation_started'],
+      ...['encryption_key.rotated', 'encryption_key.rotation_started'],
     ]);
     expect(json.items).toMatchObject([{ facts: { kid: newKid, resealed: total }, actor: { kind: 'admin_token' } }, {}]);
   });
@@ -142,7 +142,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
   });
 
   test.skipIf(missing)('R88 the dates of signing keys: when each was made, and when the next one signs', async () => {
-    await admin.call('POST', '/keys/rotate', {});
+    await admin.call('POST', '/keys/rotate-signing', {});
     const signing = (await readKeys()).signing as { signs: boolean; createdAt: string; signsFrom: string }[];
     expect(signing.map(({ signs }) => signs)).toEqual([true, false]);
     const [now, next] = signing.map(({ createdAt, signsFrom }) => Date.parse(signsFrom) - Date.parse(createdAt));

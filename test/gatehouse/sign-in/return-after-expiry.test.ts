@@ -24,7 +24,7 @@ test.each([
   ['/sessions/Nobodys-session_/end', '/sessions'],
   ['/bin', '/bin'],
   ['/account/delete', '/account/delete'],
-  ['/admin/keys/rotate', '/admin/keys'],
+  ['/admin/keys/rotate-signing', '/admin/keys'],
 ])('the refusal of a POST to %s leads to the sign-in and back to %s', async (action, path) => {
   const agent = await signedOutAgent();
   const headers = { referer: site.url + path };
@@ -55,7 +55,7 @@ test.each([
   '/connections/platform/disconnect',
   '/connections/platform/disconnect/?a=b',
   '/sign-out',
-  '/admin/keys/rotate',
+  '/admin/keys/rotate-signing',
 ])('a referrer whose path only takes forms is not used: %s', async (path) => {
   const agent = await signedOutAgent();
   const headers = { referer: site.url + path };

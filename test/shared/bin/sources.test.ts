@@ -151,5 +151,5 @@ test('the recommended source is said to have lost zeros wherever it is recommend
   expect(REAL_USE).toContain('have lost their leading zeros are left out');
   const [, afterCommand = ''] = DOCUMENT.split(IMPORT_COMMAND);
   expect(afterCommand.slice(0, 600)).toMatch(/have lost their zeros in that file/);
-  expect(IMPORT_COMMAND).toContain(`--date ${IMPORT_AS_OF}`);
+  expect(IMPORT_COMMAND).toContain(`--as-of ${IMPORT_AS_OF}`);
 });

@@ -23,7 +23,7 @@ const CHANGED = 'The BIN data in use has changed since this file was uploaded, s
 
 interface FileDescription {
   source: string;
-  date: string;
+  asOf: string;
   licence?: string | undefined;
   columns?: FileColumns | undefined;
 }
@@ -34,7 +34,7 @@ export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' 
   const leases = createLeases({ store: storage.store, milliseconds: LEASE_MS });
 
   /** Checks a file. @throws AppError `invalid_request` for a file that cannot be used */
-  const check = async (req: Request, bytes: Readable, { source, date: asOf, licence, columns }: FileDescription) => {
+  const check = async (req: Request, bytes: Readable, { source, asOf, licence, columns }: FileDescription) => {
     const about = { source, asOf, ...(licence ? { licence } : {}) };
     // The id is read first: if another import finishes meanwhile, this upload names an older data set and is refused.
     const id = await stored.currentId();

@@ -33,10 +33,10 @@ const sourceText = z
   .trim()
   .max(200)
   .refine((text) => !containsCardNumber(text), { error: 'Remove the card number.' });
-const date = z.iso.date('Enter a date such as 2026-11-21.');
+const asOf = z.iso.date('Enter a date such as 2026-11-21.');
 
 const uploadForm = z.object({
-  date,
+  asOf,
   source: sourceText,
   licence: sourceText,
   columns: z
@@ -48,7 +48,7 @@ const uploadForm = z.object({
 });
 
 const uploadQuery = z.strictObject({
-  date: date.describe('the date of the data, such as 2026-11-21'),
+  asOf: asOf.describe('the date of the data, such as 2026-11-21'),
   source: sourceText.min(1).describe('where the data comes from; shown on pages'),
   licence: sourceText.min(1).optional().describe('default: a note that the file states none'),
   columns: fileColumns.optional().describe('for a file of another format, such as start=LOW,end=HIGH,country=ISO'),
@@ -57,7 +57,7 @@ const uploadQuery = z.strictObject({
 const uploadJson = z.object({
   id: z.string(),
   source: z.string(),
-  asOf: z.string(),
+  asOf: z.iso.date(),
   licence: z.string(),
   shape: z.string().describe('the format that was recognized'),
   rows: z.int(),
@@ -159,7 +159,7 @@ export function binUploadRoutes(parts: AdminParts) {
 }
 
 const EMPTY_FORM: FormView<typeof uploadForm> = {
-  values: { date: '', source: '', licence: '', columns: '', file: '' },
+  values: { asOf: '', source: '', licence: '', columns: '', file: '' },
   faults: [],
 };
 

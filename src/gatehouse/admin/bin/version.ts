@@ -7,7 +7,7 @@ import type { UsedDataset } from '../../bin/rollback.ts';
 export const versionJson = z.object({
   id: z.string(),
   source: z.string(),
-  asOf: z.string(),
+  asOf: z.iso.date(),
   licence: z.string(),
   rows: z.int(),
 });

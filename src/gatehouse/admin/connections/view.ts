@@ -55,7 +55,7 @@ export const progressJson = z.object({
   finishedAt: z.iso.datetime().nullable(),
   total: z.number().int(),
   done: z.number().int(),
-  results: z.record(z.string(), z.number()).describe('the number of revocations by result'),
+  results: z.record(z.string(), z.int()).describe('the number of revocations by result'),
 });
 
 export type ConnectionRow = z.output<typeof connectionJson>;

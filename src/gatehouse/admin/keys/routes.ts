@@ -140,7 +140,7 @@ export function keyRoutes(parts: AdminParts) {
 
   const startRotation = async (req: Request): Promise<RotationProgress> => {
     await keyRotation.assertReady();
-    const entry = { event: 'key.rotation_started', facts: { kid: keyRotation.kid() } } as const;
+    const entry = { event: 'encryption_key.rotation_started', facts: { kid: keyRotation.kid() } } as const;
     return audited(audit, req, entry, () => keyRotation.start(actorOf(req)));
   };
 

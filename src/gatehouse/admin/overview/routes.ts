@@ -40,7 +40,7 @@ const overviewQuery = z.strictObject({
     .describe('hour: by five minutes; day: 24 hours, by hour; week and month: 7 and 30 days, by day'),
 });
 
-const counts = z.record(z.string(), z.number());
+const counts = z.record(z.string(), z.int());
 
 const overviewJson = z.object({
   range: z.enum(RANGE_NAMES),

@@ -66,7 +66,7 @@ export const problemJson = z.object({
   requestId: z.string(),
   at: z.iso.datetime(),
   code: z.string(),
-  status: z.number(),
+  status: z.int(),
   route: z.string(),
   userId: z.string().nullable().describe('null: no user was signed in'),
   cause: z.string().nullable().describe('code or class of the underlying error'),

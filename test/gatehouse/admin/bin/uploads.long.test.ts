@@ -187,7 +187,7 @@ test('an upload is neither shown nor imported once the data in use has changed',
 async function sendForm(fields: Record<string, string>, file?: string) {
   const { json: session } = await getJson(agent, `${site.url}/session`);
   const form = new FormData();
-  const all = { _csrf: String(session.csrfToken), date: '2026-11-01', source: '', licence: '', columns: '', ...fields };
+  const all = { _csrf: String(session.csrfToken), asOf: '2026-11-01', source: '', licence: '', columns: '', ...fields };
   for (const [name, value] of Object.entries(all)) form.append(name, value);
   form.append('file', new Blob([file ?? '']), file === undefined ? '' : 'rows.csv');
   const headers = { ...ACCEPT_HTML, cookie: agent.cookies.header(site.url), origin: site.url };
@@ -236,7 +236,7 @@ test('a double click on the button imports once, and leads to the same page', as
 test('a form does not repeat card numbers', async () => {
   for (const name of ['source', 'licence', 'columns']) {
     const value = name === 'columns' ? `start=${CARD},country=ISO` : CARD;
-    const { status, body } = await sendForm({ [name]: value, date: '' }, fileOf(rowOf('40001234', 'B')));
+    const { status, body } = await sendForm({ [name]: value, asOf: '' }, fileOf(rowOf('40001234', 'B')));
     expect([status, body.includes('Remove the card number.'), body.includes(CARD)]).toEqual([400, true, false]);
   }
   const columns = await upload('LOW,ISO\n', `date=2026-11-01&source=x&columns=start=${CARD},country=ISO`);
@@ -280,7 +280,7 @@ test('a form with a file needs its CSRF token before the file, and keeps the ent
   const { json: session } = await getJson(agent, `${site.url}/session`);
   const validFields = {
     _csrf: String(session.csrfToken),
-    date: '2026-11-01',
+    asOf: '2026-11-01',
     source: '',
     licence: 'mine',
     columns: '',
@@ -303,9 +303,9 @@ test('an interrupted upload stores nothing, and the next one is checked', async 
   const { cookie = '', 'x-csrf-token': csrf = '' } = await credentials();
   const head = (type: string) => ({ cookie, 'x-csrf-token': csrf, 'content-type': type, 'content-length': '100000' });
   const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n';
-  const form = `--b\r\nContent-Disposition: form-data; name="date"\r\n\r\n2026-11-01\r\n${part}${HEADER}\n`;
+  const form = `--b\r\nContent-Disposition: form-data; name="asOf"\r\n\r\n2026-11-01\r\n${part}${HEADER}\n`;
   for (const [path, headers, start] of [
-    ['api/bin/uploads?date=2026-11-01&source=x', head('text/csv'), HEADER],
+    ['api/bin/uploads?asOf=2026-11-01&source=x', head('text/csv'), HEADER],
     ['bin/import', head('multipart/form-data; boundary=b'), form],
   ] as const) {
     const outgoing = request(`${site.url}/admin/${path}`, { method: 'POST', headers });

@@ -92,7 +92,11 @@ test('R88: publishing the next signing key twice publishes one key, with an audi
     'x-csrf-token': String(json.csrfToken),
   };
   for (let times = 0; times < 2; times += 1) {
-    const { status } = await sendRequest(`${site.url}/admin/api/keys/rotate`, { method: 'POST', headers, body: '{}' });
+    const { status } = await sendRequest(`${site.url}/admin/api/keys/rotate-signing`, {
+      method: 'POST',
+      headers,
+      body: '{}',
+    });
     expect(status).toBe(204);
   }
   const { json: published } = await getJson(agent, `${site.url}/admin/api/keys`);
