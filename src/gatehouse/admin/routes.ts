@@ -157,6 +157,7 @@ export function adminRoutes(to: AdminResources, { page, form, upload, read, quer
     ['GET', '/admin/connections', page, to.connections.page],
     ['GET', '/admin/connections/end', page, to.disconnections.endPage],
     ['POST', '/admin/connections/end', form, to.disconnections.endByForm],
+    ['GET', '/admin/connections/:id', page, to.connections.detailPage],
     ['GET', '/admin/connections/:id/end', page, to.disconnections.endPage],
     ['POST', '/admin/connections/:id/end', form, to.disconnections.endByForm],
     ['GET', '/admin/connected-apps/:id/disconnect-everyone', page, to.disconnections.endAllPage],

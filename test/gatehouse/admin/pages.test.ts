@@ -49,7 +49,7 @@ const PAGES = `
 users/{uma} # Uma Okafor
   Active user@example.test / Last sign-in: 13 min ago / Subject at the issuer: sbx-00u1
   Changes to this user </admin/audit?target={uma}> Actions by this user </admin/audit?actor={uma}> Sign-ins </admin/sign-ins?q=user%40example.test>
-  | Collaboration platform | Active | user@example.test | 14 min ago | 6 min ago |
+  | Collaboration platform </admin/connections/{connection}> | Active | user@example.test | 14 min ago | 6 min ago |
   | Unknown browser 127.0.0.1 | Collaboration platform | 14 min ago | 6 min ago |
   All <?#timeline> Sign-ins <?kind=sign_ins#timeline> Connections <?kind=connections#timeline> Relay calls <?kind=relay#timeline> Refusals <?kind=refusals#timeline> Changes <?kind=changes#timeline> Audit trail </admin/audit?target={uma}>
   Created a link to connect Collaboration second / 10:14 UTC · nightly </admin/relay-tokens/{nightly}> · 127.0.0.1
@@ -148,7 +148,11 @@ connections # Connections
   [select health=] · * Any health · reconnect_needed Reconnect needed · unverified Unverified
   [select scopes=] · * Any scopes · missing Some missing [Filter]
   | User, App | Health | Account | Checked | Last used | Actions
-  | Ada Moreau </admin/users/{ada}> Collaboration platform | Active | admin@example.test | just now | just now |
+  | Ada Moreau </admin/connections/{connection}> Collaboration platform | Active | admin@example.test | just now | just now |
+connections/{uma}.platform # Uma Okafor, Collaboration platform
+  Active user@example.test / Checked: 14 min ago / Last used: 6 min ago
+  Connection ID: {connection} [Copy the connection ID]
+  Disconnect… </admin/connections/{connection}/end>
 connections?app=second # Connections
   This app has 1 connection. Disconnecting revokes it at the provider and deletes it here, regardless of the filters above.
   Disconnect everyone… </admin/connected-apps/second/disconnect-everyone>
@@ -440,7 +444,7 @@ test.each([
   ['sessions', 'Open user, End session…', 'End sessions…'],
   ['connected-apps?q=platform', 'Open, Connections, Disconnect everyone…', ''],
   ['connected-apps?q=second', 'Open, Connections, Disable…, Disconnect everyone…, Delete…', ''],
-  ['connections', 'Open user, Disconnect…', 'Disconnect…'],
+  ['connections', 'Open, Open user, Disconnect…', 'Disconnect…'],
   ['connect-links', 'Open user, Revoke…', 'Revoke…'],
   ['relay-tokens', 'Open, Test a call, Revoke…', 'Revoke…'],
   ['service-accounts', 'Replace API token, Delete…', ''],
@@ -526,8 +530,8 @@ users # Users
   [ Enable Uma Okafor ]
 users/{uma} # Uma Okafor
   Disabled user@example.test / Disabled: 7 mo ago
-  | Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 7 mo ago | 7 mo ago |
-  | Collaboration second | Not checked since 5 Mar 2031, 10:03 UTC | user@example.test | 7 mo ago | 7 mo ago |
+  | Collaboration platform </admin/connections/{connection}> | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 7 mo ago | 7 mo ago |
+  | Collaboration second </admin/connections/{connection}> | Not checked since 5 Mar 2031, 10:03 UTC | user@example.test | 7 mo ago | 7 mo ago |
   Not signed in anywhere. / User disabled / Signed in with Collaboration second
   reports made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   The user is disabled. They cannot sign in, and services cannot act for them. / [ Enable user ]
@@ -542,8 +546,8 @@ connected-apps/second/settings # Collaboration second
   Set 200 days ago. Leave empty to keep it.
 connections?health=reconnect_needed # Connections
   1–1 of 1 CSV </admin/connections?health=reconnect_needed&format=csv>
-  | Uma Okafor </admin/users/{uma}> Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 7 mo ago | 7 mo ago |
-  Copy reconnect link </admin/users/{uma}#reconnect>
+  | Uma Okafor </admin/connections/{connection}> Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 7 mo ago | 7 mo ago |
+  Copy reconnect link </admin/connections/{connection}#reconnect>
 relay-tokens?state=expired # Relay tokens
   1–1 of 1 CSV </admin/relay-tokens?state=expired&format=csv>
   | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 7 mo ago | Expired |

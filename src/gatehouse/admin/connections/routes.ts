@@ -6,8 +6,10 @@ import type { ListedConnection } from '../../grants/connection-index.ts';
 import type { PendingRevocation } from '../../grants/revocations.ts';
 import { listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
-import type { AdminPageOfList } from '../page.ts';
+import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
+import { type TimelineSection, timelineSection } from '../timeline/section.ts';
+import { createTimelines } from '../timeline/timeline.ts';
 import { displayName } from '../users/view.ts';
 import { throwGone } from './disconnections.ts';
 import { connectionFinder } from './find.ts';
@@ -35,6 +37,15 @@ declare module '../../../shared/pages/page-data.ts' {
       /** Set if the connections of a single app are listed. */
       everyone: { app: { id: string; name: string }; count: number; progress: ProgressView | undefined } | undefined;
     };
+    'admin/connections/detail': AdminPageData & {
+      connection: ConnectionRow;
+      /** The page on which the user can reconnect; undefined if there is no need, or the user cannot sign in. */
+      connectUrl: string | undefined;
+      /** The services that used it, the latest first; `lastAt` in milliseconds since the epoch. */
+      services: readonly { id: string; name: string; lastAt: number; count: number }[];
+      /** Undefined if the user no longer exists. */
+      timeline: TimelineSection | undefined;
+    };
   }
 }
 
@@ -56,7 +67,9 @@ const connectionQuery = listQuery.extend({
   user: z.string().max(60).optional().describe('id of one user'),
 });
 
-export function adminConnectionRoutes({ grants, users, connectedApps, pages }: AdminParts) {
+export function adminConnectionRoutes(parts: AdminParts) {
+  const { grants, users, connectedApps, relay, pages, publicUrl } = parts;
+  const timelines = createTimelines(parts);
   const { index, connections, everyone, revocations } = grants;
   const { apps } = connectedApps;
   const find = connectionFinder(connections);
@@ -132,8 +145,25 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     };
   });
 
+  const detailPage = pages.page('admin/connections/detail', async ({ req }) => {
+    const { userId, connection } = (await find(String(req.params.id))) ?? throwGone();
+    const user = await users.store.find(userId);
+    const { app } = connection;
+    const row = connectionView(connection, user ?? { id: userId }, apps);
+    const needsUser = row.health === 'reconnect_needed' || row.missingScopes.length > 0;
+    const mayCome = user !== undefined && user.disabledAt === undefined;
+    return {
+      title: `${displayName(user) ?? userId}, ${row.appName}`,
+      connection: row,
+      connectUrl: needsUser && mayCome ? `${publicUrl.href}/connections/${encodeURIComponent(app)}` : undefined,
+      services: await relay.uses.servicesOf(userId, app),
+      timeline: user && (await timelineSection(req, (query) => timelines.ofUser(user, query, app))),
+    };
+  });
+
   return {
     page: listPage.handler,
+    detailPage: detailPage.handler,
 
     list: operation(
       {

@@ -15,7 +15,6 @@ import { type Owner, ownerCell, ownerJson, ownerView } from '../users/view.ts';
 declare module '../columns.ts' {
   interface CellViews {
     '/admin/connections/health': { connection: ConnectionRow };
-    '/admin/connections/app': { connection: ConnectionRow };
   }
 }
 
@@ -116,6 +115,9 @@ export function progressView(progress: DisconnectProgress): ProgressView {
   };
 }
 
+/** The page of a connection, below `/admin`. One that cannot be read has no id. */
+const pathOf = ({ id, user, app }: ConnectionRow) => `connections/${encodeURIComponent(id ?? `${user.id}.${app}`)}`;
+
 const COMMON_COLUMNS: Columns<ConnectionRow> = [
   { name: 'ID', csv: ({ id }) => id },
   {
@@ -152,7 +154,11 @@ const COMMON_COLUMNS: Columns<ConnectionRow> = [
 ];
 
 export const CONNECTION_COLUMNS: Columns<ConnectionRow> = [
-  { name: 'User', csv: ({ user }) => user.name, cell: ({ user }) => ownerCell(user) },
+  {
+    name: 'User',
+    csv: ({ user }) => user.name,
+    cell: (connection) => ({ ...ownerCell(connection.user), path: pathOf(connection) }),
+  },
   { name: 'E-mail address', csv: ({ user }) => user.email },
   { name: 'User ID', csv: ({ user }) => user.id },
   { name: 'App', isBelow: true, csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },
@@ -161,7 +167,10 @@ export const CONNECTION_COLUMNS: Columns<ConnectionRow> = [
 
 /** The columns on the page of a user. */
 export const CONNECTION_COLUMNS_OF_USER: Columns<ConnectionRow> = [
-  { name: 'App', cell: (connection) => ({ view: '/admin/connections/app', data: { connection } }) },
+  {
+    name: 'App',
+    cell: (connection) => ({ path: pathOf(connection), text: connection.appName, title: connection.appName }),
+  },
   ...COMMON_COLUMNS.filter(({ cell }) => cell !== undefined),
 ];
 

@@ -33,8 +33,8 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
     const user = await users.store.find(userId);
     const name = apps.nameOf(connection.app);
     const detail = user?.email ?? user?.name ?? userId;
-    const path = `/admin/users/${encodeURIComponent(userId)}`;
-    return [{ id: connection.id ?? q, name, detail, path, exact: true }];
+    const id = connection.id ?? q;
+    return [{ id, name, detail, path: `/admin/connections/${encodeURIComponent(id)}`, exact: true }];
   };
 
   const findSessions: Find = async (q) => {

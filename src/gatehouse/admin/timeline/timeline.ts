@@ -5,7 +5,7 @@
 import { type MergedSource, mergedPage, type Position } from '../../../shared/storage/merged-page.ts';
 import { decodeCursor } from '../../../shared/storage/paging.ts';
 import { isoTime } from '../../../shared/time.ts';
-import { ACTIVITIES, type Activity, activityOf } from '../../audit/activity.ts';
+import { ACTIVITIES, type Activity, activityOf, appOf } from '../../audit/activity.ts';
 import { appIndex, targetIndex, userIndexes } from '../../audit/facets.ts';
 import type { AuditRecord } from '../../audit/kinds.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
@@ -16,7 +16,8 @@ import { createTimelineItems, type TimelineRecord } from './items.ts';
 import type { TimelinePage, TimelineQuery } from './view.ts';
 
 export interface Timelines {
-  ofUser(user: User, query: TimelineQuery): Promise<TimelinePage>;
+  /** @param app limits it to the user's connection to this app */
+  ofUser(user: User, query: TimelineQuery, app?: string): Promise<TimelinePage>;
   ofApp(app: { id: string }, query: TimelineQuery): Promise<TimelinePage>;
   /** Changes by administrators, and the calls of the token. */
   ofToken(token: { id: string }, query: TimelineQuery): Promise<TimelinePage>;
@@ -51,23 +52,30 @@ export function createTimelines(
     kind === undefined || kind === 'relay' || kind === 'refusals' ? [callsSource(kind, read)] : [];
 
   return {
-    ofUser(user, query) {
+    ofUser(user, query, onlyApp) {
       const { kind } = query;
+      const isOfApp = (app: string | undefined) => onlyApp === undefined || app === onlyApp;
       const concernsUser = ({ actor, target, userId }: AuditRecord) => [actor.id, target?.id, userId].includes(user.id);
       const readCalls = async () => {
         const { items } = await grants.index.page({ userId: user.id, limit: MAX_CONNECTIONS });
-        const ofApps = items.map(async ({ appId: app }) => {
-          const hours = await relay.uses.hoursOfConnection(user.id, app);
-          return hours.map((hour) => ({ ...hour, app, refused: false, parts: [], rules: [] }));
-        });
+        const ofApps = items
+          .filter(({ appId }) => isOfApp(appId))
+          .map(async ({ appId: app }) => {
+            const hours = await relay.uses.hoursOfConnection(user.id, app);
+            return hours.map((hour) => ({ ...hour, app, refused: false, parts: [], rules: [] }));
+          });
         return (await Promise.all(ofApps)).flat();
       };
-      const attemptsSource = signInRecords.store.merged(user, (record) => !hasEntry(record, user));
+      const attemptsSource = signInRecords.store.merged(
+        user,
+        (record) => !hasEntry(record, user) && isOfApp(record.app),
+      );
       return pageOf(
         [
           entriesSource(
             userIndexes(user.id),
-            (entry) => concernsUser(entry) && isListed(entry) && includesKind(kind, activityOf(entry)),
+            (entry) =>
+              concernsUser(entry) && isOfApp(appOf(entry)) && isListed(entry) && includesKind(kind, activityOf(entry)),
           ),
           ...(includesKind(kind, 'sign_ins')
             ? [mapped(attemptsSource, (attempt): TimelineRecord => ({ attempt }))]

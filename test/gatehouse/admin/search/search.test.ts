@@ -69,8 +69,9 @@ test('finds a connection and a session by id', async () => {
   const path = `/admin/users/${user.userId}`;
   const { id } = await storage.readGrant(user.userId);
   for (const q of [id, `${user.userId}.platform`]) {
-    expect((await search(q)).groups).toEqual(exactly('connection', { id, name: 'Collaboration platform', path }));
-    expect((await searchByForm(q)).path).toBe(path);
+    const found = { id, name: 'Collaboration platform', path: `/admin/connections/${id}` };
+    expect((await search(q)).groups).toEqual(exactly('connection', found));
+    expect((await searchByForm(q)).path).toBe(found.path);
   }
   const { json } = await admin.call('GET', `/sessions?user=${user.userId}`);
   const [session] = json.items as { id: string }[];
