@@ -63,6 +63,8 @@ test('an app is registered, broken and repaired, using only the pages', async ()
 
   await page.getByLabel('Callback URL 1', { exact: true }).fill('https://elsewhere.example.com/cb');
   await save();
+  await look('save-question');
+  await navigateBy(page, () => page.getByRole('button', { name: 'Remove callback URL' }).click());
   expect(await page.getByText('Add it here and at the provider').count()).toBe(1);
   await page.getByLabel('Callback URL 1', { exact: true }).fill(`${site.url}/oauth/callback/second`);
   await save();

@@ -123,9 +123,11 @@ describe('a demo in the shell of a real Gatehouse', () => {
       await administrator.getByRole('button', { name: 'Remove Callback URL 2' }).click();
       await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(tourText)?.[1] ?? '');
       await save();
-      expect(await administrator.locator('main').innerText()).toMatch(/\d+ connections lack groups/);
+      expect(await administrator.locator('main').innerText()).toMatch(
+        /Add the scope groups\?\s+\d+ connections lack it/,
+      );
 
-      await save();
+      await navigateBy(administrator, () => administrator.getByRole('button', { name: 'Add scope' }).click());
       expect(await administrator.locator('main').innerText()).toContain('Saved.');
 
       await user.goto((await link('your connection')) ?? '');

@@ -42,7 +42,8 @@ export interface ConnectedAppChanges {
   isTaken(id: string): Promise<boolean>;
   /** Creates an app. @param extras the values of the provider, if it registered the app */
   create(req: Request, app: NewApp, extras?: RegistrationExtras): Promise<RegisteredApp>;
-  replace(req: Request, id: string, app: ChangedApp): Promise<RegisteredApp>;
+  /** @param ask is called for a valid change, and throws if the administrator is to be asked first */
+  replace(req: Request, id: string, app: ChangedApp, ask?: () => Promise<void>): Promise<RegisteredApp>;
   /**
    * Deletes an app unless users are connected, and a registration that Gatehouse made at the provider there, too.
    * @param version undefined for any version
@@ -129,7 +130,7 @@ export function createConnectedAppChanges(parts: {
       });
     },
 
-    async replace(req, id, { version, clientSecret, ...fields }) {
+    async replace(req, id, { version, clientSecret, ...fields }, ask) {
       const current = await findChangeable(id);
       if (current.version !== version) throw conflict();
       const registration = { ...fields, id };
@@ -138,6 +139,7 @@ export function createConnectedAppChanges(parts: {
         ...secretFaults(registration, clientSecret, current.app),
         ...(await movedFaults(current.app, registration, countSetAside)),
       ]);
+      await ask?.();
       const changed = changedFields(current.app, registration, clientSecret);
       const target = { kind: 'connected_app', id, name: registration.name };
       return audited(

@@ -1,7 +1,6 @@
 /** Notices after changes of a connected app. */
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import type { RemovedApp } from './changes.ts';
-import type { AppView } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
 export const NOTICES = {
@@ -30,18 +29,6 @@ export const NOTICES = {
   enable: { tone: 'success', text: 'The app is enabled again.' },
   deleted: { tone: 'success', text: 'The app is deleted.' },
 } as const satisfies Record<string, Notice>;
-
-/** Describes the effect of added scopes on existing connections. */
-export function missingScopesText({ scopes, connections, exact }: NonNullable<AppView['missingScopes']>): string {
-  const count = `${exact ? '' : 'At least '}${connections.toLocaleString('en-GB')}`;
-  const [them, part] = scopes.length === 1 ? ['it', ''] : ['them', 'some of '];
-  const isSingle = connections === 1 && exact;
-  const lack = `${isSingle ? 'One connection lacks' : `${count} connections lack`} ${part}${scopes.join(', ')}.`;
-  const meanwhile = isSingle
-    ? `It keeps working without ${them} until its user allows ${them}.`
-    : `They keep working without ${them} until their users allow ${them}.`;
-  return `${lack} ${meanwhile} Save again to add ${them} to the app.`;
-}
 
 export function noticeOf({ withdrawal, clientId }: RemovedApp): Notice {
   if (!withdrawal) return NOTICES.deleted;

@@ -1,7 +1,6 @@
 /** The settings of a connected app: a form, and the buttons beside it. */
 import type { NextFunction, Request, Response } from 'express';
 import { z } from 'zod';
-import { AppError } from '../../../shared/errors.ts';
 import { formField } from '../../../shared/http/body.ts';
 import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormValues, type FormView, formHandler, submittedValues } from '../../../shared/pages/form.ts';
@@ -12,11 +11,12 @@ import type { AdminPages, PageRequest } from '../page.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { DRAWN_FIELDS, type DrawnField, drawnSettings, withGroups } from './drawn-fields.ts';
 import { membersOfApp, valuesOfMembers } from './editing.ts';
-import { APP_INPUTS, changedAppForm, enteredMembers, scopesOf, tidied, valuesOfApp } from './form.ts';
-import { missingScopesText, NOTICES } from './notices.ts';
+import { APP_INPUTS, changedAppForm, enteredMembers, tidied, valuesOfApp } from './form.ts';
+import { NOTICES } from './notices.ts';
 import type { AppPageData, ContentOfApp } from './pages.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import type { ConnectedAppReader } from './reader.ts';
+import { saveQuestions } from './save-question.ts';
 import { type AppView, changedApp, registrationIn } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -52,11 +52,8 @@ export function connectedAppSettings(parts: {
     'admin/connected-apps/settings',
     async ({ req, form: submitted }: PageRequest<Partial<ChangedForm>>) => {
       const app = await reader.read(idOf(req));
-      const form = withConfirmed(app, {
-        values: { ...valuesOfApp(app), base: editing.baseOf(membersOfApp(app)), confirmed: '' },
-        faults: [],
-        ...submitted,
-      });
+      const values = { ...valuesOfApp(app), base: editing.baseOf(membersOfApp(app)), confirmed: '' };
+      const form = { values, faults: [], ...submitted };
       return {
         ...contentOf(app, 'settings'),
         faults: form.faults,
@@ -68,6 +65,8 @@ export function connectedAppSettings(parts: {
       };
     },
   );
+
+  const questions = saveQuestions({ reader, pages, urlOf });
 
   /** Adds the metadata of the provider, and keeps the fields that the administrator has changed. */
   const withProvider = async (form: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {
@@ -101,13 +100,11 @@ export function connectedAppSettings(parts: {
           valuesOf: valuesOfMembers,
         });
         const changed = parseInput(changedApp, { ...withGroups(merged), clientSecret, disabled, version });
-        const missing = await reader.countMissingScopes(storedApp, changed.scopes);
-        if (missing.connections > 0 && missing.scopes.join(' ') !== confirmed) throw unconfirmed(missing);
-        await changes.replace(req, id, changed);
+        await changes.replace(req, id, changed, () => questions.ask(storedApp, changed, confirmed));
         const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
         return redirectTo(id, withKept(addsUrl ? NOTICES.saved_callback : NOTICES.saved));
       }),
-    page: (req, form) => settingsPage.at(urlOf(idOf(req)), form),
+    page: (req, form) => questions.pageOf(idOf(req), form) ?? settingsPage.at(urlOf(idOf(req)), form),
   });
 
   /** Handles the buttons next to the form. */
@@ -129,7 +126,8 @@ export function connectedAppSettings(parts: {
   const redirectTo = (id: string, notice: Notice) => ({ url: urlOf(id), flash: { notice } });
 
   return {
-    page: settingsPage.handler,
+    page: (req: Request, res: Response, next: NextFunction) =>
+      (questions.isAsked(req) ? questions.handler : settingsPage.handler)(req, res, next),
 
     async change(req: Request, res: Response, next: NextFunction) {
       const action = formField(req.body, 'do');
@@ -147,22 +145,6 @@ const CHANGED_FORM = {
   fieldOf: APP_INPUTS,
   tidy: tidied<FormValues<typeof changedAppForm>>,
 };
-
-function unconfirmed(missing: NonNullable<AppView['missingScopes']>): AppError {
-  const fault = { pointer: '#/confirmed', rule: 'missing_scopes', detail: missingScopesText(missing) };
-  return new AppError('invalid_request', { detail: fault.detail, faults: [fault] });
-}
-
-/** Once the form has shown how many connections lack the added scopes, saving it again confirms them. */
-function withConfirmed({ scopes }: AppView, form: ChangedForm): ChangedForm {
-  const { values, faults } = form;
-  if (!faults.some(({ field }) => field === 'confirmed')) return form;
-  const confirmed = scopesOf(values)
-    .filter((scope) => !scopes.includes(scope))
-    .join(' ');
-  const shownFaults = faults.map((fault) => (fault.field === 'confirmed' ? { ...fault, field: 'moreScopes' } : fault));
-  return { ...form, values: { ...values, confirmed }, faults: shownFaults };
-}
 
 function settingsOf(app: AppView): (readonly [label: string, value: string | undefined])[] {
   return [

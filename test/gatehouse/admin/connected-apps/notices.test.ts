@@ -2,28 +2,32 @@
  * Notices after changes of an app: added scopes, and a deletion at the provider; and the chosen client authentication.
  */
 import { describe, expect, test } from 'vitest';
-import { missingScopesText, noticeOf } from '../../../../src/gatehouse/admin/connected-apps/notices.ts';
+import { noticeOf } from '../../../../src/gatehouse/admin/connected-apps/notices.ts';
 import { createProviderReading } from '../../../../src/gatehouse/admin/connected-apps/provider-reading.ts';
+import { aboutScopes } from '../../../../src/gatehouse/admin/connected-apps/save-question.ts';
 import { withdrawalWords } from '../../../../src/gatehouse/admin/connected-apps/withdrawal.ts';
 
 test.each([
   [
     { scopes: ['mail'], connections: 1, exact: true },
-    'One connection lacks mail. It keeps working without it until its user allows it. Save again to add it to the app.',
+    'Add the scope mail? One connection lacks it until its user consents again. It keeps working without it. [Add scope]',
   ],
   [
     { scopes: ['mail', 'calendar'], connections: 1, exact: true },
-    'One connection lacks some of mail, calendar. It keeps working without them until its user allows them. Save again to add them to the app.',
+    'Add the scopes mail, calendar? One connection lacks some of them until its user consents again. It keeps working without them. [Add 2 scopes]',
   ],
   [
     { scopes: ['mail'], connections: 1_200, exact: true },
-    '1,200 connections lack mail. They keep working without it until their users allow it. Save again to add it to the app.',
+    'Add the scope mail? 1,200 connections lack it until their users consent again. They keep working without it. [Add scope]',
   ],
   [
     { scopes: ['mail'], connections: 1, exact: false },
-    'At least 1 connections lack mail. They keep working without it until their users allow it. Save again to add it to the app.',
+    'Add the scope mail? At least 1 connections lack it until their users consent again. They keep working without it. [Add scope]',
   ],
-])('%j', (missing, text) => expect(missingScopesText(missing)).toBe(text));
+])('%j', (missing, text) => {
+  const { heading, consequences, verb } = aboutScopes(missing);
+  expect(`${heading}? ${consequences.join(' ')} [${verb}]`).toBe(text);
+});
 
 const BY_HAND = 'the registration with the client ID c1: delete it there by hand.';
 

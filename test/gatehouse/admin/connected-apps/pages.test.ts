@@ -246,9 +246,10 @@ describe('a new administrator', () => {
   });
 
   test('sees on the page what is wrong with a changed callback URL', async () => {
-    const page = await submitForm(await open('connected-apps/second/settings'), 'save', {
+    const question = await submitForm(await open('connected-apps/second/settings'), 'save', {
       callbackUrl: 'https://elsewhere.example/cb',
     });
+    const page = await agent.submit(question, {}, { button: 'Remove callback URL' });
     expect(page.status).toBe(200);
     expect(page.body).toContain('Add it here and at the provider');
     expect(page.body).toContain(NEW_CALLBACK_URL);
@@ -414,30 +415,62 @@ describe('a registered app', () => {
     );
   });
 
-  test('R115 is saved with added scopes only after showing how many connections lack them', async () => {
-    const warned = await submitForm(await open('connected-apps/second/settings'), 'save', {
-      moreScopes: 'files',
-      name: 'Grown',
-    });
-    expect(warned.status).toBe(400);
-    expect(warned.body).toContain(
-      'One connection lacks files. It keeps working without it until its user allows it. Save again',
-    );
+  test('R115 is saved with added scopes only after a question that says how many connections lack them', async () => {
+    const settings = await open('connected-apps/second/settings');
+    const question = await submitForm(settings, 'save', { moreScopes: 'files', name: 'Grown' });
+    expect(question.status).toBe(200);
+    for (const words of [
+      '<h1 id="confirm-title">Add the scope files?</h1>',
+      'One connection lacks it until its user consents again. It keeps working without it.',
+    ])
+      expect(question.body).toContain(words);
+    expect(question.body).not.toContain('Nothing was saved');
     expect((await open('connected-apps/second/settings')).body).toContain('<bdi>Second</bdi>');
 
-    // After a further change of the scopes, the form warns again.
-    const warnedAgain = await submitForm(warned, 'save', { moreScopes: 'files mail' });
-    expect(warnedAgain.body).toContain(
-      'One connection lacks some of files, mail. It keeps working without them until its user allows them.',
-    );
-    expect((await submitForm(warnedAgain, 'save', {})).body).toContain('Saved.');
+    // Cancel leads back to the form, with everything that was entered.
+    const form = await agent.follow(question, 'Cancel');
+    expect([form.status, form.body]).toEqual([200, expect.stringContaining('value="Grown"')]);
+    expect(form.body).toContain('name="moreScopes" type="text" value="files"');
+    const asked = await submitForm(form, 'save', { moreScopes: 'files mail' });
+    expect(asked.body).toContain('One connection lacks some of them until its user consents again.');
+    expect((await agent.submit(asked, {}, { button: 'Add 2 scopes' })).body).toContain('Saved.');
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second?scopes=openid+files+video`);
+    expect(json).toMatchObject({ name: 'Grown', scopes: expect.arrayContaining(['files', 'mail']) });
     expect(json.missingScopes).toEqual({ scopes: ['video'], connections: 1, exact: true });
-    const withoutScopes = await submitForm(await open('connected-apps/second/settings'), 'save', {
-      name: 'Second',
-      moreScopes: '',
+    const scopes = (json.scopes as string[]).filter((scope) => !['files', 'mail'].includes(scope));
+    const without = await submitForm(
+      await open('connected-apps/second/settings'),
+      'save',
+      { name: 'Second', scope: scopes[0] ?? '' },
+      scopes.slice(1).map((scope): [string, string] => ['scope', scope]),
+    );
+    expect([without.status, without.body]).toEqual([200, expect.stringContaining('Saved.')]);
+  });
+
+  test('R115 asks for a secret again that was entered with added scopes', async () => {
+    const question = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      moreScopes: 'files',
+      clientSecret: CLIENT_SECRET,
     });
-    expect([withoutScopes.status, withoutScopes.body]).toEqual([200, expect.stringContaining('Saved.')]);
+    expect(question.body).not.toContain(CLIENT_SECRET);
+    expect(question.body).toContain('Enter it again: secrets are not sent back.');
+    const saved = await agent.submit(question, { clientSecret: CLIENT_SECRET }, { button: 'Add scope' });
+    expect(saved.body).toContain('Saved.');
+  });
+
+  test('asks before its own callback URL is removed, and after that no more', async () => {
+    const other = { callbackUrl: 'https://other.example/cb' };
+    const question = await submitForm(await open('connected-apps/second/settings'), 'save', other);
+    expect([question.status, question.body]).toEqual([
+      200,
+      expect.stringContaining('Remove the callback URL of this Gatehouse?'),
+    ]);
+    expect(question.body).toContain('Users cannot sign in or connect with the app until');
+    const removed = await agent.submit(question, {}, { button: 'Remove callback URL' });
+    expect(removed.body).toContain('Add it here and at the provider.');
+    const same = await submitForm(removed, 'save', { callbackUrl: 'https://other.example/2' });
+    expect(same.body).toContain('Saved.');
+    await submitForm(same, 'save', { callbackUrl: `${site.url}/oauth/callback/second` });
   });
 
   test('is disabled and enabled, and cannot be deleted while users are connected', async () => {
