@@ -82,7 +82,7 @@ export async function createConnectedApps(
     check,
     events,
     clock,
-    changedAt: async (id) => (registry.isFromFile(id) ? 0 : ((await registry.find(id))?.changedAt ?? 0)),
+    changedAt: async (id) => (registry.isFromFile(id) ? undefined : ((await registry.find(id))?.changedAt ?? 0)),
     seconds: config?.connectionCheckSeconds ?? 0,
   });
   // The settings are read before the storage, and warn about the apps of the file.

@@ -16,7 +16,7 @@ let now: number;
 let checkedIds: string[];
 let announced: unknown[];
 let problems: Finding['check'][];
-let changedAt: number;
+let changedAt: number | undefined;
 let apps: ConnectedApp[];
 let hangingCheck: Promise<void>;
 let stored: Map<string, { value: string; lifetimeSeconds: number }>;
@@ -48,7 +48,7 @@ function createChecks(seconds = 86_400) {
   } as unknown as Store;
   return createScheduledChecks({
     store,
-    apps: { list: () => apps },
+    apps: { list: () => apps, find: (id) => apps.find((app) => app.id === id) },
     check: {
       async run({ id }) {
         checkedIds.push(id);
@@ -102,6 +102,41 @@ test('R132 a provider that hangs does not delay the checks of other apps', async
   expect(stored.size).toBe(6);
 });
 
+describe('after a change', () => {
+  test('an app is checked at once, also without a schedule, and a change of the result is announced', async () => {
+    const checks = createChecks(0);
+    problems = ['issuer'];
+    checks.start(appOf('a'));
+    await checks.whenChecked('a');
+    expect((await checks.read('a'))?.findings).toEqual(currentFindings());
+    expect(announced).toEqual([{ app: 'a', name: 'App a', problems: ['issuer'] }]);
+  });
+
+  test('nothing waits for an app that is not being checked', () => createChecks().whenChecked('a'));
+
+  test('an earlier check is outdated', async () => {
+    const checks = createChecks();
+    const check = await checks.run(appOf('a'));
+    expect([now - 1, now, now + 1].map((time) => checks.isOutdated('a', check, time))).toEqual([false, false, true]);
+  });
+
+  test('an app of the file, which has no time of its change, is checked again', async () => {
+    changedAt = undefined;
+    const checks = createChecks();
+    now += HOUR;
+    await runTask(checks);
+    await runTask(checks);
+    expect(checkedIds).toEqual(['a']);
+    const isOutdated = async () => checks.isOutdated('a', (await checks.read('a')) as never, undefined);
+    expect(await isOutdated()).toBe(false);
+    apps = [appOf('a', { issuer: 'https://other.test' })];
+    expect(await isOutdated()).toBe(true);
+    await runTask(checks);
+    expect([checkedIds, await isOutdated()]).toEqual([['a', 'a'], false]);
+    expect(JSON.stringify([...stored.values()])).not.toContain('other.test');
+  });
+});
+
 describe('an app', () => {
   /** Creates the checks and runs them for the first time. */
   async function createChecksAfterFirst() {
@@ -143,7 +178,7 @@ describe('an app', () => {
 
   test('has its last result stored for 60 days, unless it is deleted', async () => {
     const checks = await createChecksAfterFirst();
-    expect(await checks.read('a')).toEqual({ at: now, findings: currentFindings() });
+    expect(await checks.read('a')).toMatchObject({ at: now, findings: currentFindings() });
     expect([...stored.values()]).toMatchObject([{ lifetimeSeconds: 60 * 86_400 }]);
     expect(await checks.read('b')).toBeUndefined();
     await checks.forget('a');
@@ -153,8 +188,8 @@ describe('an app', () => {
   test('checked by an administrator has its result stored but not announced', async () => {
     problems = ['keys'];
     const checks = createChecks();
-    expect(await checks.run(appOf('a'))).toEqual({ at: START, findings: currentFindings() });
-    expect(await checks.read('a')).toEqual({ at: START, findings: currentFindings() });
+    expect(await checks.run(appOf('a'))).toMatchObject({ at: START, findings: currentFindings() });
+    expect(await checks.read('a')).toMatchObject({ at: START, findings: currentFindings() });
     expect(announced).toEqual([]);
   });
 });

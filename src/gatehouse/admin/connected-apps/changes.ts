@@ -62,7 +62,7 @@ export function createConnectedAppChanges(parts: {
   links: Pick<ConnectLinks, 'revokeAll'>;
   /** Ends the connections that users created while the app was being deleted. */
   endRemaining: (app: ConnectedApp, by: EndedBy) => Promise<void>;
-  checks: Pick<ScheduledChecks, 'forget'>;
+  checks: Pick<ScheduledChecks, 'forget' | 'start'>;
   publicHref: string;
 }): ConnectedAppChanges {
   const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endRemaining, checks } =
@@ -142,7 +142,7 @@ export function createConnectedAppChanges(parts: {
       await ask?.();
       const changed = changedFields(current.app, registration, clientSecret);
       const target = { kind: 'connected_app', id, name: registration.name };
-      return audited(
+      const replaced = await audited(
         audit,
         req,
         { event: eventOfChange(registration, changed), target, facts: changeFacts(current.app, registration, changed) },
@@ -153,6 +153,8 @@ export function createConnectedAppChanges(parts: {
           return replaced;
         },
       );
+      if (!registration.disabled) checks.start(replaced.app);
+      return replaced;
     },
 
     async remove(req, id, version) {

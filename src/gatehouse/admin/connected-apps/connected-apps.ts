@@ -77,7 +77,16 @@ export function connectedAppRoutes(parts: AdminParts) {
       pages,
       clock,
     }),
-    settings: connectedAppSettings({ reader, changes, editing, provider, contentOf, pages, basePath }),
+    settings: connectedAppSettings({
+      reader,
+      changes,
+      editing,
+      provider,
+      whenChecked: checks.whenChecked,
+      contentOf,
+      pages,
+      basePath,
+    }),
     questions: connectedAppQuestions({
       ...parts,
       reader,

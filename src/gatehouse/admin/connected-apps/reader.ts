@@ -23,7 +23,7 @@ export interface ConnectedAppReader {
 export function connectedAppReader(parts: {
   apps: CurrentApps;
   registry: AppRegistry;
-  checks: Pick<ScheduledChecks, 'read'>;
+  checks: Pick<ScheduledChecks, 'read' | 'isOutdated'>;
   findIneffectiveEndpoints: ConnectedApps['findIneffectiveEndpoints'];
   publicHref: string;
   countConnections: (appId: string) => Promise<number>;
@@ -32,13 +32,15 @@ export function connectedAppReader(parts: {
   const { apps, registry, checks, findIneffectiveEndpoints, publicHref } = parts;
   const { countConnections, countConnectionsWithout } = parts;
 
-  const lastCheckOf = async (id: string): Promise<Required<LastCheckView> | null> => {
+  type CheckedApp = Pick<AppView, 'id' | 'changedAt'>;
+  const lastCheckOf = async ({ id, changedAt }: CheckedApp): Promise<Required<LastCheckView> | null> => {
     const lastCheck = await checks.read(id);
-    return lastCheck ? lastCheckView(lastCheck) : null;
+    const changeTime = changedAt === null ? undefined : Date.parse(changedAt);
+    return lastCheck ? lastCheckView(lastCheck, checks.isOutdated(id, lastCheck, changeTime)) : null;
   };
 
   const withLastCheck = async (app: Omit<AppView, 'lastCheck'>): Promise<AppView> => {
-    const lastCheck = await lastCheckOf(app.id);
+    const lastCheck = await lastCheckOf(app);
     return { ...app, lastCheck: lastCheck && { ...lastCheck, findings: undefined } };
   };
 
@@ -78,12 +80,13 @@ export function connectedAppReader(parts: {
       if (!app) throwUnknown('connected app');
       // The metadata is cached by the object in use.
       const inUse = apps.find(id) ?? app;
+      const view = appView(app, registered, publicHref);
       const [lastCheck, connections, ineffectiveEndpoints] = await Promise.all([
-        lastCheckOf(id),
+        lastCheckOf(view),
         countConnections(id),
         findIneffectiveEndpoints(inUse),
       ]);
-      return { ...appView(app, registered, publicHref), lastCheck, connections, ineffectiveEndpoints };
+      return { ...view, lastCheck, connections, ineffectiveEndpoints };
     },
 
     async countMissingScopes({ id, scopes: currentScopes }, plannedScopes) {

@@ -6,6 +6,7 @@ import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormValues, type FormView, formHandler, submittedValues } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
+import type { ScheduledChecks } from '../../connected-apps/scheduled-checks.ts';
 import type { Editing } from '../editing.ts';
 import type { AdminPages, PageRequest } from '../page.ts';
 import type { ConnectedAppChanges } from './changes.ts';
@@ -40,11 +41,12 @@ export function connectedAppSettings(parts: {
   changes: ConnectedAppChanges;
   editing: Editing;
   provider: ProviderReading;
+  whenChecked: ScheduledChecks['whenChecked'];
   contentOf: ContentOfApp;
   pages: AdminPages;
   basePath: string;
 }) {
-  const { reader, changes, editing, provider, contentOf, pages, basePath } = parts;
+  const { reader, changes, editing, provider, whenChecked, contentOf, pages, basePath } = parts;
   const idOf = (req: Request) => String(req.params.id);
   const urlOf = (id: string) => `${basePath}/admin/connected-apps/${encodeURIComponent(id)}/settings`;
 
@@ -101,6 +103,7 @@ export function connectedAppSettings(parts: {
         });
         const changed = parseInput(changedApp, { ...withGroups(merged), clientSecret, disabled, version });
         await changes.replace(req, id, changed, () => questions.ask(storedApp, changed, confirmed));
+        await whenChecked(id);
         const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
         return redirectTo(id, withKept(addsUrl ? NOTICES.saved_callback : NOTICES.saved));
       }),
@@ -118,6 +121,7 @@ export function connectedAppSettings(parts: {
         const callbackUrls = [...new Set([...app.callbackUrls, app.callbackUrl])];
         const changed = action === 'add_callback' ? { callbackUrls } : { disabled: undefined };
         await changes.replace(req, id, { ...registration, ...changed, version: app.version ?? 0 });
+        await whenChecked(id);
         return redirectTo(id, NOTICES[action]);
       }),
     page: (req, { faults }) => settingsPage.at(urlOf(idOf(req)), { faults }),

@@ -58,6 +58,7 @@ export const findingsJson = z.array(findingJson);
 
 const lastCheckJson = z.object({
   at: z.iso.datetime(),
+  outdated: z.boolean().describe('true if the app has changed since this check'),
   ok: z.boolean(),
   problems: z.int(),
   problem: z.string().nullable().describe('the first problem, as a sentence'),
@@ -142,10 +143,11 @@ export function registrationIn(app: AppView): ConnectedAppRegistration {
   return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;
 }
 
-export function lastCheckView({ at, findings }: LastCheck): Required<LastCheckView> {
+export function lastCheckView({ at, findings }: LastCheck, outdated = false): Required<LastCheckView> {
   const problems = problemsIn(findings);
   return {
     at: isoTime(at),
+    outdated,
     ok: problems.length === 0,
     problems: problems.length,
     problem: problems[0]?.detail ?? null,

@@ -458,6 +458,28 @@ describe('a registered app', () => {
     expect(saved.body).toContain('Saved.');
   });
 
+  test('is checked again when it is saved, so its last check is not older than the change', async () => {
+    const read = async () => (await getJson(agent, `${site.url}/admin/api/connected-apps/second`)).json;
+    const saved = await submitForm(await open('connected-apps/second/settings'), 'save', {
+      threadPath: '/1/threads/newest',
+    });
+    expect(saved.body).toContain('Saved.');
+    const { changedAt, lastCheck } = (await read()) as { changedAt: string; lastCheck: { at: string } };
+    expect(lastCheck).toMatchObject({ outdated: false });
+    expect(lastCheck.at >= changedAt).toBe(true);
+
+    const key = keys.appCheck('second');
+    await withStorage(async (store) => {
+      const stored = JSON.parse((await store.get(key))?.value ?? '');
+      await store.write([{ put: key, value: JSON.stringify({ ...stored, at: stored.at - 60_000 }) }]);
+    });
+    expect((await read()).lastCheck).toMatchObject({ outdated: true });
+    expect((await open('connected-apps/second')).body).toContain('Outdated');
+    expect((await open('connected-apps/second/check')).body).toContain('The app has changed since then.');
+    const again = await submitForm(await open('connected-apps/second/settings'), 'save', { threadPath: '' });
+    expect(again.body).not.toContain('Outdated');
+  });
+
   test('asks before its own callback URL is removed, and after that no more', async () => {
     const other = { callbackUrl: 'https://other.example/cb' };
     const question = await submitForm(await open('connected-apps/second/settings'), 'save', other);
