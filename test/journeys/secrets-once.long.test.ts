@@ -46,16 +46,16 @@ test('R106 relay tokens, rotated secrets, admin tokens and webhooks show their s
   await page.getByLabel('Name', { exact: true }).fill('Reports');
   await page.getByLabel('Collaboration platform').check();
   await press(page, 'Create relay token');
-  await expectOnce(page, 'token');
+  await expectOnce(page, 'relay token');
   await navigateBy(page, () => page.getByRole('link', { name: 'Rotate secret' }).click());
   await press(page, 'Create new secret');
-  await expectOnce(page, 'token');
+  await expectOnce(page, 'relay token');
   expect(await rowsOf(page, 'relay-tokens')).toBe(1);
 
   await page.goto(`${site.url}/admin/admin-tokens/new`);
   await page.getByLabel('Name', { exact: true }).fill('Reports');
   await press(page, 'Create admin token');
-  await expectOnce(page, 'token');
+  await expectOnce(page, 'admin token');
   expect(await rowsOf(page, 'admin-tokens')).toBe(1);
 
   await page.goto(`${site.url}/admin/webhooks/new`);
@@ -63,6 +63,21 @@ test('R106 relay tokens, rotated secrets, admin tokens and webhooks show their s
   await press(page, 'Create webhook');
   await expectOnce(page, 'signing secret');
   expect(await rowsOf(page, 'webhooks')).toBe(1);
+});
+
+test('R106 Back after "I have stored it" shows no secret', async () => {
+  const page = await openPage();
+  await signInWithBrowser(page, site, 'admin@example.test');
+  await page.goto(`${site.url}/admin/admin-tokens/new`);
+  await page.getByLabel('Name', { exact: true }).fill('Stored');
+  await press(page, 'Create admin token');
+  const text = String(await secret(page).textContent());
+  await checkOnAllScreens(page, 'new-secret');
+  await navigateBy(page, () => page.getByRole('link', { name: 'I have stored it' }).click());
+  expect(new URL(page.url()).pathname).toBe('/admin/admin-tokens');
+  await page.goBack();
+  await expect.poll(() => secret(page).count()).toBe(0);
+  expect(await page.content()).not.toContain(text);
 });
 
 test('a form with faults lists them with links, and focuses the first', async () => {

@@ -95,7 +95,7 @@ test('creates and tests a webhook, shows its response, resends, rotates its secr
   await page.getByLabel('URL').fill(receiver.url);
   await look('webhook-new');
   await click('button', 'Create webhook');
-  expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^whsec_/);
+  expect(await page.locator('.secret-once').innerText()).toMatch(/^whsec_/);
   await look('webhook-created');
 
   await page.goto(`${site.url}/admin`);
@@ -126,9 +126,11 @@ test('creates and tests a webhook, shows its response, resends, rotates its secr
   expect(await page.getByRole('row').filter({ hasText: 'Failing since' }).count()).toBe(1);
   await look('webhooks-failing');
   await click('link', receiver.url);
+  await click('link', 'Rotate secret');
   await click('button', 'Create new secret');
-  expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^whsec_/);
-  await page.getByText(/previous secret also signs/).waitFor();
+  expect(await page.locator('.secret-once').innerText()).toMatch(/^whsec_/);
+  await click('link', 'I have stored it');
+  await page.getByRole('link', { name: 'End it now…' }).waitFor();
 
   await page.getByRole('link', { name: 'Delete webhook…' }).click();
   await page.getByText('This cannot be undone.').last().waitFor();
@@ -154,8 +156,9 @@ test('creates a relay token for a user found by name, with the call to copy; war
   expect(clicks).toBe(3);
   expect(await page.locator('.secret-once').innerText()).toMatch(/^gthr_/);
   expect(await page.getByText('Authorization: Bearer $RELAY_TOKEN').first().innerText()).not.toContain('gthr_');
-  expect(await page.getByRole('link', { name: 'second@example.test' }).count()).toBe(1);
   await look('token-created');
+  await click('link', 'I have stored it');
+  expect(await page.getByRole('link', { name: 'second@example.test' }).count()).toBe(1);
 
   const tabs = page.getByRole('navigation', { name: 'Relay token', exact: true });
   await navigateBy(page, () => tabs.getByRole('link', { name: 'Test a call' }).click());
@@ -173,6 +176,7 @@ test('creates a relay token for a user found by name, with the call to copy; war
   await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('apps');
   await page.getByLabel('Collaboration platform').check();
   await click('button', 'Create relay token');
+  await click('link', 'I have stored it');
   expect(await page.getByText('This token can do nothing.').count()).toBe(1);
   await look('token-idle');
   await page.goto(`${site.url}/admin/relay-tokens`);
