@@ -123,6 +123,8 @@ test('a test with a deleted relay token shows the fault next to the token', asyn
   const { body } = await agent.get(`${site.url}/admin/policy?token=gone&address=10.0.0.1`);
   expect(body).toMatch(/<title>Error: .*id="token"[^>]* aria-invalid="true".*id="token-fault"/s);
   expect(body).toContain('value="10.0.0.1"');
+  // Nothing is ever saved there.
+  expect(body).toContain('<strong>Correct this and try again:</strong>');
 });
 
 test('a relay token and a webhook are changed by their forms', async () => {
