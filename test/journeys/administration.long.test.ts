@@ -72,7 +72,10 @@ test('an app is registered, broken and repaired, using only the pages', async ()
   await completeProviderSignIn(page, site, 'admin@example.test');
 
   for (const [path, name] of [
+    ['admin/connected-apps/second', 'connected-app-overview'],
+    ['admin/connected-apps/second/activity', 'connected-app-activity'],
     ['admin/connected-apps/platform', 'connected-app-of-the-file'],
+    ['admin/connected-apps/platform/settings', 'connected-app-of-the-file-settings'],
     ['admin/register-app?preset=entra-tenants', 'preset'],
     ['admin/admin-tokens', 'admin-tokens'],
     ['admin/search?q=p', 'search'],

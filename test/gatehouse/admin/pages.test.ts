@@ -71,8 +71,8 @@ connected-apps/platform # Collaboration platform
   email See your e-mail address / offline_access Stay connected while you are away, until you disconnect
   platform_read_only Read what you can read on the platform, and change nothing
   Connections 2 </admin/connections?app=platform> All work
-  Sign-ins, 24 h 2 </admin/connected-apps/platform/activity?kind=sign_ins> 1 failed </admin/sign-ins?result=unsuccessful&app=platform> Last: just now
-  Service calls, 24 h 2 </admin/connected-apps/platform/activity?kind=relay> 1 refused </admin/connected-apps/platform/activity?kind=refusals> Last: 16 min ago
+  Sign-ins 2 </admin/connected-apps/platform/activity?kind=sign_ins> 1 failed </admin/sign-ins?result=unsuccessful&period=day&app=platform> Last: just now
+  Service calls 2 </admin/connected-apps/platform/activity?kind=relay> 1 refused </admin/connected-apps/platform/activity?kind=refusals> Last: 16 min ago
 connected-apps/platform/settings # Collaboration platform
   Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
   ID: platform / Issuer: https://provider.example / Client ID: test-platform / Who may sign in: All users of the provider
@@ -83,8 +83,8 @@ connected-apps/platform/activity # Collaboration platform
 connected-apps/second # Collaboration second
   Change callback URLs </admin/connected-apps/second/settings#callback-title> / https://gatehouse.example/oauth/callback/second this Gatehouse
   Change scopes </admin/connected-apps/second/settings#scopes-title>
-  Connections 1 </admin/connections?app=second> All work / Sign-ins, 24 h 1 </admin/connected-apps/second/activity?kind=sign_ins> Last: 13 min ago
-  Service calls, 24 h 1 </admin/connected-apps/second/activity?kind=relay> Last: 16 min ago
+  Connections 1 </admin/connections?app=second> All work / Sign-ins 1 </admin/connected-apps/second/activity?kind=sign_ins> Last: 13 min ago
+  Service calls 1 </admin/connected-apps/second/activity?kind=relay> Last: 16 min ago
 connected-apps/second/settings # Collaboration second
   Exactly as registered at the provider. They must include the callback URL of this Gatehouse:
   [ callbackUrl=https://gatehouse.example/oauth/callback/second]

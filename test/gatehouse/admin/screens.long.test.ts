@@ -246,6 +246,24 @@ describe('forms', () => {
     expect(asked).toHaveLength(1);
   });
 
+  test('the bar of unsaved changes does not hide the field in which the user types', async () => {
+    const page = await openAdministration();
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);
+    for (const name of ['#name', '#clientId', '#apiBaseUrl']) {
+      await page.reload();
+      await page.evaluate(
+        `scrollTo(0, document.querySelector('${name}').getBoundingClientRect().bottom - innerHeight + 4)`,
+      );
+      await page.locator(name).fill('x');
+      await page.getByText('1 unsaved change').waitFor();
+      const [field, bar] = await Promise.all([name, '.form-end'].map((part) => page.locator(part).boundingBox()));
+      expect([name, (field?.y ?? 0) + (field?.height ?? 0) <= (bar?.y ?? 0)]).toEqual([name, true]);
+      await page.getByRole('link', { name: 'Discard' }).click();
+      await page.waitForLoadState('load');
+    }
+  });
+
   test('a form that was refused can be saved again, or discarded, though nothing has changed since', async () => {
     const page = await openAdministration(/status of 400/);
     await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);

@@ -33,7 +33,11 @@ function show(form, prefix = '') {
   const wasSent = 'unsaved' in form.dataset;
   const words = wasSent ? 'Unsaved changes' : `${count} unsaved ${count === 1 ? 'change' : 'changes'}`;
   line.textContent = count === 0 && !wasSent ? '' : prefix + words;
-  if (bar) bar.hidden = count === 0 && !wasSent;
+  if (!bar) return;
+  const wasHidden = bar.hidden;
+  bar.hidden = count === 0 && !wasSent;
+  // The bar that appears must not hide the field in which the user types.
+  if (wasHidden && !bar.hidden) document.activeElement.scrollIntoView({ block: 'nearest' });
 }
 
 function createLine(form) {
@@ -55,12 +59,13 @@ const valuesOf = (form) =>
     field.matches('.secret-field, [type="password"]') ? undefined : [field.name, field.value, field.checked],
   );
 
-/** Enters values that no page has confirmed as saved. Fields that a page adds or lacks are left as they are. */
+/** Enters values that no page has confirmed as saved. A list of fields may have more or fewer rows than it had. */
 function restore(form, values) {
   const fields = keptFieldsOf(form);
-  for (const [index, value] of values.entries()) {
-    const field = fields[index];
-    if (!value || field?.name !== value[0]) continue;
+  for (const value of values) {
+    const index = fields.findIndex(({ name }) => name === value?.[0]);
+    if (index === -1) continue;
+    const [field] = fields.splice(index, 1);
     if (/^(checkbox|radio)$/.test(field.type)) field.checked = value[2];
     else field.value = value[1];
   }
