@@ -23,7 +23,8 @@ test('an app is registered, broken and repaired, using only the pages', async ()
 
   await page.goto(`${site.url}/sign-in`);
   await completeProviderSignIn(page, site, 'admin@example.test');
-  await navigateBy(page, () => page.getByRole('link', { name: 'Administration' }).click());
+  await page.locator('.site-nav-button > summary').click();
+  await navigateBy(page, () => page.locator('.site-nav').getByRole('link', { name: 'Administration' }).click());
   await page.goto(`${site.url}/admin/connected-apps`);
   await look('connected-apps');
   await navigateBy(page, () => page.getByRole('link', { name: 'Register an app' }).click());

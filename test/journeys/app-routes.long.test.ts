@@ -44,7 +44,7 @@ test('a pattern is checked while typing, with the words that follow when the for
   await row('Route 1').getByLabel('Pattern').fill('/1/threads/{id}');
   await fault.waitFor({ state: 'detached' });
   await save();
-  expect(await page.getByText('Saved.').isVisible()).toBe(true);
+  expect(await page.getByText('Saved. The change').isVisible()).toBe(true);
 
   await page.getByText('Add, change or remove routes').click();
   const addRoute = async (place: string, name: string) => {
