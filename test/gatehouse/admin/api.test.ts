@@ -12,18 +12,18 @@ afterAll(() => filledSite?.close());
 
 /** After `#`, the names of the members of a resource, or of the first item of a list; below, some of the values. */
 const READS = `
-overview?range=week # range from users sessions connections binQuota spans total before causes attention checkedAt
+overview?range=week # range from users sessions connections binQuota spans total before causes attention setup checkedAt
   from: "2031-02-27T00:00:00.000Z"
   connections: {"total":3,"active":3,"expiring":0,"unverified":0,"reconnect_needed":0}
   binQuota: {"used":1,"limit":10000,"resetsAt":"2031-04-01T00:00:00.000Z"}
   total: {"sign_in.succeeded":3,"sign_in.refused":1,"relay.answered":4,"relay.refused":1}
-connected-apps/second # id name issuer clientId tokenEndpointAuthMethod scopes callbackUrls apiBaseUrl threadPath routes signIn returnUrls endsEarlierTokens par dpop providerSignOut source version hasClientSecret clientSecretSetAt clientSecretExpiresAt createdAt changedAt callbackUrl postLogoutRedirectUri backchannelLogoutUri usable unusable signInClaimWarning lastCheck connections ineffectiveEndpoints
+connected-apps/second # id name issuer clientId tokenEndpointAuthMethod scopes callbackUrls apiBaseUrl threadPath routes signIn returnUrls endsEarlierTokens par dpop providerSignOut source version hasClientSecret clientSecretSetAt clientSecretExpiresAt createdAt changedAt callbackUrl postLogoutRedirectUri backchannelLogoutUri unusable signInClaimWarning lastCheck connections ineffectiveEndpoints
   signIn: {"allow":"everyone"}
 connected-apps/second/timeline # id at until kind event text actor user app address calls signIn details
   actor: {"kind":"relay_token","id":"{nightly}","name":"nightly","path":"/admin/relay-tokens/{nightly}"}
   user: {"id":"{uma}","name":"Uma Okafor"} / app: {"id":"second","name":"Collaboration second"}
   details: {"app":"second","requestId":"{uuid}"}
-relay-tokens/{nightly} # id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes
+relay-tokens/{nightly} # id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes
   prefix: "gthr_{nightly}"
 service-accounts/{account} # id version name app createdAt tokenSetAt
 webhooks/{webhook} # id version url events enabled createdAt overlapEndsAt failingSince lastResponse
@@ -32,13 +32,13 @@ webhooks/{webhook}/messages # id event state createdAt nextAt attempts
   attempts: [{"at":"2031-03-05T10:15:00.000Z","result":"204","manual":true}]
 webhooks/{webhook}/messages/{message} # id event state createdAt nextAt attempts body
   attempts: [{"at":"2031-03-05T10:15:00.000Z","result":"204","manual":true,"responseBody":null}]
-admin-tokens/{terraform} # id name scope createdAt expiresAt expired state lastUsedAt
+admin-tokens/{terraform} # id name scope createdAt expiresAt state lastUsedAt
 users # id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt
 users/{uma} # id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt sessions connections pendingRevocations
 sessions # id user browser address app startedAt lastSeenAt
   user: {"id":"{ada}","name":"Ada Moreau","email":"admin@example.test"}
 connections/{uma}.second # id user app appName account health cause causeWords reason scopes missingScopes connectedAt checkedAt notCheckedSince lastUsedAt
-connect-links/{link} # id user app scopes returnUrl relayToken used createdAt expiresAt
+connect-links/{link} # id userId app scopes returnUrl relayToken used createdAt expiresAt
   relayToken: {"id":"{nightly}","name":"nightly"}
 sign-ins # id reference app appName purpose trial startedAt endedAt outcome cause user browser address references
   user: {"id":"{ada}","name":"Ada Moreau","email":"admin@example.test","presumed":false}
@@ -80,7 +80,7 @@ test('a denied sign-in has its passed, failed and missing steps in order', async
 /** Refused calls. Below each, its faults: the pointers that a sentence is about, and the sentence. */
 const REFUSED = `
 POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/id #/issuer #/clientId: Enter a string. #/name: Enter a name. #/callbackUrls: Enter an array. #: Remove unknown names: "events", "url".
+  #/id #/issuer #/clientId: Enter a string. #/name: Enter a name. #/callbackUrls: Enter an array. #: Remove unknown names: "events", "url". #/clientSecret: Enter the client secret.
 POST relay-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/name: Enter a name. #/scopes/0: Use one of: "threads:read", "api:call", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "url".
 POST service-accounts {}
@@ -158,7 +158,7 @@ policy/explain {"relayToken":"{reports}","scope":"bin:read","address":"127.0.0.1
 callback-urls {"id":"second","urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults
 route-patterns {"routes":[{"name":"thread","method":"GET","path":"/1/threads/{id}"}]} # 200 faults
 connected-apps/second/check # 200 ok findings
-relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token
+relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token
 webhooks/{webhook}/rotate {} # 200 id version url events enabled createdAt overlapEndsAt failingSince lastResponse secret
 webhooks/{webhook}/test # 200 id event state createdAt nextAt attempts body
 webhooks/{webhook}/messages/{message}/resend # 200 id event state createdAt nextAt attempts body

@@ -77,6 +77,7 @@ describe('the document', () => {
   test('names the parameters of each call of the administration', () => {
     const list = ['after', 'limit', 'q'];
     const timeline = ['after', 'limit', 'kind'];
+    const range = ['period', 'from', 'to'];
     const queryParameters: Record<string, string[]> = {};
     for (const [path, methods] of Object.entries(document.paths)) {
       if (!path.startsWith('/admin/')) continue;
@@ -95,10 +96,11 @@ describe('the document', () => {
         'get /admin-tokens': [...list, 'scope', 'state'],
       },
       ...{ 'get /sessions': [...list, 'user'], 'get /connections': [...list, 'app', 'health', 'scopes', 'user'] },
-      ...{ 'get /sign-ins': [...list, 'failed'], 'post /bin/uploads': ['date', 'source', 'licence', 'columns'] },
+      'get /sign-ins': [...list, 'user', 'app', 'cause', 'result', ...range],
+      'post /bin/uploads': ['asOf', 'source', 'licence', 'columns'],
       ...{ 'get /users/{id}/timeline': timeline, 'get /connected-apps/{id}/timeline': timeline },
       ...{ 'get /relay-tokens/{id}/timeline': timeline, 'post /bin/rollback': ['to'] },
-      'get /audit': [...list, 'event', 'actor', 'target', 'from', 'to', 'text', 'format'],
+      'get /audit': [...list, 'event', 'actor', 'target', ...range, 'format'],
     });
   });
 

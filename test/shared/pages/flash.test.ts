@@ -27,7 +27,9 @@ test('R106 a flash is sealed in the store and ends after 60 s', async () => {
     const reqOf = (url: string) =>
       ({ url, headers: {}, context: { session: { ref: 'session' } } }) as unknown as Request;
     const save = async () =>
-      reqOf(await flashes.save(reqOf('/'), '/admin?q=x', { newSecret: { kind: 'key', name: 'n', text: 'the secret' } }));
+      reqOf(
+        await flashes.save(reqOf('/'), '/admin?q=x', { newSecret: { kind: 'key', name: 'n', text: 'the secret' } }),
+      );
     const [early, late] = [await save(), await save()];
     for await (const records of store.walk()) expect(JSON.stringify(records)).not.toContain('secret');
     now += 59_000;

@@ -18,7 +18,7 @@ declare module '../../../shared/pages/page-data.ts' {
 
 const linkJson = z.object({
   id: z.string(),
-  user: z.string(),
+  userId: z.string(),
   app: z.string(),
   scopes: z.array(z.string()).readonly(),
   returnUrl: z.string().nullable(),
@@ -36,10 +36,10 @@ const COLUMNS: Columns<LinkView, LinkRow> = [
   { name: 'ID', csv: ({ id }) => id },
   {
     name: 'User',
-    cell: ({ user, userName }) => ({ path: `users/${encodeURIComponent(user)}`, text: userName, title: user }),
+    cell: ({ userId, userName }) => ({ path: `users/${encodeURIComponent(userId)}`, text: userName, title: userId }),
   },
   { name: 'App', isBelow: true, csv: ({ app }) => app, cell: ({ appName }) => ({ text: appName }) },
-  { name: 'User ID', csv: ({ user }) => user },
+  { name: 'User ID', csv: ({ userId }) => userId },
   {
     name: 'Created by',
     label: 'By',
@@ -84,11 +84,11 @@ export function connectLinkRoutes(parts: AdminParts) {
     prefix: CONNECT_LINK_PREFIX,
     textsOf: ({ id, userId, app, relayToken }) => [`${CONNECT_LINK_PREFIX}${id}`, userId, app, relayToken.name],
     schema: linkJson,
-    toJson: async ({ userId: user, returnUrl = null, createdAt, expiresAt, ...link }) => ({
+    toJson: async ({ userId, returnUrl = null, createdAt, expiresAt, ...link }) => ({
       ...link,
-      user,
+      userId,
       returnUrl,
-      used: !(await links.isOpen(user, link.id)),
+      used: !(await links.isOpen(userId, link.id)),
       createdAt: isoTime(createdAt),
       expiresAt: isoTime(expiresAt),
     }),
@@ -104,9 +104,9 @@ export function connectLinkRoutes(parts: AdminParts) {
   });
 
   const withNames = async (link: LinkView): Promise<LinkRow> => {
-    const user = await users.store.find(link.user);
+    const user = await users.store.find(link.userId);
     const appName = apps.nameOf(link.app);
-    return { ...link, appName, userName: displayName(user) ?? link.user };
+    return { ...link, appName, userName: displayName(user) ?? link.userId };
   };
 
   const listPage = pages.page('admin/connect-links/list', async ({ req, res }) => {

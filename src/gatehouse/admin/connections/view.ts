@@ -38,7 +38,7 @@ export const connectionJson = z.object({
 
 export const revocationJson = z.object({
   id: z.string(),
-  user: z.string(),
+  userId: z.string(),
   app: z.string(),
   connection: z.string().nullable().describe('id of the connection that had the token; null if none had it'),
   since: z.iso.datetime(),
@@ -92,7 +92,7 @@ export function revocationView(revocation: PendingRevocation): RevocationView {
   const { id, userId, app, connection, since, attempts, nextAt, reply } = revocation;
   return {
     id,
-    user: userId,
+    userId,
     app,
     connection: connection ?? null,
     since: isoTime(since),
@@ -179,7 +179,7 @@ export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
   {
     name: 'User',
     isBelow: true,
-    cell: ({ user, userName }) => ({ view: '/admin/parts/user-link', data: { id: user, name: userName }, isCut: true }),
+    cell: ({ userId, userName }) => ({ view: '/admin/parts/user-link', data: { id: userId, name: userName }, isCut: true }),
   },
   { name: 'State', width: 'state', cell: () => ({ status: 'notice', words: 'Pending' }) },
   { name: 'Since', width: 'time', isWideOnly: true, label: 'Since', cell: ({ since }) => ({ time: since }) },
