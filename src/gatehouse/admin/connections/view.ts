@@ -179,7 +179,11 @@ export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
   {
     name: 'User',
     isBelow: true,
-    cell: ({ userId, userName }) => ({ view: '/admin/parts/user-link', data: { id: userId, name: userName }, isCut: true }),
+    cell: ({ userId, userName }) => ({
+      view: '/admin/parts/user-link',
+      data: { id: userId, name: userName },
+      isCut: true,
+    }),
   },
   { name: 'State', width: 'state', cell: () => ({ status: 'notice', words: 'Pending' }) },
   { name: 'Since', width: 'time', isWideOnly: true, label: 'Since', cell: ({ since }) => ({ time: since }) },
