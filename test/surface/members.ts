@@ -60,7 +60,11 @@ function merged(alternatives: Record<string, string>[], areAllMet: boolean): Rec
   const paths = new Set(objects.flatMap((members) => Object.keys(members)));
   return Object.fromEntries(
     [...paths].map((path) => {
-      const parts = objects.map((members) => members[path]);
+      // Compared where the value is that they are members of.
+      const parent = path.replace(/(?:\.[^.[\]]+|\[\])$/, '');
+      const parts = objects
+        .filter((members) => !paths.has(parent) || parent in members)
+        .map((members) => members[path]);
       const types = new Set(parts.flatMap((part) => part?.replace(/\?$/, '').split('|') ?? []));
       const isRequired = parts[areAllMet ? 'some' : 'every']((part) => part !== undefined && !part.endsWith('?'));
       return [path, [...types].toSorted().join('|') + (isRequired ? '' : '?')];
