@@ -13,14 +13,14 @@ let sentForm;
 
 const fieldsOf = (form) => [...form.elements].filter(({ name, type }) => name && !/^(hidden|submit|file)$/.test(type));
 
+const isBox = ({ type }) => /^(checkbox|radio)$/.test(type);
+
 function isChanged(field) {
   if (field.options) {
     const standard = [...field.options].find(({ defaultSelected }) => defaultSelected) ?? field.options[0];
     return field.value !== standard?.value;
   }
-  return /^(checkbox|radio)$/.test(field.type)
-    ? field.checked !== field.defaultChecked
-    : field.value !== field.defaultValue;
+  return isBox(field) ? field.checked !== field.defaultChecked : field.value !== field.defaultValue;
 }
 
 const changesOf = (form) => fieldsOf(form).filter(isChanged).length;
@@ -50,26 +50,39 @@ function createLine(form) {
   return line;
 }
 
+const askBeforeLoss = (event) => {
+  if (forms.some((each) => each !== sentForm && changesOf(each) > 0)) event.preventDefault();
+};
+
 /** The fields, and what the form showed: a change that came meanwhile must be found when the form is sent again. */
 const keptFieldsOf = (form) => [...fieldsOf(form), ...form.querySelectorAll('[name="base"][type="hidden"]')];
 
-/** The values in the order of the fields; undefined for a secret. */
+/** The values in the order of the fields, without secrets. */
 const valuesOf = (form) =>
-  keptFieldsOf(form).map((field) =>
-    field.matches('.secret-field, [type="password"]') ? undefined : [field.name, field.value, field.checked],
-  );
+  keptFieldsOf(form)
+    .filter((field) => !field.matches('.secret-field, [type="password"]'))
+    .map(({ name, value, checked }) => ({ name, value, checked }));
 
-/** Enters values that no page has confirmed as saved. A list of fields may have more or fewer rows than it had. */
+/** A box is found by its value, any other field by its position among those with its name: the page may have other rows. */
+const isSame = (field, value) => field.name === value.name && (!isBox(field) || field.value === value.value);
+
+/** Enters values that no page has confirmed as saved. Fields that a page adds or lacks are left as they are, but for rows. */
 function restore(form, values) {
+  for (const button of form.querySelectorAll('[data-row-add]')) {
+    const { name } = button.parentElement.querySelector('input');
+    const countOf = (fields) => fields.filter((field) => field.name === name).length;
+    while (countOf(fieldsOf(form)) < countOf(values)) button.click();
+  }
   const fields = keptFieldsOf(form);
   for (const value of values) {
-    const index = fields.findIndex(({ name }) => name === value?.[0]);
-    if (index === -1) continue;
-    const [field] = fields.splice(index, 1);
-    if (/^(checkbox|radio)$/.test(field.type)) field.checked = value[2];
-    else field.value = value[1];
+    const position = fields.findIndex((field) => isSame(field, value));
+    if (position < 0) continue;
+    const [field] = fields.splice(position, 1);
+    if (isBox(field)) field.checked = value.checked;
+    else field.value = value.value;
   }
   show(form, 'Sent, but not confirmed as saved. ');
+  addEventListener('beforeunload', askBeforeLoss);
 }
 
 let sent;
@@ -84,10 +97,6 @@ const isAnswered = document.querySelector('.notice[role], .panel-fresh');
 const isOwn = sent?.path === location.pathname && sent.user === user;
 const unsavedForm = isOwn && !isAnswered ? forms[sent.form] : undefined;
 if (unsavedForm) restore(unsavedForm, sent.values);
-
-const askBeforeLoss = (event) => {
-  if (forms.some((each) => each !== sentForm && changesOf(each) > 0)) event.preventDefault();
-};
 
 for (const [index, each] of forms.entries()) {
   each.querySelector('[data-discard]')?.addEventListener('click', () => {

@@ -64,7 +64,11 @@ function prepare(list) {
     target.focus();
   };
 
-  const addButton = buttonOf(`Add ${noun[0].toLowerCase()}${noun.slice(1)}`, () => textsOf(add())[0].focus());
+  const addButton = buttonOf(`Add ${noun[0].toLowerCase()}${noun.slice(1)}`, ({ isTrusted }) => {
+    const [input] = textsOf(add());
+    if (isTrusted) input.focus();
+  });
+  addButton.dataset.rowAdd = '';
 
   /** The first entry replaces what is selected; the others take the empty rows that follow, or new ones. */
   list.addEventListener('paste', (event) => {
