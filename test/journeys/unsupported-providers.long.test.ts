@@ -70,7 +70,7 @@ test.each(UNSUPPORTED.map((unsupported, position) => [unsupported.kind, unsuppor
     const { status, json } = await getJson(agent, `${site.url}/threads/current?app=${app}`);
     expect([status, json.connectUrl]).toEqual([503, `${site.url}/connections/${app}`]);
     const { json: listed } = await getJson(agent, `${site.url}/connections`);
-    const connections = listed.connections as { app: string; health: string; cause: string }[];
+    const connections = listed.items as { app: string; health: string; cause: string }[];
     expect(connections.find((connection) => connection.app === app)).toMatchObject({ health: 'unverified', cause });
   },
 );

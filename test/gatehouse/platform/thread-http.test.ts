@@ -464,7 +464,7 @@ describe('responses of the platform', () => {
       expect([receivedStatus, json.code, json.connectUrl]).toEqual([403, 'scopes_missing', connectUrl]);
       expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
       const { json: list } = await getJson(agent, `${site.url}/connections`);
-      expect(list.connections).toMatchObject([{ health: 'active', missingScopes: [] }]);
+      expect(list.items).toMatchObject([{ health: 'active', missingScopes: [] }]);
       for (const path of ['/', '/threads/current']) {
         const page = await agent.get(site.url + path);
         expect(page.body).toMatch(new RegExp(`href="${connectUrl.replace('?', '[?]')}"[^>]*>Add permissions`));
