@@ -115,13 +115,13 @@ const withoutDetails = (url: string) =>
     .replace(/\/*(?:[?#].*)?$/, '')
     .replaceAll(/\/{2,}/g, '/');
 
-/** Returns the URLs of a pasted text: one for each line or word, also if they are separated by commas. */
+/** Returns the URLs of a pasted text: one for each line or word, also if they are quoted or separated by commas. */
 export function urlsIn(text: string): string[] {
   // A query may contain a comma before another URL.
   return text
-    .split(/\s+/)
-    .flatMap((word) => (word.includes('?') ? [word] : word.split(/[,;](?=https?:\/\/|$)/i)))
-    .filter((url) => url !== '');
+    .split(/\s+|["<>]+(?=https?:\/\/|[\s,;\]]|$)/i)
+    .flatMap((word) => (word.includes('?') ? [word.replace(/[,;]+$/, '')] : word.split(/[,;](?=https?:\/\/|$)/i)))
+    .filter((url) => !/^[[\],;]*$/.test(url));
 }
 
 function isSecure(scheme: string, hostname: string): boolean {

@@ -307,11 +307,19 @@ describe('a pasted list', () => {
     ['commas', 'https://a.test/1,https://a.test/2'],
     ['commas and lines', 'https://a.test/1,\nhttps://a.test/2,'],
     ['semicolons', 'https://a.test/1; https://a.test/2;'],
+    ['quotes', '"https://a.test/1", "https://a.test/2";'],
+    ['JSON', '["https://a.test/1","https://a.test/2"]'],
+    ['JSON with lines', '[\n  "https://a.test/1",\n  "https://a.test/2",\n]'],
+    ['angle brackets', '<https://a.test/1>, <https://a.test/2>'],
   ])('of %s is two URLs', (_name, text) => {
     expect(urlsIn(text)).toEqual(['https://a.test/1', 'https://a.test/2']);
   });
 
-  test.each(['https://a.test/x,y;z', 'https://a.test/?next=a,https://b.test/'])('%s is one URL', (url) =>
+  test('with a query has no comma at the end of a URL', () => {
+    expect(urlsIn('https://a.test/?x=1, "https://b.test/?y=2",')).toEqual(['https://a.test/?x=1', 'https://b.test/?y=2']);
+  });
+
+  test.each(['https://a.test/x,y;z', 'https://a.test/(1)', 'https://a.test/?next=a,https://b.test/', 'https://[::1]'])('%s is one URL', (url) =>
     expect(urlsIn(url)).toEqual([url]),
   );
 

@@ -97,8 +97,8 @@ function prepare(list) {
 /** As `urlsIn` of the server. */
 const entriesOf = (text) =>
   text
-    .split(/\s+/)
-    .flatMap((word) => (word.includes('?') ? [word] : word.split(/[,;](?=https?:\/\/|$)/i)))
-    .filter((entry) => entry !== '');
+    .split(/\s+|["<>]+(?=https?:\/\/|[\s,;\]]|$)/i)
+    .flatMap((word) => (word.includes('?') ? [word.replace(/[,;]+$/, '')] : word.split(/[,;](?=https?:\/\/|$)/i)))
+    .filter((entry) => !/^[[\],;]*$/.test(entry));
 
 for (const list of document.querySelectorAll('[data-rows]')) prepare(list);
