@@ -50,9 +50,9 @@ export function chosenExpiry(
   if (expiry !== 'date') return now + Number(expiry) * DAY_MS;
   const expiresAt = endOf(expiresOn);
   if (expiresAt - now <= MAX_UNASKED_MS || confirmed === isoTime(expiresAt)) return expiresAt;
-  const years = (expiresAt - now) / (365.25 * DAY_MS);
+  const years = Number(((expiresAt - now) / (365.25 * DAY_MS)).toFixed(1));
   const day = new Date(expiresAt).toLocaleDateString('en-GB', { dateStyle: 'long', timeZone: 'UTC' });
-  const detail = `This token works for ${Number(years.toFixed(1))} years, until ${day}. ${verb} it?`;
+  const detail = `This token works for ${years === 1 ? 'more than a year' : `${years} years`}, until ${day}. ${verb} it?`;
   throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/confirmed', rule: 'unconfirmed', detail }] });
 }
 

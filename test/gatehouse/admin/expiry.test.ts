@@ -60,6 +60,12 @@ test.each(KINDS)('%s: a year is not asked about', async (path, button, fields) =
   expect(created.body).toMatch(/gth[ar]_[0-9A-Za-z]{60}/);
 });
 
+test('a day more than a year is asked about in whole words', async () => {
+  const typed = { name: 'Day', expiry: 'date', expiresOn: dayIn(367) };
+  const asked = await agent.submit(await open('admin-tokens/new'), typed, { button: 'Create admin token' });
+  expect(asked.body).toMatch(/This token works for more than a year, until/);
+});
+
 test.each(KINDS)('%s: a past or an impossible date is refused beside its field', async (path, button, fields) => {
   for (const expiresOn of ['2020-01-01', '2027-02-30', '', '99999']) {
     const typed = { ...fields, name: 'Never', expiry: 'date', expiresOn };
