@@ -30,7 +30,7 @@ export async function checkAuthorization(
       await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
     );
     const response = await fetchDocument(outbound, url.href, app.id, { accept: 'text/html' });
-    return authorizationFindings(response, callback, url);
+    return authorizationFindings(response, { callback, url, scopes: app.scopes });
   } catch (error) {
     return failureFindings(error, callback);
   }
@@ -61,13 +61,19 @@ const inconclusive = (detail: string): Finding[] => [
   cannotTell('request', 'The provider did not redirect to the callback URL.'),
 ];
 
-function authorizationFindings(response: Response, callback: string, { href }: URL): Finding[] {
+function authorizationFindings(
+  response: Response,
+  { callback, url: { href }, scopes }: { callback: string; url: URL; scopes: readonly string[] },
+): Finding[] {
   const { status } = response;
   const location = response.headers.get('location');
   const isRedirect = status >= 300 && status < 400 && location !== null;
   if (isRedirect && location.startsWith(`${callback}?`)) {
-    const error = new URL(location).searchParams.get('error') ?? '';
-    return [fine('callback_registered', 'The provider redirects to the callback URL.'), ...errorFindings(error)];
+    const { searchParams } = new URL(location);
+    return [
+      fine('callback_registered', 'The provider redirects to the callback URL.'),
+      ...errorFindings(searchParams.get('error') ?? '', refusedScopes(searchParams, scopes)),
+    ];
   }
   if (isRedirect) return inconclusive('The provider redirects to a page of its own and reports no error.');
   if (status < 400 || status >= 500)
@@ -119,14 +125,24 @@ const EXPECTED_ERRORS = [
 ];
 const TEMPORARY_ERRORS = ['server_error', 'temporarily_unavailable', 'access_denied'];
 
-/** @param error the provider's error code in the redirect to our callback URL; its description is not repeated */
-function errorFindings(error: string): Finding[] {
+/** Returns those of the app's scopes that the response names; nothing else of its text is shown. */
+function refusedScopes(parameters: URLSearchParams, scopes: readonly string[]): string[] {
+  const text = `${parameters.get('scope') ?? ''} ${parameters.get('error_description') ?? ''}`;
+  const words = text.split(/[\s"'`,;()[\]]+/).map((word) => word.replace(/[.:]+$/, ''));
+  return scopes.filter((scope) => words.includes(scope));
+}
+
+/**
+ * @param error the provider's error code in the redirect to our callback URL; its description is not repeated
+ * @param refused the scopes that it refuses, if it names them
+ */
+function errorFindings(error: string, refused: readonly string[] = []): Finding[] {
   if (EXPECTED_ERRORS.includes(error))
     return [fine('request', 'The provider accepts the request and asks the user to sign in.')];
   if (TEMPORARY_ERRORS.includes(error)) return [cannotTell('request', `The provider responded with ${error}.`)];
   if (error === 'invalid_scope') {
     return [
-      problem('scopes', 'The provider refuses the scopes that this app requests.', {
+      problem('scopes', refusal(refused), {
         advice: 'Remove the scope that this registration may not request, or allow it at the provider.',
         pointer: '#/scopes',
       }),
@@ -147,6 +163,11 @@ function errorFindings(error: string): Finding[] {
       pointer: '#/par',
     }),
   ];
+}
+
+function refusal(scopes: readonly string[]): string {
+  if (scopes.length === 0) return 'The provider refuses a scope of this app, and does not say which.';
+  return `The provider refuses ${scopes.length === 1 ? 'this scope' : 'these scopes'} of the app: ${scopes.join(', ')}.`;
 }
 
 export function authorizationRequest(app: ConnectedApp, publicHref: string) {

@@ -604,7 +604,11 @@ describe('each fault has its finding', () => {
       400,
       { error: 'invalid_scope' },
       'scopes',
-      { result: 'problem', detail: 'The provider refuses the scopes that this app requests.', pointer: '#/scopes' },
+      {
+        result: 'problem',
+        detail: 'The provider refuses a scope of this app, and does not say which.',
+        pointer: '#/scopes',
+      },
     ],
     [
       400,
@@ -647,6 +651,23 @@ describe('each fault has its finding', () => {
       metadata: (metadata) => ({ ...metadata, pushed_authorization_request_endpoint: `${origin}/par` }),
     });
     expect(await findingOf(name, protocol.appOf({ par: 'required' }))).toMatchObject(expected);
+  });
+
+  test.each([
+    ['a parameter', 'scope=files'],
+    ['its description', 'error_description=Scope+%22files%22+and+%3Cb%3Eprofiles+are+not+allowed.'],
+  ])('the scope that the provider refuses is named, from %s', async (_name, parameters) => {
+    const [callback = ''] = protocol.app.callbackUrls;
+    const location = `${callback}?error=invalid_scope&${parameters}`;
+    const origin = await serve((_req, res) => void res.writeHead(303, { location }).end());
+    const app = { ...appAuthorizingAt(`${origin}/authorize`), scopes: ['openid', 'profile', 'files'] };
+    expect(await findingOf('scopes', app)).toEqual({
+      check: 'scopes',
+      result: 'problem',
+      detail: 'The provider refuses this scope of the app: files.',
+      advice: 'Remove the scope that this registration may not request, or allow it at the provider.',
+      pointer: '#/scopes',
+    });
   });
 
   test.each<[string, (callback: string) => string, Partial<Finding>]>([
