@@ -35,7 +35,13 @@ const KINDS = {
   },
   number: { ...plainText, input: text.transform(numberIn) },
   lines: { input: lines.transform(listIn), toForm: (value: unknown) => (Array.isArray(value) ? value.join('\n') : '') },
-  pairs: { input: lines.transform(pairsIn), toForm: linesOf },
+  pairs: {
+    input: lines
+      .refine((entries) => entries.every((line) => line.includes('=')), 'Write each line as name=value.')
+      .refine((entries) => new Set(entries.map(nameIn)).size === entries.length, 'Enter each name once.')
+      .transform(pairsIn),
+    toForm: linesOf,
+  },
   tick: { input: ticked, toForm: (value: unknown) => (value ? 'yes' : '') },
 } as const;
 
@@ -144,10 +150,14 @@ function numberIn(entered: string): unknown {
   return /^\d+$/.test(entered) ? Number(entered) : entered || undefined;
 }
 
+function nameIn(line: string): string {
+  return line.replace(/=.*/, '').trim();
+}
+
 function pairsIn(entries: string[]): Record<string, string> | undefined {
   const pairs = entries.map((line) => {
-    const [name = '', ...value] = line.split('=');
-    return [name.trim(), value.join('=').trim()];
+    const [, ...value] = line.split('=');
+    return [nameIn(line), value.join('=').trim()];
   });
   return pairs.length === 0 ? undefined : Object.fromEntries(pairs);
 }

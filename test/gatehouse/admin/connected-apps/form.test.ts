@@ -46,6 +46,14 @@ test.each([
   ).toEqual(app);
 });
 
+test.each([
+  ['audience=a\naudience=b', 'Enter each name once.'],
+  ['audience', 'Write each line as name=value.'],
+])('no line of %j is dropped or changed', (parameters, message) => {
+  const { error } = newAppForm.safeParse({ ...valuesOfApp(), parameters });
+  expect(error?.issues).toMatchObject([{ path: ['parameters'], message }]);
+});
+
 test('an app of the file shows each field that is set, and none that is not', () => {
   expect(drawnSettings(connectedAppSchema.parse(MINIMAL_APP))).toEqual([]);
   const shown = new Map(drawnSettings(connectedAppSchema.parse(FULL_APP)));
