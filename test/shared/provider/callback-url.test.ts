@@ -316,11 +316,15 @@ describe('a pasted list', () => {
   });
 
   test('with a query has no comma at the end of a URL', () => {
-    expect(urlsIn('https://a.test/?x=1, "https://b.test/?y=2",')).toEqual(['https://a.test/?x=1', 'https://b.test/?y=2']);
+    expect(urlsIn('https://a.test/?x=1, "https://b.test/?y=2",')).toEqual([
+      'https://a.test/?x=1',
+      'https://b.test/?y=2',
+    ]);
   });
 
-  test.each(['https://a.test/x,y;z', 'https://a.test/(1)', 'https://a.test/?next=a,https://b.test/', 'https://[::1]'])('%s is one URL', (url) =>
-    expect(urlsIn(url)).toEqual([url]),
+  test.each(['https://a.test/x,y;z', 'https://a.test/(1)', 'https://a.test/?next=a,https://b.test/', 'https://[::1]'])(
+    '%s is one URL',
+    (url) => expect(urlsIn(url)).toEqual([url]),
   );
 
   test('is the list again, however it was joined', () => {
