@@ -129,8 +129,16 @@ export function createEditing(
   return {
     baseOf: (members: Members): string => `${clock()} ${fingerprintOf(members)}`,
 
-    /** @throws FormConflict if others have changed the same members to other values */
-    async merge(req: Request, { id, base, current, form, valuesOf }: Edit): Promise<Edited> {
+    /**
+     * Merges, and stores the result.
+     * @throws FormConflict if others have changed the same members to other values, or if the result is not valid with
+     *   what they changed: the form then shows that result, since what it was sent with would be refused again and again
+     */
+    async merge<T>(
+      req: Request,
+      { id, base, current, form, valuesOf }: Edit,
+      store: (edited: Edited) => Promise<T>,
+    ): Promise<T> {
       const [since = '', ...fingerprint] = base.split(' ');
       const { merged, kept, conflicts } = mergeMembers(fingerprint.join(' '), current, form);
       const isChanged = kept.length > 0 || conflicts.length > 0;
@@ -149,15 +157,25 @@ export function createEditing(
       const foreignConflicts = foreign(
         conflicts.map((conflict) => ({ conflict, by: changedBy(conflict.member, conflict.entry?.name) })),
       );
-      if (foreignConflicts.length > 0) {
-        const faults = await Promise.all(foreignConflicts.map(({ conflict, by }) => faultOf(conflict, by)));
+      const conflictWith = async (faults: readonly InputFault[]) => {
         const keptFaults = texts.map((detail) => ({ pointer: '#', rule: 'changed_meanwhile', detail }));
-        throw new FormConflict({ ...(await valuesOf(merged)), base: `${clock()} ${fingerprintOf(current)}` }, [
-          ...faults,
-          ...keptFaults,
-        ]);
+        const values = { ...(await valuesOf(merged)), base: `${clock()} ${fingerprintOf(current)}` };
+        return new FormConflict(values, [...faults, ...keptFaults]);
+      };
+      if (foreignConflicts.length > 0) {
+        throw await conflictWith(await Promise.all(foreignConflicts.map(({ conflict, by }) => faultOf(conflict, by))));
       }
-      return { merged, withKept: (notice) => ({ ...notice, text: [notice.text, ...texts].join(' ') }) };
+      try {
+        return await store({
+          merged,
+          withKept: (notice) => ({ ...notice, text: [notice.text, ...texts].join(' ') }),
+        });
+      } catch (error) {
+        const isInvalid = error instanceof AppError && error.code === 'invalid_request' && error.faults;
+        const isQuestion = isInvalid && error.faults?.some(({ rule }) => rule === 'unconfirmed');
+        if (!isInvalid || isQuestion || texts.length === 0) throw error;
+        throw await conflictWith(error.faults);
+      }
     },
 
     /**

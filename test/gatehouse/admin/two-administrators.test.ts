@@ -187,6 +187,28 @@ describe('R146 the form of a connected app', () => {
     ]);
   });
 
+  test('shows what would be saved, if that is not valid with what the other changed', async () => {
+    const { apiBaseUrl } = (await read('connected-apps/platform')) as { apiBaseUrl: string };
+    const path = await createApp({ apiBaseUrl });
+    const [own, theirs] = await openTwice(`${path}/settings`);
+    await save(uma, theirs, { apiBaseUrl: '', threadPath: '' });
+    const route = { routeName: 'one', routeMethod: 'GET', routePath: '/1' };
+    const late = await save(ada, own, route);
+    expect([late.status, topOf(late)]).toEqual([409, expect.stringMatching(`Kept as ${UMA} .*API base URL`)]);
+    expect(late.body).toMatch(/name="apiBaseUrl"[^>]*value=""/);
+    const saved = await save(ada, late, { apiBaseUrl });
+    expect([saved.status, topOf(saved)]).toEqual([200, expect.stringContaining('Saved.')]);
+    expect(await read(path)).toMatchObject({ apiBaseUrl, routes: [{ name: 'one' }] });
+  });
+
+  test('names a choice as the page does', async () => {
+    const path = await createApp();
+    const [own, theirs] = await openTwice(`${path}/settings`);
+    await save(uma, theirs, { dpop: 'off' });
+    const late = await save(ada, own, { dpop: 'required' });
+    expect([late.status, topOf(late)]).toEqual([409, expect.stringContaining('to “never” at')]);
+  });
+
   test('says that the other replaced the client secret, without it', async () => {
     const path = await createApp();
     const [own, theirs] = await openTwice(`${path}/settings`);

@@ -52,6 +52,8 @@ function wordsOf(member: string, value: unknown): string | undefined {
   if (member === 'clientSecret') return undefined;
   if (member === 'signIn') return signInWords(value as ConnectedAppRegistration['signIn']);
   if (member === 'routes' && isObject(value)) return routeWords(value);
+  const option = DRAWN_FIELDS.find(({ name }) => name === member)?.options.find(([choice]) => choice === value);
+  if (option) return option[1];
   return isObject(value)
     ? Object.entries(value)
         .map(([name, inner]) => `${name}=${inner}`)

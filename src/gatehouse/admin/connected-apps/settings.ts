@@ -91,7 +91,7 @@ export function connectedAppSettings(parts: {
         const storedApp = await reader.read(idOf(req));
         const { id, disabled, version, callbackUrl: defaultUrl } = storedApp;
         const clientSecret = form.clientSecret || undefined;
-        const { merged, withKept } = await editing.merge(req, {
+        const edit = {
           id,
           base,
           current: membersOfApp(storedApp),
@@ -100,12 +100,14 @@ export function connectedAppSettings(parts: {
             ...(clientSecret && { clientSecret }),
           },
           valuesOf: valuesOfMembers,
+        };
+        return editing.merge(req, edit, async ({ merged, withKept }) => {
+          const changed = parseInput(changedApp, { ...withGroups(merged), clientSecret, disabled, version });
+          await changes.replace(req, id, changed, () => questions.ask(storedApp, changed, confirmed));
+          await whenChecked(id);
+          const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
+          return redirectTo(id, withKept(addsUrl ? NOTICES.saved_callback : NOTICES.saved));
         });
-        const changed = parseInput(changedApp, { ...withGroups(merged), clientSecret, disabled, version });
-        await changes.replace(req, id, changed, () => questions.ask(storedApp, changed, confirmed));
-        await whenChecked(id);
-        const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
-        return redirectTo(id, withKept(addsUrl ? NOTICES.saved_callback : NOTICES.saved));
       }),
     page: (req, form) => questions.pageOf(idOf(req), form) ?? settingsPage.at(urlOf(idOf(req)), form),
   });

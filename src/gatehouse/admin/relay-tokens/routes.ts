@@ -205,18 +205,20 @@ export function relayTokenRoutes(parts: AdminParts) {
           const token = await resource.find(req);
           const options = { now: clock(), verb: 'Save', current: token.expiresAt };
           const { expiresAt, ...policy } = inputOf(await withIds(form), options);
-          const { merged, withKept } = await editing.merge(req, {
+          const edit = {
             id: token.id,
             base,
             current: membersOfToken(token),
             form: form.expiry === 'keep' ? policy : { ...policy, expiresAt },
-            valuesOf: async (input) => {
+            valuesOf: async (input: object) => {
               const { expiry, expiresOn, confirmed, ...values } = await valuesOf(parseInput(editedToken, input));
               return values;
             },
+          };
+          return editing.merge(req, edit, async ({ merged, withKept }) => {
+            await change(req, { ...parseInput(editedToken, merged), version: token.version });
+            return { url: `${resource.home}/${token.id}`, flash: { notice: withKept(CHANGED) } };
           });
-          await change(req, { ...parseInput(editedToken, merged), version: token.version });
-          return { url: `${resource.home}/${token.id}`, flash: { notice: withKept(CHANGED) } };
         }),
       page: (req, form) => editPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/edit`, form),
     }),

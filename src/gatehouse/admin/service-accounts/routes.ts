@@ -218,15 +218,12 @@ export function serviceAccountRoutes(parts: AdminParts) {
         editing.save(String(req.params.id), async () => {
           const account = await resource.find(req);
           const { id, name, version } = account;
-          await editing.merge(req, {
-            id,
-            base,
-            current: membersOf(account),
-            form: { apiToken: token },
-            valuesOf: () => ({}),
+          const form = { apiToken: token };
+          const edit = { id, base, current: membersOf(account), form, valuesOf: () => ({}) };
+          return editing.merge(req, edit, async () => {
+            await change(req, { name, version, apiToken: token });
+            return { url: resource.home, flash: { notice: REPLACED } };
           });
-          await change(req, { name, version, apiToken: token });
-          return { url: resource.home, flash: { notice: REPLACED } };
         }),
       page: (req, form) => formPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/replace`, form),
     }),

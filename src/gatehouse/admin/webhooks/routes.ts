@@ -195,9 +195,11 @@ export function webhookRoutes(parts: AdminParts) {
           const { id, version, ...webhook } = await resource.find(req);
           const current = membersOf(webhook);
           const valuesOfMerged = (merged: object) => valuesOf(parseInput(newWebhook, merged));
-          const { merged, withKept } = await editing.merge(req, { id, base, current, form, valuesOf: valuesOfMerged });
-          await change(req, { ...parseInput(newWebhook, merged), version });
-          return { url: `${resource.home}/${id}`, flash: { notice: withKept(CHANGED) } };
+          const edit = { id, base, current, form, valuesOf: valuesOfMerged };
+          return editing.merge(req, edit, async ({ merged, withKept }) => {
+            await change(req, { ...parseInput(newWebhook, merged), version });
+            return { url: `${resource.home}/${id}`, flash: { notice: withKept(CHANGED) } };
+          });
         }),
       page: (req, form) => editPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/edit`, form),
     }),
