@@ -89,7 +89,7 @@ connected-apps/second/settings # Collaboration second
   Exactly as registered at the provider. They must include the callback URL of this Gatehouse:
   [ callbackUrl=https://gatehouse.example/oauth/callback/second]
   Callback URL 2 / [ callbackUrl=] / Callback URL 3 / [ callbackUrl=] / Callback URL 4 / [ callbackUrl=]
-  A pasted list becomes rows. An empty row is not saved.
+  A pasted list becomes rows. Empty rows are left out.
   Users are asked to allow these. Before a scope is added, you see how many connections lack it.
   [*checkbox scope=platform_read_only] platform_read_only Read what you can read on the platform, and change nothing
   Other scopes / [text moreScopes=] / Separated by spaces, as the provider documents them.
