@@ -1,17 +1,28 @@
 /** The form of a connected app, and its conversion to and from a registration. */
 import { z } from 'zod';
 import { entriesOf, type FormValues, rows } from '../../../shared/pages/form.ts';
+import { scopeToken } from '../../../shared/provider/app-routes.ts';
 import { urlsIn } from '../../../shared/provider/callback-url.ts';
 import {
   type ConnectedAppRegistration,
   connectedAppSchema,
   TOKEN_ENDPOINT_AUTH_METHODS,
 } from '../../../shared/provider/connected-app.ts';
+import { cutText } from '../../../shared/text.ts';
 import { baseField } from '../editing.ts';
 import { DRAWN_FIELDS, drawnEntries, drawnInputs, drawnValues, withGroups } from './drawn-fields.ts';
 import { enteredRoutes, ROUTE_INPUTS, routeColumns, routeValues, withoutEmptyRows } from './route-rows.ts';
 
 const text = z.string().trim();
+
+/** Names the scope that is none, since the field has several. */
+const moreScopes = text.superRefine((value, context) => {
+  for (const scope of entriesOf(value, /\s/)) {
+    const [fault] = scopeToken.safeParse(scope).error?.issues ?? [];
+    if (fault)
+      context.addIssue({ code: 'custom', message: `“${cutText(scope, 60)}” cannot be used. ${fault.message}` });
+  }
+});
 
 /** Returns a text field for each of the names. */
 function texts<N extends string>(...names: N[]): Record<N, typeof text> {
@@ -29,7 +40,8 @@ export const newAppForm = z.object({
   tokenEndpointAuthMethod: text,
   callbackUrl: rows,
   scope: z.array(z.string()),
-  ...texts('moreScopes', 'signIn', 'signInClaim', 'signInValues', 'apiBaseUrl', 'threadPath', 'discoveryUrl'),
+  moreScopes,
+  ...texts('signIn', 'signInClaim', 'signInValues', 'apiBaseUrl', 'threadPath', 'discoveryUrl'),
   ...routeColumns,
   ...drawnInputs,
 });

@@ -447,6 +447,15 @@ describe('a registered app', () => {
     expect([without.status, without.body]).toEqual([200, expect.stringContaining('Saved.')]);
   });
 
+  test('names a scope that cannot be used', async () => {
+    const typed = { moreScopes: 'files "mail" calendar' };
+    const refused = await submitForm(await open('connected-apps/second/settings'), 'save', typed);
+    expect([refused.status, refused.body]).toEqual([
+      400,
+      expect.stringContaining('“&quot;mail&quot;” cannot be used.'),
+    ]);
+  });
+
   test('R115 asks for a secret again that was entered with added scopes', async () => {
     const question = await submitForm(await open('connected-apps/second/settings'), 'save', {
       moreScopes: 'files',
