@@ -21,6 +21,8 @@ const NAMES = [
   'administrators',
   'import-connections',
   'bin-data',
+  'operating',
+  'backup',
 ];
 
 export interface Guide {
@@ -43,10 +45,12 @@ export const readGuides = once((): ReadonlyMap<string, Guide> => {
 
 function toHtml(marked: Marked, text: string): Html {
   const anchors = new Map<string, number>();
+  let title = '';
   marked.use({
     renderer: {
       heading({ tokens, depth }: Tokens.Heading) {
         const content = this.parser.parseInline(tokens);
+        title = withoutTags(content);
         return `<h${depth} id="${anchorOf(content, anchors)}">${content}</h${depth}>\n`;
       },
       link({ href, tokens }: Tokens.Link) {
@@ -63,19 +67,25 @@ function toHtml(marked: Marked, text: string): Html {
         return `${caption}<pre tabindex="0"><code>${escapeText(code)}</code></pre>\n`;
       },
       table({ header, rows }: Tokens.Table) {
-        const row = (cells: Tokens.TableCell[], tag: string) =>
-          `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join('')}</tr>\n`;
-        const body = rows.map((cells) => row(cells, 'td')).join('');
-        return `<div class="docs-table" tabindex="0"><table>\n<thead>${row(header, 'th')}</thead>\n<tbody>${body}</tbody>\n</table></div>\n`;
+        const names = header.map(({ tokens }) => this.parser.parseInline(tokens));
+        const head = names.map((name) => `<th>${name}</th>`).join('');
+        const cell = ({ tokens }: Tokens.TableCell, column: number) =>
+          `<td data-label="${withoutTags(names[column] ?? '')}">${this.parser.parseInline(tokens)}</td>`;
+        const body = rows.map((cells) => `<tr>${cells.map(cell).join('')}</tr>\n`).join('');
+        return `<div class="docs-table" role="group" aria-label="Table: ${title}" tabindex="0"><table>\n<thead><tr>${head}</tr></thead>\n<tbody>${body}</tbody>\n</table></div>\n`;
       },
     },
   });
   return marked.parse(text, { async: false }) as Html;
 }
 
+const withoutTags = (html: string) => html.replace(/<[^>]*>/g, '');
+
 /** Returns the anchor that GitHub gives to a heading, which the links of the guides use. */
 function anchorOf(content: string, anchors: Map<string, number>): string {
-  const words = content.replace(/<[^>]*>|&[#\w]+;/g, '').toLowerCase();
+  const words = withoutTags(content)
+    .replace(/&[#\w]+;/g, '')
+    .toLowerCase();
   const anchor = words.replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-');
   const count = anchors.get(anchor) ?? 0;
   anchors.set(anchor, count + 1);

@@ -48,6 +48,36 @@ test.each(['/docs', '/docs/relay', '/openapi.json'])(
   },
 );
 
+test('a client that refuses an encoding, or asks for a part or the head, gets what it can read', async () => {
+  const plain = await bytesOf('/docs', {});
+  const withGzip = await bytesOf('/docs', { 'accept-encoding': 'gzip' });
+  expect(withGzip.headers.etag).not.toBe(plain.headers.etag);
+  expect(plain.headers.vary).toBe('Accept-Encoding');
+  for (const accepted of [
+    'identity',
+    '*;q=0, identity',
+    'br;q=0, gzip;q=0',
+    'br;q=0, *;q=0',
+    'identity, *;q=0, br;q=0',
+    '',
+  ]) {
+    const { status, headers, body } = await bytesOf('/docs', { 'accept-encoding': accepted });
+    expect([accepted, status, headers['content-encoding']]).toEqual([accepted, 200, undefined]);
+    expect(body.equals(plain.body)).toBe(true);
+  }
+  const part = await bytesOf('/docs', { range: 'bytes=0-9', 'accept-encoding': 'gzip' });
+  expect([part.status, part.body.equals(withGzip.body)]).toEqual([200, true]);
+  // The tag of another encoding is no proof that the browser has this one.
+  const other = await bytesOf('/docs', { 'accept-encoding': 'br', 'if-none-match': String(withGzip.headers.etag) });
+  expect([other.status, other.headers['content-encoding']]).toEqual([200, 'br']);
+  const head = await sendRequest(`${site.url}/docs`, { method: 'HEAD', headers: { 'accept-encoding': 'gzip' } });
+  expect([head.status, head.headers['content-length'], head.headers.etag]).toEqual([
+    200,
+    String(withGzip.body.length),
+    withGzip.headers.etag,
+  ]);
+});
+
 test('the files of pages are compressed, and pages of users are not', async () => {
   const { body } = await sendRequest(`${site.url}/docs`);
   const [style = ''] = /\/assets\/\w+\/gatehouse\.css/.exec(body) ?? [];

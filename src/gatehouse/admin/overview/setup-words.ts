@@ -10,14 +10,14 @@ export interface SetupWords {
   /** With code between backticks. */
   detail: string;
   /** A path below the public URL, and the words of the link to it. */
-  link?: { path: string; action: string };
+  link: { path: string; action: string };
 }
 
 const WORDS: Record<SetupStep, (apps: readonly ConnectedApp[]) => Omit<SetupWords, 'step'>> = {
   administrator: () => ({
     text: 'Sign in as an administrator',
     detail: 'No user with one of `ADMIN_VALUES` in `ADMIN_CLAIM` has signed in yet.',
-    link: { path: '/admin/sign-ins', action: 'Show sign-ins' },
+    link: { path: '/docs/administrators', action: 'Show the guide' },
   }),
   app_check: ([app, ...others]) => ({
     text: app ? 'Check a connected app' : 'Register a connected app',
@@ -33,7 +33,7 @@ const WORDS: Record<SetupStep, (apps: readonly ConnectedApp[]) => Omit<SetupWord
   sign_in: () => ({
     text: 'Let a first user sign in',
     detail: 'Only administrators have signed in so far. The page for it is `/sign-in`.',
-    link: { path: '/admin/sign-ins', action: 'Show sign-ins' },
+    link: { path: '/docs/your-front-end', action: 'Show the guide' },
   }),
   connection: () => ({
     text: 'Connect a first account',
@@ -47,13 +47,13 @@ const WORDS: Record<SetupStep, (apps: readonly ConnectedApp[]) => Omit<SetupWord
   }),
   backup: () => ({
     text: 'Make a backup',
-    detail:
-      '`npm run -s gatehouse -- backup FILE` makes one while Gatehouse runs: `docs/backup.md`. The audit trail has none.',
-    link: { path: '/admin/audit?event=storage.backed_up', action: 'Show backups' },
+    detail: '`npm run -s gatehouse -- backup FILE` makes one while Gatehouse runs. The audit trail has none.',
+    link: { path: '/docs/backup', action: 'Show the guide' },
   }),
   alerts: () => ({
     text: 'Set up alerts',
     detail: '`docs/alerts.yml` has rules for Prometheus. Gatehouse cannot see whether you use them.',
+    link: { path: '/docs/operating#alerts-what-to-do', action: 'Show the guide' },
   }),
 };
 

@@ -37,10 +37,10 @@ async function stepsOnPage(): Promise<(string | undefined)[][]> {
 }
 
 const APP_CHECK = ['Check a connected app', '/admin/connected-apps/platform/check'];
-const SIGN_IN = ['Let a first user sign in', '/admin/sign-ins'];
+const SIGN_IN = ['Let a first user sign in', '/docs/your-front-end'];
 const WEBHOOK = ['Create a webhook', '/admin/webhooks/new'];
-const BACKUP = ['Make a backup', '/admin/audit?event=storage.backed_up'];
-const ALERTS = ['Set up alerts', undefined];
+const BACKUP = ['Make a backup', '/docs/backup'];
+const ALERTS = ['Set up alerts', '/docs/operating#alerts-what-to-do'];
 
 test('before the first sign-in, nothing is done', async () => {
   expect(await stepsThatAre('open')).toEqual([
