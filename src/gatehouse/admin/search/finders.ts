@@ -64,18 +64,22 @@ export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): 
         exact: equalsOneOf(q, id, name),
       }));
 
-  /** Finds pages of the menu by their names. */
+  /** Finds the API reference, and pages of the menu by their names. */
   const findPages: Find = async (q) =>
-    parts.pages.menu
-      .flatMap(({ tabs }) => tabs)
-      .filter(({ label }) => matches(q, label))
+    [
+      ...parts.pages.menu
+        .flatMap(({ tabs }) => tabs)
+        .map(({ path, label }) => ({ id: path, path: path === '' ? '/admin' : `/admin/${path}`, labels: [label] })),
+      { id: 'docs', path: '/docs', labels: ['API reference', 'Docs'] },
+    ]
+      .filter(({ labels }) => matches(q, ...labels))
       .slice(0, MAX_RESULTS + 1)
-      .map(({ path, label }) => ({
-        id: path,
-        name: label,
+      .map(({ id, path, labels: [name = '', ...others] }) => ({
+        id,
+        name,
         detail: null,
-        path: path === '' ? '/admin' : `/admin/${path}`,
-        exact: equalsOneOf(q, label),
+        path,
+        exact: equalsOneOf(q, name, ...others),
       }));
 
   return [

@@ -190,6 +190,7 @@ test('finds a page of the administration by its name, if nothing else has that n
     exactly('page', { id: 'bin', name: 'BIN data', path: '/admin/bin' }),
   );
   expect((await searchByForm('BIN data')).path).toBe('/admin/bin');
+  for (const words of ['Docs', 'api reference']) expect((await searchByForm(words)).path).toBe('/docs');
   await admin.createRelayToken({ name: 'calls webhooks' });
   expect((await searchByForm('webhooks')).path).toBe('/admin/webhooks');
   await admin.createRelayToken({ name: 'Webhooks' });
