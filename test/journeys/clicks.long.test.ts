@@ -138,6 +138,6 @@ test('filters the audit trail by day', async () => {
   await click('link', 'Activity');
   await click('link', 'Audit');
   await page.getByLabel('From').fill('2026-11-20');
-  await click('button', 'Filter');
+  await click('button', 'Search');
   await expectDone('Signed in');
 });

@@ -43,7 +43,7 @@ test('the arrow keys change a filter without applying it, and the button applies
   await page.keyboard.press('ArrowDown');
   expect(await page.getByLabel('Result', { exact: true }).inputValue()).toBe('unsuccessful');
   expect(queryOf(page)).toBe('');
-  await navigateBy(page, () => page.getByRole('button', { name: 'Filter' }).press('Enter'));
+  await navigateBy(page, () => page.getByRole('button', { name: 'Search' }).press('Enter'));
   await expect.poll(() => queryOf(page)).toBe('?result=unsuccessful');
 });
 
@@ -62,7 +62,7 @@ test('without JavaScript, the button applies the filters, and a selected session
   const page = await openList('sign-ins', { javaScriptEnabled: false });
   await page.getByLabel('Result').selectOption('succeeded');
   await page.getByLabel('From (UTC)').fill('2026-01-01');
-  await navigateBy(page, () => page.getByRole('button', { name: 'Filter' }).click());
+  await navigateBy(page, () => page.getByRole('button', { name: 'Search' }).click());
   expect(queryOf(page)).toBe('?result=succeeded&from=2026-01-01');
   expect(await page.getByLabel('From (UTC)').inputValue()).toBe('2026-01-01');
 

@@ -125,7 +125,7 @@ describe('a select', () => {
     await signInWithBrowser(page, site, ADA);
     await page.goto(`${site.url}/admin/connections`);
     await page.getByLabel('App', { exact: true }).selectOption({ label: 'Calendar (app-1)' });
-    await navigateBy(page, () => page.getByRole('button', { name: 'Filter' }).click());
+    await navigateBy(page, () => page.getByRole('button', { name: 'Search' }).click());
     expect(page.url()).toBe(`${site.url}/admin/connections?app=app-1`);
   });
 });

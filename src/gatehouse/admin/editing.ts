@@ -9,6 +9,7 @@ import type { InputFault } from '../../shared/config/input-faults.ts';
 import { AppError } from '../../shared/errors.ts';
 import { FormConflict } from '../../shared/pages/form.ts';
 import type { Notice } from '../../shared/pages/page-data.ts';
+import { dateText } from '../../shared/pages/show.ts';
 import { actorOf } from '../../shared/sessions/actor.ts';
 import { capitalised, cutText, uncapitalised } from '../../shared/text.ts';
 import { isoTime } from '../../shared/time.ts';
@@ -222,7 +223,7 @@ function concerns(facts: AuditRecord['facts'], member: string, entry: string | u
 function timeWords(at: string, now: string): string {
   const time = `at ${at.slice(11, 16)} UTC`;
   if (at.slice(0, 10) === now.slice(0, 10)) return time;
-  return `on ${new Date(at).toLocaleDateString('en-GB', { dateStyle: 'long', timeZone: 'UTC' })} ${time}`;
+  return `on ${dateText(at)} ${time}`;
 }
 
 function clipped(text: string): string {

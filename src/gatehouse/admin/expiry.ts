@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import type { FieldFault } from '../../shared/pages/page-data.ts';
+import { dateText } from '../../shared/pages/show.ts';
 import { DAY_MS, isoTime } from '../../shared/time.ts';
 
 const LIFETIMES = ['30', '90', '365'] as const;
@@ -51,7 +52,7 @@ export function chosenExpiry(
   const expiresAt = endOf(expiresOn);
   if (expiresAt - now <= MAX_UNASKED_MS || confirmed === isoTime(expiresAt)) return expiresAt;
   const years = Number(((expiresAt - now) / (365.25 * DAY_MS)).toFixed(1));
-  const day = new Date(expiresAt).toLocaleDateString('en-GB', { dateStyle: 'long', timeZone: 'UTC' });
+  const day = dateText(isoTime(expiresAt));
   const detail = `This token works for ${years === 1 ? 'more than a year' : `${years} years`}, until ${day}. ${verb} it?`;
   throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/confirmed', rule: 'unconfirmed', detail }] });
 }

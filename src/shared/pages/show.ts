@@ -34,7 +34,7 @@ function formatter(style: Intl.DateTimeFormatOptions, suffix = ''): (iso: string
   };
 }
 
-const date = formatter({ dateStyle: 'long' });
+export const dateText = formatter({ dateStyle: 'long' });
 const dateTime = formatter({ dateStyle: 'long', timeStyle: 'short' }, ' UTC');
 const shortTime = formatter({ dateStyle: 'medium', timeStyle: 'short' }, ' UTC');
 const clock = formatter({ timeStyle: 'medium' }, ' UTC');
@@ -69,11 +69,11 @@ const SHOW = {
   webhookEvent: webhookEventText,
   webhookResult: webhookResultText,
   source: sourceText,
-  date,
+  date: dateText,
   shortDate,
   dateTime,
   clock,
-  day: timeElement(date),
+  day: timeElement(dateText),
   time: timeElement(dateTime),
   timeOfDay: timeElement(timeOfDay),
   status,

@@ -146,7 +146,7 @@ connected-apps/second/check # Check of Collaboration second
   Sign in at the provider as a user would, and see each step. Your own session does not change. The app is then connected for you, and replaces any connection of yours to it.
 connections # Connections
   [select health=] · * Any health · reconnect_needed Reconnect needed · unverified Unverified
-  [select scopes=] · * Any scopes · missing Some missing [Filter]
+  [select scopes=] · * Any scopes · missing Some missing [Search]
   | User, App | Health | Account | Checked | Last used | Actions
   | Ada Moreau </admin/connections/{connection}> Collaboration platform | Active | admin@example.test | just now | just now |
 connections/{uma}.platform # Uma Okafor, Collaboration platform
@@ -179,7 +179,7 @@ bin/import # Import BIN data
 relay-tokens # Relay tokens
   With a relay token, a back-end service calls the platform through Gatehouse, and never gets the tokens of users.
   [select scope=] · * All scopes · threads:read Read the current thread · api:call Call routes of platforms · bin:read Look up BINs · token:exchange Get users’ access tokens · connections:read See the state of connections · connect_links:create Create links with which users connect
-  [select state=] · * Any state · active Active · expiring Expiring · expired Expired [Filter]
+  [select state=] · * Any state · active Active · expiring Expiring · expired Expired [Search]
   | Name, Apps | Scopes | Users | Last used | Expires | Actions
   | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 9 days |
   | reports </admin/relay-tokens/{reports}> Collaboration platform | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | All users | 3 min ago | in 68 yr |
@@ -189,7 +189,7 @@ relay-tokens/{reports} # reports
   Calls: Read the current thread: 1 refused by rule assertUser
   Made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   Calls: Look up BINs: 1 answered
-  All instances refuse further calls with this token within a second. This cannot be undone.
+  All processes refuse further calls with this token within a second. This cannot be undone.
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expiring / user@example.test </admin/users/{uma}> / not-seen-yet Not signed in yet / Networks: Any
   Expires: 14 March 2031, in 9 days / Calls to the BIN lookup service: All calls that are not reserved for users
@@ -252,7 +252,7 @@ service-accounts/{account}/replace # Replace the API token of Batch
 webhooks # Webhooks
   Gatehouse sends your programs signed messages about connections, with up to eight attempts each.
   [select event=] · * All events · connection.created Connection created · connection.reconnect_needed Reconnect needed · connection.recovered Connection works again · connection.removed Connection removed · connection.scopes_missing Connection lacks scopes
-  [select state=] · * Any state · active Active · failing Failing · disabled Disabled [Filter]
+  [select state=] · * Any state · active Active · failing Failing · disabled Disabled [Search]
   | URL, Events | State | Last response | Last sent | Test | Actions
   | https://receiver.example/hook </admin/webhooks/{webhook}> Connection removed | Active | 204 | 1 min ago |
 webhooks/new # Create webhook
@@ -291,8 +291,8 @@ audit?to=2031-03-05T10:13:00Z # Audit trail
 keys # Keys
   Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
   | {kid} | Encrypts | 16 min ago | 18 | admin tokens: 2, connect links: 1, apps: 1, connections: 3, signing keys: 1, relay tokens: 2, service accounts: 1, ID tokens of sessions: 3, sessions: 3, webhooks: 1
-  Counted just now. 1 instance is running. / Create a key: npm run -s gatehouse -- keys generate
-  One instance: put it first in ENCRYPTION_KEYS, before the old key, and restart. Several instances: first put it last and restart all; then move it to the front and restart all again.
+  Counted just now. 1 process is running. / Create a key: npm run -s gatehouse -- keys generate
+  One process: put it first in ENCRYPTION_KEYS, before the old key, and restart. Several processes: first put it last and restart all; then move it to the front and restart all again.
   Encrypt all records again, with the button that this page then shows, or with npm run gatehouse -- keys rotate.
   Remove the old key from ENCRYPTION_KEYS, and restart. Store a copy of it somewhere safe for as long as you have backups that need it.
   With these keys, Gatehouse signs user assertions for back-end services and authenticates to providers. The public keys are at /.well-known/jwks.json </.well-known/jwks.json>. A new key is created every 30 days.
@@ -351,9 +351,9 @@ connections/end?id={uma}.second&id={uma}.platform # Disconnect 2 connections?
 connect-links/{link}/revoke # Revoke the connect link second for {uma}?
   The link can no longer be used. The service can create another one. This cannot be undone.
 relay-tokens/{nightly}/revoke # Revoke the relay token nightly?
-  All instances refuse further calls within a second. Connect links that the token created no longer work. This cannot be undone.
+  All processes refuse further calls within a second. Connect links that the token created no longer work. This cannot be undone.
 relay-tokens/revoke?id={nightly}&id={reports} # Revoke 2 relay tokens?
-  All instances refuse further calls within a second. Connect links that the token created no longer work. This cannot be undone. - nightly - reports
+  All processes refuse further calls within a second. Connect links that the token created no longer work. This cannot be undone. - nightly - reports
 service-accounts/{account}/remove # Delete the service account Batch?
   Relay calls for it are refused. Its API token is deleted here and stays valid on the platform. This cannot be undone.
 webhooks/{webhook}/remove # Delete the webhook https://receiver.example ({webhook…})?
@@ -553,7 +553,7 @@ relay-tokens?state=expired # Relay tokens
   | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 7 mo ago | Expired |
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expired
-  No call can use: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users is enabled and has signed in.
+  Scopes without effect: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users is enabled and has signed in.
   user@example.test </admin/users/{uma}> Disabled / Expires: 14 March 2031, 6 mo ago / Relay token created
 service-accounts # Service accounts
   | Batch Collaboration platform | {account…} [Copy the account ID] | 7 mo ago | 7 mo ago Old |

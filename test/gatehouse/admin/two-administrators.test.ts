@@ -303,7 +303,7 @@ describe('R146 the form of a relay token', () => {
     const late = await save(ada, own, { name: 'Of Ada', binCallsPerMonth: '5', expiry: '90' });
     expect(late.status).toBe(409);
     expect(topOf(late)).toMatch(new RegExp(`${UMA} changed “Name” to “Of Uma” ${TIME}`));
-    expect(topOf(late)).toMatch(new RegExp(`${UMA} changed “Expiry” to “\\d{4}-\\d\\d-\\d\\d” ${TIME}`));
+    expect(topOf(late)).toMatch(new RegExp(`${UMA} changed “Expiry” to “\\d+ \\w+ \\d{4}” ${TIME}`));
     expect(topOf(late)).toMatch(/Kept as Uma Okafor changed it .*: Networks\./);
     expect(late.body).toMatch(/id="expiresOn-fault">/);
     expect((await save(ada, late, {})).status).toBe(200);

@@ -29,5 +29,5 @@ export function isFileInUse({ dataset }: Pick<Bins, 'dataset'>): boolean {
 export function noticeOf(bins: Pick<Bins, 'dataset'>, change: string): Notice {
   return isFileInUse(bins)
     ? { tone: 'warning', text: `${change} BIN_DATASET_FILE takes precedence. Unset it and restart to use this data.` }
-    : { tone: 'success', text: `${change} All instances use it within two seconds.` };
+    : { tone: 'success', text: `${change} All processes use it within two seconds.` };
 }

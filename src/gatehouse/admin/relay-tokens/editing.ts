@@ -1,5 +1,6 @@
 /** The form of a relay token that another administrator may change at the same time. */
 import { z } from 'zod';
+import { dateText } from '../../../shared/pages/show.ts';
 import { isoTime } from '../../../shared/time.ts';
 import { RELAY_WORDS } from '../../relay/policy.ts';
 import type { RelayTokenInput } from '../../relay/relay-token.ts';
@@ -39,7 +40,7 @@ export function membersOfToken(token: RelayTokenInput): Members {
 }
 
 function wordsOf(member: string, value: unknown): string {
-  if (member === 'expiresAt') return isoTime(Number(value)).slice(0, 10);
+  if (member === 'expiresAt') return dateText(isoTime(Number(value)));
   if (value === 'reads') return 'every route with GET';
   if (member === 'users' && Array.isArray(value)) return value.length === 1 ? 'one user' : `${value.length} users`;
   return wordsOfValue(member, value);

@@ -88,7 +88,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     event: 'relay_token.revoked',
     verb: 'Revoke',
     consequences: [
-      'All instances refuse further calls within a second. Connect links that the token created no longer work.',
+      'All processes refuse further calls within a second. Connect links that the token created no longer work.',
     ],
     notice: (count) =>
       count === 1

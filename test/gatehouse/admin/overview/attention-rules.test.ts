@@ -276,7 +276,13 @@ describe('BIN data', () => {
   test('lists data that is more than two years old', async () => {
     expect(await attentionOf({ asOf: '2024-01-01' })).toEqual([
       {
-        ...{ kind: 'bin_data_old', severity: 'notice', text: 'BIN data is from 2024-01-01', since: null, path: '/bin' },
+        ...{
+          kind: 'bin_data_old',
+          severity: 'notice',
+          text: 'BIN data is from 1 January 2024',
+          since: null,
+          path: '/bin',
+        },
         ...{ detail: 'Look-ups are marked as outdated. Import a current data set.', action: 'Import' },
       },
     ]);

@@ -36,7 +36,7 @@ test.each<[string, object, string[]]>([
   [
     'no listed users, although "listed" is chosen',
     { users: 'listed' },
-    ['listed: Enter at least one user, or choose other users.'],
+    ['listed: Enter the users, or choose “All users” or “No users”.'],
   ],
   ['listed users', { users: 'listed', listed: 'a@example.test\nu1' }, []],
   [
@@ -66,7 +66,7 @@ test.each<[string, object, string[]]>([
   [
     'without listed users, although "listed" is chosen',
     { users: 'listed' },
-    ['listed: Enter at least one user, or choose other users.'],
+    ['listed: Enter the users, or choose “All users” or “No users”.'],
   ],
 ])('a changed token %s', (_name, changes, faults) => {
   expect(faultsOf(tokenForm, { ...ENTERED, base: BASE, ...changes })).toEqual(faults);

@@ -210,6 +210,8 @@ describe('idle scopes', () => {
     // If only some scopes are idle, the page names them.
     const partlyIdle = await admin.createRelayToken({ scopes: ['bin:read', 'threads:read'], users: 'none' });
     const { body } = await administrator.get(`${site.url}/admin/relay-tokens/${partlyIdle.id}`);
-    expect(body).toMatch(/No call can use: Read the current thread\.<\/strong>\s+The token may act for no user\./);
+    expect(body).toMatch(
+      /Scopes without effect: Read the current thread\.<\/strong>\s+The token may act for no user\./,
+    );
   });
 });

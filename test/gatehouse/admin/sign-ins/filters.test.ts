@@ -144,7 +144,7 @@ test('the page has the filters, says that dates are UTC, and names the causes of
   const filtered = await agent.submit(
     page,
     { result: 'refused', app: 'platform', period: 'day' },
-    { button: 'Filter' },
+    { button: 'Search' },
   );
   expect(filtered.url).toBe(`${site.url}/admin/sign-ins?result=refused&app=platform&period=day`);
   expect(filtered.body.match(/<tr>/g)).toHaveLength(2);

@@ -2,6 +2,7 @@
 import { BUILT_IN_AS_OF } from '../../../../shared/bin/built-in-dataset.ts';
 import { isOutdated } from '../../../../shared/bin/lookup-result.ts';
 import { relativeTime } from '../../../../shared/pages/relative-time.ts';
+import { dateText } from '../../../../shared/pages/show.ts';
 import { DAY_MS } from '../../../../shared/time.ts';
 import { serviceStatusOf } from '../../../bin/overview.ts';
 import type { AdminParts } from '../../parts.ts';
@@ -44,7 +45,7 @@ export function binAttention({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>
       attention.push({
         kind: 'bin_data_old',
         severity: 'notice',
-        text: `BIN data is from ${asOf}`,
+        text: `BIN data is from ${dateText(asOf)}`,
         detail: 'Look-ups are marked as outdated. Import a current data set.',
         since: null,
         path: '/bin',
