@@ -119,6 +119,7 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
   };
 
   return async (token: RelayToken, question: Question): Promise<Explained> => {
+    refuseTwoSubjects(question);
     const user = await userOf(question);
     const call = await callOf(question, user);
     const { scope, proof, unnarrowed, serviceAccount } = question;
@@ -142,6 +143,13 @@ function incompleteText({ scope, app, subject }: RelayCall, { route }: Question)
   if (isForEither && !subject) return 'Incomplete: name a user or a service account.';
   const isForUsers = scope === 'token:exchange' || scope === 'connect_links:create';
   return isForUsers && subject?.kind !== 'user' ? 'Incomplete: name a user.' : undefined;
+}
+
+/** @throws AppError `invalid_request` for a user and a service account, which the call itself would be refused with */
+function refuseTwoSubjects({ scope, user, serviceAccount }: Question): void {
+  if (scope === 'bin:read' || !user || !serviceAccount) return;
+  const detail = 'Name a user or a service account, not both.';
+  throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/serviceAccount', rule: 'several', detail }] });
 }
 
 /** @throws AppError `invalid_request` for text that is not an IP address, because a rule would accept it */

@@ -204,6 +204,19 @@ test('a service account is no user, for a call that acts for one', async () => {
   expect(await explain(question)).toMatchObject({ allowed: false });
 });
 
+test('a user and a service account are not allowed together, as in the call', async () => {
+  const question = { ...CALL, user, serviceAccount: 'sa0' };
+  const { status, json } = await admin.call('POST', '/policy/explain', { ...question, relayToken: tokens.open });
+  expect([status, json.errors]).toMatchObject([
+    400,
+    [{ pointer: '#/serviceAccount', detail: expect.stringContaining('not both') }],
+  ]);
+  const page = await agent.get(
+    `${site.url}/admin/policy?${new URLSearchParams({ ...question, token: String(tokens.open) })}`,
+  );
+  expect(page.body).toContain('Name a user or a service account, not both.');
+});
+
 test('the page asks for a route, and names the rule that refuses it', async () => {
   const fields = { ...CALL, token: String(tokens.narrow), scope: 'api:call', route: 'current-thread', user };
   const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
