@@ -24,7 +24,7 @@ for (const list of document.querySelectorAll('[data-search]:not(select)')) {
     if (matches.length === 1) matches[0].element.querySelector('a')?.click();
   });
   list.before(input, count);
-  if ('autofocus' in list.dataset) input.focus();
+  if ('autofocus' in list.dataset) input.focus({ preventScroll: true });
 }
 
 /** Replaces a select by a text field that suggests its options. The select stays in the form, hidden. */
