@@ -8,6 +8,9 @@ import { createAssets, SHARED_ASSETS } from '../shared/pages/assets.ts';
 import { inDrawnOrder, withFocus } from '../shared/pages/drawn-faults.ts';
 import { SHARED_VIEWS } from '../shared/pages/views.ts';
 
+/** No list of the sandbox has the search of long lists. */
+const isLong = () => false;
+
 export interface Pages {
   /** Renders a page. @param name the name of a template in views/sandbox, without its extension */
   render(name: string, data: Record<string, unknown>): string;
@@ -41,7 +44,7 @@ export function createPages(): Pages {
   const files = [...ownFiles, pico, join(SHARED_ASSETS, 'back.js')];
   const assets = createAssets(new Map(files.map((file) => [`/${basename(file)}`, readFileSync(file)])));
   const render = (name: string, data: Record<string, unknown>) =>
-    eta.render(`/sandbox/${name}`, { ...data, show: { inDrawnOrder, withFocus }, assets: assets.path });
+    eta.render(`/sandbox/${name}`, { ...data, show: { inDrawnOrder, withFocus, isLong }, assets: assets.path });
   const send = (res: Response, name: string, data: Record<string, unknown>) => {
     res.set(HEADERS).send(render(name, data));
   };

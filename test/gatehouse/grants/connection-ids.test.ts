@@ -162,7 +162,7 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
   expect((await admin.call('GET', `/users/${userId}`)).json.connections).toContainEqual(ofUser);
   expect(await readConnection(`${userId}.files`)).toEqual(await readConnection(id));
 
-  const path = `/admin/users/${userId}`;
+  const path = `/admin/connections/${id}`;
   const searchResult = { q: id, groups: [{ kind: 'connection', items: [{ id, name: 'Files', path, exact: true }] }] };
 
   expect((await admin.call('GET', `/search?q=${id}`)).json).toMatchObject(searchResult);

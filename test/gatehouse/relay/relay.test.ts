@@ -477,7 +477,7 @@ describe('the place of the token in a request', () => {
     expect((await relayThread(site, revoked.token, await assertionHeader())).status).toBe(200);
     expect((await admin.call('DELETE', `/relay-tokens/${revoked.id}`)).status).toBe(204);
     const expired = await admin.createRelayToken({ expiresAt: new Date(Date.now() + 1_000).toISOString() });
-    await until(async () => (await admin.call('GET', `/relay-tokens/${expired.id}`)).json.expired === true);
+    await until(async () => (await admin.call('GET', `/relay-tokens/${expired.id}`)).json.state === 'expired');
     const wrongSecret = createOpaqueToken('gthr_', tokenId).text;
     const unknown = createOpaqueToken('gthr_').text;
 

@@ -160,7 +160,7 @@ test('R88 changes a webhook only over the version that was read, and sends nothi
       body: new URLSearchParams({ _csrf, url: receiverUrl, enabled: 'yes', ...form }),
     });
   const events = 'connection.removed';
-  const { body } = await agent.get(`${site.url}/admin/webhooks/${id}`);
+  const { body } = await agent.get(`${site.url}/admin/webhooks/${id}/edit`);
   const base = / name="base" value="([^"]+)"/.exec(body)?.[1] ?? '';
   const faulty = await submitForm({ base });
   expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('at least one event')]);
