@@ -515,10 +515,10 @@ test.each(parseTable(EXPORTS))(
 /** Pages half a year later, with a disabled user, a connection that needs reconnecting, and a failing webhook. */
 const HALF_A_YEAR_LATER = `
 ?range=day # Overview
-  Sign-ins 1 </admin/audit?event=sign_in.succeeded&from=2031-09-20T11%3A00%3A00.000Z> ▲ from 0 0 refused </admin/audit?event=sign_in.refused&from=2031-09-20T11%3A00%3A00.000Z> 0 failed </admin/audit?event=sign_in.failed&from=2031-09-20T11%3A00%3A00.000Z>
+  Sign-ins 1 </admin/audit?event=sign_in.succeeded&from=2031-09-20T11%3A00%3A00.000Z> ▲ from 0
   Users 2 </admin/users> 1 session </admin/sessions>
   Connections 3 </admin/connections> 2 active </admin/connections> 1 reconnect needed </admin/connections?health=reconnect_needed>
-  BIN calls this month 0 </admin/bin> of 10,000
+  BIN calls 0 </admin/bin> of 10,000 this month
   1 connection to Collaboration platform needs reconnecting The provider has ended this connection. (invalid_grant)
   Show: 1 connection to Collaboration platform needs reconnecting </admin/connections?app=platform&health=reconnect_needed>
   Webhook receiver.example is failing Last response: 500 · first failed 7 mo ago

@@ -9,6 +9,8 @@ interface Count {
   value: number;
   /** The path of the list, below `/admin`. */
   path: string;
+  /** True for what does not work. A refusal is not bad: Gatehouse does what it is there for. */
+  isBad: boolean;
 }
 
 interface Figure {
@@ -18,7 +20,7 @@ interface Figure {
   parts: readonly Count[];
 }
 
-/** `parts`: what did not succeed. */
+/** `parts`: what did not succeed, if there is any. */
 export interface KeyFigure extends Figure {
   before: number;
 }
@@ -60,7 +62,14 @@ const FIGURES: readonly {
 export function keyFigures({ from, total, before }: { from: string; total: Counts; before: Counts }): KeyFigure[] {
   const start = encodeURIComponent(from);
   return FIGURES.map(({ label, name, path, parts }) => {
-    const counts = parts.map((part) => ({ words: part.words, value: total[part.name] ?? 0, path: part.path(start) }));
+    const counts = parts
+      .map((part) => ({
+        words: part.words,
+        value: total[part.name] ?? 0,
+        path: part.path(start),
+        isBad: part.words === 'failed',
+      }))
+      .filter(({ value }) => value > 0);
     return { label, value: total[name] ?? 0, before: before[name] ?? 0, path: path(start), parts: counts };
   });
 }
@@ -81,14 +90,17 @@ export function presentFigures(overview: {
   const healths = HEALTHS.filter((health) => connections[health] > 0).map((health) => {
     const isFiltered = health === 'unverified' || health === 'reconnect_needed';
     const path = isFiltered ? `/connections?health=${health}` : '/connections';
-    return { words: uncapitalised(healthText(health).label), value: connections[health], path };
+    return { words: uncapitalised(healthText(health).label), value: connections[health], path, isBad: isFiltered };
   });
-  const sessionCount = { words: sessions === 1 ? 'session' : 'sessions', value: sessions, path: '/sessions' };
+  const sessionCount = {
+    words: sessions === 1 ? 'session' : 'sessions',
+    value: sessions,
+    path: '/sessions',
+    isBad: false,
+  };
   return [
     { label: 'Users', value: users, path: '/users', parts: [sessionCount] },
     { label: 'Connections', value: connections.total, path: '/connections', parts: healths },
-    ...(binQuota
-      ? [{ label: 'BIN calls this month', value: binQuota.used, path: '/bin', parts: [], limit: binQuota.limit }]
-      : []),
+    ...(binQuota ? [{ label: 'BIN calls', value: binQuota.used, path: '/bin', parts: [], limit: binQuota.limit }] : []),
   ];
 }

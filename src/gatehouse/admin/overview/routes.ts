@@ -7,7 +7,7 @@ import type { AdminPageData } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { failureGroups } from '../sign-ins/groups.ts';
 import { signInView } from '../sign-ins/view.ts';
-import { createAttention } from './attention/attention.ts';
+import { createAttention, foldAttention } from './attention/attention.ts';
 import { attentionJson } from './attention/view.ts';
 import { CHART_SIZE, type Chart, chartsOf } from './charts.ts';
 import { figuresOf, RANGES, type Range } from './figures.ts';
@@ -20,6 +20,7 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/overview/page': AdminPageData & {
       overview: OverviewView;
       openSteps: readonly SetupWords[];
+      attention: ReturnType<typeof foldAttention>;
       ranges: typeof RANGES;
       figures: readonly KeyFigure[];
       now: readonly PresentFigure[];
@@ -133,6 +134,7 @@ export function overviewRoutes(parts: AdminParts) {
       title: 'Overview',
       overview,
       ranges: RANGES,
+      attention: foldAttention(overview.attention, clock()),
       openSteps: openSteps(overview.setup, connectedApps.apps.list()),
       figures: keyFigures(overview),
       now: presentFigures(overview),

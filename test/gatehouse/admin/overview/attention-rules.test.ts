@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { secretAge, stateOf } from '../../../../src/gatehouse/admin/credential.ts';
 import { appAttention } from '../../../../src/gatehouse/admin/overview/attention/apps.ts';
+import { foldAttention } from '../../../../src/gatehouse/admin/overview/attention/attention.ts';
 import { connectionAttention } from '../../../../src/gatehouse/admin/overview/attention/connections.ts';
 import { binAttention, keyAttention } from '../../../../src/gatehouse/admin/overview/attention/data.ts';
 import { tokenAttention, webhookAttention } from '../../../../src/gatehouse/admin/overview/attention/services.ts';
@@ -75,7 +76,8 @@ describe('connected apps', () => {
     expect(await attentionOf(state)).toEqual([]);
   });
 
-  const secretItem = (severity: string, words: string) => ({
+  const secretItem = (severity: string, words: string, expiresIn?: number) => ({
+    expiresAt: expiresIn === undefined ? null : new Date(NOW + expiresIn).toISOString(),
     name: `CRM (${words})`,
     ...{ kind: 'client_secret', severity, text: `Client secret of CRM ${words}`, action: 'Renew' },
     detail: 'Create a new one at the provider and enter it here.',
@@ -101,8 +103,16 @@ describe('connected apps', () => {
       },
     ],
     ['whose secret is old', { secret: { setAt: NOW - 1_200 * DAY } }, secretItem('notice', 'is 1,200 days old')],
-    ['whose secret expires soon', { secret: { expiresAt: NOW + 3 * DAY } }, secretItem('notice', 'expires in 3 days')],
-    ['whose secret has expired', { secret: { expiresAt: NOW - 2 * DAY } }, secretItem('bad', 'expired 2 days ago')],
+    [
+      'whose secret expires soon',
+      { secret: { expiresAt: NOW + 3 * DAY } },
+      secretItem('notice', 'expires in 3 days', 3 * DAY),
+    ],
+    [
+      'whose secret has expired',
+      { secret: { expiresAt: NOW - 2 * DAY } },
+      secretItem('bad', 'expired 2 days ago', -2 * DAY),
+    ],
   ])('an app %s is listed', async (_name, state, expectedItem) => {
     expect(await attentionOf(state)).toEqual([{ ...expectedItem, since: null }]);
   });
@@ -200,15 +210,15 @@ test('lists tokens that expire within two weeks or expired within the last week'
   expect(await tokenAttention(partsWith({ adminTokens, relay }))()).toEqual([
     {
       ...{ kind: 'relay_token_expiring', severity: 'bad', text: 'Relay token T2 expired 7 days ago' },
-      ...{ path: '/relay-tokens/t2', name: 'T2 7 days ago', ...shared },
+      ...{ path: '/relay-tokens/t2', name: 'T2 7 days ago', expiresAt: '2026-11-14T12:00:00.001Z', ...shared },
     },
     {
       ...{ kind: 'relay_token_expiring', severity: 'notice', text: 'Relay token T1 expires in 14 days' },
-      ...{ path: '/relay-tokens/t1', name: 'T1 in 14 days', ...shared },
+      ...{ path: '/relay-tokens/t1', name: 'T1 in 14 days', expiresAt: '2026-12-05T12:00:00.000Z', ...shared },
     },
     {
       ...{ kind: 'admin_token_expiring', severity: 'notice', text: 'Admin token T1 expires in 2 days' },
-      ...{ path: '/admin-tokens', name: 'T1 in 2 days', ...shared },
+      ...{ path: '/admin-tokens', name: 'T1 in 2 days', expiresAt: '2026-11-23T12:00:00.000Z', ...shared },
     },
   ]);
 });
@@ -305,3 +315,48 @@ test.each([
     expect(items).toEqual(days === undefined ? [] : [itemOfOldKey]);
   },
 );
+
+test.each([
+  [
+    'nothing beyond the first three',
+    [
+      ['notice', null],
+      ['notice', null],
+      ['notice', null],
+      ['notice', null],
+    ],
+    3,
+  ],
+  [
+    'what fails',
+    [
+      ['bad', null],
+      ['bad', null],
+      ['bad', null],
+      ['bad', null],
+      ['notice', null],
+    ],
+    4,
+  ],
+  [
+    'what expires within 48 hours',
+    [
+      ['bad', null],
+      ['notice', 0],
+      ['notice', 47],
+      ['notice', 47.9],
+      ['notice', 48],
+      ['notice', null],
+    ],
+    4,
+  ],
+] as const)('the overview always shows %s', (_name, rows, count) => {
+  const attention = rows.map(([severity, hours], index) => ({
+    ...{ kind: 'client_secret' as const, severity, count: 1, detail: null, since: null, path: '/', action: 'Show' },
+    text: `${index}`,
+    expiresAt: hours === null ? null : new Date(NOW + hours * HOUR).toISOString(),
+  }));
+  const { shown, folded } = foldAttention(attention, NOW);
+  expect(shown).toEqual(attention.slice(0, count));
+  expect(folded).toEqual(attention.slice(count));
+});

@@ -17,6 +17,7 @@ interface Attention {
   text: string;
   detail: string | null;
   since: string | null;
+  expiresAt: string | null;
   path: string;
   action: string;
 }
@@ -94,6 +95,7 @@ test('connections that need reconnecting are listed by app, with the most freque
       text: '1 connection to Collaboration platform needs reconnecting',
       detail: 'The provider has ended this connection. (invalid_grant)',
       since: null,
+      expiresAt: null,
       path: '/connections?app=platform&health=reconnect_needed',
       action: 'Show',
     },
@@ -123,7 +125,13 @@ test('lists tokens that expire within two weeks, and none that expires later', a
 
 test('several items of a kind are one group, which names the three worst and links to the list', async () => {
   await admin.createRelayToken({ name: 'weekly', expiresAt: inDays(8.4) });
-  const group = { kind: 'relay_token_expiring', severity: 'notice', since: null, action: 'Show' };
+  const group = {
+    kind: 'relay_token_expiring',
+    severity: 'notice',
+    since: null,
+    expiresAt: expect.any(String),
+    action: 'Show',
+  };
   const path = '/relay-tokens?state=expiring';
   expect(await itemsOfKind('relay_token_expiring')).toEqual([
     { ...group, count: 2, text: '2 relay tokens expire', detail: 'nightly in 6 days, weekly in 8 days', path },
@@ -167,19 +175,29 @@ test('lists a failing webhook with its start and last response', async () => {
   ]);
 });
 
-test('items of severity bad come first', async () => {
-  const severities = (await readAttention()).attention.map(({ severity }) => severity);
+test('items of severity bad come first, then those that expire first', async () => {
+  const { attention } = await readAttention();
+  const severities = attention.map(({ severity }) => severity);
+  const expiries = attention
+    .filter(({ severity }) => severity === 'notice')
+    .map(({ expiresAt }) => expiresAt ?? 'never');
+  expect(expiries.length).toBeGreaterThan(2);
+  expect(expiries).toEqual(expiries.toSorted());
   expect(severities).toEqual(severities.toSorted());
   expect(new Set(severities)).toEqual(new Set(['bad', 'notice']));
 });
 
-test('the page shows the three worst groups, and the others on demand', async () => {
+test('the page shows the urgent groups, and the others on demand', async () => {
   const { attention } = await readAttention();
   const { body } = await agent.get(`${site.url}/admin`);
   const [, shown = '', others = ''] =
     /id="attention-title">(.*?)<details class="attention-others">(.*?)<\/details>/s.exec(body) ?? [];
   const textsIn = (html: string) => [...html.matchAll(/<p><bdi>([^<]*)</g)].map(([, text]) => text);
-  expect(textsIn(shown)).toEqual(attention.slice(0, 3).map(({ text }) => text));
-  expect(textsIn(others)).toEqual(attention.slice(3).map(({ text }) => text));
-  expect(others).toContain(`<summary>${attention.length - 3} more</summary>`);
+  const texts = attention.map(({ text }) => text);
+  // Two that fail, and the admin and relay tokens that expire soon.
+  expect(textsIn(shown)).toEqual(texts.slice(0, 5));
+  expect(textsIn(others)).toEqual(texts.slice(5));
+  expect(others).toContain(
+    `<summary>${texts.length - 5} more: <span class="quiet">${texts.slice(5).join(', ')}</span>`,
+  );
 });

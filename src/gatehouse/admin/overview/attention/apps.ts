@@ -7,8 +7,6 @@ import { secretAge } from '../../credential.ts';
 import type { AdminParts } from '../../parts.ts';
 import type { AttentionItem } from './view.ts';
 
-const NEVER = Number.MAX_SAFE_INTEGER;
-
 export function appAttention({
   connectedApps,
   publicUrl,
@@ -31,6 +29,7 @@ export function appAttention({
         name: `${apps.nameOf(id)} (${words})`,
         detail: 'Create a new one at the provider and enter it here.',
         since: null,
+        expiresAt,
         path: `/connected-apps/${encodeURIComponent(id)}/settings#clientSecret`,
         action: 'Renew',
       },
@@ -83,10 +82,7 @@ export function appAttention({
         action: 'Show',
       });
     }
-    const soonestFirst = records
-      .filter((record) => 'app' in record)
-      .toSorted((left, right) => (left.secretExpiresAt ?? NEVER) - (right.secretExpiresAt ?? NEVER));
-    for (const { app, secretSetAt, secretExpiresAt } of soonestFirst) {
+    for (const { app, secretSetAt, secretExpiresAt } of records.filter((record) => 'app' in record)) {
       if (app.clientSecret === undefined || app.disabled) continue;
       attention.push(...secretAttention(app.id, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
     }

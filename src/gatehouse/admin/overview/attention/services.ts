@@ -32,6 +32,7 @@ export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, '
           name: `${name} ${when}`,
           detail: null,
           since: null,
+          expiresAt: isoTime(expiresAt),
           path: pathOf(id),
           action: 'Open',
         };

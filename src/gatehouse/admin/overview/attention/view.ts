@@ -38,6 +38,7 @@ export const attentionJson = z.object({
   text: z.string(),
   detail: z.string().nullable().describe('the reason, or the names of the worst items'),
   since: z.iso.datetime().nullable(),
+  expiresAt: z.iso.datetime().nullable().describe('when the first item of this kind expires or expired'),
   path: z.string().describe('the page for it, below /admin'),
   action: z.string().describe('the label of its button'),
 });
@@ -45,4 +46,4 @@ export const attentionJson = z.object({
 export type Attention = z.output<typeof attentionJson>;
 
 /** `name` tells the item from others of its kind, if there can be others. */
-export type AttentionItem = Omit<Attention, 'count'> & { name?: string };
+export type AttentionItem = Omit<Attention, 'count' | 'expiresAt'> & { name?: string; expiresAt?: string | null };
