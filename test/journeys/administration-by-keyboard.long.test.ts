@@ -157,12 +157,13 @@ test('finds why a sign-in failed by its reference', async () => {
 test('filters the sign-ins and the audit trail', async () => {
   await keyboard.open('Activity');
   await keyboard.select('Result', 'Succeeded');
-  await keyboard.follow('button', 'Filter');
+  await keyboard.follow('button', 'Search');
   expect(new URL(page.url()).searchParams.get('result')).toBe('succeeded');
   await keyboard.follow('link', 'Clear');
   await keyboard.open('Activity', 'Audit');
+  await keyboard.unfold('Filters');
   await keyboard.type('From (UTC)', '11202026');
-  await keyboard.follow('button', 'Filter');
+  await keyboard.follow('button', 'Search');
   expect(new URL(page.url()).searchParams.get('from')).toBe('2026-11-20');
   await expectText('Signed in');
 });

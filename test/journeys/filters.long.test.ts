@@ -61,6 +61,7 @@ test('a suggested entry of a long filter applies at once', async () => {
 test('without JavaScript, the button applies the filters, and a selected session can be ended', async () => {
   const page = await openList('sign-ins', { javaScriptEnabled: false });
   await page.getByLabel('Result').selectOption('succeeded');
+  await page.getByText('Filters', { exact: true }).click();
   await page.getByLabel('From (UTC)').fill('2026-01-01');
   await navigateBy(page, () => page.getByRole('button', { name: 'Search' }).click());
   expect(queryOf(page)).toBe('?result=succeeded&from=2026-01-01');

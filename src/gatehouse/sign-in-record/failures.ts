@@ -308,7 +308,7 @@ const FAILURES = {
     helper: 'provider',
     failedAt: 'token_endpoint',
     detail: 'The identity provider does not respond at the moment.',
-    words: ({ status, reason }) => `The provider is down or cannot be reached${inBrackets(status, reason)}.`,
+    words: ({ status, reason }) => `The provider is down or cannot be reached${inBrackets(status ?? reason)}.`,
     advice: ({ call }) =>
       call?.advice ??
       'Wait until the provider is back. If others reach it, check the issuer, and the proxy or firewall in between.',
@@ -321,7 +321,7 @@ const FAILURES = {
     failedAt: 'token_endpoint',
     detail: 'The identity provider limits how often it may be called, and accepts no more calls at the moment.',
     page: { title: 'The sign-in provider is busy' },
-    words: ({ status, reason }) => `The provider limits the rate of our calls${inBrackets(status, reason)}.`,
+    words: ({ status, reason }) => `The provider limits the rate of our calls${inBrackets(status ?? reason)}.`,
     advice: 'Wait as long as it says. If it happens often, ask the provider for a higher limit for this client.',
   },
   provider_unreadable: {

@@ -146,7 +146,8 @@ connected-apps/second/check # Check of Collaboration second
   Sign in at the provider as a user would, and see each step. Your own session does not change. The app is then connected for you, and replaces any connection of yours to it.
 connections # Connections
   [select health=] · * Any health · reconnect_needed Reconnect needed · unverified Unverified
-  [select scopes=] · * Any scopes · missing Some missing [Search]
+  [select scopes=] · * Any scopes · missing Some missing
+  [Search]
   | User, App | Health | Account | Checked | Last used | Actions
   | Ada Moreau </admin/connections/{connection}> Collaboration platform | Active | admin@example.test | just now | just now |
 connections/{uma}.platform # Uma Okafor, Collaboration platform
@@ -179,7 +180,8 @@ bin/import # Import BIN data
 relay-tokens # Relay tokens
   With a relay token, a back-end service calls the platform through Gatehouse, and never gets the tokens of users.
   [select scope=] · * All scopes · threads:read Read the current thread · api:call Call routes of platforms · bin:read Look up BINs · token:exchange Get users’ access tokens · connections:read See the state of connections · connect_links:create Create links with which users connect
-  [select state=] · * Any state · active Active · expiring Expiring · expired Expired [Search]
+  [select state=] · * Any state · active Active · expiring Expiring · expired Expired
+  [Search]
   | Name, Apps | Scopes | Users | Last used | Expires | Actions
   | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 9 days |
   | reports </admin/relay-tokens/{reports}> Collaboration platform | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | All users | 3 min ago | in 68 yr |
@@ -252,7 +254,8 @@ service-accounts/{account}/replace # Replace the API token of Batch
 webhooks # Webhooks
   Gatehouse sends your programs signed messages about connections, with up to eight attempts each.
   [select event=] · * All events · connection.created Connection created · connection.reconnect_needed Reconnect needed · connection.recovered Connection works again · connection.removed Connection removed · connection.scopes_missing Connection lacks scopes
-  [select state=] · * Any state · active Active · failing Failing · disabled Disabled [Search]
+  [select state=] · * Any state · active Active · failing Failing · disabled Disabled
+  [Search]
   | URL, Events | State | Last response | Last sent | Test | Actions
   | https://receiver.example/hook </admin/webhooks/{webhook}> Connection removed | Active | 204 | 1 min ago |
 webhooks/new # Create webhook
@@ -263,13 +266,14 @@ webhooks/{webhook}/messages/{message} # Test message Delivered
   { "type": "webhook.test", "timestamp": "2031-03-05T10:15:00.000Z", "data": { "webhook": "{webhook}" } }
   webhook-id: {message} and the body, which is sent without line breaks, are the same in every attempt. The time and the signature differ.
 sign-ins # Sign-ins
-  The last 30 days: at most the newest 200 failures, and the newest 200 sign-ins without a response.
-  | The user or their organisation did not consent. </admin/sign-ins/{signIn}> | Collaboration platform | – | 1 <?app=platform&cause=access_denied> | 12 min ago
   [select result=] · * Any result · succeeded Succeeded · unsuccessful Refused or failed · refused Refused · failed Failed · open No response
   [select app=] · * All apps · platform Collaboration platform · second Collaboration second
   [select cause=] · * Any cause · access_denied The user or their organisation did not consent.
   [select period=] · * Any time · hour Last hour · day Last 24 hours · week Last 7 days · month Last 30 days
-  User [text user=] / From (UTC) [date from=] / To (UTC) [date to=] / | Reference | Result | Cause | User, App | Started
+  User [text user=] / From (UTC) [date from=] / To (UTC) [date to=]
+  The last 30 days: at most the newest 200 failures, and the newest 200 sign-ins without a response.
+  | The user or their organisation did not consent. </admin/sign-ins/{signIn}> | Collaboration platform | – | 1 <?app=platform&cause=access_denied> | 12 min ago
+  | Reference | Result | Cause | User, App | Started
   | {reference} </admin/sign-ins/{reference}> | Signed in | | Ada Moreau </admin/users/{ada}> Collaboration platform | just now
   | {reference} </admin/sign-ins/{signIn}> | Refused | The user or their organisation did not consent. | Unknown Collaboration platform | 12 min ago
 sign-ins?q=nobody@example.test # Sign-ins

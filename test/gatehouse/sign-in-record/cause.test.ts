@@ -181,7 +181,7 @@ describe('a failed call', () => {
 
   test('is not mentioned if the provider responded', () => {
     expect(causeWith('provider_unavailable', { status: 503, reason: 'http_status' }).words).toBe(
-      'The provider is down or cannot be reached (status 503, http_status).',
+      'The provider is down or cannot be reached (status 503).',
     );
     expect(causeWith('provider_unavailable').words).toBe('The provider is down or cannot be reached.');
     expect(causeWith('misconfigured').words).toBe('The registration does not match the provider.');
