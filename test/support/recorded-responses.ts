@@ -1,6 +1,7 @@
 /** Records every response that a site in this process sends, to any client. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { apiContract, type RecordedResponse } from './api-document.ts';
 import { type SiteOptions, startSite, type TestSite } from './gatehouse.ts';
 
@@ -48,9 +49,20 @@ function record({ method = '', url = '' }: IncomingMessage, response: ServerResp
     // Headers that `writeHead` sets are only in the head that was sent.
     response.once('finish', () => {
       const [, contentType] = /^content-type: *([^\r]*)/im.exec(String(Reflect.get(response, '_header'))) ?? [];
+      const [, encoding] = /^content-encoding: *([^\r]*)/im.exec(String(Reflect.get(response, '_header'))) ?? [];
       const [path = ''] = url.split('?');
-      seen.push({ method, path, status: response.statusCode, contentType, body: Buffer.concat(chunks).toString() });
+      const body = decoded(Buffer.concat(chunks), encoding).toString();
+      seen.push({ method, path, status: response.statusCode, contentType, body });
     });
     return end.apply(response, args);
   }) as typeof end;
 }
+
+const decoded = (body: Buffer, encoding: string | undefined): Buffer =>
+  body.length === 0
+    ? body
+    : encoding === 'br'
+      ? brotliDecompressSync(body)
+      : encoding === 'gzip'
+        ? gunzipSync(body)
+        : body;

@@ -74,7 +74,7 @@ const changes = () =>
     ...{ countConnections: countConnections, countSetAside: countConnections },
     links: { revokeAll: async (...owner: string[]) => void cleanUpCalls.push(['links', ...owner]) },
     endRemaining: async ({ id }: { id: string }, by: object) => void cleanUpCalls.push(['endRemaining', id, by]),
-    checks: { forget: async (id: string) => void cleanUpCalls.push(['checks', id]) },
+    checks: { start: () => undefined, forget: async (id: string) => void cleanUpCalls.push(['checks', id]) },
   } as unknown as Parameters<typeof createConnectedAppChanges>[0]);
 const changeIssuer = () => {
   const changed = { ...APP_OF_OTHER_ISSUER, version: registered.version, clientSecret: 's2' } as ChangedApp;
