@@ -81,7 +81,7 @@ connected-apps/platform/activity # Collaboration platform
   Refused 1 call by reports to Collaboration platform: rule assertUser </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   Calls: Read the current thread: 1 refused by rule assertUser / Calls: Read the current thread: 2 answered
 connected-apps/second # Collaboration second
-  Change callback URLs </admin/connected-apps/second/settings#callback-title> / https://gatehouse.example/oauth/callback/second this Gatehouse
+  Change callback URLs </admin/connected-apps/second/settings#callback-title> / https://gatehouse.example/oauth/callback/second [Copy https://gatehouse.example/oauth/callback/second] this Gatehouse
   Change scopes </admin/connected-apps/second/settings#scopes-title>
   Connections 1 </admin/connections?app=second> All work / Sign-ins 1 </admin/connected-apps/second/activity?kind=sign_ins> Last: 13 min ago
   Service calls 1 </admin/connected-apps/second/activity?kind=relay> Last: 16 min ago

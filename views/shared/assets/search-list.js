@@ -3,7 +3,9 @@ const folded = (text) => text.trim().toLowerCase();
 
 /** Hides the entries that lack a word of the search. Chosen entries stay. */
 for (const list of document.querySelectorAll('[data-search]:not(select)')) {
-  const entries = [...list.children].map((element) => ({ element, text: folded(element.textContent) }));
+  const entries = [...(list.dataset.entries ? list.querySelectorAll(list.dataset.entries) : list.children)].map(
+    (element) => ({ element, text: folded(element.textContent) }),
+  );
   const input = document.createElement('input');
   Object.assign(input, { type: 'search', autocomplete: 'off', maxLength: 200, placeholder: list.dataset.search });
   input.setAttribute('aria-label', list.dataset.search);
@@ -24,7 +26,8 @@ for (const list of document.querySelectorAll('[data-search]:not(select)')) {
     if (matches.length === 1) matches[0].element.querySelector('a')?.click();
   });
   list.before(input, count);
-  if ('autofocus' in list.dataset) input.focus({ preventScroll: true });
+  // On a phone the keyboard would cover the list.
+  if ('autofocus' in list.dataset && matchMedia('(min-width: 48rem)').matches) input.focus({ preventScroll: true });
 }
 
 /** Replaces a select by a text field that suggests its options. The select stays in the form, hidden. */

@@ -34,7 +34,7 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
   {
     name: 'Last response',
     width: 'time',
-    isWideOnly: true,
+    label: 'Last response',
     csv: ({ lastResponse }) => lastResponse?.result,
     cell: ({ lastResponse }) => ({ words: resultText(lastResponse) }),
   },
