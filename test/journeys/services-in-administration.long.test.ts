@@ -146,12 +146,12 @@ test('creates a relay token for a user found by name, with the call to copy; war
   await page.getByLabel('Collaboration platform').check();
   const find = page.getByLabel('Find a user by name or e-mail address');
   expect(await find.isVisible()).toBe(false);
-  await page.getByLabel('The users listed below').check();
+  await page.getByLabel('Chosen users').check();
   await find.pressSequentially('sec');
   await page.locator('datalist option[value="second@example.test"]').waitFor({ state: 'attached' });
   await find.fill('second@example.test');
   expect(await page.getByLabel('Users, one per line').inputValue()).toBe('second@example.test');
-  expect(await page.getByLabel('The users listed below').isChecked()).toBe(true);
+  expect(await page.getByLabel('Chosen users').isChecked()).toBe(true);
   await click('button', 'Create relay token');
   expect(clicks).toBe(3);
   expect(await page.locator('.secret-once').innerText()).toMatch(/^gthr_/);

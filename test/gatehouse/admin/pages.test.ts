@@ -199,7 +199,7 @@ relay-tokens/{nightly} # nightly
 relay-tokens/new # Create relay token
   The service that will use it. Users see this name on their connections.
   [*checkbox scopes=threads:read] Read the current thread
-  [*radio users=none] No users: only service accounts and BIN look-ups / [radio users=listed] The users listed below
+  [*radio users=none] No users: only service accounts and BIN look-ups / [radio users=listed] Chosen users
   [radio users=all] All users / E-mail addresses or IDs. Gatehouse knows users once they have signed in.
   Such as 10.0.0.0/8. Leave empty to allow every address. / [*radio expiry=90] In 90 days
   The token works until the end of this day (UTC). / [checkbox assertUser=yes] Name users without proof
@@ -210,7 +210,7 @@ relay-tokens/new # Create relay token
   Applies to exchanges. The ID token of a sign-in, at most 10 minutes old, proves its user until the user signs out here.
   Leave empty to allow all calls that are not reserved for users.
 relay-tokens/{nightly}/edit # Edit nightly
-  [*checkbox apps=second] Collaboration second / [*radio users=listed] The users listed below
+  [*checkbox apps=second] Collaboration second / [*radio users=listed] Chosen users
   [textarea listed=] user@example.test not-seen-yet
   [*radio expiry=keep] As before: 14 March 2031
   [*checkbox assertUser=yes] Name users without proof

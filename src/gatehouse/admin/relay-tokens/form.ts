@@ -69,7 +69,7 @@ export const newTokenForm = z
   // Without this rule, the entered users would be ignored.
   .refine(({ users, listed }) => users === 'listed' || listed.length === 0, {
     path: ['listed'],
-    error: 'Choose “The users listed below”, or empty this list.',
+    error: 'Choose “Chosen users”, or empty this list.',
   });
 /** The form that changes a token. */
 export const tokenForm = z

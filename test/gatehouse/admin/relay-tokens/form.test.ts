@@ -42,7 +42,7 @@ test.each<[string, object, string[]]>([
   [
     'listed users, but others chosen',
     { users: 'all', listed: 'u1' },
-    ['listed: Choose “The users listed below”, or empty this list.'],
+    ['listed: Choose “Chosen users”, or empty this list.'],
   ],
   ['a date', { expiry: 'date', expiresOn: '2027-01-31' }, []],
   ['another number of days', { expiry: '7' }, [CHOICE]],

@@ -110,7 +110,7 @@ describe('users by e-mail address', () => {
   test.each(['none', 'all'])('refuses entered users with the choice %s', async (users) => {
     const refused = await send('', { ...FORM, users, listed: 'user@example.test' });
     expect(refused.status).toBe(400);
-    expect(faultsOn(refused.body)).toEqual(['Choose “The users listed below”, or empty this list.']);
+    expect(faultsOn(refused.body)).toEqual(['Choose “Chosen users”, or empty this list.']);
   });
 
   test('an address of several users is a fault with their ids, and the form shows ids', async () => {
