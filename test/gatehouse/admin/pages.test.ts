@@ -64,7 +64,7 @@ sessions # Sessions
   | Ada Moreau </admin/users/{ada}> this browser Collaboration platform | Unknown browser 127.0.0.1 | just now | just now |
 connected-apps # Connected apps
   | Name, ID | Issuer | Used for | State | Last check | Changed | Actions
-  | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
+  | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | Set in the file |
   | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | In use | Not checked yet | 15 min ago |
 connected-apps/platform # Collaboration platform
   openid Know who you are when you sign in / profile See your name and the other public parts of your profile
@@ -72,7 +72,7 @@ connected-apps/platform # Collaboration platform
   platform_read_only Read what you can read on the platform, and change nothing
   Connections 2 </admin/connections?app=platform> All work
   Sign-ins 2 </admin/connected-apps/platform/activity?kind=sign_ins> 1 failed </admin/sign-ins?result=unsuccessful&period=day&app=platform> Last: just now
-  Service calls 2 </admin/connected-apps/platform/activity?kind=relay> 1 refused </admin/connected-apps/platform/activity?kind=refusals> Last: 16 min ago
+  Relay calls 2 </admin/connected-apps/platform/activity?kind=relay> 1 refused </admin/connected-apps/platform/activity?kind=refusals> Last: 16 min ago
 connected-apps/platform/settings # Collaboration platform
   Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
   ID: platform / Issuer: https://provider.example / Client ID: test-platform / Who may sign in: All users of the provider
@@ -84,7 +84,7 @@ connected-apps/second # Collaboration second
   Change callback URLs </admin/connected-apps/second/settings#callback-title> / https://gatehouse.example/oauth/callback/second [Copy https://gatehouse.example/oauth/callback/second] this Gatehouse
   Change scopes </admin/connected-apps/second/settings#scopes-title>
   Connections 1 </admin/connections?app=second> All work / Sign-ins 1 </admin/connected-apps/second/activity?kind=sign_ins> Last: 13 min ago
-  Service calls 1 </admin/connected-apps/second/activity?kind=relay> Last: 16 min ago
+  Relay calls 1 </admin/connected-apps/second/activity?kind=relay> Last: 16 min ago
 connected-apps/second/settings # Collaboration second
   Exactly as registered at the provider. They must include the callback URL of this Gatehouse:
   [ callbackUrl=https://gatehouse.example/oauth/callback/second]
@@ -540,7 +540,7 @@ users/{uma} # Uma Okafor
   reports made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   The user is disabled. They cannot sign in, and services cannot act for them. / [ Enable user ]
 connected-apps # Connected apps
-  | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
+  | Collaboration platform </admin/connected-apps/platform> platform | https://provider.example | Sign-in, Threads | In use | Not checked yet | Set in the file |
   | Collaboration second </admin/connected-apps/second> second | https://provider.example | Sign-in, Threads | Old secret | Not checked yet | 7 mo ago |
 connected-apps/platform # Collaboration platform
   Connections 2 </admin/connections?app=platform> 1 needs reconnecting </admin/connections?app=platform&health=reconnect_needed>

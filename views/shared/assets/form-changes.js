@@ -1,6 +1,5 @@
 /*
- * Forms of the administration that save something: shows how many fields were changed, and the bar with Save and Discard
- * only then, asks before changes are lost, and enters them again if the form was refused, such as after the end of the
+ * Forms of the administration that save something: shows how many fields were changed, asks before changes are lost, and enters them again if the form was refused, such as after the end of the
  * session. Until then this tab keeps what was typed, but no secrets. Another user who signs in next does not see it.
  */
 const KEY = 'gatehouse-form';
@@ -32,12 +31,7 @@ function show(form, prefix = '') {
   // The page shows a form that was sent and not saved: what was changed before is not known here.
   const wasSent = 'unsaved' in form.dataset;
   const words = wasSent ? 'Unsaved changes' : `${count} unsaved ${count === 1 ? 'change' : 'changes'}`;
-  line.textContent = count === 0 && !wasSent ? '' : prefix + words;
-  if (!bar) return;
-  const wasHidden = bar.hidden;
-  bar.hidden = count === 0 && !wasSent;
-  // The bar that appears must not hide the field in which the user types.
-  if (wasHidden && !bar.hidden) document.activeElement.scrollIntoView({ block: 'nearest' });
+  line.textContent = count > 0 || wasSent ? prefix + words : bar ? 'No unsaved changes' : '';
 }
 
 function createLine(form) {
@@ -104,6 +98,8 @@ for (const [index, each] of forms.entries()) {
   });
   each.addEventListener('input', () => {
     show(each);
+    // The bar must not hide the field in which the user types.
+    document.activeElement.scrollIntoView({ block: 'nearest' });
     // Only now: some browsers do not keep a page with this listener for Back.
     addEventListener('beforeunload', askBeforeLoss);
   });

@@ -42,7 +42,7 @@ export const APP_COLUMNS: Columns<AppView, AppRow> = [
     label: 'Changed',
     csv: ({ changedAt }) => changedAt,
     cell: ({ source, changedAt }) =>
-      source === 'file' ? { words: 'In the file', title: 'Defined in CONNECTED_APPS_FILE' } : { time: changedAt },
+      source === 'file' ? { words: 'Set in the file', title: 'Defined in CONNECTED_APPS_FILE' } : { time: changedAt },
   },
 ];
 
