@@ -290,7 +290,7 @@ audit?to=2031-03-05T10:13:00Z # Audit trail
   | Relay used by a service | 3 min ago | reports <?actor={reports}> 127.0.0.1 | – |
   | Relay call refused rule: assertUser | 4 min ago | reports <?actor={reports}> 127.0.0.1 | Collaboration platform <?target=platform> For Uma Okafor <?target={uma}> |
   Details of Relay call refused / Time: 5 March 2031 at 10:12 UTC / Outcome: rule: assertUser
-  | Sign-in refused refused | 12 min ago | Not signed in 127.0.0.1 | Collaboration platform <?target=platform> |
+  | Sign-in refused | 12 min ago | Not signed in 127.0.0.1 | Collaboration platform <?target=platform> |
   | Storage found empty | 16 min ago | Gatehouse itself | – |
 keys # Keys
   Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
