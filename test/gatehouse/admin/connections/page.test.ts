@@ -3,18 +3,20 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { RefreshFailure } from '../../../../src/gatehouse/grants/refresh-failure.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { until } from '../../../support/until.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
-import { createAdministrator } from '../../relay/service.ts';
+import { type Administrator, createAdministrator, relayThread } from '../../relay/service.ts';
 
 let site: TestSite;
 let storage: StorageAccess;
+let admin: Administrator;
 let agent: UserAgent;
 let uma: string;
 
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
   storage = await openStorageOf(site);
-  const admin = await createAdministrator(site, storage);
+  admin = await createAdministrator(site, storage);
   await admin.call('POST', '/connected-apps', sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
   ({ userId: uma } = await sessionOf(
     site,
@@ -51,6 +53,16 @@ test('it has the user, the app, the scopes, and only what happened to it', async
   expect(body).toContain('Consented to Collaboration platform');
   expect(body).not.toContain('Collaboration second');
   expect(body).not.toContain('Copy reconnect link');
+});
+
+test('it has the services that used it, and the page of another connection has not', async () => {
+  const { id, token } = await admin.createRelayToken({ assertUser: true });
+  expect((await relayThread(site, token, { 'gatehouse-user': uma })).status).toBe(200);
+  const path = await pathOf('platform');
+  // Uses are written every two seconds.
+  await until(async () => (await open(path)).body.includes('Services that used it'));
+  expect((await open(path)).body).toMatch(new RegExp(`/admin/relay-tokens/${id}"><bdi>reports</bdi></a></dt><dd>Once,`));
+  expect((await open(await pathOf('second'))).body).not.toContain('Services that used it');
 });
 
 test('a connection that needs reconnecting has its cause, and the link for the user', async () => {
