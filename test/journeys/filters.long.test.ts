@@ -58,6 +58,17 @@ test('a suggested entry of a long filter applies at once', async () => {
   expect(await focusOf(page)).toBe('filter-event');
 });
 
+test('Tab leads on from a long filter and does not apply it', async () => {
+  const page = await openList('audit');
+  const event = page.getByLabel('Event');
+  await event.focus();
+  await page.keyboard.type('Signed in');
+  await page.keyboard.press('Tab');
+  expect([queryOf(page), await focusOf(page), await event.inputValue()]).toEqual(['', 'filter-period', 'Signed in']);
+  await navigateBy(page, () => page.getByRole('button', { name: 'Search' }).click());
+  await expect.poll(() => queryOf(page)).toBe('?event=sign_in.succeeded');
+});
+
 test('without JavaScript, the button applies the filters, and a selected session can be ended', async () => {
   const page = await openList('sign-ins', { javaScriptEnabled: false });
   await page.getByLabel('Result').selectOption('succeeded');

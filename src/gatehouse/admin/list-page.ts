@@ -114,7 +114,7 @@ export function listPage<Name extends string>(
 }
 
 /** The search and the filters as text, '' if not set. Tokens and card numbers are shortened (`searchable`). */
-export function fieldsOf<Name extends string>(req: Request, names: readonly Name[]): Readonly<Record<Name, string>> {
+function fieldsOf<Name extends string>(req: Request, names: readonly Name[]): Readonly<Record<Name, string>> {
   const fields = names.map((name) => [name, searchable(queryField(req, name) ?? '')]);
   return Object.fromEntries(fields) as Record<Name, string>;
 }

@@ -5,7 +5,7 @@ import type { FormPage } from '../../shared/pages/form.ts';
 import type { FieldFault, Notice, PageData, PageName, SignedInFrame } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { AuditTrail } from '../audit/trail.ts';
-import { type ListSource, listFor, type PageList } from './list.ts';
+import { type ListResult, type ListSource, listFor, type PageList } from './list.ts';
 
 declare module '../../shared/pages/page-data.ts' {
   interface PageData {
@@ -65,11 +65,11 @@ export interface AdminPages {
     contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
   ): AdminPage<Form>;
   /** Reads the requested page of the list. @returns undefined if the export was requested and sent */
-  list<Item, Field extends string, Result extends { items: Item[]; next?: string }>(
-    req: Request,
-    res: Response,
-    source: ListSource<Item, Field, Result>,
-  ): Promise<(Result & { list: PageList }) | undefined>;
+  list<
+    Item,
+    Query extends { after?: string | undefined; limit: number },
+    Result extends { items: Item[]; next?: string },
+  >(req: Request, res: Response, source: ListSource<Item, Query, Result>): Promise<ListResult<Result> | undefined>;
   /**
    * Handles a form without fields: does the work once, even for a double click, then redirects to `url` with the flash.
    */

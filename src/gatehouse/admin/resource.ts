@@ -15,7 +15,7 @@ import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
 import { audited } from './change.ts';
 import type { Columns } from './columns.ts';
 import { confirmation } from './confirmation.ts';
-import type { PageList } from './list.ts';
+import type { IsKnown, PageList } from './list.ts';
 import { type ListQuery, listQuery, matches } from './listing.ts';
 import type { AdminParts } from './parts.ts';
 import { type Finder, findByText, listWith } from './search/finder.ts';
@@ -36,6 +36,7 @@ interface ChangeCall<T, Body extends z.ZodType, Added extends z.ZodRawShape> {
 interface Filter<T> {
   schema: z.ZodType<string, string>;
   accepts(item: T, value: string): boolean;
+  isKnown?: IsKnown;
 }
 
 interface RemovalCall {
@@ -119,7 +120,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
   const readPage = async ({ after, limit, q, ...values }: ListQuery & Readonly<Record<string, unknown>>) => {
     const predicates = Object.entries(filters).flatMap(([key, { accepts }]) => {
       const value = values[key];
-      return typeof value === 'string' && value !== '' ? [(item: T) => accepts(item, value)] : [];
+      return typeof value === 'string' ? [(item: T) => accepts(item, value)] : [];
     });
     const filter = (item: T) => matches(q, ...textsOf(item)) && predicates.every((accepts) => accepts(item));
     const { items, ...rest } = await records.page({ after, limit, filter });
@@ -171,9 +172,14 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
       pages.list(req, res, {
         name: path,
         fields: ['q', ...Object.keys(filters)],
+        query: parameters,
+        isKnown: Object.fromEntries(
+          Object.entries(filters).flatMap(([key, { isKnown }]) => (isKnown ? [[key, isKnown]] : [])),
+        ),
         columns,
         read: readPage,
-        count: (values) => (Object.values(values).every((value) => value === '') ? records.count?.() : undefined),
+        count: ({ after: _after, limit: _limit, ...entered }) =>
+          Object.keys(entered).length === 0 ? records.count?.() : undefined,
       }),
 
     list: operation(

@@ -46,28 +46,33 @@ document.addEventListener('click', (event) => {
   if (link && !hasOtherEffect) link.dispatchEvent(new MouseEvent('click', event));
 });
 
-// A filter that is chosen applies at once. The arrow keys also change a closed select, so they leave it to the button.
+// A filter that is chosen applies at once. With keys, it applies by Enter: the arrow keys also change a closed select, and Tab
+// only leads to the next field.
 const FILTER = 'gatehouse-filter';
 const filters = document.querySelector('.filters-form');
 let isStepping = false;
-filters?.addEventListener('keydown', ({ key, target }) => {
-  isStepping = target.matches('select') && key !== 'Enter';
+let chosenId;
+filters?.addEventListener('keydown', ({ key }) => {
+  isStepping = key !== 'Enter';
 });
-filters?.addEventListener('pointerdown', () => {
-  isStepping = false;
+filters?.addEventListener('pointerdown', ({ target }) => {
+  if (target.matches('select')) isStepping = false;
 });
 filters?.addEventListener('change', ({ target }) => {
   if (!target.matches('select') || isStepping) return;
+  chosenId = `filter-${target.name}`;
+  filters.requestSubmit();
+});
+filters?.addEventListener('submit', () => {
   try {
-    sessionStorage.setItem(FILTER, target.name);
+    sessionStorage.setItem(FILTER, chosenId ?? document.activeElement.id);
   } catch {
     // Without storage, the focus is lost.
   }
-  filters.requestSubmit();
 });
 try {
-  // The list with the chosen filter is a new page, on which the focus is again at the filter.
-  const chosen = filters?.elements.namedItem(sessionStorage.getItem(FILTER));
+  // The filtered list is a new page, on which the focus is again at the filter.
+  const chosen = document.getElementById(sessionStorage.getItem(FILTER));
   sessionStorage.removeItem(FILTER);
   chosen?.focus({ preventScroll: true });
 } catch {

@@ -8,7 +8,6 @@ import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
 import type { Columns } from '../columns.ts';
 import { sendExport } from '../export.ts';
-import { fieldsOf } from '../list-page.ts';
 import { listQuery } from '../listing.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -25,7 +24,7 @@ declare module '../../../shared/pages/page-data.ts' {
       periods: typeof PERIODS;
       searchedTo: string | undefined;
       /** True if some of the users that match a filter are ignored. */
-      hasTooManyUsers: boolean;
+      hasTooManyUsers: boolean | undefined;
     };
   }
 }
@@ -135,16 +134,15 @@ export function auditRoutes({ audit, users, connectedApps, pages, clock }: Admin
   };
 
   const listPage = pages.page('admin/audit/list', async ({ req, res }) => {
-    const fields = fieldsOf(req, FIELDS);
-    const textFilter = filterOf({ ...fields, event: isAuditEvent(fields.event) ? fields.event : '' }, clock());
-    const { filter, hasTooManyUsers } = await withNamedIds(textFilter, names);
     const result = await pages.list(req, res, {
       name: 'audit',
       fields: FIELDS,
+      query: auditQuery,
       columns: COLUMNS,
-      async read({ after, limit }) {
+      async read({ after, limit, ...fields }) {
+        const { filter, hasTooManyUsers } = await withNamedIds(filterOf(fields, clock()), names);
         const { items, ...rest } = await trail.page({ after, limit, filter });
-        return { items: await auditRows(items, names), ...rest };
+        return { items: await auditRows(items, names), hasTooManyUsers, ...rest };
       },
     });
     return (
@@ -155,7 +153,7 @@ export function auditRoutes({ audit, users, connectedApps, pages, clock }: Admin
         events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
         list: result.list,
         searchedTo: result.searchedTo,
-        hasTooManyUsers,
+        hasTooManyUsers: result.hasTooManyUsers,
       }
     );
   });

@@ -4,6 +4,7 @@ import type { AppRoute } from '../../../shared/provider/app-routes.ts';
 import { ineffectiveWords } from '../../../shared/provider/provider-metadata.ts';
 import { routesOf } from '../../connected-apps/route-match.ts';
 import { secretAge } from '../credential.ts';
+import { listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList, AdminPages } from '../page.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import type { Timelines } from '../timeline/timeline.ts';
@@ -62,6 +63,7 @@ export function connectedAppPages(parts: {
     const result = await pages.list(req, res, {
       name: 'connected-apps',
       fields: ['q'],
+      query: listQuery,
       columns: APP_COLUMNS,
       read: reader.page,
     });

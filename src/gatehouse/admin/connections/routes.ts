@@ -52,8 +52,6 @@ declare module '../../../shared/pages/page-data.ts' {
 const MAX_PENDING_SHOWN = 20;
 const HEALTHS = ['unverified', 'reconnect_needed'] as const;
 
-const healthOf = (text: string) => HEALTHS.find((health) => health === text);
-
 const connectionQuery = listQuery.extend({
   app: z.string().max(40).optional().describe('id of one connected app'),
   health: z.enum(HEALTHS).optional(),
@@ -114,11 +112,11 @@ export function adminConnectionRoutes(parts: AdminParts) {
     const result = await pages.list(req, res, {
       name: 'connections',
       fields: ['q', 'app', 'health', 'scopes'],
+      query: connectionQuery,
+      isKnown: { app: (id) => apps.find(id) !== undefined },
       columns: CONNECTION_COLUMNS,
-      read: ({ health, scopes, ...query }) =>
-        readPage({ ...query, health: healthOf(health), scopes: scopes === 'missing' ? scopes : undefined }),
-      count: ({ q, app, health, scopes }) =>
-        q || scopes === 'missing' ? undefined : index.total({ appId: app || undefined, state: healthOf(health) }),
+      read: readPage,
+      count: ({ q, app, health, scopes }) => (q || scopes ? undefined : index.total({ appId: app, state: health })),
     });
     if (!result) return undefined;
     const { app: id = '' } = result.list.values;

@@ -66,6 +66,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       app: {
         schema: z.string().max(40).describe('id of a connected app that the token may use'),
         accepts: (token, app) => token.apps.includes(app),
+        isKnown: (id) => apps.find(id) !== undefined,
       },
       scope: {
         schema: z.enum(RELAY_SCOPES).describe('a scope that the token has'),

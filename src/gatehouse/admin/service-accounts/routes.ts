@@ -110,6 +110,7 @@ export function serviceAccountRoutes(parts: AdminParts) {
       app: {
         schema: z.string().max(40).describe('id of a connected app'),
         accepts: (account, app) => account.app === app,
+        isKnown: (id) => apps.find(id) !== undefined,
       },
     },
     schema: accountJson,

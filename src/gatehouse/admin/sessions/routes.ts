@@ -68,6 +68,7 @@ export function adminSessionRoutes(parts: AdminParts) {
     const result = await pages.list(req, res, {
       name: 'sessions',
       fields: ['q'],
+      query: sessionQuery,
       columns: sessionColumns(appNameOf),
       read: readPage,
       count: ({ q }) => (q ? undefined : sessions.ofUsers.count()),

@@ -29,7 +29,7 @@ declare module '../../../shared/pages/page-data.ts' {
       records: readonly SignInView[];
       problem: ProblemView | undefined;
       apps: readonly { id: string; name: string }[];
-      /** The causes in `groups`, and the one in the filter. */
+      /** The causes in `groups`. */
       causes: readonly { name: string; words: string }[];
       results: typeof RESULTS;
       periods: typeof PERIODS;
@@ -94,6 +94,11 @@ export function adminSignInRoutes(parts: AdminParts) {
     const result = await pages.list(req, res, {
       name: 'sign-ins',
       fields: SIGN_IN_FIELDS,
+      query: signInQuery,
+      isKnown: {
+        app: (id) => apps.find(id) !== undefined,
+        cause: async (name) => (await readGroups()).some(({ cause }) => cause === name),
+      },
       columns: SIGN_IN_COLUMNS,
       read: search,
     });
@@ -109,7 +114,6 @@ export function adminSignInRoutes(parts: AdminParts) {
     }
     const groups = await readGroups();
     const causes = new Map(groups.map(({ cause: name, words }) => [name, words]));
-    if (cause !== '' && !causes.has(cause)) causes.set(cause, cause);
     const isOverview = `${q}${cause}${Object.values(filters).join('')}` === '' && list.previous === undefined;
     return {
       title: 'Sign-ins',

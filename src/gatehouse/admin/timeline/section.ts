@@ -1,5 +1,6 @@
 /** The part of a timeline on a page, as the URL requests it. */
 import type { Request } from 'express';
+import { AppError } from '../../../shared/errors.ts';
 import { ACTIVITIES, type Activity } from '../../audit/activity.ts';
 import { type ListView, listPage } from '../list-page.ts';
 import type { TimelinePage, TimelineQuery } from './view.ts';
@@ -20,6 +21,7 @@ export async function timelineSection(
 ): Promise<TimelineSection> {
   const { values, position, view } = listPage(req, ['kind'], { limit: ITEMS });
   const kind = ACTIVITIES.find((activity) => activity === values.kind);
+  if (values.kind !== '' && !kind) throw new AppError('invalid_request', { detail: 'There is no such kind of event.' });
   const page = await read({ kind, ...position });
   const list = view({ rows: page.items.length, next: page.next });
   const { previous, next } = list;

@@ -129,6 +129,7 @@ export function userRoutes(parts: AdminParts) {
     const result = await pages.list(req, res, {
       name: 'users',
       fields: ['q'],
+      query: listQuery,
       columns: USER_COLUMNS,
       read: readPage,
       count: ({ q }) => (q ? undefined : store.count()),

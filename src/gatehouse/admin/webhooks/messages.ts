@@ -5,7 +5,7 @@ import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { webhookResultText } from '../../../shared/pages/words.ts';
-import { MESSAGE_STATES, type WebhookMessage } from '../../webhooks/message.ts';
+import type { WebhookMessage } from '../../webhooks/message.ts';
 import type { Webhook } from '../../webhooks/webhook-store.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import type { PageList } from '../list.ts';
@@ -93,10 +93,10 @@ export function webhookMessageRoutes(parts: {
       const result = await pages.list(req, res, {
         name: 'webhook-messages',
         fields: ['state'],
+        query: messageQuery,
         columns: MESSAGE_COLUMNS,
         path: `${resource.home}/${webhook.id}`,
-        read: ({ state: stateText, ...position }) =>
-          readPage(webhook, { ...position, state: MESSAGE_STATES.find((state) => state === stateText) }),
+        read: (query) => readPage(webhook, query),
       });
       if (!result) return undefined;
       return { messages: result.items.map((message) => ({ ...message, webhook: webhook.id })), list: result.list };

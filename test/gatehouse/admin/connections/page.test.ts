@@ -61,7 +61,9 @@ test('it has the services that used it, and the page of another connection has n
   const path = await pathOf('platform');
   // Uses are written every two seconds.
   await until(async () => (await open(path)).body.includes('Services that used it'));
-  expect((await open(path)).body).toMatch(new RegExp(`/admin/relay-tokens/${id}"><bdi>reports</bdi></a></dt><dd>Once,`));
+  expect((await open(path)).body).toMatch(
+    new RegExp(`/admin/relay-tokens/${id}"><bdi>reports</bdi></a></dt><dd>Once,`),
+  );
   expect((await open(await pathOf('second'))).body).not.toContain('Services that used it');
 });
 
