@@ -95,6 +95,7 @@ describe('the form of a relay token', () => {
     await apps.getByLabel('Calendar (app-1)').check();
     await page.locator('#name').fill('Both');
     await navigateBy(page, () => page.getByRole('button', { name: 'Create relay token' }).click());
+    await navigateBy(page, () => page.getByRole('link', { name: 'I have stored it' }).click());
     await expect.poll(() => page.locator('main').innerText()).toContain('Collaboration platform, Calendar (app-1)');
   });
 });
