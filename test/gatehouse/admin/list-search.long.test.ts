@@ -74,7 +74,8 @@ test('a token pasted into the search of a list is in no URL, and is found by its
     ...['users', 'sessions', 'connections', 'connected-apps', 'relay-tokens', 'connect-links', 'service-accounts'],
     ...['webhooks', 'admin-tokens', 'sign-ins', 'audit'],
   ]) {
-    const page = await agent.get(`${site.url}/admin/${path}`);
+    // A list without a record has a search only if it was searched.
+    const page = await agent.get(`${site.url}/admin/${path}?q=x`);
     for (const [typed, searched] of [
       [` Bearer ${token}`, token.slice(0, 16)],
       [`card ${card}`, 'card [digits removed]'],
