@@ -27,7 +27,10 @@ declare module '../../shared/pages/page-data.ts' {
 }
 
 /** The links at the side of each page, in groups. */
-type DocsMenu = readonly { title: string; entries: readonly { label: string; path: string; current: string }[] }[];
+type DocsMenu = readonly {
+  title: string;
+  entries: readonly { label: string; icon?: string; path: string; current: string }[];
+}[];
 
 /** A schema as a table of its fields. */
 interface SchemaTable {
