@@ -22,7 +22,11 @@ beforeAll(async () => {
   site = await startHostileSite({
     apps: (provider, url) => [
       provider.app(url),
-      provider.app(url, { id: 'unlisted', signIn: undefined, callbackUrls: ['https://other.example/oauth/callback/unlister'] }),
+      provider.app(url, {
+        id: 'unlisted',
+        signIn: undefined,
+        callbackUrls: ['https://other.example/oauth/callback/unlister'],
+      }),
     ],
   });
   site.provider.setModes({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });
