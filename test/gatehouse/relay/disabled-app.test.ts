@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { ACCEPT_JSON, type ReceivedResponse, sendRequest } from '../../support/send-request.ts';
+import { until } from '../../support/until.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
 import { type Administrator, assertionOf, createAdministrator, exchange, relayThread } from './service.ts';
 
@@ -42,8 +43,14 @@ afterAll(async () => {
 const secondApp = (changes: Record<string, unknown> = {}) =>
   sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, ...changes });
 
+let wasEnabled = false;
 async function setDisabled(disabled: boolean): Promise<void> {
-  const { version } = (await admin.call('GET', '/connected-apps/second')).json;
+  const readApp = async () => (await admin.call('GET', '/connected-apps/second')).json;
+  // An app that was enabled is checked, which calls the provider, too.
+  if (wasEnabled)
+    await until(async () => ((await readApp()).lastCheck as { outdated: boolean } | null)?.outdated === false);
+  wasEnabled = !disabled;
+  const { version } = await readApp();
   const { clientSecret: _secret, ...app } = secondApp({ version, ...(disabled && { disabled }) });
   expect((await admin.call('PUT', '/connected-apps/second', app)).status).toBe(200);
 }
@@ -66,12 +73,14 @@ test.each(ROUTES)('refuses %s while the app is disabled', async (_name, call) =>
   await setDisabled(true);
   site.sandbox.requests.reset();
   const { status, body } = await call();
+  const received = (['identity-provider', 'platform'] as const).flatMap((listener) =>
+    site.sandbox.requests.latest(listener),
+  );
   await setDisabled(false);
   expect([400, 403, 404]).toContain(status);
   expect(body).not.toContain(accessToken);
   expect(body).not.toContain('access_token');
-  expect(site.sandbox.requests.latest('identity-provider')).toEqual([]);
-  expect(site.sandbox.requests.latest('platform')).toEqual([]);
+  expect(received).toEqual([]);
 });
 
 test('does not refresh an expired token while the app is disabled', async () => {

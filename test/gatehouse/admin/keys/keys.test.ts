@@ -29,7 +29,7 @@ test('the first request does not wait for the count, and later ones have it', as
   });
   expect([page.body.includes(kid), page.body.includes('Counting…')]).toEqual([true, true]);
   expect(page.headers.get('refresh')).toBe('2');
-  await expect.poll(async () => (await agent.get(`${site.url}/admin/keys`)).body).toContain('1 instance is running');
+  await expect.poll(async () => (await agent.get(`${site.url}/admin/keys`)).body).toContain('1 process is running');
   expect((await agent.get(`${site.url}/admin/keys`)).headers.get('refresh')).toBeNull();
 });
 
