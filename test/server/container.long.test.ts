@@ -86,7 +86,7 @@ describe('R90 the Dockerfile', () => {
   });
 
   test('copies files that exist, and .dockerignore excludes all others', () => {
-    for (const path of copiedPaths) expect(existsSync(join(root, path)), path).toBe(true);
+    for (const path of copiedPaths) expect(globSync(path, { cwd: root }), path).not.toEqual([]);
     const kept = [...read('.dockerignore').matchAll(/^!(.+)$/gm)].map(([, path]) => path);
     expect(kept.toSorted()).toEqual([...new Set(copiedPaths)].toSorted());
 
