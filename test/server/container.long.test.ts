@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import {
   cpSync,
   existsSync,
+  globSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
