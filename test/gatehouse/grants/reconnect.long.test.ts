@@ -113,7 +113,7 @@ test('reconnecting loses no scope if the provider gives scopes other names, and 
   expect((await getThread(agent)).status).toBe(403);
 
   setTokenResponses(withOtherNames);
-  await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Reconnect Elsewhere' });
+  await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Reconnect Elsewhere (files)' });
   expect(lastRequest().get('scope')).toBe('openid email profile');
   expect(await healthOf(agent)).toBe('active');
 });
