@@ -50,7 +50,7 @@ async function upload(body: string | Buffer, query: string, type = 'text/csv') {
 }
 
 test('by the API: checks, stores, imports once and rolls back, with audit entries', async () => {
-  const first = await upload(fileOf(rowOf('40001234', 'First')), 'date=2026-11-01&source=first.csv');
+  const first = await upload(fileOf(rowOf('40001234', 'First')), 'asOf=2026-11-01&source=first.csv');
   expect(first).toMatchObject({
     status: 201,
     json: { source: 'first.csv', asOf: '2026-11-01', shape: 'bin-list-data', rows: 1, badRows: 0 },
@@ -72,17 +72,17 @@ test('by the API: checks, stores, imports once and rolls back, with audit entrie
 
   // A prefix of 6 digits covers 100 BINs of 8 digits. One of them has its own row, with changed facts.
   const next = fileOf(rowOf('400012', 'Around'), rowOf('40001234', 'Other'), rowOf('51000000', 'New', 'SE'));
-  const second = await upload(gzipSync(next), 'date=2026-11-02&source=second', 'application/gzip');
+  const second = await upload(gzipSync(next), 'asOf=2026-11-02&source=second', 'application/gzip');
   const { before } = second.json.bins as { before: number };
   expect(second.json.bins).toEqual({ before, after: before + 100, added: 100, removed: 0, changed: 1 });
-  const same = await upload(fileOf(rowOf('40001234', 'First')), 'date=2026-11-03&source=same');
+  const same = await upload(fileOf(rowOf('40001234', 'First')), 'asOf=2026-11-03&source=same');
   expect(same.json.bins).toEqual({ before, after: before, added: 0, removed: 0, changed: 0 });
   // There is one upload at a time.
   expect((await importUpload(second.json.id)).status).toBe(404);
   expect((await admin.call('DELETE', `/bin/uploads/${same.json.id}`)).status).toBe(204);
   expect((await admin.call('GET', `/bin/uploads/${same.json.id}`)).status).toBe(404);
 
-  const third = await upload(fileOf(rowOf('51000000', 'New', 'SE')), 'date=2026-11-04&source=third');
+  const third = await upload(fileOf(rowOf('51000000', 'New', 'SE')), 'asOf=2026-11-04&source=third');
   expect((await admin.call('GET', `/bin/uploads/${third.json.id}`)).json).toEqual(third.json);
   expect(third.json.bins).toEqual({ before, after: before, added: 1, removed: 1, changed: 0 });
   await importUpload(third.json.id);
@@ -112,7 +112,7 @@ test('by the API: checks, stores, imports once and rolls back, with audit entrie
 
 test('rows that contradict each other are counted before the import, by the API and on the page', async () => {
   const rows = [rowOf('40001234', 'First'), rowOf('40001234', 'Second'), rowOf('400012345', 'Long')];
-  const { json } = await upload(fileOf(...rows), 'date=2026-11-01&source=conflicts.csv');
+  const { json } = await upload(fileOf(...rows), 'asOf=2026-11-01&source=conflicts.csv');
   expect(json).toMatchObject({
     rows: 2,
     badRows: 1,
@@ -129,7 +129,7 @@ test('rows that contradict each other are counted before the import, by the API 
 test('values that are not understood are counted before the import, by the API and on the page', async () => {
   const { json } = await upload(
     'low,country,kind\n40001234,US,LOCAL\n40001235,US,DEBIT\n',
-    'date=2026-11-01&source=words.csv&columns=start%3Dlow,country%3Dcountry,type%3Dkind',
+    'asOf=2026-11-01&source=words.csv&columns=start%3Dlow,country%3Dcountry,type%3Dkind',
   );
   expect(json).toMatchObject({ notUnderstood: [{ column: 'kind', rows: 1, values: [{ value: 'LOCAL', rows: 1 }] }] });
   const { body } = await agent.get(`${site.url}/admin/bin/uploads/${json.id}`);
@@ -139,7 +139,7 @@ test('values that are not understood are counted before the import, by the API a
 
 test('the second of two simultaneous rollbacks is refused', async () => {
   for (const source of ['one.csv', 'two.csv']) {
-    const { json } = await upload(fileOf(rowOf('40001234', source)), `date=2026-11-01&source=${source}`);
+    const { json } = await upload(fileOf(rowOf('40001234', source)), `asOf=2026-11-01&source=${source}`);
     await admin.call('POST', `/bin/uploads/${json.id}/import`, {});
   }
   const { agent: other } = await signIn(site, 'admin@example.test');
@@ -164,9 +164,9 @@ test('the second of two simultaneous rollbacks is refused', async () => {
 });
 
 test('an upload is neither shown nor imported once the data in use has changed', async () => {
-  const firstUpload = await upload(fileOf(rowOf('40001234', 'One')), 'date=2026-11-01&source=one.csv');
+  const firstUpload = await upload(fileOf(rowOf('40001234', 'One')), 'asOf=2026-11-01&source=one.csv');
   await admin.call('POST', `/bin/uploads/${firstUpload.json.id}/import`, {});
-  const laterUpload = await upload(fileOf(rowOf('40001234', 'Late')), 'date=2026-11-02&source=late.csv');
+  const laterUpload = await upload(fileOf(rowOf('40001234', 'Late')), 'asOf=2026-11-02&source=late.csv');
   const reviewUrl = `${site.url}/admin/bin/uploads/${laterUpload.json.id}`;
   const reviewPage = await agent.get(reviewUrl);
   expect(reviewPage.body).toContain('one.csv');
@@ -214,7 +214,7 @@ test('a form that is sent again with another file uses that file', async () => {
 });
 
 test('a double click on the button imports once, and leads to the same page', async () => {
-  const { json } = await upload(fileOf(rowOf('40001234', 'Twice')), 'date=2026-11-01&source=twice.csv');
+  const { json } = await upload(fileOf(rowOf('40001234', 'Twice')), 'asOf=2026-11-01&source=twice.csv');
   const page = await agent.get(`${site.url}/admin/bin/uploads/${json.id}`);
   const form = new URLSearchParams();
   for (const name of ['_csrf', '_form'])
@@ -239,12 +239,12 @@ test('a form does not repeat card numbers', async () => {
     const { status, body } = await sendForm({ [name]: value, asOf: '' }, fileOf(rowOf('40001234', 'B')));
     expect([status, body.includes('Remove the card number.'), body.includes(CARD)]).toEqual([400, true, false]);
   }
-  const columns = await upload('LOW,ISO\n', `date=2026-11-01&source=x&columns=start=${CARD},country=ISO`);
+  const columns = await upload('LOW,ISO\n', `asOf=2026-11-01&source=x&columns=start=${CARD},country=ISO`);
   expect([columns.status, JSON.stringify(columns.json).includes(CARD)]).toEqual([400, false]);
 });
 
 test('refuses unusable files with the cause, without repeating a card number', async () => {
-  const query = 'date=2026-11-01&source=x';
+  const query = 'asOf=2026-11-01&source=x';
   const uploadAndRead = async (body: string | Buffer, queryOfUpload = query) => {
     const { status, json } = await upload(body, queryOfUpload);
     expect(JSON.stringify(json)).not.toContain(CARD);
@@ -260,8 +260,8 @@ test('refuses unusable files with the cause, without repeating a card number', a
     400,
     expect.stringContaining('damaged'),
   ]);
-  expect((await uploadAndRead('', 'date=2026-02-31&source=x'))[0]).toBe(400);
-  expect((await uploadAndRead('', `date=2026-02-01&source=${CARD}`))[0]).toBe(400);
+  expect((await uploadAndRead('', 'asOf=2026-02-31&source=x'))[0]).toBe(400);
+  expect((await uploadAndRead('', `asOf=2026-02-01&source=${CARD}`))[0]).toBe(400);
   const columns = await upload('LOW;x\n', `${query}&columns=start=LOW`);
   expect(JSON.stringify(columns.json.errors)).toContain('Name at least the columns of start and country.');
   const headersOfLargeFile = {
@@ -313,7 +313,7 @@ test('an interrupted upload stores nothing, and the next one is checked', async 
     outgoing.write(start);
     // A second upload is refused while the first one is being read.
     const isFirstBeingRead = async () =>
-      (await upload(fileOf(rowOf('40001234', 'B')), 'date=2026-11-01&source=x')).status === 503;
+      (await upload(fileOf(rowOf('40001234', 'B')), 'asOf=2026-11-01&source=x')).status === 503;
     await until(isFirstBeingRead);
     outgoing.destroy();
     await until(async () => !(await isFirstBeingRead()));
@@ -321,7 +321,7 @@ test('an interrupted upload stores nothing, and the next one is checked', async 
 });
 
 test('in the browser: file, look at the rejected row, import with three clicks, and roll back', async () => {
-  const before = await upload(fileOf(rowOf('40001234', 'Before')), 'date=2026-11-01&source=before.csv');
+  const before = await upload(fileOf(rowOf('40001234', 'Before')), 'asOf=2026-11-01&source=before.csv');
   await admin.call('POST', `/bin/uploads/${before.json.id}/import`, {});
   const page = await openPage();
   await page.goto(`${site.url}/sign-in`);
