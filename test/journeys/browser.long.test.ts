@@ -87,9 +87,7 @@ describe('in Chromium', () => {
     const page = await openPage();
     await signInWithBrowser(page, site);
     await navigateBy(page, () => page.getByRole('link', { name: 'Connections' }).click());
-    await navigateBy(page, () =>
-      page.getByRole('heading', { name: 'Collaboration platform' }).getByRole('link').click(),
-    );
+    await navigateBy(page, () => page.getByRole('link', { name: 'Collaboration platform', exact: true }).click());
     const revocations = site.sandbox.requests.count('POST /revoke', 'identity-provider');
     await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
     expect(site.sandbox.requests.count('POST /revoke', 'identity-provider')).toBeGreaterThan(revocations);

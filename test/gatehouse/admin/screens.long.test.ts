@@ -215,7 +215,7 @@ describe('forms', () => {
     const security = "getComputedStyle(document.querySelector('#clientSecret')).webkitTextSecurity";
     expect(await page.evaluate(security)).toBe('disc');
     await page.goto(`${filled.site.url}/admin/register-app`);
-    await page.locator('#issuer:focus').waitFor();
+    await page.locator('[aria-label="Search providers"]:focus, [placeholder="Search providers"]:focus').waitFor();
   });
 
   test('a form counts its unsaved changes, and the browser asks before they are lost', async () => {
@@ -269,7 +269,7 @@ describe('forms', () => {
     await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);
     await page.locator('#issuer').fill('');
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.locator('#issuer:focus').waitFor();
+    await page.locator('[aria-label="Search providers"]:focus, [placeholder="Search providers"]:focus').waitFor();
     await page.getByText('Unsaved changes', { exact: true }).waitFor();
     expect(await page.getByRole('button', { name: 'Save' }).isVisible()).toBe(true);
     await page.getByRole('link', { name: 'Discard' }).click();

@@ -132,7 +132,7 @@ export function connectedAppApi(parts: {
       {
         summary: 'Check the callback URLs of an app, also for likely typing errors; nothing is stored',
         body: z.strictObject({
-          id: connectedAppSchema.shape.id.describe('the id of the app, also before it is registered'),
+          id: z.string().max(40).describe('the id of the app, also before it is registered'),
           urls: z.array(z.string().max(2000)).max(50),
         }),
         response: z.object({
