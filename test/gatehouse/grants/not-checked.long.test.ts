@@ -97,7 +97,7 @@ describe('R113 without checks', () => {
 
     for (const page of await readPagesOfAdmin()) {
       expect(checkedColumns(page)).toEqual([
-        expect.stringMatching(`^<time datetime="${checkedAt}" title=".* UTC">2 days ago</time>$`),
+        expect.stringMatching(`^<time datetime="${checkedAt}" title=".* UTC">3 days ago</time>$`),
       ]);
     }
     expect(await readConnection()).toMatchObject({ health: 'active', checkedAt, notCheckedSince: checkedAt });
