@@ -97,7 +97,12 @@ describe('in Chromium', () => {
 
     await page.goto(`${site.url}/`);
     expect(await textOf(page)).not.toContain('Spring launch');
-    await navigateBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
+    await navigateBy(page, () =>
+      page
+        .getByRole('button', { name: /^Connect/ })
+        .first()
+        .click(),
+    );
     await completeProviderSignIn(page, site);
     await page.goto(`${site.url}/`);
     expect(await textOf(page)).toContain('Spring launch');
@@ -144,7 +149,12 @@ describe('in Chromium', () => {
     await page.goto(`${site.url}/connections/platform`);
     await navigateBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
     expect(await textOf(page)).toContain('Not connected');
-    await navigateBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
+    await navigateBy(page, () =>
+      page
+        .getByRole('button', { name: /^Connect/ })
+        .first()
+        .click(),
+    );
     await completeProviderSignIn(page, site);
     expect(await textOf(page)).toContain('Active');
     await signOutFromMenu(page);
