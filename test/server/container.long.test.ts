@@ -341,7 +341,8 @@ describe('R90 the steps of the Dockerfile, run in an empty folder', () => {
     image = mkdtempSync(join(tmpdir(), 'gatehouse-image-'));
     app = join(image, instructionsOf('WORKDIR').at(-1) ?? '');
     const filter = (path: string) => !isLeftOut(relative(root, path));
-    for (const source of copiedPaths) cpSync(join(root, source), join(app, source), { recursive: true, filter });
+    for (const source of copiedPaths.flatMap((path) => globSync(path, { cwd: root })))
+      cpSync(join(root, source), join(app, source), { recursive: true, filter });
     if (LONG) execFileSync('npm', ['ci', '--omit=dev', '--omit=optional'], { cwd: app, stdio: 'pipe' });
     else linkProductionPackages(app);
     // The paths of the image are below its folder here.
@@ -384,6 +385,7 @@ describe('R90 the steps of the Dockerfile, run in an empty folder', () => {
         const page = await fetch(`${env.PUBLIC_URL}/`, { headers: { accept: 'text/html' } });
         expect(page.status).toBe(200);
         expect(await page.text()).toContain(`${path}${sharedAssets().path}/gatehouse.css`);
+        expect((await fetch(`${env.PUBLIC_URL}/docs/relay`)).status).toBe(200);
 
         for (const host of otherAddresses()) {
           expect(await isReached(host, Number(port)), host).toBe(true);
