@@ -14,8 +14,6 @@ export interface User {
   subject: string;
   name?: string | undefined;
   email?: string | undefined;
-  /** Whether the last sign-in made the user an administrator. */
-  admin?: boolean | undefined;
   firstSignInAt: number;
   lastSignInAt: number;
   disabledAt?: number | undefined;
@@ -25,7 +23,7 @@ export interface User {
   erasingAt?: number | undefined;
 }
 
-type Identity = Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email' | 'admin'>;
+type Identity = Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>;
 
 /**
  * `writes`: those in the user's slot. `lists`: those in other slots. They may be written early, since readers skip
@@ -132,9 +130,6 @@ export interface UserStore {
   page(request: PageRequest): Promise<UserPage>;
 
   count(): Promise<number>;
-
-  /** Counts the users whose last sign-in made them administrators. */
-  countAdministrators(): Promise<number>;
 }
 
 export function createUserStore({ store, clock }: { store: Store; clock: () => number }): UserStore {
@@ -180,8 +175,6 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
   const listWrites = (user: User, oldUser: User | undefined): Write[] => [
     { index: keys.users, add: user.id, score: user.lastSignInAt },
-    ...(user.admin ? [{ index: keys.administrators, add: user.id, score: user.lastSignInAt }] : []),
-    ...(!user.admin && oldUser?.admin ? [{ index: keys.administrators, remove: user.id }] : []),
     ...termChanges(oldUser, user),
   ];
 
@@ -296,10 +289,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
           if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;
           continue;
         }
-        await store.write([
-          ...[keys.users, keys.administrators].map((index) => ({ index, remove: id })),
-          ...termChanges(user, undefined),
-        ]);
+        await store.write([{ index: keys.users, remove: id }, ...termChanges(user, undefined)]);
         const isRemoved = await store.write([
           { delete: keys.user(id), ifVersion: version },
           { put: keys.erasedUser(id), value: String(clock()), lifetimeSeconds: ERASED_SECONDS },
@@ -331,7 +321,6 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     },
 
     count: () => store.count(keys.users),
-    countAdministrators: () => store.count(keys.administrators),
   };
 }
 

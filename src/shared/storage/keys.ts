@@ -54,7 +54,6 @@
  * | `erased-user:{USER}` | when that user was deleted, so that an earlier sign-in stores nothing | 15 minutes |
  * | index `erasures` | user and time of unfinished deletions of users, by that time | until finished |
  * | index `users:{users}` | ids of all users by last sign-in | with the users |
- * | index `administrators:{users}` | ids of the users whose last sign-in made them administrators, by that sign-in | with the users |
  * | index `user-names:{users}` | the same by search terms: name, its words, address, id, subject | with the users |
  * | index `live-sessions:{users}` | hashes of the ids of all sessions by start | until soon after the sessions end |
  * | index `connections:{connections}`, `connections:{connections}:app:APP`, `connections:{connections}:state:STATE` | user and app of grants by time of connecting: of all grants, of one app, in one state, and of grants that may lack scopes of their app | with the grants |
@@ -258,7 +257,6 @@ export const keys = {
   erasedUser: (userId: string) => `erased-user:{${userId}}`,
   erasures: 'erasures',
   users: 'users:{users}',
-  administrators: 'administrators:{users}',
   userNames: 'user-names:{users}',
   liveSessions: 'live-sessions:{users}',
   connections: (list: 'all' | 'app' | 'state', value = '') =>

@@ -14,11 +14,6 @@ export interface SetupWords {
 }
 
 const WORDS: Record<SetupStep, (apps: readonly ConnectedApp[]) => Omit<SetupWords, 'step'>> = {
-  administrator: () => ({
-    text: 'Sign in as an administrator',
-    detail: 'No user with one of `ADMIN_VALUES` in `ADMIN_CLAIM` has signed in yet.',
-    link: { path: '/docs/administrators', action: 'Show the guide' },
-  }),
   app_check: ([app, ...others]) => ({
     text: app ? 'Check a connected app' : 'Register a connected app',
     detail: 'The check finds faults of a registration before users do. None has passed it yet.',
@@ -32,7 +27,7 @@ const WORDS: Record<SetupStep, (apps: readonly ConnectedApp[]) => Omit<SetupWord
   }),
   sign_in: () => ({
     text: 'Let a first user sign in',
-    detail: 'Only administrators have signed in so far. The page for it is `/sign-in`.',
+    detail: 'Only one user has signed in so far. The page for it is `/sign-in`.',
     link: { path: '/docs/your-front-end', action: 'Show the guide' },
   }),
   connection: () => ({

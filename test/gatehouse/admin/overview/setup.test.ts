@@ -44,15 +44,15 @@ const ALERTS = ['Set up alerts', '/docs/operating#alerts-what-to-do'];
 
 test('before the first sign-in, nothing is done', async () => {
   expect(await stepsThatAre('open')).toEqual([
-    ...['administrator', 'app_check', 'sign_in', 'connection', 'webhook', 'backup', 'alerts'],
+    ...['app_check', 'sign_in', 'connection', 'webhook', 'backup', 'alerts'],
   ]);
 });
 
-test('an administrator is found at the first sign-in, which is not yet that of a user', async () => {
+test('the sign-in of the administrator is not yet that of a user', async () => {
   ({ agent } = await signIn(site, 'admin@example.test'));
 
   // With one app for both, a sign-in is also the first connection.
-  expect(await stepsThatAre('done')).toEqual(['administrator', 'connection']);
+  expect(await stepsThatAre('done')).toEqual(['connection']);
   expect(await stepsOnPage()).toEqual([APP_CHECK, SIGN_IN, WEBHOOK, BACKUP, ALERTS]);
 });
 
@@ -64,7 +64,7 @@ test('the connection is a step again once the last one has ended', async () => {
 
 test('another user completes the first sign-in', async () => {
   await signIn(site);
-  expect(await stepsThatAre('done')).toEqual(['administrator', 'sign_in', 'connection']);
+  expect(await stepsThatAre('done')).toEqual(['sign_in', 'connection']);
   expect(await stepsOnPage()).toEqual([APP_CHECK, WEBHOOK, BACKUP, ALERTS]);
 });
 
