@@ -269,7 +269,7 @@ describe('forms', () => {
     await page.goto(`${filled.site.url}/admin/connected-apps/second/settings`);
     await page.locator('#issuer').fill('');
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.locator('[aria-label="Search providers"]:focus, [placeholder="Search providers"]:focus').waitFor();
+    await page.locator('#issuer:focus').waitFor();
     await page.getByText('Unsaved changes', { exact: true }).waitFor();
     expect(await page.getByRole('button', { name: 'Save' }).isVisible()).toBe(true);
     await page.getByRole('link', { name: 'Discard' }).click();
