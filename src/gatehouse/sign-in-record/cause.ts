@@ -5,7 +5,7 @@ import { type AppField, failureOf, type Text } from './failures.ts';
 export interface NamedCause {
   name: string;
   /** One sentence. */
-  words: string;
+  text: string;
   advice: string;
   field?: AppField | undefined;
 }
@@ -15,7 +15,7 @@ const MAX_AT_PROVIDER_MS = 120_000;
 
 const NOTHING_CAME_BACK: NamedCause = {
   name: 'nothing_came_back',
-  words: 'Started, but the browser did not come back: the provider probably shows an error page of its own.',
+  text: 'Started, but the browser did not come back: the provider probably shows an error page of its own.',
   advice:
     'Most likely the callback URL is not registered at the provider, or differs by one character. Compare it with the one below. The client ID may also be wrong, or the user closed the page.',
   field: 'callbackUrls',
@@ -23,7 +23,7 @@ const NOTHING_CAME_BACK: NamedCause = {
 
 const INTERNAL: NamedCause = {
   name: 'internal',
-  words: 'Something went wrong here, such as a storage that did not respond.',
+  text: 'Something went wrong here, such as a storage that did not respond.',
   advice: 'Look for the request in the log.',
 };
 
@@ -34,7 +34,7 @@ export function causeOf(record: SignInRecord, now: number): NamedCause | undefin
   if (failure !== undefined) {
     const { name = failure, words, advice, field } = failureOf(failure, facts);
     const inWords = (text: Text) => (typeof text === 'string' ? text : text(facts, minutesText(record)));
-    return { name, words: inWords(words), advice: inWords(advice), field };
+    return { name, text: inWords(words), advice: inWords(advice), field };
   }
   return outcome === undefined && now - startedAt >= MAX_AT_PROVIDER_MS ? NOTHING_CAME_BACK : undefined;
 }

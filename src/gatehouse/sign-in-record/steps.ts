@@ -61,7 +61,7 @@ export interface Step {
 
 interface StepResult {
   name: StepName;
-  words: string;
+  text: string;
   result: 'passed' | 'failed' | 'not_reached';
   /** Milliseconds since the epoch. */
   at: number | undefined;
@@ -73,7 +73,7 @@ export function stepResults(steps: readonly Step[]): StepResult[] {
   return STEP_NAMES.map((name) => {
     const step = steps.findLast((candidate) => candidate.name === name);
     const result = step === undefined ? 'not_reached' : step.ok ? 'passed' : 'failed';
-    const words = result === 'failed' ? FAILED_STEPS[name] : STEPS[name];
-    return { name, words, result, at: step?.at, detail: step?.detail };
+    const text = result === 'failed' ? FAILED_STEPS[name] : STEPS[name];
+    return { name, text, result, at: step?.at, detail: step?.detail };
   });
 }

@@ -37,7 +37,7 @@ users # id issuer subject name email firstSignInAt lastSignInAt disabled disable
 users/{uma} # id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt sessions connections pendingRevocations
 sessions # id user browser address app startedAt lastSeenAt
   user: {"id":"{ada}","name":"Ada Moreau","email":"admin@example.test"}
-connections/{uma}.second # id user app appName account health cause causeWords reason scopes missingScopes connectedAt checkedAt notCheckedSince lastUsedAt
+connections/{uma}.second # id user app appName account health cause causeText reason scopes missingScopes connectedAt checkedAt notCheckedSince lastUsedAt
 connect-links/{link} # id userId app scopes returnUrl relayToken used createdAt expiresAt
   relayToken: {"id":"{nightly}","name":"nightly"}
 sign-ins # id reference app appName purpose trial startedAt endedAt outcome cause user browser address references
@@ -65,10 +65,10 @@ test.each(parseTable(READS))(
 
 test('a denied sign-in has its passed, failed and missing steps in order', async () => {
   const { json } = await filledSite.api.call('GET', filledSite.pathOf('/sign-ins/{signIn}'));
-  const steps = json.steps as { words: string; result: string }[];
+  const steps = json.steps as { text: string; result: string }[];
   const wordsOf = (result: string) => {
     const withResult = steps.filter((step) => step.result === result);
-    return withResult.map(({ words }) => words).join('; ');
+    return withResult.map(({ text }) => text).join('; ');
   };
   expect([wordsOf('passed'), wordsOf('failed'), wordsOf('not_reached')]).toEqual([
     'Started; Sent to the identity provider; Came back from the provider; State is genuine and has not expired; Same browser as at the start; Callback URL is that of the app; Response is genuine (state, iss)',

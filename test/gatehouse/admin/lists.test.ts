@@ -80,7 +80,7 @@ describe('connections', () => {
     await storage.changeGrant(uma, () => ({ failure }), 'platform');
     const words = 'The provider has ended this connection.';
     expect(await readItems('connections?health=reconnect_needed')).toMatchObject([
-      { app: 'platform', cause: 'grant_refused', causeWords: words, user: { id: uma, name: 'Uma Okafor' } },
+      { app: 'platform', cause: 'grant_refused', causeText: words, user: { id: uma, name: 'Uma Okafor' } },
     ]);
     expect(await connectionsIn('connections?health=reconnect_needed&app=second')).toEqual([]);
     expect(await connectionsIn('connections?health=unverified')).toEqual([]);

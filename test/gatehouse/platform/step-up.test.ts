@@ -233,8 +233,8 @@ describe('R145 a sign-in', () => {
     expect(await storage.readGrant(userId, 'elsewhere')).toEqual(before);
 
     const admin = await createAdministrator(site, storage);
-    const { items } = (await admin.call('GET', '/sign-ins?limit=1')).json as { items: { cause: { words: string } }[] };
-    expect(items[0]?.cause.words).toContain(words);
+    const { items } = (await admin.call('GET', '/sign-ins?limit=1')).json as { items: { cause: { text: string } }[] };
+    expect(items[0]?.cause.text).toContain(words);
   });
 
   test('of another user, account or app does not meet it', async () => {

@@ -96,11 +96,11 @@ describe('a cause', () => {
       ...FACTS.map(([failure, facts]) => causeWith(failure, facts)),
       causeOf(recordWith({ startedAt: NOW - 10 * MINUTE }), NOW) as NamedCause,
     ];
-    for (const { words, advice } of causes) {
-      expect(words).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
+    for (const { text, advice } of causes) {
+      expect(text).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
       expect(advice).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
     }
-    expect(new Set(FACTS.map(([failure, facts]) => causeWith(failure, facts).words)).size).toBe(FACTS.length);
+    expect(new Set(FACTS.map(([failure, facts]) => causeWith(failure, facts).text)).size).toBe(FACTS.length);
   });
 
   test('without a variant has the name of its failure', () => {
@@ -118,19 +118,19 @@ describe('a cause', () => {
   });
 });
 
-describe('the words of a cause', () => {
+describe('the text of a cause', () => {
   test('contain status and error code, if known', () => {
     const client = { reason: 'client_refused' };
-    const ending = (facts: SignInFacts) => causeWith('misconfigured', facts).words.replace(/^[^(]*authentication/, '');
+    const ending = (facts: SignInFacts) => causeWith('misconfigured', facts).text.replace(/^[^(]*authentication/, '');
     expect(ending(client)).toBe('.');
     expect(ending({ ...client, status: 401 })).toBe(' (status 401).');
     expect(ending({ ...client, oauthError: 'invalid_client' })).toBe(' (invalid_client).');
     expect(ending({ ...client, status: 401, oauthError: 'invalid_client' })).toBe(' (status 401, invalid_client).');
-    expect(causeWith('misconfigured', { reason: 'metadata_invalid' }).words).toContain('(metadata_invalid)');
-    expect(causeWith('misconfigured', { reason: 'push_refused', oauthError: 'invalid_scope' }).words).toContain(
+    expect(causeWith('misconfigured', { reason: 'metadata_invalid' }).text).toContain('(metadata_invalid)');
+    expect(causeWith('misconfigured', { reason: 'push_refused', oauthError: 'invalid_scope' }).text).toContain(
       '(invalid_scope)',
     );
-    expect(causeWith('provider_refused', { oauthError: 'server_error' }).words).toBe(
+    expect(causeWith('provider_refused', { oauthError: 'server_error' }).text).toBe(
       'The provider refused (server_error).',
     );
   });
@@ -141,7 +141,7 @@ describe('the words of a cause', () => {
     [0, '0 s ahead of'],
     [undefined, 'not the same as'],
   ])('say for clocks %s seconds ahead: %s the provider’s', (secondsAhead, words) => {
-    expect(causeWith('token_response_refused', { check: 'times', secondsAhead }).words).toBe(
+    expect(causeWith('token_response_refused', { check: 'times', secondsAhead }).text).toBe(
       `This server’s clock is ${words} the provider’s.`,
     );
   });
@@ -152,7 +152,7 @@ describe('the words of a cause', () => {
     [1.6 * MINUTE, '2 minutes'],
     [0, '0 minutes'],
   ])('say for a duration of %i ms: %s', (duration, words) => {
-    const { words: text } = causeWith('state_expired', {}, { endedAt: NOW + duration });
+    const { text } = causeWith('state_expired', {}, { endedAt: NOW + duration });
     expect(text).toContain(`came back after ${words}, and 10 are allowed`);
   });
 });
@@ -164,14 +164,17 @@ describe('a failed call', () => {
   test.each(['provider_unavailable', 'provider_unreadable', 'misconfigured'] as const)(
     'of %s is named, with the advice for the call',
     (failure) => {
-      expect(causeWith(failure, { reason: 'connection', call })).toMatchObject({ words, advice: 'Check the port.' });
+      expect(causeWith(failure, { reason: 'connection', call })).toMatchObject({
+        text: words,
+        advice: 'Check the port.',
+      });
     },
   );
 
   test('without advice comes with the advice for the failure', () => {
     const unadvised = { call: { ...call, advice: undefined } };
     expect(causeWith('misconfigured', unadvised)).toMatchObject({
-      words,
+      text: words,
       advice: 'The doctor says which endpoint it is.',
     });
     const { advice } = causeWith('provider_unavailable', unadvised);
@@ -180,11 +183,11 @@ describe('a failed call', () => {
   });
 
   test('is not mentioned if the provider responded', () => {
-    expect(causeWith('provider_unavailable', { status: 503, reason: 'http_status' }).words).toBe(
+    expect(causeWith('provider_unavailable', { status: 503, reason: 'http_status' }).text).toBe(
       'The provider is down or cannot be reached (status 503).',
     );
-    expect(causeWith('provider_unavailable').words).toBe('The provider is down or cannot be reached.');
-    expect(causeWith('misconfigured').words).toBe('The registration does not match the provider.');
+    expect(causeWith('provider_unavailable').text).toBe('The provider is down or cannot be reached.');
+    expect(causeWith('misconfigured').text).toBe('The registration does not match the provider.');
   });
 });
 
@@ -200,16 +203,14 @@ describe('a token response', () => {
 
   test('that names a refused API host is described with that host, or as without a usable URL', () => {
     const refused = { reason: 'api_base_url_refused', member: 'api_url' };
-    expect(causeWith('token_response_refused', { ...refused, host: 'evil.test' }).words).toContain(
+    expect(causeWith('token_response_refused', { ...refused, host: 'evil.test' }).text).toContain(
       'names evil.test for the API in “api_url”',
     );
-    expect(causeWith('token_response_refused', refused).words).toContain(
-      'names no usable URL for the API in “api_url”',
-    );
+    expect(causeWith('token_response_refused', refused).text).toContain('names no usable URL for the API in “api_url”');
   });
 
   test('that lacks a member is described with its name', () => {
-    expect(causeWith('token_response_refused', { member: 'access_token' }).words).toContain(
+    expect(causeWith('token_response_refused', { member: 'access_token' }).text).toContain(
       'lacks access_token, or has it',
     );
   });
@@ -221,11 +222,11 @@ test.each([
   [{ status: 400, oauthError: 'invalid_grant' }, 'code_not_accepted', '(status 400, invalid_grant)'],
   [{ status: 400 }, 'code_not_accepted', 'The provider did not accept the code that it had issued (status 400).'],
 ])('a refused code with %j is %s', (facts, name, words) => {
-  expect(causeWith('code_refused', facts)).toMatchObject({ name, words: expect.stringContaining(words) });
+  expect(causeWith('code_refused', facts)).toMatchObject({ name, text: expect.stringContaining(words) });
 });
 
 test('an account whose id cannot be read is described with the status of the response', () => {
-  expect(causeWith('account_unreadable', { status: 404 }).words).toContain('no usable id of the account (status 404)');
+  expect(causeWith('account_unreadable', { status: 404 }).text).toContain('no usable id of the account (status 404)');
 });
 
 describe('without a failure', () => {

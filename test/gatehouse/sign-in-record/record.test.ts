@@ -10,7 +10,7 @@ import { attempt, begin, callbackFor, csrfTokenOf, type HostileSite, startHostil
 interface RecordAsJson {
   id: string;
   outcome: string | null;
-  cause: { name: string; words: string; advice: string; field: string | null } | null;
+  cause: { name: string; text: string; advice: string; field: string | null } | null;
   steps: { name: string; result: string; at: string | null; detail: string | null }[];
   references: string[];
   user: { id: string | null; email: string; presumed: boolean } | null;
@@ -80,7 +80,7 @@ describe('the cause of a failure', () => {
     const withoutCookie = await createUserAgent().get(callback.href);
     const record = await readRecord(referenceOn(withoutCookie));
     expect(record.cause).toMatchObject({ name: 'cookie_missing' });
-    expect(record.cause?.words).toContain('opened in another browser, or blocked as third-party');
+    expect(record.cause?.text).toContain('opened in another browser, or blocked as third-party');
     expect([resultOf(record, 'started'), resultOf(record, 'came_back')]).toEqual(['passed', 'passed']);
     expectStoppedAt(record, 'cookie');
 
@@ -104,14 +104,14 @@ describe('the cause of a failure', () => {
 
     const [record] = await readNewestRecords();
     expect(record?.cause).toMatchObject({ name: 'state_expired' });
-    expect(record?.cause?.words).toContain('after 11 minutes');
+    expect(record?.cause?.text).toContain('after 11 minutes');
   });
 
   test('of a wrong client secret names the error code and the field to check, and its step the status', async () => {
     site.provider.setModes('token-invalid-client');
     const record = await readRecordOfAttempt();
     expect(record.cause).toMatchObject({ name: 'wrong_client_secret', field: 'clientSecret' });
-    expect(record.cause?.words).toContain('invalid_client');
+    expect(record.cause?.text).toContain('invalid_client');
     expectStoppedAt(record, 'token_endpoint');
     expect(record.steps.find(({ name }) => name === 'token_endpoint')?.detail).toContain('status 4');
     expect(site.logs().join('')).toMatch(/"detail":"misconfigured: client_refused 4\d\d[^"]*"/);
@@ -121,7 +121,7 @@ describe('the cause of a failure', () => {
     issueTokensNotYetValid();
     const record = await readRecordOfAttempt();
     expect(record.cause).toMatchObject({ name: 'clock_skew' });
-    expect(record.cause?.words).toMatch(/clock is 9[45] s behind the provider’s/);
+    expect(record.cause?.text).toMatch(/clock is 9[45] s behind the provider’s/);
     expectStoppedAt(record, 'id_token_times');
     expect(resultOf(record, 'token_endpoint')).toBe('passed');
   });
@@ -175,7 +175,7 @@ describe('the cause of a failure', () => {
       const record = await readRecord(started?.id ?? '', sandboxSite, administrator);
       advanceClock(-threeMinutes);
       expect(record.cause).toMatchObject({ name: 'nothing_came_back', field: 'callbackUrls' });
-      expect(record.cause?.words).toContain('the browser did not come back');
+      expect(record.cause?.text).toContain('the browser did not come back');
       expect([resultOf(record, 'sent'), resultOf(record, 'came_back')]).toEqual(['passed', 'not_reached']);
       expect(record.steps.find(({ name }) => name === 'sent')?.detail).toContain('character by character');
     } finally {
@@ -208,7 +208,7 @@ describe('the record of a refused code', () => {
       const record = await readRecordAfter(status(code, { ok: false, error }));
       expect(record.cause).toMatchObject({ name, field });
       expect(record.steps.find((step) => step.name === 'token_endpoint')?.detail).toContain(`status ${code}, ${error}`);
-      if (code !== 405) expect(record.cause?.words).toContain(error);
+      if (code !== 405) expect(record.cause?.text).toContain(error);
 
       // The audit trail is written in the background.
       const entriesUrl = `${site.url}/admin/api/audit?event=sign_in.failed&q=${record.references.at(-1)}`;
@@ -221,7 +221,7 @@ describe('the record of a refused code', () => {
   test('names the member of an unreadable token response', async () => {
     const record = await readRecordAfter(status(200, { access_token: 'a', token_type: 'Bearer', scope: 7 }));
     expect(record.cause).toMatchObject({ name: 'token_response_malformed', field: 'tokenPath' });
-    expect(record.cause?.words).toContain('scope');
+    expect(record.cause?.text).toContain('scope');
     const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
     expect(page.body).toMatch(/connected-apps\/elsewhere\/settings#tokenPath"><span>Open “Path of nested tokens”/);
   });
@@ -244,7 +244,7 @@ describe('the record of a refused code', () => {
     const record = await readRecordAfter(status(200, { access_token: 'access-token-a', token_type: tokenType }));
     expect(record.cause).toMatchObject({
       name: 'token_type_unknown',
-      words: `The token_type of the provider’s token response is ${words}, and not “Bearer”.`,
+      text: `The token_type of the provider’s token response is ${words}, and not “Bearer”.`,
       advice: expect.stringContaining('token_type in the provider’s documentation'),
       field: null,
     });
@@ -285,7 +285,7 @@ describe('the record of an ID token', () => {
   ])('with %s fails at %s: %s', async (mode, step, detail, words) => {
     site.provider.setModes(mode);
     const record = await readRecordOfAttempt();
-    expect(record.cause).toMatchObject({ name: 'claim_faulty', words: expect.stringContaining(words), field: null });
+    expect(record.cause).toMatchObject({ name: 'claim_faulty', text: expect.stringContaining(words), field: null });
     expectStoppedAt(record, step);
     expect(record.steps.find(({ name }) => name === step)?.detail).toBe(detail);
   });
@@ -300,7 +300,7 @@ describe('the record of an ID token', () => {
   test('with a wrong nonce is told as that', async () => {
     site.provider.setModes('id-token-wrong-nonce');
     const record = await readRecordOfAttempt();
-    expect(record.cause?.words).toBe('The nonce of the ID token is not that of the request.');
+    expect(record.cause?.text).toBe('The nonce of the ID token is not that of the request.');
     expectStoppedAt(record, 'id_token_nonce');
   });
 });

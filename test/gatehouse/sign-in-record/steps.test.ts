@@ -8,9 +8,9 @@ test('lists every step, and marks those that were not reached', () => {
   const results = stepResults([{ name: 'started', at: NOW, ok: true, detail: 'platform' }]);
   expect(results.map(({ name }) => name)).toEqual(STEP_NAMES);
   const [first, ...others] = results;
-  expect(first).toEqual({ name: 'started', words: STEPS.started, result: 'passed', at: NOW, detail: 'platform' });
+  expect(first).toEqual({ name: 'started', text: STEPS.started, result: 'passed', at: NOW, detail: 'platform' });
   for (const { name, ...other } of others)
-    expect(other).toEqual({ words: STEPS[name], result: 'not_reached', at: undefined, detail: undefined });
+    expect(other).toEqual({ text: STEPS[name], result: 'not_reached', at: undefined, detail: undefined });
 });
 
 test('uses the last result of a repeated step', () => {
@@ -21,10 +21,10 @@ test('uses the last result of a repeated step', () => {
     ] as const;
     return stepResults([...steps]).find(({ name }) => name === 'cookie');
   };
-  expect(resultOfRepeated(false, true)).toMatchObject({ result: 'passed', words: STEPS.cookie, at: NOW + 1 });
+  expect(resultOfRepeated(false, true)).toMatchObject({ result: 'passed', text: STEPS.cookie, at: NOW + 1 });
   expect(resultOfRepeated(true, false)).toMatchObject({
     result: 'failed',
-    words: 'Not the browser that started the sign-in',
+    text: 'Not the browser that started the sign-in',
     at: NOW + 1,
   });
 });

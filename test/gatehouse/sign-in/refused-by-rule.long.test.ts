@@ -10,7 +10,7 @@ const PRIVATE = 'private-value';
 
 interface Recorded {
   outcome: string;
-  cause: { name: string; words: string; advice: string; field: string } | null;
+  cause: { name: string; text: string; advice: string; field: string } | null;
   permitted: { result: string; detail: string | null };
   text: string;
 }
@@ -106,7 +106,7 @@ describe('R141 the rule of the app', () => {
         field: 'signIn',
       });
       expect(permitted.result).toBe('failed');
-      for (const shown of [cause?.words, permitted.detail]) {
+      for (const shown of [cause?.text, permitted.detail]) {
         expect(shown).toContain(`the claim “${claim}”`);
         expect(shown).toContain(words);
       }

@@ -20,7 +20,7 @@ async function readRecord(reference: string) {
   const administrator = createUserAgent();
   await administrator.get(`${site.url}/sign-in`);
   const { json } = await getJson(administrator, `${site.url}/admin/api/sign-ins/${reference}`);
-  return json as { app: string; user: unknown; cause: { name: string; words: string; advice: string; field: string } };
+  return json as { app: string; user: unknown; cause: { name: string; text: string; advice: string; field: string } };
 }
 const readNewestLine = () => JSON.parse(site.logs().findLast((line) => line.includes('"sign-in ended"')) ?? '{}');
 
@@ -35,7 +35,7 @@ describe('R8 an error without a state', () => {
 
     const record = await readRecord(referenceOn(page));
     expect(record).toMatchObject({ user: null, cause: { name: 'error_without_state', field: 'scopes' } });
-    expect(record.cause.words).toContain('invalid_scope');
+    expect(record.cause.text).toContain('invalid_scope');
 
     await agent.get((await callbackFor(location)).href);
     expect(await isSignedIn(site, agent)).toBe(true);
@@ -59,7 +59,7 @@ describe('R8 an error without a state', () => {
     expect(readNewestLine()).toMatchObject({ reason: 'error_without_state', unsolicited: true });
     const record = await readRecord(referenceOn(page));
     expect(record).toMatchObject({ app: 'elsewhere', user: null, cause: { name: 'error_without_state' } });
-    expect(record.cause.words).toContain('access_denied');
+    expect(record.cause.text).toContain('access_denied');
   });
 
   test.each([
@@ -111,7 +111,7 @@ describe('R8 a response by POST (form_post)', () => {
   test('is recorded with its error', async () => {
     const { parameters } = await begin(site);
     const page = await post({ error: 'access_denied', state: parameters.get('state') ?? '' });
-    expect((await readRecord(referenceOn(page))).cause.words).toContain('access_denied');
+    expect((await readRecord(referenceOn(page))).cause.text).toContain('access_denied');
   });
 
   test.each([{ code: 'c', state: 'invented' }, { code: 'c' }, { error: 'access_denied' }, {}])(

@@ -26,7 +26,7 @@ export const connectionJson = z.object({
   account: z.string().nullable(),
   health: connectionSchema.shape.health,
   cause: z.string().nullable(),
-  causeWords: z.string().nullable(),
+  causeText: z.string().nullable(),
   reason: z.string().nullable().describe('why a refresh failed: the error code of the provider, or a fixed word'),
   scopes: z.array(z.string()),
   missingScopes: connectionSchema.shape.missingScopes,
@@ -45,7 +45,7 @@ export const revocationJson = z.object({
   attempts: z.number().int(),
   nextAt: z.iso.datetime(),
   provider: providerReplySchema,
-  providerWords: z.string().nullable(),
+  providerText: z.string().nullable(),
 });
 
 export const progressJson = z.object({
@@ -77,7 +77,7 @@ export function connectionView(
     account: accountName(connection) ?? null,
     health,
     cause: cause ?? null,
-    causeWords: cause ? FAILURE_WORDS[cause] : null,
+    causeText: cause ? FAILURE_WORDS[cause] : null,
     reason: reason ?? null,
     scopes: [...scopes],
     missingScopes: missingScopes(apps.find(app), connection),
@@ -99,7 +99,7 @@ export function revocationView(revocation: PendingRevocation): RevocationView {
     attempts,
     nextAt: isoTime(nextAt),
     provider: providerReplyJson(reply),
-    providerWords: reply ? describeReply(reply) : null,
+    providerText: reply ? describeReply(reply) : null,
   };
 }
 
@@ -194,7 +194,7 @@ export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
     label: 'Attempts',
     cell: ({ attempts }) => ({ words: String(attempts) }),
   },
-  { name: 'Last response', cell: ({ providerWords }) => ({ text: providerWords ?? '–' }) },
+  { name: 'Last response', cell: ({ providerText }) => ({ text: providerText ?? '–' }) },
   { name: 'Next attempt', width: 'time', label: 'Next', cell: ({ nextAt }) => ({ time: nextAt }) },
 ];
 

@@ -63,7 +63,7 @@ const overviewJson = z.object({
     .array(
       z.object({
         cause: z.string(),
-        words: z.string(),
+        text: z.string(),
         app: z.string(),
         appName: z.string(),
         count: z.int(),

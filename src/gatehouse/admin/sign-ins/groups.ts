@@ -3,7 +3,7 @@ import type { SignInView } from './view.ts';
 
 export interface FailureGroup {
   cause: string;
-  words: string;
+  text: string;
   field: string | null;
   app: string;
   appName: string;
@@ -19,8 +19,8 @@ export function failureGroups(signIns: readonly SignInView[]): FailureGroup[] {
   for (const { id, app, appName, cause, startedAt: lastAt } of signIns) {
     if (!cause) continue;
     const key = `${cause.name} ${app}`;
-    const { name, words, field } = cause;
-    const group = groups.get(key) ?? { cause: name, words, field, app, appName, count: 0, lastAt, id };
+    const { name, text, field } = cause;
+    const group = groups.get(key) ?? { cause: name, text, field, app, appName, count: 0, lastAt, id };
     groups.set(key, { ...group, count: group.count + 1 });
   }
   return [...groups.values()].sort((left, right) => right.count - left.count || (left.lastAt < right.lastAt ? 1 : -1));

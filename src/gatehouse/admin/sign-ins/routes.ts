@@ -113,7 +113,7 @@ export function adminSignInRoutes(parts: AdminParts) {
       return undefined;
     }
     const groups = await readGroups();
-    const causes = new Map(groups.map(({ cause: name, words }) => [name, words]));
+    const causes = new Map(groups.map(({ cause: name, text }) => [name, text]));
     const isOverview = `${q}${cause}${Object.values(filters).join('')}` === '' && list.previous === undefined;
     return {
       title: 'Sign-ins',

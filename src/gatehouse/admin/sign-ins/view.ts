@@ -16,7 +16,7 @@ declare module '../columns.ts' {
 
 const causeJson = z.object({
   name: z.string(),
-  words: z.string(),
+  text: z.string(),
   advice: z.string(),
   field: z.string().nullable().describe('the field of the connected app to check first'),
 });
@@ -53,7 +53,7 @@ export const signInWithStepsJson = signInJson.extend({
   steps: z.array(
     z.object({
       name: z.string(),
-      words: z.string(),
+      text: z.string(),
       result: z.enum(['passed', 'failed', 'not_reached']),
       at: z.iso.datetime().nullable(),
       detail: z.string().nullable(),
@@ -145,8 +145,8 @@ export const SIGN_IN_COLUMNS: Columns<SignInView> = [
   {
     name: 'Cause',
     isText: true,
-    csv: ({ cause }) => cause?.words,
-    cell: ({ cause }) => (cause ? { text: cause.words } : undefined),
+    csv: ({ cause }) => cause?.text,
+    cell: ({ cause }) => (cause ? { text: cause.text } : undefined),
   },
   { name: 'User', cell: userCell },
   { name: 'App', isBelow: true, csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },

@@ -55,7 +55,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       target:
         target && target.id !== subjectId ? (target.name ?? app?.name ?? (await names.user(target.id))) : undefined,
       purpose: attempt?.purpose ?? 'unknown',
-      cause: attempt && signInRecords.causeOf(attempt)?.words,
+      cause: attempt && signInRecords.causeOf(attempt)?.text,
     });
     return {
       id,
@@ -94,7 +94,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       until: null,
       kind: 'sign_ins',
       event: outcome === undefined ? 'sign_in.open' : `sign_in.${outcome === 'refused' ? 'refused' : 'failed'}`,
-      text: attemptSentence(app.name, { purpose, cause: cause?.words, ended: outcome !== undefined }),
+      text: attemptSentence(app.name, { purpose, cause: cause?.text, ended: outcome !== undefined }),
       actor: await toActor(
         { kind: userId === undefined ? 'anonymous' : 'user', id: userId, name: displayName(record) },
         names,

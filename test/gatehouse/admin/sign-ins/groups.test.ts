@@ -7,7 +7,7 @@ import type { SignInView } from '../../../../src/gatehouse/admin/sign-ins/view.t
 const signIn = (minute: number, cause: string | undefined, app = 'a') =>
   ({
     ...{ id: `s${minute}`, app, appName: `App ${app}`, startedAt: `2026-03-15T12:${minute}:00.000Z` },
-    cause: cause === undefined ? null : { name: cause, words: `Words of ${cause}`, advice: '', field: null },
+    cause: cause === undefined ? null : { name: cause, text: `Words of ${cause}`, advice: '', field: null },
   }) as SignInView;
 
 test('are counted by cause and app, with the newest of each', () => {
@@ -19,7 +19,7 @@ test('are counted by cause and app, with the newest of each', () => {
   ]);
   expect(groups).toEqual([
     {
-      ...{ cause: 'denied', words: 'Words of denied', field: null, app: 'a', appName: 'App a' },
+      ...{ cause: 'denied', text: 'Words of denied', field: null, app: 'a', appName: 'App a' },
       ...{ count: 2, lastAt: '2026-03-15T12:40:00.000Z', id: 's40' },
     },
     expect.objectContaining({ app: 'b', count: 1, id: 's30' }),

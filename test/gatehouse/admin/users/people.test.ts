@@ -70,7 +70,7 @@ describe('users', () => {
     expect(await isSignedIn(refused.agent)).toBe(false);
     const reference = /data-copy-source>([^<]+)</.exec(refused.page.body)?.[1] ?? '';
     const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins/${reference}`);
-    expect(json.cause).toMatchObject({ name: 'not_permitted', words: 'This user is disabled.' });
+    expect(json.cause).toMatchObject({ name: 'not_permitted', text: 'This user is disabled.' });
 
     expect((await call('POST', `users/${id}/enable`)).json).toMatchObject({ disabled: false });
     expect(await isSignedIn((await signIn(site)).agent)).toBe(true);
@@ -147,7 +147,7 @@ describe('connections', () => {
 
     const provider = { status: 503 };
     expect((await readList('revocations')).items).toMatchObject([
-      { userId: id, app: 'platform', connection, attempts: 1, provider, providerWords: 'status 503' },
+      { userId: id, app: 'platform', connection, attempts: 1, provider, providerText: 'status 503' },
     ]);
     expect((await admin.get(`${site.url}/admin/users/${id}`)).body).toContain('status 503</bdi>');
     const { body } = await admin.get(`${site.url}/admin/connections`);
