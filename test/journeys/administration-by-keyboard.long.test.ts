@@ -115,9 +115,10 @@ test('adds a callback URL and a scope, which asks first', async () => {
   await page.keyboard.type('https://elsewhere.example.com/oauth/callback/second');
   await keyboard.type('Other scopes', 'platform_full_access');
   await keyboard.enter();
-  await page.getByRole('heading', { name: 'Add the scope platform_full_access?' }).waitFor();
-  await keyboard.expectFocus(page.getByRole('link', { name: 'Cancel' }));
-  await keyboard.follow('button', 'Add scope');
+  await page.getByRole('alert').getByText('lacks the scope platform_full_access').waitFor();
+  await keyboard.expectFocus(page.getByRole('link', { name: 'Change it' }));
+  await keyboard.tabTo(page.getByRole('alert').getByRole('button', { name: 'Save' }));
+  await keyboard.enter();
   await expectText('Saved');
   const { json } = await admin.call('GET', '/connected-apps/second');
   expect(json).toMatchObject({

@@ -65,7 +65,7 @@ test('an app is registered, broken and repaired, using only the pages', async ()
   await page.getByLabel('Callback URL 1', { exact: true }).fill('https://elsewhere.example.com/cb');
   await save();
   await look('save-question');
-  await navigateBy(page, () => page.getByRole('button', { name: 'Remove callback URL' }).click());
+  await navigateBy(page, () => page.getByRole('alert').getByRole('button', { name: 'Save' }).click());
   expect(await page.getByText('Add it here and at the provider').count()).toBe(1);
   await page.getByLabel('Callback URL 1', { exact: true }).fill(`${site.url}/oauth/callback/second`);
   await save();

@@ -173,8 +173,7 @@ export function createEditing(
         });
       } catch (error) {
         const isInvalid = error instanceof AppError && error.code === 'invalid_request' && error.faults;
-        const isQuestion = isInvalid && error.faults?.some(({ rule }) => rule === 'unconfirmed');
-        if (!isInvalid || isQuestion || texts.length === 0) throw error;
+        if (!isInvalid || texts.length === 0) throw error;
         throw await conflictWith(error.faults);
       }
     },

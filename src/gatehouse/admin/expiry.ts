@@ -1,7 +1,6 @@
 /** When a token expires, as forms ask for it: 30, 90 or 365 days from now, or the end of a day. */
 import { z } from 'zod';
-import { AppError } from '../../shared/errors.ts';
-import type { FieldFault } from '../../shared/pages/page-data.ts';
+import { FormQuestion } from '../../shared/pages/form.ts';
 import { dateText } from '../../shared/pages/show.ts';
 import { DAY_MS, isoTime } from '../../shared/time.ts';
 
@@ -41,7 +40,7 @@ export const NO_EXPIRY = {
  * Returns the chosen expiry, in milliseconds since the epoch.
  * @param options.verb what the button does with a token that works for more than a year: "Create"
  * @param options.current the expiry of the token that is changed
- * @throws AppError with the question as its fault, unless the form has asked it
+ * @throws FormQuestion about a late expiry, unless the form has asked it
  */
 export function chosenExpiry(
   { expiry, expiresOn, confirmed }: Entered & { confirmed: string },
@@ -52,23 +51,9 @@ export function chosenExpiry(
   const expiresAt = endOf(expiresOn);
   if (expiresAt - now <= MAX_UNASKED_MS || confirmed === isoTime(expiresAt)) return expiresAt;
   const years = Number(((expiresAt - now) / (365.25 * DAY_MS)).toFixed(1));
-  const day = dateText(isoTime(expiresAt));
-  const detail = `This token works for ${years === 1 ? 'more than a year' : `${years} years`}, until ${day}. ${verb} it?`;
-  throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/confirmed', rule: 'unconfirmed', detail }] });
-}
-
-/** A form that asks before it saves. */
-export type Asking<Form> = Form & { question?: string | undefined };
-
-interface ExpiryForm {
-  values: { expiresOn: string; confirmed: string };
-  faults: readonly FieldFault[];
-}
-
-/** Turns the fault of an expiry that is asked about into the question of the form, which has no other fault then. */
-export function withQuestion<Form extends ExpiryForm>(form: Form): Asking<Form> {
-  const question = form.faults.find(({ field }) => field === 'confirmed')?.text;
-  const confirmed = question === undefined ? '' : isoTime(endOf(form.values.expiresOn));
-  const faults = question === undefined ? form.faults : [];
-  return Object.assign({ question }, form, { values: { ...form.values, confirmed }, faults });
+  const lifetime = years === 1 ? 'more than a year' : `${years} years`;
+  throw new FormQuestion(isoTime(expiresAt), {
+    text: `This token works for ${lifetime}, until ${dateText(isoTime(expiresAt))}. ${verb} it?`,
+    field: 'expiresOn',
+  });
 }

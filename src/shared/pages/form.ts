@@ -24,6 +24,8 @@ export interface FormView<S extends z.ZodObject> {
   faults: readonly FieldFault[];
   /** The names of the secret fields whose values were sent, and are not sent back. */
   dropped?: readonly string[];
+  /** What the form asks before it saves. `field`: what may be changed instead. */
+  question?: { text: string; field: string } | undefined;
 }
 
 /** A page with a form: its local URL, and the form in the shape in which the page reads it. */
@@ -46,7 +48,8 @@ export interface FormParts<S extends z.ZodObject> {
   tidy?(values: FormValues<S>): FormValues<S>;
   /**
    * Does the work of the form.
-   * @throws AppError: `invalid_request` and `version_conflict` become faults of the form, as does a `FormConflict`
+   * @throws AppError: `invalid_request` and `version_conflict` become faults of the form, as does a `FormConflict`; a
+   *   `FormQuestion` becomes its question
    */
   work(req: Request, input: z.output<S>): Promise<{ url: string; flash: Flash }>;
   /** Returns the page that shows the form with its faults. */
@@ -62,14 +65,33 @@ export class FormConflict extends AppError {
   }
 }
 
+/**
+ * Asks before something is saved. The form is shown with the question, and with its subject as the value of the field
+ * `confirmed`: sent again, it is not asked about the same subject.
+ */
+export class FormQuestion extends AppError {
+  readonly question: NonNullable<FormView<z.ZodObject>['question']>;
+  readonly subject: string;
+  constructor(subject: string, question: FormQuestion['question']) {
+    super('invalid_request', { detail: question.text });
+    this.question = question;
+    this.subject = subject;
+  }
+}
+
 export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): RequestHandler {
   const { pages, schema, work, page } = parts;
   return async (req, res) => {
     const values = valuesIn(parts, req.body);
     const parsed = schema.safeParse(values, ADVICE);
-    const refuse = (status: number, faults: FieldFault[], newValues: object = {}) => {
+    const refuse = (
+      status: number,
+      faults: FieldFault[],
+      newValues: object = {},
+      question: FormView<S>['question'] = undefined,
+    ) => {
       const shownValues = { ...withoutCardNumbers(values, faults), ...newValues };
-      const shown = { ...withoutSecrets(shownValues, parts.secrets), faults };
+      const shown = { ...withoutSecrets(shownValues, parts.secrets), faults, question };
       const { url, form } = page(req, shown);
       return pages.redirectToForm(req, res, url, { status, form });
     };
@@ -78,6 +100,7 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
       return await pages.redirectAfter(req, res, () => work(req, parsed.data));
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
+      if (error instanceof FormQuestion) return refuse(200, [], { confirmed: error.subject }, error.question);
       if (error instanceof FormConflict) {
         const faults = fieldFaults(parts, error.faults ?? []);
         const conflicts = faults.map(({ field, text }) => ({ field, text, isConflict: true }));
@@ -91,9 +114,7 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
         rule: 'invalid',
         detail: error.detail ?? 'Check what you entered and try again.',
       };
-      // A question is no fault.
-      const isQuestion = error.faults?.some(({ rule }) => rule === 'unconfirmed');
-      return refuse(isQuestion ? 200 : error.status, fieldFaults(parts, error.faults ?? [formFault]));
+      return refuse(error.status, fieldFaults(parts, error.faults ?? [formFault]));
     }
   };
 }

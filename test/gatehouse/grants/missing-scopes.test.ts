@@ -1,6 +1,6 @@
 /** R115: connections that lack a scope are counted with bounded work, and announced once. */
 import { describe, expect, test } from 'vitest';
-import { aboutScopes } from '../../../src/gatehouse/admin/connected-apps/save-question.ts';
+import { lackOfScopes } from '../../../src/gatehouse/admin/connected-apps/save-question.ts';
 import type { ConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createMissingScopes } from '../../../src/gatehouse/grants/missing-scopes.ts';
@@ -43,9 +43,9 @@ test('R115 of more than 1,000 connections, only the newest 1,000 are counted', a
   const counter = createCounter(1_000_000);
   expect(await counter.count()).toEqual({ count: 665, exact: false });
   expect(counter.loads()).toBe(1_000);
-  expect(aboutScopes({ scopes: ['files'], connections: 665, exact: false }).consequences).toEqual([
-    'At least 665 connections lack it until their users consent again. They keep working without it.',
-  ]);
+  expect(lackOfScopes({ scopes: ['files'], connections: 665, exact: false })).toBe(
+    'At least 665 connections lack the scope files until their users consent again. They keep working without it.',
+  );
 });
 
 describe('R115 a scope that a connection newly lacks', () => {

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { AppError, type AppErrorOptions, type ProblemCode } from '../../../src/shared/errors.ts';
 import {
   FormConflict,
+  FormQuestion,
   faultsOfRow,
   formHandler,
   lines,
@@ -160,6 +161,13 @@ describe('a form', () => {
         ],
       },
       '/form',
+    ]);
+  });
+
+  test('that asks before it saves is shown with the question, which is no fault', async () => {
+    const question = { text: 'Save?', field: 'days' };
+    expect(await send(SUBMITTED, () => new FormQuestion('nine days', question))).toEqual([
+      ...[200, { values: { ...VALUES, confirmed: 'nine days' }, dropped: ['secret'], faults: [], question }, '/form'],
     ]);
   });
 

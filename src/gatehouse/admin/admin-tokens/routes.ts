@@ -10,15 +10,7 @@ import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokens } from '../../admin-tokens/admin-tokens.ts';
 import type { Columns } from '../columns.ts';
 import { credentialName, stateOf, TOKEN_STATES } from '../credential.ts';
-import {
-  type Asking,
-  chosenExpiry,
-  expiryFields,
-  FIRST_EXPIRY,
-  hasExpiry,
-  NO_EXPIRY,
-  withQuestion,
-} from '../expiry.ts';
+import { chosenExpiry, expiryFields, FIRST_EXPIRY, hasExpiry, NO_EXPIRY } from '../expiry.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -26,7 +18,7 @@ import { createResource } from '../resource.ts';
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/admin-tokens/list': AdminPageOfList & { tokens: readonly TokenView[] };
-    'admin/admin-tokens/new': AdminPageData & { form: Asking<FormView<typeof tokenForm>> };
+    'admin/admin-tokens/new': AdminPageData & { form: FormView<typeof tokenForm> };
   }
 }
 
@@ -167,8 +159,7 @@ export function adminTokenRoutes(parts: AdminParts) {
 
   const newPage = pages.page(
     'admin/admin-tokens/new',
-    async ({ form: submitted = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
-      const form = withQuestion(submitted);
+    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
       return { title: 'Create admin token', faults: form.faults, form };
     },
   );

@@ -49,7 +49,7 @@ export const newAppForm = z.object({
 /** The form of a registered app, whose id is in the address. */
 export const changedAppForm = newAppForm.omit({ id: true, initialAccessToken: true }).extend({
   base: baseField,
-  /** The added scopes whose effect the page has shown, separated by spaces. */
+  /** The subject of the question that the page has shown. */
   confirmed: z.string(),
 });
 
@@ -100,7 +100,7 @@ export const tidied = <Values extends Pick<FormValues<typeof newAppForm>, 'callb
 
 type EnteredForm = Omit<z.output<typeof newAppForm>, 'id' | 'initialAccessToken'>;
 
-export function scopesOf({ scope, moreScopes }: { scope: readonly string[]; moreScopes: string }): string[] {
+function scopesOf({ scope, moreScopes }: { scope: readonly string[]; moreScopes: string }): string[] {
   return [...new Set([...scope, ...entriesOf(moreScopes, /\s/)])];
 }
 

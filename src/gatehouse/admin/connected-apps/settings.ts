@@ -17,7 +17,7 @@ import { NOTICES } from './notices.ts';
 import type { AppPageData, ContentOfApp } from './pages.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import type { ConnectedAppReader } from './reader.ts';
-import { saveQuestions } from './save-question.ts';
+import { saveQuestion } from './save-question.ts';
 import { type AppView, changedApp, registrationIn } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -68,8 +68,6 @@ export function connectedAppSettings(parts: {
     },
   );
 
-  const questions = saveQuestions({ reader, pages, urlOf });
-
   /** Adds the metadata of the provider, and keeps the fields that the administrator has changed. */
   const withProvider = async (form: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {
     const { facts, faults } = await provider.read(form.values);
@@ -103,13 +101,17 @@ export function connectedAppSettings(parts: {
         };
         return editing.merge(req, edit, async ({ merged, withKept }) => {
           const changed = parseInput(changedApp, { ...withGroups(merged), clientSecret, disabled, version });
-          await changes.replace(req, id, changed, () => questions.ask(storedApp, changed, confirmed));
+          await changes.replace(req, id, changed, async () => {
+            const missing = await reader.countMissingScopes(storedApp, changed.scopes);
+            const question = saveQuestion(storedApp, changed.callbackUrls, missing);
+            if (question && question.subject !== confirmed) throw question;
+          });
           await whenChecked(id);
           const addsUrl = changed.callbackUrls.some((url) => !storedApp.callbackUrls.includes(url));
           return redirectTo(id, withKept(addsUrl ? NOTICES.saved_callback : NOTICES.saved));
         });
       }),
-    page: (req, form) => questions.pageOf(idOf(req), form) ?? settingsPage.at(urlOf(idOf(req)), form),
+    page: (req, form) => settingsPage.at(urlOf(idOf(req)), form),
   });
 
   /** Handles the buttons next to the form. */
@@ -132,8 +134,7 @@ export function connectedAppSettings(parts: {
   const redirectTo = (id: string, notice: Notice) => ({ url: urlOf(id), flash: { notice } });
 
   return {
-    page: (req: Request, res: Response, next: NextFunction) =>
-      (questions.isAsked(req) ? questions.handler : settingsPage.handler)(req, res, next),
+    page: settingsPage.handler,
 
     async change(req: Request, res: Response, next: NextFunction) {
       const action = formField(req.body, 'do');

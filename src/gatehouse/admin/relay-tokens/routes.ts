@@ -7,7 +7,6 @@ import { isoOrNull } from '../../../shared/time.ts';
 import { RELAY_SCOPES } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenInput } from '../../relay/relay-token.ts';
 import { rotationForm, stateOf, TOKEN_STATES } from '../credential.ts';
-import { type Asking, withQuestion } from '../expiry.ts';
 import { overlapEnd } from '../overlap.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -34,7 +33,7 @@ import {
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/relay-tokens/list': AdminPageOfList & Choices & { tokens: readonly RelayTokenView[] };
-    'admin/relay-tokens/new': AdminPageData & Choices & { form: Asking<FormView<typeof newTokenForm>> };
+    'admin/relay-tokens/new': AdminPageData & Choices & { form: FormView<typeof newTokenForm> };
     'admin/relay-tokens/detail': AdminPageData &
       Choices & {
         token: RelayTokenView;
@@ -42,8 +41,7 @@ declare module '../../../shared/pages/page-data.ts' {
         listed: readonly ShownUser[];
         timeline: TimelineSection;
       };
-    'admin/relay-tokens/edit': AdminPageData &
-      Choices & { token: RelayTokenView; form: Asking<FormView<typeof tokenForm>> };
+    'admin/relay-tokens/edit': AdminPageData & Choices & { token: RelayTokenView; form: FormView<typeof tokenForm> };
   }
 }
 
@@ -129,8 +127,7 @@ export function relayTokenRoutes(parts: AdminParts) {
 
   const newPage = pages.page(
     'admin/relay-tokens/new',
-    async ({ form: submitted = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
-      const form = withQuestion(submitted);
+    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
       return { title: 'Create relay token', faults: form.faults, ...choices(form.values.routes), form };
     },
   );
@@ -152,12 +149,8 @@ export function relayTokenRoutes(parts: AdminParts) {
     'admin/relay-tokens/edit',
     async ({ req, form: submitted }: PageRequest<FormView<typeof tokenForm>>) => {
       const token = await resource.find(req);
-      const form = withQuestion(
-        submitted ?? {
-          values: { ...(await valuesOf(token)), base: editing.baseOf(membersOfToken(token)) },
-          faults: [],
-        },
-      );
+      const values = { ...(await valuesOf(token)), base: editing.baseOf(membersOfToken(token)) };
+      const form = submitted ?? { values, faults: [] };
       const view = await resource.toJson(token);
       return { title: `Edit ${token.name}`, faults: form.faults, token: view, ...choices(form.values.routes), form };
     },

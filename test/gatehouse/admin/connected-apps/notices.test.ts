@@ -4,29 +4,28 @@
 import { describe, expect, test } from 'vitest';
 import { noticeOf } from '../../../../src/gatehouse/admin/connected-apps/notices.ts';
 import { createProviderReading } from '../../../../src/gatehouse/admin/connected-apps/provider-reading.ts';
-import { aboutScopes } from '../../../../src/gatehouse/admin/connected-apps/save-question.ts';
+import { lackOfScopes } from '../../../../src/gatehouse/admin/connected-apps/save-question.ts';
 import { withdrawalWords } from '../../../../src/gatehouse/admin/connected-apps/withdrawal.ts';
 
 test.each([
   [
     { scopes: ['mail'], connections: 1, exact: true },
-    'Add the scope mail? One connection lacks it until its user consents again. It keeps working without it. [Add scope]',
+    'One connection lacks the scope mail until its user consents again. It keeps working without it.',
   ],
   [
     { scopes: ['mail', 'calendar'], connections: 1, exact: true },
-    'Add the scopes mail, calendar? One connection lacks some of them until its user consents again. It keeps working without them. [Add 2 scopes]',
+    'One connection lacks some of the scopes mail, calendar until its user consents again. It keeps working without them.',
   ],
   [
     { scopes: ['mail'], connections: 1_200, exact: true },
-    'Add the scope mail? 1,200 connections lack it until their users consent again. They keep working without it. [Add scope]',
+    '1,200 connections lack the scope mail until their users consent again. They keep working without it.',
   ],
   [
     { scopes: ['mail'], connections: 1, exact: false },
-    'Add the scope mail? At least 1 connections lack it until their users consent again. They keep working without it. [Add scope]',
+    'At least 1 connections lack the scope mail until their users consent again. They keep working without it.',
   ],
 ])('%j', (missing, text) => {
-  const { heading, consequences, verb } = aboutScopes(missing);
-  expect(`${heading}? ${consequences.join(' ')} [${verb}]`).toBe(text);
+  expect(lackOfScopes(missing)).toBe(text);
 });
 
 const BY_HAND = 'the registration with the client ID c1: delete it there by hand.';
