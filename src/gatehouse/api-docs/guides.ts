@@ -68,7 +68,7 @@ function toHtml(marked: Marked, text: string): Html {
       },
       table({ header, rows }: Tokens.Table) {
         const names = header.map(({ tokens }) => this.parser.parseInline(tokens));
-        const head = names.map((name) => `<th>${name}</th>`).join('');
+        const head = names.map((name) => (name === '' ? '<td></td>' : `<th>${name}</th>`)).join('');
         const cell = ({ tokens }: Tokens.TableCell, column: number) =>
           `<td data-label="${withoutTags(names[column] ?? '')}">${this.parser.parseInline(tokens)}</td>`;
         const body = rows.map((cells) => `<tr>${cells.map(cell).join('')}</tr>\n`).join('');
