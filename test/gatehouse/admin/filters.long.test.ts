@@ -3,11 +3,17 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { navigateBy, signInWithBrowser } from '../../support/journey.ts';
+import { openStorageOf } from '../grants/storage-access.ts';
+import { createAdministrator } from '../relay/service.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
 beforeAll(async () => {
   site = await startSite();
+  // A list without a record has no filters.
+  const storage = await openStorageOf(site);
+  await (await createAdministrator(site, storage)).createRelayToken();
+  await storage.close();
 });
 afterAll(() => site?.close());
 
