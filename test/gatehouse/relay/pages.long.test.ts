@@ -55,6 +55,7 @@ test('the pages of the relay fit every screen, and a token and a webhook are cha
   await visit('/admin/webhooks', 'webhooks');
   await visit(`/admin/webhooks/${webhookId}`, 'webhook');
   for (const isOn of [false, true]) {
+    await visit(`/admin/webhooks/${webhookId}/edit`, 'webhook-edit');
     await page.getByLabel('Enabled').setChecked(isOn);
     await navigateBy(page, () => page.getByRole('button', { name: 'Save' }).click());
     await check('webhook-changed');
