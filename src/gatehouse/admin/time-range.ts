@@ -1,7 +1,7 @@
 /** The time range of a list: a period until now, or from and to a date or a time. Both may be given. */
 import { z } from 'zod';
 import { DAY_MS } from '../../shared/time.ts';
-import { endOf, startOf, TIME_ADVICE } from '../audit/time-limits.ts';
+import { endOf, RANGE_ADVICE, startOf, TIME_ADVICE } from '../audit/time-limits.ts';
 
 /** The periods, with their words on pages. */
 export const PERIODS = {
@@ -25,6 +25,8 @@ export const rangeQuery = {
   from: instant.optional().describe('a date in UTC, or a time'),
   to: instant.optional().describe('a date in UTC, which counts to its end, or a time'),
 };
+
+export const NO_RANGE = { path: ['to'], error: RANGE_ADVICE };
 
 /** The parameters of a list on a page. */
 export const RANGE_FIELDS = ['period', 'from', 'to'] as const;

@@ -3,6 +3,8 @@ import { DAY_MS, isoTime } from '../../shared/time.ts';
 
 export const TIME_ADVICE = 'Use a date such as 2026-11-21, or a time such as 2026-11-21T08:00:00Z.';
 
+export const RANGE_ADVICE = 'The range ends before it begins. Use a later time.';
+
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 /** The offset is required, because the server and the user may have different time zones. */
 const TIME = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
@@ -17,6 +19,10 @@ export function endOf(text: string): number | undefined {
   const day = DATE.test(text) ? dayOf(text) : undefined;
   return day === undefined ? timeOf(text) : day + DAY_MS - 1;
 }
+
+/** Returns false if the range has no instant. */
+export const isRange = ({ from = '', to = '' }: { from?: string | undefined; to?: string | undefined }): boolean =>
+  (startOf(from) ?? Number.NEGATIVE_INFINITY) <= (endOf(to) ?? Number.POSITIVE_INFINITY);
 
 /** Returns undefined for a day that does not exist: `Date.parse` reads 2026-02-31 as 3 March. */
 function dayOf(date: string): number | undefined {

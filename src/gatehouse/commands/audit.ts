@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { AppError } from '../../shared/errors.ts';
-import { endOf, startOf, TIME_ADVICE } from '../audit/time-limits.ts';
+import { endOf, isRange, RANGE_ADVICE, startOf, TIME_ADVICE } from '../audit/time-limits.ts';
 import type { Terminal } from './terminal.ts';
 
 export function define(audit: Command, terminal: Terminal): void {
@@ -15,6 +15,7 @@ export function define(audit: Command, terminal: Terminal): void {
     .addHelpText('after', '\nUse npm run -s, so that only the entries are written.')
     .action(async ({ from, to }: { from?: string; to?: string }) => {
       const filter = { from: limitOf(from, startOf), to: limitOf(to, endOf) };
+      if (!isRange({ from, to })) throw new AppError('invalid_request', { detail: RANGE_ADVICE });
       await exportTrail(terminal, filter, { from, to });
     });
 }

@@ -68,6 +68,18 @@ test.each([...LISTS, 'webhook'])('%s: each filter refuses a value that it does n
   }
 });
 
+test.each(['sign-ins', 'audit'])('%s: a range that ends before it begins is refused', async (list) => {
+  const query = `${list}?from=2026-11-22&to=2026-11-21`;
+  const { status, body } = await open(query);
+  expect(status).toBe(400);
+  expect(body).toMatch(/id="filter-to"[^>]* aria-invalid="true"/);
+  expect(body).toContain('To (UTC): The range ends before it begins.');
+  expect((await open(`${query}&format=csv`)).status).toBe(400);
+  const { status: apiStatus, json } = await admin.call('GET', `/${query}`);
+  expect([apiStatus, json.errors]).toEqual([400, [expect.objectContaining({ pointer: '#/to' })]]);
+  expect((await open(`${list}?from=2026-11-21&to=2026-11-21`)).status).toBe(200);
+});
+
 test('a filter that is known and matches nothing is no fault', async () => {
   for (const query of ['connections?health=unverified', 'sign-ins?app=platform&period=hour&result=failed']) {
     const { status, body } = await open(query);

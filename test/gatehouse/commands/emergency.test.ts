@@ -78,6 +78,9 @@ test('R88 audit export includes the whole day of --to', async () => {
   const invalid = await run('audit', 'export', '--to', '2026-02-31');
   expect([invalid.status, invalid.stdout]).toEqual([1, '']);
   expect(invalid.stderr).toContain('Use a date such as 2026-11-21');
+  const empty = await run('audit', 'export', '--from', '2026-11-22', '--to', '2026-11-21');
+  expect([empty.status, empty.stdout]).toEqual([1, '']);
+  expect(empty.stderr).toContain('The range ends before it begins.');
 });
 
 test('admin-tokens revoke takes effect immediately, and is audited', async () => {

@@ -6,13 +6,14 @@ import { operation } from '../../../shared/http/operation.ts';
 import { isoTime } from '../../../shared/time.ts';
 import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
+import { isRange } from '../../audit/time-limits.ts';
 import type { Columns } from '../columns.ts';
 import { sendExport } from '../export.ts';
 import { listQuery } from '../listing.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { searchable } from '../search/searchable.ts';
-import { PERIODS, RANGE_FIELDS, rangeOf, rangeQuery } from '../time-range.ts';
+import { NO_RANGE, PERIODS, RANGE_FIELDS, rangeOf, rangeQuery } from '../time-range.ts';
 import { withNamedIds } from './named.ts';
 import { type AuditRow, auditRows } from './view.ts';
 
@@ -80,22 +81,24 @@ const COLUMNS: Columns<AuditRow> = [
 const FIELDS = ['q', 'event', 'actor', 'target', ...RANGE_FIELDS] as const;
 type AuditField = (typeof FIELDS)[number];
 
-const auditQuery = listQuery.extend({
-  event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
-  actor: z
-    .string()
-    .max(200)
-    .optional()
-    .describe('the actor: id, or the beginning of the name or e-mail address of users'),
-  target: z
-    .string()
-    .max(200)
-    .optional()
-    .describe('the target or the user concerned: id, name, or the beginning of the name or e-mail address of users'),
-  ...rangeQuery,
-  q: z.string().max(200).optional().describe('any text of the entry, or of the name or e-mail address of its users'),
-  format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every matching entry, oldest first'),
-});
+const auditQuery = listQuery
+  .extend({
+    event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
+    actor: z
+      .string()
+      .max(200)
+      .optional()
+      .describe('the actor: id, or the beginning of the name or e-mail address of users'),
+    target: z
+      .string()
+      .max(200)
+      .optional()
+      .describe('the target or the user concerned: id, name, or the beginning of the name or e-mail address of users'),
+    ...rangeQuery,
+    q: z.string().max(200).optional().describe('any text of the entry, or of the name or e-mail address of its users'),
+    format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every matching entry, oldest first'),
+  })
+  .refine(isRange, NO_RANGE);
 
 const entryJson = z.object({
   id: z.string(),

@@ -1,10 +1,11 @@
 /** The filters of the list of sign-ins: by user, app, cause, result and time. Each reads the shortest index that has all matches. */
 import { z } from 'zod';
+import { isRange } from '../../audit/time-limits.ts';
 import { folded, type SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { NamedCause } from '../../sign-in-record/cause.ts';
 import type { RecordStore } from '../../sign-in-record/record-store.ts';
 import { listQuery } from '../listing.ts';
-import { RANGE_FIELDS, rangeOf, rangeQuery } from '../time-range.ts';
+import { NO_RANGE, RANGE_FIELDS, rangeOf, rangeQuery } from '../time-range.ts';
 
 /** The values of `result`, with their words on the page and the list of attempts that has them all. */
 export const RESULTS = {
@@ -25,17 +26,19 @@ type Result = keyof typeof RESULTS;
 
 const isSuccess = (outcome: SignInRecord['outcome']) => outcome === 'signed_in' || outcome === 'connected';
 
-export const signInQuery = listQuery.extend({
-  q: z.string().max(200).optional().describe('the reference of an error page, or an e-mail address'),
-  user: z.string().max(320).optional().describe('id or e-mail address of a user'),
-  app: z.string().max(40).optional().describe('id of a connected app'),
-  cause: z.string().max(60).optional().describe('the name of a cause'),
-  result: z
-    .enum(Object.keys(RESULTS) as Result[])
-    .optional()
-    .describe('unsuccessful: refused or failed; open: the user has not come back'),
-  ...rangeQuery,
-});
+export const signInQuery = listQuery
+  .extend({
+    q: z.string().max(200).optional().describe('the reference of an error page, or an e-mail address'),
+    user: z.string().max(320).optional().describe('id or e-mail address of a user'),
+    app: z.string().max(40).optional().describe('id of a connected app'),
+    cause: z.string().max(60).optional().describe('the name of a cause'),
+    result: z
+      .enum(Object.keys(RESULTS) as Result[])
+      .optional()
+      .describe('unsuccessful: refused or failed; open: the user has not come back'),
+    ...rangeQuery,
+  })
+  .refine(isRange, NO_RANGE);
 
 export const SIGN_IN_FIELDS = ['q', 'result', 'app', 'cause', 'user', ...RANGE_FIELDS] as const;
 
