@@ -128,7 +128,7 @@ const TEMPORARY_ERRORS = ['server_error', 'temporarily_unavailable', 'access_den
 /** Returns those of the app's scopes that the response names; nothing else of its text is shown. */
 function refusedScopes(parameters: URLSearchParams, scopes: readonly string[]): string[] {
   const text = `${parameters.get('scope') ?? ''} ${parameters.get('error_description') ?? ''}`;
-  const words = text.split(/[\s"'`,;()[\]]+/).map((word) => word.replace(/[.:]+$/, ''));
+  const words = text.split(/[\s"'`,;()[\]]+/).map((word) => word.replace(/(?<![.:])[.:]+$/, ''));
   return scopes.filter((scope) => words.includes(scope));
 }
 

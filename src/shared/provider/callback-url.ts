@@ -112,15 +112,21 @@ const withoutDetails = (url: string) =>
   (asBrowsersWrite(url.trim()) ?? url)
     .toLowerCase()
     .replace(/^https?:\/\//, '')
-    .replace(/\/*(?:[?#].*)?$/, '')
+    .replace(/[?#].*$/s, '')
+    .replace(/(?<!\/)\/+$/, '')
     .replaceAll(/\/{2,}/g, '/');
 
-/** Returns the URLs of a pasted text: one for each line or word, also if they are quoted or separated by commas. */
+/**
+ * Returns the URLs of a pasted text: one for each line or word, also if they are quoted or separated by commas.
+ * Lookbehinds keep the time linear: a run of quotes or commas is tried once, not from each of its characters.
+ */
 export function urlsIn(text: string): string[] {
   // A query may contain a comma before another URL.
   return text
-    .split(/\s+|["<>]+(?=https?:\/\/|[\s,;\]]|$)/i)
-    .flatMap((word) => (word.includes('?') ? [word.replace(/[,;]+$/, '')] : word.split(/[,;](?=https?:\/\/|$)/i)))
+    .split(/\s+|(?<!["<>])["<>]+(?=https?:\/\/|[\s,;\]]|$)/i)
+    .flatMap((word) =>
+      word.includes('?') ? [word.replace(/(?<![,;])[,;]+$/, '')] : word.split(/[,;](?=https?:\/\/|$)/i),
+    )
     .filter((url) => !/^[[\],;]*$/.test(url));
 }
 

@@ -9,7 +9,7 @@ export function asBrowsersWrite(text: string): string | undefined {
   const url = URL.parse(text);
   if (!url) return undefined;
   // Browsers take a host with a final dot for another one, but it resolves to the same.
-  url.hostname = url.hostname.replace(/\.+$/, '');
+  url.hostname = url.hostname.replace(/(?<!\.)\.+$/, '');
   return /^[^:]+:\/\/[^/?#]*$/.test(text) ? url.origin : url.href;
 }
 

@@ -8,6 +8,7 @@ import {
 } from '../../../src/shared/provider/callback-url.ts';
 import { asBrowsersWrite, uriAdvice } from '../../../src/shared/provider/url-spelling.ts';
 import { anyText } from '../../support/any-text.ts';
+import { processorTimeOf } from '../../support/stopwatch.ts';
 
 const HOST = 'https://gatehouse.example.com';
 
@@ -335,6 +336,25 @@ describe('a pasted list', () => {
         expect(urlsIn(urls.join(between))).toEqual(urls);
       }),
     );
+  });
+});
+
+describe('R89 the time is linear for', () => {
+  test.each([
+    ['commas', 'https://a.test/?', ','],
+    ['quotes', 'https://a.test/', '"'],
+    ['slashes', 'https://a.test/', '/'],
+    ['question marks', 'https://a.test/', '?'],
+    ['dots in the host', 'https://a', '.'],
+  ])('%s', async (_name, beginning, character) => {
+    const textOf = (length: number) => `${beginning}${character.repeat(length)}x`;
+    const timeFor = (text: string) =>
+      processorTimeOf(() => {
+        urlsIn(text);
+        checkCallbackUrls([text], { callbackUrl: 'https://b.test/cb', publicHref: 'https://b.test' });
+      });
+    // Four times the text takes about four times as long; if the time were quadratic, it would be sixteen times.
+    expect(await timeFor(textOf(32_000))).toBeLessThan(9 * (await timeFor(textOf(8_000))) + 20);
   });
 });
 

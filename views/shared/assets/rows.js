@@ -97,8 +97,10 @@ function prepare(list) {
 /** As `urlsIn` of the server. */
 const entriesOf = (text) =>
   text
-    .split(/\s+|["<>]+(?=https?:\/\/|[\s,;\]]|$)/i)
-    .flatMap((word) => (word.includes('?') ? [word.replace(/[,;]+$/, '')] : word.split(/[,;](?=https?:\/\/|$)/i)))
+    .split(/\s+|(?<!["<>])["<>]+(?=https?:\/\/|[\s,;\]]|$)/i)
+    .flatMap((word) =>
+      word.includes('?') ? [word.replace(/(?<![,;])[,;]+$/, '')] : word.split(/[,;](?=https?:\/\/|$)/i),
+    )
     .filter((entry) => !/^[[\],;]*$/.test(entry));
 
 for (const list of document.querySelectorAll('[data-rows]')) prepare(list);
