@@ -1,6 +1,6 @@
 /** Rules for callback URLs and return URLs, which are compared character by character (RFC 9700 section 4.1). Pure. */
 import { isLoopbackHost } from '../config/rules.ts';
-import { asBrowsersWrite, hasBrokenEscape, PERCENT_ADVICE } from './url-spelling.ts';
+import { asBrowsersWrite, hasBrokenEscape, PERCENT_ADVICE, withoutSecrets } from './url-spelling.ts';
 
 const ADVICE = {
   not_absolute: 'Enter the whole URL, beginning with https:// and a host name.',
@@ -35,7 +35,9 @@ export function checkCallbackUrl(text: string): CallbackUrlFault | undefined {
   if (rule) return { rule, detail: ADVICE[rule] };
   const written = asBrowsersWrite(text);
   if (written === undefined || written === text) return undefined;
-  const detail = `Browsers write this URL as ${written}, and it is compared character by character.`;
+  const shown = withoutSecrets(written);
+  const form = shown === withoutSecrets(text) ? 'its query in another way' : `this URL as ${shown}`;
+  const detail = `Browsers write ${form}, and it is compared character by character.`;
   return { rule: 'spelling', detail, suggestedUrl: written };
 }
 

@@ -13,6 +13,9 @@ export function asBrowsersWrite(text: string): string | undefined {
   return /^[^:]+:\/\/[^/?#]*$/.test(text) ? url.origin : url.href;
 }
 
+/** Returns a URL for a message: a user name, a password and a query may be secrets (R22). */
+export const withoutSecrets = (url: string): string => url.replace(/\/\/[^/?]*@/, '//…@').replace(/\?.*$/s, '?…');
+
 /** The advice for a URL with a `%` that begins no escape. */
 export const PERCENT_ADVICE =
   'After each "%" there must be two of 0-9 and A-F. Write a percent sign that is meant as such as %25.';
@@ -28,5 +31,7 @@ export function uriAdvice(text: string): string | undefined {
   if (hasBrokenEscape(text)) return PERCENT_ADVICE;
   if (/^[\x21-\x7e]*$/.test(text)) return undefined;
   const written = asBrowsersWrite(text);
-  return written === undefined ? 'Use only visible ASCII characters.' : `Write it in ASCII, as ${written}.`;
+  if (written === undefined) return 'Use only visible ASCII characters.';
+  const shown = withoutSecrets(written);
+  return shown === withoutSecrets(text) ? 'Write its query in ASCII.' : `Write it in ASCII, as ${shown}.`;
 }

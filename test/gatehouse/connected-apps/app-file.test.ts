@@ -390,6 +390,8 @@ describe('faults', () => {
       SECRET,
       `${SECRET} x`,
       `https://${SECRET}@a`,
+      `HTTPS://${SECRET}@ü.test/?${SECRET}`,
+      `https://ü.test/?${SECRET}`,
       { env: `${SECRET}!` },
       { file: SECRET },
     );

@@ -187,8 +187,15 @@ describe('R71 the spelling of a URL', () => {
   test.each(spellings)('%s is refused, and the right one named', (_name, url, written) => {
     const fault = checkCallbackUrl(url);
     expect(fault).toMatchObject({ rule: 'spelling', suggestedUrl: written });
-    expect(fault?.detail).toContain(`Browsers write this URL as ${written}, `);
+    expect(fault?.detail).toContain(`Browsers write this URL as ${written.replace(/\?.*/, '?…')}, `);
     expect(checkCallbackUrl(written)).toBeUndefined();
+  });
+
+  test('R22 the advice does not repeat the query, which may have a secret', () => {
+    for (const url of ['HTTPS://a.test/cb?token=secret', 'https://a.test/cb?token="secret"', 'https://ü.test?secret']) {
+      expect(checkCallbackUrl(url)).toMatchObject({ rule: 'spelling', detail: expect.not.stringContaining('secret') });
+    }
+    expect(checkCallbackUrl('https://a.test/cb?q=ü')?.detail).toContain('Browsers write its query in another way');
   });
 
   /** Valid URLs as programs build them. */
@@ -363,7 +370,13 @@ describe('a URI that is not compared', () => {
     ['https://pl\u0430tform.test/v1', 'Write it in ASCII, as https://xn--pltform-3fg.test/v1.'],
     ['urn:ex\u0430mple', 'Write it in ASCII, as urn:ex%D0%B0mple.'],
     ['https://a.test/%zz', 'After each "%"'],
-  ])('%s', (text, advice) => expect(uriAdvice(text)).toContain(advice));
+    ['https://ü.test/?token=secret', 'as https://xn--tda.test/?….'],
+    ['https://user:secret@ü.test/', 'as https://…@xn--tda.test/.'],
+    ['https://a.test/?token=secretü', 'Write its query in ASCII.'],
+  ])('%s', (text, advice) => {
+    expect(uriAdvice(text)).toContain(advice);
+    expect(uriAdvice(text)).not.toContain('secret');
+  });
 
   test.each(['https://A.test:443/%C3%BC', 'urn:example:a', 'https://a.test/{tenantid}/v2'])(
     '%s may be written so',
