@@ -1,8 +1,9 @@
 /** The HTTP application: the middleware in order, then the routes of the table. */
 import type { IncomingMessage, RequestListener } from 'node:http';
-import express from 'express';
+import express, { type RequestHandler } from 'express';
 import type { Config } from '../shared/config/config.ts';
 import { isInNetworks } from '../shared/config/networks.ts';
+import { wantsPage } from '../shared/http/accept.ts';
 import { readBody, requireContentLength } from '../shared/http/body.ts';
 import { cardNumberGuard } from '../shared/http/card-numbers.ts';
 import { clientAddress } from '../shared/http/client-address.ts';
@@ -96,7 +97,7 @@ export function createApp(parts: AppParts): RequestListener {
     onBegin: observability.beginRequest,
     onEnd: config.accessLog ? events.requestEnded : undefined,
   });
-  const { loadSession, requireUserOrRedirect } = sessions.guards;
+  const { loadSession, peekSession, requireUserOrRedirect } = sessions.guards;
   const sessionBudget: Budget = { take: (req) => void limits.take('session', sessionOf(req).ref) };
   const csrf = csrfGuard(publicUrl.origin);
   const routes = createRoutes(handlers, {
@@ -125,7 +126,9 @@ export function createApp(parts: AppParts): RequestListener {
   app.use(publicHost({ publicUrl, isTrusted, isData, isForProxies: isProxyPath, onFault }), crossSiteGuard);
   app.use(basePath || '/', routeTable(routes));
   const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
-  app.use(notFound, problemHandler(problems, proxiedPaths(routes)));
+  // A page that does not exist has the menu of the user, unless the session cannot be read.
+  const addUser: RequestHandler = (req, res, next) => (wantsPage(req) ? peekSession(req, res, () => next()) : next());
+  app.use(addUser, notFound, problemHandler(problems, proxiedPaths(routes)));
   // On the fast path `countRequest` counts by address instead of the middleware above, so each request is counted once.
   return fastPath({ app, begin, countRequest: perAddress, basePath, routes });
 }

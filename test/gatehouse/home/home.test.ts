@@ -271,6 +271,13 @@ describe('the API calls on the page', () => {
   });
 });
 
+test('a page that does not exist has the menu of the user', async () => {
+  const { status, body } = await agent.get(`${site.url}/admin/nothing`);
+  expect(status).toBe(404);
+  expect(body).toContain('This page does not exist');
+  expect(body).toMatch(/<nav class="site-nav"[\s\S]+href="\/connections"/);
+});
+
 describe('without a session', () => {
   test('there is one button for each sign-in app, and no call to a provider or platform', async () => {
     site.sandbox.requests.reset();
