@@ -14,8 +14,8 @@ type ViewCell = {
 export type Cell =
   /** Text that is cut off if it does not fit. */
   | { text: string }
-  /** A short fixed text. `title` is its tooltip; `warning` is the tooltip of an icon before it. */
-  | { words: string; title?: string; warning?: string | undefined; remark?: string | undefined }
+  /** A short fixed text. `title` is its tooltip. */
+  | { words: string; title?: string; remark?: string | undefined }
   /** A time relative to now. `fallback` replaces a missing time; `remark` follows it. */
   | { time: string | null | undefined; fallback?: string; remark?: string | undefined }
   | { status: Tone; words: string; icon?: string; title?: string }

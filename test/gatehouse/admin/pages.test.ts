@@ -182,8 +182,8 @@ relay-tokens # Relay tokens
   [select scope=] · * All scopes · threads:read Read the current thread · api:call Call routes of platforms · bin:read Look up BINs · token:exchange Get users’ access tokens · connections:read See the state of connections · connect_links:create Create links with which users connect
   [select state=] · * Any state · active Active · expiring Expiring · expired Expired
   [Search]
-  | Name, Apps | Scopes | Users | Last used | Expires | Actions
-  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 2 min ago | in 9 days |
+  | Name, Apps | Scopes | Users, Proof | Last used | Expires | Actions
+  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users Without proof | 2 min ago | in 9 days |
   | reports </admin/relay-tokens/{reports}> Collaboration platform | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | All users | 3 min ago | in 68 yr |
 relay-tokens/{reports} # reports
   gthr_{reports}… Active / Users : All users / Expires: 31 January 2099, in 68 yr / Calls to the BIN lookup service: 500 a month
@@ -534,7 +534,7 @@ users # Users
   [ Enable Uma Okafor ]
 users/{uma} # Uma Okafor
   Disabled user@example.test / Disabled: 7 mo ago
-  | Collaboration platform </admin/connections/{connection}> | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 7 mo ago | 7 mo ago |
+  | Collaboration platform </admin/connections/{connection}> | Reconnect needed The provider has ended this connection. (invalid_grant) | user@example.test | 7 mo ago | 7 mo ago |
   | Collaboration second </admin/connections/{connection}> | Not checked since 5 Mar 2031, 10:03 UTC | user@example.test | 7 mo ago | 7 mo ago |
   Not signed in anywhere. / User disabled / Signed in with Collaboration second
   reports made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
@@ -550,11 +550,11 @@ connected-apps/second/settings # Collaboration second
   Set 200 days ago. Leave empty to keep it.
 connections?health=reconnect_needed # Connections
   1–1 of 1 CSV </admin/connections?health=reconnect_needed&format=csv>
-  | Uma Okafor </admin/connections/{connection}> Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 7 mo ago | 7 mo ago |
+  | Uma Okafor </admin/connections/{connection}> Collaboration platform | Reconnect needed The provider has ended this connection. (invalid_grant) | user@example.test | 7 mo ago | 7 mo ago |
   Copy reconnect link </admin/connections/{connection}#reconnect>
 relay-tokens?state=expired # Relay tokens
   1–1 of 1 CSV </admin/relay-tokens?state=expired&format=csv>
-  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 7 mo ago | Expired |
+  | nightly </admin/relay-tokens/{nightly}> Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users Without proof | 7 mo ago | Expired |
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expired
   Scopes without effect: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users is enabled and has signed in.

@@ -93,10 +93,12 @@ export const relayTokenColumns = (namesOf: (token: RelayTokenView) => readonly s
     width: 'time',
     isWideOnly: true,
     csv: ({ users }) => (typeof users === 'string' ? users : users.join(' ')),
-    cell: ({ users, assertUser }) => ({
-      words: usersText(users),
-      warning: assertUser ? 'Names users without proof' : undefined,
-    }),
+    cell: ({ users }) => ({ words: usersText(users) }),
+  },
+  {
+    name: 'Proof',
+    isBelow: true,
+    cell: ({ assertUser }) => (assertUser ? { words: 'Without proof' } : undefined),
   },
   {
     name: 'Last used',

@@ -78,7 +78,7 @@ test('a connection that needs reconnecting has its cause, and the link for the u
   };
   await storage.changeGrant(uma, () => ({ failure }), 'second');
   const { body } = await open(await pathOf('second'));
-  expect(body).toContain('The provider has ended this connection. · invalid_grant');
+  expect(body).toContain('The provider has ended this connection. (invalid_grant)');
   expect(body).toContain(`${site.url}/connections/second`);
   const { body: list } = await open('/admin/connections?app=second&q=uma');
   expect(list).toMatch(/href="[^"]+#reconnect">Copy reconnect link/);
