@@ -1,6 +1,5 @@
-/** Names, ages, expiry states and rotations of the tokens, accounts and secrets that administrators create. */
+/** Names, ages and expiry states of the tokens, accounts and secrets that administrators create. */
 import { z } from 'zod';
-import { wholeNumber } from '../../shared/pages/form.ts';
 import { DAY_MS } from '../../shared/time.ts';
 
 export const credentialName = z
@@ -40,20 +39,3 @@ export function stateOf({ expiresAt }: { expiresAt: number }, now: number): (typ
   if (expiresAt <= now) return 'expired';
   return expiresAt - now <= EXPIRY_NOTICE_DAYS * DAY_MS ? 'expiring' : 'active';
 }
-
-const MAX_OVERLAP_HOURS = 720;
-
-/** Returns the schema of a rotation. @param defaultSeconds the overlap if the request names none */
-export const rotationOf = (defaultSeconds: number) =>
-  z.strictObject({
-    overlapSeconds: z
-      .int()
-      .min(0)
-      .max(MAX_OVERLAP_HOURS * 3_600)
-      .default(defaultSeconds)
-      .describe('how long the previous secret stays valid'),
-  });
-
-const HOURS_ADVICE = `Enter a whole number of hours from 0 to ${MAX_OVERLAP_HOURS}.`;
-
-export const rotationForm = z.object({ overlapHours: wholeNumber(0, MAX_OVERLAP_HOURS, HOURS_ADVICE) });

@@ -47,6 +47,8 @@ interface Edit {
   current: Members;
   /** The members of the form; without those that it leaves as they are. */
   form: Members;
+  /** What to do about a conflict, in place of saving again. */
+  advice?: string;
   /** Returns the values with which the form is shown if there is a conflict. */
   valuesOf(merged: Record<string, unknown>): object | Promise<object>;
 }
@@ -107,7 +109,7 @@ export function createEditing(
     );
   };
 
-  const faultOf = async (conflict: Conflict, by: AuditRecord | undefined): Promise<InputFault> => {
+  const faultOf = async (conflict: Conflict, by: AuditRecord | undefined, ownAdvice?: string): Promise<InputFault> => {
     const { member, entry, theirs } = conflict;
     const { who, when } = await inWords(by);
     const label = entry ? `${labelOf(member)}: ${entry.name}` : labelOf(member);
@@ -117,11 +119,12 @@ export function createEditing(
       ? `${capitalised(who)} ${entry ? 'removed' : 'emptied'} “${label}” ${when}.`
       : `${capitalised(who)} changed “${label}”${words === undefined ? '' : ` to “${clipped(words)}”`} ${when}.`;
     const advice =
-      words === undefined && !isEmpty
+      ownAdvice ??
+      (words === undefined && !isEmpty
         ? 'Enter yours again to use it instead.'
         : entry && entry.position === undefined
           ? 'You removed it. Save again to remove it.'
-          : 'Save again to use your value.';
+          : 'Save again to use your value.');
     const place = entry?.position === undefined ? member : `${member}/${entry.position}/name`;
     const isOnPage = !entry || entry.position !== undefined;
     return { pointer: isOnPage ? `#/${place}` : '#', rule: 'changed_meanwhile', detail: `${change} ${advice}` };
@@ -137,7 +140,7 @@ export function createEditing(
      */
     async merge<T>(
       req: Request,
-      { id, base, current, form, valuesOf }: Edit,
+      { id, base, current, form, advice, valuesOf }: Edit,
       store: (edited: Edited) => Promise<T>,
     ): Promise<T> {
       const [since = '', ...fingerprint] = base.split(' ');
@@ -164,7 +167,9 @@ export function createEditing(
         return new FormConflict(values, [...faults, ...keptFaults]);
       };
       if (foreignConflicts.length > 0) {
-        throw await conflictWith(await Promise.all(foreignConflicts.map(({ conflict, by }) => faultOf(conflict, by))));
+        throw await conflictWith(
+          await Promise.all(foreignConflicts.map(({ conflict, by }) => faultOf(conflict, by, advice))),
+        );
       }
       try {
         return await store({

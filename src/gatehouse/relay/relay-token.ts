@@ -61,10 +61,16 @@ export interface RelayTokens extends Pick<Records<StoredToken, RelayToken>, 'fin
   /**
    * Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones are no longer valid. Returns
    * undefined if there is no such token.
+   * @param version undefined for any version
+   * @throws AppError `version_conflict`
    */
-  rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined>;
-  /** Ends the overlap: only the current secret stays valid. Returns undefined if there is no such token. */
-  endOverlap(id: string): Promise<RelayToken | undefined>;
+  rotate(
+    id: string,
+    overlapSeconds: number,
+    version?: number,
+  ): Promise<{ token: RelayToken; text: string } | undefined>;
+  /** Ends the overlap: only the current secret stays valid. The rest as for `rotate`. */
+  endOverlap(id: string, version?: number): Promise<RelayToken | undefined>;
   /** Revokes a token. @returns false if there is no such token */
   revoke(id: string): Promise<boolean>;
   close(): Promise<void>;
@@ -171,9 +177,9 @@ export async function createRelayTokens(parts: {
 
     change: (id, version, input) => change(id, version, (stored) => ({ ...stored, ...input })),
 
-    async rotate(id, overlapSeconds) {
+    async rotate(id, overlapSeconds, version) {
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
-      const token = await change(id, undefined, (stored) => {
+      const token = await change(id, version, (stored) => {
         const now = clock();
         const [current] = stored.secrets;
         const overlapping =
@@ -183,8 +189,8 @@ export async function createRelayTokens(parts: {
       return token && { token, text };
     },
 
-    endOverlap: (id) =>
-      change(id, undefined, ({ secrets, ...stored }) => ({ ...stored, secrets: secrets.slice(0, 1) })),
+    endOverlap: (id, version) =>
+      change(id, version, ({ secrets, ...stored }) => ({ ...stored, secrets: secrets.slice(0, 1) })),
 
     async revoke(id) {
       const revoked = await records.remove(id);

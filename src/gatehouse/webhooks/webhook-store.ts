@@ -66,11 +66,17 @@ export interface WebhookStore {
   /**
    * Creates a new secret. The previous secret also signs for `overlapSeconds`; an older one no longer does. Returns
    * undefined if there is no such webhook.
+   * @param version undefined for any version
+   * @throws AppError `version_conflict`
    */
-  rotate(id: string, overlapSeconds: number): Promise<{ webhook: Webhook; secret: string } | undefined>;
+  rotate(
+    id: string,
+    overlapSeconds: number,
+    version?: number,
+  ): Promise<{ webhook: Webhook; secret: string } | undefined>;
 
-  /** Ends the overlap: only the current secret signs. Returns undefined if there is no such webhook. */
-  endOverlap(id: string): Promise<Webhook | undefined>;
+  /** Ends the overlap: only the current secret signs. The rest as for `rotate`. */
+  endOverlap(id: string, version?: number): Promise<Webhook | undefined>;
 
   /** Returns the URL and the signing secrets of a webhook; undefined if it does not exist. */
   target(id: string): Promise<WebhookTarget | undefined>;
@@ -109,10 +115,10 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
     change: (id, version, { url, events, enabled }) =>
       records.change(id, version, (stored) => ({ ...stored, url, events, enabled })),
 
-    async rotate(id, overlapSeconds) {
+    async rotate(id, overlapSeconds, version) {
       const secret = newSecret();
       const until = clock() + overlapSeconds * 1000;
-      const webhook = await records.change(id, undefined, ({ previous: _, ...stored }) => ({
+      const webhook = await records.change(id, version, ({ previous: _, ...stored }) => ({
         ...stored,
         ...(overlapSeconds > 0 && { previous: { secret: stored.secret, until } }),
         secret,
@@ -120,7 +126,7 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
       return webhook && { webhook, secret };
     },
 
-    endOverlap: (id) => records.change(id, undefined, ({ previous: _, ...stored }) => stored),
+    endOverlap: (id, version) => records.change(id, version, ({ previous: _, ...stored }) => stored),
 
     async target(id) {
       const stored = (await records.read(id))?.value;

@@ -37,7 +37,7 @@ relay-tokens/{nightly}/edit # name=renamed
   success: Saved. All processes use the change within a second.
   relay_token.changed relay_token {nightly} nightly {"changed":["name"],"name":"renamed","scopes":["threads:read","bin:read","token:exchange","connections:read","connect_links:create"],"apps":["platform","second"],"routes":[],"networks":[],"assertUser":true,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"2 listed","expiresAt":"2031-03-14T10:00:00.000Z"}
 relay-tokens/{nightly}/rotate # overlapHours=2
-  success: The token has a new secret. / relay_token.rotated relay_token {nightly} renamed {"overlapSeconds":7200}
+  success: The relay token has a new secret. / relay_token.rotated relay_token {nightly} renamed {"overlapSeconds":7200}
 relay-tokens/{nightly}/revoke # [Revoke relay token]
   success: Relay token revoked. Every further call with it is refused.
   relay_token.revoked relay_token {nightly} renamed

@@ -88,7 +88,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     /** Returns the fields of the form on this page, with these values. */
     const readForm = async (path: string, values: Record<string, string>) => {
       const { body } = await open(0, path);
-      const hidden = body.matchAll(/name="(_csrf|_form)" value="([^"]+)"/g);
+      const hidden = body.matchAll(/name="(_csrf|_form|base)" value="([^"]+)"/g);
       return new URLSearchParams({
         ...Object.fromEntries([...hidden].map(([, name, value]) => [name, value])),
         ...values,

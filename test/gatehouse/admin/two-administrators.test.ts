@@ -358,18 +358,86 @@ test('R146 the form of a webhook keeps what only the other changed, and marks wh
   expect(await read(path)).toMatchObject({ url: 'http://127.0.0.1:1/ada', enabled: false });
 });
 
-test('R146 the form of a service account says that the other replaced the API token, without it', async () => {
-  const { accessToken: apiToken } = await storage.readGrant((await sessionOf(site, ada)).userId);
-  const account = { name: 'Nightly', app: 'platform', apiToken };
-  const { id } = (await api.call('POST', '/service-accounts', account)).json as { id: string };
-  const [own, theirs] = await openTwice(`service-accounts/${id}/replace`);
-  const replace = (agent: UserAgent, page: Page) => agent.submit(page, { apiToken }, { button: 'Replace API token' });
-  expect((await replace(uma, theirs)).status).toBe(200);
-  const late = await replace(ada, own);
-  expect([late.status, topOf(late)]).toEqual([409, expect.stringContaining(`${UMA} changed “API token” at`)]);
-  expect(late.body).not.toContain(apiToken);
-  expect((await replace(ada, late)).status).toBe(200);
+/** The forms that replace a secret: how to create the record, the form with its button, and what it replaces. */
+const SECRETS = [
+  ['relay-tokens', () => api.createRelayToken(), 'rotate', 'Create new secret', 'Secret'],
+  ['webhooks', () => create('webhooks', WEBHOOK), 'rotate', 'Create new secret', 'Secret'],
+  ['service-accounts', createAccount, 'replace', 'Replace API token', 'API token'],
+] as const;
+const WEBHOOK = { url: 'http://127.0.0.1:1/hook', events: ['connection.created'] };
+const create = async (path: string, record: object) =>
+  (await api.call('POST', `/${path}`, record)).json as { id: string };
+const tokenOfPlatform = async () => (await storage.readGrant((await sessionOf(site, ada)).userId)).accessToken;
+async function createAccount() {
+  return create('service-accounts', { name: 'Nightly', app: 'platform', apiToken: await tokenOfPlatform() });
+}
+
+describe.each(SECRETS)('R146 the secret of %s', (kind, createRecord, form, button, label) => {
+  const replace = async (agent: UserAgent, page: Page) =>
+    agent.submit(page, form === 'rotate' ? {} : { apiToken: await tokenOfPlatform() }, { button });
+  async function openForms() {
+    const path = `${kind}/${(await createRecord()).id}`;
+    return { path, pages: await openTwice(`${path}/${form}`) };
+  }
+
+  test('is not replaced unseen after the other replaced it', async () => {
+    const { path, pages } = await openForms();
+    expect((await replace(uma, pages[1])).status).toBe(200);
+    const { version } = await read(path);
+    const late = await replace(ada, pages[0]);
+    expect([late.status, topOf(late)]).toEqual([409, expect.stringMatching(`${UMA} changed “${label}” ${TIME}\\.`)]);
+    expect(await read(path)).toMatchObject({ version });
+    expect(late.body).not.toContain(await tokenOfPlatform());
+    expect((await replace(ada, late)).status).toBe(200);
+    expect(await read(path)).not.toMatchObject({ version });
+  });
+
+  test('is replaced by only one of two at the same instant', async () => {
+    const { pages } = await openForms();
+    const replaced = await Promise.all([replace(ada, pages[0]), replace(uma, pages[1])]);
+    expect(replaced.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+  });
+
+  test("is replaced again after one's own replacement, and after a change of something else", async () => {
+    const { path, pages } = await openForms();
+    const again = await ada.get(urlOf(`${path}/${form}`));
+    if (kind === 'relay-tokens') await save(uma, await uma.get(urlOf(`${path}/edit`)), { name: 'Of Uma' });
+    if (kind === 'webhooks') await save(uma, await uma.get(urlOf(`${path}/edit`)), { url: 'http://127.0.0.1:1/uma' });
+    const { version } = await read(path);
+    expect((await replace(ada, pages[0])).status).toBe(200);
+    expect(await read(path)).not.toMatchObject({ version });
+    expect((await replace(ada, again)).status).toBe(200);
+  });
+
+  test('of a record that has been deleted meanwhile says by whom', async () => {
+    const { path, pages } = await openForms();
+    const question = await uma.get(urlOf(`${path}/${kind === 'relay-tokens' ? 'revoke' : 'remove'}`));
+    expect(question.status).toBe(200);
+    await uma.submit(question, {}, { button: /<button[^>]*button-worst[^>]*>([^<]*)/.exec(question.body)?.[1] ?? '' });
+    const late = await replace(ada, pages[0]);
+    const words = `${UMA} deleted this ${kind.replace('-', ' ').slice(0, -1)} ${TIME}`;
+    expect([late.status, late.body]).toEqual([404, expect.stringMatching(words)]);
+  });
 });
+
+test.each(SECRETS.slice(0, 2))(
+  'R146 the previous secret of %s is not ended unseen after the other rotated it',
+  async (kind, createRecord) => {
+    const path = `${kind}/${(await createRecord()).id}`;
+    const rotate = async () =>
+      uma.submit(await uma.get(urlOf(`${path}/rotate`)), { overlapHours: '2' }, { button: 'Create new secret' });
+    await rotate();
+    const end = (page: Page) => ada.submit(page, {}, { button: 'End previous secret' });
+    const question = await ada.get(urlOf(`${path}/end-overlap`));
+    await rotate();
+    const { version } = await read(path);
+    const late = await end(question);
+    expect([late.status, topOf(late)]).toEqual([409, expect.stringMatching(`${UMA} changed “Secret” ${TIME}\\.`)]);
+    expect(await read(path)).toMatchObject({ version, overlapEndsAt: expect.any(String) });
+    expect((await end(late)).status).toBe(200);
+    expect(await read(path)).toMatchObject({ overlapEndsAt: null });
+  },
+);
 
 test('R146 changes at the same instant are all made', async () => {
   const path = await createApp();

@@ -44,8 +44,8 @@ const submitForm = (path: string, form: Record<string, string | string[]>) => {
   });
 };
 /** Returns what the form of a token says that it shows. */
-const readBase = async (id: string) => {
-  const { body } = await adminBrowser.get(`${site.url}/admin/relay-tokens/${id}/edit`);
+const readBase = async (id: string, form = 'edit') => {
+  const { body } = await adminBrowser.get(`${site.url}/admin/relay-tokens/${id}/${form}`);
   return / name="base" value="([^"]+)"/.exec(body)?.[1] ?? '';
 };
 const FORM = {
@@ -187,7 +187,8 @@ test.each(['1.5', '721', '', ' ', 'one', '-1', '1e1', '9999999999'])(
 
 test('the previous secret stays valid for the hours of overlap that were entered', async () => {
   const { id, token } = await admin.createRelayToken({ assertUser: true });
-  expect((await submitForm(`${id}/rotate`, { overlapHours: '720' })).body).toMatch(/gthr_[0-9A-Za-z]{60}/);
+  const rotated = await submitForm(`${id}/rotate`, { overlapHours: '720', base: await readBase(id, 'rotate') });
+  expect(rotated.body).toMatch(/gthr_[0-9A-Za-z]{60}/);
   expect(await statusOf(token)).toBe(200);
   const { rotatedAt, overlapEndsAt } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
   expect(Date.parse(String(overlapEndsAt)) - Date.parse(String(rotatedAt))).toBe(720 * 3_600_000);

@@ -241,7 +241,8 @@ test('relay tokens and webhooks are created by form, and the pages show faults',
 
   const { json } = await admin.call('GET', '/relay-tokens?q=By%20form');
   const [{ id }] = json.items as [{ id: string }];
-  const rotated = await submitForm(`relay-tokens/${id}/rotate`, [['overlapHours', '1']]);
+  const form = await adminBrowser.get(`${site.url}/admin/relay-tokens/${id}/rotate`);
+  const rotated = await adminBrowser.submit(form, { overlapHours: '1' }, { button: 'Create new secret' });
   expect(rotated.body).toMatch(/gthr_[0-9A-Za-z]{60}/);
   const policyTest = await adminBrowser.get(
     `${site.url}/admin/policy?token=${id}&scope=token:exchange&app=platform&address=10.0.0.1`,

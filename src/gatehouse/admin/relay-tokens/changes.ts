@@ -45,7 +45,8 @@ export function relayTokenChanges(parts: {
       check(input);
       const target = { id: newOpaqueTokenId(), name: input.name };
       const work = () => tokens.create(target.id, input);
-      return withSecret(await resource.audited(req, 'relay_token.created', target, work, factsOf(input)));
+      const { token, text } = await resource.audited(req, 'relay_token.created', target, work, factsOf(input));
+      return { item: token, token: text };
     },
 
     /** @throws AppError `version_conflict` */
@@ -56,19 +57,8 @@ export function relayTokenChanges(parts: {
       const facts = { changed: changedMembers({ ...token }, { ...input }), ...factsOf(input) };
       return { item: await resource.audited(req, 'relay_token.changed', token, work, facts) };
     },
-
-    async rotate(req: Request, { overlapSeconds }: { overlapSeconds: number }): Promise<TokenWithSecret> {
-      const token = await resource.find(req);
-      const work = () => tokens.rotate(token.id, overlapSeconds);
-      return withSecret(await resource.audited(req, 'relay_token.rotated', token, work, { overlapSeconds }));
-    },
   };
 }
-
-const withSecret = ({ token, text }: { token: RelayToken; text: string }): TokenWithSecret => ({
-  item: token,
-  token: text,
-});
 
 function factsOf({ users, expiresAt, ...facts }: RelayTokenInput) {
   return {

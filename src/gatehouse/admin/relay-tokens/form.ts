@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { type FormValues, type FormView, ticked, wholeNumber, words } from '../../../shared/pages/form.ts';
 import { RELAY_FLAGS, type RelayFlag, type RelayPolicy, type RelayScope } from '../../relay/policy.ts';
 import type { RelayTokenInput } from '../../relay/relay-token.ts';
-import type { rotationForm } from '../credential.ts';
 import { baseField } from '../editing.ts';
 import {
   changedExpiryFields,
@@ -95,8 +94,6 @@ export const EMPTY_FORM: FormView<typeof newTokenForm> = {
   },
   faults: [],
 };
-
-export const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '1' }, faults: [] };
 
 /** Returns the values of a token for the form. @param listed the users of the token, as the form shows them */
 export function valuesOfToken(

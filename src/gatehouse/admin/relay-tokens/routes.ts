@@ -6,18 +6,18 @@ import type { NewSecret, Notice } from '../../../shared/pages/page-data.ts';
 import { isoOrNull } from '../../../shared/time.ts';
 import { RELAY_SCOPES } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenInput } from '../../relay/relay-token.ts';
-import { rotationForm, stateOf, TOKEN_STATES } from '../credential.ts';
-import { overlapEnd } from '../overlap.ts';
+import { stateOf, TOKEN_STATES } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { lineOf } from '../policy/example-calls.ts';
 import { createResource } from '../resource.ts';
+import { secretRotation, shownOnce } from '../rotation.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { relayTokenChanges } from './changes.ts';
 import { type Choices, choicesFor } from './choices.ts';
 import { editedToken, membersOfToken, relayTokenEditing } from './editing.ts';
-import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
+import { EMPTY_FORM, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
 import { callsOf, idleScopesOf } from './idle-scopes.ts';
 import { entriesOf, idsOfEntries, namedUsers, type ShownUser } from './listed-users.ts';
 import {
@@ -27,7 +27,6 @@ import {
   relayTokenColumns,
   relayTokenJson,
   relayTokenView,
-  rotation,
 } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -44,8 +43,6 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/relay-tokens/edit': AdminPageData & Choices & { token: RelayTokenView; form: FormView<typeof tokenForm> };
   }
 }
-
-const secret = { token: z.string().describe('only this response contains it') };
 
 export function relayTokenRoutes(parts: AdminParts) {
   const { relay, connectedApps, grants, users, pages, publicUrl, clock } = parts;
@@ -81,7 +78,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       return relayTokenView(token, { use, idleScopes, now: clock() });
     },
   });
-  const { create, change, rotate } = relayTokenChanges({ resource, tokens, apps, clock });
+  const { create, change } = relayTokenChanges({ resource, tokens, apps, clock });
   const revocation = resource.removal({
     summary: 'Revoke a relay token: every process refuses it within a second',
     event: 'relay_token.revoked',
@@ -99,12 +96,6 @@ export function relayTokenRoutes(parts: AdminParts) {
       return isRevoked;
     },
   });
-  const overlap = overlapEnd(parts, {
-    ...{ resource, schema: relayTokenJson, path: 'relay-tokens' },
-    ...({ event: 'relay_token.changed', end: tokens.endOverlap } as const),
-    nameOf: ({ name }) => name,
-    consequence: 'Every further call with the previous secret is refused. The current one stays valid.',
-  });
   const withIds = async <T extends { users: string; listed: string[] }>(form: T): Promise<T> => ({
     ...form,
     listed: form.users === 'listed' ? await idsOfEntries(users.store, form.listed) : [],
@@ -116,6 +107,24 @@ export function relayTokenRoutes(parts: AdminParts) {
     ...{ kind: 'relay token', name: token.name, text },
     previousUntil: isoOrNull(token.overlapEndsAt),
     line: lineOf(publicUrl.href, await callsOf({ accounts, apps }, token, (await resource.toJson(token)).idleScopes)),
+  });
+  const rotation = secretRotation(parts, {
+    kind: 'relay_token',
+    resource,
+    schema: relayTokenJson,
+    member: 'token',
+    nameOf: ({ name }) => name,
+    labelOf: ({ name }) => name,
+    secretOf: ({ rotatedAt }) => rotatedAt,
+    defaults: { seconds: 0, hours: '1' },
+    hint: 'Calls with either secret are allowed until then.',
+    consequence: 'Every further call with the previous secret is refused. The current one stays valid.',
+    async rotate(...request) {
+      const rotated = await tokens.rotate(...request);
+      return rotated && { item: rotated.token, text: rotated.text };
+    },
+    end: tokens.endOverlap,
+    newSecretOf,
   });
   const choices = (chosen?: readonly string[]) => choicesFor(apps, chosen);
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.nameOf(id));
@@ -156,25 +165,11 @@ export function relayTokenRoutes(parts: AdminParts) {
     },
   );
 
-  const rotatePage = pages.page(
-    'admin/parts/rotate',
-    async ({ req, form = FIRST_ROTATION }: PageRequest<FormView<typeof rotationForm>>) => {
-      const token = await resource.find(req);
-      const { name } = token;
-      return {
-        title: `Rotate the secret of ${name}`,
-        faults: form.faults,
-        ...{ form, name, path: `relay-tokens/${token.id}`, hint: HINT },
-      };
-    },
-  );
-
   return {
     page: listPage.handler,
     detailPage: detailPage.handler,
     newPage: newPage.handler,
     editPage: editPage.handler,
-    rotatePage: rotatePage.handler,
 
     createByForm: formHandler({
       pages,
@@ -217,22 +212,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       page: (req, form) => editPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/edit`, form),
     }),
 
-    rotateByForm: formHandler({
-      pages,
-      schema: rotationForm,
-      async work(req, { overlapHours }) {
-        const { item, token } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
-        return {
-          url: `${resource.home}/${item.id}`,
-          flash: { notice: ROTATED, newSecret: await newSecretOf(item, token) },
-        };
-      },
-      page: (req, form) => rotatePage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/rotate`, form),
-    }),
-
-    endOverlapPage: overlap.page,
-    endOverlapByForm: overlap.byForm,
-    endOverlap: overlap.byApi,
+    rotation,
 
     revokePage: revocation.page,
     revokeByForm: revocation.byForm,
@@ -243,7 +223,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     create: resource.create({
       summary: 'Create a relay token; only this response contains it',
       body: newRelayToken,
-      addedMembers: secret,
+      addedMembers: { token: shownOnce },
       work: create,
     }),
     replace: resource.change({
@@ -251,17 +231,9 @@ export function relayTokenRoutes(parts: AdminParts) {
       body: changedRelayToken,
       work: change,
     }),
-    rotate: resource.change({
-      summary: 'Give a relay token a new secret; only this response contains it',
-      body: rotation,
-      addedMembers: secret,
-      work: rotate,
-    }),
     revoke: revocation.byApi,
   };
 }
 
-const HINT = 'Calls with either secret are allowed until then.';
 const CREATED: Notice = { tone: 'success', text: 'Relay token created.' };
 const CHANGED: Notice = { tone: 'success', text: 'Saved. All processes use the change within a second.' };
-const ROTATED: Notice = { tone: 'success', text: 'The token has a new secret.' };

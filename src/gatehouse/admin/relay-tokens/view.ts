@@ -4,7 +4,7 @@ import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import { RELAY_WORDS, relayPolicySchema } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenUse } from '../../relay/relay-token.ts';
 import type { Cell, Columns } from '../columns.ts';
-import { credentialName, rotationOf, stateOf, TOKEN_STATES } from '../credential.ts';
+import { credentialName, stateOf, TOKEN_STATES } from '../credential.ts';
 import { type IdleScopes, idleScopesJson } from './idle-scopes.ts';
 
 const binCallsPerMonth = z
@@ -26,7 +26,6 @@ export const newRelayToken = z.strictObject({
   binCallsPerMonth,
 });
 export const changedRelayToken = newRelayToken.extend({ version: z.int() });
-export const rotation = rotationOf(0);
 
 export const relayTokenJson = z.object({
   id: z.string(),

@@ -55,21 +55,6 @@ export function webhookChanges(parts: {
       if (changed.url !== webhook.url) await healths.forget(id);
       return { item: await withHealth(changed) };
     },
-
-    /** Replaces the secret. The returned secret is shown only once. */
-    async rotate(req: Request, { overlapSeconds }: { overlapSeconds: number }) {
-      const webhook = await resource.find(req);
-      const work = () => registered.rotate(webhook.id, overlapSeconds);
-      const facts = { overlapSeconds };
-      const { webhook: rotated, secret } = await resource.audited(
-        req,
-        'webhook.rotated',
-        webhookTarget(webhook),
-        work,
-        facts,
-      );
-      return { item: await withHealth(rotated), secret };
-    },
   };
 }
 

@@ -4,21 +4,20 @@ import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormView, formHandler, ticked } from '../../../shared/pages/form.ts';
 import type { NewSecret, Notice } from '../../../shared/pages/page-data.ts';
 import { askFor, capitalised } from '../../../shared/text.ts';
-import { isoOrNull } from '../../../shared/time.ts';
+import { DAY_SECONDS, isoOrNull } from '../../../shared/time.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
-import { rotationForm } from '../credential.ts';
 import { baseField, createEditing } from '../editing.ts';
-import { overlapEnd } from '../overlap.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
+import { secretRotation, shownOnce } from '../rotation.ts';
 import { findByText } from '../search/finder.ts';
 import { originOf, webhookChanges } from './changes.ts';
 import { type MessageRow, WEBHOOK_COLUMNS, type WebhookRow } from './columns.ts';
 import { webhookMessageRoutes } from './messages.ts';
-import { changedWebhook, newWebhook, type WebhookView, webhookJson, webhookRotation, webhookView } from './view.ts';
-import { type HealthyWebhook, stateOf, WEBHOOK_STATES, webhooksWithHealth } from './with-health.ts';
+import { changedWebhook, newWebhook, type WebhookView, webhookJson, webhookView } from './view.ts';
+import { stateOf, WEBHOOK_STATES, webhooksWithHealth } from './with-health.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -59,13 +58,10 @@ const newSecretOf = ({ url, overlapEndsAt }: Webhook, text: string): NewSecret =
   },
 });
 
-const secret = { secret: z.string().describe('only this response contains it') };
-
 const newForm = z.object({ url: z.string().trim().max(2_000), events: newWebhook.shape.events });
 const changeForm = newForm.extend({ enabled: ticked, base: baseField });
 
 const EMPTY_FORM: FormView<typeof newForm> = { values: { url: '', events: WEBHOOK_EVENTS }, faults: [] };
-const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '24' }, faults: [] };
 
 export function webhookRoutes(parts: AdminParts) {
   const { pages, outbound } = parts;
@@ -86,7 +82,7 @@ export function webhookRoutes(parts: AdminParts) {
     schema: webhookJson,
     toJson: webhookView,
   });
-  const { create, change, rotate } = webhookChanges({
+  const { create, change } = webhookChanges({
     resource,
     withHealth,
     webhooks: parts.webhooks,
@@ -145,26 +141,27 @@ export function webhookRoutes(parts: AdminParts) {
     },
   );
 
-  const rotatePage = pages.page(
-    'admin/parts/rotate',
-    async ({ req, form = FIRST_ROTATION }: PageRequest<FormView<typeof rotationForm>>) => {
-      const { id, url: name } = await resource.find(req);
-      const title = `Rotate the secret of ${name}`;
-      return { title, faults: form.faults, form, name, path: `webhooks/${id}`, hint: HINT };
-    },
-  );
-
-  const overlap = overlapEnd(parts, {
+  const rotation = secretRotation(parts, {
+    kind: 'webhook',
     resource,
     schema: webhookJson,
-    path: 'webhooks',
-    event: 'webhook.changed',
-    nameOf: (webhook: HealthyWebhook) => originOf(webhook),
+    member: 'secret',
+    nameOf: (webhook) => originOf(webhook),
+    labelOf: ({ url }) => url,
+    secretOf: async ({ id }) => (await registered.target(id))?.secrets[0],
+    // Receivers need the overlap to replace the secret without refusing a message.
+    defaults: { seconds: DAY_SECONDS, hours: '24' },
+    hint: 'Messages carry the signatures of both until then.',
     consequence: 'Messages are signed only with the current secret.',
-    async end(id) {
-      const webhook = await registered.endOverlap(id);
+    async rotate(...request) {
+      const rotated = await registered.rotate(...request);
+      return rotated && { item: await withHealth(rotated.webhook), text: rotated.secret };
+    },
+    async end(...request) {
+      const webhook = await registered.endOverlap(...request);
       return webhook && withHealth(webhook);
     },
+    newSecretOf,
   });
 
   return {
@@ -172,10 +169,6 @@ export function webhookRoutes(parts: AdminParts) {
     newPage: newPage.handler,
     detailPage: detailPage.handler,
     editPage: editPage.handler,
-    rotatePage: rotatePage.handler,
-    endOverlapPage: overlap.page,
-    endOverlapByForm: overlap.byForm,
-    endOverlap: overlap.byApi,
 
     createByForm: formHandler({
       pages,
@@ -204,15 +197,7 @@ export function webhookRoutes(parts: AdminParts) {
       page: (req, form) => editPage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/edit`, form),
     }),
 
-    rotateByForm: formHandler({
-      pages,
-      schema: rotationForm,
-      async work(req, { overlapHours }) {
-        const { item, secret: text } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
-        return { url: `${resource.home}/${item.id}`, flash: { notice: ROTATED, newSecret: newSecretOf(item, text) } };
-      },
-      page: (req, form) => rotatePage.at(`${resource.home}/${encodeURIComponent(String(req.params.id))}/rotate`, form),
-    }),
+    rotation,
 
     removePage: removal.page,
     removeByForm: removal.byForm,
@@ -233,27 +218,19 @@ export function webhookRoutes(parts: AdminParts) {
     create: resource.create({
       summary: 'Create a webhook; only this response contains the secret that signs its messages',
       body: newWebhook,
-      addedMembers: secret,
+      addedMembers: { secret: shownOnce },
       work: create,
     }),
     replace: resource.change({ summary: 'Change a webhook', body: changedWebhook, work: change }),
-    rotate: resource.change({
-      summary: 'Give a webhook a new secret; only this response contains it',
-      body: webhookRotation,
-      addedMembers: secret,
-      work: rotate,
-    }),
     remove: removal.byApi,
   };
 }
 
-const HINT = 'Messages carry the signatures of both until then.';
 const CREATED: Notice = {
   tone: 'success',
   text: 'Webhook created. Store its signing secret, then send a test message.',
 };
 const CHANGED: Notice = { tone: 'success', text: 'Saved.' };
-const ROTATED: Notice = { tone: 'success', text: 'The webhook has a new secret.' };
 
 function membersOf({ url, events, enabled }: Pick<Webhook, 'url' | 'events' | 'enabled'>) {
   return { url, events, enabled };

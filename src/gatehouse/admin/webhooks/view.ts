@@ -1,10 +1,9 @@
 /** The JSON of webhooks, for input and output, and of their messages. */
 import { z } from 'zod';
 import { pageQuery } from '../../../shared/http/list-schema.ts';
-import { DAY_SECONDS, isoOrNull, isoTime } from '../../../shared/time.ts';
+import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import { MESSAGE_STATES, TEST_EVENT, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS } from '../../webhooks/webhook-store.ts';
-import { rotationOf } from '../credential.ts';
 import type { HealthyWebhook } from './with-health.ts';
 
 export const newWebhook = z.strictObject({
@@ -13,9 +12,6 @@ export const newWebhook = z.strictObject({
   enabled: z.boolean().default(true),
 });
 export const changedWebhook = newWebhook.extend({ version: z.int() });
-
-/** Receivers need the overlap to replace the secret without refusing a message. */
-export const webhookRotation = rotationOf(DAY_SECONDS);
 
 const result = z.string().describe('the status of the response, or why there was none');
 
