@@ -98,7 +98,7 @@ export function secretRotation<T extends Rotated, S extends z.ZodObject>(
   const end = (req: Request, item: T, version?: number): Promise<T> => {
     if (item.overlapEndsAt === undefined) throw new AppError('invalid_request', { detail: NONE });
     const work = () => options.end(item.id, version);
-    return resource.audited(req, `${kind}.changed`, targetOf(item), work, { previousSecret: 'ended' });
+    return resource.audited(req, `${kind}.changed`, targetOf(item), work, { changed: ['previousSecret'] });
   };
 
   /** Does the work, unless the item has another secret than the form saw. @throws FormConflict */

@@ -439,6 +439,17 @@ test.each(SECRETS.slice(0, 2))(
   },
 );
 
+test('R146 the end of a previous secret hides no change of the name', async () => {
+  const { id } = await api.createRelayToken();
+  const path = `relay-tokens/${id}`;
+  const [own, theirs] = await openTwice(`${path}/edit`);
+  await save(uma, theirs, { name: 'Of Uma' });
+  await api.call('POST', `/${path}/rotate`, { overlapSeconds: 60 });
+  await ada.submit(await ada.get(urlOf(`${path}/end-overlap`)), {}, { button: 'End previous secret' });
+  const late = await save(ada, own, { name: 'Of Ada' });
+  expect([late.status, topOf(late)]).toEqual([409, expect.stringContaining(`${UMA} changed “Name” to “Of Uma”`)]);
+});
+
 test('R146 changes at the same instant are all made', async () => {
   const path = await createApp();
   const [own, theirs] = await openTwice(`${path}/settings`);
